@@ -198,7 +198,7 @@ def write_project(root: Path) -> ReportPaths:
         paths.evaluation / "scores.json": {
             "format_version": 2,
             "options": {"score": dataclasses.asdict(SCORE), "precision": "int8"},
-            "decoding": {"beam_size": 4, "length_penalty": 1.0},
+            "decoding": {"beam_size": 4, "length_penalty": 1.0, "sign_weight": 0.2},
             "grid": [
                 {"beam_size": beam, "length_penalty": penalty, "bleu4": 50.0 + beam + penalty,
                  "wer": 33.0, "chosen": int((beam, penalty) == (4, 1.0))}

@@ -204,7 +204,9 @@ def _score(
         "bleu4": round(scores[Metric.BLEU4].value, 1),
         "others": {str(name): round(one[Metric.WER].value, 1) for name, one in systems.items()
                    if name != System.MODEL},
-        "held": _hold_against_signs(translator, evaluation, sequences, scoring),
+        "held": _hold_against_signs(
+            translator.holding(evaluation.confidence.signs_said), evaluation, sequences, scoring
+        ),
     }  # fmt: skip
 
 

@@ -56,15 +56,16 @@ from signloom.evaluation.summary import (
     score_split,
 )
 from signloom.evaluation.systems import SplitResult, plain_texts, run_systems
+from signloom.features.glosses import split_glosses
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
 from signloom.translation.confidence import Confidence
 from signloom.translation.lookup import SignIndex
-from signloom.translation.options import DecodingOptions
+from signloom.translation.options import DecodingOptions, SignWeight
 from signloom.translation.precision import Precision
 from signloom.translation.translator import Alignment, Translator
-from signloom.translation.words import learn_signs_said, learn_words
+from signloom.translation.words import SignsSaid, WordOfSign, learn_signs_said, learn_words
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +90,8 @@ class GridOptions:
     beam_sizes: tuple[Count, ...]  # tried with each length penalty
     length_penalties: tuple[NonNegative, ...]
     internal_lm_weights: tuple[Share, ...] = ()  # tried with the best of these; empty: decoding's
-    sign_weights: tuple[NonNegative, ...] = ()  # then these, with the most of the beams
+    # Then these, with the most of the beams, if the model reads signs; one is used as it is.
+    sign_weights: tuple[SignWeight, ...] = ()
 
     def __post_init__(self) -> None:
         if bool(self.beam_sizes) != bool(self.length_penalties):
@@ -215,11 +217,9 @@ def evaluate(
         others: The same model trained with other seeds, by name; their scores are summarised.
         weights: SHA-256 of the model's weights, for which alone the confidence holds.
     """
-    others = list(others)
-    glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
-    signed = [t.text for t in glossed], [t.gloss.split() for t in glossed]
-    for one in (translator, *(other for _, other in others)):
-        one.signs_said = learn_signs_said(*signed)
+    said = _learn_signs_said(translator, targets)
+    translator = translator.holding(said)
+    others = [(name, other.holding(said)) for name, other in others]
     dev = [t for t in targets if t.split == "dev" and t.clip_id in sequences]
     metric = headline_metric(target.text for target in targets if target.split == "train")
     decoding, grid = try_searches(
@@ -263,8 +263,8 @@ def evaluate(
             confidence,
             decoding=decoding,
             signs=signs,
-            words=learn_words(*signed),
-            signs_said=translator.signs_said,
+            words=_learn_words(targets),
+            signs_said=said,
         ),
         reliability=reliability,
         lookup=score_lookup(translator, targets, sequences, results, options.score)
@@ -273,6 +273,22 @@ def evaluate(
         stress=stress_rows(translator, confidence, tried),
         recognition=recognition,
     )
+
+
+def _learn_signs_said(translator: Translator, targets: Iterable[Target]) -> SignsSaid:
+    """Return what train's sentences say of the signs, as this model names them."""
+    if not translator.reads_signs:
+        return SignsSaid()
+    # A CTC head knows the glosses as they are written, a source in lower case.
+    by_head = translator.spec.ctc.kind == "glosses"
+    split: Callable[[str], Sequence[str]] = str.split if by_head else split_glosses
+    lines = [(t.text, split(t.gloss)) for t in targets if t.split == "train" and t.gloss.split()]
+    return learn_signs_said([text for text, _ in lines], [glosses for _, glosses in lines])
+
+
+def _learn_words(targets: Iterable[Target]) -> tuple[WordOfSign, ...]:
+    lines = [t for t in targets if t.split == "train" and t.gloss.split()]
+    return learn_words([t.text for t in lines], [t.gloss.split() for t in lines])
 
 
 def _worst(rows: Sequence[StressRow]) -> dict[str, float]:
@@ -397,7 +413,8 @@ def _choose_weights(
         values = (f"{one.internal_lm_weight:g} {score(one).value:.1f}" for one in weighted)
         logger.info("internal_lm_weight and dev's score: %s", ", ".join(values))
     widest = max(grid.beam_sizes)  # the more beams, the likelier one of them says the signs
-    if translator.reads_signs and widest > 1 and grid.sign_weights:
+    knows_signs = translator.reads_signs and translator.signs_said.costs
+    if knows_signs and widest > 1 and grid.sign_weights:
         held = [
             replace(chosen, beam_size=widest if weight else chosen.beam_size, sign_weight=weight)
             for weight in grid.sign_weights

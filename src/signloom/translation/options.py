@@ -8,6 +8,7 @@ from signloom.config import Count, Gone, Natural, NonNegative, Seed, Share, chec
 
 MAX_BEAMS = 64
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 10.0
+SignWeight = Annotated[float, Field(ge=0, le=100)]  # of 100 nothing else counts any more
 
 
 @checked_dataclass
@@ -34,7 +35,7 @@ class DecodingOptions:
     # Of what speaks against a sentence beside the signs that the model reads, nats, next to the
     # mean log-probability of a token; by it the beams are ranked in the end. Where a model reads
     # no signs, greedily and drawn: no effect.
-    sign_weight: NonNegative = 0.0
+    sign_weight: SignWeight = 0.0
 
     GONE: ClassVar = {"ctc_weight": Gone(0.0, "the search no longer asks the CTC head")}
 

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from signloom.checkpoint import Checkpoint, load_checkpoint
+from signloom.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.batches import group_by_length, pad_ids, pad_source
@@ -110,8 +110,15 @@ class Translator:
         made = cls(checkpoint, device, precision, find_confidence(folder))
         # Models of further seeds are not measured by themselves; they learnt from the same clips.
         first = folder.parent.parent
-        if folder.parent.name == "seeds" and (checked := find_confidence(first)):
+        is_further = folder.parent.name == "seeds" and (first / WEIGHTS).is_file()
+        if is_further and (checked := find_confidence(first)):
             made.signs_said = checked.signs_said
+        return made
+
+    def holding(self, signs_said: SignsSaid) -> "Translator":
+        """Return a translator that holds its sentences against the signs by these."""
+        made = copy.copy(self)
+        made.signs_said = signs_said
         return made
 
     def beside(self, others: "Sequence[Translator]") -> "Translator":
@@ -194,7 +201,7 @@ class Translator:
         if blind:
             rows = [self.source.blind(one) for one in rows]
         done: dict[int, Translation] = {}
-        knows_signs = self.reads_signs and bool(self.signs_said.costs)
+        knows_signs = self.reads_signs and bool(self.signs_said.costs) and not blind
         weight = options.sign_weight if knows_signs and not options.temperature else 0.0
         for part in _batches([len(row) for row in rows]):
             memory = self._encode([rows[i] for i in part])
@@ -203,7 +210,7 @@ class Translator:
             wanted = options.beam_size if weight else n_best
             found = self._search(memory, options, wanted, keys, further)
             if knows_signs:
-                read = self._read_glosses([sequences[i] for i in part], memory, blind=blind)
+                read = self._read_glosses([sequences[i] for i in part], memory)
                 both = zip(found, read, strict=True)
                 found = [self._hold_against(*one, weight, options)[:n_best] for one in both]
             encodings = mean_states(memory)
@@ -264,16 +271,14 @@ class Translator:
         return self.spec.ctc.kind == "glosses" or self.source.kind == "glosses"
 
     def _read_glosses(
-        self, sequences: Sequence[SourceSequence], memory: Memory, *, blind: bool
+        self, sequences: Sequence[SourceSequence], memory: Memory
     ) -> list[Sequence[str]]:
         """Return the likeliest signs of each clip by the CTC head alone, or its glosses."""
         if self.spec.ctc.kind == "glosses":
             names = self.spec.ctc.names
             every = (search_signs(one, SignSearch()) for one in self._label_log_probs(memory))
             return [[names[label - 1] for label in labels] for labels in every]
-        return [
-            one.glosses if isinstance(one, GlossSequence) and not blind else () for one in sequences
-        ]
+        return [one.glosses if isinstance(one, GlossSequence) else () for one in sequences]
 
     def _hold_against(
         self,

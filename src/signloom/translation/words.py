@@ -169,8 +169,8 @@ def learn_signs_said(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> 
 
     A word has the sign that model 1 expects of it more often than not, unless the others of this
     sign say it better without it, as they do without an article. The cost of a sign is
-    log(1/2 / p), p the share of train's sentences with this sign that say it too often or too
-    seldom: 0 for a sign that words do not follow, the more the surer they do.
+    log(1/2 / p), p the share that says it too often or too seldom, of train's sentences that
+    have or say this sign: 0 for a sign that words do not follow, the more the surer they do.
 
     Args:
         texts: The sentences of train.
@@ -187,6 +187,8 @@ def learn_signs_said(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> 
     for sign, words in sorted(words_of.items()):
         kept = words
         for word in words:
+            if all(times <= signed[sign][line] for line, times in written[word].items()):
+                continue  # what is never said without the sign disturbs nowhere
             rest = [other for other in kept if other != word]
             if rest and _differ(written, rest, signed[sign]) < _differ(written, kept, signed[sign]):
                 kept = rest

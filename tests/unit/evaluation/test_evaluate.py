@@ -134,6 +134,7 @@ def test_dev_chooses_the_weight_of_the_signs_with_the_most_beams(knowing: Transl
     assert asked[:5] == [(1, 0.0), (2, 0.0), (3, 0.0), (3, 0.3), (3, 0.1)]
     assert chosen(0.3, 0.0) == (3, 0.3)  # of equals the first
     assert chosen(0.0, 0.3) == (2, 0.0)
+    assert chosen(0.3) == (3, 0.3)  # one is used whatever dev says
     translator.reads_signs = False
     assert chosen(0.3, 0.1, 0.0) == (2, 0.0)
 

@@ -21,6 +21,7 @@ from signloom.features.glosses import GlossSequence, GlossVocabulary
 from signloom.features.targets import build_targets, write_targets
 from signloom.report.build import build_report
 from signloom.report.stage_files import ReportPaths
+from signloom.translation.confidence import CONFIDENCE, read_confidence
 from tests import glosses, report_project
 from tests.unit.evaluation.world import DECODING, OPTIONS, SCORE, history, read_table
 
@@ -113,6 +114,15 @@ def test_tables_leave_out_what_glosses_have_not(evaluated: Path) -> None:
     rows = read_table(evaluated / "reports/evaluation/hypotheses.tsv")
     assert [row["gloss"] for row in rows] == [t.gloss for t in TARGETS if t.split != "train"]
     assert {(row["hands"], row["fps"], row["seconds"]) for row in rows} == {("", "", "")}
+
+
+def test_sentences_are_held_against_glosses_as_the_model_reads_them(evaluated: Path) -> None:
+    said = read_confidence(evaluated / "reports/evaluation" / CONFIDENCE).signs_said
+    assert {"haus", "wind"} <= said.costs.keys() <= {name.lower() for name in glosses.WORDS}
+    sources = glosses.untrained(DATA).source.read(TARGETS, evaluated / "landmarks/shards")
+    for one, other in itertools.pairwise(t for t in TARGETS if t.split == "train"):
+        own, others = (said.cost(one.text, sources[t.clip_id].glosses) for t in (one, other))
+        assert own < others
 
 
 def test_the_page_says_nothing_of_landmarks(evaluated: Path, tmp_path: Path) -> None:

@@ -63,9 +63,11 @@ def test_few_sentences_are_trained_with_three_seeds_and_own_ones_stay() -> None:
     assert seeds(SENTENCES, [4]) == seeds(SIGNS | {"clips": 140}, [4]) == [4]
 
 
-@pytest.mark.parametrize(("dev", "weights"), [(100, [0.0, 0.1, 0.3]), (40, [])])
-def test_only_enough_clips_of_dev_choose_the_internal_language_model(
-    dev: int, weights: list[float], tmp_path: Path
+@pytest.mark.parametrize(
+    ("dev", "weights", "signs"), [(100, [0.0, 0.1, 0.3], [0.2, 0.0]), (40, [], [0.2])]
+)
+def test_only_enough_clips_of_dev_choose_the_weights_of_a_search(
+    dev: int, weights: list[float], signs: list[float], tmp_path: Path
 ) -> None:
     clips = [clip("a", "a b", "train"), *(clip(f"d{n}", "a b", "dev") for n in range(dev))]
     values, _ = choose_values(clips, tmp_path, PARAMS, signer_disjoint=True, text_only=True)
@@ -74,6 +76,7 @@ def test_only_enough_clips_of_dev_choose_the_internal_language_model(
     adopt(path, values)
     found = load_section(path, "evaluate", EvaluateOptions)
     assert found.grid.internal_lm_weights == tuple(weights)
+    assert found.grid.sign_weights == tuple(signs)
     assert found.decoding.internal_lm_weight == 0
 
 

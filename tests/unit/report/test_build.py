@@ -185,8 +185,12 @@ def test_confused_words_are_listed_as_they_read(page_text: str) -> None:
 
 
 def test_the_grid_frames_the_search_that_is_used(page_text: str) -> None:
-    assert "Beam size 4, length penalty 1.0: the best of those below on dev" in page_text
+    search = (
+        "Beam size 4, length penalty 1.0, held against the signs that are read by 0.2: the best"
+    )
+    assert f"{search} of those below on dev" in page_text
     table = page_text[page_text.index('<table class="grid">') :].split("</table>")[0]
+    assert "and held against the signs, which its figures here are not" in table
     cells = re.findall(r'class="heat( chosen)?" style="--share: ([\d.]+)">([\d.]+)', table)
     assert [float(share) for _, share, _ in cells] == pytest.approx([0, 0.14, 0.86, 1], abs=0.006)
     assert [value for chosen, _, value in cells if chosen] == ["55.0"]

@@ -133,6 +133,10 @@ def test_the_beam_that_says_the_signs_is_the_best_where_they_weigh_enough(tmp_pa
     assert [t.text for t in translator.translate(CLIPS, greedy)] == [
         t.text for t in translator.translate(CLIPS, tiny.decoding())
     ]
+    # Who does not look reads no signs.
+    assert translator.translate(CLIPS, held, blind=True) == translator.translate(
+        CLIPS, beams, blind=True
+    )
 
 
 def test_a_model_of_a_further_seed_holds_sentences_against_signs_as_the_first_does(
@@ -156,6 +160,8 @@ def test_a_model_of_a_further_seed_holds_sentences_against_signs_as_the_first_do
         translator = Translator.load(folder, CPU)
         assert translator.signs_said == found
     assert translator.confidence is None
+    (first / WEIGHTS).unlink()
+    assert not Translator.load(first / "seeds" / "2", CPU).signs_said.costs
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
