@@ -102,7 +102,7 @@ LONG = {"fps": 25.0, "width": 640, "height": 480, "frames": [None] * REQUEST_FRA
 
 
 def test_a_request_within_the_bounds_passes() -> None:
-    assert WIDEST.beam_size * WIDEST.max_tokens == REQUEST_TOKENS
+    assert 2 * WIDEST.beam_size * WIDEST.max_tokens == REQUEST_TOKENS
     check_request([LONG], WIDEST, fps=25.0)
 
 
@@ -118,8 +118,8 @@ def test_a_request_within_the_bounds_passes() -> None:
         ([LONG, LONG], DECODING, 15.0, "8000 frames"),
         ([{**LONG, "fps": 1.0}], DECODING, 25.0, "100000 frames"),
         ([{**LONG, "fps": 1e-3}], DECODING, 25.0, "fps: found 0.001, expected at least 1"),
-        ([LONG, LONG], WIDEST, 25.0, "2 clips times beam_size 64 times max_tokens 256 is 32768"),
-        ([LONG] * 10_000, DECODING, 25.0, "expected at most 16384 in a request; send fewer"),
+        ([LONG] * 3, WIDEST, 25.0, "3 clips times beam_size 64 times max_tokens 256 is 49152"),
+        ([LONG] * 10_000, DECODING, 25.0, "expected at most 32768 in a request; send fewer"),
         ([{}], DECODING, 25.0, "needs fps, width, height and a list of frames"),
     ],
 )
