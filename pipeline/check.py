@@ -17,7 +17,7 @@ from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_met
 from signloom.devices import pick_device
 from signloom.dvc import write_start
 from signloom.errors import ClipError, UserError
-from signloom.evaluation.evaluate import EvaluateOptions
+from signloom.evaluation.evaluate import ONE_SEED, EvaluateOptions
 from signloom.evaluation.judge import make_judgements
 from signloom.extraction.extract import ExtractOptions
 from signloom.extraction.video import Video
@@ -121,6 +121,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
             [
                 *_machine_problems(extract, evaluate, tune),
                 *_ctc_problems(clips, tokenize, evaluate, run),
+                *_seed_problems(evaluate, run),
             ]
         ),
     ]
@@ -275,6 +276,12 @@ def _ctc_problems(
                 f"train.ctc_weight is {run.train.ctc_weight} and tokenize_targets.ctc is glosses, "
                 f"but no train clip has a gloss; choose characters, {hint}"
             )
+
+
+def _seed_problems(evaluate: EvaluateOptions, run: RunOptions) -> Iterator[str]:
+    """Name models that are to be one, where there will be a single one."""
+    if evaluate.together and len(run.train.seeds) < 2:
+        yield f"evaluate.together is true, but {ONE_SEED}"
 
 
 def check_corpus(corpus: CorpusOptions) -> None:

@@ -23,6 +23,7 @@ from signloom.paths import (
     TARGETS,
 )
 from signloom.tracking.run import Run, read_tracking
+from signloom.translation.confidence import hash_seeds
 from signloom.translation.translator import Translator
 
 NOTE = (
@@ -53,7 +54,7 @@ def main() -> None:
         log.log_params(translator.spec.provenance.get("params", {}))
         evaluation = evaluate(
             translator, targets, sequences, options, corpus=corpus, others=others,
-            weights=hash_file(CHECKPOINT / WEIGHTS),
+            weights=hash_file(CHECKPOINT / WEIGHTS), seeds=hash_seeds(CHECKPOINT),
         )  # fmt: skip
         write_evaluation(REPORTS, evaluation, HISTORY)
         log.log_metrics(evaluation.metrics)

@@ -44,6 +44,7 @@ APP = Path("data/app")  # recordings of `signloom app`, delivered ones too, and 
 
 # Names of files in the folder of any checkpoint, and of any evaluation.
 WEIGHTS_NAME = "model.safetensors"
+SEEDS_NAME = "seeds"  # a folder: checkpoints of further seeds
 HISTORY_NAME = "history.json"
 SCORES_NAME = "scores.json"
 HYPOTHESES_NAME = "hypotheses.tsv"

@@ -11,13 +11,14 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from signloom.evaluation.evaluate import seed_folders, seed_name
+from signloom.evaluation.evaluate import seed_name
 from signloom.evaluation.metrics import ScoreOptions, Tokenizer, score_corpus
 from signloom.evaluation.names import MAIN_METRICS, Metric, System
 from signloom.evaluation.systems import plain_texts
 from signloom.features.glosses import split_glosses
 from signloom.features.targets import Target
 from signloom.tables import read_rows
+from signloom.translation.confidence import seed_folders
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
 

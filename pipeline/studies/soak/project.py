@@ -22,12 +22,13 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import CorpusOptions, write_manifest
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
-from signloom.evaluation.evaluate import EvaluateOptions, seed_folders
+from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.metrics import measure
 from signloom.evaluation.names import MAIN_METRICS
 from signloom.extraction.extract import ExtractOptions, extract_corpus
 from signloom.files import to_text, write_file
 from signloom.paths import OPS
+from signloom.translation.confidence import seed_folders
 from signloom.translation.translator import Translator
 from signloom_ops.options import load_ops
 

@@ -189,7 +189,8 @@ def _describe_scores(scores: dict[str, Any], headline: Metric) -> Iterator[str]:
         yield f"mean and standard deviation of {count} seeds: {', '.join(spreads)}"
         if "together" in seeds[headline]:
             joint = (f"{label} {one['together']:.2f}" for label, one in shown)
-            yield f"all seeds as one, their probabilities averaged: {', '.join(joint)}"
+            above = ", as above" if scores.get("together") else ""
+            yield f"all seeds as one, their probabilities averaged{above}: {', '.join(joint)}"
     if "only_sentence" in scores:
         yield describe_only(scores["only_sentence"], scores["clips"])
     if scores.get("uses_input") == 0:

@@ -123,7 +123,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--together", action="store_true",
         help="mean the probabilities of the models of all train.seeds, in as many times the time; "
-        "how sure the sentences are is not said",
+        "how sure the sentences are is said only where evaluate.together measured it",
     )  # fmt: skip
     found = parser.add_argument_group("what the files do not have")
     add_unsaid(found)
@@ -169,6 +169,7 @@ def run_export_model(options: argparse.Namespace) -> None:
 
     from signloom.checkpoint import load_checkpoint
     from signloom.files import check_output_folder
+    from signloom.translation.confidence import find_confidence
     from signloom.translation.onnx_export import FILES, export_onnx
 
     check_output_folder(options.folder, [checkpoint], FILES)
@@ -178,3 +179,5 @@ def run_export_model(options: argparse.Namespace) -> None:
         f"most {worst:.1g}",
         file=sys.stderr,
     )
+    if (found := find_confidence(checkpoint)) and found.seeds:
+        print("warning: it is the first seed's model alone, scored with others", file=sys.stderr)

@@ -73,9 +73,6 @@ def read_translate_options(given: argparse.Namespace) -> TranslateOptions:
         raise UserError(f"--n-best: found {given.n_best}, expected 1 to --beam-size ({most})")
     if given.guess and given.skip_unsure:
         raise UserError("--guess and --skip-unsure say opposite things; leave one out")
-    if given.together and (given.skip_unsure or given.temperature):
-        raise UserError("--together: how sure several models are is not known, and a sample is of "
-                        "one model; leave out --skip-unsure and --temperature")  # fmt: skip
     model = choose_model(given)
     if given.glosses:
         _refuse_options_of_clips(given)
@@ -141,10 +138,13 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
         translator = Translator.load(options.checkpoint, precision=options.precision)
     finally:
         gc.enable()
-    if translator.confidence is None and not options.skip_unsure:  # which is refused
+    if options.together and not translator.is_joint:
+        translator = _ask_all_seeds(translator, options)
+    if not translator.is_checked and not options.skip_unsure:  # which is refused
         print(
-            f"warning: {NOT_CALIBRATED}: there is no confidence.json of these weights, so nothing "
-            f"says how sure the translations are; {HINT}",
+            f"warning: {NOT_CALIBRATED}: there is no confidence.json of these weights"
+            f"{' together' if translator.is_joint else ''}, so nothing says how sure the "
+            f"translations are; {HINT}",
             file=sys.stderr,
         )
     if options.signs or options.find:
@@ -157,12 +157,7 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
     decoding = dataclasses.replace(translator.decoding, **given)
     if options.n_best > decoding.beam_size:  # which was chosen, too
         decoding = dataclasses.replace(decoding, beam_size=options.n_best)
-    if options.together and decoding.temperature:
-        raise UserError(
-            "--together: a sample is of one model, and the search that was chosen for these "
-            "weights draws; give --temperature 0"
-        )
-    return _ask_all_seeds(translator, options) if options.together else translator, decoding
+    return translator, decoding
 
 
 def _ask_all_seeds(translator: "Translator", options: TranslateOptions) -> "Translator":

@@ -60,7 +60,7 @@ from signloom.features.glosses import split_glosses
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
-from signloom.translation.confidence import Confidence
+from signloom.translation.confidence import Confidence, seed_folders
 from signloom.translation.lookup import SignIndex
 from signloom.translation.options import DecodingOptions, SignWeight
 from signloom.translation.precision import Precision
@@ -77,10 +77,11 @@ TAKEN = {
     "uses_input", "signature",
     "gloss", "unknown_glosses", "confidence", "familiar", "calibration_error", "unsure",
     "unfamiliar", "stress_worst", "only_sentence", "corpus", "clips_hash", "headline", *LOOKUPS,
-    "gloss_wer", "gloss_substitutions", "gloss_deletions", "gloss_insertions",
+    "gloss_wer", "gloss_substitutions", "gloss_deletions", "gloss_insertions", "together",
 }  # fmt: skip
 TAKEN_PREFIXES = tuple(f"{system.prefix}_" for system in System)
 TAKEN_SUFFIXES = ("_low", "_high")
+ONE_SEED = "there is one model; train with train.seeds: [1, 2, 3], or set it to false"
 
 
 @checked_dataclass
@@ -113,6 +114,9 @@ class EvaluateOptions:
     commands: dict[str, str] = field(default_factory=dict)
     # Clips of each split that are translated under changes of real life; of more, every n-th.
     stress: Natural = 0
+    # All seeds are evaluated, and translate from then on, as one model: their probabilities are
+    # averaged, which takes as many times the time. False: the first is the model.
+    together: bool = False
 
     def __post_init__(self) -> None:
         if self.decoding.temperature and self.grid.beam_sizes:
@@ -168,9 +172,11 @@ class Evaluation:
     def metrics(self) -> dict[str, Any]:
         """The headline numbers, as in reports/metrics.json."""
         found = headline(self.splits, self.seeds, corpus=self.corpus, metric=self.headline)
+        as_one = {"together": len(self.seeds.names)} if self.seeds and self.options.together else {}
         return {
             split: {
                 **scores,
+                **as_one,
                 **self.reliability[split].to_metrics(),
                 **self.lookup.get(split, {}),
                 **(self.recognition[split].to_metrics() if split in self.recognition else {}),
@@ -189,7 +195,7 @@ def describe(translator: Translator, options: EvaluateOptions) -> str:
         search = f"drawn at temperature {decoding.temperature:g}"
     return (
         f"{model.family} {model.encoder_layers}+{model.decoder_layers}x{model.d_model} "
-        f"{model.norm}-norm, {search}"
+        f"{model.norm}-norm, {search}{', all seeds as one' if options.together else ''}"
     )
 
 
@@ -202,6 +208,7 @@ def evaluate(
     corpus: str = "",
     others: Iterable[tuple[str, Translator]] = (),
     weights: str = "",
+    seeds: Mapping[str, str] | None = None,
 ) -> Evaluation:
     """Translate dev and test from landmarks, or glosses, alone and score the sentences.
 
@@ -216,10 +223,18 @@ def evaluate(
         corpus: Name of the corpus, for those who read the scores.
         others: The same model trained with other seeds, by name; their scores are summarised.
         weights: SHA-256 of the model's weights, for which alone the confidence holds.
+        seeds: Those of the others', for which it holds where all are evaluated as one.
+
+    Raises:
+        UserError: If all are to be evaluated as one, and there is a single one.
     """
     said = _learn_signs_said(translator, targets)
-    translator = translator.holding(said)
+    translator = translator.alone.holding(said)
     others = [(name, other.holding(said)) for name, other in others]
+    if options.together:
+        if not others:
+            raise UserError(f"evaluate.together is true, but {ONE_SEED}")
+        translator = translator.beside([other for _, other in others])
     dev = [t for t in targets if t.split == "dev" and t.clip_id in sequences]
     metric = headline_metric(target.text for target in targets if target.split == "train")
     decoding, grid = try_searches(
@@ -265,6 +280,7 @@ def evaluate(
             signs=signs,
             words=_learn_words(targets),
             signs_said=said,
+            seeds=dict(seeds or {}) if options.together else {},
         ),
         reliability=reliability,
         lookup=score_lookup(translator, targets, sequences, results, options.score)
@@ -493,25 +509,6 @@ def _ask(name: str, command: str, lines: Sequence[Mapping[str, str]]) -> list[fl
     return numbers
 
 
-def seed_folders(checkpoint: Path) -> list[Path]:
-    """Return the checkpoints of the further seeds, by number.
-
-    Args:
-        checkpoint: The folder of the first; `seeds/` in it has a folder for each other one.
-
-    Raises:
-        UserError: If a folder is not named by a number.
-    """
-    folders = [path for path in (checkpoint / "seeds").glob("*") if path.is_dir()]
-    wrong = sorted(path.name for path in folders if not path.name.isdigit())
-    if wrong:
-        raise UserError(
-            f"{checkpoint / 'seeds'}: expected folders named by their seed, found "
-            f"{', '.join(wrong)}; remove them or train again"
-        )
-    return sorted(folders, key=lambda path: int(path.name))
-
-
 def load_seeds(checkpoint: Path, precision: Precision) -> Iterator[tuple[str, Translator]]:
     """Load the models of the further seeds one after another, each with its seed's name."""
     for folder in seed_folders(checkpoint):
@@ -537,21 +534,21 @@ def _score_seeds(
     if not others:
         return None
     models = [other for _, other in others]
-    is_drawn = decoding.temperature > 0  # from one model at a time
-    tried = models if is_drawn else [*models, translator.beside(models)]
-    splits, joint = {}, {}
+    joint = translator if translator.is_joint else translator.beside(models)
+    splits, together = {}, {}
     for result in results:
         clips = [sequences[target.clip_id] for target in result.targets]
         refs = [target.text for target in result.targets]
         counted = [
-            measure(plain_texts(one.translate(clips, decoding)), refs, options.score)
-            for one in tried
+            counts[result.split][System.MODEL]
+            if one is translator
+            else measure(plain_texts(one.translate(clips, decoding)), refs, options.score)
+            for one in (translator.alone, *models, joint)
         ]
-        splits[result.split] = [counts[result.split][System.MODEL], *counted[: len(models)]]
-        if not is_drawn:
-            joint[result.split] = score_statistics(counted[-1], options.score)
+        splits[result.split] = counted[:-1]
+        together[result.split] = score_statistics(counted[-1], options.score)
     names = [seed_name(translator.spec.provenance), *(name for name, _ in others)]
-    return score_seeds(names, splits, joint, options.score)
+    return score_seeds(names, splits, together, options.score)
 
 
 def _align(

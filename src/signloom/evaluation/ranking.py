@@ -125,9 +125,12 @@ def _describe(run: PastRun, split: str, metric: Metric) -> dict[str, Any]:
     systems = content.get("splits", {}).get(split, {}).get("systems", {})
     spread = (content.get("seeds") or {"splits": {}})["splits"].get(split, {}).get(metric)
     beam_size = content.get("decoding", {}).get("beam_size", "?")
+    as_one = (
+        f", {spread['n']} seeds as one" if spread and content["options"].get("together") else ""
+    )
     return {
         "seeds": (spread["mean"], spread["std"], spread["n"]) if spread else None,
         "floors": {name: systems[name][metric]["value"] for name in FLOORS if name in systems},
         "parameters": run.parameters,
-        "search": f"beam {beam_size}, {content['options'].get('precision', 'float32')}",
+        "search": f"beam {beam_size}, {content['options'].get('precision', 'float32')}{as_one}",
     }

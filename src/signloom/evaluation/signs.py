@@ -104,7 +104,7 @@ def recognise(
     """Read the signs of dev and test and score them; no gloss of either reaches the model.
 
     Args:
-        translator: The trained model.
+        translator: The trained model, or the models of all seeds as one.
         targets: The whole corpus.
         sequences: Clip id to landmarks, of all splits.
         results: What was evaluated.
@@ -112,8 +112,8 @@ def recognise(
         others: The same model trained with other seeds.
 
     Returns:
-        The search with the fewest errors on dev, of all seeds, and a recognition of each split
-        whose clips have glosses; None and nothing of a model that reads no signs.
+        The search with the fewest errors on dev, of all seeds or of these as one, and a recognition
+        of each split whose clips have glosses; None and nothing of a model that reads no signs.
     """
     if translator.spec.ctc.kind != "glosses":
         return None, {}
@@ -122,7 +122,7 @@ def recognise(
     clips = {split: [_landmarks(sequences, t) for t in found] for split, found in chosen.items()}
     read = [
         {split: one.label_log_probs(found) for split, found in clips.items()}
-        for one in (translator, *others)
+        for one in (translator.alone, *others)
     ]
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     train, pairs = glosses_of(glossed), _count_signed(translator, glossed)
@@ -131,9 +131,11 @@ def recognise(
     together = _together(read) if len(read) > 1 else {}
     joint = choose_search(translator, [together.get("dev", [])], dev, pairs, rules)
     floors = _build_floors(translator, targets, sequences, train)
+    model, used = (together, joint) if translator.is_joint else (read[0], search)
     found = {}
     for split, wanted in chosen.items():
-        lines, *more = (_names(translator, one[split], search) for one in read)
+        seeds = [_names(translator, one[split], search) for one in read]
+        lines = _names(translator, model[split], used)
         systems = {MODEL: lines}
         if split in together:
             systems[TOGETHER] = _names(translator, together[split], joint)
@@ -141,17 +143,17 @@ def recognise(
         if others_of := swap_clips([t.gloss for t in wanted], seed):
             systems["swapped"] = [lines[other] for other in others_of]
         nothing = translator.label_log_probs(clips[split], blind=True)
-        systems["blind"] = _names(translator, nothing, search)
+        systems["blind"] = _names(translator, nothing, used)
         systems |= floors(clips[split], glosses_of(wanted))
         found[split] = Recognition(
             targets=wanted,
             signs=[
-                place_signs(translator, clip, log_probs, search)
-                for clip, log_probs in zip(clips[split], read[0][split], strict=True)
+                place_signs(translator, clip, log_probs, used)
+                for clip, log_probs in zip(clips[split], model[split], strict=True)
             ],
-            **_score(wanted, systems, more, train, options),
+            **_score(wanted, systems, seeds, train, options),
         )
-    return search, found
+    return used, found
 
 
 def _build_floors(
@@ -249,13 +251,13 @@ def _constant(train: Lines, wanted: Lines) -> Lines:
 def _score(
     targets: Sequence[Target],
     systems: Mapping[str, Lines],
-    more: Sequence[Lines],
+    lines: Sequence[Lines],
     train: Lines,
     options: ScoreOptions,
 ) -> dict[str, Any]:
     """Score lines of every system; of the model by itself what a recogniser's table has.
 
-    `more` are those of the models of further seeds.
+    `lines` are those of the model of each seed.
     """
     wanted = clean_glosses(glosses_of(targets), options.gloss_rules)
 
@@ -265,8 +267,8 @@ def _score(
     counted = {name: count(lines) for name, lines in systems.items()}
     scores = {name: score_statistics(c, options)[GLOSS_WER] for name, c in counted.items()}
     seeds: list[float] = []
-    if more:
-        all_ = [counted[MODEL], *map(count, more)]
+    if len(lines) > 1:
+        all_ = [*map(count, lines)]
         seeds = [one.values()[GLOSS_WER] for one in all_]
         low, high = seed_interval([one.resample(options)[GLOSS_WER] for one in all_], options)
         scores[SEEDS] = replace(scores[MODEL], value=mean(seeds), low=low, high=high)

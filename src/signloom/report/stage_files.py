@@ -83,6 +83,11 @@ class Sources:
     judgements: list[JudgementResult]  # in which this model took part
 
     @property
+    def is_joint(self) -> bool:
+        """Whether the models of all seeds were evaluated as one."""
+        return bool(self.seeds and self.options.get("together"))
+
+    @property
     def reads_glosses(self) -> bool:
         """Whether the model translates glosses: then nothing is said of landmarks and videos."""
         return reads_glosses(self.checkpoint)
@@ -226,15 +231,16 @@ class MetricChange:
     now: float
 
 
-def _value(scores: Mapping[str, Any], metric: str) -> float:
-    """Return a score; of several seeds their mean, as in the report."""
-    return float(scores.get("seeds", {}).get(metric, {}).get("mean", scores[metric]))
+def score_of(scores: Mapping[str, Any], metric: str) -> float:
+    """Return a score of metrics.json; of seeds that are not one model their mean, as reported."""
+    seeds = {} if scores.get("together") else scores.get("seeds", {})
+    return float(seeds.get(metric, {}).get("mean", scores[metric]))
 
 
 def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[MetricChange]:
     """Return what changed, of the splits and metrics that both have and that can be compared."""
     return [
-        MetricChange(split, metric, _value(before[split], metric), _value(found, metric))
+        MetricChange(split, metric, score_of(before[split], metric), score_of(found, metric))
         for split, found in now.items()
         if split in before and not why_not_comparable(found, before[split])
         for metric in shown_metrics(found.get("headline", Metric.BLEU4))

@@ -14,7 +14,7 @@ from signloom.evaluation.names import (
     metric_label,
     shown_metrics,
 )
-from signloom.report.stage_files import Sources, why_not_comparable
+from signloom.report.stage_files import Sources, score_of, why_not_comparable
 
 FEW_CLIPS = 20  # of which a bootstrap knows too little
 BLIND_MARGIN = 5.0  # points by which a blind model may beat the constant sentence
@@ -59,8 +59,9 @@ def verdict_sentences(sources: Sources) -> list[str]:
         f"{unseen}, {_subject(headline)} {_interval(first)} and the word error rate "
         f"{_interval(wer)} %."
     ]
-    if headline in (spreads := _spreads(sources, split)):
-        sentences.append(_seeds_sentence(spreads[headline], headline))
+    if sources.seeds and headline in (spreads := sources.seeds["splits"].get(split, {})):
+        tell = _as_one_sentence if sources.is_joint else _seeds_sentence
+        sentences.append(tell(spreads[headline], headline))
     if found["clips"] < FEW_CLIPS:
         sentences.append("So few clips say little, and their intervals are too narrow.")
     names = system_names(sources)
@@ -88,7 +89,7 @@ def _points(headline: Metric) -> str:
 
 
 def _systems(sources: Sources, split: str) -> dict[str, Any]:
-    """Return the scores of a split's systems; of several seeds the model's are their means."""
+    """Return the scores of a split's systems; the model's are means of seeds that are not one."""
     systems = sources.splits[split]["systems"]
     means = {
         name: {**systems[System.MODEL][name], **spread, "value": spread["mean"]}
@@ -99,7 +100,16 @@ def _systems(sources: Sources, split: str) -> dict[str, Any]:
 
 
 def _spreads(sources: Sources, split: str) -> dict[str, Any]:
-    return sources.seeds["splits"].get(split, {}) if sources.seeds else {}
+    if sources.seeds is None or sources.is_joint:
+        return {}
+    return dict(sources.seeds["splits"].get(split, {}))
+
+
+def _as_one_sentence(spread: dict[str, Any], headline: Metric) -> str:
+    return (
+        f"This is the score of {spread['n']} seeds as one model, whose probabilities are averaged; "
+        f"alone they have {spread['mean']:.1f} {_points(headline)} in the mean."
+    )
 
 
 def _seeds_sentence(spread: dict[str, Any], headline: Metric) -> str:
@@ -131,7 +141,7 @@ def _kept(sources: Sources, split: str) -> tuple[dict[str, Any], str]:
     """Return the kept scores of a split, empty if there are none, and why they are no measure."""
     found, headline = sources.splits[split], sources.headline
     before = sources.before.get(split, {})
-    means = {name: one["mean"] for name, one in before.get("seeds", {}).items()}
+    means = {name: score_of(before, name) for name in before.get("seeds", {})}
     now = {
         "clips_hash": found.get("clips_hash"),
         "missing": len(found["missing"]),

@@ -16,7 +16,7 @@ from signloom.errors import UserError
 from signloom.paths import WEIGHTS_NAME
 from signloom.tracking.deliver import KEY
 from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
-from signloom.translation.confidence import find_confidence_file
+from signloom.translation.confidence import find_confidence_file, read_confidence
 from signloom.translation.serving import save_served_model
 
 NUMBER_TAG, CHECKPOINT_TAG = (
@@ -123,10 +123,12 @@ class _Registry:
         run = self._open_run(version)
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            # The first seed's model translates; the others are for the gate.
-            ignored = shutil.ignore_patterns("seeds")
+            confidence = find_confidence_file(version.checkpoint)
+            is_joint = confidence is not None and bool(read_confidence(confidence).seeds)
+            # Where the first seed's model translates alone the others are for the gate.
+            ignored = None if is_joint else shutil.ignore_patterns("seeds")
             shutil.copytree(version.checkpoint, folder / "checkpoint", ignore=ignored)
-            if confidence := find_confidence_file(version.checkpoint):
+            if confidence:
                 shutil.copy2(confidence, folder)
             save_served_model(folder / "checkpoint", folder / MODEL)
             self._client.log_artifacts(run.info.run_id, str(folder / MODEL), MODEL)

@@ -5,6 +5,7 @@ translations with such a score were right, and whether the clip is like those of
 docs/translation.md describes both.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -25,14 +26,16 @@ from signloom.config import (
     read_json,
 )
 from signloom.corpus.landmarks import FEATURES, LandmarkSequence
+from signloom.errors import UserError
 from signloom.features.features import FloatArray, normalise, resample
 from signloom.features.sources import SourceSequence
 from signloom.files import hash_file, to_text, write_file
-from signloom.paths import EVALUATION
+from signloom.paths import EVALUATION, SEEDS_NAME
 from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import Hypothesis
 from signloom.translation.words import SignsSaid, WordOfSign
 
+logger = logging.getLogger(__name__)
 CONFIDENCE = "confidence.json"
 FORMAT_VERSION = 1
 LEAST_LIMIT = 0.5  # an even chance that every word is right; `calibrate.choose_limit` decides
@@ -245,6 +248,8 @@ class Confidence:
     signs: SignSearch | None = None  # likewise, of signs; None where the model reads none
     words: tuple[WordOfSign, ...] = ()  # of train's sentences, and the signs that they translate
     signs_said: SignsSaid = field(default_factory=SignsSaid)  # by which sentences are held to signs
+    seeds: dict[str, str] = field(default_factory=dict)
+    """`hash_seeds` of the checkpoint where all seeds were measured as one; empty: the first was."""
 
     def check(
         self, hypothesis: Hypothesis, sequence: SourceSequence, encoding: FloatArray | None
@@ -417,12 +422,37 @@ def find_confidence(checkpoint: Path) -> Confidence | None:
     return read_confidence(path) if path else None
 
 
+def seed_folders(checkpoint: Path) -> list[Path]:
+    """Return the checkpoints of the further seeds, by number.
+
+    Args:
+        checkpoint: The folder of the first; `seeds/` in it has a folder for each other one.
+
+    Raises:
+        UserError: If a folder is not named by a number.
+    """
+    folders = [path for path in (checkpoint / SEEDS_NAME).glob("*") if path.is_dir()]
+    wrong = sorted(path.name for path in folders if not path.name.isdigit())
+    if wrong:
+        raise UserError(
+            f"{checkpoint / SEEDS_NAME}: expected folders named by their seed, found "
+            f"{', '.join(wrong)}; remove them or train again"
+        )
+    return sorted(folders, key=lambda path: int(path.name))
+
+
+def hash_seeds(checkpoint: Path) -> dict[str, str]:
+    """Return the SHA-256 of the weights of each further seed, by name; empty of missing ones."""
+    files = [folder / WEIGHTS for folder in seed_folders(checkpoint)]
+    return {path.parent.name: hash_file(path) if path.is_file() else "" for path in files}
+
+
 def find_confidence_file(checkpoint: Path) -> Path | None:
     """Return the file that was measured of a checkpoint's weights; None if there is none.
 
     It is looked for in the folder, beside it, in the evaluation beside it (of a version that
-    `signloom retrain` kept), and where `evaluate` writes it. What holds for other weights is passed
-    over.
+    `signloom retrain` kept), and where `evaluate` writes it. What holds for other weights, or for
+    other further seeds, is passed over.
 
     Raises:
         UserError: If a file is damaged or of another version.
@@ -433,4 +463,15 @@ def find_confidence_file(checkpoint: Path) -> Path | None:
     if not there:
         return None
     weights = hash_file(checkpoint / WEIGHTS)
-    return next((path for path in there if read_confidence(path).weights == weights), None)
+    for path in there:
+        found = read_confidence(path)
+        if found.weights != weights:
+            continue
+        if not found.seeds or found.seeds == hash_seeds(checkpoint):
+            return path
+        logger.warning(
+            "%s was measured of the first seed with %s as one model, and %s has others; the first "
+            "translates alone. Copy the whole checkpoint again, or `dvc repro evaluate`",
+            path, ", ".join(found.seeds), checkpoint / SEEDS_NAME,
+        )  # fmt: skip
+    return None

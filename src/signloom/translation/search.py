@@ -15,10 +15,10 @@ from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.translation.options import DecodingOptions
 from signloom.translation.tokens import (
     InternalLanguageModel,
-    OtherSeeds,
     Scorer,
     best_tokens,
     draw_tokens,
+    mean_log_probs,
     repeats,
     sample_generator,
 )
@@ -43,7 +43,8 @@ class Hypothesis:
     """A translation in tokens."""
 
     tokens: tuple[int, ...]  # without bos; ends in eos unless the search ran out of length
-    log_prob: float  # sum of the tokens' log-probabilities by the decoder, nats
+    log_prob: float
+    """Sum of the tokens' log-probabilities by the decoder, nats; of several the mean of all."""
     score: float
     """What hypotheses are ranked by: `log_prob`, less the decoder's own language model where that
     is used, after the length penalty, and less what the signs say against it."""
@@ -77,8 +78,8 @@ def search(
         options: Width, penalty and limits.
         n_best: Hypotheses returned of each clip, at most `beam_size`.
         keys: What identifies each clip; needed where `temperature` is not 0.
-        others: Models of further seeds with their memories of the clips: tokens are ranked by the
-            mean of all probabilities; where `temperature` is 0.
+        others: Models of further seeds with their memories of the clips: a token has the mean of
+            the probabilities that all give it. The internal language model is the first's.
 
     Returns:
         For each clip, in order, its hypotheses by falling score; those that did not end within
@@ -90,20 +91,21 @@ def search(
     """
     if not 1 <= n_best <= options.beam_size:
         raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
+    models = [(model, memory), *others]
     if not options.temperature:
         weight = options.internal_lm_weight
-        scorers: list[Scorer] = [OtherSeeds(others)] if others else []
+        scorers: list[Scorer] = []
         if weight and model.guesses_from_tokens:
             scorers.append(InternalLanguageModel(model, memory, weight))
-        return _Search(model, memory, ids, options, n_best, scorers).run()
+        return _Search(models, ids, options, n_best, scorers).run()
     # Each sample is a clip of its own, followed by one beam whose next token is drawn.
     dice = [sample_generator(options.seed, key, sample) for key in keys for sample in range(n_best)]
     rows = torch.arange(len(memory.states), device=memory.states.device)
-    memory = memory.select(rows.repeat_interleave(n_best))
-    if len(dice) != len(memory.states):
+    if len(keys) != len(rows):
         raise ValueError(f"found {len(keys)} keys, expected one for each of {len(rows)} clips")
-    one = replace(options, beam_size=1)
-    drawn = [found for (found,) in _Search(model, memory, ids, one, 1, dice=dice).run()]
+    models = [(one, seen.select(rows.repeat_interleave(n_best))) for one, seen in models]
+    single = replace(options, beam_size=1)
+    drawn = [found for (found,) in _Search(models, ids, single, 1, dice=dice).run()]
     return [
         sorted(drawn[start : start + n_best], key=_score, reverse=True)
         for start in range(0, len(drawn), n_best)
@@ -147,17 +149,18 @@ class _Search:
 
     def __init__(
         self,
-        model: Seq2Seq,
-        memory: Memory,
+        models: Sequence[tuple[Seq2Seq, Memory]],
         ids: SpecialIds,
         options: DecodingOptions,
         n_best: int,
         scorers: Sequence[Scorer] = (),
         dice: Sequence[torch.Generator] = (),  # of each clip, where tokens are drawn
     ) -> None:
-        clips, device = len(memory.states), memory.states.device
-        self._model, self._ids, self._options, self._n_best = model, ids, options, n_best
-        self._state = model.start(memory)
+        states = models[0][1].states
+        clips, device = len(states), states.device
+        self._ids, self._options, self._n_best = ids, options, n_best
+        self._models = [model for model, _ in models]
+        self._states = [model.start(memory) for model, memory in models]
         nothing = torch.zeros(clips, 1, device=device)
         bos = torch.full((clips, 1, 1), ids.bos, device=device)
         self._scorers, self._dice = scorers, dice
@@ -171,16 +174,23 @@ class _Search:
         for step in range(1, self._options.max_tokens + 1):
             before = self._beams
             last = before.tokens[:, :, -1].flatten()
-            logits, self._state = self._model.step(last, self._state)
-            self._beams = self._end_beams(self._grow(logits, last, step))
+            self._beams = self._end_beams(self._grow(self._step(last), last, step))
             self._finish_clips(before, is_last=step == self._options.max_tokens)
             if len(self._done) == len(self._ended):
                 break
-            self._state = self._state.branch(self._beams.parents)
+            self._states = [state.branch(self._beams.parents) for state in self._states]
             for scorer in self._scorers:
                 scorer.branch(self._beams.parents)
             self._drop_finished()
         return [self._done[clip] for clip in range(len(self._ended))]
+
+    def _step(self, last: Int[Tensor, " R"]) -> Float[Tensor, "R V"]:
+        """Return the logits of the next tokens."""
+        every = []
+        for number, model in enumerate(self._models):
+            logits, self._states[number] = model.step(last, self._states[number])
+            every.append(logits)
+        return mean_log_probs(every) if len(every) > 1 else every[0]
 
     def _grow(self, logits: Float[Tensor, "R V"], last: Int[Tensor, " R"], step: int) -> _Beams:
         """Return the best continuations of all beams, each clip's best first."""
@@ -292,7 +302,8 @@ class _Search:
         rows = [row for row, clip in enumerate(self._clips) if clip not in self._done]
         if len(rows) <= PACKED_BELOW * len(self._clips):
             kept = torch.tensor(rows, device=self._beams.totals.device)
-            self._state, self._beams = self._state.select(kept), self._beams.select(kept)
+            self._states = [state.select(kept) for state in self._states]
+            self._beams = self._beams.select(kept)
             for scorer in self._scorers:
                 scorer.select(kept)
             self._clips = [self._clips[row] for row in rows]

@@ -69,31 +69,10 @@ class InternalLanguageModel(Scorer):
         self._state = self._state.select(rows)
 
 
-class OtherSeeds(Scorer):
-    """Ranks tokens by the mean of the probabilities that several models give them."""
-
-    def __init__(self, models: Sequence[tuple[Seq2Seq, Memory]]) -> None:
-        """Take the other models, each with its memory of the clips."""
-        self._models = [model for model, _ in models]
-        self._states = [model.start(memory) for model, memory in models]
-
-    def rank(
-        self, log_probs: Float[Tensor, "R V"], last: Int[Tensor, " R"]
-    ) -> Float[Tensor, "R V"]:
-        """Return the logarithm of the mean."""
-        every = [log_probs]
-        for number, model in enumerate(self._models):
-            logits, self._states[number] = model.step(last, self._states[number])
-            every.append(logits.float().log_softmax(dim=-1))
-        return torch.stack(every).logsumexp(dim=0) - math.log(len(every))
-
-    def branch(self, parents: Int[Tensor, "B W"]) -> None:
-        """Go on with the given beams of each clip."""
-        self._states = [state.branch(parents) for state in self._states]
-
-    def select(self, rows: Int[Tensor, " B"]) -> None:
-        """Go on with the given clips."""
-        self._states = [state.select(rows) for state in self._states]
+def mean_log_probs(every: Sequence[Float[Tensor, "... V"]]) -> Float[Tensor, "... V"]:
+    """Return the logarithm of the mean of the probabilities that logits of models stand for."""
+    rows = torch.stack([logits.float().log_softmax(dim=-1) for logits in every])
+    return rows.logsumexp(dim=0) - math.log(len(every))
 
 
 def subtract(

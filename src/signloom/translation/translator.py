@@ -23,11 +23,19 @@ from signloom.features.features import FloatArray
 from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
-from signloom.translation.confidence import HINT, NOT_CHECKED, Check, Confidence, find_confidence
+from signloom.translation.confidence import (
+    HINT,
+    NOT_CHECKED,
+    Check,
+    Confidence,
+    find_confidence,
+    seed_folders,
+)
 from signloom.translation.labels import search_signs
 from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
+from signloom.translation.tokens import mean_log_probs
 from signloom.translation.words import SignsSaid
 
 # Source frames of a part, padding included: what the layers of a model of width 512 compute of
@@ -67,7 +75,13 @@ class Alignment:
 
 
 class Translator:
-    """A trained model with everything between landmarks, or glosses, and text."""
+    """A trained model with everything between landmarks, or glosses, and text.
+
+    It may be the models of several seeds as one: the mean of their probabilities decides on tokens
+    and signs. What lies inside a model, its states and its attention, is then the first one's.
+    """
+
+    _others: "Sequence[Translator]" = ()
 
     def __init__(
         self,
@@ -87,7 +101,6 @@ class Translator:
         self.spec = checkpoint.spec
         self.confidence = confidence
         self.signs_said = confidence.signs_said if confidence else SignsSaid()
-        self._others: Sequence[Translator] = ()
         self._model = reduce_precision(checkpoint.model, precision)
         self._tokenizer = checkpoint.tokenizer
         self._device = device
@@ -99,6 +112,8 @@ class Translator:
         cls, folder: Path, device: torch.device | None = None, *, precision: Precision = "float32"
     ) -> "Translator":
         """Load a checkpoint folder, on a GPU if there is one and no device is named.
+
+        Where the models of all its seeds were measured as one, they are loaded as one.
 
         Args:
             folder: The checkpoint.
@@ -113,6 +128,9 @@ class Translator:
         is_further = folder.parent.name == "seeds" and (first / WEIGHTS).is_file()
         if is_further and (checked := find_confidence(first)):
             made.signs_said = checked.signs_said
+        if made.confidence and made.confidence.seeds:
+            others = [cls.load(one, device, precision=precision) for one in seed_folders(folder)]
+            return made.beside(others)
         return made
 
     def holding(self, signs_said: SignsSaid) -> "Translator":
@@ -122,7 +140,9 @@ class Translator:
         return made
 
     def beside(self, others: "Sequence[Translator]") -> "Translator":
-        """Return a translator that asks models of further seeds, too; its sentences are unchecked.
+        """Return a translator that asks models of further seeds, too.
+
+        Its sentences are unchecked unless the confidence was measured of all of them.
 
         Args:
             others: Of the same training: their tokens mean the same.
@@ -136,6 +156,21 @@ class Translator:
         made = copy.copy(self)
         made._others = others
         return made
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether it is the models of several seeds."""
+        return bool(self._others)
+
+    @property
+    def alone(self) -> "Translator":
+        """The translator that asks the first model alone."""
+        return self.beside(()) if self._others else self
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the confidence was measured of what translates: the first model, or all."""
+        return self.confidence is not None and bool(self.confidence.seeds) == self.is_joint
 
     @property
     def decoding(self) -> DecodingOptions:
@@ -192,7 +227,7 @@ class Translator:
         Raises:
             UserError: If unsure ones are to be skipped, and nothing says which are.
         """
-        if skip_unsure and not self.confidence:
+        if skip_unsure and not self.is_checked:
             raise UserError(
                 "which translations are unsure is not known: there is no confidence.json of these "
                 f"weights; {HINT}"
@@ -206,17 +241,17 @@ class Translator:
         for part in _batches([len(row) for row in rows]):
             memory = self._encode([rows[i] for i in part])
             keys = [clip_key(sequences[i]) for i in part] if options.temperature else []
-            further = [(one._model, one._encode([rows[i] for i in part])) for one in self._others]
+            further = self._encode_others([rows[i] for i in part])
             wanted = options.beam_size if weight else n_best
             found = self._search(memory, options, wanted, keys, further)
             if knows_signs:
-                read = self._read_glosses([sequences[i] for i in part], memory)
+                read = self._read_glosses([sequences[i] for i in part], memory, further)
                 both = zip(found, read, strict=True)
                 found = [self._hold_against(*one, weight, options)[:n_best] for one in both]
             encodings = mean_states(memory)
             for index, hypotheses, encoding in zip(part, found, encodings, strict=True):
                 best = self._spell(hypotheses)
-                if self.confidence and not blind and not self._others:
+                if self.confidence and self.is_checked and not blind:
                     clip = self.trim(sequences[index])
                     check = self.confidence.check(best.hypothesis, clip, encoding)
                     best = replace(best, check=check)
@@ -253,14 +288,17 @@ class Translator:
             rows = [self.source.blind(one) for one in rows]
         found: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
-            found |= zip(
-                part, self._label_log_probs(self._encode([rows[i] for i in part])), strict=True
-            )
+            some = [rows[i] for i in part]
+            log_probs = self._label_log_probs(self._encode(some), self._encode_others(some))
+            found |= zip(part, log_probs, strict=True)
         return [found[index] for index in range(len(sequences))]
 
     @torch.inference_mode()
-    def _label_log_probs(self, memory: Memory) -> list[FloatArray]:
-        log_probs = self._model.ctc_logits(memory).float().log_softmax(dim=-1).cpu().numpy()
+    def _label_log_probs(
+        self, memory: Memory, further: Sequence[tuple[Seq2Seq, Memory]]
+    ) -> list[FloatArray]:
+        every = [model.ctc_logits(one) for model, one in ((self._model, memory), *further)]
+        log_probs = mean_log_probs(every).cpu().numpy()
         return [
             log_probs[row, :length] for row, length in enumerate(memory.valid.sum(dim=1).tolist())
         ]
@@ -271,12 +309,15 @@ class Translator:
         return self.spec.ctc.kind == "glosses" or self.source.kind == "glosses"
 
     def _read_glosses(
-        self, sequences: Sequence[SourceSequence], memory: Memory
+        self,
+        sequences: Sequence[SourceSequence],
+        memory: Memory,
+        further: Sequence[tuple[Seq2Seq, Memory]],
     ) -> list[Sequence[str]]:
         """Return the likeliest signs of each clip by the CTC head alone, or its glosses."""
         if self.spec.ctc.kind == "glosses":
-            names = self.spec.ctc.names
-            every = (search_signs(one, SignSearch()) for one in self._label_log_probs(memory))
+            names, log_probs = self.spec.ctc.names, self._label_log_probs(memory, further)
+            every = (search_signs(one, SignSearch()) for one in log_probs)
             return [[names[label - 1] for label in labels] for labels in every]
         return [one.glosses if isinstance(one, GlossSequence) else () for one in sequences]
 
@@ -394,6 +435,10 @@ class Translator:
     @torch.inference_mode()
     def _encode(self, rows: list[Rows]) -> Memory:
         return encode_in_parts(self._model, *self._pad(rows))
+
+    def _encode_others(self, rows: list[Rows]) -> list[tuple[Seq2Seq, Memory]]:
+        """Return the models of further seeds, each with its memory."""
+        return [(one._model, one._encode(rows)) for one in self._others]
 
     def _pad(self, rows: list[Rows]) -> tuple[SourceTensor, Tensor]:
         """Return a batch as the model takes it, and which positions are real."""

@@ -229,7 +229,7 @@ def _scores(scores: Mapping[str, Any]) -> Iterator[str]:
     for split in sorted(scores["splits"], reverse=True):  # test before dev
         yield from _split(split, scores["splits"][split], _headline(scores))
     if seeds := scores.get("seeds"):
-        yield from _seeds(seeds)
+        yield from _seeds(seeds, is_joint=bool(scores["options"].get("together")))
     yield from _stress(scores.get("stress", []), _headline(scores))
     search = ", ".join(f"{name} {value}" for name, value in scores["decoding"].items())
     yield f"Search: {search}; weights in {scores['options']['precision']}.\n"
@@ -288,7 +288,7 @@ def _stress(found: Sequence[Mapping[str, Any]], headline: Metric) -> Iterator[st
         )
 
 
-def _seeds(seeds: Mapping[str, Any]) -> Iterator[str]:
+def _seeds(seeds: Mapping[str, Any], *, is_joint: bool) -> Iterator[str]:
     yield f"### Over the seeds {', '.join(seeds['names'])}\n"
     rows = [
         [split, *(f"{m['mean']:.1f} ± {m['std']:.1f}" for m in metrics.values())]
@@ -301,7 +301,8 @@ def _seeds(seeds: Mapping[str, Any]) -> Iterator[str]:
     names = next(iter(seeds["splits"].values()))
     header = ["split", *(metric_heading(name) for name in names)]
     yield from table(header, rows)
-    yield "Mean and standard deviation; the tables above are the first seed's.\n"
+    whose = "those of all seeds as one model" if is_joint else "the first seed's"
+    yield f"Mean and standard deviation; the tables above are {whose}.\n"
 
 
 def _judgements(found: Sequence[JudgementResult]) -> Iterator[str]:

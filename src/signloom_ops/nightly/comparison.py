@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import safetensors
 import torch
@@ -19,7 +20,6 @@ from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import UserError
-from signloom.evaluation.evaluate import seed_folders
 from signloom.evaluation.floors import best_constant, build_retrieval, thin_train
 from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
 from signloom.evaluation.judge import Judgements
@@ -31,7 +31,7 @@ from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import hash_file, write_file
 from signloom.paths import REJECTS
-from signloom.translation.confidence import find_confidence
+from signloom.translation.confidence import find_confidence, seed_folders
 from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
 from signloom.translation.signs import read_signs
@@ -51,23 +51,42 @@ class StoredVersion:
 
     version: int
     folder: Path
-    checkpoints: tuple[Path, ...]  # one a seed; the first is the one that translates for people
+    checkpoints: tuple[Path, ...]  # one a seed; the first is the one that translates for people,
+    is_joint: bool  # or all of them as one
     decoding: DecodingOptions  # the search that its evaluation chose on dev
     precision: Precision  # precision of the weights, likewise
 
     @property
+    def systems(self) -> tuple[Path, ...]:
+        """The checkpoints whose sentences are judged."""
+        return self.checkpoints[:1] if self.is_joint else self.checkpoints
+
+    @property
+    def as_one(self) -> int:
+        """How many seeds translate together."""
+        return len(self.checkpoints) if self.is_joint else 1
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """How it searches, as far as that tells it from other searches with the same weights."""
+        found = {**asdict(self.decoding), "precision": self.precision}
+        return {**found, "seeds_as_one": self.as_one} if self.is_joint else found
+
+    @property
     def parameters(self) -> int:
-        """Numbers in the weights of one model."""
+        """Numbers in the weights of what translates for people."""
         with safetensors.safe_open(self.checkpoints[0] / WEIGHTS, "pt") as weights:
-            return sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+            sizes = [math.prod(weights.get_slice(name).get_shape()) for name in weights.keys()]  # noqa: SIM118
+        return self.as_one * sum(sizes)
 
     def with_texts(self, texts: Mapping[str, Sequence[str]]) -> Translations:
         """Return sentences of its models as the gate takes them."""
         return Translations(
             version=self.version,
             texts=texts,
-            decoding={**asdict(self.decoding), "precision": self.precision},
+            decoding=self.search,
             parameters=self.parameters,
+            as_one=self.as_one,
         )
 
 
@@ -80,10 +99,12 @@ def read_stored(store: ModelStore, version: int) -> StoredVersion:
     store.check_known(version)
     checkpoint, search = store.checkpoint(version), store.search_options(version)
     where = f"{store.evaluation(version)}: decoding"
+    confidence = find_confidence(checkpoint)
     return StoredVersion(
         version=version,
         folder=store.folder(version),
         checkpoints=(checkpoint, *seed_folders(checkpoint)),
+        is_joint=bool(confidence and confidence.seeds),
         decoding=parse_options(search["decoding"], DecodingOptions, where=where),
         precision=search["precision"],
     )
@@ -370,7 +391,7 @@ def translate_clips(
     keep: bool,
     signs: GlossRules | None = None,
 ) -> dict[str, list[str]]:
-    """Translate clips with the model of every seed, each as its version searches.
+    """Translate clips with the model of every seed, or all as one, as the version searches.
 
     Args:
         stored: The version.
@@ -380,7 +401,7 @@ def translate_clips(
         signs: The signs that the models read in place of sentences, as these rules compare them.
 
     Returns:
-        Clip id to the sentence of each seed.
+        Clip id to the sentence of each seed, or to that of all as one.
     """
     if not sequences:
         return {}
@@ -389,7 +410,7 @@ def translate_clips(
         return _read_kept(path)
     clips = list(sequences.values())
     by_seed = []
-    for folder in stored.checkpoints:
+    for folder in stored.systems:
         translator = Translator.load(folder, precision=stored.precision)
         by_seed.append(_write(translator, clips, stored, signs))
     texts = {clip: [one[row] for one in by_seed] for row, clip in enumerate(sequences)}
@@ -477,8 +498,7 @@ def _hash_task(
     stored: StoredVersion, sequences: Mapping[str, LandmarkSequence], signs: GlossRules | None
 ) -> str:
     """Return what names a version's search over these landmarks; its weights never change."""
-    search = {**asdict(stored.decoding), "precision": stored.precision}
-    search |= {} if signs is None else {"signs": signs}
+    search = stored.search | ({} if signs is None else {"signs": signs})
     digest = hashlib.sha256(json.dumps(search, sort_keys=True).encode())
     for clip, sequence in sequences.items():
         size = (sequence.points.shape, sequence.fps, sequence.width, sequence.height)

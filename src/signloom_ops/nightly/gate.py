@@ -1,8 +1,9 @@
 """The gate: the rules by which a challenger becomes champion, their statistics, the decision.
 
 A system is one model, or the same model trained with several seeds. Its score is the mean of the
-seeds' corpus scores, taken in every resample of the clips; all models are scored on the same
-bootstrap resamples. Nothing is translated or written here. docs/ops/nights.md explains each rule.
+seeds' corpus scores, taken in every resample of the clips; seeds that translate as one are one
+model. All models are scored on the same bootstrap resamples. Nothing is translated or written here.
+docs/ops/nights.md explains each rule.
 """
 
 import math
@@ -55,9 +56,16 @@ class Translations:
 
     version: int
     texts: Mapping[str, Sequence[str]]
-    """Clip id to the sentence of each seed, the served model's first."""
+    """Clip id to the sentence of each seed, the served model's first; to one of all as one."""
     decoding: Mapping[str, Any]  # options of the search, for decision.json
-    parameters: int  # number of parameters of one model
+    parameters: int  # number of parameters of what is served
+    as_one: int = 1  # seeds that write each sentence together
+
+    @property
+    def label(self) -> str:
+        """What its scores are of."""
+        seeds = len(next(iter(self.texts.values()), ()))
+        return f"{self.as_one} seeds as one" if self.as_one > 1 else f"mean of {seeds} seeds"
 
     def by_seed(self, clips: Sequence[Target]) -> list[list[str]]:
         """Return the sentences of each seed, one a clip."""
@@ -419,7 +427,7 @@ def _gain(
     """Rules `better` and `equal_and_cheaper`: a better model, or an equal one that costs less."""
     options, found = pair.options, pair.difference()
     name = metric_label(options.metric)
-    seeds = f"means of {len(pair.old.seeds)} and {len(pair.new.seeds)} seeds"
+    seeds = f"{champion.label} against {challenger.label}"
     lowest = found.lowest(tonight)
     is_better = lowest > 0
     figures = f"{name} {found.a:.1f} and {found.b:.1f}, {found}, p {found.p_value:.3f}"
@@ -452,11 +460,11 @@ def _at_least(lowest: float, tonight: float) -> str:
 
 
 def _served(pair: _Pair) -> Rule:
-    """Rule `served`: no large loss of the first seed's model, which translates for people."""
+    """Rule `served`: no large loss of what translates for people, the first seed's model or all."""
     options = pair.options
     old, new = (SystemCounts(seeds=one.seeds[:1]) for one in (pair.old, pair.new))
     found = measure_difference(old, new, options.metric, pair.score, options.level)
-    text = f"the model of the first seed, which translates: {found} {metric_label(options.metric)}"
+    text = f"what translates for people: {found} {metric_label(options.metric)}"
     return _judge("served", text, is_good=not _is_worse(found, options))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from signloom.config import check_shape, read_json
 from signloom.errors import UserError
 from signloom.files import copy_folder, hash_folder, to_text
-from signloom.paths import MODELS, WEIGHTS_NAME
+from signloom.paths import MODELS, SEEDS_NAME, WEIGHTS_NAME
 from signloom.versions import (
     CHECKPOINT_NAME,
     EVALUATION_NAME,
@@ -31,7 +31,7 @@ from signloom_ops.nightly import schemas
 from signloom_ops.transaction import Transaction, open_transaction
 
 VERSION, DECISION = "version.json", "decision.json"  # in a version's folder
-WEIGHTS, SEEDS = WEIGHTS_NAME, "seeds"  # of a checkpoint; its module loads torch
+WEIGHTS, SEEDS = WEIGHTS_NAME, SEEDS_NAME  # of a checkpoint; its module loads torch
 TRANSLATIONS = "translations"  # in a version's folder, by hash of the landmarks
 FROZEN, MARKS = "frozen_test.json", "marks.json"
 FORGOTTEN = "forgotten"  # a mark: a map for each request, with its number of clips

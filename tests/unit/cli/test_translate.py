@@ -5,10 +5,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from signloom.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from signloom.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
 from signloom.cli.main import main
 from signloom.cli.translate_glosses import read_lines
 from signloom.errors import UserError
+from signloom.files import hash_file
+from signloom.translation.confidence import (
+    CONFIDENCE,
+    Confidence,
+    fit_levels,
+    hash_seeds,
+    write_confidence,
+)
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
 from tests import glosses
@@ -68,8 +76,27 @@ def test_models_of_all_seeds_translate_together_where_one_asks_for_it(
     clip = models[0].source.glosses().encode("HAUS REGEN")
     (wanted,) = models[0].beside(models[1:]).translate([clip], search)
     assert scores[2] == pytest.approx(wanted.hypothesis.score, abs=1e-4)
-    with pytest.raises(SystemExit, match=r"leave out --skip-unsure"):
+    with pytest.raises(SystemExit, match=r"which translations are unsure is not known"):
         translate(both, "--together", "--skip-unsure", "--glosses", "HAUS")
+    write_confidence(
+        both / CONFIDENCE,
+        Confidence(
+            weights=hash_file(both / WEIGHTS), unsure_below=0.5, levels=fit_levels([-1.0], [True]),
+            train=None, seeds=hash_seeds(both),
+        ),
+    )  # fmt: skip
+    capsys.readouterr()
+    for more in ([], ["--together"]):
+        translate(both, "--json", *more, "--glosses", "HAUS REGEN")
+        out, err = capsys.readouterr()
+        assert json.loads(out)["score"] == pytest.approx(scores[2], abs=1e-4)
+        assert json.loads(out)["confidence"] is not None
+        assert "not calibrated" not in err
+    shutil.rmtree(both / "seeds/2")
+    translate(both, "--json", "--glosses", "HAUS REGEN")
+    out, err = capsys.readouterr()
+    assert json.loads(out)["score"] == scores[0]
+    assert "there is no confidence.json of these weights" in err
 
 
 @pytest.mark.parametrize("mistyped", ["lines.txt", "my lines.txt", "no/lines", "no\\lines", "a/"])

@@ -227,7 +227,8 @@ def test_a_command_scores_every_system_in_one_go(knowing: Translator, tmp_path: 
 def test_no_command_can_take_the_place_of_a_column_or_a_headline(
     knowing: Translator, tmp_path: Path
 ) -> None:
-    evaluation = evaluate(knowing, targets(), corpus(), OPTIONS, others=[("2", knowing)])
+    options = dataclasses.replace(OPTIONS, together=True)
+    evaluation = evaluate(knowing, targets(), corpus(), options, others=[("2", knowing)])
     write_evaluation(tmp_path, evaluation, history(tmp_path))
     columns = read_table(tmp_path / "evaluation" / "hypotheses.tsv")[0].keys()
     for name in columns | evaluation.metrics["test"].keys():

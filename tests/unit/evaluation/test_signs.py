@@ -90,6 +90,24 @@ def test_seeds_read_together() -> None:
     assert recognised(Reader())["test"].seeds == []
 
 
+def test_seeds_as_one_are_the_model_that_reads() -> None:
+    """The others have the first's part, too: what is read as one is what the joint model reads."""
+
+    class Joint(Reader):
+        is_joint = True
+
+        @property
+        def alone(self) -> Translator:
+            return Reader(missing=1, sure=0.5)
+
+    others = [Reader(sure=0.9), Reader(sure=0.9)]
+    apart = recognised(Reader(missing=1, sure=0.5), others)["test"]
+    joint = recognised(Joint(), others)["test"]
+    assert joint.seeds == apart.seeds
+    assert joint.systems["model"] == apart.systems["together"]
+    assert [sign.gloss for sign in joint.signs[0]] == ["DEMAIN", "TU", "VIENS"]
+
+
 def test_all_seeds_choose_the_search_together() -> None:
     """What the few signs of dev ask for, read by one seed, makes the others worse."""
     names = ("GARE", "OUI", "NON")

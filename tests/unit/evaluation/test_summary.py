@@ -3,15 +3,27 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from signloom.errors import UserError
-from signloom.evaluation.evaluate import evaluate, seed_folders, seed_name
+from signloom.evaluation.evaluate import evaluate, seed_name
 from signloom.evaluation.metrics import measure, score_corpus
 from signloom.evaluation.names import Metric
 from signloom.evaluation.summary import KINDS, Trained, check_input, headline
+from signloom.report.stage_files import score_of
+from signloom.translation.confidence import plain_score, seed_folders
 from signloom.translation.translator import Translator
 from tests.tiny import TRAIN, lose
-from tests.unit.evaluation.world import OPTIONS, SCORE, TEST, Knowing, corpus, targets
+from tests.unit.evaluation.world import (
+    DECODING,
+    OPTIONS,
+    SCORE,
+    TEST,
+    Knowing,
+    corpus,
+    targets,
+    untrained,
+)
 
 CLIPS = {t.clip_id: t for t in targets()}
 
@@ -193,6 +205,37 @@ def test_several_seeds_have_mean_and_spread(knowing: Translator) -> None:
     assert single.seeds is None
     assert "seeds" not in single.metrics["dev"]
     assert single.splits == evaluation.splits
+
+
+def test_seeds_as_one_are_the_model_where_this_is_asked_for() -> None:
+    models = [untrained() for _ in range(3)]
+    with torch.no_grad():
+        for number, one in enumerate(models):
+            for weights in one._model.parameters():
+                weights += 0.2 * number * torch.randn(weights.shape)
+    first, *more = models
+    others, as_one = [("5", more[0]), ("6", more[1])], replace(OPTIONS, together=True)
+    with pytest.raises(UserError, match=r"evaluate\.together is true, but there is one model; tr"):
+        evaluate(first, targets(), corpus(), as_one)
+    hashes = {"5": "a", "6": "b"}
+    found = evaluate(first, targets(), corpus(), as_one, others=others, seeds=hashes)
+    apart = evaluate(first, targets(), corpus(), OPTIONS, others=others, seeds=hashes)
+    assert (found.confidence.seeds, apart.confidence.seeds) == (hashes, {})
+    assert found.seeds is not None
+    assert apart.seeds is not None
+    assert found.seeds.to_map() == apart.seeds.to_map()  # each alone, and all as one
+    metrics = found.metrics["test"]
+    assert metrics["together"] == 3
+    assert "together" not in apart.metrics["test"]
+    for name, seeds in metrics["seeds"].items():
+        assert metrics[name] == pytest.approx(seeds["together"], abs=1e-3)
+        assert score_of(metrics, name) == metrics[name]
+        assert score_of(apart.metrics["test"], name) == seeds["mean"]
+    (result,) = [one for one in found.results if one.split == "test"]
+    said = first.beside(more).translate([corpus()[t.clip_id] for t in result.targets], DECODING)
+    assert [one.hypothesis for one in result.translations] == [one.hypothesis for one in said]
+    checks = found.confidence
+    assert [checks.level(plain_score(one.hypothesis)) for one in said] != [None] * len(said)
 
 
 def test_the_first_seed_is_named_by_what_training_wrote_about_itself() -> None:

@@ -66,6 +66,7 @@ def test_weights_of_a_version_that_is_gone_stop_no_night_before_it_chooses_other
         ({"train": {"start_from": "old"}}, "old"),
         ({"tokenize_targets": {"ctc": "glosses"}}, "is glosses, but no train clip has a gloss"),
         ({"tokenize_targets": {"ctc": "none"}}, "tokenize_targets.ctc is none, so there is nothin"),
+        ({"evaluate": {"together": True}}, r"together is true, but there is one model; train with"),
         ({"tokenize_targets": {"max_tokens": 3}}, "clip train: 4 tokens, at most 3 are accepted"),
         ({"tokenize_targets": {"source": "glosses"}}, "3 of 3 clips have no gloss"),
         ({"model": {"source": "glosses"}}, "train.ctc_weight is 0.3, but CTC spells"),

@@ -37,6 +37,13 @@ def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None
     assert "without landmarks: 1 clip." in said
 
 
+def test_seeds_as_one_head_the_page_and_it_says_so(sources: Sources) -> None:
+    joint = dataclasses.replace(sources, options={**sources.options, "together": True})
+    said = " ".join(verdict_sentences(joint))
+    assert "This is the score of 2 seeds as one model, whose probabilities are averaged; " in said
+    assert "alone they have 71.5 BLEU-4 in the mean." in said
+
+
 def test_of_several_seeds_the_mean_and_its_interval_head_the_page(sources: Sources) -> None:
     assert sources.seeds
     spread = sources.seeds["splits"]["test"]["bleu4"] | {"low": 19.0, "high": 84.0}

@@ -1,5 +1,6 @@
 """The model registry of a real MLflow store: a database file, written without a server."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,16 @@ from typing import Any
 import pytest
 
 from signloom.errors import UserError
+from signloom.files import hash_file
 from signloom.tracking import registry
 from signloom.tracking.registry import RegisteredVersion, sync
+from signloom.translation.confidence import (
+    CONFIDENCE,
+    Confidence,
+    hash_seeds,
+    write_confidence,
+)
+from signloom.translation.translator import Translator
 from tests.tiny import write_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what MLflow's own code deprecates
@@ -84,6 +93,24 @@ def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(fo
     assert [path.read_bytes() for path in weights] == [
         (one.checkpoint / "model.safetensors").read_bytes()  # and not those of the other seed
     ]
+
+
+def test_seeds_that_were_measured_as_one_are_all_sent_and_served(folder: Path) -> None:
+    import mlflow
+
+    one = make_version(folder, 3)
+    shutil.rmtree(one.checkpoint / "seeds/2")
+    write_checkpoint(one.checkpoint / "seeds/2", d_model=24)
+    measured = Confidence(
+        weights=hash_file(one.checkpoint / "model.safetensors"), unsure_below=0.5, levels=(),
+        train=None, seeds=hash_seeds(one.checkpoint),
+    )  # fmt: skip
+    write_confidence(one.checkpoint.parent / CONFIDENCE, measured)
+    sync("joint", [one], {"champion": 3})
+    kept = mlflow.artifacts.download_artifacts("models:/joint@champion")
+    (served,) = Path(kept).rglob("checkpoint")
+    assert Translator.load(served).is_joint
+    assert mlflow.pyfunc.load_model(kept).unwrap_python_model()._translator.is_joint
 
 
 def test_a_call_that_died_after_sending_the_files_is_made_up_for_without_doubles(

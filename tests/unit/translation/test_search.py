@@ -85,12 +85,24 @@ def test_seeds_as_one_rank_by_the_mean_of_their_probabilities(family: str, beam_
         mean = torch.stack(each).mean(dim=0)
         chosen = [mean[step, token].log().item() for step, token in enumerate(best.tokens)]
         assert best.score == pytest.approx(sum(chosen), **CLOSE)
-        assert best.log_prob == pytest.approx(
-            teacher_forced(models[0], memories[0], clip, best.tokens), **CLOSE
-        )
+        assert best.log_prob == best.score  # the doubt is that of all
         if beam_size == 1:
             mean[:, [IDS.pad, IDS.bos]] = 0
             assert mean.argmax(dim=1).tolist() == list(best.tokens)
+
+
+def test_of_seeds_as_one_a_sample_is_drawn_from_the_mean_of_their_probabilities() -> None:
+    models = [tiny.model(seed) for seed in (2, 3, 4)]
+    first, *others = [(model, memory_of(model)) for model in models]
+    likeliest = tiny.decoding(beam_size=2, max_tokens=12, temperature=0.7, top_k=1)
+    keys = [str(clip) for clip in range(4)]
+    drawn = search(*first, IDS, likeliest, n_best=2, keys=keys, others=others)
+    greedy = search(*first, IDS, options(1, length_penalty=0.0), others=others)
+    alone = search(*first, IDS, options(1, length_penalty=0.0))
+    for both, (best,) in zip(drawn, greedy, strict=True):
+        assert [one.tokens for one in both] == [best.tokens] * 2
+        assert both[0].log_prob == pytest.approx(best.log_prob, **CLOSE)
+    assert [best.tokens for (best,) in greedy] != [best.tokens for (best,) in alone]
 
 
 @pytest.mark.parametrize("subsampling", [1, 4])

@@ -1,8 +1,10 @@
 """What a translator makes of a checkpoint and of the options of the search."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -21,7 +23,13 @@ from signloom.features.targets import NO_LABELS, CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import hash_file
 from signloom.translation import translator as encoding
-from signloom.translation.confidence import CONFIDENCE, Confidence, write_confidence
+from signloom.translation.confidence import (
+    CONFIDENCE,
+    Confidence,
+    fit_levels,
+    hash_seeds,
+    write_confidence,
+)
 from signloom.translation.precision import Precision
 from signloom.translation.serving import from_payload, to_payload
 from signloom.translation.signs import read_signs
@@ -162,6 +170,80 @@ def test_a_model_of_a_further_seed_holds_sentences_against_signs_as_the_first_do
     assert translator.confidence is None
     (first / WEIGHTS).unlink()
     assert not Translator.load(first / "seeds" / "2", CPU).signs_said.costs
+
+
+def write_seeds(first: Path, ctc: CtcLabels = LETTERS) -> None:
+    """Write three seeds of a model, and a confidence that was measured of them as one."""
+    for number, folder in enumerate((first, first / "seeds/2", first / "seeds/10")):
+        made = checkpoint(ctc)
+        with torch.no_grad():
+            for weights in made.model.parameters():
+                weights += 0.2 * number * torch.randn(weights.shape)
+        save_checkpoint(folder, made)
+    measured = Confidence(
+        weights=hash_file(first / WEIGHTS), unsure_below=0.5, levels=fit_levels([-1.0], [True]),
+        train=None, seeds=hash_seeds(first),
+    )  # fmt: skip
+    write_confidence(first / CONFIDENCE, measured)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_seeds_that_were_measured_as_one_are_loaded_as_one(
+    tmp_path: Path, precision: Precision, temperature: float
+) -> None:
+    write_seeds(tmp_path)
+    joint = Translator.load(tmp_path, CPU, precision=precision)
+    assert joint.is_joint
+    assert list(joint.confidence.seeds if joint.confidence else ()) == ["2", "10"]
+    others = [
+        Translator.load(tmp_path / "seeds" / name, CPU, precision=precision) for name in ("2", "10")
+    ]
+    options = tiny.decoding(beam_size=3, temperature=temperature)
+    found = joint.translate(CLIPS, options, n_best=2, skip_unsure=True)
+    wanted = joint.alone.beside(others).translate(CLIPS, options, n_best=2)
+    assert [one.hypothesis for one in found] == [one.hypothesis for one in wanted]
+    assert all(one.check.confidence is not None for one in found)
+    alone = joint.alone.translate(CLIPS, options, n_best=2)
+    assert [one.hypothesis.log_prob for one in found] != [one.hypothesis.log_prob for one in alone]
+    assert all(one.check.confidence is None for one in alone)
+    with pytest.raises(UserError, match="which translations are unsure is not known"):
+        joint.alone.translate(CLIPS, options, skip_unsure=True)
+    assert len(joint.align(CLIPS, found)) == len(CLIPS)
+
+
+@pytest.mark.parametrize("change", ["removed", "torn", "changed", "added"])
+def test_what_was_measured_of_all_seeds_holds_for_no_others(tmp_path: Path, change: str) -> None:
+    write_seeds(tmp_path)
+    other = tmp_path / "seeds/2"
+    if change == "removed":
+        shutil.rmtree(other)
+    elif change == "torn":
+        (other / WEIGHTS).unlink()
+    elif change == "changed":
+        shutil.copy(tmp_path / WEIGHTS, other)
+    else:
+        shutil.copytree(other, other.with_name("3"))
+    translator = Translator.load(tmp_path, CPU)
+    assert (translator.is_joint, translator.confidence) == (False, None)
+
+
+def test_seeds_as_one_read_signs_by_the_mean_of_their_probabilities(tmp_path: Path) -> None:
+    write_seeds(tmp_path, CtcLabels(kind="glosses", names=("A", "B", "C")))
+    joint = Translator.load(tmp_path, CPU)
+    each = [
+        Translator.load(tmp_path / name, CPU).alone.label_log_probs(CLIPS)
+        for name in ("", "seeds/2", "seeds/10")
+    ]
+    for found, *alone in zip(joint.label_log_probs(CLIPS), *each, strict=True):
+        np.testing.assert_allclose(np.exp(found), np.exp(alone).mean(axis=0), atol=1e-5)
+    costs = SignsSaid(sign_of={}, costs={"A": 1.0, "B": 1.0, "C": 1.0})
+    joint.signs_said = costs
+    lines = [[sign.gloss for sign in signs] for signs in read_signs(joint, CLIPS)]
+    said = joint.translate(CLIPS, tiny.decoding())
+    assert [t.hypothesis.sign_cost for t in said] == [
+        costs.cost(t.text, line) for t, line in zip(said, lines, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])

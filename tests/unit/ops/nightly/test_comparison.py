@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
+from signloom.checkpoint import WEIGHTS
 from signloom.errors import UserError
 from signloom.evaluation.stress import NONE
 from signloom.features.targets import CtcLabels, read_targets, write_targets
 from signloom.files import hash_file
 from signloom.paths import JUDGEMENTS
+from signloom.translation.confidence import (
+    CONFIDENCE,
+    Confidence,
+    hash_seeds,
+    write_confidence,
+)
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator
 from signloom_ops.nightly import comparison
@@ -132,6 +139,41 @@ def test_translations_of_a_version_are_those_of_each_seed_by_itself(root: Path) 
             row[seed] for row in texts.values()
         ]
     assert not (stored.folder / "translations").exists()
+
+
+def test_seeds_that_were_evaluated_as_one_are_judged_as_one_with_what_they_cost(
+    root: Path,
+) -> None:
+    from signloom.corpus.shards import read_shards
+
+    store = ModelStore(root / "data/models")
+    champion = add_version(root, d_model=8)
+    store.promote(champion, by="test")
+    version = add_version(root, d_model=16)
+    measured = Confidence(
+        weights=hash_file(store.checkpoint(version) / WEIGHTS), unsure_below=0.5, levels=(),
+        train=None, seeds=hash_seeds(store.checkpoint(version)),
+    )  # fmt: skip
+    apart, champions = read_stored(store, version), read_stored(store, champion)
+    clips = read_shards(root / "data/landmarks/shards", ["dev1", "test2"])
+    by_seed = translate_clips(apart, clips, keep=True)
+    write_confidence(store.evaluation(version) / CONFIDENCE, measured)
+    stored = read_stored(store, version)
+    assert stored.parameters == 2 * apart.parameters
+    texts = translate_clips(stored, clips, keep=True)  # not those that each wrote
+    first, *others = [Translator.load(folder).alone for folder in stored.checkpoints]
+    joint = first.beside(others).translate(list(clips.values()), stored.decoding)
+    assert texts == {
+        clip: [" ".join(one.text.split())] for clip, one in zip(clips, joint, strict=True)
+    }
+    assert {len(row) for row in by_seed.values()} == {2}
+    found = ask_gate(store, version, inputs(root), GATE).to_map()
+    assert (found["decoding"]["challenger"]["seeds_as_one"], len(found["uses_input"])) == (2, 1)
+    assert found["reasons"][0].endswith("mean of 2 seeds against 2 seeds as one, 8 clips")
+    assert len(found["scores"]["chrf"]["challenger_seeds"]) == 1
+    _, now = measure_cpu_s(champions, stored, clips)
+    _, alone = measure_cpu_s(champions, apart, clips)
+    assert now > 0 < alone
 
 
 def test_of_rounds_in_turns_the_one_counts_that_is_worst_for_the_challenger(
