@@ -140,11 +140,14 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
         gc.enable()
     if options.together and not translator.is_joint:
         translator = _ask_all_seeds(translator, options)
-    if not translator.is_checked and not options.skip_unsure:  # which is refused
+    if not translator.is_checked:
+        hint = f"with evaluate.together {HINT}" if translator.is_joint else HINT
+        lacking = f"there is no confidence.json of these weights{' together' * translator.is_joint}"
+        if options.skip_unsure:
+            raise UserError(f"--skip-unsure: {lacking}, so nothing says which are unsure; {hint}")
         print(
-            f"warning: {NOT_CALIBRATED}: there is no confidence.json of these weights"
-            f"{' together' if translator.is_joint else ''}, so nothing says how sure the "
-            f"translations are; {HINT}",
+            f"warning: {NOT_CALIBRATED}: {lacking}, so nothing says how sure the translations are; "
+            f"{hint}",
             file=sys.stderr,
         )
     if options.signs or options.find:

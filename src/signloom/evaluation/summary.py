@@ -237,7 +237,9 @@ def seed_interval(seeds: Sequence[FloatArray], options: ScoreOptions) -> tuple[f
     rows = np.stack(seeds, axis=1)
     means = rows.mean(axis=1)
     offsets = np.take_along_axis(rows, drawn, axis=1).mean(axis=1) - means
-    low, high = np.quantile(means + math.sqrt(n / (n - 1)) * offsets, INTERVAL)
+    enlarged = means + math.sqrt(n / (n - 1)) * offsets
+    # Enlarged, some would be below 0 % or above 100.
+    low, high = np.quantile(enlarged, INTERVAL).clip(rows.min(), rows.max())
     return float(low), float(high)
 
 

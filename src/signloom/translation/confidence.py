@@ -470,8 +470,8 @@ def find_confidence_file(checkpoint: Path) -> Path | None:
         if not found.seeds or found.seeds == hash_seeds(checkpoint):
             return path
         logger.warning(
-            "%s was measured of the first seed with %s as one model, and %s has others; the first "
-            "translates alone. Copy the whole checkpoint again, or `dvc repro evaluate`",
+            "%s was measured of the first seed with %s as one model, which are not those in %s: "
+            "nothing of it is used. Copy the whole checkpoint again, or `dvc repro evaluate`",
             path, ", ".join(found.seeds), checkpoint / SEEDS_NAME,
         )  # fmt: skip
     return None

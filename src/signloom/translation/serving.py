@@ -26,7 +26,7 @@ from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
 
 # What one request may ask of a server that others wait for: in any family and with any options
-# within these it is answered in seconds, where larger ones took minutes and gigabytes.
+# within these it is answered in less than a minute, where larger ones took minutes and gigabytes.
 REQUEST_FRAMES = 4_000  # of all clips, at their own rate or the model's, whichever is more
 REQUEST_TOKENS = 32_768  # clips times beam_size times max_tokens: 16 clips, 16 beams, 128
 

@@ -71,8 +71,10 @@ class InternalLanguageModel(Scorer):
 
 def mean_log_probs(every: Sequence[Float[Tensor, "... V"]]) -> Float[Tensor, "... V"]:
     """Return the logarithm of the mean of the probabilities that logits of models stand for."""
-    rows = torch.stack([logits.float().log_softmax(dim=-1) for logits in every])
-    return rows.logsumexp(dim=0) - math.log(len(every))
+    rows = [logits.float().log_softmax(dim=-1) for logits in every]
+    if len(rows) == 1:
+        return rows[0]
+    return torch.stack(rows).logsumexp(dim=0) - math.log(len(rows))
 
 
 def subtract(

@@ -129,8 +129,8 @@ class Translator:
         if is_further and (checked := find_confidence(first)):
             made.signs_said = checked.signs_said
         if made.confidence and made.confidence.seeds:
-            others = [cls.load(one, device, precision=precision) for one in seed_folders(folder)]
-            return made.beside(others)
+            further = [load_checkpoint(one, device) for one in seed_folders(folder)]
+            return made.beside([cls(one, device, precision) for one in further])
         return made
 
     def holding(self, signs_said: SignsSaid) -> "Translator":

@@ -23,6 +23,7 @@ from signloom.files import hash_file
 from signloom.paths import PARAMS, SCORES_NAME, TARGETS
 from signloom.report.quality import QualityOptions, build_checks
 from signloom.report.skeletons import list_strokes
+from signloom.translation.confidence import CONFIDENCE
 from signloom.translation.lookup import NearSign, find_nearest, open_index
 from signloom.translation.segmentation import cut, segment_by_rest
 from signloom.translation.timed import to_json, translate_timed
@@ -211,7 +212,9 @@ class Analyst:
         checkpoint, weights = current.checkpoint, current.checkpoint / WEIGHTS
         if not weights.is_file():
             return None
-        stamp = (weights, weights.stat().st_mtime_ns)
+        # What was measured says whether several seeds are one model, and when it is unsure.
+        files = [path for path in (weights, current.evaluation / CONFIDENCE) if path.is_file()]
+        stamp = [(path, path.stat().st_mtime_ns) for path in files]
         if stamp != self._stamp:
             translator = Translator.load(checkpoint)
             translator.source.landmarks(checkpoint)  # glosses cannot be filmed

@@ -215,7 +215,9 @@ def _add_version(options: argparse.Namespace) -> None:
             f"{CHECKPOINT} was trained on other landmarks or tokens than lie here, so who is in it "
             "is not known; run `dvc repro evaluate` first"
         )
-    print(f"version {store.add(CHECKPOINT, EVALUATION, facts)}")
+    known = store.versions()
+    version = store.add(CHECKPOINT, EVALUATION, facts)
+    print(f"version {version}" + ", kept before, as it was evaluated then" * (version in known))
     _update_dvc()
 
 

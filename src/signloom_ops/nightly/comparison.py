@@ -94,11 +94,16 @@ def read_stored(store: ModelStore, version: int) -> StoredVersion:
     """Return a version of the store.
 
     Raises:
-        UserError: If it is not there or its evaluation is damaged.
+        UserError: If it is not there, was tidied away, or its evaluation is damaged.
     """
     store.check_known(version)
     checkpoint, search = store.checkpoint(version), store.search_options(version)
     where = f"{store.evaluation(version)}: decoding"
+    if not (checkpoint / WEIGHTS).is_file():
+        raise UserError(
+            f"version {version} has no weights any more; train it again, and `signloom champion "
+            "add` brings them back"
+        )
     confidence = find_confidence(checkpoint)
     return StoredVersion(
         version=version,

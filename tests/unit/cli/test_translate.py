@@ -76,7 +76,7 @@ def test_models_of_all_seeds_translate_together_where_one_asks_for_it(
     clip = models[0].source.glosses().encode("HAUS REGEN")
     (wanted,) = models[0].beside(models[1:]).translate([clip], search)
     assert scores[2] == pytest.approx(wanted.hypothesis.score, abs=1e-4)
-    with pytest.raises(SystemExit, match=r"which translations are unsure is not known"):
+    with pytest.raises(SystemExit, match=r"weights together, so nothing says which are unsure"):
         translate(both, "--together", "--skip-unsure", "--glosses", "HAUS")
     write_confidence(
         both / CONFIDENCE,

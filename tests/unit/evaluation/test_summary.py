@@ -2,6 +2,7 @@ import random
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,7 +10,7 @@ from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate, seed_name
 from signloom.evaluation.metrics import measure, score_corpus
 from signloom.evaluation.names import Metric
-from signloom.evaluation.summary import KINDS, Trained, check_input, headline
+from signloom.evaluation.summary import KINDS, Trained, check_input, headline, seed_interval
 from signloom.report.stage_files import score_of
 from signloom.translation.confidence import plain_score, seed_folders
 from signloom.translation.translator import Translator
@@ -207,6 +208,15 @@ def test_several_seeds_have_mean_and_spread(knowing: Translator) -> None:
     assert single.splits == evaluation.splits
 
 
+def test_no_interval_of_seeds_leaves_what_a_metric_can_be() -> None:
+    wer = [np.array([0.0, 1.0] * 50), np.array([8.0, 9.0] * 50), np.array([0.0, 0.0] * 50)]
+    low, high = seed_interval(wer, SCORE)
+    assert low == 0
+    assert 3 < high <= 9
+    bleu4 = seed_interval([100 - values for values in wer], SCORE)
+    assert bleu4 == pytest.approx((100 - high, 100))
+
+
 def test_seeds_as_one_are_the_model_where_this_is_asked_for() -> None:
     models = [untrained() for _ in range(3)]
     with torch.no_grad():
@@ -234,8 +244,9 @@ def test_seeds_as_one_are_the_model_where_this_is_asked_for() -> None:
     (result,) = [one for one in found.results if one.split == "test"]
     said = first.beside(more).translate([corpus()[t.clip_id] for t in result.targets], DECODING)
     assert [one.hypothesis for one in result.translations] == [one.hypothesis for one in said]
-    checks = found.confidence
-    assert [checks.level(plain_score(one.hypothesis)) for one in said] != [None] * len(said)
+    dev = next(one for one in found.results if one.split == "dev")
+    lowest = min(plain_score(one.hypothesis) for one in dev.translations)
+    assert found.confidence.levels[0].score == pytest.approx(lowest, abs=1e-3)
 
 
 def test_the_first_seed_is_named_by_what_training_wrote_about_itself() -> None:

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from signloom.checkpoint import WEIGHTS
 from signloom.cli.main import main
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
 from signloom.extraction.extract import extractor_fingerprint
 from signloom.features.targets import Target, write_targets
-from signloom.paths import CHECKPOINT, SHARDS, TARGETS
+from signloom.files import hash_file
+from signloom.paths import CHECKPOINT, EVALUATION, SHARDS, TARGETS
+from signloom.translation.confidence import CONFIDENCE, Confidence, hash_seeds, write_confidence
 from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
 from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.signs import ENCODING
@@ -97,3 +100,23 @@ def test_a_film_that_is_none_is_left_out_and_said(
     take = record(TakeStore(), torn, "noise")
     main(["lookup", str(SHARDS)])
     assert f"recording {take.id} is left out" in caplog.text
+
+
+def test_all_seeds_are_one_model_as_soon_as_they_were_measured_so(films: list[Path]) -> None:
+    tiny.write_checkpoint(CHECKPOINT / "seeds/2")
+    analyst = Analyst()
+    before = analyst._load()
+    assert before is not None
+    assert not before.translator.is_joint
+    EVALUATION.mkdir(parents=True)
+    write_confidence(
+        EVALUATION / CONFIDENCE,
+        Confidence(
+            weights=hash_file(CHECKPOINT / WEIGHTS), unsure_below=0.5, levels=(), train=None,
+            seeds=hash_seeds(CHECKPOINT),
+        ),
+    )  # fmt: skip
+    after = analyst._load()
+    assert after is not None
+    assert after.translator.is_joint
+    assert analyst._load() is after

@@ -2,6 +2,7 @@ import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -142,7 +143,7 @@ def test_translations_of_a_version_are_those_of_each_seed_by_itself(root: Path) 
 
 
 def test_seeds_that_were_evaluated_as_one_are_judged_as_one_with_what_they_cost(
-    root: Path,
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from signloom.corpus.shards import read_shards
 
@@ -171,9 +172,16 @@ def test_seeds_that_were_evaluated_as_one_are_judged_as_one_with_what_they_cost(
     assert (found["decoding"]["challenger"]["seeds_as_one"], len(found["uses_input"])) == (2, 1)
     assert found["reasons"][0].endswith("mean of 2 seeds against 2 seeds as one, 8 clips")
     assert len(found["scores"]["chrf"]["challenger_seeds"]) == 1
-    _, now = measure_cpu_s(champions, stored, clips)
-    _, alone = measure_cpu_s(champions, apart, clips)
-    assert now > 0 < alone
+    assert translate_changed(stored, clips, 1)[NONE] == [row[0] for row in texts.values()]
+    asked = []
+
+    def load(*args: Any, **options: Any) -> Translator:
+        asked.append(Translator.load(*args, **options))
+        return asked[-1]
+
+    monkeypatch.setattr(comparison, "Translator", SimpleNamespace(load=load))
+    measure_cpu_s(champions, stored, clips)
+    assert [one.is_joint for one in asked] == [False, True]
 
 
 def test_of_rounds_in_turns_the_one_counts_that_is_worst_for_the_challenger(
