@@ -37,13 +37,15 @@ found = Translator(checkpoint, torch.device("cpu")).translate(clips, tiny.decodi
 scores = [one.hypothesis.log_prob.hex() for one in found]
 print(hashlib.sha256(weights).hexdigest(), scores)
 """
-# What an old and a new processor choose by themselves; the libraries pass over what is not there.
+# What an old and a new processor choose by themselves. oneDNN and MKL pass over what is not there;
+# PyTorch believes what it is told, and the process would end with an illegal instruction.
 OLD = {
     "ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41",
     "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
 }  # fmt: skip
 NEW = {
-    "ATEN_CPU_CAPABILITY": "avx512", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+    "ATEN_CPU_CAPABILITY": torch.backends.cpu.get_cpu_capability().lower(),
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
     "MKL_ENABLE_INSTRUCTIONS": "AVX512", "MKL_CBWR": "AUTO",
 }  # fmt: skip
 HAS_AVX2 = torch.backends.cpu.get_cpu_capability() in {"AVX2", "AVX512"}
