@@ -65,7 +65,7 @@ from signloom.translation.lookup import SignIndex
 from signloom.translation.options import DecodingOptions, SignWeight
 from signloom.translation.precision import Precision
 from signloom.translation.translator import Alignment, Translator
-from signloom.translation.words import SignsSaid, WordOfSign, learn_signs_said, learn_words
+from signloom.translation.words import SignsSaid, learn_signs_said, learn_words
 
 logger = logging.getLogger(__name__)
 
@@ -228,7 +228,8 @@ def evaluate(
     Raises:
         UserError: If all are to be evaluated as one, and there is a single one.
     """
-    said = _learn_signs_said(translator, targets)
+    glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
+    said = _learn_signs_said(translator, glossed)
     translator = translator.alone.holding(said)
     others = [(name, other.holding(said)) for name, other in others]
     if options.together:
@@ -278,7 +279,7 @@ def evaluate(
             confidence,
             decoding=decoding,
             signs=signs,
-            words=_learn_words(targets),
+            words=learn_words([t.text for t in glossed], [t.gloss.split() for t in glossed]),
             signs_said=said,
             seeds=dict(seeds or {}) if options.together else {},
         ),
@@ -291,20 +292,14 @@ def evaluate(
     )
 
 
-def _learn_signs_said(translator: Translator, targets: Iterable[Target]) -> SignsSaid:
-    """Return what train's sentences say of the signs, as this model names them."""
+def _learn_signs_said(translator: Translator, glossed: Sequence[Target]) -> SignsSaid:
+    """Return what train's sentences with glosses say of the signs, as this model names them."""
     if not translator.reads_signs:
         return SignsSaid()
     # A CTC head knows the glosses as they are written, a source in lower case.
     by_head = translator.spec.ctc.kind == "glosses"
     split: Callable[[str], Sequence[str]] = str.split if by_head else split_glosses
-    lines = [(t.text, split(t.gloss)) for t in targets if t.split == "train" and t.gloss.split()]
-    return learn_signs_said([text for text, _ in lines], [glosses for _, glosses in lines])
-
-
-def _learn_words(targets: Iterable[Target]) -> tuple[WordOfSign, ...]:
-    lines = [t for t in targets if t.split == "train" and t.gloss.split()]
-    return learn_words([t.text for t in lines], [t.gloss.split() for t in lines])
+    return learn_signs_said([t.text for t in glossed], [split(t.gloss) for t in glossed])
 
 
 def _worst(rows: Sequence[StressRow]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.errors import UserError
-from signloom.paths import WEIGHTS_NAME
+from signloom.paths import SEEDS_NAME, WEIGHTS_NAME
 from signloom.tracking.deliver import KEY
 from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
 from signloom.translation.confidence import find_confidence_file, read_confidence
@@ -126,7 +126,7 @@ class _Registry:
             confidence = find_confidence_file(version.checkpoint)
             is_joint = confidence is not None and bool(read_confidence(confidence).seeds)
             # Where the first seed's model translates alone the others are for the gate.
-            ignored = None if is_joint else shutil.ignore_patterns("seeds")
+            ignored = None if is_joint else shutil.ignore_patterns(SEEDS_NAME)
             shutil.copytree(version.checkpoint, folder / "checkpoint", ignore=ignored)
             if confidence:
                 shutil.copy2(confidence, folder)

@@ -23,6 +23,7 @@ from signloom.features.features import FloatArray
 from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
+from signloom.paths import SEEDS_NAME
 from signloom.translation.confidence import (
     HINT,
     NOT_CHECKED,
@@ -125,7 +126,7 @@ class Translator:
         made = cls(checkpoint, device, precision, find_confidence(folder))
         # Models of further seeds are not measured by themselves; they learnt from the same clips.
         first = folder.parent.parent
-        is_further = folder.parent.name == "seeds" and (first / WEIGHTS).is_file()
+        is_further = folder.parent.name == SEEDS_NAME and (first / WEIGHTS).is_file()
         if is_further and (checked := find_confidence(first)):
             made.signs_said = checked.signs_said
         if made.confidence and made.confidence.seeds:
