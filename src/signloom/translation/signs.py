@@ -5,7 +5,7 @@ of the memory, K labels with the blank, 0.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import pairwise
 
@@ -31,6 +31,10 @@ class Sign:
     start_s: float  # when it begins, seconds from the start of the clip
     end_s: float  # when it ends
     posterior: float  # the mean of its probability at the positions where it is read, 0 to 1
+
+    def later(self, by_s: float) -> "Sign":
+        """Return the same in a film, `by_s` seconds later."""
+        return replace(self, start_s=self.start_s + by_s, end_s=self.end_s + by_s)
 
     def to_map(self) -> dict[str, object]:
         """Return the fields of JSON."""

@@ -44,6 +44,14 @@ class TimedTranslation:
     """With their times; None where nothing says them: no signs and no attention (LSTM)."""
     signs: tuple[Sign, ...] | None = None  # None of a model that reads none
 
+    def later(self, by_s: float) -> "TimedTranslation":
+        """Return the same of a part of a film, with times from the film's start."""
+        return replace(
+            self,
+            tokens=self.tokens and tuple(token.later(by_s) for token in self.tokens),
+            signs=self.signs and tuple(sign.later(by_s) for sign in self.signs),
+        )
+
 
 def translate_timed(
     translator: Translator,

@@ -83,10 +83,7 @@ class Analyst:
             found = None
             if model is not None and clip.seconds <= MOST_S:
                 encode_film(film, model.translator, model.weights, clip)
-                found = self._translate(model, clip)
-            for token in (found or {}).get("tokens") or ():
-                token["start_s"] += signed[0] if signed else 0.0
-                token["end_s"] += signed[0] if signed else 0.0
+                found = self._translate(model, clip, start_s=signed[0] if signed else 0.0)
             return {
                 "seconds": round(sequence.seconds, 3),
                 "faults": faults,
@@ -188,13 +185,16 @@ class Analyst:
         counts = {"train_clips": len(train), "sentences": texts, "signers": signers}
         return {"name": model.name, **counts, **model.scores}
 
-    def _translate(self, model: Model | None, sequence: LandmarkSequence) -> dict[str, Any] | None:
+    def _translate(
+        self, model: Model | None, sequence: LandmarkSequence, start_s: float = 0.0
+    ) -> dict[str, Any] | None:
+        """Translate a part of a film that begins at `start_s`; times are those of the film."""
         if model is None:
             return None
         decoding = model.translator.decoding
         best = min(_BEST, decoding.beam_size)
         found = translate_timed(model.translator, [sequence], decoding, n_best=best)
-        return {**to_json(found[0]), "unsure": found[0].translation.check.is_unsure}
+        return {**to_json(found[0].later(start_s)), "unsure": found[0].translation.check.is_unsure}
 
     def _detector(self, model: Model | None) -> DetectorOptions:
         if model is not None:
