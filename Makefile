@@ -71,7 +71,7 @@ bench: setup  ## measure and write reports/benchmarks/
 	python -m tests.bench
 
 soak: setup  ## twelve nights of retraining with drawn signers (docs/log/studies/soak.md)
-	python -m pipeline.studies.soak.run
+	python -m studies.soak.run
 
 attack: setup  ## bad inputs to every command, clients of the app, power cuts (docs/benchmarks.md)
 	python -m tests.attack.run --write

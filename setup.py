@@ -7,7 +7,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 FILES = (
-    "params.yaml", "ops.yaml", "dvc.yaml", "*.schema.json", ".gitignore", ".dvcignore",
+    "params.yaml", "ops.yaml", "dvc.yaml", "schemas/*.json", ".gitignore", ".dvcignore",
     "presets/*.yaml", "pipeline/*.py", "data/.gitignore", "data/demo/.gitignore",
     "data/demo/dvc.yaml", "data/demo/params.yaml", ".dvc/plots/*",
 )  # fmt: skip
@@ -24,7 +24,7 @@ class BuildWithProject(build_py):
         root = Path(__file__).parent
         for pattern in FILES:
             for path in root.glob(pattern):
-                target = Path(self.build_lib) / "signloom/project" / path.relative_to(root)
+                target = Path(self.build_lib) / "signloom_tools/project" / path.relative_to(root)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
 

@@ -14,13 +14,13 @@ from signloom.config import load_params, load_section
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata
+from signloom.detection.video import Video
 from signloom.devices import pick_device
 from signloom.dvc import write_start
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.evaluate import ONE_SEED, EvaluateOptions
 from signloom.evaluation.judge import make_judgements
 from signloom.extraction.extract import ExtractOptions
-from signloom.extraction.video import Video
 from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions, check_groups, feature_width, prepared_frames
 from signloom.features.targets import Target, TokenizeOptions, build_glosses, build_targets

@@ -16,7 +16,7 @@ from signloom.files import write_file
 from signloom.paths import OPS, PARAMS
 from signloom_ops.options import OpsOptions
 
-SCHEMA, OPS_SCHEMA = Path("params.schema.json"), Path("ops.schema.json")
+SCHEMA, OPS_SCHEMA = Path("schemas/params.schema.json"), Path("schemas/ops.schema.json")
 PAGE = Path("docs/parameters.md")  # of what params.yaml need not name
 
 

@@ -16,7 +16,7 @@ def run(main: Callable[[], None]) -> None:
         # Here, since every worker process of a stage loads this module.
         from signloom.tracking.stages import track_stage
 
-        # `pipeline/train.py`, `pipeline/studies/gradients/run.py`
+        # `pipeline/train.py`, `studies/gradients/run.py`
         script = Path(sys.argv[0])
         stage = script.parent.name if script.stem == "run" else script.stem
         logs.append(open_log(stage))

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip, read_manifest
+from signloom.detection.mediapipe_models import HAND_MODELS, POSE_MODELS, models_folder
+from signloom.detection.video import Video
 from signloom.extraction.extract import ExtractOptions
-from signloom.extraction.mediapipe_models import HAND_MODELS, POSE_MODELS, models_folder
-from signloom.extraction.video import Video
 from signloom_demo.draw import DrawOptions, draw_corpus
 
 OPTIONS = ExtractOptions(

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from signloom.extraction.mediapipe_models import package_folder
-from signloom.extraction.regions import Region
+from signloom.detection.mediapipe_models import package_folder
+from signloom.detection.regions import Region
 
 _SETTINGS = {
     "model_complexity": 1,

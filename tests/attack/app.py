@@ -95,7 +95,7 @@ def serving(folder: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    code = "from signloom.cli.main import main; main()"
+    code = "from signloom_tools.cli.main import main; main()"
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", code, "app", "--no-browser", "--port", port],

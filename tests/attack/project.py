@@ -27,7 +27,7 @@ CORPUS = Path("data/raw/weekly")
 DELIVERY = Path("data/inbox/ruth")
 PHRASES = Path("phrases.tsv")  # sentences whose signs have takes
 TEXT_MODEL = Path("data/text_models/t5")  # there if `transformers` is
-SIGNLOOM = (sys.executable, "-c", "from signloom.cli.main import main; main()")
+SIGNLOOM = (sys.executable, "-c", "from signloom_tools.cli.main import main; main()")
 DRAW = {
     "seed": 1, "train_signers": 3, "dev_signers": 1, "test_signers": 1, "clips_per_signer": 4,
     "max_signs": 2, "unseen_share": 0.0, "fps": 10, "width": 240, "height": 180,

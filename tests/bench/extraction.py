@@ -33,8 +33,10 @@ import yaml
 
 from signloom.config import load_section
 from signloom.corpus.manifest import Clip, read_manifest, write_manifest
+from signloom.detection.detector import quiet_native_code
+from signloom.detection.mediapipe_models import HolisticGraph
+from signloom.detection.video import Video
 from signloom.extraction.cache import LandmarkCache
-from signloom.extraction.detector import quiet_native_code
 from signloom.extraction.extract import (
     ExtractOptions,
     VideoSegment,
@@ -44,8 +46,6 @@ from signloom.extraction.extract import (
     extract_video,
     extractor_fingerprint,
 )
-from signloom.extraction.mediapipe_models import HolisticGraph
-from signloom.extraction.video import Video
 from tests.bench.board import Figure, in_new_process
 
 OPTIONS = load_section(Path("params.yaml"), "extract", ExtractOptions)

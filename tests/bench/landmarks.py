@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from signloom.extraction.detector import quiet_native_code
-from signloom.extraction.mediapipe_models import HolisticGraph, models_folder
-from signloom.extraction.runtime import HolisticNetworks
-from signloom.extraction.video import Video
+from signloom.detection.detector import quiet_native_code
+from signloom.detection.mediapipe_models import HolisticGraph, models_folder
+from signloom.detection.runtime import HolisticNetworks
+from signloom.detection.video import Video
 
 
 def main() -> None:

@@ -157,7 +157,10 @@ def measure() -> list[Figure]:
                 shutil.copy(name, project)
         paths = os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "src")])
         server = subprocess.Popen(
-            [sys.executable, "-m", "signloom.cli.main", "app", "--no-browser", "--port", PORT],
+            [
+                sys.executable, "-m", "signloom_tools.cli.main", "app", "--no-browser",
+                "--port", PORT,
+            ],
             cwd=project, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": paths},
         )  # fmt: skip

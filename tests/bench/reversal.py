@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from pipeline.studies.reversal.lab import draw_sequences, read_lab, run_lab
 from signloom.training.run import seed_everything
+from studies.reversal.lab import draw_sequences, read_lab, run_lab
 from tests.bench.document_004 import Document004, Pair, decode, run_epochs
 
 WANTED_EXACT, WANTED_TIME = 0.98, 0.5

@@ -21,14 +21,14 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target, read_targets
 from signloom.paths import CHECKPOINT, SHARDS, TARGETS
-from signloom.translation.films import find_film_signs
-from signloom.translation.segmentation import segment_by_rest
 from signloom.translation.signs import read_signs
-from signloom.translation.timed import translate_timed
 from signloom.translation.translator import Translator
 from signloom.translation.words import find_words
 from signloom_demo.draw import TRUTH, DrawOptions, Truth, read_truth
 from signloom_demo.grammar import ADJECTIVES, PLACES, SUBJECTS, THINGS, TIMES, VERBS
+from signloom_tools.translate.films import find_film_signs
+from signloom_tools.translate.segmentation import segment_by_rest
+from signloom_tools.translate.timed import translate_timed
 from tests.bench.board import Figure
 
 PARAMS = Path("data/demo/params.yaml")

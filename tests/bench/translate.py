@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from signloom.extraction.video import Video, VideoWriter
+from signloom.detection.video import Video, VideoWriter
 from signloom.paths import CHECKPOINT
 from tests.bench.board import Figure
 
 CLIP_S, MOST_COLD_S, MOST_WARM_S, ROUNDS = 5.0, 4.0, 2.5, 4
-MAIN = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
+MAIN = [sys.executable, "-c", "from signloom_tools.cli.main import main; main()", "translate"]
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def measure_warm(checkpoint: Path, video: Path) -> tuple[Spent, dict[str, float]
     from signloom.extraction.extract import extract_video, options_of_fingerprint
     from signloom.progress import Stopwatch
     from signloom.translation.options import DECODING
-    from signloom.translation.timed import translate_timed
     from signloom.translation.translator import Translator
+    from signloom_tools.translate.timed import translate_timed
 
     translator = Translator.load(checkpoint)
     detector = options_of_fingerprint(translator.source.extractor, "", "")

@@ -20,7 +20,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from signloom.extraction.detector import DETECTOR_VERSION
+from signloom.detection.detector import DETECTOR_VERSION
 from signloom.extraction.extract import EXTRACTION_VERSION, extract_video
 from tests.extraction import OPTIONS, draw_two_clips, frames_of
 

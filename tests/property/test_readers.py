@@ -19,11 +19,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions
-from signloom.extraction.pictures import SUFFIXES as PICTURE_SUFFIXES
-from signloom.importing.captions import READ_SUFFIXES
 from signloom_ops.intake import checks
 from signloom_ops.intake.checks import probe
 from signloom_ops.intake.deliveries import SIGNER_FILE
+from signloom_tools.importing.captions import READ_SUFFIXES
+from signloom_tools.importing.pictures import SUFFIXES as PICTURE_SUFFIXES
 from tests import videos
 from tests.attack import inputs
 from tests.intake import deliver, found_corpus, take

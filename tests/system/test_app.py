@@ -21,17 +21,17 @@ import psutil
 import pytest
 from safetensors.torch import load_file, save_file
 
-from signloom.cli.main import main
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import write_shards
 from signloom.evaluation.judge import Judgements, Pair
 from signloom.features.targets import CtcLabels
-from signloom.importing.captions import Cue, write_captions
 from signloom.paths import SHARDS
 from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
 from signloom_demo.signer import TRAIN_SIGNERS
 from signloom_ops.app.takes import TakeStore
+from signloom_tools.cli.main import main
+from signloom_tools.importing.captions import Cue, write_captions
 from tests.attack.app import Client
 from tests.extraction import DRAWING
 from tests.films import draw_film

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.project import make_project
 from signloom.paths import MODELS
 from signloom_demo.grammar import sentences
 from signloom_ops.nightly.store import ModelStore
+from signloom_tools.cli.project import make_project
 from tests.camera import SignerBeforeCamera, begin_live, sign_live, wait_for
 from tests.system.test_app import Server, begin, press, write
 from tests.tiny import ROOT

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.main import main
 from signloom.config import update_params
 from signloom.corpus.manifest import read_manifest
-from signloom.extraction.video import Video, VideoWriter
-from signloom.importing.captions import Cue, write_captions
-from signloom.importing.elan import read_elan, write_elan
+from signloom.detection.video import Video, VideoWriter
 from signloom_demo.draw import draw_corpus
+from signloom_tools.cli.main import main
+from signloom_tools.importing.captions import Cue, write_captions
+from signloom_tools.importing.elan import read_elan, write_elan
 from tests.extraction import DRAWING
 from tests.system.test_pipeline import environment
 from tests.tiny import ROOT

@@ -11,14 +11,14 @@ import pytest
 import ruamel.yaml
 
 from pipeline import check, evaluate, extract, report, tokenize_targets, train
-from pipeline.studies.gloss_to_text import run as study
-from pipeline.studies.gloss_to_text import units
-from signloom.cli.main import main
 from signloom.config import load_params
+from signloom_tools.cli.main import main
+from studies.gloss_to_text import run as study
+from studies.gloss_to_text import units
 from tests import tiny
 from tests.glosses import WORDS
 
-STUDY = tiny.ROOT / "pipeline/studies/gloss_to_text/params.yaml"
+STUDY = tiny.ROOT / "studies/gloss_to_text/params.yaml"
 CLIPS = {"train": 200, "dev": 20, "test": 20}
 CHANGES: dict[str, dict[str, Any]] = {
     "corpus": {"folder": "data/raw/words", "signer_disjoint": True},

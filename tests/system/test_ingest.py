@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.main import main
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ingest import ingest, plan_ingest
 from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.staging import is_unfinished
+from signloom_tools.cli.main import main
 from tests.intake import DAY, OPTIONS, deliver, found_corpus, request_of, tree
 from tests.power_cut import RENAMES, cut_before
 from tests.processes import call, fork, wait

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import ruamel.yaml
 
-from pipeline.studies.films import measure_following
-from pipeline.studies.lip_reading.mouths import LipCorpusOptions, plan_films, sentences
-from pipeline.studies.lip_reading.study import run_lip_reading
-from signloom.cli.main import main
 from signloom.config import load_params, load_section
 from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_labels, read_targets
 from signloom.features.tokenizer import Tokenizer, normalise_text
+from signloom_tools.cli.main import main
+from studies.films import measure_following
+from studies.lip_reading.mouths import LipCorpusOptions, plan_films, sentences
+from studies.lip_reading.study import run_lip_reading
 from tests import tiny
 
-STUDY = tiny.ROOT / "pipeline/studies/lip_reading/params.yaml"
+STUDY = tiny.ROOT / "studies/lip_reading/params.yaml"
 
 
 def shrink(folder: Path, **changes: dict[str, Any]) -> Path:

@@ -86,8 +86,8 @@ def site_of(python: Path) -> Path:
 def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
     python: Path, run: Run, tmp_path: Path
 ) -> None:
-    assert run("signloom.cli.main", "--version").stdout.startswith("signloom 0.")
-    run("signloom.cli.main", "project", "Zeichen für alle")
+    assert run("signloom_tools.cli.main", "--version").stdout.startswith("signloom 0.")
+    run("signloom_tools.cli.main", "project", "Zeichen für alle")
     project = tmp_path / "Zeichen für alle"
     assert not any(path.is_symlink() for path in project.rglob("*"))
     stages = yaml.safe_load((project / "dvc.yaml").read_text())["stages"]
@@ -131,18 +131,18 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
         template.write_text(f"{before}# new\n")
         killed = kill_in_upgrade(python, project)
         if killed:
-            said = run("signloom.cli.installed", folder=project.name, ok=False).stderr
+            said = run("signloom_tools.cli.installed", folder=project.name, ok=False).stderr
             assert "an upgrade was interrupted" in said
-        run("signloom.cli.main", "project", "--upgrade", folder=project.name)
+        run("signloom_tools.cli.main", "project", "--upgrade", folder=project.name)
         assert (project / "presets/base.yaml").read_text() == template.read_text()
         assert (project / "params.yaml").read_text() == mine
-        run("signloom.cli.installed", folder=project.name)
+        run("signloom_tools.cli.installed", folder=project.name)
         # What this version does not change may be changed by hand, what it changes may not.
         for name in ("pipeline/train.py", "presets/base.yaml"):
             (project / name).write_text("# mine\n")
-        run("signloom.cli.main", "project", "--upgrade", folder=project.name)
+        run("signloom_tools.cli.main", "project", "--upgrade", folder=project.name)
         template.write_text(f"{before}# newer\n")
-        said = run("signloom.cli.main", "project", "--upgrade", folder=project.name, ok=False)
+        said = run("signloom_tools.cli.main", "project", "--upgrade", folder=project.name, ok=False)
         assert "presets/base.yaml is not as Signloom" in said.stderr
         for name in ("pipeline/train.py", "presets/base.yaml"):
             assert (project / name).read_text() == "# mine\n"
@@ -154,7 +154,7 @@ def kill_in_upgrade(python: Path, project: Path) -> bool:
     """Start an upgrade and kill it when it has begun to write; return whether it was in time."""
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     process = subprocess.Popen(
-        [python, "-m", "signloom.cli.main", "project", "--upgrade"], cwd=project, env=env,
+        [python, "-m", "signloom_tools.cli.main", "project", "--upgrade"], cwd=project, env=env,
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
     while process.poll() is None:

@@ -41,7 +41,7 @@ def changed_stages(folder: Path) -> set[str]:
     assert status.returncode == 0, status.stderr
     names = yaml.safe_load(status.stdout)
     # Studies are run on their own, and never were here.
-    return {name.split(":")[-1] for name in names if not name.startswith("pipeline/studies/")}
+    return {name.split(":")[-1] for name in names if not name.startswith("studies/")}
 
 
 def edit(path: Path, old: str, new: str) -> None:

@@ -66,7 +66,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from signloom.cli.main import main; main()", *arguments]
+    return [sys.executable, "-c", "from signloom_tools.cli.main import main; main()", *arguments]
 
 
 def environment(project: Path) -> dict[str, str]:

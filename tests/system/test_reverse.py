@@ -7,7 +7,7 @@ test_one_batch_can_be_overfitted in tests/contract/test_models.py and tests/unit
 
 import pytest
 
-from pipeline.studies.reversal.lab import LabResult, read_lab, run_lab
+from studies.reversal.lab import LabResult, read_lab, run_lab
 
 pytestmark = pytest.mark.slow
 REDUCED = (

@@ -29,13 +29,13 @@ from signloom.translation.confidence import (
     write_confidence,
 )
 from signloom.translation.options import DECODING
-from signloom.translation.serving import from_payload, to_payload
-from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
+from signloom_tools.translate.serving import from_payload, to_payload
+from signloom_tools.translate.timed import to_json, translate_timed
 from tests import tiny
 from tests.tiny import write_checkpoint
 
-EXPORT = [sys.executable, "-c", "from signloom.cli.main import main; main()", "export-model"]
+EXPORT = [sys.executable, "-c", "from signloom_tools.cli.main import main; main()", "export-model"]
 STARTS_S = 300  # on a busy machine
 CLIPS = [
     to_payload(tiny.lose(tiny.sequence(seed, frames=9 + seed), "left_hand", slice(2, 5)))

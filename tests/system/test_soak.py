@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.studies.soak.study import DECISIONS
 from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.files import hash_folder
 from signloom.paths import MODELS
 from signloom_ops.nightly.store import ModelStore
+from studies.soak.study import DECISIONS
 
 ROOT = Path(__file__).parents[2]  # not tests.tiny's: that loads torch, for seconds
-STUDY = ROOT / "pipeline/studies/soak/params.yaml"
+STUDY = ROOT / "studies/soak/params.yaml"
 # Fewer words than the study has: less to learn. Shorter sentences, or fewer clips, would be found
 # as well by the nearest training clip, and the gate would rightly keep the first model out.
 SIGNS = ["MERCI", "MOI", "TOI", "ELLE", "MAMAN", "PAIN", "EAU", "MANGER", "BOIRE",
@@ -64,7 +64,7 @@ def shorten(folder: Path) -> dict[str, Any]:
 def run_study(params: Path) -> None:
     """Run it as `make soak` does."""
     done = subprocess.run(
-        [sys.executable, "-m", "pipeline.studies.soak.run", params, params.with_name("out")],
+        [sys.executable, "-m", "studies.soak.run", params, params.with_name("out")],
         cwd=ROOT,
         capture_output=True,
         text=True,

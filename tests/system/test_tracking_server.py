@@ -99,7 +99,7 @@ def test_a_server_that_dies_and_comes_back_loses_and_doubles_nothing(
     assert any(path.is_dir() for path in (tmp_path / SPOOL).iterdir()), "nothing was left to send"
 
     server.start()
-    code = "from signloom.cli.main import main; main(['deliver'])"
+    code = "from signloom_tools.cli.main import main; main(['deliver'])"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=240)
     runs = read_runs(uri)
     server.kill()
@@ -129,7 +129,7 @@ def read_runs(uri: str) -> dict[str, tuple[Any, list[Any]]]:
 
 
 TRAIN = [sys.executable, "-m", "pipeline.train"]
-DELIVER = [sys.executable, "-c", "from signloom.cli.main import main; main(['deliver'])"]
+DELIVER = [sys.executable, "-c", "from signloom_tools.cli.main import main; main(['deliver'])"]
 
 
 @pytest.fixture

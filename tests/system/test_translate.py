@@ -13,18 +13,18 @@ import cv2
 import numpy as np
 import pytest
 
-from signloom.cli.main import main
-from signloom.cli.translate_options import CAPTION_FORMATS
 from signloom.corpus.landmarks import build_layout
 from signloom.files import hash_file
-from signloom.importing.captions import Cue, read_captions, write_captions
 from signloom.translation.confidence import Confidence, Level, write_confidence
+from signloom_tools.cli.main import main
+from signloom_tools.cli.translate_options import CAPTION_FORMATS
+from signloom_tools.importing.captions import Cue, read_captions, write_captions
 from tests import tiny
 from tests.extraction import draw_two_clips
 from tests.films import sketch_film
 from tests.tiny import write_checkpoint
 
-COMMAND = [sys.executable, "-c", "from signloom.cli.main import main; main()", "translate"]
+COMMAND = [sys.executable, "-c", "from signloom_tools.cli.main import main; main()", "translate"]
 SIZES = ("--fps", "10", "--width", "320", "--height", "240", "--max-tokens", "10")
 
 
@@ -305,7 +305,7 @@ def test_a_watched_folder_gets_captions_once_and_of_whole_files_only(
                 raise KeyboardInterrupt
             step()
 
-        monkeypatch.setattr("signloom.cli.translate_clips.time.sleep", sleep)
+        monkeypatch.setattr("signloom_tools.cli.translate_clips.time.sleep", sleep)
         main(["translate", "--watch", str(inbox), *SIZES])  # ends without an error
         out, err = capsys.readouterr()
         return out + err

@@ -71,7 +71,7 @@ def prepare(files: TrainingFiles, **changes: object) -> Studies:
 
 
 def start_worker() -> "subprocess.Popen[bytes]":
-    code = "from signloom.cli.main import main; main(['tune-worker'])"
+    code = "from signloom_tools.cli.main import main; main(['tune-worker'])"
     return subprocess.Popen([sys.executable, "-c", code])
 
 
@@ -161,7 +161,7 @@ def test_confirming_at_a_time_gives_what_one_after_another_gives(
 def test_a_worker_without_its_search_says_what_is_different(project: TrainingFiles) -> None:
     prepare(project, trials=2)
     update_params(PARAMS, {"train": {"weight_decay": 0.5}})
-    code = "from signloom.cli.main import main; main(['tune-worker'])"
+    code = "from signloom_tools.cli.main import main; main(['tune-worker'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert "has no study of these parameters" in done.stderr

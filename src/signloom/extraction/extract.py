@@ -26,6 +26,14 @@ from signloom.corpus.landmark_folder import SHARDS_NAME, summarize_clips, write_
 from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip
 from signloom.corpus.rejects import REJECTS_NAME, Reject, RejectLimit, reject_clip
+from signloom.detection.detector import (
+    Detector,
+    DetectorOptions,
+    build_detector,
+    describe_detector,
+    quiet_native_code,
+)
+from signloom.detection.video import DECODER, Frame, Video, even_frames, measure_fps
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.cache import (
     HashedVideo,
@@ -38,15 +46,7 @@ from signloom.extraction.cache import (
     pack_unreadable,
     unpack_frames,
 )
-from signloom.extraction.detector import (
-    Detector,
-    DetectorOptions,
-    build_detector,
-    describe_detector,
-    quiet_native_code,
-)
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
-from signloom.extraction.video import DECODER, Frame, Video, even_frames, measure_fps
 from signloom.progress import progress_file
 
 # Raise it when the same video gives other landmarks, or another reject.

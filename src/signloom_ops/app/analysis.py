@@ -12,12 +12,12 @@ from signloom.checkpoint import WEIGHTS
 from signloom.config import check_shape, load_section, read_json
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.quality import measure_quality
+from signloom.detection.detector import DetectorOptions, build_detector
+from signloom.detection.video import Frame
 from signloom.errors import UserError
 from signloom.evaluation.names import FLOORS, Metric, metric_label
 from signloom.evaluation.records import SCORES
-from signloom.extraction.detector import DetectorOptions, build_detector
 from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
-from signloom.extraction.video import Frame
 from signloom.features.targets import read_targets
 from signloom.files import hash_file
 from signloom.paths import PARAMS, SCORES_NAME, TARGETS
@@ -25,13 +25,13 @@ from signloom.report.quality import QualityOptions, build_checks
 from signloom.report.skeletons import list_strokes
 from signloom.translation.confidence import CONFIDENCE
 from signloom.translation.lookup import NearSign, find_nearest, open_index
-from signloom.translation.segmentation import cut, segment_by_rest
-from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
-from signloom.versions import find_current
 from signloom_ops.app.live import MOST_S, Live
 from signloom_ops.app.signs import encode_film, index_recordings
 from signloom_ops.app.takes import Take, TakeError, TakeStore
+from signloom_tools.translate.segmentation import cut, segment_by_rest
+from signloom_tools.translate.timed import to_json, translate_timed
+from signloom_tools.versions import find_current
 
 DARK = 50.0  # mean brightness of 255 below which hands are seen badly
 # What a recording can be told of before it is whole: its pictures came smaller, and fewer.

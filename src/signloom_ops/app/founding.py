@@ -8,8 +8,11 @@ from pathlib import Path
 from signloom.config import load_section
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, read_manifest
 from signloom.errors import UserError
-from signloom.importing.dealing import deal_clips
-from signloom.importing.new_corpus import (
+from signloom.paths import MODELS, PARAMS
+from signloom_ops.lock import hold_lock
+from signloom_ops.options import OpsOptions, load_ops
+from signloom_tools.importing.dealing import deal_clips
+from signloom_tools.importing.new_corpus import (
     MANIFEST,
     CorpusPlan,
     RowOptions,
@@ -17,12 +20,9 @@ from signloom.importing.new_corpus import (
     plan_corpus,
     write_corpus,
 )
-from signloom.importing.recipe import choose_values, read_params
-from signloom.importing.user_tables import find_sources, read_user_table
-from signloom.paths import MODELS, PARAMS
-from signloom.presets import adopt
-from signloom_ops.lock import hold_lock
-from signloom_ops.options import OpsOptions, load_ops
+from signloom_tools.importing.recipe import choose_values, read_params
+from signloom_tools.importing.user_tables import find_sources, read_user_table
+from signloom_tools.presets import adopt
 
 CORPUS = Path("data/raw/mine")
 TEST_CLIPS = 8  # of fewer no night can tell that a model is better than chance (2^-8 < 0.0077)

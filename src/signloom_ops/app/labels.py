@@ -7,8 +7,10 @@ from pathlib import Path, PurePosixPath
 
 from signloom.corpus.manifest import parse_segment
 from signloom.errors import ClipError, UserError
-from signloom.importing.captioned import measure_film
-from signloom.importing.captions import (
+from signloom_ops.app.takes import FilmPart, Take
+from signloom_ops.intake.deliveries import read_delivery_table
+from signloom_tools.importing.captioned import measure_film
+from signloom_tools.importing.captions import (
     READ_SUFFIXES,
     TABLE_SUFFIXES,
     CueRules,
@@ -16,10 +18,8 @@ from signloom.importing.captions import (
     read_captions,
     split_name,
 )
-from signloom.importing.new_corpus import stem
-from signloom.importing.user_tables import decode_text
-from signloom_ops.app.takes import FilmPart, Take
-from signloom_ops.intake.deliveries import read_delivery_table
+from signloom_tools.importing.new_corpus import stem
+from signloom_tools.importing.user_tables import decode_text
 
 SUFFIXES = (*READ_SUFFIXES, *TABLE_SUFFIXES, ".txt")
 

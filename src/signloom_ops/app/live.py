@@ -14,11 +14,11 @@ import numpy as np
 
 from signloom.config import MAX_FPS, MIN_FPS
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.extraction.detector import Detector
-from signloom.extraction.pictures import PACKED_SUFFIX, open_pictures
-from signloom.extraction.video import decode_jpeg, even_frames
-from signloom.translation.segmentation import PAD_S, PAUSE_S, cut, segment_by_rest
+from signloom.detection.detector import Detector
+from signloom.detection.video import decode_jpeg, even_frames
 from signloom_ops.app.takes import TakeError
+from signloom_tools.importing.pictures import PACKED_SUFFIX, open_pictures
+from signloom_tools.translate.segmentation import PAD_S, PAUSE_S, cut, segment_by_rest
 
 MOST_S = 30.0  # a longer sentence is cut there
 KEPT_S = 1.0  # of rest before a sentence

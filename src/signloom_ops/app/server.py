@@ -24,9 +24,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from signloom.config import check_shape, load_section, parse_options, read_json, read_text, shape
 from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions, read_day
+from signloom.detection.video import Video
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
-from signloom.extraction.video import Video
 from signloom.features.targets import read_targets
 from signloom.paths import APP, NIGHTS, PARAMS, REPORT_PAGE, TARGETS
 from signloom_ops.app import founding

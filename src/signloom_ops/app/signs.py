@@ -14,9 +14,9 @@ from signloom.extraction.extract import extract_video, options_of_fingerprint
 from signloom.features.features import FloatArray
 from signloom.files import hash_file, to_text, write_file
 from signloom.translation.lookup import SignIndex
-from signloom.translation.segmentation import cut, segment_by_rest
 from signloom.translation.translator import Translator
 from signloom_ops.app.takes import Take, TakeStore
+from signloom_tools.translate.segmentation import cut, segment_by_rest
 
 ENCODING = "encoding.json"  # beside a recording's film
 

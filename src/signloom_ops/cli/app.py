@@ -11,10 +11,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from signloom.cli.arguments import number_of
 from signloom.config import Count, read_text
 from signloom.errors import UserError
 from signloom.paths import APP
+from signloom_tools.cli.arguments import number_of
 
 LOCAL = "127.0.0.1"
 Port = Annotated[int, Field(ge=1, le=65535)]

@@ -10,7 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.cli.arguments import (
+from signloom.config import FrameRate, load_section
+from signloom.errors import UserError
+from signloom.paths import LANDMARKS
+from signloom_ops.options import load_ops
+from signloom_tools.cli.arguments import (
     add_captions,
     add_params,
     add_removal,
@@ -18,10 +22,6 @@ from signloom.cli.arguments import (
     number_of,
     read_caption_options,
 )
-from signloom.config import FrameRate, load_section
-from signloom.errors import UserError
-from signloom.paths import LANDMARKS
-from signloom_ops.options import load_ops
 
 if TYPE_CHECKING:
     from signloom.corpus.manifest import Clip

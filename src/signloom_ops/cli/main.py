@@ -1,7 +1,7 @@
 """The commands that operations add to `signloom`, found by the entry point signloom.commands."""
 
-from signloom.cli.main import Commands
 from signloom_ops.cli import app, corpus, nights
+from signloom_tools.cli.main import Commands
 
 COMMANDS: Commands = {
     "data": {

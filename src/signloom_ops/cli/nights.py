@@ -9,7 +9,6 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from signloom.cli.arguments import add_params, number_of
 from signloom.config import (
     Natural,
     Positive,
@@ -25,6 +24,7 @@ from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, TARGE
 from signloom.provenance import project_folder
 from signloom.system import user_name
 from signloom_ops.options import load_ops
+from signloom_tools.cli.arguments import add_params, number_of
 
 
 def add_retrain(parser: argparse.ArgumentParser) -> None:

@@ -21,11 +21,11 @@ from signloom.corpus.manifest import (
 )
 from signloom.errors import ClipError, Problem
 from signloom.extraction.pool import count_workers, run_in_processes
-from signloom.importing.new_corpus import clip_id_of
 from signloom.progress import progress_file
 from signloom_ops.intake.deliveries import Candidate
 from signloom_ops.intake.inbox import Content, Inbox, Index, other_id
 from signloom_ops.options import IngestOptions
+from signloom_tools.importing.new_corpus import clip_id_of
 
 _LIMIT_S = 60.0  # for a clip, and another for each `_BYTES_A_SECOND` of its file
 _BYTES_A_SECOND = 200_000  # slower than any decoder
@@ -137,7 +137,7 @@ def probe_all(segments: Sequence[Segment]) -> list[Probed | Problem]:
 
 def probe(segment: Segment) -> Probed | Problem:
     """Decode every frame of a clip."""
-    from signloom.extraction.video import Video  # PyAV, which only this process needs
+    from signloom.detection.video import Video  # PyAV, which only this process needs
 
     height = width = 0
     first_s = last_s = None

@@ -19,15 +19,9 @@ from typing import Literal
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
-from signloom.extraction.pictures import (
-    PACKED_SUFFIX,
-    describe_gaps,
-    is_picture_folder,
-    open_pictures,
-)
 from signloom.extraction.pool import Guard
-from signloom.importing.captioned import clip_name, measure_film
-from signloom.importing.captions import (
+from signloom_tools.importing.captioned import clip_name, measure_film
+from signloom_tools.importing.captions import (
     READ_SUFFIXES,
     Choice,
     Cue,
@@ -36,8 +30,14 @@ from signloom.importing.captions import (
     read_captions,
     split_name,
 )
-from signloom.importing.new_corpus import NAMES, VideoFolder, stem
-from signloom.importing.user_tables import (
+from signloom_tools.importing.new_corpus import NAMES, VideoFolder, stem
+from signloom_tools.importing.pictures import (
+    PACKED_SUFFIX,
+    describe_gaps,
+    is_picture_folder,
+    open_pictures,
+)
+from signloom_tools.importing.user_tables import (
     Sources,
     UserTable,
     build_table,

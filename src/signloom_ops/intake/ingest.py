@@ -23,8 +23,6 @@ from signloom.corpus.manifest import (
 )
 from signloom.errors import UserError, shorten
 from signloom.files import flush_to_disk, hash_file
-from signloom.importing.dealing import join_signers
-from signloom.importing.new_corpus import VIDEOS, clip_id_of
 from signloom.progress import progress_file
 from signloom.terminal import printable
 from signloom_ops.intake.checks import Accepted, Checked, check_candidates
@@ -50,6 +48,8 @@ from signloom_ops.intake.staging import (
 )
 from signloom_ops.options import IngestOptions
 from signloom_ops.transaction import Transaction
+from signloom_tools.importing.dealing import join_signers
+from signloom_tools.importing.new_corpus import VIDEOS, clip_id_of
 
 _CHUNK_BYTES = 1 << 20
 

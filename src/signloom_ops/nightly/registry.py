@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from signloom.tracking.registry import RegisteredVersion, sync
 from signloom.tracking.run import TrackingOptions
 from signloom_ops.nightly.card import CARD
+from signloom_ops.nightly.mlflow_registry import RegisteredVersion, sync
 from signloom_ops.nightly.store import DECISION, ModelStore
 
 

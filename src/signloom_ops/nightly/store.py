@@ -18,7 +18,9 @@ from signloom.config import check_shape, read_json
 from signloom.errors import UserError
 from signloom.files import copy_folder, hash_folder, to_text
 from signloom.paths import MODELS, SEEDS_NAME, WEIGHTS_NAME
-from signloom.versions import (
+from signloom_ops.nightly import schemas
+from signloom_ops.transaction import Transaction, open_transaction
+from signloom_tools.versions import (
     CHECKPOINT_NAME,
     EVALUATION_NAME,
     FORMAT_VERSION,
@@ -27,8 +29,6 @@ from signloom.versions import (
     Action,
     Versions,
 )
-from signloom_ops.nightly import schemas
-from signloom_ops.transaction import Transaction, open_transaction
 
 VERSION, DECISION = "version.json", "decision.json"  # in a version's folder
 WEIGHTS, SEEDS = WEIGHTS_NAME, SEEDS_NAME  # of a checkpoint; its module loads torch

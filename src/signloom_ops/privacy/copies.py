@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from signloom.corpus.manifest import parse_segment
-from signloom.importing.captions import READ_SUFFIXES, split_name
 from signloom_ops.intake.deliveries import Candidate, Request, scan
+from signloom_tools.importing.captions import READ_SUFFIXES, split_name
 
 Span = tuple[float | None, float | None]
 """Start and end of a clip in its film, seconds; None: the film's."""

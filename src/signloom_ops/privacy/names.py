@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from signloom.config import checked_dataclass
 from signloom.corpus.manifest import SPLITS
 from signloom.files import hash_file
-from signloom.importing.user_tables import QUOTED, SEPARATORS, find_sources
 from signloom_ops.intake.deliveries import SIGNER_FILE
+from signloom_tools.importing.user_tables import QUOTED, SEPARATORS, find_sources
 
 BLANK = "(forgotten)"  # replaces a name
 CONSENTS = "consent.json"  # of a delivery: what each signer agreed to

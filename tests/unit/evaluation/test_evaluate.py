@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.results import format_scores
 from signloom.errors import UserError
 from signloom.evaluation.compare import compare_runs, read_run
 from signloom.evaluation.evaluate import (
@@ -22,6 +21,7 @@ from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import Target, split_hash
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
+from signloom_tools.cli.results import format_scores
 from tests import tiny
 from tests.unit.evaluation.world import (
     DECODING,

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.studies.gloss_to_text.study import score_seeds
 from signloom.checkpoint import Checkpoint, save_checkpoint
 from signloom.corpus.landmark_folder import write_no_landmarks
 from signloom.evaluation.evaluate import evaluate
@@ -22,6 +21,7 @@ from signloom.features.targets import build_targets, write_targets
 from signloom.report.build import build_report
 from signloom.report.stage_files import ReportPaths
 from signloom.translation.confidence import CONFIDENCE, read_confidence
+from studies.gloss_to_text.study import score_seeds
 from tests import glosses, report_project
 from tests.unit.evaluation.world import DECODING, OPTIONS, SCORE, history, read_table
 

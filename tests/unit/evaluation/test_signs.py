@@ -12,9 +12,9 @@ from signloom.errors import UserError
 from signloom.evaluation.signs import Recognition, choose_search, recognise
 from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
-from signloom.importing.recombine import SIGNER
 from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator
+from signloom_tools.importing.recombine import SIGNER
 from tests.unit.evaluation.world import SCORE, TRAIN, corpus, targets, untrained
 
 NAMES = tuple(sorted({word for text in TRAIN for word in text.upper().split()}))

@@ -21,8 +21,8 @@ import pytest
 from av.video.reformatter import Colorspace
 
 from signloom.corpus.manifest import read_manifest
+from signloom.detection.video import Frame, Video, even_frames, measure_fps
 from signloom.errors import ClipError, UserError
-from signloom.extraction.video import Frame, Video, even_frames, measure_fps
 from tests import videos
 from tests.tiny import ROOT
 
@@ -428,7 +428,7 @@ def test_a_folder_with_umlauts_is_read_under_an_ascii_locale(tmp_path: Path) -> 
     (tmp_path / "grün").mkdir()
     videos.encode_constant(tmp_path / "grün/a.mp4", "libx264", frames=10)
     code = (
-        "import os; from pathlib import Path; from signloom.extraction.video import Video\n"
+        "import os; from pathlib import Path; from signloom.detection.video import Video\n"
         f"path = Path(os.fsdecode({os.fsencode(tmp_path / 'grün/a.mp4')!r}))\n"
         "print(len(list(Video(path).frames())))"
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from signloom.cli.main import main
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.quality import measure_quality
 from signloom.errors import Problem, UserError
@@ -25,6 +24,7 @@ from signloom.extraction.cache import (
     unpack_frames,
 )
 from signloom.files import hash_file
+from signloom_tools.cli.main import main
 from tests import tiny
 
 KEY, OTHER = "ab" * 32, "cd" * 32

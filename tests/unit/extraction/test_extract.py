@@ -14,10 +14,12 @@ import pytest
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.manifest import Clip
+from signloom.detection.detector import Detector, build_detector, quiet_native_code
+from signloom.detection.runtime import _CHUNK, _chunks, in_chunks
+from signloom.detection.video import Frame, Video
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction import extract
 from signloom.extraction.cache import unpack_frames
-from signloom.extraction.detector import Detector, build_detector, quiet_native_code
 from signloom.extraction.extract import (
     VideoSegment,
     count_frames,
@@ -28,8 +30,6 @@ from signloom.extraction.extract import (
     options_of_fingerprint,
     take_share,
 )
-from signloom.extraction.runtime import _CHUNK, _chunks, in_chunks
-from signloom.extraction.video import Frame, Video
 from tests import videos
 from tests.extraction import OPTIONS, draw_two_clips, frames_of
 

@@ -88,7 +88,7 @@ def test_the_output_is_the_same_whoever_did_the_work_and_when(
     """Quick twin: test_only_what_is_new_is_looked_at."""
     monkeypatch.setattr(progress, "LINE_S", 0.0)
     # Threads that tests before this one left behind do not write here.
-    monkeypatch.setattr("signloom.extraction.detector._shares_stderr", lambda: False)
+    monkeypatch.setattr("signloom.detection.detector._shares_stderr", lambda: False)
     expected = contents(known / "out")  # by two processes
     assert sum(name.startswith("shards/") for name in expected) == 2
     metadata = shards_metadata(known / "out/shards")

@@ -9,7 +9,7 @@ from signloom.corpus.landmarks import LandmarkSequence, build_layout
 from signloom.features.augment import augment
 from signloom.features.rests import find_signing, trim_rests
 from signloom.features.sources import LandmarkSource
-from signloom.translation.segmentation import segment_by_rest
+from signloom_tools.translate.segmentation import segment_by_rest
 from tests import tiny
 
 FPS = 25.0

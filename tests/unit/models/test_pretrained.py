@@ -18,8 +18,8 @@ from signloom.models.seq2seq import Memory
 from signloom.training.data import TrainingData
 from signloom.training.run import RunOptions, count_parameters, prepare, train
 from signloom.training.warm_start import describe_start
-from signloom.translation.onnx_export import export_onnx
 from signloom.translation.translator import Translator
+from signloom_tools.translate.onnx_export import export_onnx
 from tests import tiny
 
 transformers = pytest.importorskip("transformers", reason="needs `pip install 'signloom[text]'`")

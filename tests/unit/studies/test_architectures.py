@@ -2,14 +2,14 @@ import dataclasses
 
 import pytest
 
-from pipeline.studies.architectures.page import build_page
-from pipeline.studies.architectures.study import ArchitecturesOptions, plan_corpus
-from pipeline.studies.sentences import score_by_length
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.report.study import render_study
 from signloom.training.data import TrainingFiles
+from signloom_tools.evaluate.study_page import render_study
+from studies.architectures.page import build_page
+from studies.architectures.study import ArchitecturesOptions, plan_corpus
+from studies.sentences import score_by_length
 from tests import tiny
 from tests.tiny import run_options
 

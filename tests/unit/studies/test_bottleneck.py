@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.studies.bottleneck.page import build_page
-from pipeline.studies.bottleneck.study import BottleneckOptions, differentiate, train_reversal
-from pipeline.studies.bottleneck.text import read_text, share_alike, train_text
-from pipeline.studies.options import load_study
-from pipeline.studies.reversal.lab import build_pairs, read_lab
 from signloom.models.registry import build_model
-from signloom.report.study import render_study
 from signloom.training.run import read_run_options
+from signloom_tools.evaluate.study_page import render_study
+from studies.bottleneck.page import build_page
+from studies.bottleneck.study import BottleneckOptions, differentiate, train_reversal
+from studies.bottleneck.text import read_text, share_alike, train_text
+from studies.options import load_study
+from studies.reversal.lab import build_pairs, read_lab
 from tests.tiny import ROOT
 
-STUDIES = ROOT / "pipeline/studies"
+STUDIES = ROOT / "studies"
 LAB = [
     "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
     "task.test=40", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
@@ -46,7 +46,7 @@ OPTIONS = BottleneckOptions(
     ],
 )
 def test_the_parameters_of_a_study_are_read_with_every_section(name: str, over: str) -> None:
-    module = __import__(f"pipeline.studies.{name}.study", fromlist=["study"])
+    module = __import__(f"studies.{name}.study", fromlist=["study"])
     kind = getattr(module, f"{name.capitalize()}Options")
     load_study(STUDIES / name / "params.yaml", kind, over=over)
 

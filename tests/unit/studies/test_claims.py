@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from pipeline.studies.claims import compare_teaching, count_disagreement, scale_scores
-from pipeline.studies.components.study import without_columns
-from pipeline.studies.reversal.lab import read_lab
 from signloom.models.attention import MultiHeadAttention
+from studies.claims import compare_teaching, count_disagreement, scale_scores
+from studies.components.study import without_columns
+from studies.reversal.lab import read_lab
 
 
 def test_scores_have_the_variance_of_their_width_and_one_when_divided() -> None:

@@ -6,8 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.studies.coffee.signs import choose_clips
-from pipeline.studies.coffee.study import (
+from signloom.config import load_section
+from signloom.corpus.manifest import SPLITS, Clip, read_manifest
+from signloom.corpus.shards import read_shards
+from signloom.errors import UserError
+from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
+from signloom.features.targets import TokenizeOptions
+from signloom.training.run import read_run_options
+from studies.coffee.signs import choose_clips
+from studies.coffee.study import (
     BLOCK_TAKES,
     GOODS,
     SIGNS,
@@ -23,17 +30,10 @@ from pipeline.studies.coffee.study import (
     takes_of,
     train_families,
 )
-from pipeline.studies.trainings import write_tokens
-from signloom.config import load_section
-from signloom.corpus.manifest import SPLITS, Clip, read_manifest
-from signloom.corpus.shards import read_shards
-from signloom.errors import UserError
-from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
-from signloom.features.targets import TokenizeOptions
-from signloom.training.run import read_run_options
+from studies.trainings import write_tokens
 from tests.tiny import ROOT, lose, run_options, sequence
 
-STUDY = ROOT / "pipeline/studies/coffee/params.yaml"
+STUDY = ROOT / "studies/coffee/params.yaml"
 PARAMS = ROOT / "params.yaml"
 BLOCKS, TAKES, FRAMES = 4, 3, 3  # of a sign, of a block, of a take
 

@@ -2,17 +2,17 @@ import dataclasses
 
 import torch
 
-from pipeline.studies.components.page import build_page
-from pipeline.studies.components.study import (
+from signloom.models.layers import FeedForward
+from signloom.models.registry import build_model
+from signloom_tools.evaluate.study_page import render_study
+from studies.components.page import build_page
+from studies.components.study import (
     ComponentsOptions,
     drop_feed_forward,
     measure_order,
     train_components,
 )
-from pipeline.studies.reversal.lab import read_lab
-from signloom.models.layers import FeedForward
-from signloom.models.registry import build_model
-from signloom.report.study import render_study
+from studies.reversal.lab import read_lab
 from tests.tiny import MODEL
 
 LAB = [

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from pipeline.studies.cost.page import build_page
-from pipeline.studies.cost.study import CostOptions, plan_jobs
-from signloom.report.study import render_study
+from signloom_tools.evaluate.study_page import render_study
+from studies.cost.page import build_page
+from studies.cost.study import CostOptions, plan_jobs
 from tests.tiny import MODEL
 
 OPTIONS = CostOptions(

@@ -6,8 +6,13 @@ import cv2
 import numpy as np
 import pytest
 
-from pipeline.studies.faces.page import build_page
-from pipeline.studies.faces.study import (
+from signloom.config import load_section
+from signloom_demo.draw import VIDEOS
+from signloom_demo.grammar import text_of
+from signloom_demo.render import Camera
+from signloom_tools.evaluate.study_page import render_study
+from studies.faces.page import build_page
+from studies.faces.study import (
     MANNERS,
     FacesOptions,
     clauses,
@@ -16,15 +21,10 @@ from pipeline.studies.faces.study import (
     move_face,
     plan_films,
 )
-from pipeline.studies.films import Film, draw_film, hold
-from signloom.config import load_section
-from signloom.report.study import render_study
-from signloom_demo.draw import VIDEOS
-from signloom_demo.grammar import text_of
-from signloom_demo.render import Camera
+from studies.films import Film, draw_film, hold
 from tests.tiny import ROOT
 
-STUDY = load_section(ROOT / "pipeline/studies/faces/params.yaml", "study", FacesOptions)
+STUDY = load_section(ROOT / "studies/faces/params.yaml", "study", FacesOptions)
 SMALL = dataclasses.replace(STUDY, signers={"train": 2, "test": 1})
 
 

@@ -3,8 +3,12 @@ import dataclasses
 import pytest
 import torch
 
-from pipeline.studies.gradients.page import build_page
-from pipeline.studies.gradients.study import (
+from signloom.models.layers import Residual
+from signloom.models.registry import build_model
+from signloom.models.seq2seq import ModelOptions
+from signloom_tools.evaluate.study_page import render_study
+from studies.gradients.page import build_page
+from studies.gradients.study import (
     PRINTED,
     Flow,
     GradientOptions,
@@ -13,10 +17,6 @@ from pipeline.studies.gradients.study import (
     rewire,
     summarise_flows,
 )
-from signloom.models.layers import Residual
-from signloom.models.registry import build_model
-from signloom.models.seq2seq import ModelOptions
-from signloom.report.study import render_study
 from tests.tiny import MODEL
 
 OPTIONS = GradientOptions(

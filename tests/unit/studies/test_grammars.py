@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from pipeline.studies import grammars
-from pipeline.studies.grammars import change, draw_clips, find_marked, say_places
 from signloom_demo.grammar import THINGS
 from signloom_demo.signs import LEXICON
+from studies import grammars
+from studies.grammars import change, draw_clips, find_marked, say_places
 
 
 def test_a_sign_is_made_larger_slower_twice_and_elsewhere() -> None:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.studies.lip_reading.mouths import (
+from signloom.features.tokenizer import Tokenizer, normalise_text
+from signloom_demo.face import Expression
+from studies.lip_reading.mouths import (
     REST,
     LipCorpusOptions,
     draw_speaker,
@@ -13,9 +15,7 @@ from pipeline.studies.lip_reading.mouths import (
     speak,
     spell,
 )
-from pipeline.studies.lip_reading.visual import COLUMNS, SIDE, UNIT, FrontEnd, cut_mouth, plan_words
-from signloom.features.tokenizer import Tokenizer, normalise_text
-from signloom_demo.face import Expression
+from studies.lip_reading.visual import COLUMNS, SIDE, UNIT, FrontEnd, cut_mouth, plan_words
 
 
 def test_letters_that_look_alike_are_spelt_alike() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.studies.little.run import OUT, STUDY, build_page, main
-from pipeline.studies.little.study import Teacher, choose_labelled, copy_shards, hold_out_forms
 from signloom.corpus.manifest import SPLITS, Clip
 from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_targets
 from signloom.training.run import prepare
+from studies.little.run import OUT, STUDY, build_page, main
+from studies.little.study import Teacher, choose_labelled, copy_shards, hold_out_forms
 from tests.tiny import ROOT, run_options, write_project
 
 

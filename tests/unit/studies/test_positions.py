@@ -2,10 +2,10 @@ import dataclasses
 
 import numpy as np
 
-from pipeline.studies.positions.page import build_page
-from pipeline.studies.positions.study import Sight, measure_sight, shift_distances, train_positions
-from pipeline.studies.reversal.lab import read_lab
-from signloom.report.study import render_study
+from signloom_tools.evaluate.study_page import render_study
+from studies.positions.page import build_page
+from studies.positions.study import Sight, measure_sight, shift_distances, train_positions
+from studies.reversal.lab import read_lab
 from tests.tiny import MODEL
 
 SMALL = dataclasses.replace(MODEL, encoder_layers=1, decoder_layers=1)

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from pipeline.studies.reversal.lab import (
+from signloom.errors import UserError
+from signloom.translation.search import SpecialIds
+from studies.reversal.lab import (
     LabOptions,
     ReverseOptions,
     build_pairs,
@@ -17,9 +19,7 @@ from pipeline.studies.reversal.lab import (
     share_by_length,
     summarise_lab,
 )
-from pipeline.studies.reversal.run import main
-from signloom.errors import UserError
-from signloom.translation.search import SpecialIds
+from studies.reversal.run import main
 
 TASK = ReverseOptions(symbols=5, min_length=2, max_length=4, train=60, dev=20, test=20)
 TINY = [

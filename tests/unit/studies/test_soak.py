@@ -5,7 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.studies.soak.clips import (
+from signloom.config import load_section
+from signloom.detection.video import Video
+from signloom_tools.evaluate.study_page import render_study
+from studies.soak.clips import (
     Take,
     as_clips,
     choose,
@@ -14,15 +17,12 @@ from pipeline.studies.soak.clips import (
     plan_takes,
     write_texts,
 )
-from pipeline.studies.soak.options import Recording, SoakOptions
-from pipeline.studies.soak.page import build_page, draw_weeks
-from pipeline.studies.soak.study import describe_night
-from signloom.config import load_section
-from signloom.extraction.video import Video
-from signloom.report.study import render_study
+from studies.soak.options import Recording, SoakOptions
+from studies.soak.page import build_page, draw_weeks
+from studies.soak.study import describe_night
 from tests.tiny import ROOT
 
-OPTIONS = load_section(ROOT / "pipeline/studies/soak/params.yaml", "study", SoakOptions)
+OPTIONS = load_section(ROOT / "studies/soak/params.yaml", "study", SoakOptions)
 SMALL = Recording(fps=8.0, width=96, height=72)
 
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.studies.text_models import study
 from signloom.corpus.manifest import Clip
 from signloom.features.tokenizer import Tokenizer, read_source
 from signloom.models.pretrained import TextModel
 from signloom.training.run import read_run_options
+from studies.text_models import study
 
 pytest.importorskip("transformers", reason="needs `pip install 'signloom[text]'`")
-BASE = Path("pipeline/studies/gloss_to_text/params.yaml")
+BASE = Path("studies/gloss_to_text/params.yaml")
 TEXTS = [f"am {day} {sky} in {where} ." for day in ("montag", "dienstag") for sky in
          ("regen", "schnee", "sonne") for where in ("bayern", "hessen")] * 6  # fmt: skip
 

@@ -1,7 +1,7 @@
 import tokenizers
 
-from pipeline.studies.gloss_to_text.units import learn_units
-from pipeline.studies.vocabulary import ALL, BYTES
+from studies.gloss_to_text.units import learn_units
+from studies.vocabulary import ALL, BYTES
 
 TEXTS = ["elle mange", "tu vas à la maison"]
 

@@ -20,7 +20,6 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 from filelock import lock_descriptor
 
-from signloom.cli.main import main
 from signloom.errors import UserError
 from signloom.log import StageLog
 from signloom.paths import SPOOL
@@ -31,7 +30,8 @@ from signloom.tracking.deliver import KEY, MAX_VALUE_CHARS, Store, deliver
 from signloom.tracking.journal import LOCK, PROBLEM, SENDING, outboxes, store_file
 from signloom.tracking.mlflow_store import hide_password, prepare_database, store_name
 from signloom.tracking.run import Run, TrackingOptions, flatten, read_tracking
-from signloom.tracking.runs import find_runs
+from signloom_tools.cli.main import main
+from signloom_tools.cli.runs import find_runs
 from tests.processes import fork, wait
 
 # MLflow's own code uses what its libraries deprecate.
@@ -628,7 +628,7 @@ def test_the_records_reach_a_database_that_is_whole_again(
     assert not deliver(SPOOL, patience_s=0.0)
     (tmp_path / "mlflow.db").rename(tmp_path / "damaged.db")
     # In another process, as MLflow keeps a file open that it has opened once.
-    code = "from signloom.cli.main import main; main(['deliver'])"
+    code = "from signloom_tools.cli.main import main; main(['deliver'])"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert not outboxes(SPOOL)
     with sqlite3.connect(tmp_path / "mlflow.db") as database:

@@ -11,8 +11,6 @@ import torch
 from scipy.stats import binomtest
 
 from signloom.checkpoint import WEIGHTS
-from signloom.cli.main import build_parser, main
-from signloom.cli.translate_options import load_translator, read_translate_options
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
@@ -36,8 +34,10 @@ from signloom.translation.confidence import (
 )
 from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.search import Hypothesis
-from signloom.translation.timed import to_json, translate_timed
 from signloom.translation.translator import Translator
+from signloom_tools.cli.main import build_parser, main
+from signloom_tools.cli.translate_options import load_translator, read_translate_options
+from signloom_tools.translate.timed import to_json, translate_timed
 from tests import tiny
 from tests.extraction import OPTIONS
 

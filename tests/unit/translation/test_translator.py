@@ -31,10 +31,10 @@ from signloom.translation.confidence import (
     write_confidence,
 )
 from signloom.translation.precision import Precision
-from signloom.translation.serving import from_payload, to_payload
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator, encode_in_parts
 from signloom.translation.words import SignsSaid, find_words, learn_signs_said
+from signloom_tools.translate.serving import from_payload, to_payload
 from tests import tiny
 from tests.contract.variants import DOCUMENT_003, build
 

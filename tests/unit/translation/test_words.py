@@ -3,7 +3,6 @@
 import itertools
 
 from signloom.translation.signs import Sign
-from signloom.translation.timed import time_words
 from signloom.translation.words import (
     find_words,
     index_words,
@@ -12,6 +11,7 @@ from signloom.translation.words import (
     match_words,
 )
 from signloom_demo.grammar import sentences
+from signloom_tools.translate.timed import time_words
 
 EVERY = sorted(sentences(5))[::7]  # of the demo's language, with articles and elisions
 WEIGHTS = index_words(learn_words([s.text for s in EVERY], [s.glosses for s in EVERY]))

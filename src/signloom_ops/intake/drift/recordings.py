@@ -14,8 +14,8 @@ from scipy.stats import ks_2samp
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality
+from signloom.detection.video import Video
 from signloom.errors import ClipError
-from signloom.extraction.video import Video
 from signloom.features.features import HANDS
 from signloom.features.tokenizer import load_source, normalise_text
 from signloom_ops.intake.drift.findings import Finding, judge

@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 
 from signloom.corpus.landmarks import HANDS_POSE
+from signloom.detection.detector import Detector, DetectorOptions
+from signloom.detection.video import Video
 from signloom.errors import ClipError
-from signloom.extraction.detector import Detector, DetectorOptions
-from signloom.extraction.video import Video
 from signloom_ops.app.live import MAX_BATCH, Live, unpack_frames
 from signloom_ops.app.takes import TakeError
 

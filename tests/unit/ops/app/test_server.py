@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from signloom.cli.main import main
 from signloom.errors import ClipError
 from signloom_ops.app import analysis, connections, server
 from signloom_ops.app.connections import MOST_WAITING, build_server
@@ -26,6 +25,7 @@ from signloom_ops.app.server import PAGES, App
 from signloom_ops.app.takes import MAX_PIECE
 from signloom_ops.cli.app import hosts_of
 from signloom_ops.nightly.record import NightRecord, StepResult
+from signloom_tools.cli.main import main
 from tests.tiny import ROOT
 from tests.unit.ops.app.test_live import jpeg
 

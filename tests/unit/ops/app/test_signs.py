@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from signloom.checkpoint import WEIGHTS
-from signloom.cli.main import main
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
 from signloom.extraction.extract import extractor_fingerprint
@@ -19,6 +18,7 @@ from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
 from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.signs import ENCODING
 from signloom_ops.app.takes import Take, TakeStore
+from signloom_tools.cli.main import main
 from tests import tiny
 from tests.extraction import OPTIONS
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.main import main
 from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions
 from signloom.features.targets import Target, write_targets
 from signloom.paths import EVALUATION, TARGETS
 from signloom_ops.app.wanted import Reason, list_wanted
 from signloom_ops.intake.ledgers import INTAKE_REJECTS, IntakeReject, ledger_text
+from signloom_tools.cli.main import main
 from tests.tiny import ROOT
 
 CLIPS = [

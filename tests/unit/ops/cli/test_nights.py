@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from signloom.cli.main import main
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.errors import UserError
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
 from signloom.paths import SHARDS, TARGETS
 from signloom_ops.nightly.store import ModelStore
+from signloom_tools.cli.main import main
 from tests.unit.ops.nightly.versions import add_version, write_project
 
 PARAMS = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.detection.video import Video
 from signloom.errors import Problem
-from signloom.extraction.video import Video
 from signloom_ops.intake import checks, deliveries
 from signloom_ops.intake.checks import Probed, Segment, probe
 from signloom_ops.intake.inbox import has_news

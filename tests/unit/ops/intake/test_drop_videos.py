@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.main import main
 from signloom.corpus.landmark_folder import take_imported, write_landmarks
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
@@ -17,6 +16,7 @@ from signloom.errors import Problem, UserError
 from signloom.features.targets import TokenizeOptions, build_targets
 from signloom_ops.intake.drop_videos import Dropped, drop_videos
 from signloom_ops.intake.staging import staging_folder
+from signloom_tools.cli.main import main
 from tests import tiny
 from tests.extraction import contents
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.main import main
 from signloom.corpus.manifest import CorpusOptions, read_manifest, write_manifest
 from signloom.errors import UserError
-from signloom.importing.captioned import film_cues
-from signloom.importing.captions import Cue, write_captions
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.withdraw import withdraw
+from signloom_tools.cli.main import main
+from signloom_tools.importing.captioned import film_cues
+from signloom_tools.importing.captions import Cue, write_captions
 from tests.intake import DAY, OPTIONS, deliver, plan, reasons, take, tree, write_rows
 from tests.tiny import ROOT
 from tests.videos import write_video

@@ -10,8 +10,8 @@ import torch
 
 from signloom.checkpoint import load_checkpoint
 from signloom.errors import UserError
-from signloom.versions import find_version
 from signloom_ops.nightly.store import ModelStore
+from signloom_tools.versions import find_version
 from tests.intake import tree
 from tests.power_cut import RENAMES, cut_before
 from tests.processes import fork, wait
@@ -240,7 +240,7 @@ def test_a_promotion_while_the_champion_is_loaded_gives_a_mixture(
             store.rollback(by="test")
             store.promote(store.versions()[-1], by="test")
 
-    monkeypatch.setattr("signloom.versions.Versions", lambda: store)
+    monkeypatch.setattr("signloom_tools.versions.Versions", lambda: store)
     writer, ended = fork(promote), (0, 0)
     while ended == (0, 0):
         ended = os.waitpid(writer, os.WNOHANG)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.main import main
 from signloom.extraction.cache import LandmarkCache
 from signloom_ops.nightly.store import ModelStore
 from signloom_ops.nightly.tidy import old_versions
+from signloom_tools.cli.main import main
 from tests.power_cut import PowerCutError, cut_before
 
 DAY_S = 86_400

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from signloom import paths
-from signloom.cli.main import main
 from signloom.corpus.manifest import read_manifest
+from signloom.detection.video import DECODER
 from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
 from signloom.extraction.extract import extractor_fingerprint
-from signloom.extraction.video import DECODER
 from signloom.files import hash_file
 from signloom_ops.app.takes import Consent, TakeStore
 from signloom_ops.intake.ingest import ingest
 from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.options import IngestOptions
+from signloom_tools.cli.main import main
 from tests.extraction import OPTIONS as EXTRACT
 from tests.intake import request_of
 from tests.unit.evaluation.world import sequence

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from signloom.cli.main import main
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
 from signloom.corpus.shards import read_clip_frames, write_shards
+from signloom.detection.video import DECODER
 from signloom.dvc import track_version
 from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
 from signloom.extraction.extract import extractor_fingerprint
-from signloom.extraction.video import DECODER
 from signloom.features.targets import Target, write_targets
 from signloom.files import hash_file
 from signloom_ops.intake.staging import is_unfinished, staging_folder
 from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.store import ModelStore
+from signloom_tools.cli.main import main
 from tests.extraction import OPTIONS as EXTRACT
 from tests.power_cut import RENAMES, PowerCutError, cut_before
 from tests.processes import call

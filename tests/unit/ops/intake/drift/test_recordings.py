@@ -8,7 +8,7 @@ import pytest
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
-from signloom.extraction.video import VideoWriter
+from signloom.detection.video import VideoWriter
 from signloom_ops.intake.drift.recordings import (
     check_texts,
     measure_redness,

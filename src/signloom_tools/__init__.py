@@ -1,0 +1,1 @@
+"""What people run by hand: commands, importers, films, serving, landmarks without a project."""

@@ -1,0 +1,227 @@
+"""Commands that make a corpus of others: `signloom merge` and `signloom compose`."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import pydantic
+
+from signloom.config import Count, Natural, load_section
+from signloom.errors import Problem, UserError
+from signloom.paths import CHECKPOINT, SHARDS
+from signloom_tools.cli.arguments import add_numbers, number_of
+from signloom_tools.cli.init import (
+    add_table,
+    add_writing,
+    check_apart,
+    finish_corpus,
+    make_plan,
+    read_tables,
+)
+
+if TYPE_CHECKING:
+    from signloom.corpus.landmarks import LandmarkSequence
+    from signloom.corpus.manifest import Clip
+
+_Gap = Annotated[float, pydantic.Field(ge=0, le=60)]  # seconds; longer ones fill the memory
+
+
+def add_merge(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom merge`."""
+    parser.description = (
+        "Make CORPUS of several corpora; its manifest says of each row which it comes from. Scores "
+        "are broken down by it. Videos are linked; of "
+        "landmarks those are taken that all have. docs/data.md has an example."
+    )
+    parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")
+    parser.add_argument(
+        "parts", nargs="+", metavar="[NAME=]FROM", help="a corpus folder, or its manifest"
+    )
+    parser.add_argument(
+        "--landmarks", nargs="+", default=[], metavar="NAME=SHARDS",
+        help="landmarks to take in place of the videos of a corpus, where others have no videos",
+    )  # fmt: skip
+    parser.add_argument(
+        "--copy", action="store_true", help="copy the videos instead of linking them"
+    )
+    add_writing(parser)
+    parser.set_defaults(run=run_merge)
+
+
+def run_merge(options: argparse.Namespace) -> None:
+    """Plan, report, and unless it is a dry run, write."""
+    from signloom.corpus.manifest import IMPORTED_SHARDS
+    from signloom_tools.importing.merge import find_shared, merge_landmarks, plan_merge, read_parts
+    from signloom_tools.importing.user_tables import read_pairs
+
+    parts = read_parts(options.parts, read_pairs(options.landmarks, "--landmarks"))
+    for part in parts:
+        print(f"{part.name}: {len(part.clips)} clips, {part.kind}")
+    shards = [part.shards for part in parts if part.shards]
+    check_apart(options.corpus, [*(part.path for part in parts), *shards])
+    if not shards and (there := options.corpus / IMPORTED_SHARDS).is_dir():
+        raise UserError(f"{there}: found landmarks of another corpus, and these corpora have "
+                        f"{parts[0].kind}; name another CORPUS, or remove them")  # fmt: skip
+    options.text_only = parts[0].kind == "glosses"
+    plan, write = plan_merge(parts, options.corpus), None
+    if shards:
+        shared, lines = find_shared(parts)
+        print("".join(f"  {line}\n" for line in lines), end="")
+        write = partial(merge_landmarks, parts, plan, options.corpus, shared)
+    finish_corpus(options, plan, write)
+
+
+def add_compose(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom compose`."""
+    parser.description = (
+        "Join takes of single signs to the sentences of a table, takes of train to those of "
+        "train, and so on; or with --recombine, make new train clips of the pieces of this "
+        "project's. CORPUS then holds a manifest and landmarks, as after `signloom import`. "
+        "docs/data.md has examples."
+    )
+    parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")
+    parser.add_argument(
+        "--takes", type=Path, metavar="FOLDER",
+        help="a corpus whose clips are one sign each: its gloss, or else its text",
+    )  # fmt: skip
+    parser.add_argument(
+        "--landmarks", type=Path, metavar="SHARDS",
+        help="of the takes, where they are videos: data/landmarks/shards of their extraction",
+    )  # fmt: skip
+    parser.add_argument(
+        "--recombine", type=number_of(Count), metavar="N",
+        help="instead of --takes: the clips of this project and N new train clips, made of the "
+        "pieces of those with glosses as the model of data/checkpoint finds them",
+    )  # fmt: skip
+    add_table(parser)
+    add_numbers(
+        parser,
+        ("--each", Count, 1, "clips of each sentence"),
+        ("--gap", _Gap, 0.25, "seconds between two signs"),
+        ("--seed", Natural, 1, "of what is drawn"),
+    )
+    add_writing(parser)
+    parser.set_defaults(
+        run=run_compose, by="clip", captions=None, copy=False, fps=None, text_only=True, videos=None
+    )
+
+
+def run_compose(options: argparse.Namespace) -> None:
+    """Plan, report, and unless it is a dry run, write."""
+    from signloom.corpus.manifest import IMPORTED_SHARDS, read_manifest
+    from signloom.corpus.shards import read_clip_frames
+    from signloom_tools.importing.compose import draw_takes, stock_takes, write_composed
+    from signloom_tools.importing.new_corpus import MANIFEST, RefusedRow
+
+    if (options.takes is None) == (options.recombine is None):
+        raise UserError("give either --takes (signs to join) or --recombine (clips to recombine)")
+    if options.recombine is not None:
+        _recombine(options)
+        return
+    shards = options.landmarks or options.takes / IMPORTED_SHARDS
+    if not shards.is_dir():
+        raise UserError(
+            f"{shards}: no landmarks of the takes there; extract them (`dvc repro extract`) and "
+            "give --landmarks data/landmarks/shards, or bring them in by `signloom import`"
+        )
+    check_apart(options.corpus, [options.takes / MANIFEST, shards, *read_tables(options)])
+    clips = read_manifest(options.takes / MANIFEST, signer_disjoint=False)
+    stock = stock_takes(clips, read_clip_frames(shards))
+    found = [signs for signers in stock.values() for signs in signers.values()]
+    takes = sum(len(ids) for signs in found for ids in signs.values())
+    print(f"{options.takes}: {takes} takes of {len(set().union(*found))} signs in {len(clips)} "
+          "clips (a take has one gloss, landmarks and consent)")  # fmt: skip
+    options.set = [*options.set, "signer=of the takes"]
+    plan = make_plan(options, None)
+    options.text_only = False
+    generator = np.random.default_rng(options.seed)
+    composed, missing = draw_takes(plan.clips, stock, generator, options.each)
+    for clip in plan.clips:
+        if lacking := missing.get(clip.clip_id):
+            problem = Problem("a sign has no take in its split", "", (clip.split, *lacking))
+            row = plan.rows[clip.clip_id]
+            plan.refusals.append(RefusedRow(row.table, row.line, clip.clip_id, problem))
+    until = {clip.clip_id: clip.consent_until for clip in clips}
+    plan.clips = [
+        replace(clip, consent_until=min(filter(None, (clip.consent_until, *map(until.get, of))),
+                                        default=None))
+        for clip, of in composed
+    ]  # fmt: skip
+    used = len({take for _, of in composed for take in of})
+    print(f"{used} takes are used; sentences by signers in turn, since nobody has all their "
+          f"signs: {sum(clip.signer.endswith('-several') for clip in plan.clips)}")  # fmt: skip
+    finish_corpus(
+        options, plan, lambda: write_composed(options.corpus, composed, shards, gap_s=options.gap)
+    )
+
+
+def _recombine(options: argparse.Namespace) -> None:
+    """Write the project's clips and new train clips of their pieces, as a corpus of landmarks."""
+    from signloom.corpus.manifest import CorpusOptions, has_ended, read_manifest
+    from signloom.corpus.shards import read_clip_frames, read_shards
+    from signloom_tools.importing.new_corpus import MANIFEST, check_free
+    from signloom_tools.importing.recombine import recombine, write_recombined
+    from signloom_tools.importing.user_tables import how_to_use
+
+    if options.table:
+        raise UserError("--table goes with --takes: the sentences to recombine are the project's")
+    own = load_section(options.params, "corpus", CorpusOptions)
+    check_apart(options.corpus, [own.path, SHARDS])
+    if not (options.force or options.dry_run):
+        check_free(options.corpus, landmarks=True)
+    frames = read_clip_frames(SHARDS)
+    clips = [
+        replace(clip, video=None, start_s=None, end_s=None)
+        for clip in read_manifest(own.path, own.signer_disjoint)
+        if clip.clip_id in frames and not has_ended(clip.consent_until)
+    ]
+    known = [clip for clip in clips if clip.split == "train" and clip.gloss]
+    if not known:
+        raise UserError(f"{own.path}: no train clip has a gloss and landmarks, so there are no "
+                        "pieces; fill the column gloss, or use --takes")  # fmt: skip
+    sequences = read_shards(SHARDS, [clip.clip_id for clip in known])
+    spans = _find_glosses(known, sequences)
+    used = [clip for clip in known if clip.clip_id in spans]
+    print(f"{own.path}: {len(clips)} clips with landmarks; of {len(known)} train clips with "
+          f"glosses {len(used)} are cut ({len(known) - len(used)} are too short for their glosses "
+          "or have one that the model does not know)")  # fmt: skip
+    if not used:
+        raise UserError("no clip can be cut, so nothing can be recombined")
+    generator = np.random.default_rng(options.seed)
+    made, landmarks = recombine(used, spans, sequences, options.recombine, generator)
+    new = {clip.text for clip in made} - {clip.text for clip in clips}
+    print(f"{len(made)} new train clips, {len(new)} sentences among them that the corpus lacks")
+    if options.dry_run:
+        print("nothing was written")
+        return
+    try:
+        write_recombined(options.corpus, clips, made, landmarks, SHARDS)
+    except OSError as error:
+        raise UserError(f"{options.corpus}: no corpus can be written there ({error})") from None
+    print(f"wrote {options.corpus / MANIFEST}. {how_to_use(options.corpus / MANIFEST)}")
+
+
+def _find_glosses(
+    clips: "Sequence[Clip]", sequences: "Mapping[str, LandmarkSequence]"
+) -> "dict[str, Sequence[tuple[float, float]]]":
+    """Return the frames of each gloss, by clip, as the model of data/checkpoint finds them."""
+    from rapidfuzz.distance import Levenshtein
+
+    from signloom.translation.signs import align_glosses, read_signs
+    from signloom.translation.translator import Translator
+
+    glosses = [(clip.gloss or "").split() for clip in clips]
+    landmarks = [sequences[clip.clip_id] for clip in clips]
+    translator = Translator.load(CHECKPOINT).alone  # seeds need not see a sign at the same moment
+    aligned = align_glosses(translator, landmarks, glosses)
+    read = [[sign.gloss for sign in signs] for signs in read_signs(translator, landmarks)]
+    wrong = sum(map(Levenshtein.distance, read, glosses)) / sum(map(len, glosses))
+    print(f"the model reads {wrong:.0%} of the glosses of these {len(clips)} train clips wrong")
+    if wrong > 0.25:  # orders: cut at 34 % recombining cost 10 points, at 17 % it brought 14
+        print("so it hardly knows where a gloss is, and new clips may cost more than they bring: "
+              "train longer first (docs/data.md)")  # fmt: skip
+    return {c.clip_id: span for c, span in zip(clips, aligned, strict=True) if span is not None}

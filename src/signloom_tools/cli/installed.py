@@ -1,0 +1,323 @@
+"""Projects of an installed package: their files come from the package, without a clone.
+
+A project has copies of parameters, presets and stages; the code stays in the package. Where stages
+of a clone depend on folders of src/, those of a project depend on stamps: files of `data/code` that
+hold the hash of a folder of the package. Stage `code` writes them anew each time, so an upgraded
+package runs again exactly the stages whose code it changes.
+
+Usage (stage `code`): python -m signloom_tools.cli.installed
+"""
+
+import difflib
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from signloom.config import check_shape, load_params, read_json, shape
+from signloom.dvc import write_start
+from signloom.errors import UserError
+from signloom.files import check_writable, hash_file, hash_folder, made_whole, to_text, write_file
+from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
+from signloom.terminal import run_program
+
+FILES = Path(__file__).parents[1] / "project"  # in the package; none in a clone
+STATE = Path(".signloom.json")  # which version's files a project has, and their hashes
+STAMPS = Path("data/code")
+FORMAT_VERSION = 1
+OWN = (PARAMS.as_posix(), OPS.as_posix(), "data/demo/params.yaml")  # values of the user
+
+README = """\
+# A Signloom project
+
+    signloom demo                 # draw a corpus, train, score: some 10 minutes on two cores
+    signloom init data/raw/NAME --videos DIR --table FILE --use
+    dvc repro                     # run what changed
+    signloom scores
+
+Your values are in params.yaml and ops.yaml. The code is the installed package:
+`pip install --upgrade signloom`, then `signloom project --upgrade`.
+"""
+_STAGE = """\
+stages:
+  code:
+    desc: Stamp the installed code, so that an upgrade runs what it changes
+    cmd: python -m signloom_tools.cli.installed
+    always_changed: true
+    outs:
+      - data/code:
+          cache: false
+
+"""
+_DEPENDENCY = re.compile(r"^(\s+- )src/([\w/.]+)$", re.MULTILINE)
+_CHANGED_CODE = "its stages are of another version than the code"
+
+
+def version() -> str:
+    """Return the version of the installed package."""
+    return importlib.metadata.version("signloom")
+
+
+def project_files() -> dict[str, str]:
+    """Return the files of a project of this version, by their name in it.
+
+    Raises:
+        UserError: In a clone, which has no packaged files.
+    """
+    if not FILES.is_dir():
+        raise UserError(
+            "this is not the folder of a Signloom project: go to the clone, or install the package "
+            "(`pip install signloom`), which brings the files of a project along"
+        )
+    names = sorted(path for path in FILES.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    found = {path.relative_to(FILES).as_posix(): path.read_text("utf-8") for path in names}
+    for name in ("dvc.yaml", "data/demo/dvc.yaml"):
+        found[name] = _DEPENDENCY.sub(
+            lambda match: f"{match[1]}{STAMPS.as_posix()}/{match[2].replace('/', '.')}", found[name]
+        )
+    found["dvc.yaml"] = found["dvc.yaml"].replace("stages:\n", _STAGE, 1)
+    return found
+
+
+def make_installed_project(folder: Path) -> None:
+    """Make a project of the package's files.
+
+    Raises:
+        UserError: If the folder holds something, or the package has no files of a project.
+    """
+    files = project_files()
+    if importlib.util.find_spec("dvc") is None:
+        raise UserError("a project trains models: pip install 'signloom[training]'")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} exists and is no empty folder: name another")
+    check_writable(folder)
+    with made_whole(folder):
+        _fill(folder, files)
+
+
+def _fill(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in {**files, "README.md": README}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_file(folder / name, text)
+    for path, text in ((BASELINE, '{"format_version": 1, "metrics": {}}\n'), (LAST_NIGHT, "{}\n")):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        write_file(folder / path, text)
+    from signloom.evaluation.judge import make_judgements  # scores, which take their time
+
+    make_judgements(folder / JUDGEMENTS)
+    write_start(None, folder / START)
+    write_stamps(folder)
+    _write_state(folder, _hashes(files))
+    _start_dvc(folder)
+
+
+def _start_dvc(folder: Path) -> None:
+    is_in_git = any((one / ".git").exists() for one in folder.resolve().parents)
+    how = "--subdir" if is_in_git else "--no-scm"
+    command = [sys.executable, "-m", "dvc", "init", "--force", "--quiet", how]
+    plots = {path: path.read_text("utf-8") for path in (folder / ".dvc/plots").iterdir()}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UserError(f"`dvc init` failed in {folder}: {done.stderr.strip()}")
+    for path, text in plots.items():  # `--force` removes .dvc
+        path.parent.mkdir(exist_ok=True)
+        write_file(path, text)
+    alone = "" if is_in_git else "    no_scm = true\n"
+    write_file(folder / ".dvc/config", f"[core]\n    analytics = false\n{alone}")
+
+
+def _write_state(
+    folder: Path, files: Mapping[str, str], *, begun: Mapping[str, str] | None = None
+) -> None:
+    # Of what the version made, not of what lies there: a change by hand stays one.
+    state = {"format_version": FORMAT_VERSION, "version": version(), "upgrading": begun is not None}
+    write_file(folder / STATE, to_text(state | {"files": files, "begun": begun or {}}))
+
+
+def _hashes(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+
+
+def read_state(folder: Path) -> dict[str, Any] | None:
+    """Return what a project says of itself; None in a clone and its sisters.
+
+    Raises:
+        UserError: If the file is damaged, or the project is of a later version.
+    """
+    path = folder / STATE
+    if not path.is_file():
+        return None
+    hint = "restore it from Git"
+    hashes: Any = (dict[str, str], {})
+    kind = shape(version=str, upgrading=(bool, False), files=hashes, begun=hashes)
+    state = check_shape(read_json(path, hint=hint), kind, where=path, hint=hint)
+    if state.get("format_version") != FORMAT_VERSION:
+        raise UserError(f"{path} is of a later Signloom: restore it")
+    if _order(state["version"]) > _order(version()):
+        raise UserError(
+            f"{folder.resolve()} is a project of Signloom {state['version']}, and {version()} is "
+            "installed: pip install --upgrade signloom"
+        )
+    return {"upgrading": False, "files": {}, "begun": {}} | state
+
+
+def _order(number: str) -> list[int]:
+    """Return the release alone: of 0.2.0rc1 and 0.2.0 none is later."""
+    return [int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]|\.(?!\d)", number)[0])]
+
+
+def upgrade_project(folder: Path) -> list[str]:
+    """Bring the files of a project to the version of the package.
+
+    params.yaml and ops.yaml keep what the user wrote. A kill leaves whole files and a note, with
+    which the stages refuse to run and this goes on.
+
+    Returns:
+        What to print: the difference.
+
+    Raises:
+        UserError: Before anything is written, if a file is not as its version made it.
+    """
+    state = read_state(folder)
+    if state is None:
+        raise UserError(
+            f"{folder.resolve()} has no {STATE}: run this in a project that `signloom project` of "
+            "an installed package made; a clone is upgraded with Git"
+        )
+    files = project_files()
+    given, made = state["files"], _hashes(files)
+    changed = _find_changed(folder, files, made, state)
+    shown: list[str] = []
+    for name, text in changed.items():
+        old = (folder / name).read_text("utf-8") if (folder / name).is_file() else ""
+        lines = old.splitlines(), text.splitlines()
+        shown += difflib.unified_diff(*lines, name, name, lineterm="", n=1)
+    _check_values(folder, files)
+    for name in OWN:
+        shown += _news(folder / name, files[name])
+    if changed or state["version"] != version() or state["upgrading"]:
+        # What was not as it should be is refused above, so a kill from here on loses nothing.
+        _write_state(folder, given, begun=made)
+        for name, text in changed.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_file(folder / name, text)
+        write_stamps(folder)
+        _write_state(folder, made)
+    return shown
+
+
+def _find_changed(
+    folder: Path, files: Mapping[str, str], made: Mapping[str, str], state: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the files that are other ones than the version's.
+
+    Raises:
+        UserError: If a person has changed one that the version changes, too.
+    """
+    given, begun, changed = state["files"], state["begun"], {}
+    is_old = state["upgrading"] and not begun  # interrupted, and `begun` is not noted
+    for name, text in files.items():
+        path = folder / name
+        old = path.read_text("utf-8") if path.is_file() else ""
+        if old == text or (name in OWN and path.is_file()):
+            continue
+        known = (given.get(name), begun.get(name))
+        if path.is_file() and not is_old and hash_file(path) not in known:
+            if given.get(name) == made[name]:
+                continue  # changed by hand, and not by this version
+            raise UserError(
+                f"{name} is not as Signloom {state['version']} made it: put your change aside "
+                f"(mv {name} {name}.mine), run this again, and make the change anew"
+            )
+        changed[name] = text
+    return changed
+
+
+def _check_values(folder: Path, files: dict[str, str]) -> None:
+    """Refuse sections of the user's parameters that this version does not know."""
+    for name in (PARAMS, OPS):
+        path = folder / name
+        if path.is_file():
+            schema = json.loads(files[f"schemas/{name.stem}.schema.json"])
+            found = load_params(path, may_be_empty=name == OPS)
+            unknown = sorted(set(found) - set(schema.get("properties", {})))
+            if "retrain" in unknown and name == PARAMS:
+                raise UserError(
+                    f"{name}: its section retrain is {OPS} now: move its keys there, then run this "
+                    "again"
+                )
+            if unknown:
+                raise UserError(
+                    f"{name}: Signloom {version()} has no section {', '.join(unknown)}: remove it, "
+                    "then run this again"
+                )
+
+
+def _news(path: Path, text: str) -> list[str]:
+    """Return the keys that the new version's file has and the user's lacks; defaults serve."""
+    from ruamel.yaml import YAML
+
+    def keys(content: Any, above: str = "") -> set[str]:
+        if not isinstance(content, dict):
+            return {above}
+        return {key for name, one in content.items() for key in keys(one, f"{above}.{name}")}
+
+    here = keys(YAML(typ="safe").load(path.read_text("utf-8"))) if path.is_file() else set()
+    new = sorted(keys(YAML(typ="safe").load(text)) - here)
+    return [f"{path}: {key[1:]} is new, its default serves" for key in new]
+
+
+def write_stamps(folder: Path) -> None:
+    """Write the hash of each folder of the package that a stage of the project depends on."""
+    packages = Path(__file__).parents[2]
+    wanted = set()
+    for name in ("dvc.yaml", "data/demo/dvc.yaml"):
+        text = (folder / name).read_text("utf-8")
+        wanted |= set(re.findall(rf"- {STAMPS.as_posix()}/([\w.]+)$", text, re.MULTILINE))
+    (folder / STAMPS).mkdir(parents=True, exist_ok=True)
+    for stamp in sorted(wanted):
+        path = packages / stamp.removesuffix(".py").replace(".", os.sep)
+        one = path.with_suffix(".py")
+        found = hash_file(one) if stamp.endswith(".py") else _hash_sources(path)
+        write_file(folder / STAMPS / stamp, f"{found}\n")
+
+
+def _hash_sources(path: Path) -> str:
+    kinds = ("*.py", "*.html", "*.css", "*.js")
+    return "".join(hash_folder(path, kind)[:16] for kind in kinds)
+
+
+def check_project(folder: Path) -> None:
+    """Refuse a project whose files are of another version than the code.
+
+    Raises:
+        UserError: With the command that brings them together.
+    """
+    state = read_state(folder)
+    if state and (state["version"] != version() or state["upgrading"]):
+        begun = "an upgrade was interrupted" if state["upgrading"] else _CHANGED_CODE
+        raise UserError(
+            f"{folder.resolve()}: {begun} ({state['version']}, installed is {version()}): run "
+            "`signloom project --upgrade`"
+        )
+
+
+def main() -> None:
+    """Write the stamps of the project in the working folder."""
+
+    def work() -> None:
+        check_project(Path())
+        write_stamps(Path())
+
+    run_program(work, stopped="stopped")
+
+
+if __name__ == "__main__":
+    main()

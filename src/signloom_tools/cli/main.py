@@ -1,0 +1,175 @@
+"""The program `signloom`: its commands in groups, each a line."""
+
+import argparse
+import difflib
+import functools
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points, version
+from pathlib import Path
+from typing import Any
+
+from signloom.terminal import run_program
+from signloom_tools.cli import (
+    align,
+    from_corpora,
+    holistic,
+    init,
+    landmarks,
+    lookup,
+    model,
+    project,
+    results,
+    translate,
+)
+
+# A command is described by a function that names what it runs. Torch, MediaPipe and the like are
+# imported by what runs: they take seconds to load and `--help` should not.
+Commands = dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]]]
+COMMANDS: Commands = {
+    "data": {
+        "init": (init.add_init, "make a corpus folder from a table and videos"),
+        "merge": (from_corpora.add_merge, "make one corpus of several, to train on all of them"),
+        "compose": (from_corpora.add_compose, "join takes of single signs to sentences"),
+        "project": (project.add_project, "make a folder for another corpus beside this one"),
+        "landmarks": (holistic.add_landmarks, "write what MediaPipe Holistic finds in any films"),
+        "networks": (holistic.add_networks, "take MediaPipe's networks out of its wheel"),
+        "demo": (project.add_demo, "run the whole pipeline on a drawn corpus"),
+        "import": (landmarks.add_import, "read landmarks from .pose, Kaggle or NumPy files"),
+        "export": (landmarks.add_export, "write landmarks as .pose files, or captions for ELAN"),
+        "cache": (landmarks.add_cache, "print what the landmark cache holds, or prune it"),
+    },
+    "model": {
+        "summary": (model.add_summary, "print the configured model: parts, size, speed"),
+        "adopt": (model.add_adopt, "write a search's winner or a preset into params.yaml"),
+        "outlook": (model.add_outlook, "say what more people, or more takes, would bring"),
+        "tune-worker": (model.add_tune_worker, "help with a search of another machine"),
+    },
+    "translate": {
+        "translate": (
+            translate.add_translate,
+            "print the sentences of videos, landmarks or glosses",
+        ),
+        "lookup": (lookup.add_lookup, "find the known signs that are nearest to a clip"),
+        "align": (align.add_align, "move the captions of a film to where its signing lies"),
+        "export-model": (
+            translate.add_export_model,
+            "write a model as ONNX, or for `mlflow models serve`",
+        ),
+    },
+    "results": {
+        "scores": (results.add_scores, "print the last evaluation beside its floors"),
+        "compare": (
+            results.add_compare,
+            "compare two runs, with the significance of each difference",
+        ),
+        "stress": (
+            results.add_stress,
+            "say what pauses, speed, lost hands and the like cost a model",
+        ),
+        "judge": (results.add_judge, "let people compare two systems blindly; show the result"),
+        "runs": (results.add_runs, "list the MLflow runs of a DVC experiment"),
+        "deliver": (results.add_deliver, "send MLflow the records that it could not take before"),
+    },
+}
+
+FURTHER = "signloom.commands"  # entry points: commands of other packages, in groups as here
+
+HELP = """\
+usage: signloom COMMAND ...
+
+Signing videos and their sentences in, a trained, scored translation model out.
+The pipeline itself runs with `dvc repro`.
+
+{groups}
+
+`signloom COMMAND --help` describes a command. `signloom --print-completion bash` (or zsh) prints
+what completes commands and options in a shell.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `signloom`; a user's mistake ends in its message and exit code 1."""
+
+    def work() -> None:
+        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+        options = build_parser().parse_args(arguments)
+        options.run(options)
+
+    run_program(work, stopped="stopped")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Describe the commands and their options."""
+    parser = _Parser(prog="signloom")
+    parser.add_argument("--version", action="version", version=f"signloom {version('signloom')}")
+    parser.add_argument("--print-completion", action=_PrintCompletion, choices=("bash", "zsh"))
+    commands = parser.add_subparsers(
+        required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
+    )
+    for group in find_commands().values():
+        for name, (describe, line) in group.items():
+            command = commands.add_parser(name, help=line, description=f"{line.capitalize()}.")
+            describe(command)
+    return parser
+
+
+@functools.cache
+def find_commands() -> Commands:
+    """Return our commands and those of installed packages, by group."""
+    found = {group: dict(commands) for group, commands in COMMANDS.items()}
+    for further in entry_points(group=FURTHER):
+        for group, commands in further.load().items():
+            found.setdefault(group, {}).update(commands)
+    return found
+
+
+class _Parser(argparse.ArgumentParser):
+    """The command line, whose help lists the commands in groups."""
+
+    def format_help(self) -> str:
+        groups = "\n\n".join(
+            "\n".join([f"{group}:", *(f"  {name:<16}{line}" for name, (_, line) in found.items())])
+            for group, found in find_commands().items()
+        )
+        return HELP.format(groups=groups)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name the nearest command instead of all of them."""
+        if isinstance(action.choices, dict) and value not in action.choices:
+            near = difflib.get_close_matches(value, action.choices, n=1)
+            hint = f"did you mean {near[0]}?" if near else "`signloom --help` lists them"
+            raise argparse.ArgumentError(None, f"there is no command {value!r}; {hint}")
+        super()._check_value(action, value)
+
+
+class _PrintCompletion(argparse.Action):
+    """Print the script by which a shell completes commands and options."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        import shtab
+
+        _complete_files(parser, shtab.FILE)
+        print(shtab.complete(parser, values))
+        parser.exit()
+
+
+def _complete_files(parser: argparse.ArgumentParser, how: object) -> None:
+    """Let a shell complete names of files wherever a path is expected."""
+    for action in parser._actions:
+        if action.type is Path:
+            action.complete = how  # type: ignore[attr-defined]  # as shtab asks for
+        elif isinstance(action.choices, dict):
+            for command in action.choices.values():
+                _complete_files(command, how)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,576 @@
+"""Commands that print scores, compare runs and list them."""
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from signloom.config import Count, Natural, load_section, read_json
+from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.errors import UserError
+from signloom.evaluation.names import (
+    GLOSS_WER,
+    LOOKUPS,
+    LOWER_IS_BETTER,
+    Metric,
+    System,
+    describe_only,
+    headline_metric,
+    metric_heading,
+    metric_label,
+    shown_metrics,
+)
+from signloom.files import check_output, write_file
+from signloom.paths import (
+    CHECKPOINT,
+    EVALUATION,
+    METRICS,
+    MODELS,
+    PARAMS,
+    REPORT_PAGE,
+    REPORTS,
+    SHARDS,
+    SPOOL,
+    TARGETS,
+)
+from signloom.provenance import project_folder
+from signloom.tables import align_columns
+from signloom_tools.cli.arguments import add_numbers, number_of, refuse_in_corpus
+
+if TYPE_CHECKING:
+    from signloom.evaluation.compare import Difference, PastRun
+    from signloom.evaluation.stress import StressRow
+    from signloom.report.stage_files import MetricChange
+    from signloom_tools.evaluate.ranking import Ranking
+
+SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
+SHOWN = [*(metric for metric in Metric if metric not in SHORT_BLEU), GLOSS_WER]
+# What is shown beside a score: the floors, then the model without its input and with a wrong one.
+BESIDE = (
+    System.CONSTANT, System.RANDOM, System.RETRIEVAL, System.LINEAR, System.BLIND, System.SWAPPED,
+    System.COPY,
+)  # fmt: skip
+
+
+def add_scores(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom scores`."""
+    parser.add_argument("--metrics", type=Path, default=METRICS)
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep these scores in baseline.json beside them: later reports are compared with them",
+    )
+    parser.set_defaults(run=run_scores)
+
+
+def run_scores(options: argparse.Namespace) -> None:
+    """Print the scores of each split, what they must be compared with, and where to look."""
+    from signloom.report.stage_files import keep_baseline
+
+    hint = "run `dvc repro evaluate` first"
+    if options.metrics.is_dir():
+        raise UserError(f"{options.metrics} is a folder, expected a file such as metrics.json")
+    metrics = read_json(options.metrics, hint=hint)
+    baseline = options.metrics.with_name("baseline.json")
+    if options.keep:
+        check_output(baseline, [options.metrics], overwrite=True)
+    try:
+        tables = [format_scores(split, found) for split, found in metrics.items()]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise UserError(f"{options.metrics} holds no scores of an evaluation; {hint}") from None
+    if options.metrics == METRICS and PARAMS.is_file():
+        _check_corpus(metrics)
+    print(*tables, sep="\n")
+    _print_changes(metrics, options)
+    if options.keep:
+        keep_baseline(metrics, baseline)
+        print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
+    print(f"report:  open {REPORT_PAGE} in a browser")
+    # MLflow's own front page shows GenAI traces, of which there are none.
+    print("runs:    mlflow ui, then http://127.0.0.1:5000 > Experiments > Model training")
+
+
+def _print_changes(metrics: dict[str, Any], options: argparse.Namespace) -> None:
+    """Print what is different from the last commit and from the kept run."""
+    from signloom.report.stage_files import (
+        list_changes,
+        read_baseline,
+        read_committed,
+        why_not_comparable,
+    )
+
+    try:
+        kept = read_baseline(options.metrics.with_name("baseline.json"))
+    except UserError:
+        if not options.keep:  # a damaged one is no reason not to replace it
+            raise
+        kept = {}
+    for name, before in (("last commit", read_committed(options.metrics)), ("kept run", kept)):
+        if found := list_changes(metrics, before):
+            print(f"against the {name}:\n{format_changes(found)}\n")
+        for split in metrics.keys() & before.keys():
+            if reason := why_not_comparable(metrics[split], before[split]):
+                print(f"not compared with the scores of {split} of the {name}: {reason}\n")
+
+
+def _check_corpus(metrics: dict[str, Any]) -> None:
+    """Refuse the scores of another corpus than that of params.yaml; say what has changed since.
+
+    Raises:
+        UserError: If the scores are of a corpus of another name.
+    """
+    from signloom.features.targets import split_hash
+
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    scored = {found.get("corpus") or "that is not noted" for found in metrics.values()}
+    if corpus.name not in scored:
+        raise UserError(
+            f"{METRICS} has the scores of the corpus {', '.join(sorted(scored))}, but {PARAMS} "
+            f"names {corpus.name} ({corpus.folder}), of which nothing has been evaluated yet; run "
+            "`dvc repro`"
+        )
+    try:
+        clips = read_manifest(corpus.path, signer_disjoint=False)
+    except (UserError, OSError):
+        return  # the stages say what is wrong with it
+    changed = [
+        split for split, found in metrics.items()
+        if found.get("clips_hash", "") not in ("", split_hash(clips, split))
+    ]  # fmt: skip
+    if changed:
+        print(f"the clips of {' and '.join(changed)} have changed since: `dvc repro` scores them\n")
+
+
+def format_scores(split: str, scores: dict[str, Any]) -> str:
+    """Return a split's scores as a small table."""
+    headline = Metric(scores.get("headline", Metric.BLEU4))
+    floors = [system for system in BESIDE if f"{system.prefix}_{headline}" in scores]
+    shown = dict.fromkeys((*shown_metrics(headline), Metric.CER))
+    if headline == Metric.BLEU4:
+        shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
+
+    def line(key: str) -> str:
+        interval = f"[{scores[f'{key}_low']:.2f}, {scores[f'{key}_high']:.2f}]"
+        beside = "".join(
+            f"{scores[name]:>10.2f}"
+            for name in (f"{floor.prefix}_{key}" for floor in floors)
+            if name in scores
+        )
+        return f"  {metric_heading(key):<8}{scores[key]:>7.2f}  {interval:<17}{beside}".rstrip()
+
+    head = f"{split}: {scores['clips']} clips, 95 % intervals".ljust(36)
+    return "\n".join([
+        head + "".join(f"{floor:>10}" for floor in floors),
+        *map(line, shown),
+        *(f"  {note}" for note in _describe_scores(scores, headline)),
+        f"  {scores['signature']}\n",
+    ])  # fmt: skip
+
+
+def _describe_scores(scores: dict[str, Any], headline: Metric) -> Iterator[str]:
+    """Say what stands in no line of a metric: look-up, seeds, and what is wrong with the model."""
+    if "lookup_top1" in scores:
+        first, five = (
+            f"{scores[name]:.2f} [{scores[f'{name}_low']:.2f}, {scores[f'{name}_high']:.2f}]"
+            for name in LOOKUPS
+        )
+        yield f"look-up: {first} % nearest, {five} % among the five nearest signs"
+    if seeds := scores.get("seeds"):
+        shown = [
+            (metric_label(name), seeds[name]) for name in seeds if name in shown_metrics(headline)
+        ]
+        spreads = (f"{label} {one['mean']:.2f} ± {one['std']:.2f}" for label, one in shown)
+        count = seeds[headline]["n"]
+        yield f"mean and standard deviation of {count} seeds: {', '.join(spreads)}"
+        if "together" in seeds[headline]:
+            joint = (f"{label} {one['together']:.2f}" for label, one in shown)
+            above = ", as above" if scores.get("together") else ""
+            yield f"all seeds as one, their probabilities averaged{above}: {', '.join(joint)}"
+    if "only_sentence" in scores:
+        yield describe_only(scores["only_sentence"], scores["clips"])
+    if scores.get("uses_input") == 0:
+        yield "THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score"
+
+
+def format_changes(found: "list[MetricChange]") -> str:
+    """Return a line a split; how sure the changes are is for `signloom compare` to say."""
+    lines = []
+    for split in dict.fromkeys(change.split for change in found):
+        parts = [
+            f"{metric_label(change.metric)} {change.before:.2f} -> {change.now:.2f} "
+            f"({change.now - change.before:+.2f})"
+            for change in found
+            if change.split == split
+        ]
+        lines.append(f"  {split}: " + ", ".join(parts))
+    return "\n".join(lines)
+
+
+def add_compare(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom compare`."""
+    parser.description = (
+        "Compare two runs on the clips that both translated, by the paired bootstrap; rank three "
+        "or more, in clusters that differ significantly. "
+        "A run is a folder with an evaluation (reports, another checkout, an artifact folder of "
+        "MLflow), or git:REVISION, also of a DVC experiment."
+    )
+    parser.add_argument("runs", metavar="RUN", nargs="*",
+                        help="e.g. git:HEAD; one is compared with reports")  # fmt: skip
+    parser.add_argument("--split", help="dev or test; default: all that both have, test of three")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, with every sentence of two"
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="rank these, reports, every version of data/models, every DVC experiment and the "
+        "evaluations below mlruns and mlartifacts; each once",
+    )
+    parser.add_argument(
+        "--metric",
+        choices=[str(metric) for metric in Metric],
+        help="what three or more are ranked by; default: the first one's headline",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="write the ranking as a page (.html), table (.md) or .json",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
+    parser.set_defaults(run=run_compare)
+
+
+def run_compare(options: argparse.Namespace) -> None:
+    """Print a table for each split, or everything as JSON."""
+    if options.all or len(options.runs) > 2:
+        _rank(options)
+        return
+    if not options.runs:
+        raise UserError("name one run, to be compared with reports, two or more, or give --all")
+    if options.out or options.metric:
+        raise UserError("--out and --metric are for the ranking of three or more runs, or --all")
+    from signloom.evaluation.compare import compare_runs, comparison_map, read_run
+
+    a, b = (read_run(name) for name in [*options.runs, str(REPORTS)][:2])
+    splits = [options.split] if options.split else sorted(a.splits.keys() & b.splits, reverse=True)
+    if not splits:
+        raise UserError(
+            f"{a.name} has {', '.join(a.splits) or 'no split'}, {b.name} has "
+            f"{', '.join(b.splits) or 'no split'}: nothing to compare"
+        )
+    found = {split: compare_runs(a, b, split) for split in splits}
+    if options.json:
+        print(json.dumps(comparison_map(a, b, found), ensure_ascii=False, indent=2))
+        return
+    print(f"A: {a.name}\nB: {b.name}")
+    for split, part in found.items():
+        left_out = f", {part.left_out} that only one has left out" if part.left_out else ""
+        print(
+            f"\n{split}: {len(part.clips)} clips{left_out}, paired bootstrap, "
+            f"{a.options.resamples} resamples"
+        )
+        print(format_differences(part.differences))
+
+
+def _rank(options: argparse.Namespace) -> None:
+    """Print a ranking of many runs, and write it."""
+    from signloom.evaluation.compare import common_clips, read_run
+    from signloom_tools.evaluate.ranking import rank_runs
+
+    writers = {".html": _ranking_page, ".md": _ranking_markdown, ".json": _ranking_json}
+    if options.out and options.out.suffix not in writers:
+        raise UserError(f"{options.out}: expected a name that ends in {', '.join(writers)}")
+    if options.out:
+        refuse_in_corpus(options.out)
+        given = [Path(name) for name in options.runs]
+        check_output(options.out, given, overwrite=options.overwrite)
+    split = options.split or "test"
+    names = [*options.runs, *(_every_run() if options.all else [])]
+    runs: list[PastRun] = []
+    for number, name in enumerate(dict.fromkeys(names)):
+        try:
+            run = read_run(name)
+            common_clips([*runs[:1], run], split)
+        except UserError as error:
+            if number < len(options.runs):
+                raise
+            print(f"left out: {error}", file=sys.stderr)
+            continue
+        if number < len(options.runs) or run.splits not in [one.splits for one in runs]:
+            runs.append(run)
+    if not runs:
+        raise UserError(f"there is no evaluation of {split} here; run `dvc repro` first")
+    metric = Metric(options.metric or runs[0].content.get("headline", Metric.BLEU4))
+    ranking = rank_runs(runs, split, metric)
+    print(_ranking_json(ranking) if options.json else _ranking_text(ranking))
+    if options.out:
+        write_file(options.out, writers[options.out.suffix](ranking))
+
+
+def _every_run() -> list[str]:
+    """Return the names of all evaluations that the project knows."""
+    from signloom.dvc import ask_dvc
+    from signloom.evaluation.compare import GIT
+
+    own = [EVALUATION] if EVALUATION.is_dir() else []
+    versions = sorted(MODELS.glob("[0-9]*/evaluation"))
+    logged = [one.parent for store in ("mlruns", "mlartifacts")
+              for one in sorted(Path(store).rglob("evaluation/hypotheses.tsv"))]  # fmt: skip
+    experiments = ask_dvc("exp", "list", "--name-only", "--all-commits").split()
+    return [*map(str, (*own, *versions)), *(f"{GIT}{name}" for name in experiments),
+            *map(str, logged)]  # fmt: skip
+
+
+def _ranking_caption(ranking: "Ranking") -> str:
+    left_out = f", {ranking.left_out} that not all have left out" if ranking.left_out else ""
+    return (
+        f"{ranking.split}: {ranking.clips} clips{left_out}. Every run of a cluster is better than "
+        f"all of later ones on these clips (paired bootstrap, {ranking.resamples} resamples, p at "
+        "most 0.05 for each pair, not corrected for their number); ranks: where it may stand."
+    )
+
+
+def _ranking_table(ranking: "Ranking") -> list[list[str]]:
+    """Return header and rows; the floors are those of each run's own evaluation."""
+    from signloom_tools.evaluate.ranking import FLOORS
+
+    others = [metric for metric in shown_metrics(ranking.metric) if metric != ranking.metric]
+    rows = [["run", "cluster", "ranks", metric_label(ranking.metric), "95 % interval",
+             *map(metric_label, others), "seeds", *FLOORS, "parameters", "search"]]  # fmt: skip
+    for run in ranking.runs:
+        ranks = f"{run.best}-{run.worst}" if run.best < run.worst else str(run.best)
+        seeds = "{:.2f} ± {:.2f} of {}".format(*run.seeds) if run.seeds else "1"
+        rows.append([
+            run.name, str(run.cluster), ranks, f"{run.value:.2f}",
+            f"[{run.low:.2f}, {run.high:.2f}]", *(f"{run.metrics[name]:.2f}" for name in others),
+            seeds, *(f"{run.floors[name]:.2f}" if name in run.floors else "-" for name in FLOORS),
+            f"{run.parameters:,}" if run.parameters is not None else "-", run.search,
+        ])  # fmt: skip
+    return rows
+
+
+def _ranking_text(ranking: "Ranking") -> str:
+    rows = _ranking_table(ranking)
+    lines = [_ranking_caption(ranking), ""]
+    for number, line in enumerate(table := align_columns(rows)):
+        if number == 1 or (number > 1 and rows[number][1] != rows[number - 1][1]):
+            lines.append("-" * max(map(len, table)))
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _ranking_markdown(ranking: "Ranking") -> str:
+    header, *rows = [[cell.replace("|", "\\|") for cell in row] for row in _ranking_table(ranking)]
+    lines = [header, ["---"] * len(header), *rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{table}\n\n{_ranking_caption(ranking)}\n"
+
+
+def _ranking_json(ranking: "Ranking") -> str:
+    return json.dumps({"format_version": 1, **asdict(ranking)}, ensure_ascii=False, indent=2)
+
+
+def _ranking_page(ranking: "Ranking") -> str:
+    from signloom_tools.evaluate.study_page import Section, StudyPage, StudyTable, render_study
+
+    header, *rows = _ranking_table(ranking)
+    table = StudyTable(caption=_ranking_caption(ranking), header=header, rows=rows)
+    section = Section(title=f"Ranked by {metric_label(ranking.metric)}", text=[], parts=[table])
+    return render_study(
+        StudyPage(title="Runs", lead=[], sections=[section], command="signloom compare --out")
+    )
+
+
+def format_differences(differences: "dict[str, Difference]") -> str:
+    """Return a table with a line a metric and a sentence under it."""
+    lines = [
+        f"  {'':<8}{'A':>8}{'B':>8}{'B - A':>8}  {'95 % interval':<17}{'p':>6}"
+        f"{'better':>8}{'worse':>7}{'equal':>7}"
+    ]
+    for name, found in differences.items():
+        if name in SHORT_BLEU:
+            continue
+        interval = f"[{found.low:.2f}, {found.high:.2f}]"
+        lines.append(
+            f"  {metric_heading(name):<8}{found.a:>8.2f}{found.b:>8.2f}"
+            f"{found.difference:>+8.2f}  {interval:<17}{found.p_value:>6.3f}"
+            f"{found.wins:>8}{found.losses:>7}{found.ties:>7}"
+        )
+    return "\n".join([*lines, f"  {verdict(differences)}"])
+
+
+def verdict(differences: "dict[str, Difference]") -> str:
+    """Say which run is better, on which metrics surely (the 95 % interval is off 0)."""
+    sure: dict[str, list[str]] = {"better": [], "worse": []}
+    for name, found in differences.items():
+        if name in SHOWN and (found.low > 0 or found.high < 0):
+            gained = (found.low > 0) != (name in LOWER_IS_BETTER)
+            sure["better" if gained else "worse"].append(metric_label(name))
+    parts = [f"B is {word} on {', '.join(names)}" for word, names in sure.items() if names]
+    return "; ".join(parts) + "." if parts else "No clear difference on these clips."
+
+
+def add_stress(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom stress`."""
+    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
+    parser.add_argument("--split", choices=("dev", "test"), default="test")
+    add_numbers(parser, ("--clips", Count, 200, "at most so many; of more, every n-th"))
+    parser.add_argument(
+        "--films", type=number_of(Natural), default=0, metavar="N",
+        help="change the films of N clips, too, and extract them again (dark, blurred, ...)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    parser.set_defaults(run=run_stress)
+
+
+def run_stress(options: argparse.Namespace) -> None:
+    """Translate clips of the corpus under changes of real life and print what each costs."""
+    from signloom.evaluation.evaluate import EvaluateOptions
+    from signloom.evaluation.stress import is_told, stress_row, try_changes
+    from signloom.extraction.extract import ExtractOptions
+    from signloom.features.targets import read_targets
+    from signloom.translation.translator import Translator
+    from signloom_tools.evaluate.stress_films import try_films
+
+    evaluation = load_section(PARAMS, "evaluate", EvaluateOptions)
+    translator = Translator.load(options.checkpoint, precision=evaluation.precision)
+    if not translator.source.has_frames:
+        raise UserError(f"{options.checkpoint} reads glosses, of which no film can be changed")
+    targets = read_targets(TARGETS)
+    metric = headline_metric(target.text for target in targets if target.split == "train")
+    wanted = [target for target in targets if target.split == options.split]
+    sequences = translator.source.read(wanted, SHARDS)
+    wanted = [target for target in wanted if target.clip_id in sequences]
+    if not wanted:
+        raise UserError(f"{SHARDS} has no clip of {options.split}; `dvc repro extract` makes them")
+    tried = try_changes(
+        translator, {options.split: wanted}, sequences,
+        translator.decoding, evaluation.score, metric, most=options.clips,
+    )  # fmt: skip
+    if options.films:
+        corpus = load_section(PARAMS, "corpus", CorpusOptions)
+        films = {clip.clip_id: clip for clip in read_manifest(corpus.path, corpus.signer_disjoint)}
+        tried += try_films(
+            translator, wanted, films, sequences, load_section(PARAMS, "extract", ExtractOptions),
+            translator.decoding, evaluation.score, metric, most=options.films,
+        )  # fmt: skip
+    rows = [stress_row(one, is_told(one, translator, translator.confidence)) for one in tried]
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+        return
+    print(*_stress_lines(options.split, rows, metric), sep="\n")
+    if translator.confidence is None:
+        print("  nothing measured when this model is unsure: `dvc repro evaluate`")
+
+
+def _stress_lines(split: str, rows: "Sequence[StressRow]", metric: Metric) -> Iterator[str]:
+    yield f"{split}: {rows[0].clips} clips, 95 % interval; said: without a warning"
+    yield f"  {'change':<42}{metric_heading(metric):>8}{'':19}right  WER  said  wrong of these"
+    for row in rows:
+        interval = f"[{row.score_low:.1f}, {row.score_high:.1f}]"
+        yield (f"  {row.change:<42}{row.score:>8.1f}  {interval:<15}{row.exact:>5.0f} %"
+               f"{row.wer:>6.1f}{row.told:>4.0f} %{row.wrong:>6.0f} %")  # fmt: skip
+
+
+def add_judge(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom judge`."""
+    parser.description = (
+        "Let people compare the sentences of two systems beside the video, not knowing which is "
+        "whose: prepare clips for the tab Judge of `signloom app`, or show what came of it. RUN as "
+        "for `signloom compare`. docs/evaluation.md"
+    )
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="two; with --show names of tasks")
+    parser.add_argument("--name", help="of the task (default: made of the two names)")
+    parser.add_argument("--split", help="default: test if both have it")
+    add_numbers(
+        parser,
+        ("--clips", Count, 50, "that are judged"),
+        ("--seed", Natural, 1, "of the draw and of all orders"),
+    )
+    parser.add_argument("--differing", action="store_true", help="only clips where they differ")
+    parser.add_argument("--show", action="store_true", help="print what the judges said")
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.set_defaults(run=run_judge)
+
+
+def run_judge(options: argparse.Namespace) -> None:
+    """Prepare a task, or show results."""
+    from signloom.evaluation.compare import read_run
+    from signloom.evaluation.judge import Judgements, prepare_task, to_map
+
+    judgements = Judgements()
+    if options.show or options.json:
+        found = judgements.results(options.runs)
+        if options.json:
+            print(json.dumps([to_map(one) for one in found], ensure_ascii=False, indent=2))
+        elif not found:
+            print("nobody has judged anything yet; `signloom app` has the tab Judge")
+        else:
+            print("\n".join(f"{one.task}\n  A: {one.a}\n  B: {one.b}\n  {one}" for one in found))
+        return
+    if len(options.runs) != 2:
+        raise UserError("give two RUNs to be compared, or --show")
+    a, b = (read_run(run) for run in options.runs)
+    shared = sorted(a.splits.keys() & b.splits, reverse=True)
+    task = prepare_task(
+        a, b, options.split or next(iter(shared), "test"),
+        clips=options.clips, seed=options.seed, differing=options.differing,
+    )  # fmt: skip
+    plain = "-".join(Path(run.rpartition(":")[2]).resolve().name for run in options.runs)
+    name = options.name or re.sub(r"[^\w.-]+", "-", plain).strip(".-")
+    path = judgements.add(name, task)
+    print(f"{path}: {len(task.pairs)} clips of {task.split}. `signloom app`, tab Judge; then")
+    print(f"signloom judge {name} --show")
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom runs`."""
+    parser.description = (
+        "List the MLflow runs of a DVC experiment, by its name in `dvc exp show`; "
+        "without a name, of every experiment."
+    )
+    parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT")
+    parser.set_defaults(run=run_runs)
+
+
+def run_runs(options: argparse.Namespace) -> None:
+    """Print a line a run."""
+    from signloom.tracking.mlflow_store import tell_waiting
+    from signloom_tools.cli.runs import find_runs
+
+    os.chdir(project_folder())  # where the default store lies
+    tell_waiting()
+    found = find_runs(options.experiment)
+    if not found:
+        name = f"of the experiment {options.experiment!r}" if options.experiment else "of one"
+        raise UserError(
+            f"no run {name}. `dvc exp show` names the experiments; one whose results DVC took from "
+            "its cache ran nothing, and `signloom deliver` brings runs that wait"
+        )
+    for one in found:
+        when = f"{one.start:%Y-%m-%d %H:%M}"
+        where = f"{one.dvc_experiment}\t{one.baseline[:7]}\t{one.mlflow_experiment}"
+        print(f"{where}\t{when}\t{one.status}\t{one.run_id}\t{one.name}")
+
+
+def add_deliver(parser: argparse.ArgumentParser) -> None:
+    """Describe `signloom deliver`."""
+    parser.description = (
+        "Send MLflow the records that wait in data/.tracking. Exit codes: 0 all were delivered or "
+        "none was waiting, 1 some are still there; docs/tracking.md"
+    )
+    parser.set_defaults(run=run_deliver)
+
+
+def run_deliver(options: argparse.Namespace) -> None:
+    """Deliver what is kept for MLFLOW_TRACKING_URI; name what is left, and why."""
+    from signloom.tracking.deliver import deliver_now
+
+    os.chdir(project_folder())  # where the default store lies
+    deliver_now(SPOOL, lambda line: print(line, flush=True))

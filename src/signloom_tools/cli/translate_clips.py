@@ -1,0 +1,415 @@
+"""Translation of the videos and landmark files that a person names."""
+
+import contextlib
+import functools
+import itertools
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil  # type: ignore[import-untyped]
+from tqdm import tqdm
+
+from signloom.corpus.landmarks import NO_LANDMARKS, Layout
+from signloom.detection.video import ENCODERS
+from signloom.errors import UserError, readable_name
+from signloom.files import check_output, check_writable
+from signloom.progress import Stopwatch, progress_file
+from signloom_tools.cli.arguments import refuse_in_corpus
+from signloom_tools.cli.translate_options import (
+    TranslateOptions,
+    check_attention,
+    load_translator,
+    write_attention,
+)
+from signloom_tools.importing.captions import write_captions
+from signloom_tools.translate.inputs import (
+    ClipPath,
+    ClipReader,
+    GivenClip,
+    UnreadableClip,
+    find_clips,
+    list_files,
+    video_seconds,
+)
+
+if TYPE_CHECKING:
+    from signloom.features.sources import SourceSequence
+    from signloom.translation.options import DecodingOptions
+    from signloom.translation.translator import Translation, Translator
+    from signloom_tools.translate.films import FilmSentence
+    from signloom_tools.translate.timed import TimedTranslation
+
+POLL_S = 2.0  # between two looks into a folder that is watched
+LONG_S = 60.0  # a longer clip is hardly one sentence
+LONGEST_S = 600.0  # and a longer one would take more memory than there is
+CLIPS_AT_ONCE = 16  # the model translates them together; they are printed together, too
+
+
+def translate_clips(options: TranslateOptions) -> bool:
+    """Translate what the options name; return whether a clip was not understood.
+
+    Raises:
+        UserError: If anything could not be translated; the rest is printed before.
+    """
+    if options.video:
+        refuse_in_corpus(options.video)
+        check_writable(options.video)
+    extractor, layout = _read_make(options)
+    if layout == NO_LANDMARKS:
+        raise UserError(
+            f"{options.checkpoint} was trained on glosses (model.source: glosses), not on "
+            'landmarks; use signloom translate --glosses "..."'
+        )
+    with ThreadPoolExecutor(1) as pool:
+        if options.watch:
+            watch_folder(_FilmWork(options, extractor, layout, pool, []), options.watch, extractor)
+            return False
+        sources = find_clips(options.paths, extractor)
+        inputs = [source.path for source in sources]
+        if options.video and options.video.suffix in ENCODERS:
+            if len(sources) > 1:
+                raise UserError(
+                    f"--video {options.video}: there are {len(sources)} clips; give a folder for "
+                    "them"
+                )
+            check_output(options.video, inputs, overwrite=options.overwrite)
+        check_attention(options, len(sources), inputs)
+        kind = _FilmWork if options.write else _ClipWork
+        work = kind(options, extractor, layout, pool, inputs)
+        with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
+            work.translate(sources, bar)
+    return work.end()
+
+
+def _read_make(options: TranslateOptions) -> tuple[dict[str, Any], Layout]:
+    """Return extractor and layout of the model's landmarks, without the torch the rest needs."""
+    try:
+        content = json.loads((options.checkpoint / "checkpoint.json").read_bytes())
+        return dict(content["extractor"]), Layout.from_json(json.dumps(content["layout"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        load_translator(options)  # says what is wrong with it
+        raise
+
+
+def watch_folder(work: "_FilmWork", folder: Path, extractor: Mapping[str, Any]) -> None:
+    """Write captions for the films that are in a folder and arrive there, until Ctrl-C.
+
+    A film is read when its size and date have not changed for `POLL_S`; one that has captions is
+    done, also after a new start. One that cannot be translated is tried again when it changes.
+    """
+    if not folder.is_dir():
+        raise UserError(f"--watch {folder}: there is no such folder; make it")
+    work.wait()
+    _print_message(f"watching {folder} every {POLL_S:g} s; Ctrl-C ends it")
+    before, tried = dict[Path, tuple[int, int]](), dict[Path, tuple[int, int]]()
+    try:
+        while True:
+            now = dict[Path, tuple[int, int]]()
+            for path in list_files(folder, extractor):
+                with contextlib.suppress(FileNotFoundError):  # taken away meanwhile
+                    now[path] = (path.stat().st_size, path.stat().st_mtime_ns)
+            for path, stamp in now.items():
+                # What writes a file names it with a dot until it is whole, if it takes such care.
+                is_whole = stamp[0] > 0 and before.get(path) == stamp and path.name[0] != "."
+                if is_whole and tried.get(path) != stamp and not work.has_captions(path):
+                    tried[path] = stamp
+                    with tqdm(disable=True) as bar:
+                        work.translate([ClipPath(path=path)], bar)
+            before = now
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        _print_message(f"stopped; {work.captioned} translated, {work.failed} not")
+
+
+class _Work:
+    """What clips and films have in common: reading them, the model, and what became of them.
+
+    Attributes:
+        failed: How many clips could not be read, translated or filmed.
+        not_understood: How many clips and sentences are like nothing that the model has seen.
+    """
+
+    def __init__(
+        self,
+        options: TranslateOptions,
+        extractor: dict[str, Any],
+        layout: Layout,
+        pool: ThreadPoolExecutor,
+        inputs: Sequence[Path],
+    ) -> None:
+        self.failed, self.not_understood = 0, 0
+        self._extractor, self._layout = extractor, layout
+        self._options, self._pool, self._inputs = options, pool, inputs
+        self._seconds, self._frames = 0.0, 0
+        self._watch = Stopwatch()
+        self._watch.seconds["start"] = time.time() - psutil.Process().create_time()
+        self._reader = ClipReader(
+            extractor, options.read, partial(self._watch.measure_each, "video decoding")
+        )
+        self._videos: set[Path] = set()
+
+    @functools.cached_property
+    def _loading(self) -> "Future[tuple[Translator, DecodingOptions]]":
+        return self._pool.submit(load_translator, self._options)
+
+    def wait(self) -> "tuple[Translator, DecodingOptions]":
+        """Return the model and its search when it is loaded."""
+        with self._watch.measure("start"):
+            return self._loading.result()
+
+    def read(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> Iterator[GivenClip]:
+        """Yield the clips that can be read; name the others."""
+        for source in sources:
+            with self._watch.measure("start"):
+                # Torch takes a second to import. The detector goes first: they would hold each
+                # other up, but landmarks can be looked for meanwhile.
+                self._reader.open(source)
+                _ = self._loading
+            clips = self._reader.read(source, self._layout)
+            length_s = video_seconds(source)  # before hours of extraction
+            if length_s is not None and not self._is_sentence(str(source.path), length_s):
+                bar.update()
+                continue
+            for clip in self._watch.measure_each("landmarks", clips, without="video decoding"):
+                self.wait()  # before anything is printed: the checkpoint may be of no use
+                if isinstance(clip, UnreadableClip):
+                    self.fail(clip.name, str(clip.problem))
+                    continue
+                name = f"{clip.source}: {clip.clip_id}"
+                if length_s is None and not self._is_sentence(name, clip.sequence.seconds):
+                    continue
+                if not clip.sequence.present.any():
+                    _print_message(f"warning: {clip.source}: no hand and no body was found in it")
+                self._seconds += clip.sequence.seconds
+                self._frames += len(clip.sequence.points)
+                yield clip
+            bar.update()
+
+    def _is_sentence(self, name: str, seconds: float) -> bool:
+        """Say of what is long that it is translated as one sentence; refuse what is no sentence."""
+        if self._options.write or seconds <= LONG_S:
+            return True
+        hint = "--write vtt cuts a film into its sentences"
+        if seconds > LONGEST_S:
+            self.fail(name, f"it lasts {seconds:.0f} s and would be one sentence; {hint}")
+            return False
+        _print_message(
+            f"warning: {readable_name(name)}: its {seconds:.0f} s are translated as one sentence; "
+            f"{hint}"
+        )
+        return True
+
+    def write_video(self, clip: GivenClip, sentences: "Sequence[FilmSentence]") -> None:
+        """Write a clip with its skeleton and subtitles, where that is asked for."""
+        out = self._options.video
+        if out is None:
+            return
+        from signloom_tools.translate.film_video import write_film
+
+        with self._watch.measure("films"):
+            if out.suffix not in ENCODERS:
+                base = clip.clip_id.replace("/", "_")  # of an archive's member, say
+                names = (f"{base}{n}.webm" for n in itertools.chain([""], itertools.count(2)))
+                out = next(out / name for name in names if out / name not in self._videos)
+            self._videos.add(out)
+            try:
+                check_output(out, self._inputs, overwrite=self._options.overwrite)
+                write_film(out, clip, sentences, font=self._options.font)
+            except UserError as error:
+                self.fail(str(out), str(error))
+
+    def fail(self, name: str, problem: str) -> None:
+        """Name what could not be translated."""
+        self.failed += 1
+        _print_message(f"error: {readable_name(name)}: {problem}")
+
+    def end(self) -> bool:
+        """Say what took how long and what failed; return whether a clip was not understood.
+
+        Raises:
+            UserError: If anything failed.
+        """
+        if self._options.timing:
+            total_s = sum(self._watch.seconds.values())
+            pace = total_s / self._seconds if self._seconds else 0.0
+            print(
+                f"{self._watch.describe()}; {self._frames} frames, {self._seconds:.1f} s of clips "
+                f"in {total_s:.1f} s: {pace:.2f} s a second",
+                file=sys.stderr,
+            )
+        if self.failed:
+            raise UserError(f"not translated: {self.failed} of the clips, see above")
+        if self.not_understood:
+            is_hidden = not (self._options.guess or self._options.write)
+            hint = "; --guess writes the model's guess" if is_hidden else ""
+            _print_message(f"not understood: {self.not_understood}{hint}")
+        # Of a film's many sentences one more is marked.
+        return bool(self.not_understood) and not self._options.write
+
+
+class _ClipWork(_Work):
+    """Clips of one sentence each: translations are printed."""
+
+    def translate(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> None:
+        """Read, translate, print and film the clips, some at a time; write the attention page."""
+        options = self._options
+        attended: list[tuple[str, SourceSequence, Translation]] = []
+        clips = self.read(sources, bar)
+        while batch := list(itertools.islice(clips, CLIPS_AT_ONCE)):
+            translator, decoding = self.wait()
+            from signloom_tools.translate.films import FilmSentence
+            from signloom_tools.translate.timed import translate_timed
+
+            sequences = [clip.sequence for clip in batch]
+            with self._watch.measure("model"):
+                found = translate_timed(
+                    translator, sequences, decoding, n_best=options.n_best,
+                    skip_unsure=options.skip_unsure, guess=options.guess,
+                )  # fmt: skip
+            if options.find:
+                from signloom.translation.signs import find_signs
+
+                spotted = find_signs(translator, sequences, options.find)
+                found = [
+                    replace(one, signs=tuple(s)) for one, s in zip(found, spotted, strict=True)
+                ]
+            for clip, timed in zip(batch, found, strict=True):
+                best = timed.translation
+                self.not_understood += bool(best.check.unlike)
+                self._print(clip, timed)
+                if self._options.attention:
+                    attended.append((clip.clip_id, clip.sequence, best))
+                self.write_video(
+                    clip, [FilmSentence(text=best.text, tokens=timed.tokens, check=best.check)]
+                )
+        check_attention(self._options, len(attended), self._inputs)
+        if attended:
+            write_attention(self._options, self.wait()[0], attended)
+
+    def _print(self, clip: GivenClip, timed: "TimedTranslation") -> None:
+        from signloom.translation.confidence import NOT_UNDERSTOOD
+        from signloom_tools.translate.timed import to_json
+
+        if self._options.json:
+            sequence = clip.sequence
+            content = {
+                "source": str(clip.source),
+                "clip_id": clip.clip_id,
+                **to_json(timed),
+                "frames": len(sequence.points),
+                "seconds": round(sequence.seconds, 3),
+            }
+            tqdm.write(json.dumps(content, ensure_ascii=False))
+            return
+        best = timed.translation
+        is_whole_file = clip.clip_id == clip.source.stem
+        name = str(clip.source) if is_whole_file else f"{clip.source}: {clip.clip_id}"
+        name = readable_name(name)  # one with a line end would look like two clips
+        if best.check.unlike:
+            _print_message(f"warning: {name}: {best.check.note}")
+        instead = [f"({NOT_UNDERSTOOD})"] if best.check.unlike else []
+        for translation in (best, *best.alternatives):
+            cells = [] if len(self._inputs) == 1 and is_whole_file else [name]
+            if self._options.n_best > 1:
+                cells.append(f"{translation.hypothesis.score:.4f}")
+            text = " ".join(translation.text.split())  # a line, whatever it says
+            word = [translation.check.word] if translation.check.word else []
+            guess = [f"a guess: {text}"] if self._options.guess else []
+            cells += [*instead, *word, *guess] if instead else [text, *word]
+            tqdm.write("\t".join(cells))
+        is_asked = self._options.signs or self._options.find
+        for sign in (timed.signs or ()) if is_asked else ():
+            times = f"{sign.start_s:.2f}-{sign.end_s:.2f} s"
+            tqdm.write(f"  {sign.gloss}\t{times}\t{100 * sign.posterior:.0f} %")
+
+
+class _FilmWork(_Work):
+    """Films of several sentences: captions are written.
+
+    Attributes:
+        captioned: How many films have got captions.
+    """
+
+    captioned = 0
+
+    def translate(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> None:
+        """Cut films into sentences, one film after another, and write their captions."""
+        for source in sources:
+            path = source.path
+            try:
+                # Before hours of work; a file of several clips has other names.
+                self._caption_path(source, path.name if path.is_dir() else path.stem)
+                for clip in self.read([source], bar):
+                    self._caption(clip, self._caption_path(source, clip.clip_id))
+            except (UserError, OSError) as error:
+                self.fail(str(path), str(error))
+
+    def has_captions(self, film: Path) -> bool:
+        """Return whether the captions of a film that is watched exist."""
+        return self._caption_name(ClipPath(path=film), film.stem).exists()
+
+    def _caption_name(self, source: ClipPath, clip_id: str) -> Path:
+        into = self._options.into
+        if into is None and source.clip_id is not None:
+            raise UserError("say with --into FOLDER where the captions are to be written")
+        folder = into or source.path.parent
+        if into and self._options.watch:
+            folder = into / source.path.parent.relative_to(self._options.watch)
+        return folder / f"{clip_id.replace('/', '_')}.{self._options.write}"
+
+    def _caption_path(self, source: ClipPath, clip_id: str) -> Path:
+        """Return where captions may be written.
+
+        Raises:
+            UserError: If they may not.
+        """
+        path = self._caption_name(source, clip_id)
+        refuse_in_corpus(path)
+        check_writable(path)
+        check_output(path, self._inputs, overwrite=self._options.overwrite)
+        return path
+
+    def _caption(self, clip: GivenClip, out: Path) -> None:
+        from signloom_tools.translate.films import (
+            find_film_signs,
+            make_cues,
+            make_sign_cues,
+            translate_film,
+        )
+        from signloom_tools.translate.segmentation import PAUSE_S, segment_by_rest
+
+        translator, decoding = self.wait()
+        options = self._options
+        with self._watch.measure("model"):
+            spans = segment_by_rest(clip.sequence, options.pause_s or PAUSE_S)
+            sentences = translate_film(
+                translator, clip.sequence, spans, decoding,
+                skip_unsure=options.skip_unsure, guess=options.guess,
+            )  # fmt: skip
+            signs = make_sign_cues(sentences) if options.signs else []
+            if options.find:
+                signs = find_film_signs(translator, clip.sequence, spans, options.find)
+        self.not_understood += sum(bool(one.check.unlike) for one in sentences)
+        cues = make_cues(sentences, for_people=self._options.write != "json")
+        write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
+        self.captioned += 1
+        now = datetime.now().isoformat(sep=" ", timespec="seconds")
+        marked = sum(bool(one.check.word) for one in sentences)
+        tqdm.write(
+            f"{now} {readable_name(out)}: {len(cues)} sentences, {marked} of them unsure, in "
+            f"{clip.sequence.seconds:.0f} s"
+        )
+        sys.stdout.flush()
+        self.write_video(clip, sentences)
+
+
+def _print_message(text: str) -> None:
+    tqdm.write(text, file=sys.stderr)

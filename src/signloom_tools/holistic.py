@@ -1,0 +1,288 @@
+"""MediaPipe Holistic by itself: a film or camera frames in, all its landmarks out.
+
+    from signloom_tools.holistic import detect
+
+    for landmarks in detect("film.mp4"):
+        print(landmarks.time_s, landmarks.left_hand)
+
+The networks are MediaPipe's (`extraction.mediapipe_models` says where they lie); neither MediaPipe
+nor a model of Signloom is needed. What is found is what MediaPipe's graph finds, to the bit.
+"""
+
+import io
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import COORDINATES, PART_POINTS
+from signloom.detection.detector import (
+    Detector,
+    DetectorOptions,
+    build_detector,
+    quiet_native_code,
+)
+from signloom.detection.video import Picture, Video, VideoWriter, even_frames, measure_fps
+from signloom.errors import ClipError
+
+if TYPE_CHECKING:  # only where tables are written
+    import pyarrow as pa
+
+Points = npt.NDArray[np.float32]
+Face = Literal["none", "mesh", "refined"]
+FACES: dict[Face, int] = {"none": 0, "mesh": PART_POINTS["face"], "refined": 478}
+"""Landmarks of the face: none, the mesh, or the mesh and the irises from the refined network."""
+
+_GROUPS: dict[Face, tuple[str, ...]] = {"none": (), "mesh": ("lips",), "refined": ("gaze",)}
+_THREADS = 2  # decode ahead, look at the parts at once
+
+_HAND_BONES = (
+    *((0, *range(first, first + 4)) for first in (1, 5, 17)),
+    *(range(first, first + 4) for first in (9, 13)),
+    (5, 9, 13, 17),
+)
+_BONES: dict[str, tuple[Sequence[int], ...]] = {
+    "pose": ((15, 13, 11, 12, 14, 16), (11, 23, 24, 12), (23, 25, 27, 31), (24, 26, 28, 32),
+             (8, 6, 5, 4, 0, 1, 2, 3, 7), (9, 10)),
+    "left_hand": _HAND_BONES,
+    "right_hand": _HAND_BONES,
+}  # fmt: skip
+_COLOURS = {"pose": (125, 134, 148), "face": (122, 63, 208), "left_hand": (180, 71, 14),
+            "right_hand": (29, 95, 209)}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Landmarks:
+    """What Holistic finds in one frame; left and right are the signer's own.
+
+    Each part has shape (points, 3) float32, or is None where it is not seen. x and y are shares of
+    the picture's width and height (y down), z is in widths of the picture, nearer is smaller.
+
+    Attributes:
+        time_s: Seconds from the start of the film.
+        left_hand: 21 points.
+        right_hand: 21 points.
+        pose: 33 points.
+        face: 468 points; 478 with the irises; always None where no face was asked for.
+    """
+
+    time_s: float
+    left_hand: Points | None = None
+    right_hand: Points | None = None
+    pose: Points | None = None
+    face: Points | None = None
+
+
+def detect(
+    film: str | Path | Iterable[Picture], *, face: Face = "mesh", fps: float = 0.0
+) -> Iterator[Landmarks]:
+    """Yield the landmarks of each frame of a film, or of pictures as they come.
+
+    Args:
+        film: A file; or pictures, shape (height, width, 3) uint8, red first, as of a camera. Those
+            are looked at one by one, without waiting for the next.
+        face: Which face; "none" is a tenth faster.
+        fps: Most frames a second of a file that are looked at; 0: all.
+
+    Raises:
+        ClipError: If the file cannot be read.
+        UserError: If the networks are missing.
+        RuntimeError: If a network fails on a frame.
+    """
+    if not isinstance(film, str | Path):
+        detector = _open(face, threads=_THREADS)
+        for number, rgb in enumerate(film):
+            # The time decides nothing with these networks.
+            yield Landmarks(float(number), **detector.find(rgb, float(number)))
+        return
+    with Video(Path(film)) as video:
+        detector = _open(face, threads=_THREADS)
+        with closing(detector.find_all(video.frames(fps=fps))) as found:
+            for frame, parts in found:
+                yield Landmarks(frame.time_s, **parts)
+
+
+def _open(face: Face, *, threads: int) -> Detector:
+    groups = ("hands", "pose", *_GROUPS[face])
+    with quiet_native_code():
+        return build_detector(DetectorOptions(detector="holistic", groups=groups), threads=threads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilmLandmarks:
+    """The landmarks of a whole film.
+
+    Attributes:
+        times_s: Shape (S,) float64, of each frame.
+        parts: Shape (S, points, 3) float32 each, NaN where a part is absent: `left_hand`,
+            `right_hand`, `pose` and, if asked for, `face`.
+        fps: Frames a second, measured where the header errs.
+        width: Pixels, of the upright picture.
+        height: Likewise.
+    """
+
+    times_s: npt.NDArray[np.float64]
+    parts: dict[str, Points]
+    fps: float
+    width: int
+    height: int
+
+
+def read_film(
+    film: Path,
+    *,
+    face: Face = "mesh",
+    fps: float = 0.0,
+    threads: int = _THREADS,
+    watch: Callable[[], object] = lambda: None,
+) -> FilmLandmarks:
+    """Return the landmarks of a film; `watch` is called at each frame, else as `detect`."""
+    points = {part: PART_POINTS[part] for part in ("left_hand", "right_hand", "pose")}
+    points |= {"face": FACES[face]} if face != "none" else {}
+    frames: list[dict[str, Points]] = []
+    times_s: list[float] = []
+    height = width = 0
+    with Video(film) as video:
+        detector = _open(face, threads=threads)
+        with closing(detector.find_all(video.frames(fps=fps))) as found:
+            for frame, parts in found:
+                times_s.append(frame.time_s)
+                frames.append(dict(parts))
+                height, width = frame.rgb.shape[:2]
+                watch()
+        rate = measure_fps(times_s, min(video.fps, fps or video.fps))
+    absent = {part: np.full((n, COORDINATES), np.nan, np.float32) for part, n in points.items()}
+    arrays = {part: np.stack([one.get(part, absent[part]) for one in frames]) for part in points}
+    return FilmLandmarks(np.array(times_s), arrays, rate, width, height)
+
+
+def to_npz(film: FilmLandmarks) -> bytes:
+    """Return a NumPy file: the parts, `time_s`, `fps`, `width`, `height`."""
+    buffer = io.BytesIO()
+    size = {"fps": film.fps, "width": film.width, "height": film.height}
+    np.savez_compressed(buffer, time_s=film.times_s, **film.parts, **size)
+    return buffer.getvalue()
+
+
+def to_json(film: FilmLandmarks) -> bytes:
+    """Return JSON, a frame a line; null where a part is absent."""
+    head = {"fps": film.fps, "width": film.width, "height": film.height}
+    lines = []
+    for number, time_s in enumerate(film.times_s.tolist()):
+        frame: dict[str, object] = {"time_s": time_s}
+        for part, points in film.parts.items():
+            is_there = np.isfinite(points[number, 0, 0])
+            # By way of str: the shortest decimals that give the same number of single precision.
+            frame[part] = [[float(str(x)) for x in p] for p in points[number]] if is_there else None
+        lines.append(json.dumps(frame))
+    return (json.dumps(head)[:-1] + ', "frames": [\n' + ",\n".join(lines) + "\n]}\n").encode()
+
+
+def to_parquet(film: FilmLandmarks) -> bytes:
+    """Return a Parquet file, a row a landmark, with the columns of Kaggle's (`signloom import`)."""
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(_to_table(film), buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def to_csv(film: FilmLandmarks) -> bytes:
+    """Return a table as text, a row a landmark; x, y and z are empty where a part is absent."""
+    import pyarrow.csv
+
+    buffer = io.BytesIO()
+    options = pyarrow.csv.WriteOptions(quoting_style="none")
+    pyarrow.csv.write_csv(_to_table(film), buffer, options)
+    return buffer.getvalue()
+
+
+def to_pose(film: FilmLandmarks) -> bytes:
+    """Return a .pose file: Holistic's components, at an even frame rate.
+
+    Raises:
+        UserError: If pose-format is not installed.
+    """
+    from signloom_tools.importing.pose_files import pack_parts
+
+    even = even_frames(film.times_s.tolist(), film.fps)
+    parts = {part: points[even] for part, points in film.parts.items()}
+    return pack_parts(parts, fps=film.fps, width=film.width, height=film.height)
+
+
+WRITERS: dict[str, Callable[[FilmLandmarks], bytes]] = {
+    "pose": to_pose, "parquet": to_parquet, "npz": to_npz, "csv": to_csv, "json": to_json,
+}  # fmt: skip
+
+
+def _to_table(film: FilmLandmarks) -> "pa.Table":
+    """Return a row a landmark: frame, time_s, type, landmark_index, x, y, z."""
+    import pyarrow as pa
+
+    parts = sorted(film.parts)  # Kaggle's order
+    sizes = [film.parts[part].shape[1] for part in parts]
+    every = np.concatenate([film.parts[part] for part in parts], axis=1)
+    frames, points, _ = every.shape
+    names = np.repeat(np.arange(len(parts), dtype=np.int8), sizes)
+    flat = every.reshape(-1, COORDINATES)
+    return pa.table({
+        "frame": pa.array(np.repeat(np.arange(frames, dtype=np.int32), points)),
+        "time_s": pa.array(np.repeat(film.times_s, points)),
+        "type": pa.DictionaryArray.from_arrays(np.tile(names, frames), parts),
+        "landmark_index": pa.array(
+            np.tile(np.concatenate([np.arange(n, dtype=np.int16) for n in sizes]), frames)
+        ),
+        **{axis: pa.array(flat[:, i], from_pandas=True) for i, axis in enumerate("xyz")},
+    })  # fmt: skip
+
+
+def write_video(path: Path, source: Path, film: FilmLandmarks, *, fps: float = 0.0) -> None:
+    """Write a film with its landmarks drawn in.
+
+    Args:
+        path: The .mp4 or .webm file.
+        source: The film.
+        film: Its landmarks.
+        fps: As they were looked for.
+
+    Raises:
+        ClipError: If the film has changed.
+        UserError: If the file cannot be written.
+    """
+    repeats = np.bincount(even_frames(film.times_s.tolist(), film.fps), minlength=len(film.times_s))
+    height, width = film.height - film.height % 2, film.width - film.width % 2
+    with (
+        Video(source) as video,
+        VideoWriter(path, fps=film.fps, width=width, height=height) as writer,
+    ):
+        pairs = itertools.zip_longest(video.frames(fps=fps), repeats)
+        for number, (frame, count) in enumerate(pairs):
+            if frame is None or count is None:
+                raise ClipError("the file changed while it was read", "run it again")
+            rgb = frame.rgb.copy()
+            draw(rgb, {part: points[number] for part, points in film.parts.items()})
+            for _ in range(count):
+                writer.write(np.ascontiguousarray(rgb[:height, :width]))
+
+
+def draw(rgb: Picture, parts: dict[str, Points]) -> None:
+    """Draw parts, as of `FilmLandmarks` at one frame, into its picture."""
+    import cv2
+
+    height, width = rgb.shape[:2]
+    thickness = max(1, round(height / 160))
+    for part, points in parts.items():
+        if not np.isfinite(points).all():
+            continue
+        pixels = np.rint(points[:, :2] * [width, height]).clip(-(2**15), 2**15).astype(np.int32)
+        for bone in _BONES.get(part, ()):
+            line = pixels[list(bone)][:, None]
+            cv2.polylines(rgb, [line], False, _COLOURS[part], thickness, cv2.LINE_AA)
+        for point in pixels if part not in _BONES else ():
+            cv2.circle(rgb, tuple(map(int, point)), max(1, thickness // 2), _COLOURS[part], -1)

@@ -1,0 +1,625 @@
+"""Captions: sentences with times, read from and written to the files that other tools use."""
+
+import fnmatch
+import html
+import itertools
+import json
+import math
+import re
+import warnings
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from signloom.errors import Problem, UserError
+from signloom.files import to_text, write_file
+from signloom_tools.importing.elan import Annotation, Elan, Tier, read_elan, write_elan
+from signloom_tools.importing.user_tables import decode_text, find_sources, read_user_table
+
+FORMAT_VERSION = 1  # of the .json files
+READ_SUFFIXES = (".eaf", ".vtt", ".srt", ".ass", ".ssa", ".json3")
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
+WRITE_SUFFIXES = (".vtt", ".srt", ".eaf", ".txt", ".json")
+_MOST_BYTES = 64_000_000  # a day of captions takes three
+_MOST_S = 1e7  # of a time: four months
+
+_CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
+_TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
+_SIGN = re.compile(r"<c\.sign>[^<]*</c>")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s([^<>]+)>")
+# Of SubRip, WebVTT (with its times inside a cue) and SubStation; not `5 < 7`. None looks past the
+# next opening bracket, or a file of them would take for ever.
+_TAGS = re.compile(r"</?[a-zA-Z][^<>]*>|<\d[\d:.]*>|\{\\[^{}]*\}")
+_OVERRIDES = re.compile(r"\{[^{}]*\}")  # of SubStation
+_DRAWS = re.compile(r"\\p[1-9]")
+MIN_INSIDE = 0.9  # of a cue that must lie in its film, as extraction asks of a segment
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_SENTENCE_ENDS = ".!?…。！？؟।։"
+_CLOSING = "\"'»”’)]』」"
+UNSURE_MARK = "[?] "  # before a sentence that a model is unsure of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cue:
+    """A sentence and when it is shown; times in seconds from the start of the film."""
+
+    start_s: float
+    end_s: float
+    text: str
+    signer: str = ""
+    language: str = ""
+    gloss: str = ""  # signs separated by spaces
+    clip_id: str = ""  # of the clip of a corpus that it is
+    hypothesis: str = ""  # what a model says
+    score: float | None = None  # confidence of what a model says
+    where: str = ""  # line or annotation of the file that it was read from
+
+
+_TIERS: Mapping[str, Callable[[Cue], str]] = {
+    "text": lambda cue: cue.text,
+    "hypothesis": lambda cue: cue.hypothesis,
+    "gloss": lambda cue: cue.gloss,
+    "clip": lambda cue: cue.clip_id,
+    "score": lambda cue: "" if cue.score is None else f"{cue.score:.3f}",
+}
+OUR_TIERS = (*_TIERS,)
+"""Tiers of the .eaf files that are written here; `@` and the signer may follow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What to take of a file that holds more than one kind of line; patterns as of file names."""
+
+    tier: str = ""
+    """Tiers of an ELAN file, or styles of a SubStation file, with the sentences; empty: ours, or
+    the only one."""
+    gloss_tier: str = ""
+    """Tiers with the glosses; empty: ours, if there are any."""
+    signer_tier: str = ""
+    """Tiers with the signer's name; empty: the participant of the sentences' tier."""
+    language: str = ""
+    """Take the files, tiers or rows of this language only; empty: of any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Captions:
+    """The cues of a file in its order, and the parts that cannot be read, each with its reason."""
+
+    path: Path
+    cues: Sequence[Cue]
+    broken: Sequence[tuple[str, Problem]] = ()
+    media: Sequence[str] = ()  # films that it names
+
+
+def split_name(path: Path) -> tuple[str, str]:
+    """Return the name of the film of a caption file, and its language: of `film.de.vtt`, de."""
+    name, _, language = path.stem.rpartition(".")
+    return (name, language) if name and _LANGUAGE.fullmatch(language) else (path.stem, "")
+
+
+def read_captions(path: Path, choice: Choice | None = None) -> Captions:
+    """Read a caption file of one film.
+
+    Args:
+        path: Of `READ_SUFFIXES` or `TABLE_SUFFIXES`.
+        choice: What to take of it; None: as its defaults say.
+
+    Raises:
+        UserError: If nothing of it can be read, or it must be said what to take.
+    """
+    choice = choice or Choice()
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise UserError(f"{path}: no such file of captions")
+    if path.stat().st_size > _MOST_BYTES:
+        raise UserError(f"{path}: has more than {_MOST_BYTES:,} bytes, which no captions take")
+    if suffix in TABLE_SUFFIXES:
+        found = _read_table(path)
+    elif suffix not in READ_SUFFIXES:
+        known = ", ".join(READ_SUFFIXES + TABLE_SUFFIXES)
+        raise UserError(f"{path}: no captions are read from {suffix!r} files, but from {known}")
+    else:
+        text = decode_text(path.read_bytes(), None)[0].replace("\r\n", "\n").replace("\r", "\n")
+        if "\0" in text:
+            raise UserError(f"{path}: no text; expected captions")
+        readers: Mapping[str, Callable[[Path, str, Choice], Captions]] = {
+            ".eaf": _read_eaf, ".ass": _read_substation, ".ssa": _read_substation,
+            ".json3": _read_json3,
+        }  # fmt: skip
+        found = readers.get(suffix, _read_blocks)(path, text, choice)
+    language = split_name(path)[1]
+    cues, broken = [], list(found.broken)
+    for cue in found.cues:
+        if problem := _cue_problem(cue):
+            broken.append((cue.where, problem))
+        elif not choice.language or _is_language(cue.language or language, choice.language):
+            cues.append(replace(cue, language=cue.language or language))
+    return replace(found, cues=cues, broken=broken)
+
+
+def _cue_problem(cue: Cue) -> Problem | None:
+    """Say what of a cue no table could hold."""
+    if not all(abs(time_s) <= _MOST_S for time_s in (cue.start_s, cue.end_s)):
+        span = f"{cue.start_s:.3g} to {cue.end_s:.3g} s"
+        return Problem("its times lie beyond every film", "correct them", (span,))
+    try:
+        "".join((cue.text, cue.signer, cue.language, cue.gloss, cue.clip_id)).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])
+        return Problem(f"its text has half of a character, {half}", "write it again")
+    return None
+
+
+def _is_language(found: str, wanted: str) -> bool:
+    """Tell whether a language is the wanted one: `de` takes `de-AT` too, and what is not said."""
+    return not found or found == wanted or found.startswith(f"{wanted}-")
+
+
+def _seconds(hours: str | None, minutes: str, seconds: str, fraction: str | None) -> float:
+    whole_s = int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
+    return (whole_s * 1000 + int((fraction or "").ljust(3, "0"))) / 1000
+
+
+def _plain(text: str) -> str:
+    return " ".join(html.unescape(_TAGS.sub("", text)).split())
+
+
+def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
+    """Read .srt and .vtt: not by pysubs2, which takes the ids and notes of .vtt for sentences."""
+    is_vtt = text.lstrip().startswith("WEBVTT")
+    header = text.partition("-->")[0] if is_vtt else ""
+    language = next(iter(re.findall(r"^Language:(.*)$", header, re.MULTILINE)), "").strip()
+    cues: list[Cue] = []
+    broken = []
+    for number, line, name, block in _split_blocks(text, is_vtt=is_vtt):
+        joined = " ".join(block)
+        times = _TIMES.fullmatch(line)
+        if times is None:
+            problem = Problem("its times cannot be read", "correct it", (line.strip(),))
+            broken.append((f"line {number}", problem))
+        elif not (is_vtt and _SIGN.fullmatch(joined.strip())):  # what was signed, and no sentence
+            voice = _VOICE.search(joined) if is_vtt else None
+            start_s, end_s = _seconds(*times.groups()[:4]), _seconds(*times.groups()[4:])
+            cues.append(Cue(
+                start_s=start_s, end_s=end_s, text=_plain(joined), where=f"line {number}",
+                signer=_plain(voice[1]) if voice else "", language=language,
+                clip_id=name if is_vtt and not name.isdecimal() else "",
+            ))  # fmt: skip
+    if not cues and not broken:
+        raise UserError(f"{path}: holds no line of times such as 00:00:01.000 --> 00:00:04.000")
+    return Captions(path, cues, broken)
+
+
+def _split_blocks(text: str, *, is_vtt: bool) -> Iterator[tuple[int, str, str, list[str]]]:
+    """Yield number and text of each line of times, the name above it and the lines below it."""
+    number, times, name = 0, "", ""
+    block: list[str] = []
+    skips = is_vtt  # the header, and notes
+    for here, line in enumerate(text.split("\n"), start=1):
+        if "-->" in line:
+            last = block[-1].strip() if block else ""
+            is_name = bool(last) and (is_vtt or not times or last.isdecimal())
+            own = block.pop().strip() if is_name else ""
+            if times:
+                yield number, times, name, block
+            number, times, name, block, skips = here, line, own, [], False
+            if not _TIMES.fullmatch(line):
+                yield number, times, name, block
+                times = ""
+        elif is_vtt and not line.strip():
+            if times:
+                yield number, times, name, block
+            times, block, skips = "", [], False
+        elif is_vtt and not times and re.match(r"(NOTE|STYLE|REGION)\b", line):
+            skips = True
+        elif not (skips or (is_vtt and not times and line.startswith("Language:"))):
+            block.append(line)
+    if times:
+        yield number, times, name, block
+
+
+def _read_substation(path: Path, text: str, choice: Choice) -> Captions:
+    import pysubs2  # here, since few read these files
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of fonts and colours
+            events = pysubs2.SSAFile.from_string(text, format_=path.suffix.lower()[1:]).events
+        cues = [
+            Cue(start_s=e.start / 1000, end_s=e.end / 1000, text=_without_overrides(e.text),
+                signer=" ".join(e.name.split()), where=f"event {number}")
+            for number, e in enumerate(events, start=1)
+            if not e.is_comment and not any(map(_DRAWS.search, _OVERRIDES.findall(e.text)))
+            and (not choice.tier or fnmatch.fnmatchcase(e.style, choice.tier))
+        ]  # fmt: skip
+    except (
+        pysubs2.Pysubs2Error, ValueError, KeyError, IndexError, TypeError, ArithmeticError,
+    ) as error:  # fmt: skip
+        raise UserError(f"{path}: broken SubStation captions ({error}); save it again") from None
+    if not cues:
+        styles = ", ".join(sorted({event.style for event in events})) or "no line"
+        raise UserError(f"{path}: no sentence of the style {choice.tier or '*'}; found {styles}")
+    return Captions(path, cues)
+
+
+def _without_overrides(text: str) -> str:
+    """Return the words of a line of SubStation; pysubs2's own way takes minutes for a million {."""
+    return _plain(re.sub(r"\\[hnN]", " ", _OVERRIDES.sub("", text)))
+
+
+def _read_json3(path: Path, text: str, _: Choice) -> Captions:
+    """Read what YouTube gives as json3."""
+    cues: list[Cue] = []
+    try:
+        events = json.loads(text)["events"]
+        for number, event in enumerate(events, start=1):
+            words = "".join(segment.get("utf8", "") for segment in event.get("segs", ()))
+            if not words.strip():
+                continue  # styles, windows, and the line ends of captions that roll
+            start_s = float(event["tStartMs"]) / 1000
+            end_s = start_s + float(event.get("dDurationMs", 0)) / 1000
+            if cues and cues[-1].end_s > start_s > cues[-1].start_s:
+                # They are shown until the next line has rolled by; words end where others begin.
+                cues[-1] = replace(cues[-1], end_s=start_s)
+            cues.append(
+                Cue(start_s=start_s, end_s=end_s, text=_plain(words), where=f"event {number}")
+            )
+    except (
+        ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError,
+    ) as error:  # fmt: skip
+        raise UserError(
+            f"{path}: no captions of YouTube as json3 ({type(error).__name__}: {error})"
+        ) from None
+    return Captions(path, cues)
+
+
+_TIMES_OF_TABLES = {"start": "start_s", "begin": "start_s", "end": "end_s", "stop": "end_s"}
+
+
+def _read_table(path: Path) -> Captions:
+    table = read_user_table(path, None, None)
+    given = {_TIMES_OF_TABLES.get(name.lower(), ""): name for name in table.header}
+    given.pop("", None)
+    sources = find_sources(table.header, given)
+    if not {"start_s", "end_s", "text"} <= sources.keys():
+        raise UserError(
+            f"{path}: found the columns {', '.join(table.header)}; expected start_s, end_s and text"
+        )
+    cues, why = [], "its cells do not fit the columns"
+    broken = [(f"line {line}", Problem(why, "correct it", (cut,))) for line, cut in table.torn]
+    for row in table.rows:
+        values = row.values(sources)
+        start_s, end_s = _parse_time(values["start_s"]), _parse_time(values["end_s"])
+        if start_s is None or end_s is None:
+            concerns = values["start_s"], values["end_s"]
+            problem = Problem("its times cannot be read", "correct it", concerns)
+            broken.append((f"line {row.line}", problem))
+            continue
+        cues.append(Cue(
+            start_s=start_s, end_s=end_s, where=f"line {row.line}", text=values["text"],
+            signer=values.get("signer", ""), gloss=values.get("gloss", ""),
+            language=values.get("language", ""), clip_id=values.get("clip_id", ""),
+        ))  # fmt: skip
+    return Captions(path, cues, broken)
+
+
+def _parse_time(text: str) -> float | None:
+    if clock := re.fullmatch(_CLOCK, text):
+        return _seconds(*clock.groups())
+    try:
+        found = float(text.replace(",", "."))
+    except ValueError:
+        return None
+    return found if math.isfinite(found) and "_" not in text else None
+
+
+def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
+    elan = read_elan(path, text)
+    cues = []
+    for tier in _text_tiers(path, elan, choice):
+        glosses = _beside(elan, tier, choice.gloss_tier or "gloss")
+        signers = _beside(elan, tier, choice.signer_tier) if choice.signer_tier else []
+        ids = _beside(elan, tier, "clip")
+        for one in tier.annotations:
+            cues.append(Cue(
+                start_s=one.start_ms / 1000, end_s=one.end_ms / 1000,
+                text=" ".join(one.value.split()),  # ELAN has no tags
+                signer=_values_in(one, signers) or tier.participant, language=tier.language,
+                gloss=_values_in(one, glosses), clip_id=_values_in(one, ids),
+                where=f"annotation {one.name}",
+            ))  # fmt: skip
+    return Captions(path, sorted(cues, key=lambda cue: cue.start_s), media=elan.media)
+
+
+def _is_tier(tier: Tier, pattern: str) -> bool:
+    """Tell whether a tier is meant: by pattern; one of ours also with `@` and a signer."""
+    base = tier.name.partition("@")[0]
+    ours = pattern in OUR_TIERS and base == pattern
+    return ours or fnmatch.fnmatchcase(tier.name, pattern)
+
+
+def _text_tiers(path: Path, elan: Elan, choice: Choice) -> list[Tier]:
+    full = [tier for tier in elan.tiers if tier.annotations]
+    if choice.language:
+        full = [tier for tier in full if _is_language(tier.language, choice.language)]
+    found = [tier for tier in full if _is_tier(tier, choice.tier or OUR_TIERS[0])]
+    if not found and not choice.tier:
+        top = [tier for tier in full if not tier.parent]
+        found = top if len(top) == 1 else []
+    if found:
+        return found
+    listed = "; ".join(
+        f"{tier.name} ({len(tier.annotations)}, as {tier.annotations[0].value[:40]!r})"
+        for tier in full
+    )
+    asked = f"no tier is {choice.tier!r}." if choice.tier else "which tier has the sentences?"
+    raise UserError(f"{path}: {asked} Say --tier NAME; found {listed or 'no annotation'}")
+
+
+def _beside(elan: Elan, text: Tier, pattern: str) -> list[Annotation]:
+    """Return the annotations, by their middles, of the tiers that describe one of sentences."""
+    by_name = {tier.name: tier for tier in elan.tiers}
+
+    def root(tier: Tier) -> str:
+        seen = {tier.name}
+        while tier.parent in by_name and tier.parent not in seen:
+            tier = by_name[tier.parent]
+            seen.add(tier.name)
+        return tier.name
+
+    found = [
+        one
+        for tier in elan.tiers
+        if tier.name != text.name and _is_tier(tier, pattern)
+        and (root(tier) == root(text) if text.parent or tier.parent
+             else tier.participant == text.participant)
+        for one in tier.annotations
+    ]  # fmt: skip
+    return sorted(found, key=_twice_middle)
+
+
+def _twice_middle(one: Annotation) -> int:
+    return one.start_ms + one.end_ms
+
+
+def _values_in(whole: Annotation, others: Sequence[Annotation]) -> str:
+    """Return the values of the annotations whose middle lies in another one."""
+    first = bisect_right(others, 2 * whole.start_ms, key=_twice_middle)
+    last = bisect_left(others, 2 * whole.end_ms, key=_twice_middle)
+    return " ".join(" ".join(one.value for one in others[first:last]).split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CueRules:
+    """How cues become clips."""
+
+    shift_s: float = 0.0
+    """Move all of them by so many seconds: captions are often late."""
+    padding_s: float = 0.0
+    """Widen each by so many seconds at both ends, at most to the middle of the pause there."""
+    min_s: float = 0.0
+    """Leave shorter ones out."""
+    max_s: float = math.inf
+    """Leave longer ones out."""
+    join_s: float | None = None
+    """Join a cue that ends no sentence with the next one after a pause of at most so many seconds;
+    None: join none."""
+
+
+LeftOut = tuple[Cue, Problem]
+
+
+def apply_rules(
+    cues: Sequence[Cue], rules: CueRules, duration_s: float | None
+) -> tuple[list[Cue], list[LeftOut]]:
+    """Return the cues that are clips, in the order of time, and those that are none and why.
+
+    Args:
+        cues: Of one film.
+        rules: How they become clips.
+        duration_s: Of the film; None: unknown.
+    """
+    left_out: list[LeftOut] = []
+    by_signer: dict[str, list[Cue]] = defaultdict(list)
+    for cue in sorted(cues, key=_times):
+        if not cue.text:
+            left_out.append((cue, Problem("its text is empty", "")))
+        elif not any(character.isalnum() for character in cue.text):
+            left_out.append((cue, Problem("its text has no letter and no digit", "", (cue.text,))))
+        elif cue.text.startswith(UNSURE_MARK.strip()):
+            reason = "a model is unsure of it, and nobody has taken the mark away"
+            left_out.append((cue, Problem(reason, "", (cue.text,))))
+        elif cue.end_s <= cue.start_s:
+            span = f"{cue.start_s:.3f} to {cue.end_s:.3f} s"
+            left_out.append((cue, Problem("it does not end after its start", "", (span,))))
+        else:
+            by_signer[cue.signer].append(cue)
+    taken: list[Cue] = []
+    for own in by_signer.values():
+        inside = []
+        for cue in _join(own, rules):
+            found = _place(cue, rules, duration_s)
+            if isinstance(found, Problem):
+                left_out.append((cue, found))
+            else:
+                inside.append(found)
+        taken += _widen(inside, rules.padding_s, duration_s)
+    return sorted(taken, key=_times), left_out
+
+
+def _join(cues: Sequence[Cue], rules: CueRules) -> Iterator[Cue]:
+    last: Cue | None = None
+    for cue in cues:
+        goes_on = (
+            last is not None and rules.join_s is not None
+            and not last.text.rstrip(_CLOSING).endswith(tuple(_SENTENCE_ENDS))
+            and cue.start_s - last.end_s <= rules.join_s
+            and cue.end_s - last.start_s <= rules.max_s
+            and cue.language == last.language
+        )  # fmt: skip
+        if last is not None and goes_on:
+            glosses = " ".join(filter(None, (last.gloss, cue.gloss)))
+            last = replace(last, end_s=max(cue.end_s, last.end_s), gloss=glosses,
+                           text=f"{last.text} {cue.text}")  # fmt: skip
+            continue
+        if last is not None:
+            yield last
+        last = cue
+    if last is not None:
+        yield last
+
+
+def _place(cue: Cue, rules: CueRules, duration_s: float | None) -> Cue | Problem:
+    """Return a cue moved and cut to its film, or why it is no clip."""
+    start_s, end_s = cue.start_s + rules.shift_s, cue.end_s + rules.shift_s
+    last_s = math.inf if duration_s is None else duration_s
+    inside = replace(cue, start_s=max(start_s, 0.0), end_s=min(end_s, last_s))
+    length_s = inside.end_s - inside.start_s
+    if length_s < MIN_INSIDE * (end_s - start_s):
+        span = f"{start_s:.3f} to {end_s:.3f} s, the film ends at {last_s:.3f} s"
+        return Problem("it lies beyond its film", "", (span,))
+    if not rules.min_s <= length_s <= rules.max_s:
+        span = f"{rules.min_s:g} to {rules.max_s:g} s"
+        return Problem(f"its length is not in {span}", "", (f"{length_s:.3f} s",))
+    return inside
+
+
+def _widen(cues: Sequence[Cue], padding_s: float, duration_s: float | None) -> Iterator[Cue]:
+    ends = [0.0, *(cue.end_s for cue in cues)]
+    starts = [*(cue.start_s for cue in cues[1:]), math.inf if duration_s is None else duration_s]
+    for index, (cue, before_s, after_s) in enumerate(zip(cues, ends, starts, strict=False)):
+        # Half of the pause to a neighbour, all of it to the edge of the film; none if they overlap.
+        share = 1 if index == 0 else 2, 1 if index == len(cues) - 1 else 2
+        ahead_s = min(padding_s, (cue.start_s - before_s) / share[0])
+        behind_s = min(padding_s, (after_s - cue.end_s) / share[1])
+        yield replace(
+            cue,
+            start_s=round(cue.start_s - max(0.0, ahead_s), 3),
+            end_s=round(cue.end_s + max(0.0, behind_s), 3),
+        )
+
+
+def write_captions(
+    path: Path, cues: Sequence[Cue], film: Path | None = None, signs: Sequence[Cue] = ()
+) -> None:
+    """Write cues in the order of time; the format follows from the ending.
+
+    Args:
+        path: Of `WRITE_SUFFIXES`.
+        cues: Their texts on one line each.
+        film: What they belong to, linked by .eaf files and named in .json files.
+        signs: Of the sentences; .eaf, .vtt (class `sign`) and .json files have them.
+
+    Raises:
+        UserError: If the ending is another one.
+    """
+    cues = sorted(cues, key=_times)
+    if path.suffix == ".eaf":
+        write_elan(path, [*_tiers(cues), *_sign_tiers(signs)], film)
+    elif path.suffix == ".json":
+        name = {} if film is None else {"film": film.name}
+        more = {"signs": _rows(signs)} if signs else {}
+        content = {"format_version": FORMAT_VERSION, **name, "cues": _rows(cues), **more}
+        write_file(path, to_text(content))
+    elif path.suffix in WRITE_SUFFIXES:
+        write_file(path, _to_text(path.suffix, cues, signs))
+    else:
+        raise UserError(f"{path}: captions are written as {', '.join(WRITE_SUFFIXES)}")
+
+
+def _times(cue: Cue) -> tuple[float, float]:
+    return cue.start_s, cue.end_s
+
+
+def _to_text(suffix: str, cues: Sequence[Cue], signs: Sequence[Cue]) -> str:
+    """Return a .txt, .srt or .vtt file."""
+    mark = "," if suffix == ".srt" else "."
+    blocks = list[tuple[float, str]]()  # when each begins
+    for number, cue in enumerate(cues, start=1):
+        span = f"{_clock(cue.start_s, mark)} --> {_clock(cue.end_s, mark)}"
+        voice = f"<v {html.escape(cue.signer, quote=False)}>" if cue.signer else ""
+        block = {
+            ".txt": f"{span}  {cue.text}",
+            ".srt": f"{number}\n{span}\n{cue.text.replace('-->', '->')}",
+            ".vtt": f"{cue.clip_id or number}\n{span}\n{voice}{html.escape(cue.text, quote=False)}",
+        }
+        blocks.append((cue.start_s, block[suffix]))
+    for sign in signs if suffix == ".vtt" else ():
+        span = f"{_clock(sign.start_s, mark)} --> {_clock(sign.end_s, mark)}"
+        text = f"{span}\n<c.sign>{html.escape(sign.text, quote=False)}</c>"
+        blocks.append((sign.start_s, text))
+    texts = [text for _, text in sorted(blocks, key=lambda one: one[0])]  # sentences first
+    head = ["WEBVTT"] if suffix == ".vtt" else []
+    return ("\n" if suffix == ".txt" else "\n\n").join([*head, *texts]) + "\n"
+
+
+def _rows(cues: Sequence[Cue]) -> list[dict[str, object]]:
+    return [{k: v for k, v in asdict(cue).items() if v not in ("", None)} for cue in cues]
+
+
+def _sign_tiers(signs: Sequence[Cue]) -> list[Tier]:
+    """Return tiers of signs and of how sure each is, %; none lasts less than a millisecond.
+
+    Signs that are looked for one by one may lie over another: then there are several tiers.
+    """
+    rows: list[list[tuple[int, int, Cue]]] = []
+    for sign in sorted(signs, key=_times):
+        start = round(sign.start_s * 1000)
+        end = max(round(sign.end_s * 1000), start + 1)
+        row = next((row for row in rows if row[-1][1] <= start), None)
+        if row is None:
+            rows.append(row := [])
+        row.append((start, end, sign))
+    tiers = []
+    for number, row in enumerate(rows, start=1):
+        name = "sign" + f" {number}" * (number > 1)
+        sure = [f"{100 * (sign.score or 0):.0f}" for _, _, sign in row]
+        for title, texts in ((name, [sign.text for *_, sign in row]), (f"{name} sure", sure)):
+            marks = [
+                Annotation(f"{title}/{index}", start, end, text, "")
+                for index, ((start, end, _), text) in enumerate(zip(row, texts, strict=True))
+            ]
+            tiers.append(Tier(title, "", "", "", marks))
+    return tiers
+
+
+def _clock(seconds: float, mark: str) -> str:
+    total_ms = round(seconds * 1000)
+    minutes, rest_ms = divmod(total_ms, 60_000)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{rest_ms // 1000:02}{mark}{rest_ms % 1000:03}"
+
+
+def _tiers(cues: Sequence[Cue]) -> list[Tier]:
+    """Return tiers on which no annotation overlaps another one: ELAN takes no others."""
+    rows: dict[tuple[str, str, int], list[Cue]] = {}
+    for cue in cues:
+        for number in itertools.count():
+            row = rows.setdefault((cue.signer, cue.language, number), [])
+            if not row or round(row[-1].end_s * 1000) <= round(cue.start_s * 1000):
+                row.append(cue)
+                break
+    tiers: list[Tier] = []
+    taken: set[str] = set()
+    for (signer, language, _), row in rows.items():
+        own = f"@{signer}" if signer else ""
+        endings = itertools.chain([own], (f"{own or '@'}-{n}" for n in itertools.count(2)))
+        ending = next(one for one in endings if one not in taken)
+        taken.add(ending)
+        for name, value_of in _TIERS.items():
+            is_top, top = name == OUR_TIERS[0], f"{OUR_TIERS[0]}{ending}"
+            annotations = [
+                Annotation(
+                    f"{name}{ending}/{index}", round(cue.start_s * 1000), round(cue.end_s * 1000),
+                    text, "" if is_top else f"{top}/{index}",
+                )
+                for index, cue in enumerate(row)
+                if (text := value_of(cue)) or is_top
+            ]  # fmt: skip
+            if annotations:
+                tiers.append(Tier(
+                    name + ending, signer, language if is_top or name == "hypothesis" else "",
+                    "" if is_top else top, annotations,
+                ))  # fmt: skip
+    return tiers

@@ -1,0 +1,180 @@
+"""Google's Parquet files, as on Kaggle: MediaPipe Holistic's 543 landmarks a frame.
+
+Isolated signs have a row a landmark (frame, row_id, type, landmark_index, x, y, z), a file a clip.
+Fingerspelling has a row a frame (sequence_id, frame, x_face_0, ..., z_right_hand_20), many clips a
+file. Both hold shares of the picture and say neither its size nor the frame rate.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from signloom.corpus.landmarks import COORDINATES, PART_POINTS
+from signloom.errors import ClipError
+from signloom_tools.importing.foreign import (
+    ClipSource,
+    ForeignClip,
+    LandmarkPart,
+    SourceDefaults,
+    check_memory,
+    require,
+)
+
+_LONG = ("frame", "type", "landmark_index", "x", "y", "z")
+_WIDE = ("sequence_id", "frame", "x_left_hand_0")
+_KEYS = ("sequence_id", "frame", "type", "landmark_index")  # say where a row belongs
+_ROW_BYTES = 64  # of each row, beside its columns: where it belongs
+_FRAME_BYTES = 4 * COORDINATES * sum(PART_POINTS.values())
+_MOST_GAPS = 10  # frame numbers may run over so many times the frames that are there
+
+
+def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
+    """Yield the clips of a Parquet file.
+
+    Args:
+        path: The file.
+        defaults: The frame rate and the picture's size, which the file does not say.
+
+    Raises:
+        ClipError: If the file cannot be read or has neither of the two shapes.
+        UserError: If a default is missing.
+    """
+    try:
+        # Texts stay numbers that point at a text: each is in the file, and in memory, once.
+        names = set(pq.read_schema(path).names)
+        texts = sorted(names & {"type", "sequence_id"})
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            if set(_LONG) <= names:
+                tables = iter([(path.stem, _read_table(file, _LONG, defaults))])
+                read = _long_parts
+            elif set(_WIDE) <= names:
+                tables = _by_sequence(_read_table(file, _wide_columns(names), defaults))
+                read = _wide_parts
+            else:
+                raise ClipError(
+                    f"its columns are {', '.join(sorted(names)[:6])}, ...",
+                    f"use files with the columns {', '.join(_LONG)}, or {', '.join(_WIDE)}, ...",
+                )
+    except (pa.ArrowException, OSError) as error:
+        reason = " ".join(f"not a readable Parquet file ({error})".split())
+        raise ClipError(reason, "restore it from where it came") from None
+    sizes = require(path, defaults)
+    for clip_id, table in tables:
+        yield clip_id, partial(_read_clip, clip_id, table, read, sizes, defaults)
+
+
+def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefaults) -> pa.Table:
+    """Read some columns, if they are what they should be and the rows are not too many.
+
+    Raises:
+        ClipError: If not.
+    """
+    row_bytes = _ROW_BYTES
+    for name in names:
+        kind = file.schema_arrow.field(name).type
+        is_whole, is_text = pa.types.is_integer(kind), pa.types.is_dictionary(kind)
+        if name == "type":
+            is_right, expected = is_text, "texts"
+        elif name == "sequence_id":
+            is_right, expected = is_whole or is_text, "whole numbers or texts"
+        elif name == "landmark_index":
+            is_right, expected = is_whole, "whole numbers"
+        else:
+            is_right, expected = is_whole or pa.types.is_floating(kind), "numbers"
+        if not is_right:
+            raise ClipError(
+                f"its column {name} holds {kind}, expected {expected}",
+                "write it with the types that Kaggle's files have",
+            )
+        row_bytes += 4 if is_text else kind.bit_width // 8
+    check_memory(file.metadata.num_rows * row_bytes, defaults)
+    table = file.read(columns=list(names))
+    empty = [name for name in names if name in _KEYS and table[name].null_count]
+    if empty:
+        raise ClipError(f"some rows have no {empty[0]}", "leave these rows out")
+    return table
+
+
+def _read_clip(
+    clip_id: str,
+    table: pa.Table,
+    read: Callable[[pa.Table, npt.NDArray[np.int64]], dict[str, LandmarkPart]],
+    sizes: tuple[float, int, int],
+    defaults: SourceDefaults,
+) -> ForeignClip:
+    rows = _frame_rows(table["frame"].to_numpy())
+    check_memory((int(rows.max()) + 1) * _FRAME_BYTES, defaults)
+    parts = read(table, rows)
+    fps, width, height = sizes
+    return ForeignClip(clip_id=clip_id, parts=parts, fps=fps, width=width, height=height)
+
+
+def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """Return the place of each row's frame, from 0; numbers that are left out leave a gap."""
+    if len(frames) == 0:
+        raise ClipError("it has no rows", "leave it out")
+    if (frames != np.floor(frames)).any():
+        raise ClipError("its frames are no whole numbers", "number the frames one by one")
+    positions = frames.astype(np.int64) - int(frames.min())
+    if positions.max() >= _MOST_GAPS * len(np.unique(positions)):
+        raise ClipError(
+            f"its frames are numbered up to {frames.max()}, but only {len(np.unique(positions))} "
+            "are there", "number the frames one by one",
+        )  # fmt: skip
+    return positions
+
+
+def _long_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, LandmarkPart]:
+    xyz = np.stack([table[axis].to_numpy() for axis in "xyz"], axis=1).astype(np.float32)
+    index = table["landmark_index"].to_numpy()
+    types = table["type"].unify_dictionaries().combine_chunks()
+    kinds = np.array(types.dictionary.to_pylist(), dtype=object)[types.indices.to_numpy()]
+    parts = {}
+    for name, count in PART_POINTS.items():
+        chosen = (kinds == name) & (index >= 0) & (index < count)
+        if chosen.any():
+            points = np.full((rows.max() + 1, count, COORDINATES), np.nan, np.float32)
+            points[rows[chosen], index[chosen]] = xyz[chosen]
+            parts[name] = LandmarkPart(points, tuple(range(count)))
+    return parts
+
+
+def _wide_columns(names: set[str]) -> list[str]:
+    wanted = [f"{axis}_{part}_{number}" for part, count in PART_POINTS.items()
+              for number in range(count) for axis in "xyz"]  # fmt: skip
+    return [*_WIDE[:2], *(name for name in wanted if name in names)]
+
+
+def _by_sequence(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Cut a file into its clips, in their order; their names are the sequence ids."""
+    column = table["sequence_id"].unify_dictionaries().combine_chunks()
+    is_text = pa.types.is_dictionary(column.type)
+    found, first, which = np.unique(
+        (column.indices if is_text else column).to_numpy(), return_index=True, return_inverse=True
+    )
+    rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    for number in np.argsort(first):
+        name = column.dictionary[int(found[number])] if is_text else found[number]
+        yield str(name), table.take(rows[number])
+
+
+def _wide_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, LandmarkPart]:
+    if len(np.unique(rows)) < len(rows):
+        raise ClipError("a frame occurs twice", "number the frames one by one")
+    columns: Mapping[str, int] = {name: number for number, name in enumerate(table.column_names)}
+    parts = {}
+    for name, count in PART_POINTS.items():
+        names = [f"{axis}_{name}_{number}" for number in range(count) for axis in "xyz"]
+        if not set(names) <= columns.keys():
+            continue
+        values = np.stack([table[column].to_numpy() for column in names], axis=1)
+        points = np.full((rows.max() + 1, count, COORDINATES), np.nan, np.float32)
+        points[rows] = values.reshape(len(rows), count, COORDINATES)
+        parts[name] = LandmarkPart(points, tuple(range(count)))
+    return parts

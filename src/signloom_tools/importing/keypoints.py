@@ -1,0 +1,335 @@
+"""Keypoint files of other detectors: JSON of OpenPose, AlphaPose and MMPose, and pickles.
+
+A pickle is a program. It is refused unless asked for, and then read by an unpickler that makes
+numbers, texts, lists, dicts, NumPy arrays and PyTorch tensors, and calls nothing else.
+"""
+
+import codecs
+import collections
+import gzip
+import io
+import json
+import pickle
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from signloom.errors import ClipError
+from signloom_tools.importing.foreign import (
+    SIZES,
+    ClipSource,
+    ForeignClip,
+    SourceDefaults,
+    check_memory,
+    pick,
+    require,
+)
+from signloom_tools.importing.people import DetectedPerson, clip_of_points, follow_signer
+
+_POINTS = ("keypoints", "keypoint", "pose_keypoints", "poses")  # what people call them
+_SCORES = ("scores", "keypoint_scores", "score", "confidence")
+_JSON_GROWTH = 8  # a number in JSON takes so many times its text in memory
+_GZIP = b"\x1f\x8b"
+
+
+def read_keypoints(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
+    """Yield the clips of a JSON file or a pickle.
+
+    Args:
+        path: The file.
+        defaults: What it does not say, and whether pickles may be read.
+
+    Raises:
+        ClipError: If it cannot be read, or a pickle may not be.
+    """
+    is_json = path.suffix.lower() == ".json"
+    content = load_json(path, defaults) if is_json else load_pickle(path, defaults)
+    yield from _clips(path, path.stem.removesuffix(".pkl"), content, defaults)
+
+
+def read_keypoint_frames(
+    path: Path, files: Sequence[Path], defaults: SourceDefaults
+) -> Iterator[ClipSource]:
+    """Yield the one clip of some JSON files, one a frame, in order; arguments as above."""
+    content = [load_json(file, defaults) for file in files]
+    yield from _clips(path, path.name, content, defaults)
+
+
+def is_frame(content: Any) -> bool:
+    """Return whether a JSON file holds the people of one frame: OpenPose's, or MMPose's of one."""
+    if isinstance(content, dict):
+        return "people" in content
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(isinstance(one, dict) and "keypoint_scores" in one for one in content)
+    )
+
+
+def load_json(path: Path, defaults: SourceDefaults) -> Any:
+    """Return what a JSON file holds.
+
+    Raises:
+        ClipError: If it is none, or too big.
+    """
+    check_memory(_JSON_GROWTH * path.stat().st_size, defaults)
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ClipError(f"{path.name} is not readable JSON ({error})", "write it again") from None
+
+
+def load_pickle(path: Path, defaults: SourceDefaults) -> Any:
+    """Return what a pickle holds, plain or compressed by gzip; none of its code is run.
+
+    Raises:
+        ClipError: If pickles may not be read, it is damaged, too big, or holds anything else.
+    """
+    with path.open("rb") as file:
+        is_zipped = file.read(2) == _GZIP
+        file.seek(0)
+        return unpickle(gzip.GzipFile(fileobj=file) if is_zipped else file, defaults)
+
+
+def unpickle(file: "IO[bytes] | gzip.GzipFile", defaults: SourceDefaults) -> Any:
+    """Return what the pickle in an open file holds; see `load_pickle`."""
+    if not defaults.allow_pickle:
+        raise ClipError(
+            "a pickle is a program, and not read unless asked for",
+            "say --allow-pickle: numbers, texts, lists, dicts, arrays are read, nothing is run",
+        )
+    try:
+        raw = file.read(defaults.memory_mb * 1_000_000 + 1)
+        check_memory(len(raw), defaults)
+        return _Unpickler(io.BytesIO(raw)).load()
+    except ClipError:
+        raise
+    except Exception as error:  # a torn pickle raises anything
+        reason = " ".join(f"not a readable pickle ({type(error).__name__}: {error})".split())
+        raise ClipError(reason, "save it again, as numbers, texts, lists, dicts, arrays") from None
+
+
+class _Kind:
+    """A type of numbers or texts: NumPy's own could be told to read memory that is not its."""
+
+    def __init__(self, name: str, *_: object) -> None:
+        if not re.fullmatch(r"[biufSUO][0-9]{0,4}", name):
+            raise pickle.UnpicklingError(f"values of type {name}")
+        self._name, self._order = name, "="
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._order = state[1] if state[1] in ("<", ">") else "="
+
+    def read(self, raw: bytes) -> Any:
+        return np.frombuffer(raw, np.dtype(self._order + self._name))
+
+
+class _Array:
+    """What an array in a pickle becomes: NumPy's own is made from its bytes when it is used."""
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, kind, is_fortran, raw = state
+        if isinstance(raw, list):  # of objects, which are what this unpickler makes
+            self._array = np.empty(len(raw), object)
+            self._array[:] = raw
+        else:
+            self._array = kind.read(raw)
+        self._array = self._array.reshape(shape, order="F" if is_fortran else "C")
+        self.shape = self._array.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self._array if dtype is None else self._array.astype(dtype)
+
+
+def _rebuild_array(kind: type, *_: object) -> _Array:
+    return _Array()
+
+
+def _rebuild_buffer(raw: Any, kind: _Kind, shape: tuple[int, ...], order: str) -> Any:
+    return kind.read(raw).reshape(shape, order="F" if order == "F" else "C")
+
+
+def _rebuild_scalar(kind: _Kind, raw: bytes) -> Any:
+    return kind.read(raw)[0]
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    return codecs.encode(text, "latin1") if encoding == "latin1" else b""
+
+
+def _load_storage(raw: bytes) -> Any:
+    import torch
+
+    return torch.load(io.BytesIO(raw), weights_only=True)
+
+
+def _rebuild_tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -> Any:
+    import torch
+
+    return torch.empty(0, dtype=storage.dtype).set_(
+        storage._untyped_storage, offset, tuple(size), tuple(stride)
+    )
+
+
+class _Unpickler(pickle.Unpickler):
+    _CALLS: Mapping[str, Callable[..., Any]] = {
+        "numpy.ndarray": _Array,
+        "numpy.dtype": _Kind,
+        "multiarray._reconstruct": _rebuild_array,
+        "multiarray.scalar": _rebuild_scalar,
+        "numeric._frombuffer": _rebuild_buffer,
+        "_codecs.encode": _encode,
+        "collections.OrderedDict": collections.OrderedDict,
+        "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
+        "torch.storage._load_from_bytes": _load_storage,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        short = module.removeprefix("numpy.core.").removeprefix("numpy._core.")
+        found = self._CALLS.get(f"{short}.{name}")
+        if found is None:
+            raise ClipError(
+                f"the pickle asks for {module}.{name}, which is not run",
+                "save it again, as numbers, texts, lists, dicts, arrays",
+            )
+        return found
+
+
+def _clips(path: Path, name: str, content: Any, defaults: SourceDefaults) -> Iterator[ClipSource]:
+    """Yield the clips in whatever shape the content has."""
+    outer = content if isinstance(content, dict) else {}
+    if isinstance(content, dict) and isinstance(content.get("instance_info"), list):
+        content = content["instance_info"]  # MMPose
+    if isinstance(content, dict) and not (is_frame(content) or _points_in(content, defaults)):
+        inner = {key: one for key, one in content.items() if isinstance(one, dict | list)}
+        arrays = {key: one for key, one in content.items() if hasattr(one, "shape")}
+        clips = {**inner, **arrays}
+        if not clips:
+            raise ClipError(
+                f"its keys are {', '.join(map(str, list(content)[:8]))}",
+                "expected keypoints, or clips by name; --keys keypoints=NAME says what is meant",
+            )
+        for key, one in clips.items():
+            yield str(key), partial(_clip, path, str(key), one, outer, defaults)
+        return
+    if isinstance(content, list) and content and _points_in(content[0], defaults):
+        first = content[0]
+        if not {"image_id", "keypoint_scores", "instances"} & first.keys():  # a clip an entry
+            for number, one in enumerate(content):
+                key = str(one.get("name", f"{name}-{number + 1}"))
+                yield key, partial(_clip, path, key, one, outer, defaults)
+            return
+    yield name, partial(_clip, path, name, content, outer, defaults)
+
+
+def _clip(
+    path: Path, clip_id: str, content: Any, outer: Mapping[str, Any], defaults: SourceDefaults
+) -> ForeignClip:
+    own: Mapping[str, Any] = content if isinstance(content, dict) else {}
+    names = {key: defaults.keys.get(key, key) for key in SIZES}
+    # Of the clip, else of its file.
+    where = {n: next((one for one in (own, outer) if n.split(".")[0] in one), None)
+             for n in names.values()}  # fmt: skip
+    said = {key: SIZES[key](pick(where[n], n)) for key, n in names.items() if where[n] is not None}
+    label = str(own.get("text") or own.get("label") or "")
+    size = require(path, defaults, said)
+    if isinstance(content, dict) and not is_frame(content):
+        people_of = _points_in(content, defaults)
+        frames_of = content[people_of] if people_of else None
+        if isinstance(frames_of, list) and any(map(_is_people, frames_of)):
+            content = frames_of
+    if isinstance(content, list) and any(map(_is_people, content)):
+        frames = list(_frames(content))
+        people, points = max(map(len, frames)), follow_signer(frames)
+        return clip_of_points(clip_id, points, None, size, defaults, people=people, label=label)
+    if is_frame(content):
+        raise ClipError("it holds one frame", "put the frames of a clip into one folder, numbered")
+    points, scores = _arrays(content, defaults) if isinstance(content, dict) else (content, None)
+    array = _one_person(np.asarray(points, np.float32), ndim=3)
+    if scores is not None:
+        scores = _one_person(np.asarray(scores, np.float32), ndim=2)
+    return clip_of_points(clip_id, array, scores, size, defaults, label=label)
+
+
+def _arrays(content: Mapping[str, Any], defaults: SourceDefaults) -> tuple[Any, Any]:
+    """Return the points of a dict, and their scores or None."""
+    found = _points_in(content, defaults)
+    if found is None:
+        keys = ", ".join(map(str, list(content)[:8]))
+        raise ClipError(f"its keys are {keys}", "say --keys keypoints=NAME")
+    wanted = defaults.keys.get("scores")
+    named = [wanted] if wanted else [key for key in _SCORES if key in content]
+    return content[found], content[named[0]] if named else None
+
+
+def _points_in(content: Any, defaults: SourceDefaults) -> str | None:
+    """Return what the points are called in a dict."""
+    names = [defaults.keys["keypoints"]] if "keypoints" in defaults.keys else _POINTS
+    return next((name for name in names if isinstance(content, dict) and name in content), None)
+
+
+def _one_person(array: Any, ndim: int) -> Any:
+    """Return an array (S, K, ...) without an axis of persons, of which there must be one."""
+    while array.ndim > ndim and 1 in array.shape[:2]:
+        array = array[0] if array.shape[0] == 1 else array[:, 0]
+    if array.ndim != ndim:
+        raise ClipError(f"its points have the shape {array.shape}", "give (frames, points, 2 or 3)")
+    return array
+
+
+def _is_people(frame: Any) -> bool:
+    """Return whether something is a frame, or a person of one, and no array of numbers."""
+    return isinstance(frame, dict) or (
+        isinstance(frame, list) and bool(frame) and isinstance(frame[0], dict)
+    )
+
+
+def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
+    """Yield the people of each frame, by OpenPose, AlphaPose or MMPose."""
+    if isinstance(content[0], dict) and "image_id" in content[0]:  # AlphaPose: a person an entry
+        by_frame: dict[str, list[DetectedPerson]] = collections.defaultdict(list)
+        for one in content:
+            by_frame[str(one["image_id"])].append(_person(one))
+        number = {name: int("".join(filter(str.isdigit, name)) or 0) for name in by_frame}
+        order = sorted(by_frame, key=lambda name: number[name])
+        frames = {number[name]: by_frame[name] for name in order}
+        if len(frames) < len(by_frame):
+            frames = dict(enumerate(by_frame.values()))
+        for at in range(min(frames), min(max(frames), min(frames) + 10 * len(frames)) + 1):
+            yield frames.get(at, [])  # who is not found has no entry
+        return
+    for frame in content:
+        found = frame
+        if isinstance(frame, dict):
+            found = frame.get("people", frame.get("instances", []))
+        yield [_person(one) for one in found]
+
+
+def _person(one: Mapping[str, Any]) -> DetectedPerson:
+    if "pose_keypoints_2d" in one:
+        parts = {
+            name: np.asarray(one.get(f"{name}_keypoints_2d") or [], np.float32).reshape(-1, 3)
+            for name in ("pose", "hand_left", "hand_right", "face")
+        }
+        sizes = {"pose": len(parts["pose"]), "hand_left": 21, "hand_right": 21, "face": 70}
+        if sizes["pose"] > 100:  # BODY_135 has all in one
+            sizes = {"pose": sizes["pose"]}
+        padded = [
+            parts[name] if len(parts[name]) == size else np.zeros((size, 3), np.float32)
+            for name, size in sizes.items()
+        ]
+        identity = (one.get("person_id") or [-1])[0]
+        return DetectedPerson(np.concatenate(padded), None if identity == -1 else identity)
+    points = np.asarray(one["keypoints"], np.float32)
+    identity = one.get("track_id", one.get("idx"))
+    identity = None if isinstance(identity, list) else identity
+    if "keypoint_scores" not in one:
+        return DetectedPerson(points.reshape(-1, 3), identity)
+    scores = np.asarray(one["keypoint_scores"], np.float32)
+    return DetectedPerson(
+        np.column_stack([points.reshape(len(scores), -1)[:, :2], scores]), identity
+    )

@@ -1,0 +1,482 @@
+"""A new corpus from a user's table and folder of videos (`signloom init`)."""
+
+import filecmp
+import os
+import shutil
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from tqdm import tqdm
+
+from signloom.corpus.landmarks import FEATURES, choices_of
+from signloom.corpus.manifest import (
+    IMPORTED_SHARDS,
+    SPLITS,
+    VIDEO_SUFFIXES,
+    Clip,
+    clip_of_cells,
+    field_problem,
+    has_ended,
+    id_problem,
+    is_manifest,
+    parse_consent,
+    parse_segment,
+    read_manifest,
+    write_manifest,
+)
+from signloom.errors import ClipError, Problem, UserError, name_problem
+from signloom.files import begins_as_ours, whole_file, write_file
+from signloom.progress import progress_file
+from signloom.system import link_file
+from signloom.tables import tsv_text
+from signloom_tools.importing.dealing import deal_clips
+from signloom_tools.importing.foreign import without_ending
+from signloom_tools.importing.pictures import (
+    PACKED_SUFFIX,
+    PictureFolder,
+    describe_gaps,
+    is_picture,
+    is_picture_folder,
+    open_pictures,
+)
+from signloom_tools.importing.user_tables import FieldSource, Row, how_to_use
+
+VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
+
+
+class VideoFolder:
+    """All videos below a folder, found by path, by name, or by name without its ending.
+
+    A folder of pictures is one of its name, where no file has that name.
+    """
+
+    def __init__(self, folder: Path, *, follow_links: bool = True) -> None:
+        if not folder.is_dir():
+            raise UserError(f"--videos {folder}: no such folder")
+        self.folder = folder
+        self._by_stem: dict[str, list[Path]] = defaultdict(list)
+        self._pictures: dict[str, list[Path]] = defaultdict(list)  # folders of them, one a clip
+        seen: set[tuple[int, int]] = set()
+        for root, folders, names in os.walk(folder, followlinks=follow_links):
+            below, found = Path(root).relative_to(folder), Path(root).stat()
+            if (found.st_dev, found.st_ino) in seen:  # links that lead in a circle
+                folders.clear()
+                continue
+            seen.add((found.st_dev, found.st_ino))
+            folders[:] = [name for name in folders if not name_problem(name)]
+            for name in sorted(name for name in names if not name_problem(name)):
+                suffix = PurePosixPath(name).suffix.lower()
+                if suffix in VIDEO_SUFFIXES:
+                    self._by_stem[stem(name)].append(below / name)
+            if is_picture_folder(names):
+                self._pictures[below.name].append(below)
+
+    def all(self) -> list[Path]:
+        """Return the paths of all videos below the folder."""
+        return [path for found in self._by_stem.values() for path in found]
+
+    def find(self, name: str) -> tuple[Path | None, str]:
+        """Return the path below the folder of the video that a cell means, or None and why not.
+
+        Of several videos with the name, the one counts whose path ends as the cell says.
+        """
+        wanted = PurePosixPath(name.replace("\\", "/"))
+        if is_picture(wanted.name):  # PHOENIX's tables say NAME/1/*.png
+            wanted = wanted.parent
+        found = self._by_stem.get(stem(wanted.name)) or self._pictures.get(wanted.name, [])
+        if len(found) > 1:
+            parts = (*wanted.parts[:-1], stem(wanted.name))
+            ends = [p for p in found if (*p.parts[:-1], stem(p.name))[-len(parts) :] == parts]
+            same = [path for path in ends if path.name == wanted.name]
+            found = same or ends or found
+        if len(found) == 1:
+            return found[0], ""
+        if found:
+            return None, f"{len(found)} videos have its name"
+        return None, "no video of its name"
+
+
+def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force: bool) -> None:
+    """Link or copy a video, or pack a folder of pictures, to where the manifest names it.
+
+    Raises:
+        UserError: If another file is there and `force` does not allow to replace it.
+    """
+    if isinstance(source, PictureFolder):
+        with whole_file(target) as temporary:
+            source.pack(temporary)
+            if target.exists() and not force and not filecmp.cmp(temporary, target, shallow=False):
+                raise UserError(f"{target} already exists; --force replaces it")
+        return
+    source = source.resolve()
+    if target.is_symlink() or target.exists():
+        is_same = target.resolve() == source and target.is_symlink() != copy
+        if is_same:
+            return
+        if not force:
+            raise UserError(f"{target} already exists; --force replaces it")
+    with whole_file(target) as temporary:
+        if copy:
+            shutil.copyfile(source, temporary)
+        else:
+            link_file(temporary, source)
+
+
+def stem(name: str) -> str:
+    """Return a file's name without the ending of a video; names may have other dots."""
+    suffix = PurePosixPath(name).suffix
+    return name.removesuffix(suffix) if suffix.lower() in VIDEO_SUFFIXES else name
+
+
+NAMES = {
+    "train": "train", "training": "train", "dev": "dev", "development": "dev", "val": "dev",
+    "valid": "dev", "validation": "dev", "test": "test", "testing": "test",
+}  # fmt: skip
+
+
+_NO_SPLIT = SPLITS[0]  # used until the clips are dealt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOptions:
+    """How rows become clips."""
+
+    sources: Mapping[str, FieldSource]
+    """Where each field comes from."""
+    split_names: Mapping[str, str] = field(default_factory=dict)
+    """What the table calls its splits, beyond the usual names, and train, dev or test."""
+    fps: float | None = None
+    """Frames a second of start_frame and end_frame, and of folders of pictures."""
+    unspaced: bool = False
+    """Take the spaces out of the text, for scripts without them."""
+    shares: tuple[float, float, float] | None = None
+    """Deal the clips to train, dev and test in these shares; None: the table says the split."""
+    by: str = "auto"
+    """What to deal, of `dealing.UNITS`, or `auto`."""
+    text_only: bool = False
+    """Make a text corpus: every clip needs glosses, none a video."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A row that becomes no clip."""
+
+    table: str
+    line: int
+    clip_id: str
+    problem: Problem
+
+    @property
+    def detail(self) -> str:
+        """What the problem concerns."""
+        return "; ".join(self.problem.concerns)
+
+
+@dataclass(slots=True)
+class CorpusPlan:
+    """What a corpus will hold."""
+
+    clips: list[Clip] = field(default_factory=list)
+    refusals: list[RefusedRow] = field(default_factory=list)
+    videos: dict[Path, Path | PictureFolder] = field(default_factory=dict)
+    """Where a video belongs in the corpus, and where it lies now."""
+    rows: dict[str, Row] = field(default_factory=dict)  # of the table, by clip
+    renamed: int = 0  # clips whose id is not the table's name, since it could name no clip
+    dealt_by: str = ""  # of `dealing.UNITS`, where the clips were dealt
+
+    def gaps(self) -> str:
+        """Say which folders lack pictures; empty if none does."""
+        return describe_gaps(one for one in self.videos.values() if isinstance(one, PictureFolder))
+
+    def shared_signers(self) -> dict[str, list[str]]:
+        """Return the signers who are in several splits, and in which."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for clip in self.clips:
+            found[clip.signer].add(clip.split)
+        order = SPLITS.index
+        return {who: sorted(of, key=order) for who, of in sorted(found.items()) if len(of) > 1}
+
+    def shared_films(self) -> int:
+        """Return how many videos have clips in several splits."""
+        found: dict[Path, set[str]] = defaultdict(set)
+        for clip in self.clips:
+            if clip.video:
+                found[clip.video].add(clip.split)
+        return sum(len(splits) > 1 for splits in found.values())
+
+
+def plan_corpus(
+    rows: Sequence[tuple[Row, str | None]],
+    options: RowOptions,
+    corpus: Path,
+    videos: VideoFolder | None,
+    imported: Collection[str] | None,
+) -> CorpusPlan:
+    """Decide what becomes of each row; nothing is written.
+
+    Args:
+        rows: Each with the split that its table was given for, if any.
+        options: How rows become clips.
+        corpus: The corpus folder.
+        videos: Where to look for videos; None: not looked for.
+        imported: Clips whose landmarks are in the corpus; None: it is a corpus of videos.
+
+    Raises:
+        UserError: If the clips cannot be dealt to the splits.
+    """
+    plan, entries = CorpusPlan(), [(row, *_values(row, split, options)) for row, split in rows]
+    alike = _named_alike(entries, imported) if imported else {}
+    for row, name, values in entries:
+        clip_id = clip_id_of(name)
+        if imported is not None and clip_id not in imported:
+            # Tables name files, with their endings and folders.
+            clip_id = next((one for one in _file_ids(name, values) if one in imported), clip_id)
+        problem = alike.get(clip_id)
+        problem = problem or _problem(clip_id, values, plan.rows.get(clip_id), options)
+        source: Path | PictureFolder | Problem | None = problem
+        if problem is None and imported is not None and clip_id not in imported:
+            hint = f"imported are {len(imported)}, named as {min(imported, default='')}"
+            source = Problem("no landmarks of its name were imported", hint, (name,))
+        elif problem is None and videos is not None:
+            fps = values.get("fps") or options.fps
+            source = _find_source(videos, values.get("video") or name, fps)
+        if isinstance(source, Problem):
+            plan.refusals.append(RefusedRow(row.table, row.line, clip_id or name, source))
+            continue
+        plan.rows[clip_id] = row
+        plan.renamed += clip_id != name
+        path = _path_in_corpus(corpus, videos, source, plan) if videos and source else None
+        plan.clips.append(clip_of_cells({**values, "clip_id": clip_id}, path)[0])
+    if options.shares and plan.clips:
+        dealt, plan.dealt_by = deal_clips(plan.clips, options.shares, options.by)
+        plan.clips = [replace(clip, split=dealt[clip.clip_id]) for clip in plan.clips]
+    return plan
+
+
+def _named_alike(
+    entries: Iterable[tuple[Row, str, Mapping[str, str]]], imported: Collection[str]
+) -> dict[str, Problem]:
+    """Return the names by which rows mean files of several folders, and what is wrong with them."""
+    files: dict[str, set[str]] = defaultdict(set)  # that rows mean, by their bare names
+    for _, name, values in entries:
+        ids = _file_ids(name, values)
+        if ids and not any(one in imported for one in ids[:-1]):
+            files[ids[-1]].add(ids[0])
+    reason, hint = "files of several folders have its name", "import all at once"
+    return {
+        name: Problem(reason, hint, (", ".join(sorted(found)[:2]),))
+        for name, found in files.items()
+        if len(found) > 1
+    }
+
+
+def _find_source(
+    videos: VideoFolder, wanted: str, fps: str | float | None
+) -> Path | PictureFolder | Problem:
+    """Return the video or folder of pictures that a row means, or why there is none."""
+    video, reason = videos.find(wanted)
+    if video is None:
+        return Problem(reason, "", (wanted,))
+    if not (videos.folder / video).is_dir():
+        return video
+    try:
+        return open_pictures(videos.folder / video, fps)
+    except ClipError as error:
+        return replace(error.problem, concerns=(wanted,))
+
+
+def _file_ids(name: str, values: Mapping[str, str]) -> list[str]:
+    """Return what the import may call a row's file: by its path, less and less of it."""
+    parts = PurePosixPath(
+        without_ending(values.get("clip_id") or values.get("video") or name)
+    ).parts
+    return [clip_id_of("_".join(parts[first:])) for first in range(len(parts))]
+
+
+def clip_id_of(name: str) -> str:
+    """Return an id that a manifest takes for a name that it may not: paths, odd signs, dashes."""
+    name = unicodedata.normalize("NFC", name)
+    legal = "".join(c if unicodedata.category(c)[0] in "LMN" or c in " ._-" else "_" for c in name)
+    return f"_{legal}" if legal[:1] in ("-", ".") else legal
+
+
+def count_reasons(rows: Sequence[RefusedRow]) -> list[tuple[str, int, RefusedRow]]:
+    """Return each problem with how many rows have it and the first of them, the most first."""
+    first = {str(row.problem): row for row in reversed(rows)}
+    counts = Counter(str(row.problem) for row in rows)
+    return [(reason, count, first[reason]) for reason, count in counts.most_common()]
+
+
+def _values(row: Row, split: str | None, options: RowOptions) -> tuple[str, dict[str, str]]:
+    """Return what a row calls its clip, and the fields of a manifest."""
+    values = row.values(options.sources)
+    values["signer"] = unicodedata.normalize("NFC", values.get("signer", ""))
+    if options.unspaced:
+        values["text"] = values["text"].replace(" ", "")
+    if options.shares:
+        values["split"] = _NO_SPLIT
+    else:
+        said = split or values.get("split", "")
+        values["split"] = options.split_names.get(said) or NAMES.get(said.lower(), said)
+    for edge in ("start", "end"):
+        frame = values.pop(f"{edge}_frame", "")
+        if frame and options.fps:
+            values[f"{edge}_s"] = _seconds(frame, options.fps)
+    name = values.get("clip_id") or stem(PurePosixPath(values.get("video", "")).name)
+    return name, values
+
+
+def _seconds(frame: str, fps: float) -> str:
+    return f"{int(frame) / fps:.6f}" if frame.isdecimal() else f"frame {frame}"
+
+
+def _problem(
+    clip_id: str, values: Mapping[str, str], other: Row | None, options: RowOptions
+) -> Problem | None:
+    """Say what is wrong with a row."""
+    for name in ("text", "signer", "split", *(["gloss"] if options.text_only else [])):
+        if not values.get(name):
+            return Problem(f"{name} is empty", "")
+    if not clip_id:
+        return Problem("clip_id is empty", "")
+    if bad := id_problem(clip_id):
+        return Problem("its name can name no clip", "", (bad,))
+    if values["split"] not in SPLITS:
+        hint = "--splits NAME=train says what it is"
+        return Problem("its split is not known", hint, (values["split"],))
+    for name, value in values.items():
+        if bad := field_problem(value, ".tsv"):
+            return Problem(f"{name} {bad}", "", (value,))
+    if problems := parse_segment(values)[2]:
+        return Problem("its start and end are no segment", "", (problems[0],))
+    until, odd = parse_consent(values)
+    if odd or has_ended(until):
+        said = until or odd[0]
+        return Problem("its signer's consent has ended, or its last day is no day", "", (said,))
+    if other is not None:
+        where = f"{other.table} line {other.line}"
+        return Problem("an earlier row has its clip_id", "", (where,))
+    return None
+
+
+def _path_in_corpus(
+    corpus: Path, videos: VideoFolder, video: Path | PictureFolder, plan: CorpusPlan
+) -> Path:
+    """Return the path of a video in the corpus, and note where it has to come from."""
+    folder, root = videos.folder.resolve(), corpus.resolve()
+    if isinstance(video, PictureFolder):
+        below = video.path.relative_to(videos.folder)
+        target = corpus / VIDEOS / below.parent / f"{video.path.name}{PACKED_SUFFIX}"
+        plan.videos[target] = video
+        return target
+    if folder.is_relative_to(root):
+        return corpus / folder.relative_to(root) / video
+    target = corpus / VIDEOS / video
+    plan.videos[target] = videos.folder / video
+    return target
+
+
+def check_plan(plan: CorpusPlan) -> None:
+    """Refuse a plan that is no corpus.
+
+    Raises:
+        UserError: If no row can be taken, or a split that training needs has no clip.
+    """
+    if not plan.clips and not plan.refusals:
+        raise UserError("the table has no row after its header")
+    if not plan.clips:
+        reason, count, one = count_reasons(plan.refusals)[0]
+        raise UserError(
+            f"no row can be taken; {count} of {len(plan.refusals)}: {reason} ({one.table} line "
+            f"{one.line}: {one.detail or one.clip_id})"
+        )
+    there = {clip.split for clip in plan.clips}
+    if missing := [name for name in ("train", "dev") if name not in there]:
+        raise UserError(
+            f"no clip is in the split {' or '.join(missing)}. Give tables for them (--table "
+            "dev=FILE), name them (--splits NAME=dev), or have the clips dealt: --shares 80 10 10"
+        )
+
+
+MANIFEST = "manifest.tsv"
+REFUSED = "refused.tsv"
+_REFUSED_HEADER = "table\tline\tclip_id\treason\tdetail"
+
+
+def check_free(corpus: Path, *, landmarks: bool = False) -> None:
+    """Refuse a folder that has a manifest or, where some will be written, landmarks.
+
+    Raises:
+        UserError: Says what is there, and how it is used.
+    """
+    path = corpus / MANIFEST
+    if not path.exists() and landmarks:
+        path = corpus / IMPORTED_SHARDS
+    if not path.exists():
+        return
+    what = "already exists"
+    if path.name == MANIFEST and is_manifest(path.read_text(encoding="utf-8", errors="replace")):
+        what = f"already exists, a Signloom manifest. {how_to_use(path)}"
+    raise UserError(f"{path} {what}; --force replaces it, --dry-run only looks")
+
+
+def write_corpus(plan: CorpusPlan, corpus: Path, *, copy: bool, force: bool) -> None:
+    """Put the videos in place, then the manifest: it is there only when they are.
+
+    Args:
+        plan: With at least one clip.
+        corpus: The folder, made if need be.
+        copy: Copy videos that lie elsewhere; else they are linked.
+        force: Replace what is there.
+
+    Raises:
+        UserError: If a file is in the way, or too few pictures can be packed.
+    """
+    if not (force or begins_as_ours(corpus / REFUSED, _REFUSED_HEADER)):
+        raise UserError(f"{corpus / REFUSED} is there and no list of ours; --force replaces it")
+    corpus.mkdir(parents=True, exist_ok=True)
+    places = tqdm(plan.videos.items(), "placing", unit=" videos", delay=1.0, file=progress_file())
+    for target, source in places:
+        try:
+            place_video(source, target, copy=copy, force=force)
+        except ClipError as error:  # of pictures, none of which was opened before
+            lost = [clip for clip in plan.clips if clip.video == target]
+            plan.refusals += [RefusedRow("", 0, clip.clip_id, error.problem) for clip in lost]
+            plan.clips = [clip for clip in plan.clips if clip.video != target]
+    check_plan(plan)
+    _write_refusals(corpus / REFUSED, plan)
+    write_manifest(corpus / MANIFEST, plan.clips)
+    read_manifest(corpus / MANIFEST, signer_disjoint=not plan.shared_signers())  # as stages will
+
+
+def imported_clips(corpus: Path) -> frozenset[str] | None:
+    """Return the clips whose landmarks were imported into the folder; None if none were."""
+    shards = corpus / IMPORTED_SHARDS
+    if not shards.is_dir():
+        return None
+    from signloom.corpus.shards import read_clip_frames  # pyarrow loads slowly
+
+    return frozenset(read_clip_frames(shards))
+
+
+def imported_groups(corpus: Path) -> list[str]:
+    """Return what was imported: some of `GROUP_CHOICES`, or features; nothing for videos."""
+    shards = corpus / IMPORTED_SHARDS
+    if not shards.is_dir():
+        return []
+    from signloom.corpus.shards import shards_metadata
+
+    layout = shards_metadata(shards).layout
+    return [FEATURES] if layout.group_names == (FEATURES,) else choices_of(layout)
+
+
+def _write_refusals(path: Path, plan: CorpusPlan) -> None:
+    """Write the rows that were left out, or remove the list of an earlier time."""
+    if not plan.refusals:
+        path.unlink(missing_ok=True)
+        return
+    rows = ([r.table, r.line, r.clip_id, r.problem, r.detail] for r in plan.refusals)
+    write_file(path, tsv_text(_REFUSED_HEADER.split("\t"), rows))

@@ -1,0 +1,368 @@
+"""NumPy archives of MediaPipe landmarks, in the shapes that tutorials and projects save.
+
+- A clip a `.npz`: `left_hand`, `right_hand` (S, 21, 3), `pose` (S, 33, 3 or 4), `face` (S, 468 or
+  478, 3), any of them, and `fps`, `width`, `height`.
+- Many clips in one `.npz`: `frames` (all frames, W), `offsets` (clips + 1), and `labels` if known.
+- A matrix (S, W), or clips of one length (clips, S, W), as `.npy` or alone in a `.npz`; or a row a
+  frame, each a `.npy` of its own in a folder a clip.
+- Points (S, K, 2 or more) of one of `SKELETONS`, with `scores` (S, K) if known.
+
+A row of W numbers is one of `ROWS`.
+"""
+
+import math
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import COORDINATES, PART_POINTS
+from signloom.corpus.skeletons import SKELETONS
+from signloom.errors import ClipError
+from signloom_tools.importing.foreign import (
+    SIZES,
+    ClipSource,
+    ForeignClip,
+    LandmarkPart,
+    SourceDefaults,
+    check_memory,
+    pick,
+    require,
+)
+from signloom_tools.importing.keypoints import unpickle
+from signloom_tools.importing.people import clip_of_points
+
+Array = npt.NDArray[np.generic]
+T = TypeVar("T")
+
+ONE_HAND = 63
+MOST = 1e6  # of a coordinate, pixels
+ROWS: dict[int, tuple[tuple[str, int], ...]] = {
+    ONE_HAND: (("right_hand", 3),),
+    126: (("left_hand", 3), ("right_hand", 3)),
+    258: (("pose", 4), ("left_hand", 3), ("right_hand", 3)),
+    1662: (("pose", 4), ("face", 3), ("left_hand", 3), ("right_hand", 3)),
+}
+"""Numbers of a frame: parts, and numbers of a landmark (x, y, z, and the pose's visibility). Of one
+hand nobody knows which it is: most sign with the right one."""
+
+
+def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
+    """Yield the clips of a `.npy` or `.npz` file. Nothing in it is ever executed (no pickles).
+
+    Args:
+        path: The file.
+        defaults: Frame rate and picture size where the archive does not say them.
+
+    Raises:
+        ClipError: If the file cannot be read or has none of the shapes above.
+        UserError: If a default is missing.
+    """
+    with path.open("rb") as file:  # NumPy would leave a torn file open
+        yield from _read_clips(path, Archive(path, file, defaults), defaults)
+
+
+def read_array_frames(
+    path: Path, files: Sequence[Path], defaults: SourceDefaults
+) -> Iterator[ClipSource]:
+    """Yield the one clip of some `.npy` files, a row of W numbers each, in order.
+
+    Raises:
+        ClipError: If a file cannot be read, or they differ in W.
+        UserError: If a default is missing.
+    """
+    rows = []
+    for file in files:
+        with file.open("rb") as opened:
+            rows.append(Archive(file, opened, defaults).read(file.stem).reshape(-1))
+    if len({len(row) for row in rows}) > 1 or len(rows[0]) not in ROWS:
+        found = sorted({len(row) for row in rows})
+        raise ClipError(
+            f"its frames have {', '.join(map(str, found))} numbers",
+            f"save {' or '.join(map(str, ROWS))} a frame",
+        )
+    fps, width, height = require(path, defaults)
+    parts = _split_rows(np.stack(rows).astype(np.float32))
+    yield path.name, partial(
+        ForeignClip, clip_id=path.name, parts=parts, fps=fps, width=width, height=height
+    )  # fmt: skip
+
+
+def is_frame(file: Path) -> bool:
+    """Return whether a `.npy` file holds one frame, by its header."""
+    try:
+        with file.open("rb") as opened:
+            shape, _ = _read_header(opened)
+    except (OSError, ValueError):
+        return False
+    return math.prod(shape) in ROWS and math.prod(shape[:-1]) == 1
+
+
+def _read_clips(path: Path, arrays: "Archive", defaults: SourceDefaults) -> Iterator[ClipSource]:
+    # Of many clips, each may have a rate of its own.
+    said = {key: np.ravel(arrays.read(key)) for key in SIZES if key in arrays}
+    for number, (clip_id, found, label) in enumerate(_clips(path, arrays)):
+        own = {key: _own(key, values, number, clip_id == path.stem) for key, values in said.items()}
+        size = fps, width, height = require(path, defaults, own)
+        if isinstance(found, ClipError):
+            yield clip_id, partial(_refuse, found)
+        elif isinstance(found, dict):
+            yield clip_id, partial(
+                ForeignClip, clip_id=clip_id, parts=found, fps=fps, width=width, height=height,
+                label=label,
+            )  # fmt: skip
+        else:
+            yield clip_id, partial(clip_of_points, clip_id, *found, size, defaults, label=label)
+
+
+def _own(key: str, values: Array, number: int, is_alone: bool) -> float:
+    """Return what an archive says of its clip of that number, or of all."""
+    if len(values) != 1 and (is_alone or number >= len(values)):
+        raise ClipError(f"its {key} are {len(values)} numbers", "save one, or one a clip")
+    return SIZES[key](values[0 if len(values) == 1 else number])
+
+
+def _refuse(error: ClipError) -> ForeignClip:
+    raise error
+
+
+class Archive:
+    """The arrays of an open file by name; each is read when it is asked for.
+
+    What nobody asks for may be damaged, or hold what is never read, such as objects.
+
+    Attributes:
+        shapes: Shape and kind of numbers of every array that has a readable header.
+    """
+
+    def __init__(self, path: Path, file: IO[bytes], defaults: SourceDefaults) -> None:
+        self._file, self._defaults, self._taken_bytes = file, defaults, 0
+        try:
+            self._zip = zipfile.ZipFile(file) if zipfile.is_zipfile(file) else None
+            names = self._zip.namelist() if self._zip else [path.stem]
+        except Exception as error:  # a torn archive raises anything
+            raise _unreadable(path.name, error) from None
+        self._names = {name.removesuffix(".npy"): name for name in names}
+        self._inner: dict[str, tuple[str, str]] = {}  # ours: their array, and what lies in it
+        for ours, theirs in defaults.keys.items():
+            name, _, inner = theirs.partition(".")
+            if theirs in self._names:
+                self._names[ours] = self._names.pop(theirs)
+            elif name in self._names:
+                self._inner[ours] = name, inner
+        self.shapes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        for name in self._names:
+            try:
+                self.shapes[name] = self._read(name, _read_header)
+            except Exception as error:
+                if not self._zip:
+                    raise _unreadable(path.name, error) from None
+                # Of an archive it is told where the array is needed.
+
+    def __contains__(self, name: str) -> bool:
+        """Say whether there is an array of this name, whole or damaged."""
+        return name in self._names or name in self._inner
+
+    def read(self, name: str) -> Array:
+        """Return an array.
+
+        Raises:
+            ClipError: If it is damaged, or takes more memory than a person allows.
+        """
+        if name in self._inner:
+            holder, inner = self._inner[name]
+            return np.asarray(pick(self.read(holder), inner))
+        try:
+            shape, kind = self._read(name, _read_header)
+            # Numbers become four bytes each, texts are what they are.
+            self._taken_bytes += math.prod(shape) * max(4, kind.itemsize)
+            check_memory(self._taken_bytes, self._defaults)
+            if kind.hasobject and self._defaults.allow_pickle:  # behind the header
+                return np.asarray(self._read(name, partial(_read_objects, self._defaults)))
+            return self._read(name, partial(np.lib.format.read_array, allow_pickle=False))
+        except ClipError:
+            raise
+        except Exception as error:
+            raise _unreadable(self._names[name], error) from None
+
+    def _read(self, name: str, read: Callable[[IO[bytes]], T]) -> T:
+        if self._zip:
+            with self._zip.open(self._names[name]) as member:
+                return read(member)
+        self._file.seek(0)
+        return read(self._file)
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return what an array's first bytes say of it, without the rest."""
+    layouts: Any = np.lib.format  # which has no types
+    is_first = layouts.read_magic(file) == (1, 0)
+    read = layouts.read_array_header_1_0 if is_first else layouts.read_array_header_2_0
+    shape, _, kind = read(file)
+    return shape, kind
+
+
+def _read_objects(defaults: SourceDefaults, file: IO[bytes]) -> Any:
+    _read_header(file)
+    return unpickle(file, defaults)
+
+
+def _unreadable(name: str, error: Exception) -> ClipError:
+    reason = " ".join(f"{name} is not a readable NumPy array ({error})".split())
+    return ClipError(reason, "save it again, as numbers and texts, not objects; --allow-pickle "
+                     "reads maps and lists, and runs none of their code")  # fmt: skip
+
+
+_Found = dict[str, LandmarkPart] | tuple[npt.NDArray[np.float32], Any] | ClipError
+"""Parts, or points with their scores, or what is wrong with labels."""
+
+
+def _bounded(name: str, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return numbers as float32; NaN, where nothing was found, is one of them.
+
+    Raises:
+        ClipError: If one is too large to be a coordinate.
+    """
+    with np.errstate(over="ignore"):
+        found = numbers.astype(np.float32, copy=False)
+    if not (np.isnan(found) | (np.abs(found) <= MOST)).all():
+        raise ClipError(
+            f"a number of its {name} is {np.nanmax(np.abs(found)):g}",
+            f"a coordinate is at most {MOST:g} (pixels, or shares of the picture); write NaN where "
+            "nothing was found",
+        )
+    return found
+
+
+def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
+    """Yield clip id, what it shows and label of each clip of an archive."""
+    if parts := {name: _part(name, arrays.read(name)) for name in PART_POINTS if name in arrays}:
+        yield path.stem, parts, ""
+        return
+    found = _find_matrix(arrays)
+    matrix = _bounded(found, arrays.read(found))
+    if matrix.size == 0:
+        raise ClipError(f"its {found} has no frames", "leave it out")
+    if _is_points(matrix.shape):
+        scores = arrays.read("scores").astype(np.float32) if "scores" in arrays else None
+        yield from _points(path.stem, matrix, scores)
+        return
+    if matrix.ndim == 3:
+        bounds = np.arange(len(matrix) + 1) * matrix.shape[1]
+    elif "offsets" in arrays:
+        bounds = _checked_offsets(arrays.read("offsets"), len(matrix))
+    else:
+        yield path.stem, _split_rows(matrix), ""
+        return
+    rows, count = matrix.reshape(-1, matrix.shape[-1]), len(bounds) - 1
+    labels: Sequence[Any] = [""] * count
+    if "labels" in arrays:
+        try:
+            given = arrays.read("labels")
+        except ClipError as error:  # the clips are good without
+            yield f"{path.stem}-labels", error, ""
+        else:
+            if given.shape != (count,):
+                raise ClipError(
+                    f"it has labels of the shape {given.shape} for {count} clips",
+                    "save one for each clip",
+                )
+            labels = [*given]
+    for number, label in enumerate(labels):
+        name = f"{path.stem}-{number + 1:0{len(str(count))}d}"
+        clip = _split_rows(rows[bounds[number] : bounds[number + 1]])
+        yield name, clip, "" if label is None else str(label)
+
+
+def _find_matrix(arrays: Archive) -> str:
+    """Return the name of the array that holds landmarks.
+
+    Raises:
+        ClipError: If there is none, or several.
+    """
+    found = [
+        name
+        for name, (shape, kind) in arrays.shapes.items()
+        if kind.kind in "fiu"
+        and ((len(shape) in (2, 3) and shape[-1] in ROWS) or _is_points(shape))
+        and (shape[-1] != ONE_HAND or len(arrays.shapes) == 1)  # else which hand, names say
+    ]
+    if len(found) == 1 or "keypoints" in found:
+        return found[0] if len(found) == 1 else "keypoints"
+    shapes = ", ".join(f"{name} {shape} {kind}" for name, (shape, kind) in arrays.shapes.items())
+    raise ClipError(
+        f"its arrays are {shapes[:200] or 'none that can be read'}",
+        f"name them {', '.join(PART_POINTS)} or keypoints, as in --keys left_hand=lh, or save "
+        f"one with {', '.join(map(str, ROWS))} numbers a frame; numbers that are no landmarks "
+        "come in by --format features; docs/landmarks.md has the shapes",
+    )
+
+
+def _is_points(shape: tuple[int, ...]) -> bool:
+    """Return whether an array holds the points of frames: (S, K, 2 to 4), or of several clips."""
+    return len(shape) in (3, 4) and shape[-1] in (2, 3, 4) and shape[-2] in SKELETONS
+
+
+def _points(
+    name: str, points: npt.NDArray[np.float32], scores: npt.NDArray[np.float32] | None
+) -> Iterator[tuple[str, _Found, str]]:
+    """Cut points (S, K, C), (S, 1, K, C) or (clips, S, K, C) into clips."""
+    if points.ndim == 4 and points.shape[1] == 1:  # an axis of persons
+        points, scores = points[:, 0], None if scores is None else scores.reshape(len(points), -1)
+    if points.ndim == 3:
+        yield name, (points, scores), ""
+        return
+    for number, clip in enumerate(points):
+        own = None if scores is None else scores[number]
+        yield f"{name}-{number + 1:0{len(str(len(points)))}d}", (clip, own), ""
+
+
+def _part(name: str, array: Array) -> LandmarkPart:
+    count = PART_POINTS[name]
+    for numbers in (COORDINATES, COORDINATES + 1):
+        if array.ndim == 2 and array.shape[1] == count * numbers:
+            array = array.reshape(len(array), count, numbers)
+    if array.ndim != 3 or array.shape[1] < count or array.shape[2] < COORDINATES:
+        raise ClipError(
+            f"its {name} has the shape {array.shape}", f"save it as (frames, {count}, 3)"
+        )
+    if array.dtype.kind not in "fiu":
+        raise ClipError(f"its {name} has values of type {array.dtype}", "save it as numbers")
+    points = _bounded(name, array[:, :count, :COORDINATES])
+    return LandmarkPart(points, tuple(range(count)))
+
+
+def _checked_offsets(offsets: Array, frames: int) -> npt.NDArray[np.int64]:
+    bounds = offsets.astype(np.int64) if offsets.dtype.kind in "iu" else np.zeros(0, np.int64)
+    if (
+        bounds.ndim != 1
+        or not len(bounds)
+        or bounds[0] != 0
+        or bounds[-1] != frames
+        or (np.diff(bounds) < 0).any()
+        or len(bounds) > frames + 1
+    ):
+        raise ClipError(
+            f"its offsets do not run from 0 to its {frames} frames",
+            "save where each clip starts, and at last the number of all frames",
+        )
+    return bounds
+
+
+def _split_rows(rows: npt.NDArray[np.float32]) -> dict[str, LandmarkPart]:
+    """Cut rows (S, W) into parts."""
+    parts, first = dict[str, LandmarkPart](), 0
+    for name, numbers in ROWS[rows.shape[1]]:
+        count = PART_POINTS[name]
+        block = rows[:, first : first + count * numbers].reshape(len(rows), count, numbers)
+        parts[name] = LandmarkPart(block[..., :COORDINATES], tuple(range(count)))
+        first += count * numbers
+    if set(parts) == {"right_hand"}:  # whoever reads hands reads two, one of which is never there
+        parts["left_hand"] = LandmarkPart(
+            np.full_like(parts["right_hand"].points, np.nan), parts["right_hand"].indices
+        )
+    return parts

@@ -1,0 +1,151 @@
+"""The signer among the people that a detector found, and the clip that their points make."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import COORDINATES
+from signloom.corpus.skeletons import SKELETONS
+from signloom.errors import ClipError
+from signloom_tools.importing.foreign import ForeignClip, LandmarkPart, SourceDefaults
+
+Points = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DetectedPerson:
+    """Somebody in one frame."""
+
+    points: Points  # shape (K, 3): x, y and score
+    identity: Hashable = None  # the tracker's name of the person, if there was one
+
+    @property
+    def box(self) -> tuple[Points, float]:
+        """Middle and area of what was found, area 0 if nothing was."""
+        found = self.points[self.points[:, 2] > 0, :2]
+        if not len(found):
+            return np.zeros(2, np.float32), 0.0
+        low, high = found.min(axis=0), found.max(axis=0)
+        return (low + high) / 2, float(np.prod(high - low))
+
+
+def follow_signer(frames: Sequence[Sequence[DetectedPerson]]) -> Points:
+    """Return the points of one person, shape (S, K, 3), score 0 where nobody is.
+
+    Who was tracked and fills most of the pictures; without tracking, the largest person of all
+    frames, followed from frame to frame to who is nearest.
+
+    Raises:
+        ClipError: If nobody is in any frame, or the people have different points.
+    """
+    counts = {len(person.points) for people in frames for person in people}
+    if len(counts) != 1:
+        found = f"people with {sorted(counts)} points" if counts else "nobody in it"
+        raise ClipError(f"it has {found}", "give one detector's points, with a person")
+    points = np.zeros((len(frames), counts.pop(), COORDINATES), np.float32)
+    areas: dict[Hashable, float] = {}
+    for people in frames:
+        for person in people:
+            areas[person.identity] = areas.get(person.identity, 0.0) + person.box[1]
+    if None not in areas:
+        signer = max(areas, key=lambda one: areas[one])
+        for number, people in enumerate(frames):
+            for person in people:
+                if person.identity == signer:
+                    points[number] = person.points
+        return points
+    sizes = [max((person.box[1] for person in people), default=-1.0) for people in frames]
+    start = int(np.argmax(sizes))
+    largest = max(frames[start], key=lambda person: person.box[1])
+    for order in (range(start, len(frames)), range(start, -1, -1)):
+        middle = largest.box[0]
+        for number in order:
+            if frames[number]:
+                nearest = min(
+                    frames[number], key=lambda one: float(np.linalg.norm(one.box[0] - middle))
+                )
+                points[number], middle = nearest.points, nearest.box[0]
+    return points
+
+
+def clip_of_points(
+    clip_id: str,
+    points: Points,
+    scores: Points | None,
+    size: tuple[float, int, int],
+    defaults: SourceDefaults,
+    *,
+    people: int = 1,
+    label: str = "",
+) -> ForeignClip:
+    """Return the clip of a detector's points.
+
+    A part is present in a frame where the median of its scores is `min_score` or more. Of a part
+    that is present, a point that was not found (score 0) is interpolated in time; one that no frame
+    has stands in the middle of the others.
+
+    Args:
+        clip_id: Name of the clip.
+        points: Shape (S, K, 2 or more), pixels or shares of the picture; K of `SKELETONS`.
+        scores: Shape (S, K); None: the third number of a point, or all are certain.
+        size: Frame rate, width and height.
+        defaults: The least score.
+        people: The most in a frame.
+        label: What was signed, if known.
+
+    Raises:
+        ClipError: If nobody knows a skeleton of so many points.
+    """
+    fps, width, height = size
+    skeleton = SKELETONS.get(points.shape[1])
+    if skeleton is None:
+        known = ", ".join(f"{count} ({one.name})" for count, one in SKELETONS.items())
+        raise ClipError(f"its frames have {points.shape[1]} points", f"known are {known}")
+    xyz = np.zeros((*points.shape[:2], COORDINATES), np.float32)
+    xyz[..., : points.shape[2]] = points[..., :COORDINATES]
+    if not skeleton.has_depth and scores is None:
+        scores = xyz[..., 2] if points.shape[2] > 2 else (xyz[..., :2] != 0).any(axis=2)
+    if not skeleton.has_depth:
+        found = np.nan_to_num(np.asarray(scores, np.float32)).reshape(points.shape[:2])
+        found = np.where(np.isfinite(xyz).all(axis=2), found, 0)
+        xyz[..., 2] = 0
+        seen = np.abs(xyz[..., :2][found > 0])
+        if seen.size and np.median(seen) > _MOST_SHARE:
+            xyz[..., :2] /= np.array([width, height], np.float32)
+    parts = {}
+    for part, columns in skeleton.parts.items():
+        own = xyz[:, list(columns)]
+        if not skeleton.has_depth:
+            own = _part(own, found[:, list(columns)], defaults.min_score)
+        parts[part] = LandmarkPart(own, tuple(columns.values()))
+    return ForeignClip(
+        clip_id=clip_id, parts=parts, fps=fps, width=width, height=height, label=label,
+        skeleton=skeleton.name, people=people,
+        flat=not skeleton.has_depth or points.shape[2] < COORDINATES,
+    )  # fmt: skip
+
+
+_MOST_SHARE = 2.0  # coordinates whose median is beyond are pixels
+
+
+def _part(points: Points, scores: Points, least: float) -> Points:
+    """Return points (S, N, 3), NaN where the part is absent, with every point where it is not."""
+    there = (np.median(scores, axis=1) >= least) & (scores > 0).any(axis=1)
+    result = np.where(there[:, None, None], points, np.float32(np.nan))
+    frames = np.arange(len(points))
+    found = (scores > 0) & there[:, None]
+    for column in np.flatnonzero((~found & there[:, None]).any(axis=0)):
+        seen = found[:, column]
+        lost = there & ~seen
+        if seen.any():
+            for axis in (0, 1):
+                result[lost, column, axis] = np.interp(
+                    frames[lost], frames[seen], points[seen, column, axis]
+                )
+        else:
+            weights = found[lost][..., None]
+            total = (points[lost] * weights).sum(axis=1)
+            result[lost, column] = total / np.maximum(weights.sum(axis=1), 1)
+    return result

@@ -1,0 +1,262 @@
+"""`.pose` files (the pose-format library with MediaPipe Holistic's components), in and out.
+
+Format: https://github.com/sign-language-processing/pose/blob/master/docs/specs/v0.2.md
+"""
+
+import io
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import (
+    GROUP_INDICES,
+    HAND_LANDMARKS,
+    POSE_LANDMARKS,
+    LandmarkSequence,
+)
+from signloom.corpus.skeletons import index_of
+from signloom.errors import ClipError, UserError
+from signloom.files import write_file
+from signloom_tools.importing.foreign import ClipSource, ForeignClip, LandmarkPart, SourceDefaults
+
+Points = npt.NDArray[np.float32]  # x, y, z in the last axis
+
+_VERSION = 0.2
+_PARTS = {
+    "POSE_LANDMARKS": "pose",
+    "FACE_LANDMARKS": "face",
+    "LEFT_HAND_LANDMARKS": "left_hand",
+    "RIGHT_HAND_LANDMARKS": "right_hand",
+}  # by the name of the component; POSE_WORLD_LANDMARKS are no image coordinates
+
+_SIDED = ("eye_inner", "eye", "eye_outer")
+_PAIRS = ("shoulder", "elbow", "wrist", "pinky", "index", "thumb", "hip", "knee", "ankle", "heel",
+          "foot_index")  # fmt: skip
+ALL_POSE_LANDMARKS = (
+    "nose",
+    *(f"{side}_{mark}" for side in ("left", "right") for mark in _SIDED),
+    "left_ear", "right_ear", "mouth_left", "mouth_right",
+    *(f"{side}_{mark}" for mark in _PAIRS for side in ("left", "right")),
+)  # 33, in MediaPipe's order  # fmt: skip
+
+_ARMS = ("left_hip", "left_shoulder", "right_shoulder", "right_hip", "left_hip")
+_LINES = (_ARMS, ("left_shoulder", "left_elbow", "left_wrist"),
+          ("right_shoulder", "right_elbow", "right_wrist"))  # fmt: skip
+_COLOURS = {"left_hand": (230, 120, 0), "right_hand": (0, 110, 200), "pose": (90, 90, 90),
+            "face": (150, 80, 80)}  # fmt: skip
+
+
+def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
+    """Yield the one clip of a `.pose` file.
+
+    Args:
+        path: The file; pixels, as the library writes them.
+        defaults: Not needed, as these files say all.
+
+    Raises:
+        ClipError: If it cannot be read, shows several people or none of Holistic's components.
+    """
+    pose = _load(path)
+    frames, people, _, coordinates = pose.body.data.shape
+    if frames == 0 or people != 1 or coordinates < 3:
+        raise ClipError(
+            f"it has {frames} frames, {people} people and {coordinates} coordinates",
+            "write it with one person, in three coordinates",
+        )
+    header = pose.header.dimensions
+    if header.width < 1 or header.height < 1:
+        raise ClipError(
+            f"its picture is {header.width}x{header.height}", "write the picture's size into it"
+        )
+    points = np.array(pose.body.data.data[:, 0, :, :3], np.float32)
+    points[pose.body.confidence[:, 0] <= 0] = np.nan
+    points[..., :2] /= np.array([header.width, header.height], np.float32)
+    parts, first = {}, 0
+    for component in pose.header.components:
+        columns = slice(first, first + len(component.points))
+        first = columns.stop
+        if component.name in _PARTS:
+            part = _PARTS[component.name]
+            parts[part] = _part(part, component.points, points[:, columns])
+    if not parts:
+        names = ", ".join(component.name for component in pose.header.components)
+        raise ClipError(f"its components are {names}", f"use {', '.join(_PARTS)}")
+    # The file has a float of 4 bytes; its shortest decimal is what was meant, such as 29.97.
+    fps = float(str(np.float32(pose.body.fps)))
+    size = {"width": header.width, "height": header.height}
+    yield path.stem, partial(
+        ForeignClip, clip_id=path.stem, parts=parts, fps=fps, states_size=True, **size
+    )  # fmt: skip
+
+
+def write_pose(path: Path, sequence: LandmarkSequence) -> None:
+    """Write a clip as a `.pose` file, atomically.
+
+    Landmarks of an absent group have confidence 0, all others 1. What is read back and rounded to
+    half precision is what shards hold, bit for bit; the frame rate keeps 7 digits.
+
+    Raises:
+        UserError: If pose-format is not installed.
+    """
+    _pose_format()  # its message names what is not installed
+    size = np.array([sequence.width, sequence.height, 1], np.float32)
+    columns, components = [], []
+    for name, part in _PARTS.items():
+        found = _columns_of_part(sequence, part)
+        if found:
+            columns += [column for column, _ in found]
+            components.append(_component(name, part, [mark for _, mark in found]))
+    sizes = [len(group.landmarks) for group in sequence.layout.groups]
+    there = np.repeat(sequence.present, sizes, axis=1)[:, columns]
+    points = sequence.points[:, columns] * size
+    write_file(path, _pack(points, there, components, sequence))
+
+
+def pack_parts(parts: Mapping[str, Points], *, fps: float, width: int, height: int) -> bytes:
+    """Return a `.pose` file with all landmarks of MediaPipe Holistic.
+
+    Args:
+        parts: Shape (S, points, 3) each, shares of the picture, NaN where absent; of _PARTS.
+        fps: Frames a second, even.
+        width: Pixels of the picture.
+        height: Likewise.
+
+    Raises:
+        UserError: If pose-format is not installed.
+    """
+    _pose_format()
+    given = {name: part for name, part in _PARTS.items() if part in parts}
+    points = np.concatenate([parts[part] for part in given.values()], axis=1)
+    components = [
+        _component(name, part, _all_names(part, parts[part].shape[1]))
+        for name, part in given.items()
+    ]
+    there = np.isfinite(points).all(axis=2)
+    film = _Film(fps=fps, width=width, height=height)
+    pixels = (points * np.array([width, height, 1])).astype(np.float32)
+    return _pack(pixels, there, components, film)
+
+
+@dataclass(frozen=True, slots=True)
+class _Film:
+    fps: float
+    width: int
+    height: int
+
+
+def _all_names(part: str, count: int) -> list[str]:
+    """Return pose-format's names of all landmarks of a part."""
+    if part == "face":
+        return [str(index) for index in range(count)]
+    if part == "pose":
+        return [name.upper() for name in ALL_POSE_LANDMARKS]
+    return [_foreign_name(part, mark) for mark in HAND_LANDMARKS]
+
+
+def _pack(
+    points: Points,
+    there: npt.NDArray[np.bool_],
+    components: list[Any],
+    film: LandmarkSequence | _Film,
+) -> bytes:
+    """Return a file's bytes; points in pixels, shape (S, P, 3), and which are there, (S, P)."""
+    from pose_format import Pose
+    from pose_format.numpy import NumPyPoseBody
+    from pose_format.pose_header import PoseHeader, PoseHeaderDimensions
+
+    points, confidence = np.nan_to_num(points, nan=0.0), there.astype(np.float32)
+    body = NumPyPoseBody(film.fps, points[:, None], confidence[:, None])
+    header = PoseHeader(_VERSION, PoseHeaderDimensions(film.width, film.height), components)
+    buffer = io.BytesIO()
+    Pose(header, body).write(buffer)
+    return buffer.getvalue()
+
+
+def _pose_format() -> Any:
+    try:
+        import pose_format
+    except ImportError:
+        raise UserError(
+            ".pose files need the pose-format library: pip install 'signloom[pose]'"
+        ) from None
+    return pose_format
+
+
+def _load(path: Path) -> Any:
+    pose_class = _pose_format().Pose
+    try:
+        return pose_class.read(path.read_bytes())
+    except Exception as error:  # The library checks nothing: a torn file raises anything.
+        reason = " ".join(f"not a readable .pose file ({type(error).__name__}: {error})".split())
+        raise ClipError(reason, "restore it from where it came") from None
+
+
+def _part(part: str, names: list[str], points: npt.NDArray[np.float32]) -> LandmarkPart:
+    """Find out which of MediaPipe's landmarks the points of a component are."""
+    known = _indices_by_name(part)
+    columns = [number for number, name in enumerate(names) if name in known]
+    if part.endswith("hand") and len(columns) < len(HAND_LANDMARKS):
+        raise ClipError(
+            f"its {part} has {len(columns)} of {len(HAND_LANDMARKS)} landmarks",
+            "write the files with all landmarks of the hands",
+        )
+    return LandmarkPart(points[:, columns], tuple(known[names[column]] for column in columns))
+
+
+def _indices_by_name(part: str) -> dict[str, int]:
+    """Return MediaPipe's indices by the names that pose-format gives to the landmarks of a part."""
+    if part == "face":
+        return {str(index): index for index in range(478)}
+    marks = POSE_LANDMARKS if part == "pose" else HAND_LANDMARKS
+    indices = GROUP_INDICES[part][1]
+    return {_foreign_name(part, mark): index for mark, index in zip(marks, indices, strict=True)}
+
+
+def _foreign_name(part: str, mark: str) -> str:
+    """Return MediaPipe's name of one of our landmarks, as in index_tip: INDEX_FINGER_TIP."""
+    name = mark.upper()
+    if part == "pose" or name == "WRIST" or name.startswith("THUMB"):
+        return name
+    finger, joint = name.split("_")
+    return f"{'PINKY' if finger == 'LITTLE' else f'{finger}_FINGER'}_{joint}"
+
+
+def _columns_of_part(sequence: LandmarkSequence, part: str) -> list[tuple[int, str]]:
+    """Return column and foreign name of the layout's landmarks of a part, by MediaPipe's index."""
+    found: dict[int, tuple[int, str]] = {}
+    for group in sequence.layout.groups:
+        if GROUP_INDICES[group.name][0] != part:
+            continue
+        first = sequence.layout.slice(group.name).start
+        for column, mark in enumerate(group.landmarks, start=first):
+            index = index_of(group.name, mark)
+            name = str(index) if part == "face" else _foreign_name(part, mark)
+            found.setdefault(index, (column, name))
+    return [found[index] for index in sorted(found)]
+
+
+def _component(name: str, part: str, names: list[str]) -> Any:
+    """Return a component of a header, with lines where a viewer should draw some."""
+    from pose_format.pose_header import PoseHeaderComponent
+
+    if part == "pose":
+        paths = [[_foreign_name(part, mark) for mark in line] for line in _LINES]
+    elif part == "face":
+        paths = []
+    else:
+        joints = [_foreign_name(part, mark) for mark in HAND_LANDMARKS]
+        fingers = [[joints[0], *joints[start : start + 4]] for start in range(1, 21, 4)]
+        paths = [*fingers, [joints[number] for number in (5, 9, 13, 17)]]
+    limbs = [
+        (names.index(a), names.index(b))
+        for path in paths
+        for a, b in itertools.pairwise(path)
+        if a in names and b in names
+    ]
+    return PoseHeaderComponent(name, names, limbs, [_COLOURS[part]], "XYZC")

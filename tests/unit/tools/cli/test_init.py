@@ -1,0 +1,451 @@
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.config import load_params
+from signloom.corpus.manifest import read_manifest
+from signloom_tools.cli.main import main
+from tests.tiny import ROOT
+
+SHARED = ROOT.parent / "shared/data"
+PHOENIX = "name|video|start|end|speaker|orth|translation"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with params.yaml, and videos that lie elsewhere."""
+    root = tmp_path / "project"
+    root.mkdir()
+    shutil.copy(ROOT / "params.yaml", root)
+    for split in ("train", "dev"):
+        for number in range(3):
+            path = tmp_path / "films" / split / f"{split}{number}.mp4"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{split} {number}")
+    monkeypatch.chdir(root)
+    return root
+
+
+def write_tables(folder: Path) -> list[str]:
+    """Write a table a split, as PHOENIX-2014T has them; return how they are given."""
+    for split in ("train", "dev"):
+        rows = [
+            f"{split}{n}|{split}{n}/1/*.png|-1|-1|Signer{n}|GUT {n}|es wird gut {n} ."
+            for n in range(3)
+        ]
+        text = "\n".join((PHOENIX, *rows)).encode()
+        (folder / f"{split}.csv.gz").write_bytes(gzip.compress(text))
+    return ["--table", f"train={folder / 'train.csv.gz'}", f"dev={folder / 'dev.csv.gz'}"]
+
+
+def init(tables: list[str], *more: str, corpus: str = "data/raw/weather") -> None:
+    main(["init", corpus, "--videos", "../films", *tables, "--column", "video=name", *more])
+
+
+def test_a_table_and_videos_become_a_corpus(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = write_tables(project)
+    init(tables, "--use")
+    clips = read_manifest(Path("data/raw/weather/manifest.tsv"), signer_disjoint=False)
+    assert [clip.clip_id for clip in clips] == [
+        f"{s}{n}" for s in ("train", "dev") for n in range(3)
+    ]
+    assert (clips[4].text, clips[4].signer, clips[4].split) == ("es wird gut 1 .", "Signer1", "dev")
+    assert clips[4].gloss == "GUT 1"
+    assert clips[4].video is not None
+    assert clips[4].video.is_symlink()
+    assert clips[4].video.read_text() == "dev 1"
+    params = load_params(Path("params.yaml"))
+    assert params["corpus"] == {
+        "folder": "data/raw/weather", "manifest": "manifest.tsv", "signer_disjoint": False,
+    }  # fmt: skip
+    assert params["tokenize_targets"]["ctc"] == "glosses"
+    text = capsys.readouterr().out
+    for words in (
+        "columns parted by pipe", "text        <- translation (guessed)",
+        "6 rows taken, 0 left out", "signers in several splits: 3 in train and dev",
+        "go on with `dvc repro`",
+    ):  # fmt: skip
+        assert words in text
+
+
+@pytest.mark.parametrize(("section", "value"), [
+    ("extract", {"groups": None}), ("features", {"fps": "x"}), ("evaluate", {"grid": [[[]]]}),
+    ("train", None), ("report", []),
+])  # fmt: skip
+def test_a_wrong_value_of_the_parameters_ends_in_a_traceback_after_the_corpus_is_written(
+    project: Path, section: str, value: object
+) -> None:
+    tables = write_tables(project)
+    Path("params.yaml").write_text(json.dumps(load_params(Path("params.yaml")) | {section: value}))
+    with pytest.raises(SystemExit, match=rf"params\.yaml: {section}"):
+        init(tables)
+    assert not Path("data/raw/weather").exists()
+
+
+def test_nothing_is_overwritten_unless_asked_for(project: Path) -> None:
+    tables = write_tables(project)
+    init(tables, "--copy")
+    video = Path("data/raw/weather/videos/train/train0.mp4")
+    assert not video.is_symlink()
+    manifest = Path("data/raw/weather/manifest.tsv")
+    before = manifest.read_bytes()
+    with pytest.raises(SystemExit, match=r"already exists.* --force replaces it"):
+        init(tables, "--set", "language=de")
+    assert manifest.read_bytes() == before
+    manifest.unlink()
+    with pytest.raises(SystemExit, match=r"train0\.mp4 already exists; --force replaces it"):
+        init(tables)  # would put a link in the place of a copy
+    assert not manifest.exists()
+    init(tables, "--force")
+    assert video.is_symlink()
+
+
+def test_a_manifest_is_used_and_not_made_again(project: Path) -> None:
+    with pytest.raises(SystemExit, match="give --table FILE"):
+        main(["init", "data/raw/weather", "--videos", "../films"])
+    init(write_tables(project))
+    manifest = "data/raw/weather/manifest.tsv"
+    use = r"corpus.folder: data/raw/weather, corpus.manifest: manifest.tsv\); .*signloom ingest"
+    with pytest.raises(SystemExit, match=rf"{manifest} already exists, a Signloom mani.*{use}"):
+        main(["init", "data/raw/weather"])
+    with pytest.raises(SystemExit, match=f"{manifest}: is a Signloom manifest already.*{use}"):
+        init(["--table", f"train={manifest}"], corpus="other")
+    assert not Path("other").exists()
+
+
+def test_a_dry_run_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tables = write_tables(project)
+    there = sorted(project.rglob("*"))
+    init(tables, "--dry-run", "--use")
+    assert sorted(project.rglob("*")) == there
+    assert (project / "params.yaml").read_text() == (ROOT / "params.yaml").read_text()
+    assert "nothing was written" in capsys.readouterr().out
+
+
+def test_rows_that_make_no_clip_are_said_and_the_others_taken(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = project / "clips.csv"
+    table.write_text(
+        "id,text,person,split,from,to\n"
+        "train0,one,A,training,,\n"
+        "dev0,two,B,val,25,75\n"
+        "dev1,,B,val,,\n"
+        "train0,three,A,training,,\n"
+        "train1,four,A,holdout,,\n"
+        "train2,five,A,train,10,5\n"
+        "nowhere,six,A,train,,\n"
+        "dev2,seven,B\n"
+    )
+    arguments = ["--fps", "25", "--column", "start_frame=from", "end_frame=to"]
+    with pytest.raises(SystemExit, match=r"6 rows were left out; .*refused\.tsv says why"):
+        main(["init", "corpus", "--videos", "../films", "--table", str(table), *arguments])
+    clips = read_manifest(Path("corpus/manifest.tsv"))
+    assert [(clip.clip_id, clip.start_s, clip.end_s) for clip in clips] == [
+        ("train0", None, None), ("dev0", 1.0, 3.0),
+    ]  # fmt: skip
+    refused = [line.split("\t") for line in Path("corpus/refused.tsv").read_text().splitlines()]
+    assert {(line, reason) for _, line, _, reason, _ in refused[1:]} == {
+        ("4", "text is empty"),
+        ("5", "an earlier row has its clip_id"),
+        ("6", "its split is not known; --splits NAME=train says what it is"),
+        ("7", "its start and end are no segment"),
+        ("8", "no video of its name"),
+        ("9", "its cells do not fit the columns"),
+    }
+    assert "left out 1: no video of its name (first clips.csv line 8: nowhere)" in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--column", "text=words"], "no such column; the table has name, signs"),
+        ([], "which column is text, signer, split?"),
+        (["--column", "text=signs", "--set", "signer=a"], "or --shares 80 10 10"),
+        (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "1", "1",
+          "--by", "signer"],
+         "found 1 signers for 3 splits"),
+        (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "nan", "1"],
+         "train and dev need more than 0"),
+        (["--column", "text=signs", "--set", "signer=a", "split=test"],
+         "no clip is in the split train or dev"),
+        (["--column", "text=signs", "clip_id=name", "start_frame=name",
+          "--set", "signer=a", "split=dev"], "give --fps"),
+        (["--separator", "comma"], "the first line names the columns"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_said(project: Path, arguments: list[str], message: str) -> None:
+    table = project / "clips.tsv"
+    table.write_text("name\tsigns\ntrain0\tx\ndev0\ty\ndev1\tz\n")
+    with pytest.raises(SystemExit) as stop:
+        main(["init", "corpus", "--videos", "../films", "--table", str(table), *arguments])
+    assert message in str(stop.value)
+    assert not Path("corpus").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("", "the table has no row after its header"),
+        ("a\tx\tp\ttrain\nb\ty\tq\tdev\n", "2 of 2: no video of its name (t.tsv line 2: a)"),
+    ],
+)
+def test_a_table_without_a_clip_is_refused(project: Path, rows: str, message: str) -> None:
+    Path("t.tsv").write_text(f"name\ttext\tsigner\tsplit\n{rows}")
+    with pytest.raises(SystemExit) as stop:
+        main(["init", "corpus", "--videos", "../films", "--table", "t.tsv"])
+    assert message in str(stop.value)
+    assert not Path("corpus").exists()
+
+
+def test_a_corpus_needs_its_videos(project: Path) -> None:
+    tables = write_tables(project)
+    with pytest.raises(SystemExit, match="give --videos DIR"):
+        main(["init", "corpus", *tables])
+    with pytest.raises(SystemExit, match="no such folder"):
+        main(["init", "corpus", *tables, "--videos", "nothing"])
+
+
+def test_a_corpus_that_cannot_be_written_and_a_table_that_is_none(project: Path) -> None:
+    tables = write_tables(project)
+    Path("taken").write_text("a file")
+    with pytest.raises(SystemExit, match="taken: Not a directory; it is in the way"):
+        init(tables, corpus="taken")
+    Path("film.mp4").write_bytes(b"\0\x9a\tftyp\t\0\n\0")
+    with pytest.raises(SystemExit, match=r"film\.mp4: no text"):
+        main(["init", "corpus", "--table", "film.mp4", "--videos", "../films"])
+
+
+def test_imported_landmarks_need_no_videos(project: Path) -> None:
+    generator = np.random.default_rng(0)
+    frames = generator.uniform(0.2, 0.8, (5, 4, 126)).astype(np.float32)
+    np.savez("takes.npz", takes=frames, fps=15.0, width=320, height=240)
+    main(["import", "takes.npz", "--to", "corpus"])
+    rows = [f"takes-{n}\tsign {n}\tperson{n % 2}" for n in range(1, 7)]
+    Path("t.tsv").write_text("\n".join(("sequence_id\tsign\tparticipant_id", *rows)) + "\n")
+    shares = ["--shares", "1", "1", "0"]
+    with pytest.raises(SystemExit, match="1 rows were left out"):  # there are five takes
+        main(["init", "corpus", "--table", "t.tsv", *shares, "--use"])
+    clips = read_manifest(Path("corpus/manifest.tsv"))
+    assert {clip.clip_id for clip in clips} == {f"takes-{n}" for n in range(1, 6)}
+    assert all(clip.video is None for clip in clips)
+    params = load_params(Path("params.yaml"))
+    assert params["features"]["groups"] == ["hands"]  # there is no pose to normalise by
+    assert params["features"]["normalise"] == "body"
+    assert params["tokenize_targets"]["ctc"] == "none"  # six letters have no room in four frames
+    assert params["train"]["ctc_weight"] == 0
+    with pytest.raises(SystemExit, match="holds imported landmarks"):
+        main(["init", "corpus", "--table", "t.tsv", "--videos", "../films", "--dry-run", *shares])
+
+
+def test_a_bare_name_that_files_of_two_folders_have_labels_neither(project: Path) -> None:
+    """Ben's landmarks got Anna's sentence; and of clips named by their folders none was found."""
+    hands = np.random.default_rng(1).uniform(0, 1, (5, 21, 3))
+    for signer in ("anna", "ben"):
+        (project / "in" / signer).mkdir(parents=True)
+        np.savez(project / f"in/{signer}/1.npz", left_hand=hands, right_hand=hands)
+    Path("t.csv").write_text("file,text,split\nanna/1.npz,hello,train\nben/1.npz,bye,dev\n")
+    size = ["--fps", "25", "--width", "640", "--height", "480"]
+    main(["import", "in/ben", "--to", "c", *size])
+    with pytest.raises(SystemExit, match=r"2 rows were left out|no row"):
+        main(["init", "c", "--table", "t.csv", "--set", "signer=x"])
+    main(["import", "in", "--to", "both", *size])
+    main(["init", "both", "--table", "t.csv", "--set", "signer=x"])
+    clips = read_manifest(Path("both/manifest.tsv"), signer_disjoint=False)
+    assert [(clip.clip_id, clip.text) for clip in clips] == [("anna_1", "hello"), ("ben_1", "bye")]
+
+
+def test_rows_that_name_landmark_files_with_their_ending_are_taken(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1,255 rows were refused that differed from the imported names by `.npz`."""
+    for name in ("anna/a1", "anna/a2", "ben/b1"):
+        (project / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        hands = np.random.default_rng(1).uniform(0, 1, (5, 21, 3))
+        np.savez(project / f"in/{name}.npz", left_hand=hands, right_hand=hands)
+    size = ["--fps", "25", "--width", "640", "--height", "480"]
+    main(["import", "in", "--to", "c", *size])
+    table = Path("t.csv")
+    rows = ["anna/a1.npz,hello,train,en", "b1.NPZ,hello,dev,en", "b1.npz,hello,dev,de"]
+    table.write_text("\n".join(["file,text,split,lang", *rows, "x9.npz,hello,test,en"]) + "\n")
+    with pytest.raises(SystemExit, match="1 rows were left out"):
+        main(["init", "c", "--table", "t.csv", "--set", "signer=x", "--only", "lang=en"])
+    out = capsys.readouterr().out
+    assert "3 of 4 rows by --only" in out
+    assert "no landmarks of its name were imported; imported are 3, named as a1" in out
+    assert "x9.npz" in out
+    clips = read_manifest(Path("c/manifest.tsv"), signer_disjoint=False)
+    assert [(clip.clip_id, clip.split) for clip in clips] == [("a1", "train"), ("b1", "dev")]
+    for number in range(6):
+        rows.append(f"x{number}.npz,word{number},,en")
+        shutil.copy("in/ben/b1.npz", f"in/x{number}.npz")
+    table.write_text("\n".join(["file,text,split,lang", *rows[3:]]) + "\n")
+    main(["import", "in", "--to", "e", *size])
+    deal = ["--shares", "60", "20", "20", "--by", "order"]
+    main(["init", "e", "--table", "t.csv", "--set", "signer=x", *deal])
+    assert "warning: 6 clips have fewer takes of their signer and text" in capsys.readouterr().out
+    for wrong, message in (
+        ("speech=en", "no such column; t.csv has file"),
+        ("lang=(", "no regular"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            main(["init", "d", "--table", "t.csv", "--set", "signer=x", "--only", wrong])
+
+
+def shared(name: str) -> Path:
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    return path
+
+
+def test_phoenix_2014t_is_read_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = shared("phoenix14t_text")
+    tables = [f"{s}={folder / f'phoenix14t.{s}.tsv'}" for s in ("train", "dev", "test")]
+    main(["init", str(tmp_path / "c"), "--dry-run", "--table", *tables])
+    text = capsys.readouterr().out
+    assert "8257 rows taken, 0 left out" in text
+    assert "train 7096 clips, 9 signers" in text
+    assert "test  642 clips, 9 signers" in text
+    assert "signers in several splits: 9 in train and dev and test" in text
+
+
+def test_ksl_77_becomes_a_corpus(tmp_path: Path) -> None:
+    folder = shared("ksl77").resolve()
+    main(
+        ["init", str(tmp_path / "ksl"), "--videos", str(folder / "videos"), "--table",
+         str(folder / "labels.csv"), "--column", "video=small", "text=word", "split=example",
+         "--splits", "1=train", "2=dev", "--set", "signer=unknown"]
+    )  # fmt: skip
+    clips = read_manifest(tmp_path / "ksl/manifest.tsv", signer_disjoint=False)
+    assert len(clips) == 61
+    assert {clip.split for clip in clips} == {"train", "dev"}
+    assert all(clip.video and clip.video.resolve().parent == folder / "videos" for clip in clips)
+
+
+def test_kaggle_landmarks_become_a_corpus(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shared("kaggle_schema")
+    corpus = tmp_path / "kaggle"
+    size = ["--fps", "30", "--width", "640", "--height", "480"]
+    main(["import", str(folder), "--to", str(corpus), "--format", "kaggle", *size])
+    names = sorted(path.stem for path in folder.glob("*.parquet"))
+    rows = [
+        f"train_landmark_files/{n}/{name}.parquet,{n},{name},s{n}" for n, name in enumerate(names)
+    ]
+    table = tmp_path / "train.csv"
+    table.write_text("\n".join(("path,participant_id,sequence_id,sign", *rows)) + "\n")
+    main(["init", str(corpus), "--table", str(table), "--shares", "60", "20", "20"])
+    clips = read_manifest(corpus / "manifest.tsv")
+    assert sorted(clip.clip_id for clip in clips) == names
+    assert {clip.split for clip in clips} == {"train", "dev", "test"}
+    assert "clip_id     <- sequence_id (guessed)" in capsys.readouterr().out
+
+
+def test_glosses_and_sentences_need_no_videos(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{n}\tsatz {n}\tanna{n % 3}\t{'' if n == 5 else f'GLOSSE {n}'}" for n in range(9)]
+    Path("t.tsv").write_text("\n".join(("name\ttext\tsigner\tgloss", *rows)) + "\n")
+    arguments = ["init", "texts", "--table", "t.tsv", "--shares", "1", "1", "1"]
+    with pytest.raises(SystemExit, match="--text-only for glosses and sentences"):
+        main(arguments)
+    with pytest.raises(SystemExit, match="without videos and landmarks; found --videos"):
+        main([*arguments, "--text-only", "--videos", "../films"])
+    with pytest.raises(SystemExit, match="1 rows were left out"):
+        main([*arguments, "--text-only", "--use"])
+    clips = read_manifest(Path("texts/manifest.tsv"))
+    assert len(clips) == 8
+    assert all(clip.video is None and clip.gloss for clip in clips)
+    assert "left out 1: gloss is empty" in capsys.readouterr().out
+    params = load_params(Path("params.yaml"))
+    assert params["tokenize_targets"]["source"] == "subwords"
+    assert (params["model"]["source"], params["model"]["subsampling"]) == ("glosses", 1)
+    assert params["train"]["ctc_weight"] == 0
+    Path("u.tsv").write_text("name\ttext\tsigner\n1\ta\tb\n")
+    with pytest.raises(SystemExit, match="which column is gloss"):
+        main(["init", "u", "--text-only", "--table", "u.tsv", "--shares", "1", "1", "1"])
+
+
+def write_takes(folder: Path, takes: int) -> None:
+    """Write what the tutorial's recorder does: a folder a sign and a take, a file a frame."""
+    generator = np.random.default_rng(0)
+    for sign in ("hello", "thanks"):
+        for number in range(takes):
+            place = folder / sign / str(number)
+            place.mkdir(parents=True)
+            for frame, row in enumerate(generator.uniform(0.2, 0.8, (4, 258))):
+                np.save(place / f"{frame}.npy", row)
+
+
+def test_the_tutorials_folders_come_in_by_one_command(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_takes(project / "MP_Data", 11)
+    command = ["init", "mine", "--landmarks", "MP_Data", "--detector", "holistic"]
+    with pytest.raises(SystemExit, match="--fps 30 --width 640 --height 480"):
+        main(command)
+    command += ["--fps", "30", "--width", "640", "--height", "480"]
+    main([*command, "--dry-run"])
+    assert not Path("mine/manifest.tsv").exists()
+    main([*command, "--use"])
+    clips = read_manifest(Path("mine/manifest.tsv"), signer_disjoint=False)
+    of = {clip.clip_id: (clip.text, clip.split) for clip in clips}
+    assert [of[f"hello_{number}"] for number in (2, 8, 9, 10)] == [
+        ("hello", "train"), ("hello", "train"), ("hello", "dev"), ("hello", "test"),
+    ]  # fmt: skip
+    assert {clip.signer for clip in clips} == {"one"}
+    said = capsys.readouterr().out
+    for words in (
+        "everything is by one signer", "dealt by order", "names one of 2 signs a clip",
+        "films and cameras by the detector holistic",
+    ):  # fmt: skip
+        assert words in said
+    main([*command, "--force"])  # as often as one likes
+
+
+def test_a_folder_a_person_above_the_signs_says_who_signs(project: Path) -> None:
+    for name in ("anna", "ben", "cem"):
+        write_takes(project / "MP_Data" / name, 2)
+    size = ["--fps", "30", "--width", "640", "--height", "480"]
+    main(["init", "mine", "--landmarks", "MP_Data", *size])
+    clips = read_manifest(Path("mine/manifest.tsv"))  # no signer in two splits
+    assert {clip.signer for clip in clips} == {"anna", "ben", "cem"}
+    assert {clip.text for clip in clips} == {"hello", "thanks"}
+    with pytest.raises(SystemExit, match="expected takes in folders SIGN/TAKE or PERSON"):
+        main(["init", "other", "--landmarks", "MP_Data/anna/hello", *size])
+    with pytest.raises(SystemExit, match="leave --table out"):
+        main(["init", "other", "--landmarks", "MP_Data", "--table", "list.csv"])
+
+
+def test_init_of_takes_that_lie_in_the_corpus_deletes_them(project: Path) -> None:
+    write_takes(project / "c" / "landmarks", 4)
+    files = sorted((project / "c").rglob("*.npy"))
+    size = ["--fps", "25", "--width", "640", "--height", "480", "--shares", "0", "0", "0"]
+    with pytest.raises(SystemExit, match=r"overlap|lies in"):
+        main(["init", "c", "--landmarks", "c/landmarks", *size])
+    assert files
+    assert sorted((project / "c").rglob("*.npy")) == files
+
+
+def test_force_with_a_mistake_deletes_the_import_before(project: Path) -> None:
+    write_takes(project / "MP_Data", 11)
+    size = ["--fps", "25", "--width", "640", "--height", "480"]
+    main(["init", "c", "--landmarks", "MP_Data", *size])
+    before = {
+        path: path.read_bytes() for path in sorted((project / "c").rglob("*")) if path.is_file()
+    }
+    for mistake in (["MP_Dato"], ["MP_Data", "--shares", "0", "0", "0"]):
+        with pytest.raises(SystemExit):
+            main(["init", "c", "--force", "--landmarks", *mistake, *size])
+        assert before == {path: path.read_bytes() for path in before}
+        assert before.keys() == {path for path in (project / "c").rglob("*") if path.is_file()}

@@ -1,0 +1,131 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from signloom_tools.cli.main import find_commands, main
+
+SCORES = {
+    "clips": 48,
+    "signature": "nrefs:1|...",
+    **{
+        f"{name}{end}": 80.0
+        for name in ("bleu4", "bleu1", "chrf", "wer", "cer")
+        for end in ("", "_low", "_high")
+    },
+}
+
+
+def test_the_help_lists_every_command_once_and_loads_nothing_heavy() -> None:
+    heavy = ("torch", "mediapipe", "mlflow", "optuna", "matplotlib", "pandas", "tqdm")
+    code = (
+        "import sys\nfrom signloom_tools.cli.main import main\ntry: main(['--help'])\n"
+        f"except SystemExit: print(set({heavy!r}) & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *text, loaded = done.stdout.splitlines()
+    assert loaded == "set()"
+    listed = [line.split()[0] for line in text if line.startswith("  ")]
+    assert listed == [name for group in find_commands().values() for name in group]
+    assert [line[:-1] for line in text if line.endswith(":")] == list(find_commands())
+    assert max(map(len, text)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [("tranlate", "did you mean translate?"), ("evaluate!", "`signloom --help` lists them")],
+)
+def test_a_mistyped_command_is_told_the_nearest_one(
+    typed: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([typed])
+    assert f"there is no command {typed!r}; {hint}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_a_shell_completes_commands_and_options(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--print-completion", shell])
+    assert end.value.code == 0
+    script = capsys.readouterr().out
+    for text in ("drop-videos", "--beam-size", "rollback"):
+        assert text in script
+    files = {"bash": "translate___checkpoint_COMPGEN=_shtab_compgen_files", "zsh": ":_files"}
+    assert files[shell] in script
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["adopt", "--best", "torn.json"], "torn.json is damaged"),
+        (["adopt", "--best", "best.json", "--params", "no.yaml"], "no.yaml does not exist"),
+        (["scores", "--metrics", "nothing.json"], "run `dvc repro evaluate` first"),
+        (["adopt", "--best", "nothing.json"], "run `dvc repro tune` first"),
+        (["translate", "a.mp4", "--checkpoint", "nothing"], "nothing is not a checkpoint"),
+        (
+            ["translate", "a.mp4", "--n-best", "9", "--beam-size", "4"],
+            "n-best: found 9, expected 1 to --beam-size",
+        ),
+        (["export-model", "out", "--format", "onnx"], "data/checkpoint is not a checkpoint"),
+        (["export-model", "out", "--format", "mlflow"], "data/checkpoint is not a checkpoint"),
+    ],
+)
+def test_a_mistake_ends_in_its_message(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "torn.json").write_text("{")
+    (tmp_path / "best.json").write_text('{"overrides": {}}')
+    with pytest.raises(SystemExit, match=message):
+        main(arguments)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--beam-size", "0", "found '0', expected at least 1"),
+        ("--beam-size", "100000", "found '100000', expected at most 64"),
+        ("--beam-size", "many", "found 'many', expected a whole number"),
+        ("--max-tokens", "1e9", "found '1e9', expected a whole number"),
+        ("--max-tokens", "1000000000", "expected at most 512"),
+        ("--length-penalty", "nan", "found 'nan', expected a finite number"),
+        ("--length-penalty", "-inf", "found '-inf', expected a finite number"),
+        ("--length-penalty", "-1", "found '-1', expected at least 0"),
+        ("--length-penalty", "1000000000", "expected at most 10"),
+        ("--internal-lm-weight", "2", "found '2', expected at most 1"),
+        ("--n-best", "0", "found '0', expected at least 1"),
+        ("--fps", "1e-9", "found '1e-9', expected at least 1"),
+        ("--width", "1000000000", "expected at most 32768"),
+    ],
+)
+def test_an_option_of_translate_out_of_range_is_refused_in_words(
+    option: str, value: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["translate", "a.mp4", f"{option}={value}"])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert f"argument {option}: found" in said
+    assert message in said
+
+
+def test_a_reader_who_leaves_ends_the_command_without_a_word(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.json"
+    path.write_text(json.dumps({"dev": SCORES, "test": SCORES}))
+    reading, writing = os.pipe()
+    os.close(reading)
+    call = "from signloom_tools.cli.main import find_commands, main; main()"
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-c", call, "scores", "--metrics", str(path)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (1, "")

@@ -1,0 +1,263 @@
+"""`signloom summary` and `signloom adopt`."""
+
+import argparse
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipeline.tune import main as search
+from signloom.config import load_params
+from signloom.models.registry import build_model, planned
+from signloom.paths import TUNE
+from signloom.training.run import read_run_options
+from signloom_tools.cli.main import main
+from signloom_tools.cli.summary import count_by_half, count_mult_adds, find_sizes, list_parts
+from tests import tiny
+from tests.contract.variants import build
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> Path:
+    path = tmp_path / "params.yaml"
+    path.write_text((tiny.ROOT / "pipeline/smoke/params.yaml").read_text())
+    return path
+
+
+def test_the_table_names_parts_sizes_and_speed(
+    params: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["summary", "--params", str(params), "--vocab", "300", "--frames", "30", "--batch", "2"])
+    text = capsys.readouterr().out
+    assert "[2, 30, 299]" in text  # the features of the layout that params.yaml names
+    assert "[2, 20, 300]" in text  # logits
+    assert re.search(r"^  encoder \(TransformerEncoder\) .* [\d,]+$", text, re.MULTILINE)
+    totals = r"encoder [\d,]+, decoder [\d,]+, head [\d,]+$"
+    assert re.search(rf"^parameters: [\d,]+ \(\d\.\d MB\): {totals}", text, re.MULTILINE)
+    assert "outputs of all layers: " in text
+    assert "mult-adds: encode" in text
+    for name in ("latency on", "encode", "step", "greedy_20", "beam_4_20"):
+        assert f"{name} " in f"{text.splitlines()[-1]} "
+
+
+@pytest.mark.parametrize("family", ["transformer", "conformer", "lstm"])
+def test_json_counts_every_parameter(
+    family: str, params: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    params.write_text(params.read_text().replace("family: transformer", f"family: {family}"))
+    main(["summary", "--params", str(params), "--vocab", "300", "--json", "--tokens", "3"])
+    found = json.loads(capsys.readouterr().out)
+    whole = found["modules"][0]
+    assert whole["output"] == [1, 3, 300]
+    assert found["parameters"] == whole["parameters"]
+    assert found["bytes"]["parameters"] == 4 * found["parameters"]
+    assert found["sizes"]["vocab_size"] == 300
+    assert sum(found["parameters_of"].values()) == whole["parameters"]
+    assert set(found["latency_s"]) == {"encode", "step", "greedy_3", "beam_4_3"}
+    assert all(seconds > 0 for seconds in found["latency_s"].values())
+
+
+@pytest.mark.parametrize("family", ["transformer", "conformer", "lstm"])
+def test_no_part_counts_twice(family: str) -> None:
+    subject = build(family=family, tied_embeddings=True)
+    tgt = torch.zeros(2, 5, dtype=torch.int64)
+    whole, *parts = list_parts(subject.model, [*subject.source([9, 9]), tgt])
+    assert len({part.name for part in parts}) == len(parts)
+    assert sum(part.parameters for part in parts if part.depth == 1) == whole.parameters
+    by_name = {part.name: part for part in parts}
+    assert by_name["encoder"].output == [2, 9, 16]
+    assert by_name["decoder.output"].parameters == tiny.VOCAB  # its matrix is the embedding's
+    halves = count_by_half(subject.model)
+    assert sum(halves.values()) == whole.parameters
+    assert halves["head"] == tiny.VOCAB
+    assert halves["encoder"] == by_name["encoder"].parameters
+
+
+def test_mult_adds_by_hand() -> None:
+    model = tiny.model(ctc_labels=0)
+    src, valid = tiny.source(0, [9, 9])
+    tgt = torch.zeros(2, 5, dtype=torch.int64)
+    b, s, t, f, d, ff, v = 2, 9, 5, tiny.INPUT_WIDTH, 16, 24, tiny.VOCAB
+    layer = 4 * d * d + 2 * d * ff  # query, key, value, output; feed-forward
+    encode = s * f * d + 2 * (s * layer + 2 * s * s * d)
+    cross = 2 * t * d * d + 2 * s * d * d + 2 * t * s * d
+    decode = 2 * (t * layer + 2 * t * t * d + cross) + t * d * v
+    assert count_mult_adds(model, [src, valid, tgt]) == {"encode": b * encode, "decode": b * decode}
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_mult_adds_of_recurrence_by_hand(bidirectional: bool) -> None:
+    subject = build(family="lstm", bidirectional=bidirectional, ctc_labels=0)
+    b, s, t, f, d, v = 2, 9, 5, tiny.INPUT_WIDTH, 16, tiny.VOCAB
+    width = d // 2 if bidirectional else d
+    encode = s * f * d + 2 * s * (d // width) * 4 * width * (d + width)  # 4 gates of x and h
+    # The keys, scores, means, what combines them with the states, and the output.
+    attend = s * d * d + 2 * t * s * d + t * 2 * d * d + t * d * v
+    inputs = [*subject.source([9, 9]), torch.zeros(2, 5, dtype=torch.int64)]
+    found = count_mult_adds(subject.model, inputs)
+    assert found == {"encode": b * encode, "decode": b * (2 * t * 4 * d * 2 * d + attend)}
+
+
+def test_without_tokens_the_vocabulary_must_be_given(params: Path) -> None:
+    with pytest.raises(SystemExit, match="the vocabulary is unknown; run `dvc repro"):
+        main(["summary", "--params", str(params)])
+
+
+@pytest.mark.parametrize("frames", ["0", "-1", "1.5", "many"])
+def test_what_counts_no_frames_is_refused(
+    frames: str, params: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["summary", "--params", str(params), "--frames", frames])
+    expected = f"--frames: found {frames!r}, expected "
+    assert expected in capsys.readouterr().err
+
+
+def test_adopt_writes_the_winner_and_shows_the_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    params, best = tmp_path / "params.yaml", tmp_path / "best.json"
+    params.write_text("model:\n  norm: pre  # why\n")
+    best.write_text(json.dumps({"overrides": {"model": {"norm": "post"}}}))
+    arguments = ["adopt", "--params", str(params), "--best", str(best)]
+    main(arguments)
+    assert params.read_text() == "model:\n  norm: post # why\n"
+    text = capsys.readouterr().out
+    assert "-  norm: pre  # why" in text
+    assert "+  norm: post # why" in text
+    main(arguments)
+    assert "has these values already" in capsys.readouterr().out
+
+
+def test_adopt_shows_the_confirmation_and_takes_another_trial_of_the_front(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    params, best = tmp_path / "params.yaml", tmp_path / "best.json"
+    params.write_text("model:\n  norm: pre\n")
+    rows = [{"number": 4, "mean": 1.5, "values": [1.4, 1.6]}]
+    rows.append({"number": 0, "mean": 1.75, "values": [1.7, 1.8]})
+    best.write_text(json.dumps({"overrides": {"model": {"norm": "pre"}}, "confirmed": rows}))
+    overrides = {"4": {"model": {"norm": "pre"}}, "7": {"model": {"norm": "post"}}}
+    (tmp_path / "trials.json").write_text(json.dumps({"overrides": overrides}))
+    arguments = ["adopt", "--params", str(params), "--best", str(best)]
+    main(arguments)
+    text = capsys.readouterr().out
+    assert "winner: trial 4: mean 1.5000 of 1.4000, 1.6000" in text
+    assert "beaten: trial 0, the parameters of then: mean 1.7500" in text
+    main([*arguments, "--trial", "7"])
+    assert params.read_text() == "model:\n  norm: post\n"
+    with pytest.raises(SystemExit, match="trial 5 is not of the search's front: 4, 7"):
+        main([*arguments, "--trial", "5"])
+
+
+PRESETS = sorted((tiny.ROOT / "presets").glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"dev": {"bleu4": 1.0}}', "no overrides"),
+        ("[]", "no overrides"),
+        ('{"overrides": {"model": 3}}', "overrides.model: found 3, expected a map"),
+        ('{"overrides": {}, "confirmed": [{"number": 1}]}', "confirmed[0].values is missing"),
+    ],
+)
+def test_adopt_of_another_json_file_is_refused_in_words(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    best = tmp_path / "best.json"
+    best.write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit) as end:
+        main(["adopt", "--best", str(best)])
+    assert message in str(end.value)
+    best.rename(tmp_path / "trials.json")
+    with pytest.raises(SystemExit, match=r"is not what a search wrote|of the search's front"):
+        main(["adopt", "--best", str(best), "--trial", "1"])
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
+def test_a_preset_changes_the_parameters_and_builds_a_model(
+    preset: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tiny.ROOT)
+    params = tmp_path / "params.yaml"
+    params.write_bytes(Path("params.yaml").read_bytes())
+    main(["adopt", "--params", str(params), "--preset", preset.stem])
+    shown = capsys.readouterr().out
+    assert "has these values already" in shown or "\n+  " in shown
+    found = read_run_options(params)
+    for section, values in load_params(preset).items():
+        read = json.loads(json.dumps(dataclasses.asdict(getattr(found, section))))
+        assert read.items() >= values.items()
+    with planned():
+        model = build_model(found.model, input_width=126, vocab_size=130_000, ctc_labels=0)
+    size = sum(parameter.numel() for parameter in model.parameters())
+    expected = {  # the sums of docs/models.md
+        "document-000": 18_971_136 + 158_455_760,
+        "document-002": 18_980_352 + 158_475_216,
+        "document-003": 37_959_168 + 158_475_216,
+    }
+    assert size == expected.get(preset.stem, size)
+
+
+def test_the_summary_after_document_000_has_the_figures_of_the_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tiny.ROOT)
+    params = tmp_path / "params.yaml"
+    params.write_bytes(Path("params.yaml").read_bytes())
+    main(["adopt", "--params", str(params), "--preset", "document-000"])
+    found = read_run_options(params)
+    arguments = argparse.Namespace(params=params, vocab=130_000, frames=None, batch=1, tokens=20)
+    sizes = find_sizes(arguments, found.model, found.features)
+    assert (sizes.input_width, sizes.frames, sizes.ctc_labels) == (126, 250, 0)
+    with planned():
+        model = build_model(found.model, input_width=126, vocab_size=130_000, ctc_labels=0)
+    totals = count_by_half(model)
+    assert totals["encoder"] == 18_971_136
+    assert totals["decoder"] + totals["head"] == 158_455_760
+    assert found.train.max_frames // sizes.frames == 16
+    assert set(dataclasses.asdict(found.augment).values()) == {0.0, 0.2}  # 0.2: of no mask
+
+
+def test_presets_are_listed_and_an_unknown_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tiny.ROOT)
+    main(["adopt", "--list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [path.stem for path in PRESETS]
+    with pytest.raises(SystemExit, match="presets here: base, document-000"):
+        main(["adopt", "--preset", "huge"])
+
+
+def test_an_empty_preset_ends_the_list_in_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("presets").mkdir()
+    Path("presets/empty.yaml").touch()
+    main(["adopt", "--list"])
+    assert capsys.readouterr().out.strip() == "empty"
+
+
+def test_without_a_search_there_is_no_winner_to_adopt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (tiny.ROOT / "params.yaml").read_text()
+    Path("params.yaml").write_text(text.replace("trials: 6 ", "trials: 0 "))
+    stale = TUNE / "best.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("{}")
+    search()  # reads no landmarks: there are none here
+    assert [path.name for path in TUNE.iterdir()] == ["trials.json"]
+    for arguments in ([], ["--trial", "1"]):
+        with pytest.raises(SystemExit, match=r"no search \(tune.trials was 0\)"):
+            main(["adopt", *arguments])

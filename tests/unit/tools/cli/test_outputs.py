@@ -1,0 +1,187 @@
+"""What commands refuse to write: onto what they read, into a corpus, over files of others."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.corpus.manifest import Clip, write_manifest
+from signloom.corpus.shards import write_shards
+from signloom_tools.cli.main import main
+from signloom_tools.translate.serving import FILES as SERVED
+from tests.intake import tree
+from tests.tiny import ROOT, sequence, write_checkpoint
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a corpus of text, shards, a model, and a file that nobody made here."""
+    monkeypatch.chdir(tmp_path)
+    params = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    (tmp_path / "params.yaml").write_text(params.replace("data/demo/corpus", "named"))
+    clip = Clip(clip_id="a", video=None, text="oui", signer="anna", split="train", gloss="OUI")
+    for name, manifest in (("corpus", "manifest.tsv"), ("named", "clips.csv")):
+        (tmp_path / name).mkdir()
+        write_manifest(tmp_path / name / manifest, [clip])
+    (tmp_path / "link").symlink_to("corpus")
+    clips = {"a": sequence(0), "b": sequence(1)}
+    write_shards(
+        tmp_path / "shards", {name: len(one.points) for name, one in clips.items()},
+        clips.__getitem__, layout=clips["a"].layout, extractor="{}", frames_per_shard=100,
+    )  # fmt: skip
+    write_checkpoint(tmp_path / "model")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/a.pose").write_text("mine")
+    (tmp_path / "mine/meta.json").write_text("{}")
+    (tmp_path / "mine/notes.json").write_text('{"exact": 1}')
+    (tmp_path / "mine/rejects.tsv").write_text("mine\n")
+    return tmp_path
+
+
+def refuse(project: Path, words: str, *arguments: str) -> None:
+    """Run a command that must fail and change nothing."""
+    before = tree(project)
+    with pytest.raises(SystemExit, match=words):
+        main(arguments)
+    assert tree(project) == before
+
+
+@pytest.mark.parametrize("out", ["corpus", "corpus/new/deep", "link", "named/x", "./mine/../named"])
+def test_nothing_is_written_into_a_corpus(project: Path, out: str) -> None:
+    refuse(project, "lies in the corpus", "export", out, "--landmarks", "shards")
+    model = ["--checkpoint", "model"]
+    for kind in ("onnx", "mlflow"):
+        refuse(project, "lies in the corpus", "export-model", out, "--format", kind, *model)
+    film = ["--video", f"{out}/film.webm", *model]
+    refuse(project, "lies in the corpus", "translate", "shards", *film)
+
+
+def test_where_nothing_can_be_written_is_said_before_the_work(project: Path) -> None:
+    below = "mine/a.pose/out"  # a file, no folder
+    words = "a.pose: Not a directory; it is in the way"
+    refuse(project, words, "export", below, "--landmarks", "shards")
+    for out in (f"{below}/film.webm", f"{below}/films"):
+        refuse(project, words, "translate", "shards", "--video", out, "--checkpoint", "model")
+    for kind in ("onnx", "mlflow"):
+        refuse(project, words, "export-model", below, "--format", kind, "--checkpoint", "model")
+
+
+def test_an_export_replaces_no_file_unless_told(project: Path) -> None:
+    export = ["export", "mine", "--landmarks", "shards"]
+    refuse(project, "a.pose already exists and was not changed; give --overwrite", *export)
+    main([*export, "--overwrite"])
+    assert (project / "mine/a.pose").read_bytes()[:4] != b"mine"
+    refuse(project, "a.pose already exists", *export)
+
+
+def test_shards_of_others_name_no_file_outside_of_the_export(project: Path) -> None:
+    clip = sequence(0)
+    write_shards(
+        project / "odd", {"../../out": len(clip.points)}, lambda _: clip,
+        layout=clip.layout, extractor="{}", frames_per_shard=100,
+    )  # fmt: skip
+    refuse(project, "'/'; use letters", "export", "poses/deep", "--landmarks", "odd")
+
+
+@pytest.mark.parametrize("kind", ["onnx", "mlflow"])
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("mine", "holds 'a.pose', which this command does not make"),
+        ("model", "which is read, overlap"),
+        ("model/deep", "which is read, overlap"),
+        ("link/../model", "which is read, overlap"),
+        (".", "which is read, overlap"),
+        ("params.yaml", "is a file, expected the name of a folder"),
+    ],
+)
+def test_an_exported_model_replaces_nothing_else(
+    project: Path, kind: str, out: str, words: str
+) -> None:
+    refuse(project, words, "export-model", out, "--format", kind, "--checkpoint", "model")
+
+
+def test_keeping_scores_does_not_write_onto_them(project: Path) -> None:
+    scores = project / "metrics.json"
+    scores.write_text("{}")
+    for make in (os.symlink, os.link):
+        make(scores, project / "baseline.json")
+        refuse(project, "it is the input", "scores", "--keep", "--metrics", "metrics.json")
+        (project / "baseline.json").unlink()
+
+
+def test_init_does_not_write_onto_its_tables(project: Path) -> None:
+    table = "id\ttext\tsigner\tsplit\tgloss\n" + "".join(
+        f"{split}\toui\t{split}\t{split}\tOUI\n" for split in ("train", "dev")
+    )
+    for name in ("manifest.tsv", "refused.tsv"):
+        folder = project / f"new-{name}"
+        folder.mkdir()
+        (folder / name).write_text(table)
+        os.link(folder / name, folder / "table.tsv")
+        init = ["init", folder.name, "--text-only", "--force", "--table"]
+        for given in (f"{folder.name}/{name}", f"{folder.name}/table.tsv"):
+            refuse(project, "it is the input", *init, given)
+
+
+def test_init_keeps_a_list_that_it_did_not_write(project: Path) -> None:
+    (project / "table.tsv").write_text(
+        "id\ttext\tsigner\tsplit\tgloss\na\toui\ta\ttrain\tOUI\nb\toui\tb\tdev\tOUI\n"
+    )
+    (project / "new").mkdir()
+    (project / "new/refused.tsv").write_text("mine\n")
+    init = ["init", "new", "--text-only", "--table", "table.tsv"]
+    refuse(project, "refused.tsv is there and no list of ours; --force", *init)
+    main([*init, "--force"])
+    assert not (project / "new/refused.tsv").exists()
+
+
+def _videos(project: Path) -> None:
+    (project / "to").mkdir()
+    shutil.copy(project / "mine/a.pose", project / "to/a.mp4")
+    clip = Clip(clip_id="a", video=project / "to/a.mp4", text="oui", signer="anna", split="train")
+    write_manifest(project / "to/manifest.csv", [clip])
+
+
+def _list(project: Path) -> None:
+    (project / "to/landmarks").mkdir(parents=True)
+    shutil.copy(project / "mine/rejects.tsv", project / "to/landmarks")
+
+
+def _file(project: Path) -> None:
+    (project / "to").write_text("mine")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (_videos, "manifest.csv names videos, and a corpus has them or imported landmarks"),
+        (_list, "rejects.tsv is there and no list of an import"),
+        (_file, "Not a directory; it is in the way"),
+    ],
+)
+def test_an_import_replaces_nothing(
+    project: Path, make: Callable[[Path], None], words: str
+) -> None:
+    make(project)
+    np.savez(project / "clip.npz", points=np.zeros((3, 4, 2)))
+    refuse(project, words, "import", "clip.npz", "--to", "to")
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="this system has no /proc")
+def test_a_place_that_is_of_the_system_is_named_in_words(project: Path) -> None:
+    np.savez(project / "clip.npz", points=np.zeros((3, 4, 2)))
+    words = "takes no file; name another path|Permission denied"
+    refuse(project, words, "import", "clip.npz", "--to", "/proc/x")
+    refuse(project, words, "export", "/proc/x", "--landmarks", "shards")
+
+
+@pytest.mark.slow
+def test_a_served_model_consists_of_what_may_be_replaced(project: Path) -> None:
+    arguments = ["export-model", "served", "--format", "mlflow", "--checkpoint", "model"]
+    for _ in range(2):
+        main(arguments)
+    assert {path.name for path in (project / "served").iterdir()} == set(SERVED)

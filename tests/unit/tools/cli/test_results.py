@@ -1,0 +1,402 @@
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signloom.corpus.manifest import Clip, read_manifest, write_manifest
+from signloom.evaluation.compare import PastRun, Sentence, compare
+from signloom.evaluation.judge import BlindAnswer, Judgements
+from signloom.evaluation.metrics import ScoreOptions, measure
+from signloom.evaluation.names import Metric
+from signloom.features.targets import split_hash
+from signloom_tools.cli.main import main
+from signloom_tools.evaluate.ranking import rank_runs
+from tests.processes import call
+
+SCORES = {
+    "clips": 48,
+    "signature": "nrefs:1|...",
+    **{
+        key + suffix: value
+        for key, value in (
+            ("bleu4", 80.0),
+            ("bleu1", 90.0),
+            ("chrf", 85.0),
+            ("wer", 9.5),
+            ("cer", 5.0),
+        )
+        for suffix in ("", "_low", "_high")
+    },
+    "floor_bleu4": 3.25,
+    "retrieval_bleu4": 40.0,
+    "blind_bleu4": 2.0,
+}
+REFS = ["je vais à la maison", "tu viens demain", "elle mange une pomme", "il est là"]
+GOOD = [*REFS[:3], "il est"]
+BAD = ["je vais à la gare", "tu viens", "elle mange une pomme", "il est là"]
+SCORE = {"tokenizer": "13a", "resamples": 200, "seed": 1}
+
+
+def write_run(folder: Path, said: list[str], *, version: int = 2, **changes: Any) -> Path:
+    """Write what `signloom compare` reads of an evaluation."""
+    refs, score = changes.pop("refs", REFS), SCORE | changes
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"format_version": version, "options": {"score": score}}
+    (folder / "scores.json").write_text(json.dumps(content))
+    rows = [["clip_id", "split", "reference", "hypothesis"]]
+    rows += [[f"c{i}", "test", refs[i], hyp] for i, hyp in enumerate(said)]
+    (folder / "hypotheses.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    return folder
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    main([str(argument) for argument in arguments])
+    return capsys.readouterr().out
+
+
+def test_two_runs_are_compared_on_every_metric(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = write_run(tmp_path / "a", BAD)
+    write_run(tmp_path / "b" / "reports" / "evaluation", GOOD, version=1)
+    found = json.loads(printed(capsys, "compare", a, tmp_path / "b", "--json"))
+    settings = ScoreOptions(**SCORE)  # type: ignore[arg-type]
+    expected = compare(measure(BAD, REFS, settings), measure(GOOD, REFS, settings), settings)
+    metrics = found["splits"]["test"]["metrics"]
+    assert set(metrics) == set(expected)
+    for name, difference in expected.items():
+        assert metrics[name]["difference"] == round(difference.difference, 4)
+        assert metrics[name]["p_value"] == round(difference.p_value, 4)
+    assert (metrics["wer"]["wins"], metrics["wer"]["losses"], metrics["wer"]["ties"]) == (2, 1, 1)
+    sentence = found["splits"]["test"]["sentences"][0]
+    assert sentence["clip_id"] == "c0"
+    assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
+    assert sentence["chrf_a"] < sentence["chrf_b"] == 100
+    table = printed(capsys, "compare", a, tmp_path / "b")
+    assert "test: 4 clips, paired bootstrap, 200 resamples" in table
+    assert f"{metrics['wer']['difference']:+.2f}" in table
+    assert "No clear difference" in table
+
+
+def test_a_sure_difference_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a = write_run(tmp_path / "a", ["non"] * 4)
+    b = write_run(tmp_path / "b", REFS)
+    assert "B is better on" in (text := printed(capsys, "compare", a, b))
+    assert "WER" in text.splitlines()[-1]
+    assert "B is worse on" in (text := printed(capsys, "compare", b, a))
+    assert "better on" not in text
+
+
+def test_clips_that_only_one_run_has_are_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = write_run(tmp_path / "a", BAD), write_run(tmp_path / "b", GOOD[:3])
+    assert "test: 3 clips, 1 that only one has left out" in printed(capsys, "compare", a, b)
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "message"),
+    [
+        ({"tokenizer": "zh"}, [], "tokenizer 13a, .* with zh"),
+        ({"refs": ["autre", *REFS[1:]]}, [], "clip c0 has the reference 'je vais à la maison'"),
+        ({"version": 3}, [], "format version 3, this Signloom reads 1 and 2"),
+        ({}, ["--split", "dev"], r"share no clip of dev \(0 and 0 clips\)"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_refused(
+    changes: dict[str, Any], arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    a, b = write_run(tmp_path / "a", BAD), write_run(tmp_path / "b", GOOD, **changes)
+    with pytest.raises(SystemExit, match=message):
+        main(["compare", str(a), str(b), *arguments])
+
+
+def test_two_runs_are_prepared_for_judges(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    a, b = write_run(tmp_path / "a", BAD), write_run(tmp_path / "b", GOOD)
+    assert "nobody has judged anything yet" in printed(capsys, "judge", "--show")
+    assert "a-b/task.json: 3 clips of test." in printed(capsys, "judge", a, b, "--differing")
+    task = Judgements().read("a-b")
+    assert (task.a.name, task.b.name) == (str(a), str(b))
+    for pair in task.pairs:
+        given = BlindAnswer(judge="anna", clip_id=pair.clip_id, preferred="equal", scores=(50, 50))
+        Judgements().answer("a-b", given)
+    assert "3 of 3 clips: B better in 0, worse in 0, equal in 3" in printed(
+        capsys, "judge", "--show", "a-b"
+    )
+    (found,) = json.loads(printed(capsys, "judge", "--json"))
+    assert (found["task"], found["judges"], found["alpha_scores"]) == ("a-b", 1, None)
+    short = write_run(tmp_path / "c", GOOD[:3])
+    for wrong, message in (
+        (["judge", str(a), str(short)], "not evaluated on the same clips of test: 1 are in one"),
+        (["judge", str(a)], "give two RUNs to be compared, or --show"),
+        (["judge", "--show", "../a"], "there is no task '../a'"),
+    ):
+        with pytest.raises(SystemExit, match=re.escape(message)):
+            main(wrong)
+
+
+def test_many_runs_are_ranked_in_clusters_as_wmt_prints_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refs = [f"{text} {number}" for number in range(10) for text in REFS]
+    slips = [text if number % 9 else "non" for number, text in enumerate(refs)]
+    later = [text if number % 9 != 1 else "non" for number, text in enumerate(refs)]
+    write_run(Path("slips"), slips, refs=refs)
+    write_run(Path("bad"), ["non"] * 40, refs=refs)
+    write_run(Path("data/models/0001/evaluation"), refs, refs=refs)
+    write_run(Path("reports/evaluation"), later, refs=refs)
+    write_run(Path("mlruns/1/a/artifacts/evaluation"), refs, refs=refs)  # version 1's
+    write_run(Path("mlartifacts/1/b/artifacts/evaluation"), refs, tokenizer="zh", refs=refs)
+    main(["compare", "bad", "slips", "--all", "--metric", "wer", "--out", "board.json"])
+    said = capsys.readouterr()
+    assert "left out: bad was scored with tokenizer 13a" in said.err
+    rows = json.loads(Path("board.json").read_text())["runs"]
+    assert [(row["name"], row["cluster"]) for row in rows] == [
+        ("data/models/0001/evaluation", 1), ("reports/evaluation", 2), ("slips", 2), ("bad", 3),
+    ]  # fmt: skip
+    assert [(row["best"], row["worst"]) for row in rows] == [(1, 1), (2, 3), (2, 3), (4, 4)]
+    lines = said.out.splitlines()
+    assert [n for n, line in enumerate(lines) if line.startswith("---")] == [3, 5, 8]
+    for name in ("board.md", "board.html"):
+        main(["compare", "bad", "slips", "reports", "--out", name])
+    assert '<th scope="row">slips</th><td>1</td>' in Path("board.html").read_text()
+    assert Path("board.md").read_text().startswith("| run | cluster | ranks | BLEU-4 |")
+    with pytest.raises(
+        SystemExit, match=r"board.md already exists and was not changed; give --overwrite"
+    ):
+        main(["compare", "bad", "slips", "reports", "--out", "board.md"])
+    main(["compare", "bad", "slips", "reports", "--out", "board.md", "--overwrite"])
+    with pytest.raises(SystemExit, match=r"with tokenizer 13a, .* with zh"):
+        main(["compare", "bad", "slips", "mlartifacts/1/b/artifacts/evaluation"])
+    with pytest.raises(SystemExit, match=r"board.txt: expected a name that ends in .html"):
+        main(["compare", "bad", "slips", "reports", "--out", "board.txt"])
+
+
+def test_ranks_overlap_where_neighbours_do_not_differ_but_the_ends_do() -> None:
+    refs = [f"{text} {number}" for number in range(10) for text in REFS]
+
+    def run(name: str, wrong: int) -> PastRun:
+        sentences = {
+            f"c{number}": Sentence(reference=text, hypothesis="non" if number < wrong else text,
+                                   given={})
+            for number, text in enumerate(refs)
+        }  # fmt: skip
+        options = ScoreOptions(**SCORE)  # type: ignore[arg-type]
+        return PastRun(name=name, options=options, commands={}, splits={"test": sentences},
+                       content={"options": {}}, parameters=None)  # fmt: skip
+
+    ranking = rank_runs([run("c", 6), run("a", 2), run("b", 4)], "test", Metric.WER)
+    assert [(one.name, one.cluster, one.best, one.worst) for one in ranking.runs] == [
+        ("a", 1, 1, 2), ("b", 1, 1, 3), ("c", 1, 2, 3),
+    ]  # fmt: skip
+
+
+def test_a_folder_without_an_evaluation_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="holds no evaluation"):
+        main(["compare", str(tmp_path), str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("scores.json", lambda text: '{"format_version": 2}'),
+        ("hypotheses.tsv", lambda text: text.replace("clip_id", "clip")),
+        ("hypotheses.tsv", lambda text: text[: text.rindex("\t")]),
+    ],
+)
+def test_a_damaged_evaluation_is_said(
+    name: str, change: Callable[[str], str], tmp_path: Path
+) -> None:
+    write_run(tmp_path, BAD)
+    (tmp_path / name).write_text(change((tmp_path / name).read_text()))
+    with pytest.raises(SystemExit, match="holds a damaged evaluation"):
+        main(["compare", str(tmp_path), str(tmp_path)])
+
+
+@pytest.mark.slow
+def test_a_run_can_be_a_commit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quick twin: test_scores_stand_beside_the_last_commit_and_the_kept_run."""
+    monkeypatch.chdir(tmp_path)
+    call("git", "init")
+    call("dvc", "init", "-q")
+    write_run(Path("reports/evaluation"), BAD)
+    call("dvc", "add", "reports/evaluation", "-q")
+    call("git", "add", "-A")
+    call("git", "commit", "-m", "bad")
+    for path in Path("reports/evaluation").iterdir():
+        path.unlink()
+    write_run(Path("reports/evaluation"), GOOD)
+    found = json.loads(printed(capsys, "compare", "git:HEAD", "--json"))
+    assert (found["a"], found["b"]) == ("git:HEAD", "reports")
+    sentence = found["splits"]["test"]["sentences"][0]
+    assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
+    with pytest.raises(SystemExit, match="git:nowhere: DVC cannot give its"):
+        main(["compare", "git:nowhere"])
+
+
+def metrics_file(folder: Path, bleu: float, **extra: Any) -> Path:
+    values = {"bleu4": bleu, "bleu1": 90.0, "chrf": 85.0, "wer": 9.5, "cer": 5.0}
+    bounds = {f"{k}_{end}": v for k, v in values.items() for end in ("low", "high")}
+    path = folder / "metrics.json"
+    path.write_text(
+        json.dumps({"test": {"clips": 4, "signature": "nrefs:1", **values, **bounds, **extra}})
+    )
+    return path
+
+
+def test_scores_stand_beside_their_floors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "metrics.json"
+    path.write_text(json.dumps({"dev": SCORES, "test": SCORES}))
+    main(["scores", "--metrics", str(path)])
+    text = capsys.readouterr().out
+    head, bleu = (next(x for x in text.splitlines() if y in x) for y in ("test: 48", "BLEU-4"))
+    assert re.search(r"constant +retrieval +blind$", head)
+    assert re.search(r"80\.00 .* 3\.25 .* 2\.00$", bleu)
+    assert "nrefs:1" in text
+    assert "reports/index.html" in text
+
+
+def test_scores_stand_beside_the_last_commit_and_the_kept_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = metrics_file(tmp_path, 50.0)
+    text = printed(capsys, "scores", "--metrics", path, "--keep")
+    assert "against" not in text
+    assert "kept in" in text
+    call("git", "init")
+    metrics_file(tmp_path, 60.0)
+    call("git", "add", "metrics.json")
+    call("git", "commit", "-m", "sixty")
+    metrics_file(tmp_path, 61.5)
+    text = printed(capsys, "scores", "--metrics", path)
+    assert "against the last commit:\n  test: BLEU-4 60.00 -> 61.50 (+1.50), chrF" in text
+    assert "against the kept run:\n  test: BLEU-4 50.00 -> 61.50 (+11.50)" in text
+    content = json.loads((tmp_path / "baseline.json").read_text())
+    assert content["metrics"]["test"]["bleu4"] == 50
+    (tmp_path / "baseline.json").write_text('{"format_version": 9}')
+    with pytest.raises(SystemExit, match="signloom scores --keep"):
+        main(["scores", "--metrics", str(path)])
+    assert "kept in" in printed(capsys, "scores", "--metrics", path, "--keep")
+    assert "61.50 -> 61.50 (+0.00)" in printed(capsys, "scores", "--metrics", path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[1]", "holds no scores"), ('{"a": 1}', "holds no scores"), (None, "is a folder")],
+)
+def test_what_holds_no_scores_is_said(content: str | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.json" if content else tmp_path
+    if content:
+        path.write_text(content)
+    with pytest.raises(SystemExit, match=message):
+        main(["scores", "--metrics", str(path)])
+
+
+def test_every_floor_stands_beside_its_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    floors = {f"{name}_{metric}": 10.0 + i for i, name in enumerate(("floor", "random"))
+              for metric in ("bleu4", "wer")}  # fmt: skip
+    path = metrics_file(tmp_path, 50.0, **floors)
+    head, bleu, bleu1, _, wer, *_ = printed(capsys, "scores", "--metrics", path).splitlines()
+    assert head.split()[-2:] == ["constant", "random"]
+    assert bleu.split()[-2:] == wer.split()[-2:] == ["10.00", "11.00"]
+    assert bleu.index("10.00") + 5 == head.index("constant") + 8  # one column
+    assert bleu1.split()[-1] == "90.00]"
+
+
+def test_seeds_and_a_model_that_ignores_its_input_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spread = {name: {"mean": 52.25, "std": 1.5, "n": 3} for name in ("bleu4", "chrf", "wer")}
+    path = metrics_file(tmp_path, 50.0, seeds=spread, uses_input=0, swapped_bleu4=49.0)
+    text = printed(capsys, "scores", "--metrics", path)
+    assert "of 3 seeds: BLEU-4 52.25 ± 1.50, chrF" in text
+    assert "THIS MODEL IGNORES ITS INPUT" in text
+    assert "49.00" in text
+
+
+def test_a_model_that_writes_nothing_for_every_clip_is_said_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = metrics_file(tmp_path, 0.0, only_sentence="")
+    found = printed(capsys, "scores", "--metrics", path)
+    assert "  This model writes nothing for each of the 4 clips" in found
+
+
+def test_looking_for_runs_in_an_empty_folder_leaves_no_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(SystemExit, match="no run of one"):
+        main(["runs"])
+    assert not list(tmp_path.iterdir())
+
+
+def project_of(folder: Path, name: str, texts: list[str]) -> None:
+    """Write params.yaml and a manifest of a corpus."""
+    corpus = folder / "data" / "raw" / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    clips = [
+        Clip(clip_id=f"{split}{i}", video=None, text=text, signer=split, split=split, gloss="X")
+        for split in ("train", "dev", "test") for i, text in enumerate(texts)
+    ]  # fmt: skip
+    write_manifest(corpus / "manifest.tsv", clips)
+    section = {"folder": f"data/raw/{name}", "manifest": "manifest.tsv", "signer_disjoint": True}
+    (folder / "params.yaml").write_text(json.dumps({"corpus": section}))
+
+
+def test_scores_of_the_demo_are_not_printed_as_those_of_a_users_corpus(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reports").mkdir()
+    project_of(tmp_path, "weather", ["rain", "sun"])
+    metrics_file(tmp_path / "reports", 87.26)  # as an older version wrote it
+    with pytest.raises(SystemExit, match="the scores of the corpus that is not noted, but"):
+        main(["scores"])
+    metrics_file(tmp_path / "reports", 87.26, corpus="demo", clips_hash="1")
+    with pytest.raises(SystemExit, match=r"scores of the corpus demo, but params\.yaml names w"):
+        main(["scores"])
+    assert capsys.readouterr().out == ""
+    clips = read_manifest(tmp_path / "data/raw/weather/manifest.tsv")
+    ours = {"corpus": "weather", "clips_hash": split_hash(clips, "test")}
+    metrics_file(tmp_path / "reports", 50.0, **ours)
+    assert "have changed since" not in printed(capsys, "scores")
+    project_of(tmp_path, "weather", ["rain", "snow"])
+    assert "the clips of test have changed since: `dvc repro` scores" in printed(capsys, "scores")
+
+
+def test_scores_of_another_corpus_are_no_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = metrics_file(tmp_path, 87.26, corpus="demo", clips_hash="1")
+    printed(capsys, "scores", "--metrics", path, "--keep")
+    metrics_file(tmp_path, 0.0, corpus="weather", clips_hash="2")
+    text = printed(capsys, "scores", "--metrics", path)
+    assert "->" not in text
+    reason = "not compared with the scores of test of the kept run: they are of demo, these of wea"
+    assert reason in text
+
+
+def test_scores_of_single_words_begin_with_the_share_that_is_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exact = {"exact": 60.0, "exact_low": 50.0, "exact_high": 70.0, "retrieval_exact": 40.0}
+    path = metrics_file(tmp_path, 0.0, headline="exact", **exact)
+    _, first, *others = printed(capsys, "scores", "--metrics", path).splitlines()
+    assert first.split() == ["exact,", "%", "60.00", "[50.00,", "70.00]", "40.00"]
+    assert not any("BLEU" in line for line in others)

@@ -1,0 +1,177 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from signloom.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
+from signloom.errors import UserError
+from signloom.files import hash_file
+from signloom.translation.confidence import (
+    CONFIDENCE,
+    Confidence,
+    fit_levels,
+    hash_seeds,
+    write_confidence,
+)
+from signloom.translation.options import DecodingOptions
+from signloom.translation.translator import Translator
+from signloom_tools.cli.main import main
+from signloom_tools.cli.translate_glosses import read_lines
+from tests import glosses
+from tests.tiny import write_checkpoint
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    translator = glosses.untrained(glosses.training_data("subwords"))
+    folder = tmp_path_factory.mktemp("model") / "checkpoint"
+    save_checkpoint(
+        folder,
+        Checkpoint(spec=translator.spec, model=translator._model, tokenizer=translator._tokenizer),
+    )
+    return folder
+
+
+def translate(checkpoint: Path, *arguments: str) -> None:
+    more = ["--checkpoint", str(checkpoint), "--max-tokens", "6", "--beam-size", "2"]
+    main(["translate", *more, *arguments])
+
+
+def test_lines_of_glosses_are_translated_in_order(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("HAUS REGEN\n\nWIND\n", encoding="utf-8")
+    translate(checkpoint, "--glosses", str(path), "haus  regen")
+    out, err = capsys.readouterr()
+    first, empty, _, again, *rest = out.split("\n")
+    assert (first, empty, rest) == (again, "", [""])
+    assert "never stood in train" not in err
+
+
+def test_a_line_longer_than_any_file_name_is_a_line() -> None:
+    assert read_lines(["HAUS " * 100]) == ["HAUS " * 100]
+
+
+def test_models_of_all_seeds_translate_together_where_one_asks_for_it(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match=r"has no seeds/"):
+        translate(checkpoint, "--together", "--glosses", "HAUS")
+    both = shutil.copytree(checkpoint, tmp_path / "both")
+    other = load_checkpoint(checkpoint, torch.device("cpu"))
+    with torch.no_grad():
+        for weights in other.model.parameters():
+            weights += 0.1 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(1))
+    save_checkpoint(both / "seeds/2", other)
+    scores = []
+    for folder, more in ((both, []), (both / "seeds/2", []), (both, ["--together"])):
+        translate(folder, "--json", "--guess", *more, "--glosses", "HAUS REGEN")
+        scores.append(json.loads(capsys.readouterr().out)["score"])
+    assert len(set(scores)) == 3
+    models = [Translator.load(folder) for folder in (both, both / "seeds/2")]
+    search = DecodingOptions(beam_size=2, length_penalty=1.0, max_tokens=6)
+    clip = models[0].source.glosses().encode("HAUS REGEN")
+    (wanted,) = models[0].beside(models[1:]).translate([clip], search)
+    assert scores[2] == pytest.approx(wanted.hypothesis.score, abs=1e-4)
+    with pytest.raises(SystemExit, match=r"weights together, so nothing says which are unsure"):
+        translate(both, "--together", "--skip-unsure", "--glosses", "HAUS")
+    write_confidence(
+        both / CONFIDENCE,
+        Confidence(
+            weights=hash_file(both / WEIGHTS), unsure_below=0.5, levels=fit_levels([-1.0], [True]),
+            train=None, seeds=hash_seeds(both),
+        ),
+    )  # fmt: skip
+    capsys.readouterr()
+    for more in ([], ["--together"]):
+        translate(both, "--json", *more, "--glosses", "HAUS REGEN")
+        out, err = capsys.readouterr()
+        assert json.loads(out)["score"] == pytest.approx(scores[2], abs=1e-4)
+        assert json.loads(out)["confidence"] is not None
+        assert "not calibrated" not in err
+    shutil.rmtree(both / "seeds/2")
+    translate(both, "--json", "--glosses", "HAUS REGEN")
+    out, err = capsys.readouterr()
+    assert json.loads(out)["score"] == scores[0]
+    assert "there is no confidence.json of these weights" in err
+
+
+@pytest.mark.parametrize("mistyped", ["lines.txt", "my lines.txt", "no/lines", "no\\lines", "a/"])
+def test_a_mistyped_file_name_is_no_line_of_glosses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistyped: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="no such file"):
+        read_lines(["HAUS", mistyped])
+
+
+@pytest.mark.parametrize("line", ["HAUS", "HAUS LAUFEN/GEHEN", "IX-3.p HAUS", "ICH HAUS.", "1.5"])
+def test_a_line_of_glosses_is_no_file_name(line: str) -> None:
+    assert read_lines([line]) == [line]
+
+
+def test_unknown_glosses_are_translated_and_told(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    translate(checkpoint, "--json", "--n-best", "2", "--glosses", "HAUS NIE", "NIE 🙂")
+    out, err = capsys.readouterr()
+    one, other = (json.loads(line) for line in out.splitlines())
+    assert (one["glosses"], one["unknown"]) == (["haus", "nie"], ["nie"])
+    assert other["unknown"] == ["nie", "🙂"]
+    assert len(one["alternatives"]) == 1
+    assert one["score"] >= one["alternatives"][0]["score"]
+    assert "3 glosses of 2 lines never occurred in train: nie, 🙂" in err
+
+
+def test_the_attention_of_glosses_is_a_page_with_both_axes_in_words(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    translate(checkpoint, "--attention", str(page), "--glosses", "HAUS <b>", "WIND")
+    text = page.read_text(encoding="utf-8")
+    assert text.count('class="picker"') == 2
+    assert text.count("<script") == 1
+    assert "&lt;b&gt;" in text
+    assert "<b>" not in text
+    with pytest.raises(SystemExit, match="already exists and was not changed; give --overwrite"):
+        translate(checkpoint, "--attention", str(page), "--glosses", "HAUS")
+    translate(checkpoint, "--attention", str(page), "--overwrite", "--glosses", "HAUS")
+    assert page.read_text(encoding="utf-8").count('class="picker"') == 1
+    with pytest.raises(SystemExit, match=r"expected the name of a page, such as attention\.html"):
+        translate(checkpoint, "--attention", str(tmp_path), "--glosses", "HAUS")
+    with pytest.raises(SystemExit, match="found 21 clips or lines, expected at most 20"):
+        translate(checkpoint, "--attention", "b.html", "--glosses", *["HAUS"] * 21)
+
+
+def test_what_does_not_go_together_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="trained on glosses"):
+        translate(checkpoint, "a.mp4")
+    of_clips = ["--font", "a.ttf", "--fps", "25", "--pose-model", "a.task", "--timing"]
+    with pytest.raises(SystemExit, match="PATH, --font, --timing, --pose-model, --fps: of videos"):
+        translate(checkpoint, "a.mp4", *of_clips, "--glosses", "HAUS")
+    with pytest.raises(SystemExit, match="found no gloss"):
+        translate(checkpoint, "--glosses", "  ")
+    with pytest.raises(SystemExit, match="give a PATH"):
+        translate(checkpoint)
+    torn = tmp_path / "torn.txt"
+    torn.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SystemExit, match="expected text in UTF-8"):
+        translate(checkpoint, "--glosses", str(torn))
+    with pytest.raises(SystemExit, match="trained on landmarks, not on glosses"):
+        translate(write_checkpoint(tmp_path / "landmarks"), "--glosses", "HAUS")
+    for form in ("onnx", "mlflow"):
+        with pytest.raises(SystemExit, match=r"trained on glosses .*not on landmarks"):
+            main(["export-model", str(tmp_path / "out"), "--checkpoint", str(checkpoint),
+                  "--format", form])  # fmt: skip
+
+
+def test_a_checkpoint_of_maps_in_maps_is_damaged_in_words(tmp_path: Path) -> None:
+    model = write_checkpoint(tmp_path / "model")
+    (model / "checkpoint.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
+    film = tmp_path / "film.mp4"
+    film.touch()
+    with pytest.raises(SystemExit, match=r"checkpoint\.json"):
+        main(["translate", str(film), "--checkpoint", str(model)])

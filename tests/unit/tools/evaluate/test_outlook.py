@@ -1,0 +1,105 @@
+"""What more people would bring is told with an interval that holds, or not told."""
+
+import dataclasses
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from signloom.config import load_params
+from signloom.errors import UserError
+from signloom.features.targets import read_targets, write_targets
+from signloom.training.data import TrainingFiles
+from signloom_tools.cli.main import main
+from signloom_tools.evaluate.outlook import OutlookResult, draw_outlook, plan_trainings
+from tests.tiny import ROOT, write_project
+
+
+def corpus(seed: int, step: float, *, spread: float = 8.0, signers: int = 7) -> list[OutlookResult]:
+    """Draw results of which the truth is known: odds grow by `step` with each doubling."""
+    generator = np.random.default_rng(seed)
+    names = [f"s{number}" for number in range(signers)]
+    hard = dict(zip(names, generator.normal(0, spread, signers), strict=True))
+    results = []
+    for one in plan_trainings(names, 3, seed):
+        noise = generator.normal(0, 3)
+        for who in one.left_out:
+            size = len(one.known)
+            right = truth(size, step) + hard[who] + noise - (2.0 if one.share < 1 else 0.0)
+            results.append(
+                OutlookResult(signers=size, share=one.share, draw=one.draw, signer=who,
+                       right=float(np.clip(right + generator.normal(0, 3), 0, 100)))
+            )  # fmt: skip
+    return results
+
+
+def truth(signers: int, step: float) -> float:
+    return float(100 / (1 + np.exp(-(-0.8 + step * np.log2(signers)))))
+
+
+@pytest.mark.parametrize("step", [0.2, 0.6, 1.0])
+def test_twice_as_many_signers_bring_what_was_foretold(step: float) -> None:
+    """Over corpora that are drawn: predict 14 signers from 7, and know what 14 give."""
+    held, widths = 0, []
+    for seed in range(20):
+        found = draw_outlook(corpus(seed, step), 7, seed).expected[14]
+        held += found.low <= truth(14, step) <= found.high
+        widths.append(found.high - found.low)
+    assert held >= 16  # signers left out are few, so that a 95 % interval is often too narrow
+    assert np.median(widths) < 45
+
+
+def test_what_is_said_of_a_curve() -> None:
+    lines = draw_outlook(corpus(1, 0.6, spread=0.5), 7, 1).lines()
+    assert [line.split(" %")[0][:15] for line in lines[:3]] == [
+        "with  1 signers", "with  2 signers", "with  4 signers",
+    ]  # fmt: skip
+    assert "each doubling of the signers, and of the takes with them, has brought 1" in lines[3]
+    assert "twice the takes by the same people bring 2 points" in lines[4]
+    assert lines[5].startswith("with 7 we would expect")
+    assert lines[6].startswith("with 14 we would expect")
+    flat = draw_outlook(corpus(2, 0.0, spread=0.5), 7, 1).lines()
+    assert "whether more people help cannot be told" in flat[-1]
+    unsure = " ".join(draw_outlook(corpus(3, 0.6, spread=40.0), 7, 1).lines())
+    assert "these signers are too few to tell" in unsure
+
+
+def test_models_of_a_draw_are_nested_and_tested_on_the_same_signers() -> None:
+    names = [f"s{number}" for number in range(6)]
+    plan = plan_trainings(names, 2, seed=1)
+    for draw in (0, 1):
+        own = [one for one in plan if one.draw == draw]
+        assert [(len(one.known), one.share) for one in own] == [(1, 1), (2, 1), (4, 1), (4, 0.5)]
+        assert len({one.left_out for one in own}) == 1
+        for less, more in itertools.pairwise(own):
+            assert set(less.known) <= set(more.known)
+            assert not {*more.known} & {*more.left_out}
+    assert plan == plan_trainings(names[::-1], 2, seed=1)
+    with pytest.raises(UserError, match="train has 2 signers; an outlook needs 3"):
+        plan_trainings(names[:2], 1, seed=1)
+
+
+def test_the_command_trains_and_says_what_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    evaluate = load_params(ROOT / "params.yaml")["evaluate"]
+    params = json.loads(Path("params.yaml").read_text())
+    Path("params.yaml").write_text(json.dumps({**params, "evaluate": evaluate}))
+    targets = [
+        dataclasses.replace(one, signer=f"s{int(one.clip_id[5:]) % 4}")
+        if one.split == "train" else one
+        for one in read_targets(TrainingFiles().targets)
+    ]  # fmt: skip
+    write_targets(TrainingFiles().targets, targets)
+    command = ["outlook", "--draws", "1", "--steps", "2"]
+    main([*command, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert {one["signers"] for one in found["results"]} == {1, 2}
+    assert all(one["signer"] not in ("dev", "test") for one in found["results"])
+    assert [*found["expected"]] == ["4", "8"]
+    main(command)
+    assert "each doubling of the signers" in capsys.readouterr().out

@@ -1,0 +1,456 @@
+"""Keypoints of other detectors land on the right landmarks, and nothing in a file is run."""
+
+import csv
+import gzip
+import json
+import pickle
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from signloom.config import load_params
+from signloom.corpus.landmarks import Layout
+from signloom.corpus.manifest import read_manifest
+from signloom.corpus.shards import read_shards, shards_metadata
+from signloom.corpus.skeletons import SKELETONS
+from signloom.errors import ClipError, UserError
+from signloom.features.features import compute_features
+from signloom.report.skeletons import draw_pictures
+from signloom_tools.cli.main import main
+from signloom_tools.importing.foreign import SourceDefaults
+from signloom_tools.importing.importer import compile_pattern
+from signloom_tools.importing.keypoints import load_pickle
+from tests import tiny
+from tests.tiny import ROOT
+
+_OTHER = {"left": "right", "right": "left"}
+WIDTH, HEIGHT = 640, 480
+SIZE = ["--fps", "25", "--width", str(WIDTH), "--height", str(HEIGHT)]
+ALL = ["--groups", "hands", "pose", "lips", "face_outline", "brows", "eyes"]
+SIZES = {"pose": 33, "face": 468, "left_hand": 21, "right_hand": 21}
+ANY = SourceDefaults(fps=25, width=WIDTH, height=HEIGHT, allow_pickle=True)
+
+
+def truth(frames: int = 6) -> dict[str, np.ndarray]:
+    """Where all of MediaPipe's landmarks are, shares of the picture, shape (S, N, 2)."""
+    rng = np.random.default_rng(4)
+    return {name: rng.uniform(0.1, 0.9, (frames, n, 2)) for name, n in SIZES.items()}
+
+
+def seen_by(count: int, parts: dict[str, np.ndarray], *, pixels: bool = True) -> np.ndarray:
+    """The same person as a detector of `count` points gives it: (S, K, 3), x, y and score."""
+    points = np.zeros((len(parts["pose"]), count, 3), np.float32)
+    for part, columns in SKELETONS[count].parts.items():
+        points[:, list(columns), :2] = parts[part][:, list(columns.values())]
+        points[:, list(columns), 2] = 0.9
+    return points * ([WIDTH, HEIGHT, 1] if pixels else [1, 1, 1])
+
+
+def load(corpus: Path) -> tuple[dict[str, Any], Layout]:
+    shards = corpus / "landmarks/shards"
+    return read_shards(shards), shards_metadata(shards).layout
+
+
+def bring(tmp_path: Path, *arguments: str) -> tuple[dict[str, Any], Layout]:
+    main(["import", str(tmp_path / "in"), "--to", str(tmp_path / "corpus"), *arguments])
+    return load(tmp_path / "corpus")
+
+
+def assert_seen(clip: Any, parts: dict[str, np.ndarray], atol: float = 1e-3) -> None:
+    """Compare hands and the pose's seven joints with the truth."""
+    from signloom.corpus.landmarks import GROUP_INDICES
+
+    for group in ("left_hand", "right_hand", "pose"):
+        part, indices = GROUP_INDICES[group]
+        there = clip.layout.groups[clip.layout.group(group)].landmarks
+        expected = parts[part][:, list(indices[: len(there)])]
+        found = clip.points[:, clip.layout.slice(group)]
+        np.testing.assert_allclose(found[..., :2], expected, atol=atol)
+        assert (found[..., 2] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("count", "facts"),
+    [  # number, part, MediaPipe's index: from the papers and configurations of the detectors
+        (133, [(0, "pose", 0), (5, "pose", 11), (6, "pose", 12), (9, "pose", 15),
+               (91, "left_hand", 0), (95, "left_hand", 4), (99, "left_hand", 8),
+               (112, "right_hand", 0), (132, "right_hand", 20), (31, "face", 152),
+               (71, "face", 61), (77, "face", 291), (83, "face", 78), (87, "face", 308),
+               (40, "face", 70), (49, "face", 300), (50, "face", 168), (59, "face", 33),
+               (68, "face", 263)]),
+        (134, [(2, "pose", 12), (5, "pose", 11), (92, "left_hand", 0), (113, "right_hand", 0),
+               (32, "face", 152)]),
+        (136, [(5, "pose", 11), (94, "left_hand", 0), (115, "right_hand", 0), (34, "face", 152)]),
+        (135, [(9, "left_hand", 0), (28, "left_hand", 4), (10, "right_hand", 0),
+               (64, "right_hand", 20), (73, "face", 152)]),
+        (137, [(2, "pose", 12), (7, "pose", 15), (25, "left_hand", 0), (66, "right_hand", 20),
+               (75, "face", 152)]),
+        (86, [(0, "right_hand", 0), (41, "left_hand", 20), (42, "face", 0), (47, "face", 61),
+              (56, "face", 291), (61, "pose", 0), (72, "pose", 11), (85, "pose", 24)]),
+        (543, [(0, "face", 0), (468, "left_hand", 0), (489, "pose", 0), (522, "right_hand", 0)]),
+        (75, [(11, "pose", 11), (33, "left_hand", 0), (54, "right_hand", 0)]),
+    ],
+)  # fmt: skip
+def test_a_detectors_points_are_the_landmarks_that_its_authors_say(
+    count: int, facts: Sequence[tuple[int, str, int]]
+) -> None:
+    for number, part, index in facts:
+        assert SKELETONS[count].parts[part][number] == index
+    for columns in SKELETONS[count].parts.values():
+        assert max(columns) < count
+        assert len(set(columns.values())) == len(columns)
+
+
+def test_wholebody_keypoints_become_hands_pose_lips_and_outline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    points = seen_by(133, truth())
+    np.savez(tmp_path / "in/a.npz", keypoints=points[:, None, :, :2], scores=points[:, None, :, 2])
+    np.save(tmp_path / "in/b.npy", points)
+    low = points.copy()
+    low[2, 91:112, 2] = 0.1  # the left hand is not there
+    np.save(tmp_path / "in/c.npy", low)
+    np.save(tmp_path / "in/d.npy", seen_by(133, truth(), pixels=False))
+    clips, layout = bring(tmp_path, *SIZE, *ALL)
+    assert layout.name == (
+        "hands-pose-lips-face_outline-brows-eyes-without-left_hip-right_hip-20-of-lips-"
+        "19-of-face_outline-10-of-brows-20-of-eyes-flat"
+    )
+    names = set(layout.landmark_names)
+    assert {re.sub("left|right", lambda m: _OTHER[m[0]], name) for name in names} == names
+    for clip in (clips["a"], clips["b"], clips["d"]):
+        assert_seen(clip, truth())
+        assert clip.present.all()
+        assert len(draw_pictures(clip, 3)) == 3
+    groups = ("hands", "pose", "lips", "face_outline", "brows", "eyes")
+    assert np.isfinite(compute_features(clips["a"], replace(tiny.FEATURES, groups=groups))).all()
+    main(
+        ["export", str(tmp_path / "pose"), "--landmarks", str(tmp_path / "corpus/landmarks/shards")]
+    )
+    main(["import", str(tmp_path / "pose"), "--to", str(tmp_path / "again"), *ALL])
+    again, _ = load(tmp_path / "again")
+    np.testing.assert_array_equal(again["a"].points, clips["a"].points)
+    corner = layout.index("lips", "right_outer_corner")
+    np.testing.assert_allclose(clips["b"].points[:, corner, :2], truth()["face"][:, 61], atol=1e-3)
+    assert clips["c"].present[:, 0].tolist() == [True, True, False, True, True, True]
+    told = capsys.readouterr().err
+    for words in ("points of COCO-WholeBody, 133 points: 4 clips", "pose: 7 of 9 landmarks",
+                  "lips: 20 of 40", "no depth", "left_hand: 21 of 21 landmarks, in 96%",
+                  "frames a second: 25 (4 clips)"):  # fmt: skip
+        assert words in told
+
+
+def openpose(points: np.ndarray) -> dict[str, Any]:
+    """A person as OpenPose writes it."""
+    cuts = dict(zip(("pose", "hand_left", "hand_right", "face"),
+                    np.split(points, [25, 46, 67]), strict=True))  # fmt: skip
+    return {"person_id": [-1], **{f"{k}_keypoints_2d": v.ravel().tolist() for k, v in cuts.items()}}
+
+
+def test_openpose_folders_give_the_signer_and_bridge_lost_points(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = seen_by(137, truth(frames=12))
+    others = points * [0.2, 0.2, 1] + [500, 10, 0]  # a small person in the corner
+    points[3, 25 + 8] = 0  # a finger tip is lost
+    for name in ("clip_a", "clip_b"):
+        for number in range(12):
+            people = [openpose(others[number]), openpose(points[number])]
+            people = people[:: 1 if number % 2 else -1]
+            path = tmp_path / f"in/{name}_{number:012d}_keypoints.json"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps({"version": 1.3, "people": people}))
+    clips, layout = bring(tmp_path, *SIZE)
+    assert sorted(clips) == ["clip_a", "clip_b"]
+    assert layout.name == "hands-pose-without-left_hip-right_hip-flat"
+    expected = truth(frames=12)
+    expected["left_hand"][3, 8] = expected["left_hand"][[2, 4], 8].mean(axis=0)
+    assert_seen(clips["clip_a"], expected)
+    assert "2 clips show several people" in capsys.readouterr().err
+
+
+def test_alphapose_and_mmpose_results_are_read(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    points = seen_by(136, truth())
+    rows = [{"image_id": f"{n}.jpg", "category_id": 1, "keypoints": points[n].ravel().tolist(),
+             "score": 3.1, "idx": 1, "box": [0, 0, 1, 1]} for n in range(6) if n != 2]  # fmt: skip
+    rows.insert(1, {**rows[0], "idx": 2, "keypoints": (points[0] / 9).ravel().tolist()})
+    (tmp_path / "in/alpha.json").write_text(json.dumps(rows))
+    points = seen_by(133, truth())
+    frames = [
+        {"frame_id": n, "instances": [{"keypoints": points[n, :, :2].tolist(),
+                                       "keypoint_scores": points[n, :, 2].tolist()}]}
+        for n in range(6)
+    ]  # fmt: skip
+    (tmp_path / "in/mm.json").write_text(json.dumps({"meta_info": {}, "instance_info": frames}))
+    (tmp_path / "in/list.json").write_text(json.dumps(frames))
+    for n, frame in enumerate(frames):
+        path = tmp_path / f"in/each/{n}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(frame["instances"]))
+    clips, _ = bring(tmp_path, *SIZE)
+    for name in ("mm", "list", "each"):
+        assert_seen(clips[name], truth())
+    assert clips["alpha"].present[:, 0].tolist() == [True, True, False, True, True, True]
+    np.testing.assert_allclose(
+        clips["alpha"].points[3, 0, :2], truth()["left_hand"][3, 0], atol=1e-3
+    )
+
+
+def test_a_pickle_is_refused_unless_asked_for_and_then_read(tmp_path: Path) -> None:
+    points = seen_by(133, truth()).astype(np.float32)
+    (tmp_path / "in").mkdir()
+    arrays = {"one": {"keypoint": torch.from_numpy(points), "name": "one", "text": "REGEN"}}
+    with gzip.open(tmp_path / "in/split.pkl", "wb") as file:  # as MSKA publishes PHOENIX
+        pickle.dump(arrays, file)
+    shares = seen_by(133, truth(), pixels=False)
+    lists = {"keypoints": [one[None, :, :2] for one in shares],
+             "scores": [one[None, :, 2] for one in shares]}  # fmt: skip
+    (tmp_path / "in/two.pkl").write_bytes(pickle.dumps(lists))  # as Uni-Sign and CSL-News do
+    with pytest.raises(SystemExit, match="say --allow-pickle"):
+        bring(tmp_path, *SIZE)
+    clips, _ = bring(tmp_path, *SIZE, "--allow-pickle")
+    assert_seen(clips["one"], truth())
+    assert_seen(clips["two"], truth())
+    with (tmp_path / "corpus/landmarks/clips.tsv").open() as file:
+        labels = {row["clip_id"]: row["label"] for row in csv.DictReader(file, delimiter="\t")}
+    assert labels == {"one": "REGEN", "two": ""}
+
+
+class Hostile:
+    """Anything that a pickle may ask for when it is read."""
+
+    def __init__(self, call: Callable[..., Any], *arguments: Any) -> None:
+        self._call, self._arguments = call, arguments
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self._call, self._arguments
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_hostile_pickle_runs_nothing(tmp_path: Path, protocol: int) -> None:
+    import os
+
+    victim = tmp_path / "victim"
+    attacks: list[Any] = [
+        Hostile(os.system, f"touch {victim}"),
+        Hostile(eval, f"open({str(victim)!r}, 'w')"),
+        Hostile(Path.touch, victim),
+        {"keypoints": np.array([Hostile(os.system, f"touch {victim}")], dtype=object)},
+        Hostile(torch.load, "x"),
+        Hostile(np.ndarray, (1,), np.dtype(object), bytearray(8)),  # any memory as an object
+        Hostile(np.frombuffer, b"12345678", "O"),
+        Hostile(getattr, "x", "__class__"),
+    ]
+    for attack in attacks:
+        path = tmp_path / "bad.pkl"
+        path.write_bytes(pickle.dumps(attack, protocol))
+        with pytest.raises(ClipError, match=r"is not run|not a readable pickle"):
+            load_pickle(path, ANY)
+    inner = pickle.dumps(Hostile(os.system, f"touch {victim}"))
+    storage = Hostile(torch.storage._load_from_bytes, inner)  # which PyTorch itself would run
+    (tmp_path / "bad.pkl").write_bytes(pickle.dumps(storage, protocol))
+    with pytest.raises(ClipError, match="not a readable pickle"):
+        load_pickle(tmp_path / "bad.pkl", ANY)
+    assert not victim.exists()
+    good = {"a": np.arange(6.0).reshape(2, 3), "b": [np.float32(2), "x", None, True, b"y"]}
+    (tmp_path / "good.pkl").write_bytes(pickle.dumps(good, protocol))
+    found = load_pickle(tmp_path / "good.pkl", ANY)
+    np.testing.assert_array_equal(found["a"], good["a"])
+    assert found["b"] == good["b"]
+
+
+def test_a_pickle_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "big.pkl", "wb") as file:
+        file.write(b"\0" * 3_000_000)
+    with pytest.raises(ClipError, match="of memory"):
+        load_pickle(tmp_path / "big.pkl", SourceDefaults(
+            fps=25, width=9, height=9, memory_mb=2, allow_pickle=True
+        ))  # fmt: skip
+
+
+def write_tutorial(folder: Path) -> dict[str, np.ndarray]:
+    """The best known tutorial's layout: a folder a sign and a recording, a file a frame."""
+    rng = np.random.default_rng(0)
+    rows = {}
+    for split, sign, number in (("train", "hello", 0), ("train", "hello", 1), ("dev", "thanks", 0)):
+        name = f"{split}/{sign}/anna_{number}"
+        rows[name] = rng.uniform(0.1, 0.9, (12, 1662)).astype(np.float32)
+        (folder / name).mkdir(parents=True)
+        for frame, row in enumerate(rows[name]):
+            np.save(folder / name / f"{frame}.npy", row)
+    return rows
+
+
+def test_a_file_a_frame_and_a_pattern_make_a_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("params.yaml").write_text((ROOT / "params.yaml").read_text())
+    rows = write_tutorial(tmp_path / "in")
+    clips, _ = bring(tmp_path, *SIZE, "--pattern", "{split}/{text}/{signer}_{clip}.npy")
+    assert sorted(clips) == ["dev_thanks_anna_0", "train_hello_anna_0", "train_hello_anna_1"]
+    left = rows["train/hello/anna_1"][:, 132 + 1404 : 132 + 1404 + 63].reshape(12, 21, 3)
+    np.testing.assert_allclose(clips["train_hello_anna_1"].points[:, :21], left, atol=1e-3)
+    assert "clips are named by their paths" in capsys.readouterr().err
+    main(["init", "corpus", "--table", "corpus/landmarks/clips.tsv", "--use"])
+    found = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
+    assert {(clip.text, clip.signer, clip.split) for clip in found} == {
+        ("hello", "anna", "train"), ("thanks", "anna", "dev"),
+    }  # fmt: skip
+    assert load_params(Path("params.yaml"))["corpus"]["folder"] == "corpus"
+
+
+def test_files_of_one_name_in_several_folders_are_named_by_their_paths(tmp_path: Path) -> None:
+    """With a folder a signer, most files were rejected as doubles."""
+    for signer in ("anna", "ben"):
+        (tmp_path / "in" / signer).mkdir(parents=True)
+        for number in range(3):
+            rows = np.random.default_rng(number).uniform(0, 1, (5, 258))
+            np.save(tmp_path / f"in/{signer}/{number}.npy", rows)
+    clips, _ = bring(tmp_path, *SIZE)
+    assert sorted(clips) == [f"{who}_{number}" for who in ("anna", "ben") for number in range(3)]
+
+
+def test_keys_are_listed_and_mapped_and_the_archive_says_rate_and_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    rng = np.random.default_rng(0)
+    for number, fps in enumerate((25, 30, 30)):
+        np.savez(
+            tmp_path / f"in/{number}.npz", lh=rng.uniform(0, 1, (5, 63)),
+            rh=rng.uniform(0, 1, (5, 21, 3)), rate=fps, size_x=100, height=50,
+        )  # fmt: skip
+    with pytest.raises(SystemExit, match=r"arrays are lh \(5, 63\).*--keys left_hand=lh"):
+        bring(tmp_path, *SIZE)
+    keys = ["left_hand=lh", "right_hand=rh", "fps=rate", "width=size_x"]
+    clips, _ = bring(tmp_path, "--keys", *keys)
+    assert {(clip.fps, clip.width, clip.height) for clip in clips.values()} == {
+        (25.0, 100, 50), (30.0, 100, 50),
+    }  # fmt: skip
+    assert "frames a second: 30 (2 clips), 25 (1 clips)" in capsys.readouterr().err
+
+
+def test_a_files_own_video_info_is_named_by_keys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rate and size of a map, a record or a JSON object could not be named."""
+    (tmp_path / "in").mkdir()
+    parts = {name: np.random.default_rng(1).uniform(0, 1, (5, 21, 3)) for name in ("lh", "rh")}
+    info = {"rate": 50.0, "size": [300, 200]}
+    record = np.array((60.0, [300, 200]), [("rate", float), ("size", int, 2)])
+    np.savez(tmp_path / "in/map.npz", video_info=np.array(info, object), **parts)
+    np.savez(tmp_path / "in/record.npz", video_info=record, **parts)
+    keys = ["left_hand=lh", "right_hand=rh", "fps=video_info.rate", "width=video_info.size.0"]
+    more = ["--keys", *keys, "height=video_info.size.1", "--to", str(tmp_path / "corpus")]
+    with pytest.raises(SystemExit, match="1 files or clips could not be imported"):
+        main(["import", str(tmp_path / "in"), *more])
+    assert "--allow-pickle" in (tmp_path / "corpus/landmarks/rejects.tsv").read_text()
+    main(["import", str(tmp_path / "in"), *more, "--allow-pickle", "--force"])
+    clips, _ = load(tmp_path / "corpus")
+    found = {name: (clip.fps, clip.width, clip.height) for name, clip in clips.items()}
+    assert found == {"map": (50, 300, 200), "record": (60, 300, 200)}
+    (tmp_path / "json").mkdir()
+    people = [{"people": [{"keypoints": seen_by(133, truth())[0].tolist()}]}] * 4
+    content = json.dumps({"video_info": {"rate": "25", "size": [WIDTH, HEIGHT]}, "frames": people})
+    (tmp_path / "json/a.json").write_text(content)
+    keys = ["keypoints=frames", *keys[2:], "height=video_info.size.1"]
+    main(["import", str(tmp_path / "json"), "--keys", *keys, "--to", str(tmp_path / "other")])
+    clips, _ = load(tmp_path / "other")
+    assert (clips["a"].fps, clips["a"].width, len(clips["a"].points)) == (25, WIDTH, 4)
+    keys[1] = "fps=video_info.rat"
+    with pytest.raises(SystemExit, match=r"it has no rat of video_info.rat \(found rate, size\)"):
+        main(["import", str(tmp_path / "json"), "--keys", *keys, "--to", str(tmp_path / "bad")])
+
+
+def test_a_table_says_the_rates_of_files_that_differ(tmp_path: Path) -> None:
+    """One --fps had to do for files of 30, 50 and 60 frames a second."""
+    for name in ("anna/1", "ben/1", "ben/2"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        np.save(tmp_path / f"in/{name}.npy", seen_by(133, truth()))
+    table = tmp_path / "rates.csv"
+    table.write_text("file,fps,width\nanna/1.npy,50,\nben/1,60,1280\n")
+    clips, _ = bring(tmp_path, *SIZE, "--rates", str(table))
+    assert {name: (clip.fps, clip.width) for name, clip in clips.items()} == {
+        "anna_1": (50, WIDTH), "ben_1": (60, 1280), "ben_2": (25, WIDTH),
+    }  # fmt: skip
+    table.write_text("file,fps\nanna/1.npy,fast\n")
+    with pytest.raises(SystemExit, match=r"rates.csv line 2: found fps 'fast', expected numbers"):
+        bring(tmp_path, *SIZE, "--rates", str(table), "--force")
+    assert len(load(tmp_path / "corpus")[0]) == 3  # as before
+    table.write_text("file,rate\nanna/1.npy,50\n")
+    with pytest.raises(SystemExit, match=r"its columns are file, rate; expected file, and fps"):
+        bring(tmp_path, *SIZE, "--rates", str(table), "--force")
+
+
+def test_an_import_with_rejects_can_be_repeated(tmp_path: Path) -> None:
+    """After the files were corrected: "shards already exists; remove it"."""
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in/a.npy", seen_by(133, truth()))
+    (tmp_path / "in/b.npy").write_bytes(b"torn")
+    with pytest.raises(SystemExit, match="--force imports all again"):
+        bring(tmp_path, *SIZE)
+    np.save(tmp_path / "in/b.npy", seen_by(133, truth()))
+    with pytest.raises(SystemExit, match="--force imports again in its place"):
+        bring(tmp_path, *SIZE)
+    clips, _ = bring(tmp_path, *SIZE, "--force")
+    assert sorted(clips) == ["a", "b"]
+    notes = tmp_path / "corpus/landmarks/notes.txt"
+    notes.write_text("mine")
+    with pytest.raises(SystemExit, match=r"holds .notes.txt., which this command does not make"):
+        bring(tmp_path, *SIZE, "--force")
+    assert notes.read_text() == "mine"
+    notes.unlink()
+    listed = notes.with_name("clips.tsv")
+    listed.write_text("clip_id\tlabel\na\thello\n")
+    with pytest.raises(SystemExit, match="no list of an import"):
+        bring(tmp_path, *SIZE, "--force")
+    assert "hello" in listed.read_text()
+    with pytest.raises(SystemExit, match="which is read, overlap"):
+        main(["import", str(tmp_path), "--to", str(tmp_path / "corpus"), *SIZE, "--force"])
+
+
+def test_hands_outside_of_the_picture_are_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in/a.npy", seen_by(133, truth()) * [2, 1.5, 1])  # it was 1280x720
+    with pytest.raises(SystemExit, match=r"outside of the picture of 640x480 \(x from .*its size"):
+        bring(tmp_path, *SIZE)
+    clips, _ = bring(tmp_path, *SIZE, "--allow-outside")
+    assert clips["a"].points[..., 0].max() > 1.5
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "is not readable JSON"),
+        ("[" * 100_000, "is not readable JSON"),
+        ('{"a": 1}', "its keys are a"),
+        ("[]", "points have the shape"),
+        ('[{"instances": []}, {"instances": []}]', "nobody in it"),
+        ('{"keypoints": [[[1, 2], [3, 4]]]}', "its frames have 2 points; known are 17"),
+        ('{"people": []}', "it holds one frame"),
+        ('[{"keypoints": [[[1, 2]]]}, 5]', "its frames have 1 points"),
+    ],
+)
+def test_bad_keypoint_files_are_told(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.json").write_text(content)
+    with pytest.raises(SystemExit, match=words):
+        bring(tmp_path, *SIZE)
+
+
+def test_patterns_that_say_nothing_are_refused() -> None:
+    for text in ("a/b", "{name}", "{text}/{text}"):
+        with pytest.raises(UserError, match="--pattern"):
+            compile_pattern(text)
+    match = compile_pattern("{split}/x+y/{clip}.npy").fullmatch("dev/x+y/7")
+    assert match is not None
+    assert match.groupdict() == {"split": "dev", "clip": "7"}

@@ -1,0 +1,234 @@
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signloom.errors import UserError
+from signloom_tools.importing.dealing import deal_splits
+from signloom_tools.importing.new_corpus import VideoFolder, clip_id_of
+from signloom_tools.importing.user_tables import (
+    find_sources,
+    join_rows,
+    read_pairs,
+    read_user_table,
+    same_header,
+)
+
+TEXTS = ("ich möchte einen kaffee", 'sie sagt "hallo"', "je vais à la maison, demain")
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def cells(path: Path, encoding: str | None = None) -> list[dict[str, str]]:
+    return [row.cells for row in read_user_table(path, None, encoding).rows]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("mark", ["\t", "|"])
+def test_separator_and_encoding_are_found(tmp_path: Path, mark: str, encoding: str) -> None:
+    lines = [mark.join(("name", "text"))] + [
+        mark.join((str(number), text)) for number, text in enumerate(TEXTS)
+    ]
+    path = write(tmp_path / "a.csv", "\r\n".join(lines) + "\r\n", encoding)
+    assert [row["text"] for row in cells(path)] == list(TEXTS)
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_spreadsheets_quote_and_break_lines_in_cells(tmp_path: Path, mark: str) -> None:
+    path = write(tmp_path / "a.csv", f'name{mark}text\n1{mark}"a{mark} ""b""\nc"\n2{mark}d\n')
+    table = read_user_table(path, None, None)
+    assert [row.cells["text"] for row in table.rows] == [f'a{mark} "b" c', "d"]
+    assert [row.line for row in table.rows] == [2, 4]
+
+
+def test_a_guessed_encoding_is_said_and_can_be_overruled(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "name\ttext\n1\t手语\n", "gb18030")
+    assert "taken for cp1252" in read_user_table(path, None, None).how
+    assert cells(path, "gb18030") == [{"name": "1", "text": "手语"}]
+    with pytest.raises(UserError, match="cannot be read as utf-8"):
+        read_user_table(path, None, "utf-8")
+
+
+def test_compressed_tables_are_read_and_torn_ones_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"name|text\n1|x\n"))
+    assert cells(path) == [{"name": "1", "text": "x"}]
+    path.write_bytes(path.read_bytes()[:-6])
+    with pytest.raises(UserError, match="cannot be read"):
+        read_user_table(path, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("just a line\n", "expected the names of two or more columns"),
+        ("", "expected the names of two or more columns"),
+        ("a\ta\n1\t2\n", "each once"),
+        ('a,b\n1,"open\n', "quotation mark"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_user_table(write(tmp_path / "a.csv", text), None, None)
+
+
+def test_rows_that_do_not_fit_the_header_are_set_apart(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "name\ttext\n1\tx\n2\tx\ty\n3\tz\n")
+    table = read_user_table(path, None, None)
+    assert [row.line for row in table.rows] == [2, 4]
+    assert table.torn == [(3, "3 cells, but 2 columns")]
+
+
+def test_tables_are_joined_by_the_columns_that_they_share(tmp_path: Path) -> None:
+    first = read_user_table(write(tmp_path / "a.txt", "name|char\na|x\nb|y\n"), None, None)
+    second = read_user_table(write(tmp_path / "b.txt", "name|split\nb|test\n"), None, None)
+    joined = join_rows(first, second)
+    assert [row.cells for row in joined.rows] == [
+        {"name": "a", "split": "", "char": "x"},
+        {"name": "b", "split": "test", "char": "y"},
+    ]
+    assert same_header([joined, first]) == ["name", "char"]
+    twice = read_user_table(write(tmp_path / "b.txt", "name|split\nb|x\nb|y\n"), None, None)
+    with pytest.raises(UserError, match="lines 2 and 3 have the same name"):
+        join_rows(first, twice)
+    other = read_user_table(write(tmp_path / "c.txt", "id|split\nb|x\n"), None, None)
+    with pytest.raises(UserError, match="shares no column"):
+        join_rows(first, other)
+    with pytest.raises(UserError, match="no column in common"):
+        same_header([first, other])
+
+
+def test_columns_are_given_asked_or_guessed() -> None:
+    header = ["Name", "speaker", "translation", "orth", "note"]
+    found = find_sources(header, {"text": "note"}, {"language": "de"}, {}, ask=None)
+    assert {field: source.column for field, source in found.items()} == {
+        "clip_id": "Name", "text": "note", "signer": "speaker", "gloss": "orth", "language": None,
+    }  # fmt: skip
+    assert found["signer"].guessed
+    assert not found["text"].guessed
+    answers = {"text": ["nothing", "note"], "signer": [""], "split": ["=train"]}
+    asked: list[str] = []
+
+    def ask(question: str) -> str:
+        field = question.splitlines()[-1].split(":")[0]
+        asked.append(field)
+        return answers.get(field, [""]).pop(0) if answers.get(field) else ""
+
+    found = find_sources(header, {}, {}, {}, ask, settled=("clip_id", "gloss"))
+    assert asked == ["text", "text", "signer", "split"]
+    assert [str(found[name]) for name in ("text", "signer", "split")] == [
+        "note", "speaker (guessed)", "'train' in every row",
+    ]  # fmt: skip
+
+
+def test_a_pattern_takes_a_part_of_a_column() -> None:
+    columns = {"signer": "VIDEO_NAME", "text": "SENTENCE"}
+    pick = {"signer": r"-(\d+)-rgb_front"}
+    found = find_sources(["VIDEO_NAME", "SENTENCE"], columns, {}, pick, ask=None)
+    assert found["signer"].of({"VIDEO_NAME": "--7E2sU6zP4-5-rgb_front"}) == "5"
+    assert found["signer"].of({"VIDEO_NAME": "other"}) == ""
+    for pattern, message in (("(", "no regular expression"), ("a", "one pair of round brackets")):
+        with pytest.raises(UserError, match=message):
+            find_sources(["VIDEO_NAME", "SENTENCE"], columns, {}, {"signer": pattern}, ask=None)
+    with pytest.raises(UserError, match="say with --column gloss=COLUMN"):
+        find_sources(["SENTENCE", "x"], {}, {}, {"gloss": "(a)"}, ask=None)
+
+
+def test_wrong_pairs_and_columns_are_refused() -> None:
+    assert read_pairs(["a=b=c"], "--column") == {"a": "b=c"}
+    for texts in (["a"], ["a="], ["a=b", "a=c"], ["x=b"]):
+        with pytest.raises(UserError, match="expected KEY=VALUE"):
+            read_pairs(texts, "--column", ("a", "b"))
+    with pytest.raises(UserError, match="no such column; the table has x, y"):
+        find_sources(["x", "y"], {"text": "z"}, {}, {}, ask=None)
+
+
+@pytest.fixture
+def videos(tmp_path: Path) -> VideoFolder:
+    for name in (
+        "train/a.mp4", "dev/a.mp4", "train/b.AVI", "v1.2.mkv", "c/1/images0001.png",
+        "c/1/images0002.png", "e.mp4", "e.webm", "notes.txt", "train/b/1.jpg", "train/b/2.jpg",
+        "f.GIF",
+    ):  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return VideoFolder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("train/a", "train/a.mp4"),
+        ("dev\\a.mp4", "dev/a.mp4"),
+        ("b", "train/b.AVI"),  # not the folder of its pictures, which lies beside it
+        ("360p/b.avi", "train/b.AVI"),  # moved, but there is one only
+        ("v1.2", "v1.2.mkv"),  # a dot is no ending
+        ("e.webm", "e.webm"),
+        ("f", "f.GIF"),
+        ("c/1/*.png", "c/1"),
+    ],
+)
+def test_a_video_is_found_by_what_tables_say(videos: VideoFolder, name: str, found: str) -> None:
+    assert videos.find(name) == (Path(found), "")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("a", "2 videos have its name"),
+        ("z", "no video of its name"),
+        ("notes.txt", "no video of its name"),
+        ("c", "no video of its name"),
+    ],
+)
+def test_a_video_that_is_not_found_is_said_why(videos: VideoFolder, name: str, reason: str) -> None:
+    path, why = videos.find(name)
+    assert path is None
+    assert reason in why
+
+
+def test_names_become_ids() -> None:
+    assert clip_id_of("train/11August_2010-1") == "train_11August_2010-1"
+    assert clip_id_of("--7E2sU6zP4_10-5-rgb_front") == "_--7E2sU6zP4_10-5-rgb_front"
+    assert clip_id_of("手语 1") == "手语 1"
+
+
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=3, max_size=12),
+    shares=st.sampled_from([(80.0, 10.0, 10.0), (6.0, 2.0, 2.0), (1.0, 1.0, 0.0)]),
+)
+def test_dealt_splits_share_no_signer_and_none_is_empty(
+    sizes: list[int], shares: tuple[float, float, float]
+) -> None:
+    signers = {
+        f"{signer}-{clip}": f"s{signer}"
+        for signer, size in enumerate(sizes)
+        for clip in range(size)
+    }
+    dealt = deal_splits(signers, shares, "signer")
+    assert dealt == deal_splits(dict(reversed(signers.items())), shares, "signer")
+    assert dealt.keys() == signers.keys()
+    of_signer = {(signers[clip], split) for clip, split in dealt.items()}
+    assert len(of_signer) == len(sizes)
+    wanted = {name for name, share in zip(("train", "dev", "test"), shares, strict=True) if share}
+    assert set(dealt.values()) == wanted
+
+
+def test_clips_are_dealt_by_share() -> None:
+    signers = {f"clip{number}": "one" for number in range(100)}
+    dealt = deal_splits(dict(zip(signers, signers, strict=True)), (80.0, 10.0, 10.0), "clip")
+    assert Counter(dealt.values()) == {"train": 80, "dev": 10, "test": 10}
+    with pytest.raises(UserError, match="found 1 signers for 3 splits"):
+        deal_splits(signers, (80.0, 10.0, 10.0), "signer")
+
+
+def test_who_deals_by_clip_is_told_to_deal_by_clip() -> None:
+    with pytest.raises(UserError, match=r"found 1 clips for 2 splits.*Bring more"):
+        deal_splits({"a": "a"}, (50.0, 50.0, 0.0), "clip")

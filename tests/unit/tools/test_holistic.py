@@ -1,0 +1,232 @@
+"""The landmarks of any films, without corpus, project or MediaPipe's graphs."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.detection.detector import DetectorOptions
+from signloom.detection.mediapipe_models import HolisticGraph, models_folder, take_networks
+from signloom.detection.video import Video
+from signloom.extraction.extract import extract_video
+from signloom_tools.cli.main import main
+from signloom_tools.holistic import detect, read_film
+from signloom_tools.importing.foreign import SourceDefaults
+from signloom_tools.importing.importer import read_foreign
+from tests.extraction import draw_two_clips
+from tests.tiny import ROOT
+from tests.videos import write_video
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two short films of a drawn signer."""
+    folder = tmp_path_factory.mktemp("films") / "corpus"
+    draw_two_clips(folder)
+    return folder
+
+
+@pytest.fixture
+def film(films: Path) -> Path:
+    """One of them."""
+    return sorted(films.rglob("*.mp4"))[0]
+
+
+@pytest.mark.mediapipe
+def test_every_landmark_is_that_of_mediapipes_graph(film: Path) -> None:
+    graph = HolisticGraph(0.5, 0.5, face=True)
+    with Video(film) as video:
+        pictures = [frame.rgb for frame in video.frames()]
+    of_film = [{part: getattr(one, part) for part in
+                ("left_hand", "right_hand", "pose", "face")} for one in detect(film)]  # fmt: skip
+    of_camera = [one.pose for one in detect(iter(pictures))]
+    assert len(of_film) == len(pictures)
+    for rgb, found, pose in zip(pictures, of_film, of_camera, strict=True):
+        expected = graph.find(rgb)
+        assert expected.keys() == {part for part, points in found.items() if points is not None}
+        for part, points in expected.items():
+            np.testing.assert_array_equal(found[part], points)
+        np.testing.assert_array_equal(pose, expected["pose"])
+
+
+def test_all_formats_hold_the_same_landmarks(film: Path, tmp_path: Path) -> None:
+    for name in ("npz", "parquet", "csv", "json", "pose"):
+        main(["landmarks", str(film), "--write", name, "--to", str(tmp_path)])
+    expected = read_film(film)
+    with np.load(tmp_path / f"{film.stem}.npz") as arrays:
+        assert float(arrays["fps"]) == expected.fps
+        for part, points in expected.parts.items():
+            np.testing.assert_array_equal(arrays[part], points)
+    of_json = json.loads((tmp_path / f"{film.stem}.json").read_text())["frames"]
+    there = [frame["pose"] for frame in of_json]
+    np.testing.assert_array_equal(np.array(there, np.float32), expected.parts["pose"])
+    assert [frame["left_hand"] is None for frame in of_json] == np.isnan(
+        expected.parts["left_hand"][:, 0, 0]
+    ).tolist()
+    every = np.concatenate([expected.parts[part] for part in sorted(expected.parts)], axis=1)
+    tables = (
+        pq.read_table(tmp_path / f"{film.stem}.parquet"),
+        pyarrow.csv.read_csv(tmp_path / f"{film.stem}.csv"),
+    )
+    for table in tables:
+        x = table["x"].to_numpy().astype(np.float32).reshape(every.shape[:2])
+        np.testing.assert_array_equal(x, every[..., 0])
+
+
+@pytest.mark.parametrize("name", ["npz", "parquet", "pose"])
+def test_import_reads_what_landmarks_writes(name: str, film: Path, tmp_path: Path) -> None:
+    main(["landmarks", str(film), "--write", name, "--to", str(tmp_path)])
+    options = DetectorOptions(detector="holistic", groups=("hands", "pose", "lips"))
+    expected = extract_video(film, options)
+    defaults = SourceDefaults(fps=15.0, width=320, height=240, allow_outside=True)
+    ((clip_id, found),) = read_foreign(tmp_path / f"{film.stem}.{name}", options.layout, defaults)
+    assert clip_id == film.stem
+    assert isinstance(found, LandmarkSequence), found
+    np.testing.assert_array_equal(found.present, expected.present)
+    np.testing.assert_allclose(found.points, expected.points, rtol=1e-3, atol=1e-6)
+
+
+def test_films_of_a_folder_are_shared_among_processes_and_a_broken_one_is_named(
+    films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNLOOM_WORKERS", "2")
+    broken = films / "more" / "broken.mp4"
+    broken.parent.mkdir()
+    broken.write_bytes(b"no film")
+    try:
+        with pytest.raises(SystemExit, match="1 of 3 films have no landmarks"):
+            main(["landmarks", str(films), "--to", str(tmp_path), "--video", "--face", "none"])
+    finally:
+        broken.unlink()
+    assert "broken.mp4: " in capsys.readouterr().err
+    made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.npz"))
+    good = sorted(path.relative_to(films) for path in films.rglob("*.mp4"))
+    assert made == [path.with_suffix(".npz") for path in good]
+    for path in good:  # with the skeleton drawn: as many pictures, others
+        with Video(films / path) as before, Video(tmp_path / path) as after:
+            pairs = zip(before.frames(), after.frames(), strict=True)
+            apart = [np.abs(a.rgb.astype(int) - b.rgb).max() for a, b in pairs]
+        assert max(apart) > 60
+
+
+def test_a_film_comes_in_and_landmarks_go_out_by_pipes(
+    film: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with film.open("rb") as file, io.TextIOWrapper(file) as text:
+        monkeypatch.setattr(sys, "stdin", text)
+        main(["landmarks", "-", "--write", "json", "--face", "none"])
+    sys.stdout.flush()
+    frames = json.loads(capfdbinary.readouterr().out)["frames"]
+    assert len(frames) == len(list(detect(film, face="none")))
+
+
+def test_what_cannot_be_is_said_before_the_first_frame(film: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / f"{film.stem}.npz").write_text("mine")
+    other = write_video(tmp_path / f"{film.stem}.avi", 5)
+    for arguments, words in (
+        ([str(tmp_path / "none.mp4")], "does not exist"),
+        ([str(tmp_path / "empty")], "has no film"),
+        ([str(film), "--to", str(tmp_path)], "--overwrite"),
+        ([str(film), str(other), "--to", str(tmp_path / "new")], "would both be"),
+        ([str(film), "--fps", "-1"], "--fps"),
+        (["-", str(film)], "give it alone"),
+        (["-", "--video"], "--to FOLDER"),
+    ):
+        with pytest.raises(SystemExit, match=words):
+            main(["landmarks", *arguments])
+    assert (tmp_path / f"{film.stem}.npz").read_text() == "mine"
+
+
+BASE_AND_OPENCV = """
+import sys, tomllib
+
+class Refuse:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in NOT_THERE:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+project = tomllib.load(open(sys.argv[1], "rb"))["project"]["optional-dependencies"]
+names = {"PIL": "pillow", "sklearn": "scikit-learn", "mediapipe": "mediapipe"}
+of_training = " ".join(project["training"] + project["operations"])
+NOT_THERE = {name.split(">")[0].split("=")[0].replace("-", "_") for name in of_training.split()}
+NOT_THERE = (NOT_THERE | {"PIL", "sklearn"}) - {"cv2"}
+assert "torch" in NOT_THERE and "sacrebleu" in NOT_THERE
+sys.meta_path.insert(0, Refuse())
+from signloom_tools.cli.main import main
+main(sys.argv[2:])
+"""
+
+
+def test_landmarks_need_the_base_and_opencv_alone(film: Path, tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", BASE_AND_OPENCV, str(ROOT / "pyproject.toml"), *arguments]
+        environment = os.environ | {"SIGNLOOM_MODELS": str(models_folder())}
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, env=environment
+        )  # fmt: skip
+
+    done = run("landmarks", str(film), "--video")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"{film.stem}.npz").is_file()
+    assert run("--help").returncode == 0
+    done = run("translate", str(film))
+    assert "which this needs: pip install 'signloom[training]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def write_wheel(path: Path, folder: Path, leave_out: str = "") -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in folder.rglob("*.tflite"):
+            if not leave_out or leave_out not in file.name:
+                archive.write(file, f"mediapipe/modules/{file.relative_to(folder)}")
+    return path
+
+
+def test_networks_come_out_of_a_wheel_and_find_the_same(
+    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = write_wheel(tmp_path / "mediapipe.whl", models_folder())
+    expected = next(detect(film))
+    main(["networks", str(wheel), "--to", str(tmp_path / "networks")])
+    main(["networks", str(wheel), "--to", str(tmp_path / "networks")])  # once more is no harm
+    assert f"SIGNLOOM_MODELS={tmp_path / 'networks'}" in capsys.readouterr().out
+    monkeypatch.setenv("SIGNLOOM_MODELS", str(tmp_path / "networks"))
+    np.testing.assert_array_equal(next(detect(film)).pose, expected.pose)
+
+
+def test_without_mediapipe_the_networks_of_the_user_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = write_wheel(tmp_path / "mediapipe.whl", models_folder())
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr("signloom.detection.mediapipe_models._find_package", lambda: None)
+    with pytest.raises(ValueError, match="signloom networks WHEEL"):
+        models_folder()
+    take_networks(wheel, tmp_path / ".signloom" / "networks")
+    assert models_folder() == tmp_path / ".signloom" / "networks"
+
+
+@pytest.mark.parametrize("content", ["no wheel", "without networks", "torn"])
+def test_a_wheel_that_has_no_networks_is_refused_in_words(content: str, tmp_path: Path) -> None:
+    wheel = tmp_path / "mediapipe.whl"
+    if content == "no wheel":
+        wheel.write_bytes(b"something else")
+    elif content == "torn":
+        whole = write_wheel(wheel, models_folder()).read_bytes()
+        wheel.write_bytes(whole[: len(whole) // 2])
+    else:
+        write_wheel(wheel, models_folder(), leave_out="palm")
+    words = "has no networks" if content == "without networks" else "no wheel that can be read"
+    with pytest.raises(ValueError, match=words):
+        take_networks(wheel, tmp_path / "networks")
+    assert not (tmp_path / "networks").exists()

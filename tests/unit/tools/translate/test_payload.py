@@ -1,0 +1,188 @@
+import copy
+import dataclasses
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
+from signloom.errors import UserError
+from signloom.translation.options import DECODING, DecodingOptions
+from signloom.translation.translator import Translator
+from signloom_tools.translate.serving import (
+    REQUEST_FRAMES,
+    REQUEST_TOKENS,
+    check_request,
+    from_payload,
+    to_payload,
+)
+from signloom_tools.translate.timed import to_json, translate_timed
+from tests import tiny
+
+
+def stored(clip: LandmarkSequence) -> LandmarkSequence:
+    points = clip.points.astype(np.float16).astype(np.float32)
+    return dataclasses.replace(clip, points=points)
+
+
+def test_a_clip_comes_back_from_json_as_it_was() -> None:
+    clip = stored(tiny.lose(tiny.sequence(), "left_hand", slice(2, 7)))
+    found = from_payload(json.loads(json.dumps(to_payload(clip))), HANDS_POSE)
+    np.testing.assert_array_equal(found.points, clip.points)
+    np.testing.assert_array_equal(found.present, clip.present)
+    assert (found.fps, found.width, found.height) == (clip.fps, clip.width, clip.height)
+
+
+def cut_hand(clip: dict[str, Any]) -> None:
+    clip["frames"][3]["left_hand"].pop()
+
+
+def put_text(clip: dict[str, Any]) -> None:
+    clip["frames"][0]["pose"][2] = "nose"
+
+
+def put_nan(clip: dict[str, Any]) -> None:
+    clip["frames"][1]["pose"][0][1] = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (cut_hand, r"frame 3: left_hand has the shape \(20, 3\), expected \(21, 3\)"),
+        (put_text, "frame 0: pose"),
+        (put_nan, r"frame 1: pose .* finite"),
+        (
+            lambda clip: clip["frames"][0].update(feet=[[0, 0, 0]]),
+            "group 'feet'; this model reads left_hand",
+        ),
+        (lambda clip: clip.pop("fps"), "needs fps, width, height and a list of frames"),
+        (lambda clip: clip.update(fps=0), "fps: found 0, expected at least 1"),
+        (lambda clip: clip.update(fps=1e-9), "fps: found 1e-09, expected at least 1"),
+        (lambda clip: clip.update(fps=float("nan")), "fps: found nan, expected a finite number"),
+        (lambda clip: clip.update(fps=[25.0, 30.0]), "one number each as fps, width and height"),
+        (lambda clip: clip.update(fps="often"), "fps: found 'often', expected a number"),
+        (lambda clip: clip.update(width=10**9), "width: found 1000000000, expected at most 32768"),
+        (lambda clip: clip.update(height=float("inf")), "height: found inf"),
+        (lambda clip: clip.update(height=1.5), "height: found 1.5"),
+        (lambda clip: clip.update(frames="many"), "a list of frames"),
+        (lambda clip: clip.update(frames=None), "a list of frames.*, no frames"),
+        (lambda clip: clip["frames"].__setitem__(2, [1, 2]), "frame 2: found list, expected a map"),
+        (lambda clip: clip["frames"][2].update(pose=7), "frame 2: pose is no list of points"),
+        (lambda clip: clip["frames"][2].update(pose=[[10**400] * 3] * 9), "frame 2: pose"),
+        (lambda clip: clip.update(frames=[]), "cannot be right"),
+        (lambda clip: clip["frames"][0]["pose"][0].__setitem__(0, 1e9), "cannot be right"),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    clip = copy.deepcopy(to_payload(tiny.sequence()))
+    change(clip)
+    with pytest.raises(UserError, match=message):
+        from_payload(clip, HANDS_POSE)
+
+
+def test_groups_without_landmarks_are_absent() -> None:
+    clip = to_payload(tiny.sequence(frames=3))
+    clip["frames"] = [None, {"pose": None, "left_hand": []}, {"face": []}]
+    assert not from_payload(clip, HANDS_POSE).present.any()
+
+
+WIDEST = DecodingOptions(
+    beam_size=64, length_penalty=1.0, min_tokens=0, max_tokens=256, no_repeat_ngram=0
+)
+LONG = {"fps": 25.0, "width": 640, "height": 480, "frames": [None] * REQUEST_FRAMES}
+
+
+def test_a_request_within_the_bounds_passes() -> None:
+    assert 2 * WIDEST.beam_size * WIDEST.max_tokens == REQUEST_TOKENS
+    check_request([LONG], WIDEST, fps=25.0)
+
+
+@pytest.mark.parametrize(
+    ("clips", "options", "fps", "message"),
+    [
+        (
+            [LONG],
+            WIDEST,
+            25.1,
+            "4016 frames at 25.1 frames a second or more, expected at most 4000",
+        ),
+        ([LONG, LONG], DECODING, 15.0, "8000 frames"),
+        ([{**LONG, "fps": 1.0}], DECODING, 25.0, "100000 frames"),
+        ([{**LONG, "fps": 1e-3}], DECODING, 25.0, "fps: found 0.001, expected at least 1"),
+        ([LONG] * 3, WIDEST, 25.0, "3 clips times beam_size 64 times max_tokens 256 is 49152"),
+        ([LONG] * 10_000, DECODING, 25.0, "expected at most 32768 in a request; send fewer"),
+        ([{}], DECODING, 25.0, "needs fps, width, height and a list of frames"),
+    ],
+)
+def test_a_small_request_cannot_occupy_a_served_model(
+    clips: list[dict[str, Any]], options: DecodingOptions, fps: float, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        check_request(clips, options, fps=fps)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """A served model without its server, and the context that it was loaded with."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of MLflow, about its own type hints
+        from mlflow.pyfunc import PythonModelContext
+
+        from signloom_tools.translate.served_code import LandmarkTranslator
+
+    checkpoint = tiny.write_checkpoint(tmp_path_factory.mktemp("served") / "checkpoint")
+    context = PythonModelContext({"checkpoint": str(checkpoint)}, model_config=None)
+    model = LandmarkTranslator()
+    model.load_context(context)
+    return model, context
+
+
+@pytest.mark.parametrize("drawn", [{}, {"temperature": 1.5, "top_k": 20, "top_p": 0.9, "seed": 7}])
+def test_a_served_model_answers_as_the_translator_does(
+    served: tuple[Any, Any], drawn: dict[str, Any]
+) -> None:
+    model, context = served
+    clip = tiny.halve(tiny.sequence())
+    params = {"beam_size": 3, "max_tokens": 6, "n_best": 2, **drawn}
+    found = model.predict(context, pd.DataFrame([to_payload(clip)]), params)
+    translator = Translator.load(Path(context.artifacts["checkpoint"]), torch.device("cpu"))
+    options = dataclasses.replace(DECODING, beam_size=3, max_tokens=6, **drawn)
+    assert found == [to_json(one) for one in translate_timed(translator, [clip], options, n_best=2)]
+
+
+@pytest.mark.parametrize(
+    ("params", "clip", "message"),
+    [
+        ({"beam_size": 100_000}, {}, "beam_size: found 100000, expected at most 64"),
+        ({"beam_size": -1}, {}, "beam_size: found -1, expected at least 1"),
+        ({"max_tokens": 10**9}, {}, "max_tokens: found 1000000000, expected at most 512"),
+        ({"length_penalty": float("nan")}, {}, "length_penalty: found nan"),
+        ({"length_penalty": 1e9}, {}, "length_penalty: found 1000000000.0, expected at most 10"),
+        ({"n_best": 5, "beam_size": 3}, {}, r"n_best: found 5, expected 1 to beam_size \(3\)"),
+        ({"n_best": "all"}, {}, "n_best: found 'all', expected a whole number"),
+        ({"warmth": 1}, {}, "warmth is not an option"),
+        ({"ctc_weight": 0.5}, {}, "is no option any more"),
+        ({}, {"fps": 1e-3}, "fps: found 0.001, expected at least 1"),
+        ({}, {"fps": 1e-9}, "fps: found 1e-09, expected at least 1"),
+        ({}, {"frames": [{}] * 100_000}, "100000 frames"),
+        ({}, {"frames": []}, "a clip cannot be right"),
+        ({}, {"frames": float("nan")}, "needs fps, width, height and a list of frames"),
+    ],
+)
+def test_what_a_client_did_wrong_is_in_the_answer(
+    served: tuple[Any, Any], params: dict[str, Any], clip: dict[str, Any], message: str
+) -> None:
+    model, context = served
+    table = pd.DataFrame([{**to_payload(tiny.sequence()), **clip}])
+    with pytest.raises(mlflow.MlflowException, match=message) as caught:
+        model.predict(context, table, params)
+    assert caught.value.get_http_status_code() == 400
