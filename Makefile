@@ -1,7 +1,7 @@
 # `make` lists the targets. Everything runs in .venv, which `make setup` fills from constraints.txt.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup format check test test-all demo smoke repro report ui bench soak attack clean
+.PHONY: help setup format check test test-all demo smoke repro report ui bench attack clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 STAMP := .venv/.installed
@@ -69,9 +69,6 @@ ui: setup  ## mlflow ui on port 5000
 
 bench: setup  ## measure and write reports/benchmarks/
 	python -m tests.bench
-
-soak: setup  ## twelve nights of retraining with drawn signers (docs/log/studies/soak.md)
-	python -m studies.soak.run
 
 attack: setup  ## bad inputs to every command, clients of the app, power cuts (docs/benchmarks.md)
 	python -m tests.attack.run --write

@@ -7,7 +7,7 @@ from signloom_tools.evaluate.study_page import Section, StudyPage
 from studies.charts import Groups, Row, build_table, group
 from studies.sentences import lengths_section, score_by_length, score_columns, score_dots
 
-COMMAND = "dvc repro studies/architectures/dvc.yaml"
+COMMAND = "python -m studies.architectures.run"
 LENGTHS = (3, 5, 7)  # most words of each group but the last
 
 

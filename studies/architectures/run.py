@@ -1,4 +1,4 @@
-"""Train every architecture alike. DVC stage `architectures` of the study of that name."""
+"""Train every architecture alike. `python -m studies.architectures.run`."""
 
 import logging
 from pathlib import Path
@@ -12,8 +12,7 @@ from signloom.training.run import from_scratch, read_run_options
 from signloom_tools.evaluate.study_page import render_study
 from studies.architectures.page import build_page
 from studies.architectures.study import ArchitecturesOptions, plan_corpus
-from studies.jobs import run_jobs
-from studies.results import write_results
+from studies.runs import run_jobs, write_results
 from studies.sentences import read_scoring
 
 STUDY = Path("studies/architectures/params.yaml")

@@ -20,8 +20,7 @@ from signloom.system import peak_memory_bytes
 from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions
 from signloom.translation.translator import Translator
-from studies.options import change_options
-from studies.trainings import train_tracked
+from studies.runs import change_options, train_tracked
 
 SPLITS = ("dev", "test")
 

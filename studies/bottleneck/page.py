@@ -24,7 +24,7 @@ from studies.sentences import lengths_section, score_by_length, score_columns, s
 
 CELLS = ("RNN", "GRU", "LSTM", "Transformer")  # begin the names of variants
 WAYS = ("one way", "both ways")  # end the names of recurrent ones
-COMMAND = "dvc repro studies/bottleneck/dvc.yaml"
+COMMAND = "python -m studies.bottleneck.run"
 
 
 def build_page(results: Row) -> StudyPage:

@@ -1,4 +1,4 @@
-"""Train with and without attention on sources of many lengths. DVC stage `bottleneck`.
+"""Train with and without attention on sources of many lengths. `python -m studies.bottleneck.run`.
 
 With `--tables FOLDER`, which holds phoenix14t.{train,dev,test}.tsv, glosses are translated, too.
 """
@@ -13,8 +13,7 @@ from signloom_tools.evaluate.study_page import render_study
 from studies.bottleneck.page import build_page
 from studies.bottleneck.study import BottleneckOptions, train_reversal
 from studies.bottleneck.text import read_text, train_text
-from studies.options import load_study
-from studies.results import write_results
+from studies.runs import load_study, write_results
 
 FOLDER = Path("studies")
 OUT = Path("reports/studies/bottleneck")

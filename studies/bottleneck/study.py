@@ -19,7 +19,6 @@ from signloom.config import Count, checked_dataclass
 from signloom.features.batches import Batch
 from signloom.models.seq2seq import Seq2Seq
 from signloom.training.loss import token_loss
-from studies.options import change_options
 from studies.reversal.lab import (
     LabOptions,
     ReverseOptions,
@@ -29,6 +28,7 @@ from studies.reversal.lab import (
     read_lab,
     run_lab,
 )
+from studies.runs import change_options
 
 DRAWN = 32  # sequences by which an untrained model is differentiated
 

@@ -32,8 +32,7 @@ from signloom.training.run import RunOptions
 from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 from studies.bottleneck.study import BottleneckOptions
-from studies.options import change_options
-from studies.trainings import train_tracked
+from studies.runs import change_options, train_tracked
 
 Row = dict[str, Any]
 SCORE = ScoreOptions(tokenizer="phoenix_legacy", resamples=100, seed=1)

@@ -16,8 +16,8 @@ from signloom.files import write_file
 from signloom.paths import PARAMS
 from signloom.training.run import from_scratch, read_run_options
 from studies.coffee.study import CoffeeOptions, build_corpus, train_families
+from studies.runs import write_tokens
 from studies.sentences import read_scoring
-from studies.trainings import write_tokens
 
 STUDY = Path("studies/coffee/params.yaml")
 OUT = Path("reports/studies/coffee")

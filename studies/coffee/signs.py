@@ -46,9 +46,8 @@ from studies.coffee.study import (
     measure_framing,
     split_blocks,
 )
-from studies.options import change_options
+from studies.runs import change_options, train_tracked, write_tokens
 from studies.sentences import read_scoring
-from studies.trainings import train_tracked, write_tokens
 
 SHOWN = (System.MODEL, System.LINEAR, System.RETRIEVAL, System.BLIND, System.SWAPPED)
 FEWEST = 2  # train clips of a sign

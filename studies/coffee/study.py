@@ -37,8 +37,7 @@ from signloom.translation.translator import Translator
 from signloom_tools.importing.compose import Stock, draw_takes, sign_key, write_composed
 from signloom_tools.importing.foreign import SourceDefaults
 from signloom_tools.importing.importer import ImportOptions, import_landmarks
-from studies.options import change_options
-from studies.trainings import train_tracked
+from studies.runs import change_options, train_tracked
 
 Block = int
 """Number of a series of takes of one sign that were recorded one after the other."""

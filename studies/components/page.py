@@ -7,7 +7,7 @@ from statistics import mean
 from signloom_tools.evaluate.study_page import Section, StudyPage
 from studies.charts import Row, build_table, dots_figure, group, spread
 
-COMMAND = "dvc repro studies/components/dvc.yaml"
+COMMAND = "python -m studies.components.run"
 
 
 def _cut(kind: str, rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""Train a Transformer with one part changed at a time. DVC stage `components`."""
+"""Train a Transformer with one part changed at a time. `python -m studies.components.run`."""
 
 import argparse
 import logging
@@ -8,8 +8,7 @@ from pipeline.stage import run
 from signloom_tools.evaluate.study_page import render_study
 from studies.components.page import build_page
 from studies.components.study import ComponentsOptions, train_components
-from studies.options import load_study
-from studies.results import write_results
+from studies.runs import load_study, write_results
 
 PARAMS = Path("studies/components/params.yaml")
 OUT = Path("reports/studies/components")

@@ -1,4 +1,4 @@
-"""Measure time and memory of a step by length. DVC stage `cost`; `--device cuda`, `--threads 2`."""
+"""Measure time and memory of a step by length: `python -m studies.cost.run [--device cuda]`."""
 
 import argparse
 import logging
@@ -12,9 +12,7 @@ from signloom.models.seq2seq import ModelOptions
 from signloom_tools.evaluate.study_page import render_study
 from studies.cost.page import build_page
 from studies.cost.study import CostOptions, plan_jobs
-from studies.jobs import run_jobs
-from studies.options import load_study
-from studies.results import write_results
+from studies.runs import load_study, run_jobs, write_results
 
 PARAMS = Path("studies/cost/params.yaml")
 OUT = Path("reports/studies/cost")

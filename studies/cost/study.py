@@ -19,8 +19,8 @@ from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.loss import token_loss
 from signloom.training.optim import build_optimizer
-from studies.linear_attention import linearise
-from studies.options import change_options
+from studies.linear_attention.run import linearise
+from studies.runs import change_options
 
 LINEAR = {"linear": True}
 

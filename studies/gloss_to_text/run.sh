@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Glosses to German: a folder with phoenix14t.{train,dev,test}.tsv (name, signer, gloss, text) comes
 # in; checkpoints of three seeds, their scores and the report go out in build/gloss_to_text. Of the
-# project only reports/studies/gloss_to_text/results.json changes, which holds numbers alone.
+# project only studies/gloss_to_text/results.json changes, which holds numbers alone.
 #
 # Usage: studies/gloss_to_text/run.sh TABLES [WORK [STAGE...]]
 # Stages, all by default: check extract tokenize_targets train evaluate report; `tune` searches, and
 # `signloom adopt` in WORK takes over what it found.
 set -euo pipefail
-root=$(cd "$(dirname "$0")/../../.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 tables=$(realpath "${1:?"Usage: studies/gloss_to_text/run.sh TABLES [WORK [STAGE...]]"}")
 work=$(realpath -m "${2:-$root/build/gloss_to_text}")
 stages=("${@:3}")
@@ -22,8 +22,8 @@ if [ -e "$work" ] && [ "$(cat "$work/.signloom-gloss-to-text")" != "$recipe" ]; 
 fi
 mkdir -p "$work"
 echo "$recipe" > "$work/.signloom-gloss-to-text"
-rm -rf "$work/src" "$work/pipeline" "$work/data/raw"
-cp -r "$root/src" "$root/pipeline" "$work/"
+rm -rf "$work/src" "$work/pipeline" "$work/studies" "$work/data/raw"
+cp -r "$root/src" "$root/pipeline" "$root/studies" "$work/"
 # What `signloom adopt` wrote after a search stays.
 [ -e "$work/params.yaml" ] || cp "$root/studies/gloss_to_text/params.yaml" "$work/"
 cd "$work"
@@ -37,6 +37,6 @@ for stage in "${stages[@]}"; do
 done
 if [[ " ${stages[*]} " == *" evaluate "* ]]; then
   python -m studies.gloss_to_text.run
-  mkdir -p "$root/reports/studies/gloss_to_text"
-  cp reports/studies/gloss_to_text/results.json "$root/reports/studies/gloss_to_text/"
+
+  cp reports/studies/gloss_to_text/results.json "$root/studies/gloss_to_text/"
 fi

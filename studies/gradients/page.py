@@ -15,7 +15,7 @@ WIRINGS = {"residual": "residual", "plain": "no residual"}
 COLOURS = {"post": BLUE, "pre": GREEN, "none": ORANGE}
 STYLES = {"residual": "-", "plain": (0, (4, 3))}
 DRAWN = {"torch": "PyTorch's initialisation", "xavier_each": "Xavier initialisation"}
-COMMAND = "dvc repro studies/gradients/dvc.yaml"
+COMMAND = "python -m studies.gradients.run"
 LEARNT = 0.9  # exact match from which a stack counts as one that learns
 NOTHING = 1e-16  # what is as good as nothing in double precision
 

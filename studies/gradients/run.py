@@ -1,4 +1,4 @@
-"""Measure gradients by layer and depth. DVC stage `gradients` of the study of that name."""
+"""Measure gradients by layer and depth. `python -m studies.gradients.run`."""
 
 import logging
 from pathlib import Path
@@ -15,8 +15,8 @@ from studies.gradients.study import (
     train_deep,
     train_stacks,
 )
-from studies.results import write_results
 from studies.reversal.lab import read_lab
+from studies.runs import write_results
 
 PARAMS = Path("studies/gradients/params.yaml")
 OUT = Path("reports/studies/gradients")

@@ -4,7 +4,7 @@
 #
 # Usage: studies/ksl77/run.sh DATA [WORK]
 set -euo pipefail
-root=$(cd "$(dirname "$0")/../../.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 data=$(realpath "${1:?"Usage: studies/ksl77/run.sh DATA [WORK]"}")
 work=$(realpath -m "${2:-$root/build/ksl77}")
 if [ -e "$work" ] && [ ! -e "$work/.signloom-ksl77" ]; then
@@ -12,8 +12,8 @@ if [ -e "$work" ] && [ ! -e "$work/.signloom-ksl77" ]; then
 fi
 mkdir -p "$work"
 touch "$work/.signloom-ksl77"  # an earlier run's data/cache is kept: only what changed is extracted
-rm -rf "$work/src" "$work/pipeline" "$work/data/raw"
-cp -r "$root/src" "$root/pipeline" "$root/params.yaml" "$work/"
+rm -rf "$work/src" "$work/pipeline" "$work/studies" "$work/data/raw"
+cp -r "$root/src" "$root/pipeline" "$root/studies" "$root/params.yaml" "$work/"
 cd "$work"
 signloom init data/raw/ksl77 --videos "$data/videos" --table "$data/labels.csv" \
   --column text=word video=small split=example --splits 1=train 2=dev \

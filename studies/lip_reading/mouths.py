@@ -18,7 +18,7 @@ from signloom.config import Count, checked_dataclass
 from signloom_demo.face import Expression
 from signloom_demo.render import VIEW_HEIGHT, Camera
 from signloom_demo.signer import Signer
-from studies.films import Film, draw_person
+from studies.lip_reading.films import Film, draw_person
 
 VERBS = {"want": ("أُرِيدُ", "تُرِيدُ", "يُرِيدُ"), "drink": ("أَشْرَبُ", "تَشْرَبُ", "يَشْرَبُ"),
          "love": ("أُحِبُّ", "تُحِبُّ", "يُحِبُّ")}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Train a lip reader on vowelled Arabic. DVC stage `lip_reading` of the study of that name."""
+"""Train a lip reader on vowelled Arabic. `python -m studies.lip_reading.run`."""
 
 import json
 import logging

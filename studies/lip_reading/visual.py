@@ -4,7 +4,7 @@ A 3D convolution and two of pictures learn to name single words, as the front en
 do; what they see in each frame of the sentences of `mouths.py` becomes a row of features.
 `signloom import --format features` and `init` read what is written.
 
-Usage: python -m studies.lip_reading.visual OUT; docs/log/studies/lip_reading.md goes on.
+Usage: python -m studies.lip_reading.visual OUT; README.md goes on.
 
 Source: Stafylakis and Tzimiropoulos (2017), "Combining residual networks with LSTMs for
 lipreading", whose front end is larger.
@@ -30,7 +30,7 @@ from signloom.config import load_section
 from signloom.extraction.pool import count_workers, map_in_order
 from signloom_demo.face import FACE_Z, MOUTH
 from signloom_demo.scene import HEAD
-from studies.films import Film, film_frames
+from studies.lip_reading.films import Film, film_frames
 from studies.lip_reading.mouths import (
     FPS,
     LipCorpusOptions,

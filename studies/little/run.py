@@ -1,4 +1,4 @@
-"""Train with few sentences by several means. DVC stage `little` of that study.
+"""Train with few sentences by several means. `python -m studies.little.run`.
 
 Usage: python -m studies.little.run [PARAMS]
 """
@@ -17,13 +17,13 @@ from studies.charts import spread
 from studies.coffee.run import STUDY as COFFEE
 from studies.coffee.study import CoffeeOptions
 from studies.little.study import LittleOptions, train_each
-from studies.results import write_results
+from studies.runs import write_results
 from studies.sentences import read_scoring
 
 STUDY = Path("studies/little/params.yaml")
 OUT = Path("reports/studies/little")
 WORK = Path("data/raw/little")  # orders, tokens and pretrained encoders
-COMMAND = "dvc repro studies/little/dvc.yaml"
+COMMAND = "python -m studies.little.run"
 
 
 def main() -> None:

@@ -34,9 +34,8 @@ from signloom.translation.translator import Translator
 from signloom_tools.importing.recipe import choose_recipe, read_facts
 from signloom_tools.importing.recombine import recombine
 from studies.coffee.study import GOODS, SIZES, CoffeeOptions, build_corpus
-from studies.options import change_options
+from studies.runs import change_options, train_tracked, write_tokens
 from studies.sentences import read_scoring
-from studies.trainings import train_tracked, write_tokens
 
 FRAMES_PER_SHARD = 25_000
 logger = logging.getLogger(__name__)

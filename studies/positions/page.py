@@ -14,7 +14,7 @@ from signloom_tools.evaluate.study_page import Figure, Section, StudyPage, Study
 from studies.charts import Panel, curves_figure, mean_curve
 from studies.positions.study import BoolMatrix, FloatMatrix, Sight, shift_distances
 
-COMMAND = "dvc repro studies/positions/dvc.yaml"
+COMMAND = "python -m studies.positions.run"
 Rows = Sequence[Mapping[str, Any]]
 
 

@@ -1,4 +1,4 @@
-"""Draw encodings and masks, train on short sequences. DVC stage `positions` of that study."""
+"""Draw encodings and masks, train on short sequences. `python -m studies.positions.run`."""
 
 import logging
 from pathlib import Path
@@ -7,11 +7,10 @@ from typing import Any
 from pipeline.stage import run
 from signloom.config import checked_dataclass, load_section
 from signloom_tools.evaluate.study_page import render_study
-from studies.options import change_options
 from studies.positions.page import build_page
 from studies.positions.study import measure_sight, train_positions
-from studies.results import write_results
 from studies.reversal.lab import read_lab
+from studies.runs import change_options, write_results
 
 PARAMS = Path("studies/positions/params.yaml")
 OUT = Path("reports/studies/positions")

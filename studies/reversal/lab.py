@@ -26,7 +26,7 @@ from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
 from signloom.translation.options import DecodingOptions
 from signloom.translation.search import SpecialIds, search
-from studies.trainings import log_training
+from studies.runs import log_training
 
 DEFAULTS = Path(__file__).with_name("reversal.yaml")
 PAD = 0  # symbols are 1 to V, then bos and eos

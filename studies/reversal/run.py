@@ -1,6 +1,6 @@
 """Train a model to turn sequences of symbols round, and test it on sequences it has not seen.
 
-Sizes and recipe: studies/reversal/reversal.yaml; docs/log/studies/reversal.md.
+Sizes and recipe: studies/reversal/reversal.yaml; studies/reversal/README.md.
 
 Usage: python -m studies.reversal.run [--family NAME] [--seed N] [--set SECTION.NAME=VALUE]
 """

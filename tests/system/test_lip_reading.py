@@ -12,11 +12,12 @@ import pytest
 import ruamel.yaml
 
 from signloom.config import load_params, load_section
+from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_labels, read_targets
 from signloom.features.tokenizer import Tokenizer, normalise_text
 from signloom_tools.cli.main import main
-from studies.films import measure_following
+from studies.lip_reading.films import Film
 from studies.lip_reading.mouths import LipCorpusOptions, plan_films, sentences
 from studies.lip_reading.study import run_lip_reading
 from tests import tiny
@@ -33,6 +34,16 @@ def shrink(folder: Path, **changes: dict[str, Any]) -> Path:
     path = folder / "params.yaml"
     ruamel.yaml.YAML().dump(params, path)
     return path
+
+
+def follow_lips(film: Film, clip: LandmarkSequence) -> float:
+    """Return the correlation of the drawn opening of the lips with that of the landmarks."""
+    seen = clip.present[:, clip.layout.group("lips")]
+    names = clip.layout.groups[clip.layout.group("lips")].landmarks
+    lips = clip.points[seen, clip.layout.slice("lips"), :2]
+    upper, lower = (lips[:, names.index(f"{part}_inner")] for part in ("upper", "lower"))
+    drawn = np.array([face.open * (1 - 0.8 * face.tuck) for face in film.faces])[seen]
+    return float(np.corrcoef(np.linalg.norm(upper - lower, axis=1), drawn)[0, 1])
 
 
 @pytest.mark.slow
@@ -55,10 +66,7 @@ def test_every_stage_passes_arabic_on(
     assert {clip.layout.name for clip in clips.values()} == {"lips-gaze"}
     assert np.mean([clip.present.mean() for clip in clips.values()]) > 0.95
     films = plan_films(load_section(params, "study", LipCorpusOptions))
-    following = measure_following(films, tmp_path / "landmarks/shards")
-    assert following["lips apart"] > 0.8
-    assert following["width of the mouth"] > 0.6
-    assert following["gaze"] > 0.8
+    assert np.median([follow_lips(film, clips[film.clip_id]) for film in films]) > 0.8
     tokenizer = Tokenizer.load(tmp_path / "tokens/tokenizer.json")
     targets = read_targets(tmp_path / "tokens/targets.parquet")
     assert {target.text for target in targets} <= {normalise_text(text) for text in sentences()}

@@ -31,7 +31,7 @@ CUT = 1.1  # and how much longer they must be: rests are cut before a model read
 _GUESSED_S = {True: 1.5, False: 4.0}  # of single signs and sentences whose length nobody says
 RECOMBINED = 200  # different sentences below which new ones of their pieces were measured to help
 SEEDS = [1, 2, 3]  # of sentences of fewer than `SMALL` clips: there one training is a draw
-FEW = 50  # train clips below which sentences are learnt by heart, too (docs/log/studies/little.md)
+FEW = 50  # train clips below which sentences are learnt by heart, too (studies/little/README.md)
 
 _NAME: Any = (str | None, None)
 _READ = shape(

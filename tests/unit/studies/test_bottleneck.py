@@ -11,8 +11,8 @@ from signloom_tools.evaluate.study_page import render_study
 from studies.bottleneck.page import build_page
 from studies.bottleneck.study import BottleneckOptions, differentiate, train_reversal
 from studies.bottleneck.text import read_text, share_alike, train_text
-from studies.options import load_study
 from studies.reversal.lab import build_pairs, read_lab
+from studies.runs import load_study
 from tests.tiny import ROOT
 
 STUDIES = ROOT / "studies"

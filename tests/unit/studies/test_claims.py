@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from signloom.models.attention import MultiHeadAttention
-from studies.claims import compare_teaching, count_disagreement, scale_scores
+from studies.claims.run import compare_teaching, count_disagreement, scale_scores
 from studies.components.study import without_columns
 from studies.reversal.lab import read_lab
 

@@ -30,7 +30,7 @@ from studies.coffee.study import (
     takes_of,
     train_families,
 )
-from studies.trainings import write_tokens
+from studies.runs import write_tokens
 from tests.tiny import ROOT, lose, run_options, sequence
 
 STUDY = ROOT / "studies/coffee/params.yaml"

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from studies.linear_attention import LinearAttention, linearise
+from studies.linear_attention.run import LinearAttention, linearise
 from tests import tiny
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pipeline.smoke.check import run_notebook
-from studies.model_pictures import FOLDER, draw_all
+from studies.model_pictures.run import FOLDER, draw_all
 from tests.tiny import ROOT
 
 PICTURES = draw_all()
@@ -15,7 +15,7 @@ PICTURES = draw_all()
 def test_a_picture_of_the_manual_is_what_the_script_draws(name: str) -> None:
     path = ROOT / FOLDER / f"model_{name}.svg"
     drawn = PICTURES[name].svg()
-    assert path.read_text(encoding="utf-8") == drawn, "python -m studies.model_pictures"
+    assert path.read_text(encoding="utf-8") == drawn, "python -m studies.model_pictures.run"
     assert len(drawn) < 30_000
     assert f"(images/{path.name})" in (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
 
