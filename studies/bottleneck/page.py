@@ -206,17 +206,7 @@ def _text_section(groups: Groups) -> Section:
 
 
 def _senses_section(found: list[Row]) -> Section:
-    """The results of each seed, by gloss; examples and picture are of the first one."""
-    looks: dict[str, Look] = {}
-    panels, examples = [], dict[str, list[str]]()
-    for gloss, first in found[0].items():
-        points: dict[str, dict[float, float]] = {}
-        for sense, x, y in first["points"]:
-            points.setdefault(sense, {})[x] = y
-        panels.append(Panel(title=gloss, x_label="", curves=points))
-        for colour, sense in zip(COLOURS, first["occurrences"], strict=False):
-            looks[sense] = {"color": colour, "linestyle": "", "marker": "o", "markersize": 3}
-        examples |= {f"{gloss}, {sense}": near for sense, *near in first["examples"]}
+    """The results of each seed, by gloss."""
     groups = {gloss: [senses[gloss] for senses in found] for gloss in found[0]}
 
     def count(rows: list[Row]) -> str:
@@ -232,14 +222,6 @@ def _senses_section(found: list[Row]) -> Section:
             "Cosines are of states without their mean."
         ],
         parts=[
-            curves_figure(
-                "senses",
-                panels,
-                looks=looks,
-                height=3.2,
-                label="Encoder states of each gloss on their two principal components",
-                caption="States of one gloss, the first seed, by their meaning.",
-            ),
             build_table(
                 "Neighbours of the same meaning, %, and mean cosines of states",
                 groups,
@@ -250,14 +232,6 @@ def _senses_section(found: list[Row]) -> Section:
                     "trained": lambda rows: spread((100 * r["neighbours"] for r in rows), 0),
                     "cosine, same": lambda rows: spread((r["cosine_same"] for r in rows), 2),
                     "another": lambda rows: spread((r["cosine_other"] for r in rows), 2),
-                },
-            ),
-            build_table(
-                "An occurrence of dev or test and its two nearest of train (cosine)",
-                examples,
-                {
-                    title: lambda near, i=i: near[i]  # type: ignore[misc]
-                    for i, title in enumerate(("occurrence", "nearest", "second"))
                 },
             ),
         ],

@@ -38,8 +38,6 @@ Row = dict[str, Any]
 SCORE = ScoreOptions(tokenizer="phoenix_legacy", resamples=100, seed=1)
 GREEDY = replace(DECODING, beam_size=1, max_tokens=80)
 NEIGHBOURS = 5
-SHOWN = 200  # occurrences in a picture
-AROUND = 3  # glosses shown on each side of one
 States = npt.NDArray[np.float64]
 
 
@@ -139,7 +137,7 @@ def compare_senses(
     Returns:
         By gloss: occurrences of each sense, the shares of neighbours of the same sense (mean over
         the senses, so that chance is 1 over their number) of this model and of an untrained one,
-        mean cosines within and between senses, examples and points of a picture.
+        and mean cosines within and between senses.
     """
     torch.manual_seed(seed)
     untrained = build_from_spec(checkpoint.spec, checkpoint.tokenizer).eval()
@@ -162,8 +160,6 @@ def compare_senses(
             ),
             "cosine_same": round(float(near[same & apart].mean()), 4),
             "cosine_other": round(float(near[~same].mean()), 4),
-            "examples": _examples(near, labels, is_known, sequences, places),
-            "points": _flatten(states, labels),
         }
     return found
 
@@ -194,35 +190,3 @@ def share_alike(
         order = np.argsort(np.where(is_known, -near[asked], np.inf), kind="stable")[:NEIGHBOURS]
         shares.setdefault(labels[asked], []).append(float((labels[order] == labels[asked]).mean()))
     return round(mean(mean(found) for found in shares.values()), 4)
-
-
-def _examples(
-    near: States,
-    labels: npt.NDArray[np.str_],
-    is_known: npt.NDArray[np.bool_],
-    sequences: Sequence[GlossSequence],
-    places: Sequence[int],
-) -> list[list[str]]:
-    """Return for each sense an occurrence of dev or test and its two nearest ones of train."""
-
-    def show(number: int) -> str:
-        glosses, place = sequences[number].glosses, places[number]
-        return " ".join(glosses[max(0, place - AROUND) : place + AROUND + 1]).upper()
-
-    rows = []
-    for sense in dict.fromkeys(labels.tolist()):
-        asked = np.flatnonzero((labels == sense) & ~is_known)
-        if len(asked):
-            order = np.argsort(np.where(is_known, -near[asked[0]], np.inf), kind="stable")[:2]
-            rows.append(
-                [sense, show(asked[0])]
-                + [f"{show(i)} ({labels[i]}, {near[asked[0], i]:.2f})" for i in order]
-            )
-    return rows
-
-
-def _flatten(states: States, labels: npt.NDArray[np.str_]) -> list[list[Any]]:
-    """Return sense and two coordinates of some occurrences: their two principal components."""
-    _, _, axes = np.linalg.svd(states - states.mean(axis=0), full_matrices=False)
-    flat = (states @ axes[:2].T).round(3)
-    return [[label, *xy] for label, xy in zip(labels.tolist(), flat.tolist(), strict=True)][:SHOWN]

@@ -37,6 +37,5 @@ for stage in "${stages[@]}"; do
 done
 if [[ " ${stages[*]} " == *" evaluate "* ]]; then
   python -m studies.gloss_to_text.run
-
   cp reports/studies/gloss_to_text/results.json "$root/studies/gloss_to_text/"
 fi

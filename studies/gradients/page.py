@@ -35,7 +35,6 @@ def build_page(results: Mapping[str, Any]) -> StudyPage:
         ],
         sections=[
             _shares_section(flows),
-            _layers_section(flows),
             _trained_section(
                 "What is learnt",
                 "The same stacks as the encoder of a model that turns symbol sequences round, "
@@ -175,43 +174,6 @@ def _shares_section(flows: Rows) -> Section:
             *tables,
         ],
     )  # fmt: skip
-
-
-def _layers_section(flows: Rows) -> Section:
-    parts = []
-    for drawn in INITIALIZATIONS:
-        panels = []
-        for title, part in (
-            ("gradient of states, top = 1", "arriving"),
-            ("gradient of weights", "weights"),
-            ("difference between frames", "spread"),
-        ):
-            curves = {}
-            for flow in _deepest(_of(flows, drawn)).values():
-                unit = flow["arriving"][-1] if part == "arriving" else 1.0
-                start = 1 if part == "weights" else 0
-                curves[_name(flow)] = {
-                    layer: max(value / unit, NOTHING)
-                    for layer, value in enumerate(flow[part], start)
-                }
-            panels.append(Panel(title=title, x_label="layer", curves=curves, log="y"))
-        label = f"Gradients of states and of weights, and spread of frames; {DRAWN[drawn]}"
-        parts.append(
-            curves_figure(
-                f"layers-{drawn}", panels, looks=LOOKS, columns=3, label=label,
-                caption=f"{DRAWN[drawn]}; geometric means over the seeds.",
-            )
-        )  # fmt: skip
-    return Section(
-        title="Layer by layer, the deepest stacks",
-        text=[
-            "Left: the gradient that arrives at the output of each layer (0: the stack's input). "
-            "Middle: the gradient of each layer's own weights. Right: how much the frames of one "
-            "clip still differ, as a share of the size of the states; at 1e-16 they are equal to "
-            "the last digit, and no decoder can tell one moment from another."
-        ],
-        parts=parts,
-    )
 
 
 def _exact(rows: Rows) -> str:

@@ -32,18 +32,16 @@ LANDMARKS, TOKENS, CORPUS = "landmarks", "tokens", "corpus"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Film:
-    """One clip to draw: somebody, before a camera, whose face moves and who may sign."""
+    """One clip to draw: somebody before a camera whose face moves."""
 
     clip_id: str
     split: str
     text: str
-    gloss: str | None = None
     language: str
     signer: Signer
     camera: Camera
     fps: float
-    faces: tuple[Expression, ...]
-    performance: Performance | None = None  # of as many frames as `faces`; None: hands at rest
+    faces: tuple[Expression, ...]  # of each frame; the hands rest
 
     def row(self, corpus: Path) -> Clip:
         """The film's line in the manifest."""
@@ -53,7 +51,6 @@ class Film:
             text=self.text,
             signer=self.signer.name,
             split=self.split,
-            gloss=self.gloss,
             language=self.language,
         )
 
@@ -88,11 +85,8 @@ def film_frames(film: Film) -> Iterator[Image]:
     """Return the pictures of a film."""
     cv2.setNumThreads(1)
     room = np.random.default_rng(list(film.signer.name.encode()))
-    performance = film.performance
-    if performance is None:
-        rest = perform([], film.signer, film.fps, np.random.default_rng(0))
-        performance = hold(rest, len(film.faces))
-    arms = pose_arms(performance, film.signer)
+    rest = perform([], film.signer, film.fps, np.random.default_rng(0))
+    arms = pose_arms(hold(rest, len(film.faces)), film.signer)
     return draw_frames(arms, film.signer, film.camera, room, film.faces)
 
 

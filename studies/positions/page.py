@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from signloom.models.layers import sinusoids
-from signloom.report import canvas
 from signloom.report.attention import Axes, draw_heatmap, join_heatmaps
-from signloom.report.canvas import SERIES
 from signloom_tools.evaluate.study_page import Figure, Section, StudyPage, StudyTable
 from studies.charts import Panel, curves_figure, mean_curve
 from studies.positions.study import BoolMatrix, FloatMatrix, Sight, shift_distances
@@ -79,29 +77,15 @@ def _sinusoids_section(positions: int = 48, width: int = 64) -> Section:
         row_height=6.0,
         label_width=40.0,
     )
-    with canvas.style():
-        figure, (panel,) = canvas.build_panels(1, height=2.6)
-        for colour, size in zip(SERIES, (32, 128, 512), strict=False):
-            wide = sinusoids(129, size).double().numpy()
-            near = wide @ wide[64] / (size / 2)
-            panel.plot(range(-64, 65), near, color=colour, label=f"d_model {size}")
-        panel.set_title("likeness of two positions (scalar product, own = 1)")
-        panel.set_xlabel("distance between them, positions")
-        panel.legend()
-        likeness = canvas.render_svg(figure)
     return Section(
         title="Sinusoids",
         text=[
             "Position p has sin(p r) and cos(p r) for rates r from 1 down to 1/10,000. Blue is "
             "positive, orange negative. “scaled” multiplies all of it by one learnt number.",
-            "Two positions are the more alike the nearer they are, and only their distance counts: "
-            "the curve is the same around every position.",
         ],
         parts=[
             Figure(name="sinusoids", svg=picture, caption="",
                    label="Table of sines and cosines by position; waves get longer to the right"),
-            Figure(name="likeness", svg=likeness, caption="",
-                   label="Scalar product of encodings over the distance of their positions"),
         ],
     )  # fmt: skip
 

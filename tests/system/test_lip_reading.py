@@ -19,7 +19,7 @@ from signloom.features.tokenizer import Tokenizer, normalise_text
 from signloom_tools.cli.main import main
 from studies.lip_reading.films import Film
 from studies.lip_reading.mouths import LipCorpusOptions, plan_films, sentences
-from studies.lip_reading.study import run_lip_reading
+from studies.lip_reading.run import run_lip_reading
 from tests import tiny
 
 STUDY = tiny.ROOT / "studies/lip_reading/params.yaml"

@@ -52,6 +52,6 @@ def test_longer_sequences_than_those_of_training_are_tested() -> None:
     assert trained[0]["alphas"] == {}
     assert trained[1]["alphas"]
     page = render_study(build_page({"Transformer": sight()}, trained, trained_to=3))
-    assert page.count('role="img"') == 5
+    assert page.count('role="img"') == 4
     for text in ("Masks, as the models use them", "4 symbols", "up to 3"):
         assert text in page
