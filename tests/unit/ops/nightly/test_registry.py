@@ -9,7 +9,6 @@ import pytest
 
 from signloom.errors import UserError
 from signloom.files import hash_file
-from signloom.tracking import registry
 from signloom.translation.confidence import (
     CONFIDENCE,
     Confidence,
@@ -17,6 +16,7 @@ from signloom.translation.confidence import (
     write_confidence,
 )
 from signloom.translation.translator import Translator
+from signloom_ops.nightly import mlflow_registry as registry
 from signloom_ops.nightly.mlflow_registry import RegisteredVersion, sync
 from tests.tiny import write_checkpoint
 
