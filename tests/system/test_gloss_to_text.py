@@ -93,7 +93,9 @@ def test_glosses_are_translated_by_way_of_every_stage(
     with Path("reports/evaluation/hypotheses.tsv").open(encoding="utf-8", newline="") as file:
         row = next(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     capsys.readouterr()
-    main(["translate", "--beam-size", "2", "--max-tokens", "20", "--glosses", row["gloss"].lower()])
-    assert capsys.readouterr().out == row["hypothesis"] + "\n"
+    search = ["--beam-size", "2", "--max-tokens", "20", "--json"]
+    main(["translate", *search, "--glosses", row["gloss"].lower()])
+    # Whether a sentence is marked unsure may hang on the last digits, which processors differ in.
+    assert json.loads(capsys.readouterr().out)["text"] == row["hypothesis"]
     main(["scores"])
     assert re.search(r"retrieval +blind +swapped +copy$", capsys.readouterr().out, re.MULTILINE)
