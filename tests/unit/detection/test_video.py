@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 
+from signloom.detection import video
 from signloom.detection.video import Video, even_frames, measure_fps, thin
-from signloom.extraction import video
 from tests import videos
 
 
