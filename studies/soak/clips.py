@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.manifest import Clip
-from signloom.detection.video import VideoWriter
 from signloom.extraction.pool import count_workers, map_in_order
 from signloom_demo.grammar import Sentence
 from signloom_demo.motion import Performance, perform
 from signloom_demo.render import Camera
 from signloom_demo.scene import draw_frames, pose_arms
 from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
+from signloom_tools.video_writer import VideoWriter
 from studies.soak.options import Delivery, Flaw, Recording, SoakOptions
 
 _PERSON, _ROOM, _CLIP, _CHOICE = range(4)  # streams of random numbers

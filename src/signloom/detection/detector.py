@@ -190,22 +190,12 @@ class HolisticDetector(Detector):
         from signloom.detection.runtime import HolisticNetworks  # OpenCV, only where it detects
 
         confidences = (options.min_detection_confidence, options.min_tracking_confidence)
+        parts = {"face": _needs_face(options), "refined": _needs_refined_face(options)}
         self.layout = options.layout
         self._found_by: HolisticGraph | HolisticNetworks = (
-            HolisticNetworks(
-                models_folder(),
-                *confidences,
-                face=_needs_face(options),
-                refined=_needs_refined_face(options),
-                at_once=threads > 1,
-            )
+            HolisticNetworks(models_folder(), *confidences, **parts, at_once=threads > 1)
             if options.uses_litert
-            else HolisticGraph(
-                *confidences,
-                face=_needs_face(options),
-                refined=_needs_refined_face(options),
-                threads=threads,
-            )
+            else HolisticGraph(*confidences, **parts, threads=threads)
         )
 
     @staticmethod

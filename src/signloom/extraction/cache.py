@@ -83,13 +83,12 @@ class VideoHashes:
             paths: In any order; one that is no readable file is left out.
         """
         signatures = {path: found for path in set(paths) if (found := sign(path))}
-        hashed: dict[Path, HashedVideo] = {}
-        for path, signature in signatures.items():
-            noted = self._known.get(str(path.absolute()))
-            if noted and noted.signature == signature:
-                hashed[path] = noted
+        noted = {path: self._known.get(str(path.absolute())) for path in signatures}
+        hashed = {
+            p: video for p, video in noted.items() if video and video.signature == signatures[p]
+        }
         unknown = sorted(signatures.keys() - hashed.keys())
-        # `delay`: no bar where it would be gone at once.
+        # `delay`: no bar where it would be gone immediately.
         with (
             ThreadPoolExecutor(_THREADS) as threads,
             tqdm(
@@ -284,19 +283,14 @@ class LandmarkCache:
 
     def measure(self) -> CacheUse:
         """Return what lies in the cache."""
-        rejects = size_bytes = 0
-        used_s = []
-        for path, stat in self._files("??/*.clip"):
-            used_s.append(stat.st_mtime)
-            size_bytes += stat.st_size
-            # Entries of rejects are shorter than those of a frame; the others are not opened.
-            if stat.st_size < 1000 and isinstance(_read(path), Problem):
-                rejects += 1
+        found = list(self._files("??/*.clip"))
+        # Entries of rejects are shorter than those of a frame; the others are not opened.
+        short = [path for path, stat in found if stat.st_size < 1000]
         return CacheUse(
-            entries=len(used_s),
-            rejects=rejects,
-            size_bytes=size_bytes,
-            oldest_use_s=min(used_s, default=None),
+            entries=len(found),
+            rejects=sum(isinstance(_read(path), Problem) for path in short),
+            size_bytes=sum(stat.st_size for _, stat in found),
+            oldest_use_s=min((stat.st_mtime for _, stat in found), default=None),
         )
 
     def prune(self, days: float, *, dry_run: bool = False) -> tuple[int, int]:

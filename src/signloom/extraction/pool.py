@@ -442,7 +442,7 @@ def run_on_ray(
         except ray.exceptions.RayTaskError as error:
             raise error.cause from error
         except ray.exceptions.RayError as error:
-            what = " ".join(f"{type(error).__name__}: {error:.120}".split())
+            what = " ".join(f"{type(error).__name__}: {error!s:.120}".split())
             hint = f"look at the logs of the cluster; {_HINT_DEATH}"
             outcome = Problem(f"its Ray worker died or took too long ({what})", hint)
         yield number, outcome
