@@ -120,7 +120,7 @@ class Detector(ABC):
 
     @abstractmethod
     def __init__(self, options: DetectorOptions, threads: int) -> None:
-        """Build it; with more than one of `threads`, parts of a frame are looked for at once."""
+        """Build it; with more than one of `threads`, parts of a frame are found in parallel."""
 
     @staticmethod
     @abstractmethod
@@ -222,7 +222,7 @@ class HolisticDetector(Detector):
 
 
 class HandsDetector(Detector):
-    """Finds hands wherever they are; tells left and right itself."""
+    """Finds hands wherever they are; decides itself which is left and which right."""
 
     sees: ClassVar[tuple[str, ...]] = ("hands",)
 
@@ -281,7 +281,7 @@ class HandsDetector(Detector):
 
 
 class HandsPoseDetector(HandsDetector):
-    """Finds hands wherever they are, and the pose beside them, whose wrists tell left and right."""
+    """Finds hands wherever they are, and the pose, whose wrists decide left and right."""
 
     sees = ("hands", "pose")
 
@@ -331,7 +331,7 @@ def build_detector(options: DetectorOptions, *, threads: int = 1) -> Detector:
 
     Args:
         options: What it finds.
-        threads: More than one: look for the parts of a frame at once, and decode ahead; no landmark
+        threads: More than one: find the parts of a frame in parallel, and decode ahead; no landmark
             depends on it.
 
     Raises:

@@ -67,7 +67,7 @@ class Video:
 
     Attributes:
         fps: Frames a second by the header.
-        duration_s: Seconds by the header, None where the header does not say.
+        duration_s: Seconds by the header, None where the header has no duration.
         missing_frames: After the last frame: how many the file promises that are not in it,
             where it is whole and they are more than a tenth.
 
@@ -87,7 +87,7 @@ class Video:
         self._kept: deque[tuple[float, VideoFrame]] = deque()
         self._kept_from_s = math.inf
         self._is_even = True  # whether all times are the container's
-        self._wanted_from_s = 0.0  # what comes before is seen by nobody
+        self._wanted_from_s = 0.0  # earlier pictures are not shown
         self._reformatter = VideoReformatter()  # one for all frames: it computes tables
         self._container, self._stream = _open(path)
         self.fps = float(self._stream.guessed_rate or 0)
@@ -135,7 +135,7 @@ class Video:
         self._container.close()
 
     def count_frames(self, start_s: float | None = None, end_s: float | None = None) -> int:
-        """Return about how many frames a segment has by the header, 0 if it does not say.
+        """Return about how many frames a segment has by the header, 0 if it has no duration.
 
         Raises:
             ClipError: If the segment lies outside the video.
@@ -174,7 +174,7 @@ class Video:
             end_s: Likewise; None: to the last frame.
             keep_from_s: Start of the next segment: frames from there on that are decoded for this
                 one are kept for that one.
-            fps: At most so many frames a second, as `thin` chooses them; 0: all.
+            fps: Most frames a second, as `thin` chooses them; 0: all.
 
         Raises:
             ClipError: If the segment lies outside the video, has no frame or frames of two sizes,
@@ -199,7 +199,7 @@ class Video:
                         f"no frame is shown from {start_s:g} to {end_s:g} s",
                         "correct start_s and end_s in the manifest",
                     )
-                pictures.close()  # now, not when somebody collects it
+                pictures.close()  # now, not when it is garbage-collected
                 return  # the stream goes on, so nothing is missing
             if size and time_s > covered_s + _MAX_HOLE_S:
                 raise ClipError(
@@ -269,7 +269,7 @@ class Video:
                 target = self._start + round(target_s / self._tick_s)
                 self._container.seek(target, stream=self._stream)
             self._reader = self._timed(first_s=None)
-            self._packets = -(1 << 62)  # nobody knows how many there were before
+            self._packets = -(1 << 62)  # how many there were before is unknown
             self._last_s, _ = next(self._reader, (math.inf, None))
             if self._last_s < start_s - _TIME_STEP_S:
                 return self._reader

@@ -1,6 +1,6 @@
 """Extraction: the clips of a manifest become landmark shards.
 
-What is found in a video is kept in the cache (`cache`) at once; the output is written from
+What is found in a video is kept in the cache (`cache`) immediately; the output is written from
 there at the end. So it does not matter how often a run was interrupted, who did the work and in
 which order.
 """
@@ -63,7 +63,7 @@ _READERS = 4  # threads that read the cache
 # back, costs a second, 0.4 % of the work on 100 clips.
 _CLIPS_PER_WORKER = 100
 # Of one film: few enough to share a film among the workers, to lose little when one dies and to
-# give memory back in time; many enough that opening the film and seeking cost nothing beside them.
+# give memory back in time; many enough that opening the film and seeking cost little.
 _SEGMENTS_PER_JOB = 10
 _HEADERS_PER_JOB = 1000
 _CONVERT = "convert the video to 640x480 .mp4"
@@ -77,7 +77,7 @@ class ExtractOptions(DetectorOptions):
     executor: Literal["processes", "ray"]
     """Who does the work: processes on this machine, or a Ray cluster. No result changes."""
     time_limit_s: Positive = 60.0
-    """Give a clip up after so many seconds, and one more for each of its frames."""
+    """Give a clip up after this many seconds, and one more for each of its frames."""
     frames_per_shard: Count = 25_000
     """Most frames in one Parquet file; 25,000 make some 5 MB."""
     max_rejected_share: Share = 0.1
@@ -95,7 +95,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VideoSegment:
-    """What a process is asked to look at."""
+    """A part of a video for a process to extract."""
 
     video: Path
     start_s: float | None
@@ -125,8 +125,8 @@ def extract_video(
         options: The detector's options.
         start_s: Seconds from the start of the file; None: from the first frame.
         end_s: Likewise; None: to the last frame.
-        threads: 1 beside other processes; more where cores are free and somebody waits for this
-            clip: it is decoded ahead, and its parts are looked for at once.
+        threads: 1 where other processes use the other cores; more where a user waits for this
+            clip: it is decoded ahead, and its parts are found in parallel.
         watch: Gets the frames as they are decoded and passes them on, to time or count them.
 
     Raises:
@@ -240,7 +240,7 @@ def extract_part(part: Sequence[VideoSegment], options: DetectorOptions) -> list
 def count_frames(part: Sequence[VideoSegment]) -> list[int | bytes | Problem]:
     """Return how many frames segments of a video have by the header, or entries of unreadable ones.
 
-    Where the header does not say, the size of the file gives an upper bound. Never raises.
+    Where the header has no number, the size of the file gives an upper bound. Never raises.
     """
     found: list[int | bytes | Problem] = []
     try:
@@ -316,7 +316,7 @@ def options_of_fingerprint(
         UserError: If this installation would give other landmarks, or none of that kind.
     """
     if fingerprint.get("detector") == "imported" and "films" in fingerprint:
-        # A person said whose landmarks they are; nobody can compare the models of that time.
+        # The user named their detector; its models of that time are not there to compare.
         return DetectorOptions(detector=fingerprint["films"], groups=tuple(fingerprint["groups"]))
     try:
         options = DetectorOptions(
@@ -413,7 +413,7 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
     Raises:
         UserError: If too many clips are rejected, all of them, if the disk is full or if the
             cache's folder cannot be used.
-        KeyboardInterrupt: At Ctrl-C, with what to say.
+        KeyboardInterrupt: At Ctrl-C, with a message for the user.
     """
     cache = LandmarkCache(cache_folder())
     fingerprint = extractor_fingerprint(options)

@@ -278,7 +278,7 @@ def run_with_retry(
 ) -> Generator[tuple[Job, Any], None, None]:
     """Run parts of jobs; try those that get lost once more, each alone and after all the others.
 
-    Alone: so that it has the machine's memory to itself, and takes nobody with it.
+    Alone: so that it has the machine's memory to itself, and takes no other job with it.
 
     Args:
         run: Makes one pass over some parts with some workers, as `run_in_processes`; the result of
