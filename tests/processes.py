@@ -177,7 +177,7 @@ def is_worker(pid: int) -> bool:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return b"spawn_main" in command or command.startswith(b"ray::_Process")
+    return b"spawn_main" in command or command.startswith(b"ray::_do_within")
 
 
 def is_alive(pid: int) -> bool:

@@ -28,8 +28,9 @@ from signloom.detection.detector import (
     build_detector,
     quiet_native_code,
 )
-from signloom.detection.video import Picture, Video, VideoWriter, even_frames, measure_fps
+from signloom.detection.video import Picture, Video, even_frames, measure_fps
 from signloom.errors import ClipError
+from signloom_tools.video_writer import VideoWriter
 
 if TYPE_CHECKING:  # only where tables are written
     import pyarrow as pa

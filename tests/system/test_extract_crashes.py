@@ -100,14 +100,6 @@ def test_kills_at_random_moments_change_no_byte(project: Path) -> None:
     finish(project)
 
 
-def test_a_worker_that_is_killed_in_a_clip_costs_nothing_but_time(project: Path) -> None:
-    with Stage(project) as stage:
-        wait_until(lambda: any(map(is_inferring, stage.workers())))
-        os.kill(next(filter(is_inferring, stage.workers())), signal.SIGKILL)
-        assert stage.wait() == 0, stage.errors()
-    assert contents(project / "data/landmarks") == contents(project / "expected")
-
-
 def test_a_stage_that_is_killed_keeps_what_it_has_and_goes_on(project: Path) -> None:
     with Stage(project, workers=1) as stage:
         wait_until(lambda: entries(project) >= 2)

@@ -105,7 +105,7 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
     run("dvc", "repro", "extract", folder=project.name)
     # Another version changes what `extract` does, and what `translation` does.
     package = site_of(python) / "signloom"
-    changed = package / "extraction/smoothing.py"
+    changed = package / "detection/smoothing.py"
     before = changed.read_text()
     try:
         changed.write_text(f"{before}\n# another version\n")

@@ -120,7 +120,7 @@ class Detector(ABC):
 
     @abstractmethod
     def __init__(self, options: DetectorOptions, threads: int) -> None:
-        """Build it; with more than one of `threads`, parts of a frame are looked for at once."""
+        """Build it; with more than one of `threads`, parts of a frame are found in parallel."""
 
     @staticmethod
     @abstractmethod
@@ -190,22 +190,12 @@ class HolisticDetector(Detector):
         from signloom.detection.runtime import HolisticNetworks  # OpenCV, only where it detects
 
         confidences = (options.min_detection_confidence, options.min_tracking_confidence)
+        parts = {"face": _needs_face(options), "refined": _needs_refined_face(options)}
         self.layout = options.layout
         self._found_by: HolisticGraph | HolisticNetworks = (
-            HolisticNetworks(
-                models_folder(),
-                *confidences,
-                face=_needs_face(options),
-                refined=_needs_refined_face(options),
-                at_once=threads > 1,
-            )
+            HolisticNetworks(models_folder(), *confidences, **parts, at_once=threads > 1)
             if options.uses_litert
-            else HolisticGraph(
-                *confidences,
-                face=_needs_face(options),
-                refined=_needs_refined_face(options),
-                threads=threads,
-            )
+            else HolisticGraph(*confidences, **parts, threads=threads)
         )
 
     @staticmethod
@@ -232,7 +222,7 @@ class HolisticDetector(Detector):
 
 
 class HandsDetector(Detector):
-    """Finds hands wherever they are; tells left and right itself."""
+    """Finds hands wherever they are; decides itself which is left and which right."""
 
     sees: ClassVar[tuple[str, ...]] = ("hands",)
 
@@ -291,7 +281,7 @@ class HandsDetector(Detector):
 
 
 class HandsPoseDetector(HandsDetector):
-    """Finds hands wherever they are, and the pose beside them, whose wrists tell left and right."""
+    """Finds hands wherever they are, and the pose, whose wrists decide left and right."""
 
     sees = ("hands", "pose")
 
@@ -341,7 +331,7 @@ def build_detector(options: DetectorOptions, *, threads: int = 1) -> Detector:
 
     Args:
         options: What it finds.
-        threads: More than one: look for the parts of a frame at once, and decode ahead; no landmark
+        threads: More than one: find the parts of a frame in parallel, and decode ahead; no landmark
             depends on it.
 
     Raises:

@@ -65,7 +65,7 @@ class _Graph:
         side_inputs: The graph's settings.
         parameters: Settings of single calculators in it.
         outputs: What it is asked for.
-        threads: Parts of the graph that may run at once.
+        threads: Parts of the graph that may run in parallel.
         face: Whether to keep the part of Holistic that finds the face.
     """
 
@@ -96,7 +96,7 @@ class _Graph:
         """
         try:
             self._base.reset()
-        except RuntimeError:  # says again what failed in the last clip, then is clear of it
+        except RuntimeError:  # repeats the error of the last clip, then is clear of it
             self._base.reset()
 
     def process(self, rgb: npt.NDArray[np.uint8]) -> Any:
@@ -105,7 +105,7 @@ class _Graph:
 
 
 class HolisticGraph:
-    """MediaPipe Holistic with model complexity 1; without its face mesh where nobody reads it.
+    """MediaPipe Holistic with model complexity 1; without its face mesh where it is not read.
 
     What it gives is what `mp.solutions.holistic` gives, to the bit. Left and right are the
     signer's own.
@@ -115,7 +115,7 @@ class HolisticGraph:
         min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
         face: Whether to find the face: a tenth more work.
         refined: Whether to find its brows, lids and irises well.
-        threads: Parts of the graph that may run at once; with 2 both hands are looked at together.
+        threads: Parts of the graph that may run in parallel; with 2 both hands do.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class HandGraph:
     Args:
         min_detection_confidence: Least confidence to take something for a palm, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the hand, 0 to 1.
-        threads: Parts of the graph that may run at once.
+        threads: Parts of the graph that may run in parallel.
     """
 
     def __init__(

@@ -1,15 +1,13 @@
-"""Video files: decoded into upright RGB frames with their times, and written."""
+"""Video files: decoded into upright RGB frames with their times."""
 
 import contextlib
 import math
-import os
 import struct
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar, cast
 
 import av
@@ -19,11 +17,11 @@ from av.container import InputContainer
 from av.sidedata.sidedata import SideData
 from av.stream import Disposition
 from av.video.frame import VideoFrame
-from av.video.reformatter import Colorspace, VideoReformatter
+from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from signloom.config import MAX_FPS, MAX_SIDE, MIN_FPS
-from signloom.errors import ClipError, UserError
+from signloom.errors import ClipError
 
 # What decodes: the frames of another version may differ.
 DECODER = (
@@ -69,7 +67,7 @@ class Video:
 
     Attributes:
         fps: Frames a second by the header.
-        duration_s: Seconds by the header, None where the header does not say.
+        duration_s: Seconds by the header, None where the header has no duration.
         missing_frames: After the last frame: how many the file promises that are not in it,
             where it is whole and they are more than a tenth.
 
@@ -89,7 +87,7 @@ class Video:
         self._kept: deque[tuple[float, VideoFrame]] = deque()
         self._kept_from_s = math.inf
         self._is_even = True  # whether all times are the container's
-        self._wanted_from_s = 0.0  # what comes before is seen by nobody
+        self._wanted_from_s = 0.0  # earlier pictures are not shown
         self._reformatter = VideoReformatter()  # one for all frames: it computes tables
         self._container, self._stream = _open(path)
         self.fps = float(self._stream.guessed_rate or 0)
@@ -137,7 +135,7 @@ class Video:
         self._container.close()
 
     def count_frames(self, start_s: float | None = None, end_s: float | None = None) -> int:
-        """Return about how many frames a segment has by the header, 0 if it does not say.
+        """Return about how many frames a segment has by the header, 0 if it has no duration.
 
         Raises:
             ClipError: If the segment lies outside the video.
@@ -176,7 +174,7 @@ class Video:
             end_s: Likewise; None: to the last frame.
             keep_from_s: Start of the next segment: frames from there on that are decoded for this
                 one are kept for that one.
-            fps: At most so many frames a second, as `thin` chooses them; 0: all.
+            fps: Most frames a second, as `thin` chooses them; 0: all.
 
         Raises:
             ClipError: If the segment lies outside the video, has no frame or frames of two sizes,
@@ -201,7 +199,7 @@ class Video:
                         f"no frame is shown from {start_s:g} to {end_s:g} s",
                         "correct start_s and end_s in the manifest",
                     )
-                pictures.close()  # now, not when somebody collects it
+                pictures.close()  # now, not when it is garbage-collected
                 return  # the stream goes on, so nothing is missing
             if size and time_s > covered_s + _MAX_HOLE_S:
                 raise ClipError(
@@ -271,7 +269,7 @@ class Video:
                 target = self._start + round(target_s / self._tick_s)
                 self._container.seek(target, stream=self._stream)
             self._reader = self._timed(first_s=None)
-            self._packets = -(1 << 62)  # nobody knows how many there were before
+            self._packets = -(1 << 62)  # how many there were before is unknown
             self._last_s, _ = next(self._reader, (math.inf, None))
             if self._last_s < start_s - _TIME_STEP_S:
                 return self._reader
@@ -499,78 +497,3 @@ def _no_video() -> ClipError:
         "no video that can be decoded (not a video, audio only, damaged or unknown codec)",
         f"play it to see; {_CONVERT}",
     )
-
-
-# By the ending of the file. PyAV's own x264 is under the GPL, and browsers play VP9 as well.
-ENCODERS: dict[str, tuple[str, dict[str, str]]] = {
-    ".webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "30"}),
-    ".mp4": ("mpeg4", {}),
-}
-
-
-class VideoWriter:
-    """Writes a video without sound, whole or not at all: the file appears when all went well.
-
-    Args:
-        path: A .webm file (VP9, which browsers play) or an .mp4 file (MPEG-4 part 2, which most
-            do not); its folder is made if need be.
-        fps: Frames a second.
-        width: Pixels of each frame, even.
-        height: Pixels of each frame, even.
-
-    Raises:
-        UserError: If the file cannot be written.
-    """
-
-    def __init__(self, path: Path, *, fps: float, width: int, height: int) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._path, self._size = path, (height, width)
-        self._temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
-        codec, options = ENCODERS[path.suffix]
-        try:
-            self._container = av.open(f"file:{self._temporary.absolute()}", "w")
-            # MPEG-4 knows frame rates up to 65,535 / 1 only.
-            rate = Fraction(fps).limit_denominator(max(1, min(1001, int(65_000 / fps))))
-            stream = self._container.add_stream(codec, rate=rate, options=options)
-            self._stream = cast(VideoStream, stream)
-            self._stream.width, self._stream.height = width, height
-            self._stream.pix_fmt = "yuv420p"
-            # Said, or players take big pictures for the other standard, BT.709.
-            self._stream.codec_context.colorspace = Colorspace.ITU601
-            if codec == "mpeg4":
-                self._stream.bit_rate = round(fps * width * height)
-            self._container.start_encoding()
-        except (av.FFmpegError, ValueError) as error:
-            self._temporary.unlink(missing_ok=True)
-            raise UserError(
-                f"{path}: no video of {width}x{height} at {fps:g} frames/s can be written there "
-                f"({error}); check that the folder is writable"
-            ) from error
-
-    def __enter__(self) -> "VideoWriter":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if kind is None:
-                self._container.mux(self._stream.encode(None))
-            self._container.close()
-            if kind is None:
-                self._temporary.replace(self._path)
-        finally:
-            self._temporary.unlink(missing_ok=True)
-
-    def write(self, rgb: Picture) -> None:
-        """Append a frame.
-
-        Raises:
-            ValueError: If it has another size than the video.
-        """
-        if rgb.shape[:2] != self._size:
-            raise ValueError(f"the frame is {rgb.shape[:2]}, expected {self._size}")
-        self._container.mux(self._stream.encode(VideoFrame.from_ndarray(rgb, format="rgb24")))

@@ -1,14 +1,14 @@
 """The content-addressed cache of extracted landmarks, and remembered hashes of videos.
 
-What was hashed is noted in a log beside the cache, a line a file: its path, what the file system
-says of it, its hash. A file whose size, times and inode are as noted is taken to be as it was, as
+What was hashed is noted in a log next to the entries, a line a file: its path, its size, times and
+inode, its hash. A file whose size, times and inode are as noted is taken to be as it was, as
 Git and DVC do. Lines are only ever added, so a writer that is killed leaves at most a torn last
 line, which does not count.
 
 An entry is one small file: the landmarks of a clip, or the reason why it cannot be read. It is a
 line of JSON, the numbers, and the SHA-256 of both; an entry that is torn or damaged does not count
 as there. Nothing here decides a result, so nothing here is a parameter: the folder is
-`data/cache/landmarks` of the project, or what the environment variable SIGNLOOM_CACHE says.
+`data/cache/landmarks` of the project, or what the environment variable SIGNLOOM_CACHE names.
 """
 
 import errno
@@ -43,7 +43,7 @@ _FRESH_S = 3600.0  # an entry used within the hour is not marked as used again
 _ABANDONED_S = 3600.0  # a temporary file that old belongs to a writer that was killed
 _LOG = "videos.jsonl"
 _SETTLED_NS = 2_000_000_000  # a change just after this one might bear the same time
-_THREADS = 4  # hashing lets go of the interpreter, and disks like a few requests at once
+_THREADS = 4  # hashing releases the GIL, and disks serve several requests better than one
 
 Signature = tuple[int, int, int, int]
 """Size, time of change, time of change of the inode (nanoseconds), inode."""
@@ -83,13 +83,12 @@ class VideoHashes:
             paths: In any order; one that is no readable file is left out.
         """
         signatures = {path: found for path in set(paths) if (found := sign(path))}
-        hashed: dict[Path, HashedVideo] = {}
-        for path, signature in signatures.items():
-            noted = self._known.get(str(path.absolute()))
-            if noted and noted.signature == signature:
-                hashed[path] = noted
+        noted = {path: self._known.get(str(path.absolute())) for path in signatures}
+        hashed = {
+            p: video for p, video in noted.items() if video and video.signature == signatures[p]
+        }
         unknown = sorted(signatures.keys() - hashed.keys())
-        # `delay`: no bar where it would be gone at once.
+        # `delay`: no bar where it would be gone immediately.
         with (
             ThreadPoolExecutor(_THREADS) as threads,
             tqdm(
@@ -116,17 +115,17 @@ class VideoHashes:
         settled = time.time_ns() - max(video.signature[1:3]) > _SETTLED_NS
         if settled and sign(path) == video.signature:
             self._known[str(path.absolute())] = video
-            with suppress(PermissionError):  # a dry run in somebody else's project
+            with suppress(PermissionError):  # a dry run in another user's project
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with self._path.open("a", encoding="utf-8") as log:
                     log.write(_line(str(path.absolute()), video))
 
 
 def sign(path: Path) -> Signature | None:
-    """Return what tells whether a file has changed, None if it is no file."""
+    """Return what changes whenever a file does, None if it is no file."""
     try:
         stat = path.stat()
-    except (OSError, ValueError):  # ValueError: the locale cannot say the name
+    except (OSError, ValueError):  # ValueError: the locale cannot express the name
         return None
     if not path.is_file():
         return None
@@ -284,19 +283,14 @@ class LandmarkCache:
 
     def measure(self) -> CacheUse:
         """Return what lies in the cache."""
-        rejects = size_bytes = 0
-        used_s = []
-        for path, stat in self._files("??/*.clip"):
-            used_s.append(stat.st_mtime)
-            size_bytes += stat.st_size
-            # Entries of rejects are shorter than those of a frame; the others are not opened.
-            if stat.st_size < 1000 and isinstance(_read(path), Problem):
-                rejects += 1
+        found = list(self._files("??/*.clip"))
+        # Entries of rejects are shorter than those of a frame; the others are not opened.
+        short = [path for path, stat in found if stat.st_size < 1000]
         return CacheUse(
-            entries=len(used_s),
-            rejects=rejects,
-            size_bytes=size_bytes,
-            oldest_use_s=min(used_s, default=None),
+            entries=len(found),
+            rejects=sum(isinstance(_read(path), Problem) for path in short),
+            size_bytes=sum(stat.st_size for _, stat in found),
+            oldest_use_s=min((stat.st_mtime for _, stat in found), default=None),
         )
 
     def prune(self, days: float, *, dry_run: bool = False) -> tuple[int, int]:
@@ -304,7 +298,7 @@ class LandmarkCache:
 
         Args:
             days: 0 removes everything.
-            dry_run: Only say what would be removed.
+            dry_run: Count what would be removed, and keep it.
 
         Returns:
             Entries and bytes removed.

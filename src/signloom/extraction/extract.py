@@ -1,19 +1,19 @@
 """Extraction: the clips of a manifest become landmark shards.
 
-What is found in a video is kept in the cache (`cache`) at once; the output is written from
+What is found in a video is kept in the cache (`cache`) immediately; the output is written from
 there at the end. So it does not matter how often a run was interrupted, who did the work and in
 which order.
 """
 
-import contextlib
 import functools
 import itertools
 import json
 import logging
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -46,7 +46,13 @@ from signloom.extraction.cache import (
     pack_unreadable,
     unpack_frames,
 )
-from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
+from signloom.extraction.pool import (
+    count_workers,
+    ray_cluster,
+    run_in_processes,
+    run_on_ray,
+    run_with_retry,
+)
 from signloom.progress import progress_file
 
 # Raise it when the same video gives other landmarks, or another reject.
@@ -57,7 +63,7 @@ _READERS = 4  # threads that read the cache
 # back, costs a second, 0.4 % of the work on 100 clips.
 _CLIPS_PER_WORKER = 100
 # Of one film: few enough to share a film among the workers, to lose little when one dies and to
-# give memory back in time; many enough that opening the film and seeking cost nothing beside them.
+# give memory back in time; many enough that opening the film and seeking cost little.
 _SEGMENTS_PER_JOB = 10
 _HEADERS_PER_JOB = 1000
 _CONVERT = "convert the video to 640x480 .mp4"
@@ -71,7 +77,7 @@ class ExtractOptions(DetectorOptions):
     executor: Literal["processes", "ray"]
     """Who does the work: processes on this machine, or a Ray cluster. No result changes."""
     time_limit_s: Positive = 60.0
-    """Give a clip up after so many seconds, and one more for each of its frames."""
+    """Give a clip up after this many seconds, and one more for each of its frames."""
     frames_per_shard: Count = 25_000
     """Most frames in one Parquet file; 25,000 make some 5 MB."""
     max_rejected_share: Share = 0.1
@@ -89,7 +95,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VideoSegment:
-    """What a process is asked to look at."""
+    """A part of a video for a process to extract."""
 
     video: Path
     start_s: float | None
@@ -119,8 +125,8 @@ def extract_video(
         options: The detector's options.
         start_s: Seconds from the start of the file; None: from the first frame.
         end_s: Likewise; None: to the last frame.
-        threads: 1 beside other processes; more where cores are free and somebody waits for this
-            clip: it is decoded ahead, and its parts are looked for at once.
+        threads: 1 where other processes use the other cores; more where a user waits for this
+            clip: it is decoded ahead, and its parts are found in parallel.
         watch: Gets the frames as they are decoded and passes them on, to time or count them.
 
     Raises:
@@ -141,8 +147,9 @@ def _detect(
     height = width = 0
     first = next(frames)  # no detector before there is a frame for it
     try:
-        detector = _new_clip(options, threads)
-        with contextlib.closing(detector.detect_all(itertools.chain([first], frames))) as found:
+        detector = _detector(options, threads)
+        detector.reset()
+        with closing(detector.detect_all(itertools.chain([first], frames))) as found:
             for frame, (marks, there) in found:
                 times_s.append(frame.time_s)
                 points.append(marks)
@@ -180,15 +187,20 @@ def extract_entry(segment: VideoSegment, options: DetectorOptions) -> bytes | Pr
     """
     try:
         return pack_landmarks(extract_video(segment.video, options, segment.start_s, segment.end_s))
-    except DetectionError as error:
-        return error.problem
-    except ClipError as error:
-        return pack_unreadable(error.problem)
     except UserError:
         raise
     except Exception as error:
-        _detector.cache_clear()
-        return Problem(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
+        return _pack_failure(error)
+
+
+def _pack_failure(error: Exception) -> bytes | Problem:
+    """Return the entry of an unreadable segment, or its problem if it may be an accident."""
+    if isinstance(error, DetectionError):
+        return error.problem
+    if isinstance(error, ClipError):
+        return pack_unreadable(error.problem)
+    _detector.cache_clear()
+    return Problem(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
 
 
 def extract_part(part: Sequence[VideoSegment], options: DetectorOptions) -> list[bytes | Problem]:
@@ -228,7 +240,7 @@ def extract_part(part: Sequence[VideoSegment], options: DetectorOptions) -> list
 def count_frames(part: Sequence[VideoSegment]) -> list[int | bytes | Problem]:
     """Return how many frames segments of a video have by the header, or entries of unreadable ones.
 
-    Where the header does not say, the size of the file gives an upper bound. Never raises.
+    Where the header has no number, the size of the file gives an upper bound. Never raises.
     """
     found: list[int | bytes | Problem] = []
     try:
@@ -239,12 +251,9 @@ def count_frames(part: Sequence[VideoSegment]) -> list[int | bytes | Problem]:
                     most = segment.video.stat().st_size // _BYTES_PER_FRAME + 1
                     found.append(frames or most)
                 except ClipError as error:
-                    found.append(pack_unreadable(error.problem))
-    except ClipError as error:
-        found = [pack_unreadable(error.problem)] * len(part)
+                    found.append(_pack_failure(error))
     except Exception as error:
-        problem = Problem(" ".join(f"{type(error).__name__}: {error}".split()), _CONVERT)
-        found = [problem] * len(part)
+        found = [_pack_failure(error)] * len(part)
     return found
 
 
@@ -307,7 +316,7 @@ def options_of_fingerprint(
         UserError: If this installation would give other landmarks, or none of that kind.
     """
     if fingerprint.get("detector") == "imported" and "films" in fingerprint:
-        # A person said whose landmarks they are; nobody can compare the models of that time.
+        # The user named their detector; its models of that time are not there to compare.
         return DetectorOptions(detector=fingerprint["films"], groups=tuple(fingerprint["groups"]))
     try:
         options = DetectorOptions(
@@ -344,7 +353,7 @@ def open_detector(options: DetectorOptions, threads: int = 1) -> None:
     Raises:
         UserError: If a model file is missing.
     """
-    with quiet_native_code(), contextlib.suppress(RuntimeError):  # said when a clip is read
+    with quiet_native_code(), suppress(RuntimeError):  # said when a clip is read
         _detector(options, threads)
 
 
@@ -353,16 +362,9 @@ def _detector(options: DetectorOptions, threads: int) -> Detector:
     return build_detector(options, threads=threads)
 
 
-def _new_clip(options: DetectorOptions, threads: int) -> Detector:
-    """Return this process's detector, free of what it saw before."""
-    detector = _detector(options, threads)
-    detector.reset()
-    return detector
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Task:
-    """A segment of a video's bytes, and the clips that have it: of copies, one is read."""
+    """One segment to extract, shared by all clips with the same bytes and times."""
 
     key: str
     segment: VideoSegment
@@ -411,7 +413,7 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
     Raises:
         UserError: If too many clips are rejected, all of them, if the disk is full or if the
             cache's folder cannot be used.
-        KeyboardInterrupt: At Ctrl-C, with what to say.
+        KeyboardInterrupt: At Ctrl-C, with a message for the user.
     """
     cache = LandmarkCache(cache_folder())
     fingerprint = extractor_fingerprint(options)
@@ -421,9 +423,9 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
             cache.make_folder()
             tasks, unopened = _plan(clips, fingerprint, cache)
             results.reject(unopened)
-            unknown = _look_up(tasks, cache, results)
+            unknown = _read_cached(tasks, cache, results)
             cached = len(results.frames)
-            new = _look_at(unknown, options, cache, results)
+            new = _extract(unknown, options, cache, results)
         assert len(results.frames) + len(results.rejects) == len(clips), "a clip got lost"
         keys = {clip.clip_id: task.key for task in tasks for clip in task.clips}
         with explain_full_disk(folder):
@@ -470,81 +472,99 @@ def _plan(
     return list(tasks.values()), rejects
 
 
-def _look_up(tasks: Sequence[_Task], cache: LandmarkCache, results: _Results) -> list[_Task]:
-    """Add what the cache knows to the results; return the tasks that it does not know."""
-    unknown = []
+def _read_cached(
+    tasks: Sequence[_Task], cache: LandmarkCache, results: _Results
+) -> dict[VideoSegment, _Task]:
+    """Add what the cache has to the results; return the tasks that it does not have."""
+    unknown = {}
     with ThreadPoolExecutor(_READERS) as threads:
         for task, found in zip(
             tasks, threads.map(cache.look_up, [task.key for task in tasks]), strict=True
         ):
             if found is None:
-                unknown.append(task)
+                unknown[task.segment] = task
             else:
                 results.add(task, found)
     return unknown
 
 
-def _look_at(
-    tasks: Sequence[_Task], options: ExtractOptions, cache: LandmarkCache, results: _Results
+def _extract(
+    tasks: Mapping[VideoSegment, _Task],
+    options: ExtractOptions,
+    cache: LandmarkCache,
+    results: _Results,
 ) -> str:
     """Add what is found in videos to the results and the cache; return how much work it was."""
-    frames, seconds, workers = 0, 0.0, 0
-    if tasks:
-        begun, cached = time.monotonic(), len(results.frames)
-        expected = _read_headers(tasks, options, cache, results)
+    if not tasks:
+        return "0 frames, by 0 workers"
+    begun, cached, frames = time.monotonic(), len(results.frames), 0
+    expected = _read_headers(tasks, options, cache, results)
+
+    def count(part: Sequence[VideoSegment]) -> int:
+        return sum(expected[segment] for segment in part)
+
+    # Long ones first: a long one at the end would leave all workers but one without work.
+    parts = sorted(_split_films(expected, _SEGMENTS_PER_JOB), key=count, reverse=True)
+    with ExitStack() as stack:
+        run, workers = stack.enter_context(_executor(options))
+        run_once = functools.partial(
+            run,
+            functools.partial(extract_part, options=_with_absolute_paths(options)),
+            limit_s=lambda part: options.time_limit_s * len(part) + count(part),
+            jobs_per_worker=_CLIPS_PER_WORKER,
+        )
         # Closed before the executor: an error here must end the workers first.
-        with (
-            _executor(options) as (run, workers),
-            contextlib.closing(_infer(expected, options, cache, run, workers)) as outcomes,
+        outcomes = stack.enter_context(closing(run_with_retry(run_once, parts, workers)))
+        bar = stack.enter_context(
             tqdm(
                 total=sum(expected.values()), desc="extracting", unit=" frames", smoothing=0.05,
                 file=progress_file(),
-            ) as bar,
-        ):  # fmt: skip
-            for task, found in outcomes:
-                results.add(task, found)
-                done = found if isinstance(found, int) else 0
-                frames += done
-                # Headers may be wrong.
-                bar.total = (bar.total or 0) + done - expected[task]
-                bar.set_postfix_str(
-                    f"clips {len(results.frames) + len(results.rejects)}/{results.limit.clips}, "
-                    f"{cached} cached, {len(results.rejects)} rejected",
-                    refresh=False,
-                )
-                bar.update(done)
-        seconds = time.monotonic() - begun
-    rate = f", {frames / seconds:.1f} a second" if seconds else ""
-    return f"{frames:,} frames{rate}, by {workers} workers"
+            )
+        )  # fmt: skip
+        for segment, outcome in outcomes:
+            found = _store(tasks[segment], outcome, cache)
+            results.add(tasks[segment], found)
+            done = found if isinstance(found, int) else 0
+            frames += done
+            bar.total = (bar.total or 0) + done - expected[segment]  # headers may be wrong
+            bar.set_postfix_str(
+                f"clips {len(results.frames) + len(results.rejects)}/{results.limit.clips}, "
+                f"{cached} cached, {len(results.rejects)} rejected",
+                refresh=False,
+            )
+            bar.update(done)
+    rate = frames / (time.monotonic() - begun)
+    return f"{frames:,} frames, {rate:.1f} a second, by {workers} workers"
 
 
 def _read_headers(
-    tasks: Sequence[_Task], options: ExtractOptions, cache: LandmarkCache, results: _Results
-) -> dict[_Task, int]:
-    """Return about how many frames each task has; add those that have none to the results.
+    tasks: Mapping[VideoSegment, _Task],
+    options: ExtractOptions,
+    cache: LandmarkCache,
+    results: _Results,
+) -> dict[VideoSegment, int]:
+    """Return about how many frames each segment has; add those that have none to the results.
 
     Most broken files show here, days before the last frame perhaps. In processes, since a file may
     crash the library that opens it.
     """
     expected = {}
     run = functools.partial(run_in_processes, count_frames, limit_s=lambda _: options.time_limit_s)
-    of = {task.segment: task for task in tasks}
-    found = run_with_retry(run, _split_films(list(of), _HEADERS_PER_JOB), count_workers())
-    with contextlib.closing(found):
-        # `delay`: no bar where it would be gone at once.
+    found = run_with_retry(run, _split_films(tasks, _HEADERS_PER_JOB), count_workers())
+    with closing(found):
+        # `delay`: no bar where it would be gone immediately.
         bar = tqdm(
             found, "reading headers", len(tasks), unit=" clips", delay=1.0, file=progress_file()
         )
         for segment, outcome in bar:
-            task = of[segment]
             if isinstance(outcome, int):
-                expected[task] = outcome
+                expected[segment] = outcome
             else:
-                results.add(task, _store(task, outcome, cache))
+                results.add(tasks[segment], _store(tasks[segment], outcome, cache))
     return expected
 
 
-def _split_films(segments: Sequence[VideoSegment], most: int) -> list[list[VideoSegment]]:
+def _split_films(segments: Iterable[VideoSegment], most: int) -> list[list[VideoSegment]]:
     """Return segments in parts of one video each, in the order of their starts."""
     films: dict[Path, list[VideoSegment]] = {}
     for segment in segments:
@@ -554,41 +574,6 @@ def _split_films(segments: Sequence[VideoSegment], most: int) -> list[list[Video
         film.sort(key=lambda one: (one.start_s or 0.0, one.end_s or math.inf))
         parts += [film[start : start + most] for start in range(0, len(film), most)]
     return parts
-
-
-def _infer(
-    expected: Mapping[_Task, int],
-    options: ExtractOptions,
-    cache: LandmarkCache,
-    run: Callable[..., Iterator[tuple[int, Any]]],
-    workers: int,
-) -> Generator[tuple[_Task, int | Problem], None, None]:
-    """Look at videos; yield each task with its frames, or with why it has none, once it is kept.
-
-    Args:
-        expected: The tasks with their frames by the header.
-        options: Of the detector, and how long a clip may take.
-        cache: Where to keep what is found.
-        run: Makes a pass over some jobs.
-        workers: Who share the first pass.
-    """
-    of = {task.segment: task for task in expected}
-    parts = _split_films(list(of), _SEGMENTS_PER_JOB)
-
-    def count(part: Sequence[VideoSegment]) -> int:
-        return sum(expected[of[segment]] for segment in part)
-
-    # Long ones first: a long one at the end would leave all workers but one without work.
-    parts.sort(key=count, reverse=True)
-    run_once = functools.partial(
-        run,
-        functools.partial(extract_part, options=_with_absolute_paths(options)),
-        limit_s=lambda part: options.time_limit_s * len(part) + count(part),
-        jobs_per_worker=_CLIPS_PER_WORKER,
-    )
-    with contextlib.closing(run_with_retry(run_once, parts, workers)) as outcomes:
-        for segment, outcome in outcomes:
-            yield of[segment], _store(of[segment], outcome, cache)
 
 
 def _store(task: _Task, outcome: bytes | Problem, cache: LandmarkCache) -> int | Problem:
@@ -603,14 +588,12 @@ def _store(task: _Task, outcome: bytes | Problem, cache: LandmarkCache) -> int |
     return found
 
 
-@contextlib.contextmanager
+@contextmanager
 def _executor(options: ExtractOptions) -> Iterator[tuple[Callable[..., Any], int]]:
     """Give the function that makes a pass over some jobs, and how many workers there are."""
     if options.executor == "processes":
         yield run_in_processes, count_workers()
     else:
-        from signloom.extraction.ray_pool import ray_cluster, run_on_ray
-
         with ray_cluster() as workers:
             yield run_on_ray, workers
 

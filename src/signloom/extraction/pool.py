@@ -1,34 +1,35 @@
-"""Worker pools: a function over jobs, in a process a core, whatever happens to the processes.
+"""Worker processes: a function over jobs, each of which has a result or a `Problem`.
 
-`Pool` has the rules that hold wherever the work is done: how long a job may take, and what
-follows when a worker dies. The workers here are processes of this machine; `ray_pool` has others.
+The processes are those of this machine (`run_in_processes`) or of a Ray cluster (`run_on_ray`).
 """
 
+import contextlib
+import faulthandler
+import itertools
+import logging
 import math
 import multiprocessing
 import os
-import queue
 import signal
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from typing import Any, Generic, TypeVar
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from signloom.errors import ClipError, Problem, UserError, shorten
 from signloom.system import KILLED, usable_cores
 from signloom.terminal import SILENT, printable
 
 WORKERS_VARIABLE = "SIGNLOOM_WORKERS"  # in the environment, not in params.yaml: no result changes
+ADDRESS_VARIABLE = "RAY_ADDRESS"  # Ray's own
 
-_MAX_FALSE_STARTS = 5  # workers that die before their first job, one after another
+_MOST_STARTS = 6  # of processes that end before their first job
 _MOST_BYTES = 2 * 10**9  # that a guarded process may ask for
-_MAX_WAIT_S = 3600.0  # queues refuse to wait for centuries, which a time limit may be
-
 _HINT_DEATH = (
     f"if the memory ran out, use fewer processes ({WORKERS_VARIABLE}=1); otherwise convert the "
     "video to 640x480 .mp4"
@@ -41,163 +42,233 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """Event: the worker has started."""
+class _LostError(ClipError):
+    """The process that had a job died or took too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Event: the worker's job has this result, which may be a `Problem` of its own making."""
+class _Worker:
+    """A process that does one job at a time; if it ends, another follows with the next job.
 
-    result: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """Event: the worker's job ended in an exception."""
-
-    error: Exception
-
-
-@dataclass(frozen=True, slots=True)
-class Died:
-    """Event: the worker is no more."""
-
-
-Event = Ready | Done | Raised | Died
-
-
-class Worker(ABC):
-    """A process that does one job at a time."""
-
-    jobs_given = 0
-
-    @abstractmethod
-    def start(self, job: object) -> None:
-        """Begin a job; the pool's `wait` tells what becomes of it."""
-
-    @abstractmethod
-    def end(self) -> Problem:
-        """Kill the process if it lives; return how it ended."""
-
-
-class Pool(ABC, Generic[Job]):
-    """One pass over some jobs, and the workers that live for it.
+    Each has a pipe of its own. On a shared one, a process that is killed or stopped while it
+    answers would block the others.
 
     Args:
-        function: What a worker does with a job.
-        jobs: Done in any order, begun in this one.
-        limit_s: Seconds that a job may take; None: as long as it likes.
-        jobs_per_worker: A worker that has done so many is replaced by a new one; None: never.
+        function: What it does with a job.
+        most_jobs: A process that has done this many jobs is replaced; None: never.
     """
 
-    def __init__(
-        self,
-        function: Callable[[Job], Any],
-        jobs: Sequence[Job],
-        limit_s: Callable[[Job], float] | None,
-        jobs_per_worker: int | None,
-    ) -> None:
-        self.function = function
-        self._jobs = jobs
-        self._limit_s = limit_s
-        self._jobs_per_worker = jobs_per_worker
-        self._waiting = deque(range(len(jobs)))
-        # All that live: their job and its deadline; None while they start.
-        self._workers: dict[Worker, tuple[int, float] | None] = {}
-        self._false_starts = 0
+    def __init__(self, function: Callable[[Any], Any], most_jobs: int | None = None) -> None:
+        self.is_closing = False
+        self._function = function
+        self._most_jobs = most_jobs
+        self._jobs_done = 0
+        self._process: Any = None
+        self._pipe: Connection
 
-    @abstractmethod
-    def start_worker(self) -> Worker:
-        """Start a process; its first event is `Ready` or `Died`."""
-
-    @abstractmethod
-    def wait(self, timeout_s: float | None) -> tuple[Worker, Event] | None:
-        """Return the next event, or None after `timeout_s` seconds without any."""
-
-    def run(self, workers: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number of each job with its result or `Problem`, as they come.
+    def do(self, job: object, limit_s: float) -> Any:
+        """Return what the function returns.
 
         Raises:
-            UserError: If no worker can be started.
-            Exception: The first that a job raises.
+            Exception: That the function raises.
+            UserError: If no process can be started.
+            _LostError: If the process dies or takes more than `limit_s` seconds.
         """
+        if self._process is None:
+            self._start()
+        begun_s = time.monotonic()
+        # Not a limit of the pipe's: a process can stop in the middle of an answer.
+        timer = threading.Timer(min(limit_s, threading.TIMEOUT_MAX), self.kill)
+        timer.start()
+        answer = None
         try:
-            for _ in range(min(workers, len(self._jobs))):
-                self._add_worker()
-            while self._waiting or any(self._workers.values()):
-                found = self.wait(self._wait_s())
-                yield from self._overdue() if found is None else self._handle(*found)
+            self._pipe.send(job)
+            answer = self._pipe.recv()
+        except (EOFError, OSError):
+            self._process.join()  # the pipe closes a moment before the exit code is there
         finally:
-            for worker in list(self._workers):
-                self._end(worker)
+            timer.cancel()
+            timer.join()
+        if time.monotonic() - begun_s >= limit_s:
+            self.end()
+            hint = "play the video to see whether it hangs, or raise extract.time_limit_s"
+            raise _LostError(f"no result within {limit_s:.0f} s", hint)
+        if answer is None:
+            raise _LostError(_explain_exit(self.end()), _HINT_DEATH)
+        self._jobs_done += 1
+        if self._jobs_done == self._most_jobs:
+            self.end()
+        result, error = answer
+        if error is not None:
+            raise error
+        return result
 
-    def _add_worker(self) -> None:
-        starting = sum(job is None for job in self._workers.values())
-        if starting < len(self._waiting):  # or it would find nothing to do
-            self._workers[self.start_worker()] = None
+    def kill(self) -> None:
+        """Kill the process, if there is one; for other threads than the one that calls `do`."""
+        if process := self._process:
+            process.kill()
 
-    def _end(self, worker: Worker) -> Problem:
-        end = worker.end()
-        del self._workers[worker]
-        return end
-
-    def _handle(self, worker: Worker, event: Event) -> Iterator[tuple[int, Any]]:
-        if worker not in self._workers:
-            return  # it was ended meanwhile
-        if isinstance(event, Raised):
-            raise event.error
-        begun = self._workers[worker]
-        if isinstance(event, Died):
-            end = self._end(worker)
-            if begun is None:
-                self._count_false_start(end)
-            self._add_worker()
-            if begun is not None:
-                yield begun[0], end
-            return
-        if isinstance(event, Ready):
-            self._false_starts = 0
-        # Before the yield, so that the worker is busy while the caller keeps the result.
-        self._give_job(worker)
-        if isinstance(event, Done) and begun is not None:
-            yield begun[0], event.result
-
-    def _give_job(self, worker: Worker) -> None:
-        if not self._waiting or worker.jobs_given == self._jobs_per_worker:
-            self._end(worker)  # its memory is free for those who still work
-            self._add_worker()
-            return
-        worker.jobs_given += 1
-        job = self._waiting.popleft()
-        limit_s = self._limit_s(self._jobs[job]) if self._limit_s else float("inf")
-        self._workers[worker] = job, time.monotonic() + limit_s
-        worker.start(self._jobs[job])
-
-    def _overdue(self) -> Iterator[tuple[int, Problem]]:
-        now = time.monotonic()
-        for worker, begun in list(self._workers.items()):
-            if begun is not None and begun[1] <= now and self._limit_s:
-                self._end(worker)
-                self._add_worker()
-                limit_s = self._limit_s(self._jobs[begun[0]])
-                hint = "play the video to see whether it hangs, or raise extract.time_limit_s"
-                yield begun[0], Problem(f"no result within {limit_s:.0f} s", hint)
-
-    def _wait_s(self) -> float | None:
-        deadline = min((begun[1] for begun in self._workers.values() if begun), default=math.inf)
-        if deadline == math.inf:
+    def end(self) -> int | None:
+        """Kill the process, if there is one, and wait for its end; return its exit code."""
+        if self._process is None:
             return None
-        return min(max(0.0, deadline - time.monotonic()), _MAX_WAIT_S)
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+        code: int | None = self._process.exitcode
+        self._process = None
+        return code
 
-    def _count_false_start(self, end: Problem) -> None:
-        self._false_starts += 1
-        if self._false_starts > _MAX_FALSE_STARTS:
-            raise UserError(
-                f"no worker process can be started: {end.reason}, {self._false_starts} times "
-                f"running; {end.hint}"
-            )
+    def _start(self) -> None:
+        """Start a process and wait until it is ready.
+
+        Raises:
+            UserError: If none gets ready.
+        """
+        code = None
+        for _ in range(_MOST_STARTS):
+            if self.is_closing:
+                break
+            self._pipe, theirs = _SPAWN.Pipe()
+            process = _SPAWN.Process(target=_work, args=(self._function, theirs), daemon=True)
+            _start_unreached_by_interrupts(process)
+            self._process, self._jobs_done = process, 0
+            theirs.close()  # now the pipe ends when the process does
+            try:
+                self._pipe.recv()
+            except (EOFError, OSError):
+                process.join()
+                code = self.end()
+            else:
+                return
+        raise UserError(
+            f"no worker process can be started: {_explain_exit(code)}, {_MOST_STARTS} times "
+            f"running; {_HINT_DEATH}"
+        )
+
+
+def _start_unreached_by_interrupts(process: Any) -> None:
+    """Start a process that Ctrl-C does not reach: its parent ends it, without a traceback."""
+    if sys.platform == "win32":
+        process.start()
+        return
+    resource_tracker.ensure_running()  # its start would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(function: Callable[[Any], Any], pipe: Connection) -> None:
+    """Do jobs until killed; the whole life of a process."""
+    threading.Thread(target=_exit_after_parent, name=SILENT, daemon=True).start()
+    pipe.send("ready")
+    while True:
+        job = pipe.recv()
+        try:
+            answer: tuple[Any, Exception | None] = function(job), None
+        except Exception as error:
+            answer = None, error
+        pipe.send(answer)
+
+
+def _exit_after_parent() -> None:
+    """End this process when its parent does, even if that is killed and cannot end it."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def _explain_exit(code: int | None) -> str:
+    if code is not None and code < 0:
+        memory = " (out of memory?)" if -code == KILLED else ""
+        return f"its process was killed by signal {-code}{memory}"
+    return f"its process ended with exit code {code}"
+
+
+def run_in_processes(
+    function: Callable[[Job], Result],
+    jobs: Sequence[Job],
+    workers: int,
+    limit_s: Callable[[Job], float] | None = None,
+    jobs_per_worker: int | None = None,
+) -> Iterator[tuple[int, Result | Problem]]:
+    """Yield the number of each job with its result or its loss, as they come.
+
+    A process that dies or takes too long is replaced; its job is `Problem`, the others go on. No
+    process outlives this one, even if it is killed.
+
+    Args:
+        function: Importable by a new process, as its jobs and results are picklable.
+        jobs: Independent of each other; begun in this order.
+        workers: Most processes.
+        limit_s: Seconds that a job may take; None: any time.
+        jobs_per_worker: A process that has done this many is replaced by a new one.
+
+    Raises:
+        UserError: If no process can be started.
+        Exception: The first that a job raises.
+    """
+    # Read when a process starts: 390 instead of 470 MB each, as MediaPipe's threads share a heap.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "1")
+    waiting = iter(range(len(jobs)))
+    found: SimpleQueue[tuple[int, Any, Exception | None]] = SimpleQueue()
+
+    def serve(worker: _Worker) -> None:
+        while not worker.is_closing and (number := next(waiting, None)) is not None:
+            job = jobs[number]
+            try:
+                result = worker.do(job, limit_s(job) if limit_s else math.inf)
+                found.put((number, result, None))
+            except _LostError as error:
+                found.put((number, error.problem, None))
+            except Exception as error:
+                found.put((number, None, error))
+        worker.end()  # its memory is free for those who still work
+
+    serving: dict[_Worker, threading.Thread] = {}
+    try:
+        for _ in range(min(workers, len(jobs))):
+            worker = _Worker(function, jobs_per_worker)
+            serving[worker] = threading.Thread(target=serve, args=(worker,), daemon=True)
+            serving[worker].start()
+        for _ in jobs:
+            number, result, error = found.get()
+            if error is not None:
+                raise error
+            yield number, result
+    finally:
+        for worker in serving:
+            worker.is_closing = True
+        for worker, thread in serving.items():
+            while thread.is_alive():
+                worker.kill()  # again, if a process was just being started
+                thread.join(0.05)
+
+
+def map_in_order(
+    function: Callable[[Job], Result], jobs: Sequence[Job], workers: int
+) -> Iterator[Result]:
+    """Yield the results of independent jobs in the order of the jobs.
+
+    Args:
+        function: Importable by a new process, as its jobs and results are picklable.
+        jobs: Independent of each other.
+        workers: Most processes.
+
+    Raises:
+        RuntimeError: If a process dies.
+        Exception: The first that a job raises.
+    """
+    early: dict[int, Result] = {}
+    turn = 0
+    for number, outcome in run_in_processes(function, jobs, workers):
+        if isinstance(outcome, Problem):
+            raise RuntimeError(f"job {number} of {len(jobs)}: {outcome.reason}")
+        early[number] = outcome
+        while turn in early:
+            yield early.pop(turn)
+            turn += 1
 
 
 def run_with_retry(
@@ -207,11 +278,11 @@ def run_with_retry(
 ) -> Generator[tuple[Job, Any], None, None]:
     """Run parts of jobs; try those that get lost once more, each alone and after all the others.
 
-    Alone: so that it has the machine's memory to itself, and takes nobody with it.
+    Alone: so that it has the machine's memory to itself, and takes no other job with it.
 
     Args:
-        run: Makes one pass over some parts with some workers, as `Pool.run`; the result of a part
-            is a result, or a `Problem`, for each of its jobs.
+        run: Makes one pass over some parts with some workers, as `run_in_processes`; the result of
+            a part is a result, or a `Problem`, for each of its jobs.
         parts: All jobs; those of a part are done one after another.
         workers: Processes of the first pass.
 
@@ -240,76 +311,16 @@ def count_workers() -> int:
     Raises:
         UserError: If the variable is no whole number above 0.
     """
-    if found := workers_wanted():
-        return found
-    return len(usable_cores())
+    return _workers_wanted() or len(usable_cores())
 
 
-def workers_wanted() -> int | None:
-    """Return what SIGNLOOM_WORKERS says, None if it is not set.
-
-    Raises:
-        UserError: If the variable is no whole number above 0.
-    """
+def _workers_wanted() -> int | None:
     found = os.environ.get(WORKERS_VARIABLE, "")
     if not found:
         return None
     if not found.isdecimal() or int(found) < 1:
         raise UserError(f"{WORKERS_VARIABLE}: found {found!r}, expected a whole number above 0")
     return int(found)
-
-
-def run_in_processes(
-    function: Callable[[Job], Result],
-    jobs: Sequence[Job],
-    workers: int,
-    limit_s: Callable[[Job], float] | None = None,
-    jobs_per_worker: int | None = None,
-) -> Iterator[tuple[int, Result | Problem]]:
-    """Yield the number of each job with its result or its loss, as they come.
-
-    A process that dies or takes too long is replaced; its job is `Problem`, the others go on. No
-    process outlives this one, even if it is killed.
-
-    Args:
-        function: Importable by a new process, as its jobs and results are picklable.
-        jobs: Independent of each other.
-        workers: Most processes.
-        limit_s: Seconds that a job may take.
-        jobs_per_worker: A process that has done so many is replaced by a new one.
-
-    Raises:
-        UserError: If no process can be started.
-        Exception: The first that a job raises.
-    """
-    # Read when a process starts: 390 instead of 470 MB each, as MediaPipe's threads share a heap.
-    os.environ.setdefault("MALLOC_ARENA_MAX", "1")
-    yield from _ProcessPool(function, jobs, limit_s, jobs_per_worker).run(workers)
-
-
-def map_in_order(
-    function: Callable[[Job], Result], jobs: Sequence[Job], workers: int
-) -> Iterator[Result]:
-    """Yield the results of independent jobs in the order of the jobs.
-
-    Args:
-        function: Importable by a new process, as its jobs and results are picklable.
-        jobs: Independent of each other.
-        workers: Most processes.
-
-    Raises:
-        RuntimeError: If a process dies.
-        Exception: The first that a job raises.
-    """
-    early: dict[int, Result] = {}
-    turn = 0
-    for number, outcome in run_in_processes(function, jobs, workers):
-        if isinstance(outcome, Problem):
-            raise RuntimeError(f"job {number} of {len(jobs)}: {outcome.reason}")
-        early[number] = outcome
-        while turn in early:
-            yield early.pop(turn)
-            turn += 1
 
 
 class Guard:
@@ -320,47 +331,30 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        self._worker: _ProcessWorker | None = None
-        self._events: _Events = queue.SimpleQueue()
+        self._worker = _Worker(_call_guarded)
 
     def __enter__(self) -> "Guard":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._worker is not None:
-            self._worker.end()
-            self._worker = None
+        self._worker.end()
 
     def call(self, function: Callable[..., Result], *arguments: Any, limit_s: float) -> Result:
         """Return what a function returns; it is importable, as its arguments are picklable.
 
         Raises:
-            UserError: If the function does.
+            UserError: If the function does, or if no process can be started.
             ClipError: If the function does, or raises anything else, or its process dies or takes
                 more than `limit_s` seconds.
         """
-        if self._worker is None:
-            self._worker, self._events = self._start()
-        self._worker.start((function, arguments))
         try:
-            _, event = self._events.get(timeout=limit_s)
-        except queue.Empty:
-            event = Died()
-        if isinstance(event, Done):
-            return event.result
-        if isinstance(event, Raised):
-            raise event.error
-        self.__exit__()
-        raise ClipError(f"reading it took more than {limit_s:.0f} s or {_MOST_BYTES / 1e9:.0f} GB "
-                        "of memory", "bring another file in its place")  # fmt: skip
-
-    def _start(self) -> "tuple[_ProcessWorker, _Events]":
-        events: _Events = queue.SimpleQueue()
-        worker = _ProcessWorker(_call_guarded, events)
-        _, event = events.get()
-        if isinstance(event, Died):
-            raise UserError(f"no worker process can be started: {worker.end().reason}")
-        return worker, events
+            found: Result = self._worker.do((function, arguments), limit_s)
+        except _LostError:
+            raise ClipError(
+                f"reading it took more than {limit_s:.0f} s or {_MOST_BYTES / 1e9:.0f} GB of "
+                "memory", "bring another file in its place",
+            ) from None  # fmt: skip
+        return found
 
 
 def _call_guarded(call: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
@@ -373,103 +367,91 @@ def _call_guarded(call: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
         return function(*arguments)
     except (UserError, ClipError):
         raise
-    except Exception as error:  # whatever a library makes of bytes that nobody thought of
+    except Exception as error:  # of a library that did not expect such bytes
         what = shorten(" ".join(f"{type(error).__name__}: {error}".split()))
         raise ClipError(f"it cannot be read ({printable(what)})", "write it again") from None
 
 
-class _ProcessWorker(Worker):
-    """A spawned process, and a thread that listens to it.
+@contextlib.contextmanager
+def ray_cluster() -> Iterator[int]:
+    """Join the cluster that RAY_ADDRESS names, or start one on this machine; give its workers.
 
-    A thread, because a process that is stopped half-way through a result would block whoever
-    reads it, also beyond the time limit.
+    Raises:
+        UserError: If Ray is not installed or the cluster cannot be reached.
     """
-
-    def __init__(self, function: Callable[[Any], Any], events: "_Events") -> None:
-        self._events = events
-        self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_work, args=(function, theirs), daemon=True)
-        _start_ignoring_interrupt(self._process)
-        theirs.close()  # now the pipe ends when the process does
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
-
-    def start(self, job: object) -> None:
-        try:
-            self._pipe.send(job)
-        except OSError:
-            return  # it has just died, as the listener will say
-
-    def end(self) -> Problem:
-        self._process.kill()
-        self._process.join()
-        self._listener.join()
-        end = _explain_exit(self._process.exitcode)
-        self._process.close()  # its handles; a long run has many workers
-        return end
-
-    def _listen(self) -> None:
-        with self._pipe:
-            try:
-                while True:
-                    self._events.put((self, self._pipe.recv()))
-            except (EOFError, OSError):
-                self._process.join()  # the pipe closes a moment before the exit code is there
-                self._events.put((self, Died()))
-
-
-_Events = queue.SimpleQueue[tuple[Worker, Event]]
-
-
-class _ProcessPool(Pool[Job]):
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._events: _Events = queue.SimpleQueue()
-
-    def start_worker(self) -> Worker:
-        return _ProcessWorker(self.function, self._events)
-
-    def wait(self, timeout_s: float | None) -> tuple[Worker, Event] | None:
-        try:
-            return self._events.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
-
-
-def _explain_exit(code: int | None) -> Problem:
-    if code is not None and code < 0:
-        memory = " (out of memory?)" if -code == KILLED else ""
-        return Problem(f"its process was killed by signal {-code}{memory}", _HINT_DEATH)
-    return Problem(f"its process ended with exit code {code}", _HINT_DEATH)
-
-
-def _start_ignoring_interrupt(process: Any) -> None:
-    """Start a process that does not hear Ctrl-C: its parent does, and kills it without noise."""
-    if threading.current_thread() is not threading.main_thread():
-        process.start()  # only the main thread may set what a signal does
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited
     try:
-        process.start()
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when it is imported
+        import ray
+    except ImportError as error:
+        raise UserError(
+            "extract.executor is `ray`, which is not installed; run "
+            "`pip install 'signloom[ray]'`, or set it to `processes`"
+        ) from error
+    address = os.environ.get(ADDRESS_VARIABLE)
+    here: dict[str, Any] = {"num_cpus": count_workers(), "include_dashboard": False}
+    try:
+        ray.init(
+            address=address or "local",
+            **({} if address else here),
+            # As in `run_in_processes`: less memory a process.
+            runtime_env={"env_vars": {"MALLOC_ARENA_MAX": "1"}},
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"no Ray cluster can be reached at {ADDRESS_VARIABLE}={address}: {error}; start one "
+            f"with `ray start --head`, or unset {ADDRESS_VARIABLE} for one on this machine; if the "
+            "head asks for a token, set RAY_AUTH_MODE=token, with its ~/.ray/auth_token"
+        ) from error
+    try:
+        yield _workers_wanted() or max(1, int(ray.cluster_resources().get("CPU", 1)))
     finally:
-        signal.signal(signal.SIGINT, before)
+        ray.shutdown()
 
 
-def _work(function: Callable[[Any], Any], pipe: Connection) -> None:
-    """Do jobs until killed; the whole life of a process."""
-    threading.Thread(target=_exit_after_parent, name=SILENT, daemon=True).start()
-    pipe.send(Ready())
-    while True:
-        job = pipe.recv()
+def run_on_ray(
+    function: Callable[[Job], Result],
+    jobs: Sequence[Job],
+    workers: int,
+    limit_s: Callable[[Job], float] | None = None,
+    jobs_per_worker: int | None = None,
+) -> Iterator[tuple[int, Result | Problem]]:
+    """Do in processes of the cluster, a CPU each, what `run_in_processes` does in its own.
+
+    Ray itself replaces the processes, and repeats a job whose process or machine is lost.
+    """
+    import ray
+
+    task = ray.remote(num_cpus=1, max_calls=jobs_per_worker or 0, max_retries=1)(_do_within)
+    waiting = iter(range(len(jobs)))
+    running = {}  # what will be there: of which job
+
+    def begin(most: int) -> None:
+        for number in itertools.islice(waiting, most):
+            job = jobs[number]
+            running[task.remote(function, job, limit_s(job) if limit_s else math.inf)] = number
+
+    begin(workers)
+    while running:
+        (done, *_), _ = ray.wait(list(running))
+        number = running.pop(done)
+        begin(1)
         try:
-            event: Event = Done(function(job))
-        except Exception as error:
-            event = Raised(error)
-        pipe.send(event)
+            outcome = ray.get(done)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from error
+        except ray.exceptions.RayError as error:
+            what = " ".join(f"{type(error).__name__}: {error!s:.120}".split())
+            hint = f"look at the logs of the cluster; {_HINT_DEATH}"
+            outcome = Problem(f"its Ray worker died or took too long ({what})", hint)
+        yield number, outcome
 
 
-def _exit_after_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()  # a parent that is killed cannot tell its workers, which would stay for ever
-        os._exit(1)
+def _do_within(function: Callable[[Job], Result], job: Job, limit_s: float) -> Result:
+    """Do a job; end this process if that takes too long."""
+    faulthandler.dump_traceback_later(min(limit_s, threading.TIMEOUT_MAX), exit=True)
+    try:
+        return function(job)
+    finally:
+        faulthandler.cancel_dump_traceback_later()

@@ -18,7 +18,6 @@ import psutil  # type: ignore[import-untyped]
 from tqdm import tqdm
 
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
-from signloom.detection.video import ENCODERS
 from signloom.errors import UserError, readable_name
 from signloom.files import check_output, check_writable
 from signloom.progress import Stopwatch, progress_file
@@ -39,6 +38,7 @@ from signloom_tools.translate.inputs import (
     list_files,
     video_seconds,
 )
+from signloom_tools.video_writer import ENCODERS
 
 if TYPE_CHECKING:
     from signloom.features.sources import SourceSequence

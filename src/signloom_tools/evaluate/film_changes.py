@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.detection.video import Picture, Video, VideoWriter
+from signloom.detection.video import Picture, Video
+from signloom_tools.video_writer import VideoWriter
 
 FloatArray = npt.NDArray[np.float32]
 AS_IT_IS = "film: written again"

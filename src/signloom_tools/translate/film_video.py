@@ -19,7 +19,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont, features
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.detection.video import Picture, Video, VideoWriter, even_frames
+from signloom.detection.video import Picture, Video, even_frames
 from signloom.errors import UserError
 from signloom.report.canvas import GREY, PAPER
 from signloom.report.skeletons import find_heads, has_head, list_strokes
@@ -27,6 +27,7 @@ from signloom.translation.confidence import NOT_UNDERSTOOD
 from signloom_tools.translate.films import FilmSentence
 from signloom_tools.translate.inputs import GivenClip
 from signloom_tools.translate.timed import TimedToken
+from signloom_tools.video_writer import VideoWriter
 
 Overlay = npt.NDArray[np.uint8]  # shape (height, width, 4): red, green, blue, opacity
 

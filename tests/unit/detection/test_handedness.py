@@ -49,29 +49,46 @@ def seen(*frames: Sequence[FoundHand]) -> HandednessTracker:
 BOTH = [hand(0.7, LEFT), hand(0.3, RIGHT)]
 
 
-def test_the_first_frame_goes_by_what_the_detector_says() -> None:
-    assert sides(HandednessTracker(), BOTH) == (0.7, 0.3)
-    assert sides(HandednessTracker(), [hand(0.3, RIGHT)]) == (None, 0.3)
-    assert sides(HandednessTracker(), [hand(0.3, LEFT)]) == (0.3, None)
-    assert sides(HandednessTracker(), []) == (None, None)
+CROSSING = [[hand(x, LEFT), hand(1 - x, RIGHT, y=0.6)] for x in np.linspace(0.65, 0.45, 5)]
+SWAPPED = [hand(0.7, RIGHT), hand(0.3, LEFT)]
+ALONE = [[hand(0.3, RIGHT)]] * 10
+TWICE = [hand(0.3, 0.6), hand(0.31, 0.95)]
+# Promise: frames before, hands of the next one, where its left and its right hand are.
+SCENES = {
+    "the first frame goes by labels": ([], BOTH, (0.7, 0.3)),
+    "a lone right hand": ([], [hand(0.3, RIGHT)], (None, 0.3)),
+    "a lone left hand": ([], [hand(0.3, LEFT)], (0.3, None)),
+    "no hand": ([], [], (None, None)),
+    "two left hands lie as hands do": ([], [hand(0.3, LEFT), hand(0.7, LEFT)], (0.7, 0.3)),
+    "two right hands lie as hands do": ([], [hand(0.3, RIGHT), hand(0.7, RIGHT)], (0.7, 0.3)),
+    "two left hands stay what they were": (
+        CROSSING, [hand(0.55, LEFT, y=0.6), hand(0.45, LEFT)], (0.45, 0.55)),
+    "two right hands stay what they were": (
+        CROSSING, [hand(0.55, RIGHT, y=0.6), hand(0.45, RIGHT)], (0.45, 0.55)),
+    "labels that swap do not swap hands": ([BOTH] * 10, SWAPPED, (0.7, 0.3)),
+    "nor for a few frames": ([BOTH] * 10 + [SWAPPED] * 4, SWAPPED, (0.7, 0.3)),
+    "a hand that comes back is the one that went": (
+        [BOTH] * 5 + [[hand(0.3, UNSURE)]] * 10 + [[hand(0.35, UNSURE)]],
+        [hand(0.68, RIGHT), hand(0.4, LEFT)], (0.68, 0.4)),
+    "the other one stayed": (
+        [BOTH] * 5 + [[hand(0.3, UNSURE)]] * 10, [hand(0.35, UNSURE)], (None, 0.35)),
+    "a lone hand far from the last one is new": (ALONE, [hand(0.7, LEFT)], (0.7, None)),
+    "a hand unseen for ten frames is known": (ALONE + [[]] * 10, [hand(0.3, 0.4)], (None, 0.3)),
+    "a hand unseen for long is forgotten": (ALONE + [[]] * 20, [hand(0.3, 0.4)], (0.3, None)),
+    "a hand found twice is one, the surer": ([], TWICE, (None, 0.31)),
+    "and leaves room for the other": ([], [*TWICE, hand(0.7, LEFT)], (0.7, 0.31)),
+    "hands that touch are two": ([], [hand(0.3, LEFT), hand(0.34, RIGHT)], (0.3, 0.34)),
+    "the two surest of three are kept": ([], [hand(0.5, 0.55), *BOTH], (0.7, 0.3)),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("label", [LEFT, RIGHT])
-def test_two_hands_of_one_label_lie_as_hands_do_where_nothing_came_before(label: float) -> None:
-    assert sides(HandednessTracker(), [hand(0.3, label), hand(0.7, label)]) == (0.7, 0.3)
-
-
-@pytest.mark.parametrize("label", [LEFT, RIGHT])
-def test_two_hands_of_one_label_stay_what_they_were(label: float) -> None:
-    crossing = [[hand(x, LEFT), hand(1 - x, RIGHT, y=0.6)] for x in np.linspace(0.65, 0.45, 5)]
-    tracker = seen(*crossing)
-    assert sides(tracker, [hand(0.55, label, y=0.6), hand(0.45, label)]) == (0.45, 0.55)
-
-
-def test_labels_that_swap_for_a_few_frames_do_not_swap_the_hands() -> None:
-    tracker = seen(*[BOTH] * 10)
-    for _ in range(5):
-        assert sides(tracker, [hand(0.7, RIGHT), hand(0.3, LEFT)]) == (0.7, 0.3)
+@pytest.mark.parametrize(("before", "hands", "expected"), SCENES.values(), ids=SCENES)
+def test_a_hand_has_the_side_that_it_had(
+    before: Sequence[Sequence[FoundHand]],
+    hands: Sequence[FoundHand],
+    expected: tuple[float | None, float | None],
+) -> None:
+    assert sides(seen(*before), hands) == expected
 
 
 def test_a_wrong_start_is_put_right() -> None:
@@ -90,43 +107,11 @@ def test_hands_that_cross_keep_their_sides() -> None:
         assert found == (round(left, 3), round(right, 3))
 
 
-def test_a_hand_that_comes_back_is_the_one_that_went() -> None:
-    tracker = seen(*[BOTH] * 5, *[[hand(0.3, UNSURE)]] * 10)
-    assert sides(tracker, [hand(0.35, UNSURE)]) == (None, 0.35)
-    assert sides(tracker, [hand(0.68, RIGHT), hand(0.4, LEFT)]) == (0.68, 0.4)
-
-
-def test_a_lone_hand_far_from_where_one_was_seen_is_a_new_one() -> None:
-    tracker = seen(*[[hand(0.3, RIGHT)]] * 10)
-    assert sides(tracker, [hand(0.7, LEFT)]) == (0.7, None)
-
-
-def test_a_hand_that_was_long_unseen_is_forgotten() -> None:
-    for frames, expected in ((10, (None, 0.3)), (20, (0.3, None))):
-        tracker = seen(*[[hand(0.3, RIGHT)]] * 10, *[[]] * frames)
-        assert sides(tracker, [hand(0.3, 0.4)]) == expected
-
-
-def test_a_hand_that_was_found_twice_is_one_hand() -> None:
-    twice = [hand(0.3, 0.6), hand(0.31, 0.95)]
-    assert sides(HandednessTracker(), twice) == (None, 0.31)  # the one that is surer of its side
-    assert sides(HandednessTracker(), [*twice, hand(0.7, LEFT)]) == (0.7, 0.31)
-    assert sides(HandednessTracker(), [hand(0.3, LEFT), hand(0.34, RIGHT)]) == (
-        0.3,
-        0.34,
-    )  # hands touch
-
-
-def test_no_more_than_the_two_surest_hands_are_kept() -> None:
-    assert sides(HandednessTracker(), [hand(0.5, 0.55), *BOTH]) == (0.7, 0.3)
-
-
 def test_arms_say_more_than_labels() -> None:
-    wrong = [hand(0.7, RIGHT), hand(0.3, LEFT)]
-    assert sides(HandednessTracker(), wrong[:1], arms=(0.7, 0.3)) == (0.7, None)
+    assert sides(HandednessTracker(), SWAPPED[:1], arms=(0.7, 0.3)) == (0.7, None)
     tracker = HandednessTracker()
     for _ in range(10):  # arms crossed for long
-        assert sides(tracker, wrong, arms=(0.3, 0.7)) == (0.3, 0.7)
+        assert sides(tracker, SWAPPED, arms=(0.3, 0.7)) == (0.3, 0.7)
 
 
 def test_ways_are_measured_in_the_picture_not_in_shares_of_it() -> None:

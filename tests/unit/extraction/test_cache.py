@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from signloom.corpus.landmarks import build_layout
+from signloom.corpus.landmarks import LandmarkSequence, build_layout
 from signloom.corpus.quality import measure_quality
 from signloom.errors import Problem, UserError
 from signloom.extraction import cache as video_hashes
@@ -56,50 +56,37 @@ def entry_path(cache: LandmarkCache, key: str = KEY) -> Path:
     return path
 
 
-def test_landmarks_come_back_in_half_precision(cache: LandmarkCache) -> None:
-    clip = tiny.lose(tiny.sequence(), "left_hand", slice(2, 5))
+HANDS = replace(
+    tiny.sequence(), points=tiny.sequence().points[:, :42], present=tiny.sequence().present[:, :2],
+    layout=build_layout(("hands",)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "clip",
+    [tiny.lose(tiny.sequence(), "left_hand", slice(2, 5)), HANDS,
+     replace(tiny.sequence(), missing_frames=3)],
+)  # fmt: skip
+def test_landmarks_come_back_in_half_precision(
+    cache: LandmarkCache, clip: LandmarkSequence
+) -> None:
     cache.store(KEY, pack_landmarks(clip))
     assert cache.look_up(KEY) == len(clip.points)
     found = cache.load(KEY)
     np.testing.assert_array_equal(found.points, clip.points.astype(np.float16))
     np.testing.assert_array_equal(found.present, clip.present)
-    assert (found.fps, found.width, found.height, found.layout) == (
-        clip.fps, clip.width, clip.height, clip.layout
-    )  # fmt: skip
+    for name in ("fps", "width", "height", "layout", "missing_frames"):
+        assert getattr(found, name) == getattr(clip, name)
+    assert measure_quality("a", found).missing_frames == clip.missing_frames
 
 
-def test_the_layout_is_kept(cache: LandmarkCache) -> None:
-    layout = build_layout(("hands",))
-    clip = tiny.sequence()
-    hands = type(clip)(
-        points=clip.points[:, : layout.points], present=clip.present[:, :2],
-        fps=25.0, width=8, height=6, layout=layout,
-    )  # fmt: skip
-    cache.store(KEY, pack_landmarks(hands))
-    assert cache.load(KEY).layout == layout
-
-
-def test_how_many_frames_are_missing_is_kept_and_becomes_a_note(cache: LandmarkCache) -> None:
-    for missing in (0, 3):
-        clip = replace(tiny.sequence(), missing_frames=missing)
-        cache.store(KEY, pack_landmarks(clip))
-        assert cache.load(KEY).missing_frames == missing
-        assert measure_quality("a", cache.load(KEY)).missing_frames == missing
-
-
-def test_a_reject_by_older_rules_is_looked_at_again(
+def test_a_reject_comes_back_unless_it_is_of_older_rules(
     cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(video_hashes, "_REJECT_RULES", 1)
-        cache.store(KEY, pack_unreadable(REJECT))
-        assert cache.look_up(KEY) == REJECT
-    assert cache.look_up(KEY) is None
-
-
-def test_a_reject_comes_back(cache: LandmarkCache) -> None:
     cache.store(KEY, pack_unreadable(REJECT))
     assert cache.look_up(KEY) == REJECT
+    monkeypatch.setattr(video_hashes, "_REJECT_RULES", video_hashes._REJECT_RULES + 1)
+    assert cache.look_up(KEY) is None
 
 
 def test_what_was_never_stored_is_not_there(cache: LandmarkCache) -> None:

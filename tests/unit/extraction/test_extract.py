@@ -14,13 +14,19 @@ import pytest
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.manifest import Clip
-from signloom.detection.detector import Detector, build_detector, quiet_native_code
+from signloom.detection.detector import (
+    Detector,
+    build_detector,
+    describe_detector,
+    quiet_native_code,
+)
 from signloom.detection.runtime import _CHUNK, _chunks, in_chunks
 from signloom.detection.video import Frame, Video
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction import extract
 from signloom.extraction.cache import unpack_frames
 from signloom.extraction.extract import (
+    EXTRACTION_VERSION,
     VideoSegment,
     count_frames,
     extract_entry,
@@ -222,16 +228,11 @@ def test_a_video_is_looked_at_as_often_as_asked(tmp_path: Path) -> None:
     assert thin == whole
 
 
-def test_the_fingerprint_tells_what_changes_landmarks_and_nothing_else() -> None:
+def test_the_fingerprint_is_that_of_the_detector_and_of_no_other_option() -> None:
     found = json.loads(extractor_fingerprint(OPTIONS))
-    assert found["litert"].startswith("2.3.")
-    by_graph = json.loads(extractor_fingerprint(replace(OPTIONS, runtime="mediapipe")))
-    assert by_graph["mediapipe"] == "0.10.21"
-    assert {len(digest) for digest in found["models"].values()} == {64}
+    assert found == {**describe_detector(OPTIONS), "extraction_version": EXTRACTION_VERSION}
     same = replace(OPTIONS, frames_per_shard=9, max_rejected_share=0.0, executor="ray")
     assert extractor_fingerprint(same) == extractor_fingerprint(OPTIONS)
-    other = replace(OPTIONS, min_tracking_confidence=0.6)
-    assert extractor_fingerprint(other) != extractor_fingerprint(OPTIONS)
 
 
 def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:

@@ -18,7 +18,7 @@ from signloom.corpus.shards import read_shards, shards_metadata, write_shards
 from signloom.errors import UserError
 from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder, unpack_frames
 from signloom.extraction.extract import extract_corpus, extract_video, extractor_fingerprint
-from signloom.extraction.pool import Worker, _ProcessPool
+from signloom.extraction.pool import _Worker
 from tests import tiny, videos
 from tests.extraction import OPTIONS, assert_same, contents, draw_two_clips, frames_of, rejected
 
@@ -144,13 +144,13 @@ def test_workers_are_replaced_in_the_course_of_a_run(
     clips: list[Clip], known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Quick twin: test_pool.py::test_a_process_ends_after_so_many_jobs_and_leaves_nothing_open."""
-    start_worker, started = _ProcessPool.start_worker, []
+    start, started = _Worker._start, []
 
-    def note_and_start(pool: _ProcessPool) -> Worker:
-        started.append(pool)
-        return start_worker(pool)
+    def note_and_start(worker: _Worker) -> None:
+        started.append(worker)
+        start(worker)
 
-    monkeypatch.setattr(_ProcessPool, "start_worker", note_and_start)
+    monkeypatch.setattr(_Worker, "_start", note_and_start)
     monkeypatch.setattr("signloom.extraction.extract._CLIPS_PER_WORKER", 1)
     extract_corpus(clips, OPTIONS, tmp_path / "out")
     assert len(started) == 3  # one for both headers, one for each clip

@@ -1,6 +1,7 @@
 """Each job has a result or a loss, whatever happens to the processes that do them."""
 
 import functools
+import json
 import math
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,26 +19,23 @@ from signloom.extraction.pool import (
     Guard,
     count_workers,
     map_in_order,
+    ray_cluster,
     run_in_processes,
+    run_on_ray,
     run_with_retry,
 )
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_the_order_of_the_jobs(workers: int) -> None:
-    jobs = range(50)
+@pytest.mark.parametrize(("workers", "jobs"), [(1, range(50)), (2, range(50)), (1, [])])
+def test_results_come_in_the_order_of_the_jobs(workers: int, jobs: Sequence[int]) -> None:
     assert list(map_in_order(math.factorial, jobs, workers)) == [math.factorial(n) for n in jobs]
 
 
 def test_a_short_job_does_not_wait_for_a_long_one() -> None:
     found = run_in_processes(time.sleep, [1.5, 0.0, 0.0], 2)
     assert [number for number, _ in found] == [1, 2, 0]
-
-
-def test_no_job_is_no_result() -> None:
-    assert list(map_in_order(abs, [], 1)) == []
 
 
 def test_an_exception_of_a_job_is_raised_here() -> None:
@@ -125,13 +124,9 @@ def own_pid(_: int) -> int:
     return os.getpid()
 
 
-def test_processes_stay_where_nothing_speaks_against_it() -> None:
-    assert len({pid for _, pid in run_in_processes(own_pid, range(9), 1)}) == 1
-
-
-def test_a_time_limit_may_be_centuries() -> None:
-    found = run_in_processes(abs, [-1], 1, limit_s=lambda _: 1e15)
-    assert dict(found) == {0: 1}
+def test_a_process_does_all_jobs_where_no_number_limits_it() -> None:
+    centuries = run_in_processes(own_pid, range(9), 1, limit_s=lambda _: 1e15)
+    assert len({pid for _, pid in centuries}) == 1
 
 
 def test_a_lost_job_is_tried_again_alone_after_all_the_others(tmp_path: Path) -> None:
@@ -185,15 +180,10 @@ def test_the_number_of_processes_follows_the_environment(monkeypatch: pytest.Mon
     assert count_workers() == 3
     monkeypatch.delenv("SIGNLOOM_WORKERS")
     assert 1 <= count_workers() <= (os.cpu_count() or 1)
-
-
-@pytest.mark.parametrize("found", ["0", "-1", "two", "1.5"])
-def test_a_senseless_number_of_processes_is_refused(
-    monkeypatch: pytest.MonkeyPatch, found: str
-) -> None:
-    monkeypatch.setenv("SIGNLOOM_WORKERS", found)
-    with pytest.raises(UserError, match=f"SIGNLOOM_WORKERS: found '{found}', expected a whole"):
-        count_workers()
+    for found in ("0", "-1", "two", "1.5"):
+        monkeypatch.setenv("SIGNLOOM_WORKERS", found)
+        with pytest.raises(UserError, match=f"SIGNLOOM_WORKERS: found '{found}', expected"):
+            count_workers()
 
 
 PARENT = """
@@ -236,6 +226,41 @@ def is_running(pid: int) -> bool:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())  # empty: ended, not yet cleared
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+@pytest.mark.slow
+def test_on_ray_a_job_that_dies_or_hangs_loses_itself_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Quick twins: the same of processes, above."""
+    pytest.importorskip("ray")
+    monkeypatch.setenv("SIGNLOOM_WORKERS", "2")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    script = "from tests.unit.extraction.test_pool import print_ray_outcomes as p; p()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    outcomes = json.loads(done.stdout.splitlines()[-1])
+    assert [type(outcomes[str(number)]).__name__ for number in range(5)] == [
+        "int", "str", "str", "int", "int",
+    ]  # fmt: skip
+    assert all("its Ray worker died or took too long" in outcomes[number] for number in "12")
+    assert max(Counter(outcomes.values()).values()) <= 2
+    assert "ZeroDivisionError" in done.stderr
+
+
+def print_ray_outcomes() -> None:
+    with ray_cluster() as workers:
+        found = run_on_ray(die_or_hang, range(5), workers, lambda _: 1.0, 2)
+        print(json.dumps({number: str(one) if isinstance(one, Problem) else one
+                          for number, one in found}), flush=True)  # fmt: skip
+        list(run_on_ray(one_over, [0], workers))
+
+
+def die_or_hang(number: int) -> int:
+    if number == 1:
+        os._exit(3)
+    if number == 2:
+        time.sleep(60)
+    return os.getpid()
 
 
 def take_all_memory() -> int:

@@ -8,13 +8,13 @@ import pytest
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
-from signloom.detection.video import VideoWriter
 from signloom_ops.intake.drift.recordings import (
     check_texts,
     measure_redness,
     split_words,
     unseen_by_others,
 )
+from signloom_tools.video_writer import VideoWriter
 from tests.tiny import lose
 from tests.unit.ops.intake.drift.world import FPS, OPTIONS, wave
 

@@ -4,7 +4,6 @@ docs/extraction.md says the same for users.
 """
 
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -20,9 +19,8 @@ import numpy.typing as npt
 import pytest
 from av.video.reformatter import Colorspace
 
-from signloom.corpus.manifest import read_manifest
 from signloom.detection.video import Frame, Video, even_frames, measure_fps
-from signloom.errors import ClipError, UserError
+from signloom.errors import ClipError
 from tests import videos
 from tests.tiny import ROOT
 
@@ -179,34 +177,26 @@ def test_portrait_and_4k_and_120_frames_a_second(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "codec", "pixels"),
+    ("name", "codec", "pixels", "size"),
     [
-        ("a.mp4", "libx265", "yuv420p10le"),  # as phones record HDR
-        ("a.mkv", "ffv1", "gray"),
-        ("a.mov", "qtrle", "argb"),
-        ("a.mp4", "libx264", "yuv444p"),
-        ("a.mov", "prores_ks", "yuv422p10le"),
+        ("a.mp4", "libx265", "yuv420p10le", (96, 64)),  # as phones record HDR
+        ("a.mkv", "ffv1", "gray", (96, 64)),
+        ("a.mov", "qtrle", "argb", (96, 64)),
+        ("a.mp4", "libx264", "yuv444p", (96, 64)),
+        ("a.mov", "prores_ks", "yuv422p10le", (96, 64)),
+        ("a.mkv", "ffv1", "yuv420p", (97, 65)),
     ],
 )
-def test_deep_grey_and_transparent_pixels_become_plain_ones(
-    tmp_path: Path, name: str, codec: str, pixels: str
+def test_deep_grey_and_transparent_pixels_and_odd_sizes_become_plain_pictures(
+    tmp_path: Path, name: str, codec: str, pixels: str, size: tuple[int, int]
 ) -> None:
     options = {"x265-params": "log-level=none"} if codec == "libx265" else {}
     path = videos.encode_video(
-        tmp_path / name, TWO_SECONDS[:5], codec=codec, pixels=pixels, options=options
+        tmp_path / name, TWO_SECONDS[:5], codec=codec, pixels=pixels, options=options, size=size
     )
     frames = read(path)
-    assert {frame.rgb.shape for frame in frames} == {(64, 96, 3)}
+    assert {frame.rgb.shape for frame in frames} == {(size[1], size[0], 3)}
     assert [videos.number_of(frame.rgb) for frame in frames] == list(range(5))
-
-
-def test_an_odd_size_stays_what_it_is(tmp_path: Path) -> None:
-    path = videos.encode_video(
-        tmp_path / "odd.mkv", TWO_SECONDS[:3], codec="ffv1", size=(97, 65), options={}
-    )
-    frames = read(path)
-    assert {frame.rgb.shape for frame in frames} == {(65, 97, 3)}
-    assert [videos.number_of(frame.rgb) for frame in frames] == [0, 1, 2]
 
 
 def test_colours_are_those_that_the_video_says_it_has(tmp_path: Path) -> None:
@@ -264,11 +254,14 @@ def test_one_frame_is_a_video_and_a_picture_is_not(tmp_path: Path) -> None:
         unicodedata.normalize("NFC", "Éléonore.mp4"), unicodedata.normalize("NFD", "Éléonore.mp4"),
         "日本手話 🤟🏽.mp4", "עברית.mp4", "quote'\"s.mp4", "no_suffix", "MOVIE.MP4",
         "x" * 251 + ".mp4", "file:a.mp4", "concat:a|b.mp4", "*?[a].mp4", "new\nline.mp4",
+        os.fsdecode(b"caf\xe9.mp4"),
     ],
 )  # fmt: skip
 def test_odd_names_are_names(tmp_path: Path, name: str) -> None:
     path = videos.write_video(tmp_path / "plain.mp4", frames=3).rename(tmp_path / name)
     assert numbers(path) == [0, 1, 2]
+    (tmp_path / "link.mp4").symlink_to(path)  # as DVC keeps big files
+    assert numbers(tmp_path / "link.mp4") == [0, 1, 2]
 
 
 @pytest.mark.parametrize("claimed_s", [0.4, 4.2, 0.0])
@@ -417,12 +410,6 @@ def test_a_picture_of_absurd_size_is_rejected_before_it_takes_memory(tmp_path: P
             read(tmp_path / "big.gif")
 
 
-def test_a_name_that_is_not_utf_8_is_read(tmp_path: Path) -> None:
-    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.mp4"))
-    videos.encode_constant(tmp_path / "a.mp4", "libx264", frames=10).rename(path)
-    assert len(read(path)) == 10
-
-
 def test_a_folder_with_umlauts_is_read_under_an_ascii_locale(tmp_path: Path) -> None:
     """OpenCV ended the process there."""
     (tmp_path / "grün").mkdir()
@@ -523,54 +510,3 @@ def test_a_playlist_is_no_video(tmp_path: Path, start: str) -> None:
     path.write_text(start)
     with pytest.raises(ClipError, match="a playlist"):
         Video(path)
-
-
-# Rows of a manifest, all named at once, before a frame is read.
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A corpus folder with one good video, and one outside."""
-    (tmp_path / "corpus").mkdir()
-    videos.write_video(tmp_path / "corpus" / "a.mp4", frames=3)
-    shutil.copy(tmp_path / "corpus" / "a.mp4", tmp_path / "outside.mp4")
-    (tmp_path / "elsewhere").mkdir()
-    shutil.copy(tmp_path / "outside.mp4", tmp_path / "elsewhere" / "a.mp4")
-    (tmp_path / "corpus" / "linked").symlink_to(tmp_path / "elsewhere")
-    return tmp_path / "corpus"
-
-
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
-        ("b\tmissing.mp4\t\t", "'missing.mp4' is not a file"),
-        ("b\t../outside.mp4\t\t", "leaves the manifest's folder"),
-        ("b\tlinked/a.mp4\t\t", "leaves the manifest's folder"),
-        ("b\t{folder}/a.mp4\t\t", "is an absolute path"),
-        ("b\t.\t\t", "'.' leaves the manifest's folder"),
-        ("a\ta.mp4\t\t", "clip_id 'a' is in line 2 already"),
-        ("b\ta.mp4\t2.5\t2.5", "end_s 2.5 is not after start_s 2.5"),
-        ("b\ta.mp4\t3\t1", "end_s 1 is not after start_s 3"),
-        ("b\ta.mp4\t-1\t", "start_s '-1' is not a number of seconds"),
-        ("b\ta.mp4\tnan\tinf", "start_s 'nan' is not a number of seconds"),
-        ("b\t" + "x" * 300 + ".mp4\t\t", "cannot be looked up"),
-    ],
-)
-def test_a_row_that_cannot_be_right_is_named(folder: Path, row: str, problem: str) -> None:
-    lines = ["clip_id\tvideo\tstart_s\tend_s\ttext\tsigner\tsplit"]
-    for cells in ("a\ta.mp4\t\t", row.format(folder=folder)):
-        lines.append(f"{cells}\tje vais\tanna\ttrain")
-    (folder / "manifest.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with pytest.raises(UserError) as caught:
-        read_manifest(folder / "manifest.tsv")
-    assert "1 problem" in str(caught.value) or "2 problems" in str(caught.value)
-    assert "manifest.tsv line 3: " in str(caught.value)
-    assert problem in str(caught.value)
-
-
-def test_a_video_that_is_a_link_is_read(folder: Path) -> None:
-    (folder / "cache.mp4").symlink_to(folder.parent / "outside.mp4")  # as DVC keeps big files
-    text = "clip_id\tvideo\ttext\tsigner\tsplit\nb\tcache.mp4\tje vais\tanna\ttrain\n"
-    (folder / "manifest.tsv").write_text(text, encoding="utf-8")
-    (clip,) = read_manifest(folder / "manifest.tsv")
-    assert numbers(clip.video) == [0, 1, 2]

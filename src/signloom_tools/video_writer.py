@@ -1,0 +1,89 @@
+"""Writing of videos without sound."""
+
+import os
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import cast
+
+import av
+from av.video.frame import VideoFrame
+from av.video.reformatter import Colorspace
+from av.video.stream import VideoStream
+
+from signloom.detection.video import Picture
+from signloom.errors import UserError
+
+# By the ending of the file. PyAV's own x264 is under the GPL, and browsers play VP9 as well.
+ENCODERS: dict[str, tuple[str, dict[str, str]]] = {
+    ".webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "30"}),
+    ".mp4": ("mpeg4", {}),
+}
+
+
+class VideoWriter:
+    """Writes a video without sound, whole or not at all: the file appears when all went well.
+
+    Args:
+        path: A .webm file (VP9, which browsers play) or an .mp4 file (MPEG-4 part 2, which most
+            do not); its folder is made if need be.
+        fps: Frames a second.
+        width: Pixels of each frame, even.
+        height: Pixels of each frame, even.
+
+    Raises:
+        UserError: If the file cannot be written.
+    """
+
+    def __init__(self, path: Path, *, fps: float, width: int, height: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._size = path, (height, width)
+        self._temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
+        codec, options = ENCODERS[path.suffix]
+        try:
+            self._container = av.open(f"file:{self._temporary.absolute()}", "w")
+            # MPEG-4 knows frame rates up to 65,535 / 1 only.
+            rate = Fraction(fps).limit_denominator(max(1, min(1001, int(65_000 / fps))))
+            stream = self._container.add_stream(codec, rate=rate, options=options)
+            self._stream = cast(VideoStream, stream)
+            self._stream.width, self._stream.height = width, height
+            self._stream.pix_fmt = "yuv420p"
+            # Said, or players take big pictures for the other standard, BT.709.
+            self._stream.codec_context.colorspace = Colorspace.ITU601
+            if codec == "mpeg4":
+                self._stream.bit_rate = round(fps * width * height)
+            self._container.start_encoding()
+        except (av.FFmpegError, ValueError) as error:
+            self._temporary.unlink(missing_ok=True)
+            raise UserError(
+                f"{path}: no video of {width}x{height} at {fps:g} frames/s can be written there "
+                f"({error}); check that the folder is writable"
+            ) from error
+
+    def __enter__(self) -> "VideoWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self._container.mux(self._stream.encode(None))
+            self._container.close()
+            if kind is None:
+                self._temporary.replace(self._path)
+        finally:
+            self._temporary.unlink(missing_ok=True)
+
+    def write(self, rgb: Picture) -> None:
+        """Append a frame.
+
+        Raises:
+            ValueError: If it has another size than the video.
+        """
+        if rgb.shape[:2] != self._size:
+            raise ValueError(f"the frame is {rgb.shape[:2]}, expected {self._size}")
+        self._container.mux(self._stream.encode(VideoFrame.from_ndarray(rgb, format="rgb24")))
