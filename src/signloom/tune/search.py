@@ -15,7 +15,7 @@ import optuna
 
 from signloom.errors import UserError
 from signloom.evaluation.names import GLOSS_WER
-from signloom.tracking.run import Run, TrackingOptions
+from signloom.tracking.run import Run, RunOf, TrackingOptions
 from signloom.training.data import TrainingData
 from signloom.training.run import RunOptions, check_run
 from signloom.tune.objective import ConfirmObjective, SearchObjective, TrialTrainer
@@ -252,11 +252,13 @@ class Studies:
     def _open_run(self, trial: optuna.Trial, name: str) -> Run:
         return Run.start(
             self.search.tracking,
-            name,
-            stage="tune",
+            RunOf(
+                stage="tune",
+                name=name,
+                key=f"{trial.study.study_name}-{trial.number}",
+                parent=self.search.name,
+            ),
             data=self.search.hashes,
-            key=f"{trial.study.study_name}-{trial.number}",
-            parent=self.search.name,
             stops=(optuna.TrialPruned,),
             tags={"study": self.search.name, "slot": str(trial.user_attrs[SLOT])},
         )

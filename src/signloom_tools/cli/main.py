@@ -70,7 +70,7 @@ COMMANDS: Commands = {
         ),
         "judge": (results.add_judge, "let people compare two systems blindly; show the result"),
         "runs": (results.add_runs, "list the MLflow runs of a DVC experiment"),
-        "deliver": (results.add_deliver, "send MLflow the records that it could not take before"),
+        "deliver": (results.add_deliver, "upload runs that MLflow has not received"),
     },
 }
 

@@ -9,7 +9,7 @@ from signloom.config import load_params, load_section
 from signloom.errors import UserError
 from signloom.features.targets import CtcLabels
 from signloom.models.seq2seq import ModelOptions
-from signloom.tracking.run import Run, TrackingOptions
+from signloom.tracking.run import Run, RunOf, TrackingOptions
 from signloom.training.run import count_parameters, train
 from signloom.translation.translator import Translator
 from signloom.tune.objective import measure_gloss_wer
@@ -131,9 +131,9 @@ def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(tmp_path: Path
 def test_a_run_is_named_after_its_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names, start = [], Run.start
 
-    def note(options: TrackingOptions, name: str, **more: Any) -> Run:
-        names.append(name)
-        return start(options, name, **more)
+    def note(options: TrackingOptions, of: RunOf, **more: Any) -> Run:
+        names.append(of.name)
+        return start(options, of, **more)
 
     monkeypatch.setattr(Run, "start", staticmethod(note))
     confirm = ConfirmOptions(top=2, seeds=2)
