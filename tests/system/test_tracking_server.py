@@ -225,7 +225,7 @@ def test_a_finished_run_is_finished_in_the_local_database(project: Path) -> None
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_read_only_database_fails_no_training(project: Path) -> None:
-    """Quick twin: test_a_read_only_database_costs_a_warning_and_the_records_stay."""
+    """Quick twin: test_a_database_that_takes_nothing_costs_a_warning_and_the_records_stay."""
     as_owner: list[str] = []
     if os.geteuid() == 0:  # who may write everything
         if not shutil.which("setpriv"):

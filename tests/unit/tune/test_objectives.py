@@ -14,7 +14,6 @@ from signloom.training.run import count_parameters, train
 from signloom.translation.translator import Translator
 from signloom.tune.objective import measure_gloss_wer
 from signloom.tune.search import plan_search
-from signloom.tune.slots import FINISHED, REASON
 from signloom.tune.space import (
     ConfirmOptions,
     TrialLimits,
@@ -26,6 +25,7 @@ from signloom.tune.space import (
     parse_first,
     parse_space,
 )
+from signloom.tune.storage import FINISHED, REASON
 from tests import tiny
 from tests.unit.evaluation.test_signs import CLIPS, Reader
 from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, run, studies
@@ -268,15 +268,19 @@ def test_what_the_family_does_not_read_is_not_searched(caplog: pytest.LogCapture
 def test_what_decides_no_number_starts_no_new_search() -> None:
     data = tiny.training_data()
 
-    def name(**changes: object) -> str:
+    def name(options: TuneOptions = OPTIONS, **changes: object) -> str:
         base = tiny.run_options(**{"seeds": [3], **changes})
-        return plan_search(data, base, OPTIONS, OFF, hashes=HASHES).name
+        return plan_search(data, base, options, OFF, hashes=HASHES).name
 
     same: list[dict[str, object]]
     same = [{"seeds": [3, 4]}, {"cache_mb": 1}, {"snapshot_s": 1.0}, {"epochs": 9}]
     assert {name(**changes) for changes in same} == {name()}
     others: list[dict[str, object]] = [{"seeds": [4]}, {"optimizer": "sgd"}, {"weight_decay": 0.5}]
-    assert name() not in {name(**changes) for changes in others}
+    space = {key: value for key, value in OPTIONS.space.items() if key != "model.norm"}
+    changed = dataclasses.replace(OPTIONS, space=space)
+    assert name() not in {name(changed), *(name(**changes) for changes in others)}
+    more = dataclasses.replace(OPTIONS, trials=9, workers=3, heartbeat_s=1, storage="sqlite:///x")
+    assert name(more) == name()
 
 
 @pytest.mark.parametrize("pruner", ["none", "hyperband"])
