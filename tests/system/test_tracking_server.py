@@ -212,18 +212,6 @@ def test_a_finished_run_is_finished_and_each_point_is_there_once(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_finished_run_is_finished_in_the_local_database(project: Path) -> None:
-    """Quick twin: as above."""
-    for _ in range(2):
-        kill_training(project, 3)
-    done = call(TRAIN)
-    assert done.returncode == 0, done.stderr
-    assert call(DELIVER).returncode == 0
-    check_finished(f"sqlite:///{project / 'mlflow.db'}")
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
 def test_a_read_only_database_fails_no_training(project: Path) -> None:
     """Quick twin: test_a_database_that_takes_nothing_costs_a_warning_and_the_records_stay."""
     as_owner: list[str] = []

@@ -137,7 +137,7 @@ class Status:
     problem: str = ""  # why the store did not take everything; empty: it did
     problem_s: float = 0.0  # when that was found
     pid: int = 0  # of the process that delivers; 0: none does
-    started_s: float = 0.0  # when that process began, which tells it from a later one
+    started_s: float = 0.0  # when that process began; a later one with its number began later
     until: list[int] = field(default_factory=list)  # a `dvc repro`, until whose end it stays
     runs: dict[str, list[str]] = field(default_factory=dict)
     """Experiment and run of the keys that were sent last."""

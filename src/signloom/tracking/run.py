@@ -138,7 +138,7 @@ class Run:
     def log_params(self, params: Mapping[str, object]) -> None:
         """Log options; nested maps become `outer.inner`, long values are shortened."""
         self._write("params", values=_texts(params))
-        if not self._is_child:  # whose name, or tags, say how it differs
+        if not self._is_child:  # whose name, or tags, have what differs
             self._put(params, separator=".")
 
     def log_metrics(self, metrics: Mapping[str, object], *, step: int = 0) -> None:
@@ -152,7 +152,7 @@ class Run:
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
         self._write("metrics", values=values, step=step, time_ms=_now_ms())
-        if not metrics.keys() & {"system", "seconds"}:
+        if "system" not in metrics:
             self._put(metrics, separator="/", step=step)
 
     def set_tags(self, tags: Mapping[str, str]) -> None:
@@ -237,7 +237,7 @@ class _TrackedRun(Run):
 
     def _end(self, status: str, seconds: float) -> None:
         if not self._is_child:
-            self.log_metrics({"seconds": seconds})
+            self._write("metrics", values={"seconds": seconds}, step=0, time_ms=_now_ms())
             if (log := log_path()) is not None and log.is_file():
                 self.log_artifact(log)
         self._sampler.stop()
@@ -323,7 +323,7 @@ def _open_journal(options: TrackingOptions, of: RunOf, tags: Mapping[str, str]) 
     journal = Journal(_spool().folder)
     journal.write("start", store=store_name(), time_ms=_now_ms(), **start)
     if is_repro:
-        with suppress(UserError):  # the stage says what is wrong
+        with suppress(UserError):  # the stage reports it
             journal.write("params", of="above", values=_texts(load_params(PARAMS)))
     return journal
 
@@ -345,7 +345,7 @@ def _describe_repro() -> dict[str, Any]:
 
 
 def _tags(stage: str, source: str) -> dict[str, str]:
-    """Return the tags that say where and from what a run was made."""
+    """Return the tags with where and from what a run was made."""
     git = git_state()
     found = {
         "stage": stage,
@@ -407,7 +407,7 @@ def _ensure_delivery() -> None:
 
 
 def _wait(folder: Path, start_s: float, key: str) -> None:
-    """Wait for a store that answers; say where the run is, or that it has not answered."""
+    """Wait for a store that answers; log where the run is, or that it has not answered."""
     spool, end_s = _spool(), time.monotonic() + MAX_WAIT_S
     while True:
         status = spool.status()

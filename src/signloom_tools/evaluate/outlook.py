@@ -25,7 +25,7 @@ from signloom.translation.translator import Translator
 
 LEAST = 3  # signers of train: one to learn from, two, and one to be tested on
 RESAMPLES = 2000
-WIDE = 30.0  # points: an expectation that is less sure says little
+WIDE = 30.0  # points: a wider interval is reported as unknown
 GREEDY = dataclasses.replace(DECODING, beam_size=1)
 
 
@@ -42,7 +42,7 @@ class OutlookResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What some results say, each figure with its 95 % interval."""
+    """A learning curve, each figure with its 95 % interval."""
 
     curve: Mapping[int, Estimate]  # by the number of signers
     doubling: Estimate  # points that twice as many signers have brought, mean of the steps
@@ -129,7 +129,7 @@ def measure_outlook(
 
     Args:
         files: The corpus, as the stages left it.
-        options: The project's; trained from scratch, so many steps.
+        options: The project's; trained from scratch.
         scoring: Says what a word is.
         draws: Orders of the signers.
         steps: Of each training, about.

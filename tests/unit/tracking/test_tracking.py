@@ -216,23 +216,34 @@ def test_one_process_delivers_for_all_stages_of_a_repro(store: Path) -> None:
     command = [sys.executable, "-m", "signloom.tracking.deliver", str(repro.pid)]
     stays = subprocess.Popen(command)
     wait_until(lambda: here().status().pid == stays.pid)
-    assert subprocess.run(command, timeout=60, check=False).returncode == 0
+    assert subprocess.run(command, check=False).returncode == 0
     assert (here().status().pid, here().status().until) == (stays.pid, [repro.pid])
     assert stays.poll() is None
     with start("late", stage="report", key="late"):
         pass
     repro.communicate(b"\n")
-    assert stays.wait(timeout=60) == 0
+    assert stays.wait(timeout=300) == 0
     assert here().status().pid == 0
     assert find("late").info.status == "FINISHED"
 
 
-def test_a_delivery_that_was_killed_is_taken_over() -> None:
+def test_deliver_sends_while_the_process_beside_a_stage_pauses() -> None:
+    with start("x", key="paused"):
+        pass
+    this = psutil.Process()
+    with here().lock:
+        here().note(pid=this.pid, started_s=this.create_time())
+    assert deliver()  # which leaves it to the process that delivers
+    assert here().boxes()
+    main(["deliver"])
+    assert find("paused").info.status == "FINISHED"
+
+
+def test_the_next_process_takes_over_from_one_that_was_killed() -> None:
     with start("x", key="taken over"):
         pass
     with here().lock:
-        here().note(pid=os.getpid(), started_s=1.0)  # a later process with its number
-    assert not here().status().has_deliverer()
+        here().note(pid=os.getpid(), started_s=1.0)  # a later process has its number
     assert deliver()
     assert find("taken over").info.status == "FINISHED"
 
@@ -416,9 +427,11 @@ def test_deliver_fails_and_names_what_is_left(
             patch.setenv("MLFLOW_TRACKING_URI", uri)
             with pytest.raises(SystemExit) as caught:
                 main(["deliver"])
+            assert deliver()  # nothing waits for this store
         assert f"train here: made for {own} and not for {uri or 'mlflow.db'}" in str(caught.value)
         assert "set MLFLOW_TRACKING_URI" in str(caught.value)
         assert "delivered" not in capsys.readouterr().out
+        assert len(here().boxes()) == 1
     assert not (tmp_path / "other.db").exists()
     main(["deliver"])
     assert capsys.readouterr().out == f"delivering to {own}\ntrain here: delivered\n"
@@ -454,20 +467,6 @@ def test_deliver_waits_for_another_process_that_sends(monkeypatch: pytest.Monkey
     with here().lock, pytest.raises(SystemExit, match="another process still sends there"):
         main(["deliver"])
     read(run)
-
-
-def test_deliver_sends_while_the_process_beside_a_stage_pauses(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with start("x"):
-        pass
-    this = psutil.Process()
-    with here().lock:
-        here().note(pid=this.pid, started_s=this.create_time())
-    assert here().status().has_deliverer()
-    main(["deliver"])
-    assert "train x: delivered" in capsys.readouterr().out
-    here().note(pid=0)
 
 
 def test_each_point_is_there_once_when_two_processes_deliver_in_turn() -> None:
@@ -533,10 +532,12 @@ def test_the_log_of_a_stage_is_an_artifact_of_its_run(store: Path, tmp_path: Pat
     folder = store / "mlruns" / kept.info.experiment_id
     text = (folder / kept.info.run_id / "artifacts/train.log").read_text()
     assert "WARNING 24 clips have no room\n" in text
-    said = [line.partition(" INFO ")[2] for line in text.splitlines() if " INFO " in line]
-    assert said == ["begins", "train x: begins", "lr 0.001", "model: d_model 16, norm pre",
-                    "y: begins", "y: epoch 2, dev_loss 1.5, epoch_s 3", "y: finished after 0.0 s",
-                    "scores: test/bleu4 93.2954", "train x: finished after 0.0 s"]  # fmt: skip
+    lines = [line.partition(" INFO ")[2] for line in text.splitlines() if " INFO " in line]
+    assert [line.partition(" after ")[0] for line in lines] == [
+        "begins", "train x: begins", "lr 0.001", "model: d_model 16, norm pre", "y: begins",
+        "y: epoch 2, dev_loss 1.5, epoch_s 3", "y: finished", "scores: test/bleu4 93.2954",
+        "train x: finished",
+    ]  # fmt: skip
     assert not (folder / child.info.run_id / "artifacts").exists()
 
 
@@ -683,18 +684,6 @@ def test_a_kill_while_the_database_is_made_leaves_none(
     assert [*tmp_path.rglob("mlflow.db*")] == [tmp_path / "mlflow.db"]
     with contextlib.closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
         assert database.execute("SELECT count(*) FROM registered_models").fetchone() == (0,)
-
-
-def test_records_go_to_no_other_store_than_theirs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with start("here") as run:
-        pass
-    with monkeypatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'other.db'}")
-        assert deliver()
-    assert len(here().boxes()) == 1
-    assert read(run).info.status == "FINISHED"
 
 
 def test_a_deleted_experiment_is_named_with_what_to_do() -> None:
