@@ -22,7 +22,7 @@ from signloom.paths import (
     SHARDS,
     TARGETS,
 )
-from signloom.tracking.run import Run, read_tracking
+from signloom.tracking.run import Run, RunOf, read_tracking
 from signloom.translation.confidence import hash_seeds
 from signloom.translation.translator import Translator
 
@@ -49,7 +49,8 @@ def main() -> None:
         "checkpoint": hash_folder(CHECKPOINT),
     }
     name = f"{describe(translator, options)}, weights {hashes['checkpoint'][:6]}"
-    with Run.start(tracking, name, stage="evaluate", data=hashes, note=NOTE) as log:
+    of = RunOf(stage="evaluate", name=name)
+    with Run.start(tracking, of, data=hashes, note=NOTE) as log:
         log.log_params({"evaluate": dataclasses.asdict(options)})
         log.log_params(translator.spec.provenance.get("params", {}))
         evaluation = evaluate(

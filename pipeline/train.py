@@ -8,7 +8,7 @@ from functools import partial
 
 from pipeline.stage import run
 from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
-from signloom.tracking.run import Run, read_tracking
+from signloom.tracking.run import Run, RunOf, read_tracking
 from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions, describe, read_run_options, spread, write_results
 from signloom.training.seeds import Seeds, open_seeds
@@ -19,7 +19,7 @@ NOTE = "Curves: metrics by epoch. Weights of the best epoch: artifacts, `checkpo
 def main() -> None:
     """Train with every seed, keep the best epochs, log the runs."""
     seeds = open_seeds(TrainingFiles(), read_run_options(PARAMS), SNAPSHOTS)
-    start_run = partial(Run.start, read_tracking(PARAMS), stage="train", data=seeds.made["data"])
+    start_run = partial(Run.start, read_tracking(PARAMS), data=seeds.made["data"])
     if not seeds.fabric.is_global_zero:  # of several processes, only the first one writes and logs
         for number in range(len(seeds.each)):
             seeds.train(number)
@@ -29,8 +29,8 @@ def main() -> None:
             seeds.train(number, below.log_metrics)
     else:
         note = f"{len(seeds.data.train)} train and {len(seeds.data.dev)} dev clips. {NOTE}"
-        name = describe(seeds.options)
-        with seeds.hold(), start_run(name, key=seeds.key(), note=note) as whole:
+        of = RunOf(stage="train", name=describe(seeds.options), key=seeds.key())
+        with seeds.hold(), start_run(of, note=note) as whole:
             train_every(seeds, start_run, whole)
 
 
@@ -53,7 +53,8 @@ def train_every(seeds: Seeds, start_run: Callable[..., Run], whole: Run) -> None
 def run_of_seed(start_run: Callable[..., Run], key: str, one: RunOptions) -> Iterator[Run]:
     """Give the run of one of several seeds, below that of the whole training."""
     name = describe(one)
-    with start_run(name, parent=key, key=f"{key} {name}") as below:
+    of = RunOf(stage="train", name=name, parent=key, key=f"{key} {name}")
+    with start_run(of) as below:
         below.log_params(asdict(one))  # compared with others, it says what it trained with
         yield below
 

@@ -17,7 +17,7 @@ from signloom.files import write_file
 from signloom.paths import PARAMS, TUNE
 from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
-from signloom.tracking.run import Run
+from signloom.tracking.run import Run, RunOf
 from signloom.training.data import TrainingFiles
 from signloom.training.devices import choose_threads, count_jobs, open_devices
 from signloom.training.run import count_parameters, read_run_options
@@ -77,9 +77,8 @@ def start_run(search: Search) -> Run:
         f"{options.trials} trials of {options.epochs} epochs, one run each below this one. Figures "
         "and the winner: artifacts, `tune`; `signloom adopt` takes it over."
     )
-    return Run.start(
-        search.tracking, name, stage="tune", data=search.hashes, key=search.name, note=note
-    )
+    of = RunOf(stage="tune", name=name, key=search.name)
+    return Run.start(search.tracking, of, data=search.hashes, note=note)
 
 
 @contextmanager

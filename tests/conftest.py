@@ -3,9 +3,12 @@
 import os
 import re
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings
 
 # Tiny tensors gain nothing from threads, and two threads on a busy machine wait for each other. A
@@ -27,3 +30,20 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     if is_test and NEEDS_POSIX.search(collection_path.read_text(encoding="utf-8")):
         return True
     return None  # pytest decides
+
+
+@pytest.fixture(scope="session")
+def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty `mlflow.db` to copy: MLflow takes seconds to make the tables of one."""
+    shared = tmp_path_factory.getbasetemp().parent / f"mlflow-{version('mlflow')}"
+    path = shared / "mlflow.db"
+    with FileLock(f"{shared}.lock"):  # of all workers of pytest-xdist, and of earlier runs
+        if not path.is_file():
+            from mlflow import MlflowClient
+
+            made = path.with_suffix(".new")
+            shared.mkdir(exist_ok=True)
+            made.unlink(missing_ok=True)
+            MlflowClient(f"sqlite:///{made}").search_experiments()
+            made.replace(path)
+    return path

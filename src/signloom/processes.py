@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from subprocess import Popen
 
@@ -10,6 +11,7 @@ from signloom.devices import variable_of_gpu
 from signloom.log import GROUP, group_name
 from signloom.system import is_alive
 
+POLL_S = 0.5  # seconds between two checks of the processes
 PARENT = "SIGNLOOM_PARENT"  # the number of the process that a process works for
 
 
@@ -42,6 +44,22 @@ def ending(running: "Mapping[int, Popen[bytes]]") -> Iterator[None]:
             process.terminate()
         for process in running.values():
             process.wait()
+
+
+def each_end(
+    running: "dict[int, Popen[bytes]]", tick: Callable[[], None] = lambda: None
+) -> Iterator[tuple[int, int]]:
+    """Yield the number and the exit code of each process that ends, until none is left.
+
+    Args:
+        running: By number; those that ended are removed, and others may be added meanwhile.
+        tick: Called now and then.
+    """
+    while running:
+        time.sleep(POLL_S)
+        tick()
+        for number in [one for one, process in running.items() if process.poll() is not None]:
+            yield number, running.pop(number).returncode
 
 
 def check_parent() -> None:

@@ -15,10 +15,10 @@ import json, pipeline, signloom
 from pathlib import Path
 from signloom.config import load_params
 from signloom.extraction.cache import cache_folder
-from signloom.tracking.run import Run, TrackingOptions
+from signloom.tracking.run import Run, RunOf, TrackingOptions
 seed = load_params(Path("params.yaml"))["train"]["seed"]
 on = TrackingOptions(enabled=True, experiment="scratch")
-with Run.start(on, f"seed {seed}", stage="train") as run:
+with Run.start(on, RunOf(stage="train", name=f"seed {seed}")) as run:
     run.log_params({"train": {"seed": seed}})
     run.log_metrics({"test": {"bleu4": seed / 2}})
 found = {"test": {"bleu4": seed / 2}, "cache": str(cache_folder().absolute()),

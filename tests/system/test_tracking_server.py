@@ -23,11 +23,12 @@ from tests.processes import wait_until
 EPOCHS = 40
 STAGE = f"""
 import json, time
-from signloom.tracking.run import Run, TrackingOptions
+from signloom.tracking.run import Run, RunOf, TrackingOptions
 options = TrackingOptions(enabled=True, experiment="outage")
 longest = 0.0
-with Run.start(options, "parent", stage="tune", key="parent") as parent:
-    with Run.start(options, "trial", stage="tune", key="child", parent="parent") as run:
+child = RunOf(stage="tune", name="trial", key="child", parent="parent")
+with Run.start(options, RunOf(stage="tune", name="parent", key="parent")):
+    with Run.start(options, child) as run:
         for epoch in range({EPOCHS}):
             start = time.monotonic()
             run.log_metrics({{"loss": 1 / (1 + epoch)}}, step=epoch)
@@ -181,10 +182,10 @@ def check_finished(uri: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # what MLflow's own code deprecates
-def test_a_finished_run_stands_as_killed_and_its_points_are_doubled(
+def test_a_finished_run_is_finished_and_each_point_is_there_once(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Quick twins: the tests of these symptoms in tests/unit/tracking/test_tracking.py."""
+    """Quick twins: the tests of the same promises in tests/unit/tracking/test_tracking.py."""
     server = Server(tmp_path)
     server.start()
     uri = f"http://127.0.0.1:{server.port}"
@@ -211,20 +212,8 @@ def test_a_finished_run_stands_as_killed_and_its_points_are_doubled(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_finished_run_stands_as_killed_in_the_local_database(project: Path) -> None:
-    """Quick twin: as above."""
-    for _ in range(2):
-        kill_training(project, 3)
-    done = call(TRAIN)
-    assert done.returncode == 0, done.stderr
-    assert call(DELIVER).returncode == 0
-    check_finished(f"sqlite:///{project / 'mlflow.db'}")
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
 def test_a_read_only_database_fails_no_training(project: Path) -> None:
-    """Quick twin: test_a_read_only_database_costs_a_warning_and_the_records_stay."""
+    """Quick twin: test_a_database_that_takes_nothing_costs_a_warning_and_the_records_stay."""
     as_owner: list[str] = []
     if os.geteuid() == 0:  # who may write everything
         if not shutil.which("setpriv"):

@@ -17,7 +17,7 @@ from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.devices import usable_cores
 from signloom.tune.search import Studies, open_studies
-from signloom.tune.slots import FINISHED, OWNER, SLOT
+from signloom.tune.storage import FINISHED, OWNER, SLOT
 from signloom.tune.worker import read_search, work_together
 from tests import tiny
 

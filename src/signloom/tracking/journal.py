@@ -1,8 +1,15 @@
-"""Records of a run on disk, until MLflow has them.
+"""Records of runs on disk, until MLflow has them.
 
-A journal is a folder below `data/.tracking/`: `journal.jsonl` with a record a line, `files/` with
-copies of what was logged, `owner` locked by the process that writes, and `sent.json` with what the
-store has taken. It is removed when the store has everything.
+The folder `data/.tracking/`, the spool, has a folder for each journal and two files for each store:
+
+| file | meaning |
+|---|---|
+| `TIME-ID/journal.jsonl` | what one process logs of one run, a record a line |
+| `TIME-ID/files/` | copies of what was logged |
+| `TIME-ID/owner` | locked by the process that writes |
+| `TIME-ID/sent.json` | what the store has taken |
+| `STORE.lock` | held by the process that sends |
+| `STORE.status.json` | what that process notes for others, see `Status` |
 """
 
 import contextlib
@@ -14,24 +21,16 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import lock_descriptor
+import psutil  # type: ignore[import-untyped]
+from filelock import FileLock, lock_descriptor
 
 from signloom.files import write_file
 
 RECORDS, OWNER, SENT, FILES = "journal.jsonl", "owner", "sent.json", "files"
-# For each store: who delivers there, who sends at this moment, why the store takes nothing.
-LOCK, SENDING, PROBLEM = "lock", "sending", "problem.txt"
-# Likewise: experiment and run of the keys that were sent last; number of the `dvc repro` that who
-# delivers stays for.
-ADDRESSES, BESIDE = "addresses.json", "beside.txt"
-
-
-def store_file(spool: Path, store: str, name: str) -> Path:
-    """Return a file that a spool has for a store, such as its `LOCK`."""
-    return spool / f"{hashlib.sha256(store.encode()).hexdigest()[:8]}.{name}"
 
 
 class Journal:
@@ -62,7 +61,7 @@ class Journal:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
 
     def keep(self, path: Path) -> str:
-        """Copy a file or folder beside the records and return the copy's name."""
+        """Copy a file or folder into the journal and return the copy's name."""
         self._count += 1
         name = f"{FILES}/{self._count:04}"
         target = self.folder / name
@@ -87,8 +86,13 @@ class Outbox:
         sent = folder / SENT
         self.sent: dict[str, Any] = json.loads(sent.read_text()) if sent.is_file() else {}
         records = self._read(0)
-        self.start: dict[str, Any] | None = next((record for _, record in records), None)
-        """The first record; None: it is not there yet."""
+        self.start: dict[str, Any] = next((record for _, record in records), {})
+        """The first record; empty: it is not there yet."""
+
+    @property
+    def name(self) -> str:
+        """The name of the run."""
+        return str(self.start.get("name", self.folder.name))
 
     def pending(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the whole records that were not sent, each with the offset at which it ends."""
@@ -117,32 +121,75 @@ class Outbox:
         self.sent |= values
         write_file(self.folder / SENT, json.dumps(self.sent))
 
-    def close_for(self, status: str, reason: str) -> None:
-        """Write the end of a run whose process died before it could, at its last record's time."""
-        path = self.folder / RECORDS
-        time_ms = int(path.stat().st_mtime * 1000)
-        with path.open("rb+") as file:
-            whole = file.read().rfind(b"\n") + 1
-            file.truncate(whole)
-            file.seek(whole)
-            for record in (
-                {"kind": "tags", "values": {"error": reason}},
-                {"kind": "end", "status": status, "time_ms": time_ms},
-            ):
-                file.write((json.dumps(record) + "\n").encode())
+    def death_ms(self) -> int:
+        """Return when the process died that wrote here: its last record's time."""
+        return int((self.folder / RECORDS).stat().st_mtime * 1000)
 
     def remove(self) -> None:
         """Forget a journal that was delivered."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def outboxes(spool: Path) -> list[Outbox]:
-    """Return the journals of a spool, the oldest first."""
-    boxes = []
-    for folder in _folders(spool):
-        with contextlib.suppress(FileNotFoundError):  # it was delivered meanwhile
-            boxes.append(Outbox(folder))
-    return boxes
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What the process that sends to a store notes for others."""
+
+    problem: str = ""  # why the store did not take everything; empty: it did
+    problem_s: float = 0.0  # when that was found
+    pid: int = 0  # of the process that delivers; 0: none does
+    started_s: float = 0.0  # when that process began; a later one with its number began later
+    until: list[int] = field(default_factory=list)  # a `dvc repro`, until whose end it stays
+    runs: dict[str, list[str]] = field(default_factory=dict)
+    """Experiment and run of the keys that were sent last."""
+
+    def has_deliverer(self) -> bool:
+        """Return whether the process that delivers is alive."""
+        try:
+            process = psutil.Process(self.pid)
+            is_same = bool(process.create_time() == self.started_s)
+            return is_same and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+
+class Spool:
+    """The records that wait for one store."""
+
+    def __init__(self, folder: Path, store: str) -> None:
+        digest = hashlib.sha256(store.encode()).hexdigest()[:8]
+        self.folder, self.store = folder, store
+        self.lock = FileLock(folder / f"{digest}.lock")
+        self._status = folder / f"{digest}.status.json"
+
+    def boxes(self) -> list[Outbox]:
+        """Return all journals, also those for other stores, the oldest first."""
+        boxes = []
+        for folder in _folders(self.folder):
+            with contextlib.suppress(FileNotFoundError):  # it was delivered meanwhile
+                boxes.append(Outbox(folder))
+        return boxes
+
+    def waiting(self) -> list[Outbox]:
+        """Return the journals for this store, the oldest first."""
+        boxes = self.boxes()
+        for box in boxes:
+            if not box.start and box.is_abandoned():  # died before its first record
+                box.remove()
+        return [b for b in boxes if b.start and b.start.get("store", self.store) == self.store]
+
+    def status(self) -> Status:
+        """Return what was noted last."""
+        try:
+            return Status(**json.loads(self._status.read_text()))
+        except (OSError, ValueError):
+            return Status()
+
+    def note(self, **changes: Any) -> None:
+        """Change the status; the caller holds the lock."""
+        before = self.status()
+        after = replace(before, **changes)
+        if after != before:
+            write_file(self._status, json.dumps(asdict(after)))
 
 
 def _folders(spool: Path) -> list[Path]:

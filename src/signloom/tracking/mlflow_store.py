@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_STORE = "mlflow.db"  # in the working directory
-ARTIFACTS = "mlruns"  # beside it
+ARTIFACTS = "mlruns"  # in the same folder
 PLACES = (  # tables and columns of MLflow that name places of artifacts
     ("experiments", "artifact_location"), ("runs", "artifact_uri"),
     ("logged_models", "artifact_location"), ("model_versions", "source"),
@@ -52,7 +52,7 @@ def hide_password(text: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's text that says what is wrong, without a password."""
+    """Return the first line of an error's text that has the reason, without a password."""
     lines = (line for line in str(error).splitlines() if "autoflush" not in line)  # SQLAlchemy's
     return hide_password(next(lines, ""))
 
@@ -95,7 +95,7 @@ def is_there() -> bool:
 
 
 def _database_file() -> Path | None:
-    """Return the file of a database that MLflow opens itself; None of a server, say."""
+    """Return the file of a database that MLflow opens itself; None of a server."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DEFAULT_STORE}"
     path = uri.partition("?")[0].removeprefix("sqlite:///")
     return Path(path) if uri.startswith("sqlite:///") and not path.startswith("file:") else None
@@ -123,7 +123,7 @@ def prepare_database() -> None:
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         made = Path(folder, path.name)
         mlflow.MlflowClient(tracking_uri=f"sqlite:///{made}").search_experiments()
-        if not path.exists():  # nobody else has made it meanwhile
+        if not path.exists():  # else another process has made it meanwhile
             made.replace(path)
 
 
@@ -168,5 +168,5 @@ def _is_half_made(path: Path) -> bool:
             if "experiments" not in tables:
                 return tables <= {"alembic_version"}
             return database.execute("SELECT 1 FROM experiments").fetchone() is None
-    except sqlite3.Error:  # of another kind, or locked: MLflow says what is wrong with it
+    except sqlite3.Error:  # of another kind, or locked: MLflow's error has the reason
         return False

@@ -3,10 +3,10 @@
 import contextlib
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -27,21 +27,18 @@ from signloom.paths import (
     TARGETS,
     TOKENIZER,
 )
-from signloom.tracking.run import STAGE_KEY, Run, read_tracking
+from signloom.tracking.run import STAGE_KEY, Run, RunOf, read_tracking
 
-MANIFEST = "manifest"  # in the place of a path: that of the corpus
 STUDIES = "studies"  # MLflow experiment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Kept:
-    """What the run of a stage says beside the stage's section of params.yaml."""
+    """What the run of a stage has in addition to the stage's section of params.yaml."""
 
-    name: str
-    """Of the run, from the options of the stage."""
-    data: dict[str, Path | str]
-    measure: Callable[[], dict[str, float]]
-    """Gives metrics, from what the stage has written."""
+    name: str  # of the run, from the options of the stage
+    data: dict[str, Path] = field(default_factory=dict)  # what it read; empty: the manifest
+    measure: Callable[[], dict[str, float]]  # gives metrics, from what the stage has written
     artifacts: tuple[Path, ...]
 
 
@@ -71,12 +68,11 @@ def _measure_page() -> dict[str, float]:
 
 _STAGES = {
     "extract": _Kept(
-        name="{detector} {groups}", data={MANIFEST: MANIFEST}, measure=_measure_landmarks,
+        name="{detector} {groups}", measure=_measure_landmarks,
         artifacts=(REJECTS, LANDMARKS / QUALITY_NAME),
     ),
     "tokenize_targets": _Kept(
-        name="vocabulary {vocabulary}", data={MANIFEST: MANIFEST}, measure=_measure_tokens,
-        artifacts=(TOKENIZER, LABELS),
+        name="vocabulary {vocabulary}", measure=_measure_tokens, artifacts=(TOKENIZER, LABELS)
     ),
     "report": _Kept(
         name="page", measure=_measure_page, artifacts=(REPORT_PAGE,),
@@ -111,15 +107,15 @@ def track_stage(script: Path, stage: str) -> Iterator[None]:
 def _track(stage: str, kept: _Kept) -> Iterator[None]:
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     section = get_map(load_params(PARAMS), stage)
-    paths = {name: corpus.path if path == MANIFEST else Path(path)
-             for name, path in kept.data.items()}  # fmt: skip
     options = read_tracking(PARAMS)
+    paths = kept.data or {"manifest": corpus.path}
     there = paths if options.enabled else {}  # a hash reads every byte of the landmarks
-    data = {name: _hash(path) for name, path in there.items() if path.exists()}
+    data = {name: hash_folder(path) if path.is_dir() else hash_file(path)
+            for name, path in there.items() if path.exists()}  # fmt: skip
     values = {key: "+".join(map(str, one)) if isinstance(one, list) else one
               for key, one in section.items()}  # fmt: skip
-    name = f"{corpus.name}, {kept.name.format_map(_Known(values))}"
-    with Run.start(options, name, stage=stage, data=data) as run:
+    name = f"{corpus.name}, {kept.name.format_map(defaultdict(str, values))}"
+    with Run.start(options, RunOf(stage=stage, name=name), data=data) as run:
         run.log_params({stage: section})
         yield
         run.log_metrics(kept.measure())
@@ -127,19 +123,12 @@ def _track(stage: str, kept: _Kept) -> Iterator[None]:
             run.log_artifact(path)
 
 
-class _Known(dict[str, Any]):
-    """Values of a name; a key that params.yaml leaves to its default is left out."""
-
-    def __missing__(self, key: str) -> str:
-        return ""
-
-
 @contextlib.contextmanager
 def _track_study(folder: Path, stage: str) -> Iterator[None]:
     """Log a study; its trainings are runs below it, see `track_training`."""
     out, params = REPORTS / STUDIES / stage, folder / "params.yaml"
     options = replace(read_tracking(PARAMS), experiment=STUDIES)
-    with Run.start(options, " ".join(sys.argv[1:]), stage=stage) as run:
+    with Run.start(options, RunOf(stage=stage, name=" ".join(sys.argv[1:]))) as run:
         if params.is_file():
             run.log_params(load_params(params))
         if options.enabled:
@@ -159,11 +148,7 @@ def track_training(name: str) -> Run:
         name: What differs from other trainings of the study.
     """
     key = os.environ.get(STAGE_KEY)
+    of = RunOf(stage="train", name=name, parent=key or "")
     if key is None:  # no study, or tracking is off
-        return Run(None, "", name=name, is_child=True)
-    options = replace(read_tracking(PARAMS), experiment=STUDIES)
-    return Run.start(options, name, stage="train", parent=key)
-
-
-def _hash(path: Path) -> str:
-    return hash_folder(path) if path.is_dir() else hash_file(path)
+        return Run(of)
+    return Run.start(replace(read_tracking(PARAMS), experiment=STUDIES), of)

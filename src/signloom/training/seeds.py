@@ -1,6 +1,5 @@
 """The seeds of a run, trained one after the other or some at a time."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from lightning_fabric import Fabric
 
 from signloom.devices import restart_portable
 from signloom.errors import UserError
-from signloom.processes import check_parent, ending, start_module
+from signloom.processes import check_parent, each_end, ending, start_module
 from signloom.provenance import library_versions
 from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.devices import choose_threads, count_jobs, open_devices
@@ -28,8 +27,6 @@ from signloom.training.run import (
 )
 from signloom.training.snapshots import Snapshots, hold_snapshots, open_snapshots
 from signloom.training.warm_start import describe_start
-
-POLL_S = 0.2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,18 +92,24 @@ class Seeds:
         if jobs < 2:
             return
         waiting, running = list(range(len(self.each))), dict[int, "Popen[bytes]"]()
+
+        def start(slot: int) -> None:
+            number = waiting.pop(0)
+            running[slot] = start_module(
+                module, [str(number), key], slot=slot, threads=self.threads, is_quiet=number > 0
+            )
+
         with ending(running):
-            while waiting or running:
-                for slot in range(jobs):
-                    if slot in running and running[slot].poll() is not None:
-                        _check_end(running.pop(slot))
-                    if slot not in running and waiting:
-                        number = waiting.pop(0)
-                        running[slot] = start_module(
-                            module, [str(number), key], slot=slot, threads=self.threads,
-                            is_quiet=number > 0,
-                        )  # fmt: skip
-                time.sleep(POLL_S)
+            for slot in range(jobs):
+                start(slot)
+            for slot, code in each_end(running):
+                if code:
+                    raise UserError(
+                        f"the training of a seed ended with exit code {code}; its message is "
+                        "above. The same command goes on where all of them stopped"
+                    )
+                if waiting:
+                    start(slot)
 
     def remove_snapshots(self) -> None:
         """Remove the snapshots: what they were kept for is done."""
@@ -131,11 +134,3 @@ def open_seeds(files: TrainingFiles, options: RunOptions, folder: Path) -> Seeds
     return Seeds(
         data=data, options=options, made=made, threads=threads, fabric=fabric, folder=folder
     )
-
-
-def _check_end(process: "Popen[bytes]") -> None:
-    if process.returncode:
-        raise UserError(
-            f"the training of a seed ended with exit code {process.returncode}; its message is "
-            "above. The same command goes on where all of them stopped"
-        )

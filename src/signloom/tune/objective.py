@@ -24,7 +24,6 @@ from signloom.training.run import RunOptions, count_parameters, train
 from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator
-from signloom.tune.slots import DRAWN, REASON, claim_slot
 from signloom.tune.space import (
     DECODED,
     HIGHER_IS_BETTER,
@@ -34,6 +33,7 @@ from signloom.tune.space import (
     Value,
     apply_values,
 )
+from signloom.tune.storage import DRAWN, REASON, claim_slot
 
 MEASURES = "measures"  # user attribute of a trial: what it was worth and what it cost
 LATENCY_CLIPS = 16  # of dev, at most

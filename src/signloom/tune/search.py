@@ -15,11 +15,10 @@ import optuna
 
 from signloom.errors import UserError
 from signloom.evaluation.names import GLOSS_WER
-from signloom.tracking.run import Run, TrackingOptions
+from signloom.tracking.run import Run, RunOf, TrackingOptions
 from signloom.training.data import TrainingData
 from signloom.training.run import RunOptions, check_run
 from signloom.tune.objective import ConfirmObjective, SearchObjective, TrialTrainer
-from signloom.tune.slots import DRAWN, FINISHED, SLOT, SlotSampler, fill_slots, finished
 from signloom.tune.space import (
     TuneOptions,
     Value,
@@ -29,7 +28,21 @@ from signloom.tune.space import (
     parse_first,
     parse_space,
 )
-from signloom.tune.storage import identify, open_storage, open_study, quiet, study_name
+from signloom.tune.storage import (
+    DEAD_AFTER,
+    DRAWN,
+    FINISHED,
+    SLOT,
+    SlotSampler,
+    finished,
+    identify,
+    open_storage,
+    open_study,
+    quiet,
+    run_trials,
+    study_name,
+    wait_for_dead_trials,
+)
 from signloom.tune.summary import pick_candidates, summarise
 
 Progress = Callable[[int, int], None]
@@ -114,7 +127,9 @@ def open_studies(search: Search, *, may_create: bool = True) -> "Studies":
     with quiet():
         storage = open_storage(options.storage, options.heartbeat_s)
         study = open_study(storage, search.name, search.parts, options, may_create=may_create)
-    study.sampler = SlotSampler(options.seed)
+        study.sampler = SlotSampler(options.seed)
+        if may_create:
+            wait_for_dead_trials(study, DEAD_AFTER * options.heartbeat_s)
     return Studies(search, study, storage)
 
 
@@ -158,7 +173,7 @@ class Studies:
             )  # fmt: skip
 
         with quiet():
-            fill_slots(
+            run_trials(
                 self.study,
                 options.trials,
                 SearchObjective(
@@ -181,8 +196,9 @@ class Studies:
                 objective = ConfirmObjective(
                     trainer=trainer(names), candidates=[*candidates.values()], slots=len(names)
                 )
-                fill_slots(study, len(names), objective, fixed_values=lambda slot: {},
-                     heartbeat_s=options.heartbeat_s, check=check)  # fmt: skip
+                run_trials(
+                    study, len(names), objective, heartbeat_s=options.heartbeat_s, check=check
+                )
         progress(*self.done())
 
     def done(self) -> tuple[int, int]:
@@ -252,11 +268,13 @@ class Studies:
     def _open_run(self, trial: optuna.Trial, name: str) -> Run:
         return Run.start(
             self.search.tracking,
-            name,
-            stage="tune",
+            RunOf(
+                stage="tune",
+                name=name,
+                key=f"{trial.study.study_name}-{trial.number}",
+                parent=self.search.name,
+            ),
             data=self.search.hashes,
-            key=f"{trial.study.study_name}-{trial.number}",
-            parent=self.search.name,
             stops=(optuna.TrialPruned,),
             tags={"study": self.search.name, "slot": str(trial.user_attrs[SLOT])},
         )

@@ -18,6 +18,7 @@ from signloom.training.run import RunOptions
 
 HEAD_WIDTH = "model.head_width"
 D_FF_RATIO = "model.d_ff_ratio"
+DECIDES = {HEAD_WIDTH: "model.heads", D_FF_RATIO: "model.d_ff"}
 SET_BY_SEARCH = ("train.epochs", "train.patience", "train.seeds", "train.device")
 Value = int | float | str | bool
 
@@ -53,12 +54,21 @@ class Parameter:
             return value in self.choices
         return not isinstance(value, str) and self.low <= value <= self.high
 
-    def nearest(self, value: float) -> Value:
-        """Return the value of this dimension of numbers that is nearest to another."""
+    def nearest(self, value: Value) -> Value:
+        """Return a value that this dimension holds, or of numbers the one that is nearest to it.
+
+        Raises:
+            ValueError: If there is none near it.
+        """
+        if self.holds(value):
+            return value
+        if any(isinstance(one, str | bool) for one in (value, *self.ends)):
+            raise ValueError(f"{value!r} lies outside its range")
+        number = float(value)
         if self.choices:
-            found: Value = min(self.choices, key=lambda choice: abs(choice - value))
+            found: Value = min(self.choices, key=lambda choice: abs(choice - number))
             return found
-        return type(self.ends[0])(min(max(value, self.low), self.high))
+        return type(self.ends[0])(min(max(number, self.low), self.high))
 
 
 def parse_space(space: Mapping[str, Any]) -> dict[str, Parameter]:
@@ -82,7 +92,7 @@ def parse_space(space: Mapping[str, Any]) -> dict[str, Parameter]:
             problems.append(f"space.{name}: {error}")
     if not space:
         problems.append("space is empty; name at least one parameter")
-    for name, decided in ((HEAD_WIDTH, "model.heads"), (D_FF_RATIO, "model.d_ff")):
+    for name, decided in DECIDES.items():
         if name in space and decided in space:
             problems.append(f"space has {name} and {decided}; each decides the other")
     problems += _misfits(parsed)
@@ -129,35 +139,32 @@ def parse_first(first: Sequence[Mapping[str, Any]], space: Mapping[str, Paramete
     Raises:
         ValueError: If a name is no option, or a value outside its dimension has none near it.
     """
-    hints, found, problems = _hints(), [], []
-    decided = {"model.heads": HEAD_WIDTH, "model.d_ff": D_FF_RATIO}
-    for number, given in enumerate(first):
-        where, near = f"first[{number}]", {}
-        for name, value in given.items():
-            if name not in hints or name in SET_BY_SEARCH:
-                problems.append(f"{where}.{name} is not an option that a search can set")
-            elif decided.get(name) in space:
-                problems.append(f"{where}.{name}: the space has {decided[name]}; give that instead")
-            elif name in space and not space[name].holds(value):
-                if any(isinstance(one, str | bool) for one in (value, *space[name].ends)):
-                    problems.append(f"{where}.{name}: {value!r} lies outside its range")
-                else:
-                    near[name] = space[name].nearest(value)
-        values = {name: value for name, value in given.items() if name in space}
-        others = {name: value for name, value in given.items() if name not in space}
-        note = ""
-        if near:
-            instead = [f"{name} {near[name]} instead of {given[name]}" for name in near]
-            others, kept = {}, ", ".join(others)
-            note = (
-                f"The configuration tune.{where} lies outside tune.space. Tried instead: "
-                + ", ".join(instead)
-                + (f"; of {kept} the current values" if kept else "")
-            )
-        found.append(First(values={**values, **near}, others=others, note=note))
-    if problems:
-        raise ValueError("\n".join(problems))
-    return found
+    return [nearest_in(space, given, f"first[{number}]") for number, given in enumerate(first)]
+
+
+def nearest_in(space: Mapping[str, Parameter], given: Mapping[str, Any], where: str) -> First:
+    """Return the configuration of a space that is nearest to a given one; see `parse_first`."""
+    hints, values = _hints(), {}
+    for name, value in given.items():
+        if name not in hints or name in SET_BY_SEARCH:
+            raise ValueError(f"{where}.{name} is not an option that a search can set")
+        for ratio, decided in DECIDES.items():
+            if name == decided and ratio in space:
+                raise ValueError(f"{where}.{name}: the space has {ratio}; give that instead")
+        if name in space:
+            try:
+                values[name] = space[name].nearest(value)
+            except ValueError as error:
+                raise ValueError(f"{where}.{name}: {error}") from None
+    others = {name: value for name, value in given.items() if name not in space}
+    moved = [f"{n} {one} instead of {given[n]}" for n, one in values.items() if one != given[n]]
+    if not moved:
+        return First(values=values, others=others, note="")
+    note = f"The configuration tune.{where} lies outside tune.space. Tried instead: "
+    note += ", ".join(moved)
+    if others:
+        note += f"; of {', '.join(others)} the current values"
+    return First(values=values, others={}, note=note)
 
 
 def _parse_parameter(content: object, hint: Any) -> Parameter:
@@ -207,12 +214,8 @@ def apply_values(base: RunOptions, values: Mapping[str, Value]) -> RunOptions:
         values["model.d_ff"] = round(float(values.pop(D_FF_RATIO)) * d_model)
     elif d_model != base.model.d_model:
         values.setdefault("model.d_ff", base.model.d_ff * d_model // base.model.d_model)
-    sections: dict[str, dict[str, Value]] = {}
-    for name, value in values.items():
-        section, key = name.split(".")
-        sections.setdefault(section, {})[key] = value
     changed = {}
-    for section, content in sections.items():
+    for section, content in _by_section(values).items():
         before = getattr(base, section)
         # Through the parser, which knows that 1 is a float and "pre" one of two words.
         checked = parse_options(_as_read(before) | content, type(before), where=f"trial: {section}")
@@ -255,36 +258,36 @@ def _refusal(base: RunOptions, values: Mapping[str, Value]) -> str:
 
 def current_values(base: RunOptions, space: Mapping[str, Parameter]) -> dict[str, Value]:
     """Return the current parameters as far as they lie in the space; Optuna draws the others."""
-    values: dict[str, Value] = {}
-    for name, parameter in space.items():
-        section, key = name.split(".")
-        current: Value
-        if name == HEAD_WIDTH:
-            current = base.model.d_model // base.model.heads
-        elif name == D_FF_RATIO:
-            current = base.model.d_ff / base.model.d_model
-        else:
-            current = getattr(getattr(base, section), key)
-        if parameter.holds(current):
-            values[name] = current
-    return values
+    current = _values_of(base)
+    return {name: current[name] for name, one in space.items() if one.holds(current[name])}
+
+
+def _values_of(options: RunOptions) -> dict[str, Any]:
+    """Return every value by its name in a space."""
+    sections, model = dataclasses.asdict(options), options.model
+    values = {f"{name}.{key}": value for name in sections for key, value in sections[name].items()}
+    ratios = {HEAD_WIDTH: model.d_model // model.heads, D_FF_RATIO: model.d_ff / model.d_model}
+    return values | ratios
 
 
 def overrides_of(base: RunOptions, values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
     """Return what the values mean in params.yaml, by section: what was searched and what follows.
 
-    Not the difference to `base`: by the time of adoption the file may say something else.
+    Not the difference to `base`: by the time of adoption the file may have other values.
     """
-    after = apply_values(base, values)
-    names = values.keys() - {HEAD_WIDTH, D_FF_RATIO}
-    if HEAD_WIDTH in values:
-        names.add("model.heads")
-    if D_FF_RATIO in values or "model.d_model" in values:
+    after = _values_of(apply_values(base, values))
+    names = {DECIDES.get(name, name) for name in values}
+    if "model.d_model" in values:
         names.add("model.d_ff")
-    changes: dict[str, dict[str, Value]] = {}
-    for section, key in sorted(name.split(".") for name in names):
-        changes.setdefault(section, {})[key] = getattr(getattr(after, section), key)
-    return changes
+    return _by_section({name: after[name] for name in sorted(names)})
+
+
+def _by_section(values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
+    sections: dict[str, dict[str, Value]] = {}
+    for name, value in values.items():
+        section, key = name.split(".")
+        sections.setdefault(section, {})[key] = value
+    return sections
 
 
 Objective = Literal[
@@ -326,9 +329,7 @@ class TuneOptions:
     pruner: Literal["none", "median", "hyperband"] = "median"  # what stops a trial by its dev loss
     storage: str = "sqlite:///optuna.db"  # sqlite:///FILE, or postgresql://USER@HOST/DATABASE
     workers: Count = 1  # processes on this machine
-    heartbeat_s: Count = (
-        20  # seconds between a trial's signs of life; dead after three missing ones
-    )
+    heartbeat_s: Count = 20  # seconds between a trial's signs of life; dead after three missing
     limits: TrialLimits = TrialLimits()
     confirm: ConfirmOptions = ConfirmOptions(top=1, seeds=2)
     # Of bleu4, see evaluate.score.
@@ -369,12 +370,11 @@ class TuneOptions:
         """Return the options without what a model family does not read, and the names of that."""
         if "model.family" in self.space:
             return self, []
-        decides = {HEAD_WIDTH: "model.heads", D_FF_RATIO: "model.d_ff"}
         names = {name for one in (self.space, *self.first) for name in one}
         unread = {
             name
             for name in names
-            if family not in READ_BY.get(decides.get(name, name).removeprefix("model."), (family,))
+            if family not in READ_BY.get(DECIDES.get(name, name).removeprefix("model."), (family,))
         }
         space, *first = (
             {name: value for name, value in one.items() if name not in unread}

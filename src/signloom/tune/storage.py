@@ -1,18 +1,28 @@
-"""The database of a search, and which study in it is ours."""
+"""The database of a search: which study in it is ours, and its trials, each run to an end.
+
+Optuna numbers trials as they start, dead ones included. A search of N trials is N numbered slots
+here, and a slot is tried again until a trial in it has finished.
+"""
 
 import hashlib
 import json
 import logging
+import os
+import platform
 import sqlite3
+import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import optuna
 import sqlalchemy.exc
+from optuna.storages import RetryHeartbeatStaleTrialCallback
+from optuna.trial import FrozenTrial, TrialState
 
 from signloom.errors import UserError
 from signloom.provenance import code_hash, library_versions, project_folder
@@ -21,7 +31,12 @@ from signloom.tune.space import DECODED, TuneOptions
 
 PREFIX = "signloom-"
 PARTS = "parts"  # user attribute of a study: the hash of each thing that decides its numbers
+# User attributes of a trial: slot, process, values, and why it was stopped.
+SLOT, OWNER, DRAWN, REASON = "slot", "owner", "drawn", "reason"
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 DEAD_AFTER = 3  # missing heartbeats
+RETRIES = 3  # of a trial whose process dies: then its values are taken to be what kills it
+MAX_OUTAGE_S = 900  # for which the database may be away
 # Folders whose code decides what a trial is worth; the last two where an objective decodes dev.
 PACKAGES = ("corpus", "features", "models", "training", "tune")
 DECODING_PACKAGES = ("translation", "evaluation")
@@ -97,6 +112,7 @@ def open_storage(url: str, heartbeat_s: int) -> optuna.storages.RDBStorage:
             engine_kwargs=engine,
             heartbeat_interval=heartbeat_s,
             grace_period=DEAD_AFTER * heartbeat_s,
+            heartbeat_stale_trial_callback=_retry,
         )
     except ImportError as error:
         raise UserError(
@@ -182,3 +198,162 @@ def _pruner(options: TuneOptions) -> optuna.pruners.BasePruner:
     if options.pruner == "hyperband":
         return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=options.epochs)
     return optuna.pruners.NopPruner()
+
+
+# --- Trials ---
+
+
+class SlotTakenError(Exception):
+    """Another trial already has this slot."""
+
+
+def run_trials(
+    study: optuna.Study,
+    slots: int,
+    objective: Callable[[optuna.Trial], Any],
+    *,
+    fixed_values: Callable[[int], Mapping[str, Any]] = lambda slot: {},
+    heartbeat_s: int,
+    check: Callable[[], None],
+) -> None:
+    """Run trials until each slot has one that finished; others may do the same elsewhere.
+
+    Args:
+        study: In a database, with a `SlotSampler`.
+        slots: How many.
+        objective: Runs a trial that has a slot; see `claim_slot`.
+        fixed_values: From a slot to the values that are not drawn.
+        heartbeat_s: Seconds between the signs of life of a trial.
+        check: Called between trials; raises to stop.
+    """
+    away_since: float | None = None
+    while True:
+        check()
+        try:
+            fail_dead_trials(study, DEAD_AFTER * heartbeat_s)
+            if not _run_next(study, slots, objective, fixed_values):
+                return
+            away_since = None
+        except OUTAGE as error:
+            away_since = away_since or time.monotonic()
+            if time.monotonic() - away_since > MAX_OUTAGE_S:
+                raise
+            logger.warning("the search's database is away (%s); trying again", type(error).__name__)
+            time.sleep(min(5.0, heartbeat_s))
+
+
+def _run_next(
+    study: optuna.Study,
+    slots: int,
+    objective: Callable[[optuna.Trial], Any],
+    fixed_values: Callable[[int], Mapping[str, Any]],
+) -> bool:
+    """Run one trial, or wait a little for those of others; return whether there is more to do."""
+    ours = [t for t in study.get_trials(deepcopy=False) if t.user_attrs.get(SLOT, slots) < slots]
+    held = {trial.user_attrs[SLOT] for trial in ours if trial.state != TrialState.FAIL}
+    states = {trial.state for trial in ours}
+    if TrialState.WAITING not in states:
+        missing = next((slot for slot in range(slots) if slot not in held), None)
+        if missing is None:
+            is_running = TrialState.RUNNING in states  # in another process, which may die
+            time.sleep(0.5 * is_running)
+            return is_running
+        study.enqueue_trial(dict(fixed_values(missing)), user_attrs={SLOT: missing})
+    try:
+        study.optimize(objective, n_trials=1, catch=(SlotTakenError,))
+    except ValueError as error:
+        # Optuna's words when another process has declared our trial dead: it is run again.
+        if not str(error).startswith("Cannot tell a"):
+            raise
+        logger.warning("a trial gave no sign of life for too long and is run again")
+    return True
+
+
+def claim_slot(trial: optuna.Trial, slots: int) -> int:
+    """Return the slot of a trial that has just started, and note whose it is.
+
+    Raises:
+        SlotTakenError: If its slot is taken or is none of the wanted ones.
+    """
+    slot = trial.user_attrs.get(SLOT, slots)
+    # A trial is stored together with its slot, so all earlier ones of this slot are seen here.
+    is_taken = any(
+        other.user_attrs.get(SLOT) == slot and other.state != TrialState.FAIL
+        for other in trial.study.get_trials(deepcopy=False)
+        if other.number < trial.number
+    )
+    if slot >= slots or is_taken:
+        trial.set_user_attr(REASON, "its slot is taken")
+        raise SlotTakenError
+    trial.storage.record_heartbeat(trial._trial_id)  # so that a trial with an owner has one
+    trial.set_user_attr(OWNER, {"machine": platform.node(), "pid": os.getpid()})
+    return int(slot)
+
+
+def finished(study: optuna.Study, slots: int) -> dict[int, FrozenTrial]:
+    """Return the finished trial of each slot that has one, by slot."""
+    found: dict[int, FrozenTrial] = {}
+    for trial in study.get_trials(deepcopy=False, states=FINISHED):
+        slot = trial.user_attrs.get(SLOT, slots)
+        if slot < slots:
+            found.setdefault(slot, trial)
+    return dict(sorted(found.items()))
+
+
+def fail_dead_trials(study: optuna.Study, silent_s: int) -> None:
+    """Declare trials failed that gave no sign of life for some time, and queue them again."""
+    with quiet():
+        optuna.storages.fail_stale_trials(study)
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        # Killed before its first heartbeat, for which Optuna waits for ever.
+        age = datetime.now() - (trial.datetime_start or datetime.now())
+        if OWNER not in trial.user_attrs and age.total_seconds() > silent_s:
+            with suppress(ValueError):  # another process was faster
+                study.tell(trial.number, state=TrialState.FAIL)
+
+
+def wait_for_dead_trials(study: optuna.Study, silent_s: int) -> None:
+    """Wait until the trials of killed processes are declared failed.
+
+    Else a search of one process would go on with the next slot, and end otherwise than one that
+    was not interrupted.
+    """
+    end_s, states = time.monotonic() + silent_s + 1, (TrialState.RUNNING,)
+    if running := study.get_trials(deepcopy=False, states=states):
+        logger.info("%d running trials: up to %d s for a sign of life", len(running), silent_s)
+    while study.get_trials(deepcopy=False, states=states) and time.monotonic() < end_s:
+        fail_dead_trials(study, silent_s)
+        time.sleep(0.2)  # those that are left then run in other processes
+
+
+def _retry(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Queue a trial whose process died again, with the same values, or count it as pruned."""
+    deaths = 1 + len(RetryHeartbeatStaleTrialCallback.retry_history(trial))
+    trial.user_attrs.pop(OWNER, None)
+    if deaths <= RETRIES:
+        RetryHeartbeatStaleTrialCallback()(study, trial)
+        return
+    reason = f"its process died {deaths} times with these values"
+    pruned = optuna.create_trial(
+        state=TrialState.PRUNED, params=trial.params, distributions=trial.distributions,
+        user_attrs={**trial.user_attrs, REASON: reason},
+    )  # fmt: skip
+    study.add_trial(pruned)
+
+
+class SlotSampler(optuna.samplers.TPESampler):  # type: ignore[misc]
+    """TPE, seeded for each slot, so that what a slot draws depends on the history alone.
+
+    A search that was interrupted and goes on ends like one that was not, and two processes that
+    start together do not draw the same.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed=seed, multivariate=True)
+        self._seed = seed
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Seed for the trial's slot."""
+        seed = (self._seed + 1_000 * trial.user_attrs.get(SLOT, 0)) % 2**32
+        super().__init__(seed=seed, multivariate=True)
+        super().before_trial(study, trial)

@@ -14,8 +14,8 @@ from optuna.trial import FrozenTrial, TrialState
 from signloom.errors import UserError
 from signloom.training.run import RunOptions
 from signloom.tune.objective import MEASURES
-from signloom.tune.slots import DRAWN, REASON, finished
 from signloom.tune.space import TuneOptions, overrides_of, parse_first, parse_space
+from signloom.tune.storage import DRAWN, REASON, finished
 
 FORMAT_VERSION = 2
 

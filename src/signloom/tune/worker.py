@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import sys
-import time
 from pathlib import Path
 from subprocess import Popen
 
@@ -18,7 +17,7 @@ from signloom.config import load_section
 from signloom.devices import is_portable
 from signloom.errors import UserError
 from signloom.log import open_log
-from signloom.processes import check_parent, ending, start_module
+from signloom.processes import check_parent, each_end, ending, start_module
 from signloom.system import usable_cores
 from signloom.tracking.run import read_tracking
 from signloom.training.data import TrainingFiles
@@ -27,7 +26,6 @@ from signloom.tune.search import Progress, Search, Studies, open_studies, plan_s
 from signloom.tune.space import TuneOptions
 
 MAX_DEATHS = 5  # of workers in a row, without a trial finished in between
-POLL_S = 0.5
 logger = logging.getLogger(__name__)
 
 
@@ -85,36 +83,31 @@ def work_together(
     Raises:
         UserError: If they die one after another without finishing a trial.
     """
+    running: dict[int, Popen[bytes]] = {}
 
-    def start(number: int) -> "Popen[bytes]":
+    def start(number: int) -> None:
         cores = cores_of(number, workers)
         arguments = [json.dumps(cores), str(params), str(files.shards), str(files.tokens)]
         each = 1 if is_portable() else threads or len(cores)
-        return start_module(__name__, arguments, slot=number, threads=each)
+        running[number] = start_module(__name__, arguments, slot=number, threads=each)
 
-    running = {number: start(number) for number in range(workers)}
     deaths, before = 0, studies.done()
     with ending(running):
-        while running:
-            time.sleep(POLL_S)
+        for number in range(workers):
+            start(number)
+        for number, code in each_end(running, lambda: progress(*studies.done())):
+            if code == 0:
+                continue
             now = studies.done()
-            progress(*now)
-            deaths, before = (deaths if now == before else 0), now
-            for number, process in list(running.items()):
-                if process.poll() is None:
-                    continue
-                del running[number]
-                if process.returncode == 0:
-                    continue
-                deaths += 1
-                if deaths > MAX_DEATHS:
-                    raise UserError(
-                        f"{deaths} workers of the search died in a row, the last with exit code "
-                        f"{process.returncode}; its message is above. Remove the cause, then "
-                        "`dvc repro` goes on with the same search"
-                    )
-                logger.warning("worker %d died (%d) and is replaced", number, process.returncode)
-                running[number] = start(number)
+            deaths, before = (deaths + 1 if now == before else 1), now
+            if deaths > MAX_DEATHS:
+                raise UserError(
+                    f"{deaths} workers of the search died in a row, the last with exit code "
+                    f"{code}; its message is above. Remove the cause, then `dvc repro` goes on "
+                    "with the same search"
+                )
+            logger.warning("worker %d died (%d) and is replaced", number, code)
+            start(number)
 
 
 def cores_of(worker: int, workers: int) -> list[int]:

@@ -14,8 +14,8 @@ from typing import Any
 
 from signloom.errors import UserError
 from signloom.paths import SEEDS_NAME, WEIGHTS_NAME
-from signloom.tracking.deliver import KEY
 from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
+from signloom.tracking.store import KEY
 from signloom.translation.confidence import find_confidence_file, read_confidence
 from signloom_tools.translate.serving import save_served_model
 

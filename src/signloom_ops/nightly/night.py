@@ -14,7 +14,7 @@ from typing import Any
 from signloom.corpus.manifest import Clip, Manifest, load_manifest
 from signloom.errors import UserError, explain
 from signloom.paths import RETRAIN_UNFINISHED
-from signloom.tracking.run import NIGHT, Run
+from signloom.tracking.run import NIGHT, Run, RunOf
 from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.staging import is_unfinished
@@ -150,7 +150,8 @@ class _Night:
             return Ending(code=NOTHING, verdict="nothing is new")
         write_unfinished(unfinished)
         with Run.start(
-            settings.tracking, "night", stage="retrain", key=record.content["key"],
+            settings.tracking,
+            RunOf(stage="retrain", name="night", key=record.content["key"]),
             note="; ".join(plan.reasons), tags={NIGHT: record.content["key"]},
         ) as log:  # fmt: skip
             if plan.kind == "train":

@@ -43,7 +43,7 @@ COMMANDS: Commands = {
     "model": {
         "summary": (model.add_summary, "print the configured model: parts, size, speed"),
         "adopt": (model.add_adopt, "write a search's winner or a preset into params.yaml"),
-        "outlook": (model.add_outlook, "say what more people, or more takes, would bring"),
+        "outlook": (model.add_outlook, "learning curve: what more signers or takes would improve"),
         "tune-worker": (model.add_tune_worker, "help with a search of another machine"),
     },
     "translate": {
@@ -70,7 +70,7 @@ COMMANDS: Commands = {
         ),
         "judge": (results.add_judge, "let people compare two systems blindly; show the result"),
         "runs": (results.add_runs, "list the MLflow runs of a DVC experiment"),
-        "deliver": (results.add_deliver, "send MLflow the records that it could not take before"),
+        "deliver": (results.add_deliver, "upload runs that MLflow has not received"),
     },
 }
 

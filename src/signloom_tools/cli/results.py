@@ -562,15 +562,17 @@ def run_runs(options: argparse.Namespace) -> None:
 def add_deliver(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom deliver`."""
     parser.description = (
-        "Send MLflow the records that wait in data/.tracking. Exit codes: 0 all were delivered or "
-        "none was waiting, 1 some are still there; docs/tracking.md"
+        "Upload runs that MLflow has not received; until then they wait in data/.tracking. Exit "
+        "codes: 0 none is left, 1 some are still there; docs/tracking.md"
     )
     parser.set_defaults(run=run_deliver)
 
 
 def run_deliver(options: argparse.Namespace) -> None:
     """Deliver what is kept for MLFLOW_TRACKING_URI; name what is left, and why."""
-    from signloom.tracking.deliver import deliver_now
+    from signloom.tracking.deliver import deliver_once
+    from signloom.tracking.journal import Spool
+    from signloom.tracking.mlflow_store import store_name
 
     os.chdir(project_folder())  # where the default store lies
-    deliver_now(SPOOL, lambda line: print(line, flush=True))
+    deliver_once(Spool(SPOOL, store_name()), lambda line: print(line, flush=True))

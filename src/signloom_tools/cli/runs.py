@@ -11,7 +11,7 @@ from signloom.tracking.run import BASELINE, EXPERIMENT, REPRO, RETRAIN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRun:
-    """One run, as a person looks for it."""
+    """One run of MLflow."""
 
     run_id: str
     name: str

@@ -1,4 +1,4 @@
-"""What more people would bring: models of few and more signers, tested on signers left out."""
+"""A learning curve over signers: models of few and of more signers, tested on signers left out."""
 
 import dataclasses
 import math
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
 from signloom.devices import pick_device
 from signloom.errors import UserError
-from signloom.evaluation.metrics import ScoreOptions, score_corpus
+from signloom.evaluation.judge import Estimate
+from signloom.evaluation.metrics import INTERVAL, FloatArray, ScoreOptions, score_corpus
 from signloom.evaluation.names import Metric, headline_metric
 from signloom.evaluation.systems import plain_texts
 from signloom.features.sources import SourceSequence, open_source
@@ -25,7 +25,7 @@ from signloom.translation.translator import Translator
 
 LEAST = 3  # signers of train: one to learn from, two, and one to be tested on
 RESAMPLES = 2000
-WIDE = 30.0  # points: an expectation that is less sure says little
+WIDE = 30.0  # points: a wider interval is reported as unknown
 GREEDY = dataclasses.replace(DECODING, beam_size=1)
 
 
@@ -41,40 +41,27 @@ class OutlookResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """A figure with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.0f} % ({self.low:.0f} to {self.high:.0f})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What some results say."""
+    """A learning curve, each figure with its 95 % interval."""
 
-    curve: Mapping[int, Interval]  # by the number of signers
-    doubling: Interval  # points that twice as many signers have brought, mean of the steps
-    takes: Interval | None  # points that twice as many takes by the same signers have brought
-    expected: Mapping[int, Interval]  # with more signers than there are
+    curve: Mapping[int, Estimate]  # by the number of signers
+    doubling: Estimate  # points that twice as many signers have brought, mean of the steps
+    takes: Estimate | None  # points that twice as many takes by the same signers have brought
+    expected: Mapping[int, Estimate]  # with more signers than there are
 
     def lines(self) -> list[str]:
-        """Say it to a person."""
-        found = [f"with {count:>2} signers {one}" for count, one in self.curve.items()]
-        step = self.doubling
-        found.append(
-            f"each doubling of the signers, and of the takes with them, has brought "
-            f"{step.value:.0f} points ({step.low:.0f} to {step.high:.0f})"
-        )
-        if self.takes:
-            takes = self.takes
-            found.append(
-                f"twice the takes by the same people bring {takes.value:.0f} points "
-                f"({takes.low:.0f} to {takes.high:.0f})"
-            )
+        """Return what a person reads."""
+        found = [
+            f"with {count:>2} signers {one.value:.0f} % ({one.low:.0f} to {one.high:.0f})"
+            for count, one in self.curve.items()
+        ]
+        doubling = "each doubling of the signers, and of the takes with them, has brought"
+        takes = "twice the takes by the same people bring"
+        found += [
+            f"{source} {one.value:.0f} points ({one.low:.0f} to {one.high:.0f})"
+            for source, one in ((doubling, self.doubling), (takes, self.takes))
+            if one is not None
+        ]
         for count, one in self.expected.items():
             if one.high - one.low > WIDE:
                 found.append(
@@ -83,7 +70,7 @@ class Outlook:
                 )
             else:
                 found.append(f"with {count} we would expect {one.low:.0f} to {one.high:.0f} %")
-        if step.low <= 0:
+        if self.doubling.low <= 0:
             found.append("whether more people help cannot be told from these: test on more of them")
         return found
 
@@ -142,7 +129,7 @@ def measure_outlook(
 
     Args:
         files: The corpus, as the stages left it.
-        options: The project's; trained from scratch, so many steps.
+        options: The project's; trained from scratch.
         scoring: Says what a word is.
         draws: Orders of the signers.
         steps: Of each training, about.
@@ -218,10 +205,10 @@ def have_signers(files: TrainingFiles) -> int:
 
 
 def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outlook:
-    """Say what some results say, with intervals over draws and over the signers left out.
+    """Sum results up, with intervals over draws and over the signers left out.
 
     Expected is what a straight line over the logarithm of the number of signers gives, in points
-    and in log odds: the interval covers both, since nobody knows where a curve bends.
+    and in log odds: the interval covers both, since it is not known where a curve bends.
 
     Args:
         results: Of two sizes or more.
@@ -240,52 +227,45 @@ def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outl
     chosen = generator.integers(0, draws, (RESAMPLES, draws, 1))
     within = generator.integers(0, tested, (RESAMPLES, draws, tested))
     rows = (chosen * tested + within).reshape(RESAMPLES, -1)
-    means = values[rows].mean(axis=1)
-    centre = values.mean(axis=0)
-    takes = None
-    if not np.isnan(halves).any():
-        gains = values[:, -1] - halves
-        takes = _interval(gains.mean(), gains[rows].mean(axis=1))
+    means, centre, gains = values[rows].mean(axis=1), values.mean(axis=0), values[:, -1] - halves
     logs = np.log2(sizes)
-    more = [count for count in (have, 2 * have) if count > sizes[-1]]
     return Outlook(
-        curve={
-            size: _interval(centre[column], means[:, column]) for column, size in enumerate(sizes)
-        },
-        doubling=_interval(
+        curve={size: _estimate(centre[n], means[:, n]) for n, size in enumerate(sizes)},
+        doubling=_estimate(
             (centre[-1] - centre[0]) / logs[-1], (means[:, -1] - means[:, 0]) / logs[-1]
         ),
-        takes=takes,
-        expected={count: _expect(logs, centre, means, math.log2(count)) for count in more},
+        takes=(
+            None if np.isnan(halves).any() else _estimate(gains.mean(), gains[rows].mean(axis=1))
+        ),
+        expected={
+            count: _expect(logs, centre, means, math.log2(count))
+            for count in (have, 2 * have)
+            if count > sizes[-1]
+        },
     )
 
 
-def _expect(
-    logs: npt.NDArray[np.float64], centre: npt.NDArray[np.float64],
-    means: npt.NDArray[np.float64], at: float,
-) -> Interval:  # fmt: skip
-    odds = [np.log(one / (100 - one)) for one in (np.clip(centre, 1, 99), np.clip(means, 1, 99))]
-    straight = np.clip(_line(logs, means, at), 0, 100)
-    bent = 100 / (1 + np.exp(-_line(logs, odds[1], at)))
-    value = np.clip(_line(logs, centre[None], at), 0, 100)[0]
-    other = 100 / (1 + np.exp(-_line(logs, odds[0][None], at)))[0]
-    both = (_interval(value, straight), _interval(other, bent))
-    return Interval(
-        value=float(value + other) / 2, low=min(one.low for one in both),
+def _expect(logs: FloatArray, centre: FloatArray, means: FloatArray, at: float) -> Estimate:
+    """Return what a line gives, straight in points and straight in log odds, taken together."""
+    every = np.concatenate([centre[None], means])
+    odds = np.log(np.clip(every, 1, 99) / (100 - np.clip(every, 1, 99)))
+    straight = np.clip(_line(logs, every, at), 0, 100)
+    bent = 100 / (1 + np.exp(-_line(logs, odds, at)))
+    both = [_estimate(one[0], one[1:]) for one in (straight, bent)]
+    return Estimate(
+        value=sum(one.value for one in both) / 2, low=min(one.low for one in both),
         high=max(one.high for one in both),
     )  # fmt: skip
 
 
-def _line(
-    logs: npt.NDArray[np.float64], rows: npt.NDArray[np.float64], at: float
-) -> npt.NDArray[np.float64]:
+def _line(logs: FloatArray, rows: FloatArray, at: float) -> FloatArray:
     slope, start = np.polyfit(logs, rows.T, 1)
     return np.asarray(start + slope * at)
 
 
-def _interval(value: float, resampled: npt.NDArray[np.float64]) -> Interval:
-    low, high = np.quantile(resampled, (0.025, 0.975))
-    return Interval(value=float(value), low=float(low), high=float(high))
+def _estimate(value: float, resampled: FloatArray) -> Estimate:
+    low, high = np.quantile(resampled, INTERVAL)
+    return Estimate(value=float(value), low=float(low), high=float(high))
 
 
 def to_map(outlook: Outlook, results: Sequence[OutlookResult]) -> dict[str, object]:

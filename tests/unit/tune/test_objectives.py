@@ -9,12 +9,11 @@ from signloom.config import load_params, load_section
 from signloom.errors import UserError
 from signloom.features.targets import CtcLabels
 from signloom.models.seq2seq import ModelOptions
-from signloom.tracking.run import Run, TrackingOptions
+from signloom.tracking.run import Run, RunOf, TrackingOptions
 from signloom.training.run import count_parameters, train
 from signloom.translation.translator import Translator
 from signloom.tune.objective import measure_gloss_wer
 from signloom.tune.search import plan_search
-from signloom.tune.slots import FINISHED, REASON
 from signloom.tune.space import (
     ConfirmOptions,
     TrialLimits,
@@ -26,16 +25,10 @@ from signloom.tune.space import (
     parse_first,
     parse_space,
 )
+from signloom.tune.storage import FINISHED, REASON
 from tests import tiny
 from tests.unit.evaluation.test_signs import CLIPS, Reader
 from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, run, studies
-
-
-def test_the_documents_recipe_comes_after_the_current_parameters(tmp_path: Path) -> None:
-    recipe = {"model.norm": "post", "model.d_model": 8, "train.learning_rate": 0.01}
-    first, second = run(tmp_path, dataclasses.replace(OPTIONS, trials=2, first=[recipe]))["trials"]
-    assert first["params"]["model.norm"] == "pre"
-    assert second["params"] == {**first["params"], **recipe}  # the rest stays as it is
 
 
 def test_the_documents_configuration_is_tried_as_it_is_where_the_space_has_room(
@@ -51,6 +44,7 @@ def test_the_documents_configuration_is_tried_as_it_is_where_the_space_has_room(
     found.work()
     summary = found.summary()
     assert summary["notes"] == []
+    assert summary["trials"][0]["params"]["model.d_model"] == 16  # first the current parameters
     drawn = found.study.trials[1].user_attrs["drawn"]
     assert whole.items() <= drawn.items()
     assert summary["trials"][1]["params"].keys() == summary["trials"][0]["params"].keys()
@@ -105,7 +99,16 @@ def test_a_first_configuration_that_means_nothing_is_refused(
         dataclasses.replace(OPTIONS, first=[first])
 
 
-def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(tmp_path: Path) -> None:
+def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, start = [], Run.start
+
+    def note(options: TrackingOptions, of: RunOf, **more: Any) -> Run:
+        names.append(of.name)
+        return start(options, of, **more)
+
+    monkeypatch.setattr(Run, "start", staticmethod(note))
     options = dataclasses.replace(OPTIONS, confirm=ConfirmOptions(top=2, seeds=2))
     found = studies(tmp_path, options)
     found.work(confirms=False)
@@ -121,27 +124,14 @@ def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(tmp_path: Path
     means = [sum(row["values"]) / 2 for row in best["confirmed"]]
     assert means == sorted(means)
     assert best["number"] == best["confirmed"][0]["number"]
-    assert 0 in [row["number"] for row in best["confirmed"]]  # the current parameters, always
+    again = sorted(row["number"] for row in best["confirmed"])
+    assert 0 in again  # the current parameters, always
+    assert names[:3] == ["trial 00", "trial 01", "trial 02"]
+    assert sorted(names[3:]) == [f"confirm trial {n:02}, seed {s}" for n in again for s in (1, 2)]
     by_hand = apply_values(found.search.base, best["params"])
     by_hand = dataclasses.replace(by_hand, train=dataclasses.replace(by_hand.train, seeds=[3 + 1]))
     _, fit = train(tiny.training_data(), by_hand, provenance={}, log=lambda record: None)
     assert best["confirmed"][0]["values"][0] == fit.dev_loss
-
-
-def test_a_run_is_named_after_its_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names, start = [], Run.start
-
-    def note(options: TrackingOptions, name: str, **more: Any) -> Run:
-        names.append(name)
-        return start(options, name, **more)
-
-    monkeypatch.setattr(Run, "start", staticmethod(note))
-    confirm = ConfirmOptions(top=2, seeds=2)
-    best = run(tmp_path, dataclasses.replace(OPTIONS, confirm=confirm))["best"]
-    assert names[:3] == ["trial 00", "trial 01", "trial 02"]
-    again = {row["number"] for row in best["confirmed"]}
-    assert sorted(names[3:]) == [f"confirm trial {n:02}, seed {s}" for n in sorted(again)
-                                 for s in (1, 2)]  # fmt: skip
 
 
 def test_several_objectives_give_a_front_that_no_trial_beats(tmp_path: Path) -> None:
@@ -268,15 +258,19 @@ def test_what_the_family_does_not_read_is_not_searched(caplog: pytest.LogCapture
 def test_what_decides_no_number_starts_no_new_search() -> None:
     data = tiny.training_data()
 
-    def name(**changes: object) -> str:
+    def name(options: TuneOptions = OPTIONS, **changes: object) -> str:
         base = tiny.run_options(**{"seeds": [3], **changes})
-        return plan_search(data, base, OPTIONS, OFF, hashes=HASHES).name
+        return plan_search(data, base, options, OFF, hashes=HASHES).name
 
     same: list[dict[str, object]]
     same = [{"seeds": [3, 4]}, {"cache_mb": 1}, {"snapshot_s": 1.0}, {"epochs": 9}]
     assert {name(**changes) for changes in same} == {name()}
     others: list[dict[str, object]] = [{"seeds": [4]}, {"optimizer": "sgd"}, {"weight_decay": 0.5}]
-    assert name() not in {name(**changes) for changes in others}
+    space = {key: value for key, value in OPTIONS.space.items() if key != "model.norm"}
+    changed = dataclasses.replace(OPTIONS, space=space)
+    assert name() not in {name(changed), *(name(**changes) for changes in others)}
+    more = dataclasses.replace(OPTIONS, trials=9, workers=3, heartbeat_s=1, storage="sqlite:///x")
+    assert name(more) == name()
 
 
 @pytest.mark.parametrize("pruner", ["none", "hyperband"])
