@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 
 from signloom.config import checked_dataclass
+from signloom.corpus.words import find_words, is_unspaced
 from signloom.errors import UserError
 from signloom.files import hash_file, whole_file
 
@@ -27,9 +28,7 @@ _VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parqu
 _DELIMITERS = {".tsv": "\t", ".csv": ","}
 SUFFIXES = (*_DELIMITERS, ".parquet")
 
-# Scripts that write no spaces: Thai and Lao, Burmese, Khmer, kana, Chinese characters.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_LONGEST_WORD = 4  # characters of what is taken for one word there
+_LONGEST_WORD = 4  # characters of what is taken for one word in scripts without spaces
 
 LineProblem = tuple[int, str]
 """Line (or row) number, what is wrong there."""
@@ -623,4 +622,4 @@ def is_single_word(text: str) -> bool:
     """Tell whether a text is a single word, as the name of a sign is."""
     if len(text.split()) != 1:
         return False
-    return len(text.strip()) <= _LONGEST_WORD or not _UNSPACED.search(text)
+    return not is_unspaced(text) or len(find_words(text)) <= _LONGEST_WORD
