@@ -9,7 +9,7 @@ import io
 import json
 import stat
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -37,7 +37,6 @@ FrameRate = Annotated[float, pydantic.Field(ge=MIN_FPS, le=MAX_FPS)]  # frames a
 MAX_SIDE = 32_768
 Side = Annotated[int, pydantic.Field(ge=1, le=MAX_SIDE)]  # of a picture, pixels
 
-_MOST_VALUES = 100_000  # of a YAML file
 _MOST_YAML, _MOST_JSON = 2_000_000, 500_000_000  # bytes of a file that is read as a whole
 _MOST_SHOWN = 200  # characters of a wrong value
 _MOST_NAMED = 5  # wrong values of a damaged file
@@ -49,6 +48,11 @@ class Gone(typing.NamedTuple):
 
     off: object
     instead: str  # what to do
+
+    @classmethod
+    def fixed(cls, value: object) -> "Gone":
+        """Return what became of an option that is a constant now."""
+        return cls(value, f"it is always {value}")
 
 
 @typing.dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -127,21 +131,32 @@ def load_params(path: Path, *, may_be_empty: bool = False) -> dict[str, Any]:
     Raises:
         UserError: If the file is missing, is not YAML or is not a map.
     """
-    try:
+    with _explained(path, "correct it, or run from the project's root", kind="valid YAML"):
         values = _read_yaml(_read_text(path, _MOST_YAML))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; run from the project's root") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    except RecursionError:
-        raise UserError(f"{path}: maps or lists lie in each other too deep") from None
-    except (ruamel.yaml.error.YAMLError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not valid YAML: {error}") from None
+        json.dumps(values, default=str)  # refuses circles, and keys that are no text
     if values is None and may_be_empty:
         return {}
     if not isinstance(values, dict):
         raise UserError(f"{path}: expected a map of sections, found {type(values).__name__}")
     return values
+
+
+@contextlib.contextmanager
+def _explained(path: Path, hint: str, *, kind: str) -> Iterator[None]:
+    """Turn what can go wrong with reading a file into the message of a user's error."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; {hint}") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}; {hint}") from None
+    except UnicodeDecodeError as error:
+        found = f"byte {error.start} is 0x{error.object[error.start]:02x}, expected UTF-8"
+        raise UserError(f"{path}: {found}; {hint}") from None
+    except RecursionError:
+        raise UserError(f"{path}: maps or lists are nested too deeply; {hint}") from None
+    except (ruamel.yaml.error.YAMLError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is not {kind}: {error}; {hint}") from None
 
 
 def _read_text(path: Path, most_bytes: int) -> str:
@@ -162,31 +177,7 @@ def _read_text(path: Path, most_bytes: int) -> str:
 
 def _read_yaml(text: str) -> Any:
     # Unlike PyYAML, this loader refuses a key that occurs twice.
-    values = ruamel.yaml.YAML(typ="safe", pure=True).load(text)
-    if _count_values(values, {}) > _MOST_VALUES:
-        raise ValueError(f"its aliases unfold to more than {_MOST_VALUES} values")
-    return values
-
-
-def _count_values(value: Any, counts: dict[int, int]) -> int:
-    """Return how many values there are when every alias is written out.
-
-    Raises:
-        ValueError: If a value holds itself, or the key of a map is no plain value.
-    """
-    if not isinstance(value, dict | list):
-        return 1
-    if id(value) not in counts:
-        counts[id(value)] = 0
-        inner = value.values() if isinstance(value, dict) else value
-        if isinstance(value, dict):
-            for key in value:
-                if not isinstance(key, str | int | float | None):
-                    raise ValueError(f"a key of a map is {key!r}, expected text")
-        counts[id(value)] = 1 + sum(_count_values(one, counts) for one in inner)
-    if not counts[id(value)]:
-        raise ValueError("an alias stands in the value that it names")
-    return counts[id(value)]
+    return ruamel.yaml.YAML(typ="safe", pure=True).load(text)
 
 
 def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> tuple[str, str]:
@@ -312,10 +303,7 @@ def parse_options(values: object, kind: type[T], *, where: str) -> T:
     """
     config = None if dataclasses.is_dataclass(kind) else _STRICT
     adapter = pydantic.TypeAdapter(kind, config=config)
-    try:
-        text = json.dumps(values, default=str)
-    except RecursionError:
-        raise UserError(f"{where.strip(': ')}: maps or lists lie in each other too deep") from None
+    text = json.dumps(values, default=str)
     try:
         # As JSON, strictly: a list becomes a tuple and a text a path, but true is not 1.
         return adapter.validate_json(text)
@@ -434,16 +422,8 @@ def read_json(path: Path, *, hint: str) -> Any:
     Raises:
         UserError: If it is missing, cannot be read or is not JSON.
     """
-    try:
+    with _explained(path, hint, kind="valid JSON"):
         return json.loads(_read_text(path, _MOST_JSON))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; {hint}") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); {hint}") from None
-    except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); {hint}") from None
-    except RecursionError:
-        raise UserError(f"{path}: maps or lists lie in each other too deep; {hint}") from None
 
 
 def read_text(path: Path, *, hint: str) -> str:
@@ -456,21 +436,12 @@ def read_text(path: Path, *, hint: str) -> str:
     Raises:
         UserError: If it is missing, too large, no file or not UTF-8.
     """
-    try:
+    with _explained(path, hint, kind="text"):
         return _read_text(path, _MOST_JSON).removeprefix("\ufeff")
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; {hint}") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); {hint}") from None
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}: byte {error.start} is 0x{error.object[error.start]:02x}, expected UTF-8; "
-            f"{hint}"
-        ) from None
 
 
 def read_record(path: Path, kind: type[T], *, hint: str, version: int | None = None) -> T:
-    """Read a JSON file whose keys and types are known; keys beside them are left out.
+    """Read a JSON file whose keys and types are known; other keys are ignored.
 
     Args:
         path: The file.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from signloom.config import checked_dataclass
 from signloom.corpus.words import find_words, is_unspaced
-from signloom.errors import UserError
+from signloom.errors import UserError, name_some
 from signloom.files import hash_file, whole_file
 
 MANIFEST_VERSION = 1
@@ -86,7 +86,7 @@ def field_problem(field: str, suffix: str) -> str | None:
         if code < 32 or 127 <= code < 160 or character in "\u2028\u2029":
             return f"has the control character {character!r}; write it without"
         if 0xD800 <= code < 0xE000:
-            return f"has half of a character, {character!r}, which no file can hold; write it again"
+            return f"contains an unpaired surrogate ({character!r}); retype the cell"
     if suffix == ".tsv" and field[:1] == field[-1:] == '"' and '""' in field[1:-1]:
         return "looks quoted; a .tsv has no quoting (write it plainly, or use .csv)"
     return None
@@ -586,7 +586,7 @@ def _signer_problems(clips: Iterable[_Numbered], unit: str) -> list[LineProblem]
     problems = []
     for signer, splits in lines.items():
         if len(splits) > 1:
-            parts = [f"{split} ({unit}s {_some(numbers)})" for split, numbers in splits.items()]
+            parts = [f"{split} ({unit}s {name_some(numbers)})" for split, numbers in splits.items()]
             text = f"signer {signer!r} is in {' and '.join(parts)}; give each signer one split"
             hint = ", or set corpus.signer_disjoint to false if the splits are the corpus's own"
             problems.append((min(min(numbers) for numbers in splits.values()), text + hint))
@@ -601,10 +601,6 @@ def _empty_problems(table: Table, clips: list[_Numbered]) -> list[LineProblem]:
     if clips and all(clip.split in SPLITS[1:] for _, clip in clips):
         return [(table.header_line, "no clip is in the split train, so nothing can be learned")]
     return []
-
-
-def _some(numbers: list[int], most: int = 5) -> str:
-    return ", ".join(map(str, numbers[:most])) + (", ..." if len(numbers) > most else "")
 
 
 def _message(path: Path, unit: str, problems: list[LineProblem]) -> str:

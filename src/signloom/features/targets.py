@@ -16,7 +16,7 @@ from pydantic import Field
 
 from signloom.config import checked_dataclass, parse_options, read_record
 from signloom.corpus.manifest import Clip
-from signloom.errors import UserError
+from signloom.errors import UserError, name_some
 from signloom.features.glosses import (
     NO_GLOSSES,
     GlossKind,
@@ -26,9 +26,12 @@ from signloom.features.glosses import (
 )
 from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text, read_source
 from signloom.files import whole_file, write_file
+from signloom.tables import VERSION_KEY, read_parquet
 
 FORMAT_VERSION = 2
 LABELS_FORMAT_VERSION = 3  # 3: what the labels mean
+
+_HINT = "run `dvc repro tokenize_targets`"
 
 CtcKind = Literal["glosses", "characters", "texts", "none"]
 
@@ -106,7 +109,7 @@ TARGETS_SCHEMA = pa.schema(
         ("gloss", pa.string()),
         ("labels", pa.list_(pa.int32())),
     ],
-    metadata={"signloom.format_version": str(FORMAT_VERSION)},
+    metadata={VERSION_KEY: str(FORMAT_VERSION)},
 )
 
 _GLOSSES_KEY = b"signloom.glosses"  # metadata, where there is a vocabulary of glosses
@@ -134,7 +137,7 @@ def read_targets(path: Path) -> list[Target]:
     Raises:
         UserError: If the file is missing or has another format version.
     """
-    return [Target(**row) for row in _read_table(path).to_pylist()]
+    return [Target(**row) for row in read_parquet(path, FORMAT_VERSION, hint=_HINT).to_pylist()]
 
 
 def read_glosses(path: Path) -> GlossVocabulary:
@@ -143,28 +146,10 @@ def read_glosses(path: Path) -> GlossVocabulary:
     Raises:
         UserError: As `read_targets`.
     """
-    text = _read_table(path).schema.metadata.get(_GLOSSES_KEY)
+    text = read_parquet(path, FORMAT_VERSION, hint=_HINT).schema.metadata.get(_GLOSSES_KEY)
     if text is None:
         return NO_GLOSSES
     return parse_options(json.loads(text), GlossVocabulary, where=f"{path}: glosses")
-
-
-def _read_table(path: Path) -> pa.Table:
-    if not path.exists():
-        raise UserError(f"{path} does not exist; run `dvc repro tokenize_targets` first")
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(
-            f"{path} is damaged ({error}); run `dvc repro tokenize_targets` again"
-        ) from None
-    version = (table.schema.metadata or {}).get(b"signloom.format_version", b"none").decode()
-    if version != str(FORMAT_VERSION):
-        raise UserError(
-            f"{path}: found format version {version}, this Signloom reads {FORMAT_VERSION}; "
-            "run `dvc repro tokenize_targets` again"
-        )
-    return table
 
 
 def build_glosses(
@@ -182,7 +167,7 @@ def build_glosses(
     """
     missing = [clip.clip_id for clip in clips if not (clip.gloss or "").split()]
     if kind != "none" and missing:
-        names = ", ".join(missing[:20]) + (", ..." if len(missing) > 20 else "")
+        names = name_some(missing, 20)
         raise UserError(
             f"tokenize_targets.source is {kind}, but {len(missing)} of {len(clips)} clips have no "
             f"gloss in the manifest: {names}. Fill the column gloss of these rows or remove them, "
@@ -267,7 +252,7 @@ def _languages(clips: Sequence[Clip]) -> list[str]:
     known = {clip.language for clip in clips if clip.split == "train"} - {None}
     wrong = [clip for clip in clips if clip.language not in known]
     if wrong:
-        some = ", ".join(f"{clip.clip_id} ({clip.language or 'none'})" for clip in wrong[:20])
+        some = name_some((f"{clip.clip_id} ({clip.language or 'none'})" for clip in wrong), 20)
         raise UserError(
             f"tokenize_targets.language is true, but {len(wrong)} of {len(clips)} clips have no "
             f"language in the manifest, or one of no train clip: {some}. Fill the column language "
@@ -298,8 +283,7 @@ def read_labels(path: Path) -> CtcLabels:
     Raises:
         UserError: If the file is missing or has another format version.
     """
-    hint = "run `dvc repro tokenize_targets` again"
-    found = read_record(path, _LabelsFile, hint=hint, version=LABELS_FORMAT_VERSION)
+    found = read_record(path, _LabelsFile, hint=_HINT, version=LABELS_FORMAT_VERSION)
     return CtcLabels(kind=found.kind, names=found.labels)
 
 

@@ -153,7 +153,7 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
         check_glosses(options)
         _check_room(data, options)
         return
-    data.source.check_features(options.features)
+    data.source.reader(options.features)  # refuses groups that there are not
     if options.train.ctc_weight and not data.labels:
         raise UserError(
             f"train.ctc_weight is {options.train.ctc_weight}, but no train clip has CTC labels; "
@@ -224,7 +224,7 @@ def _check_room(data: TrainingData, options: RunOptions) -> None:
         UserError: If all of them have.
     """
     train, has_frames = data.train, data.source.has_frames
-    lengths = data.source.lengths(train, options.features) if has_frames else train.frames
+    lengths = data.source.reader(options.features).lengths(train) if has_frames else train.frames
     for name, (without, spelling) in count_unwritable(train.targets, lengths, options).items():
         if not without:
             continue
@@ -334,7 +334,7 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
     with planned():
         model = build_model(
             options.model,
-            input_width=data.source.input_width(options.features),
+            input_width=data.source.reader(options.features).width,
             vocab_size=data.tokenizer.vocab_size,
             ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
             eos=data.tokenizer.eos,

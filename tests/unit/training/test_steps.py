@@ -44,7 +44,7 @@ def setting(**changes: object) -> tuple[BatchLoss, TrainingBatches]:
     torch.manual_seed(0)
 
     model = build_model(
-        options.model, input_width=data.source.input_width(options.features),
+        options.model, input_width=data.source.reader(options.features).width,
         vocab_size=data.tokenizer.vocab_size, ctc_labels=len(data.labels) + 1,
     )  # fmt: skip
     source = TrainingBatches(
