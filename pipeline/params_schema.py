@@ -10,10 +10,10 @@ from typing import Any
 
 import pydantic
 
-from pipeline.check import SECTIONS
 from pipeline.stage import run
 from signloom.files import write_file
 from signloom.paths import OPS, PARAMS
+from signloom.preflight import SECTIONS
 from signloom_ops.options import OpsOptions
 
 SCHEMA, OPS_SCHEMA = Path("schemas/params.schema.json"), Path("schemas/ops.schema.json")
