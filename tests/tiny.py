@@ -104,7 +104,6 @@ TRAIN = TrainOptions(
     schedule="cosine",
     warmup_steps=4,
     weight_decay=0.01,
-    clip_norm=1.0,
     average_last=0,
     label_smoothing=0.1,
     ctc_weight=0.3,

@@ -5,12 +5,14 @@ import logging
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from signloom.config import load_params, load_section
+from signloom.config import get_map, load_params, load_section
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata
@@ -18,6 +20,7 @@ from signloom.detection.video import Video
 from signloom.devices import pick_device
 from signloom.errors import ClipError, UserError
 from signloom.evaluation.evaluate import ONE_SEED, EvaluateOptions
+from signloom.evaluation.metrics import ScoreOptions
 from signloom.extraction.extract import ExtractOptions
 from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions, check_groups, feature_width, prepared_frames
@@ -37,6 +40,7 @@ from signloom.training.run import (
     read_run_options,
 )
 from signloom.training.warm_start import describe_start
+from signloom.translation.options import DecodingOptions
 from signloom.tune.space import TuneOptions, check_fit, parse_space
 
 logger = logging.getLogger(__name__)
@@ -55,6 +59,20 @@ SECTIONS = {
     "report": ReportOptions,
     "tracking": TrackingOptions,
 }
+# What code and tests may set and params.yaml may not: a file of before version 0.3 is read where it
+# names the constant.
+FIXED: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "extract": (
+        ExtractOptions,
+        ("min_detection_confidence", "min_tracking_confidence", "frames_per_shard"),
+    ),
+    "tune": (TuneOptions, ("seed", "heartbeat_s")),
+    "evaluate.decoding": (
+        DecodingOptions,
+        ("min_tokens", "no_repeat_ngram", "temperature", "top_k", "top_p", "seed", "language"),
+    ),
+    "evaluate.score": (ScoreOptions, ("seed",)),
+}
 
 
 def check_params(path: Path) -> None:
@@ -63,14 +81,31 @@ def check_params(path: Path) -> None:
     Raises:
         UserError: If a section is missing, wrong or unknown; all of them in one message.
     """
-    unknown = sorted(set(map(str, load_params(path))) - SECTIONS.keys())
+    values = load_params(path)
+    unknown = sorted(set(map(str, values)) - SECTIONS.keys())
     problems = [
         f"{path}: no stage reads a section `{name}`: expected {', '.join(SECTIONS)}; parameters of "
         "operations are in ops.yaml"
         for name in unknown
     ]
+    problems += [f"{path}: {problem}" for problem in _fixed_problems(values)]
     checks = [partial(load_section, path, section, kind) for section, kind in SECTIONS.items()]
     _run_all([partial(_refuse, problems), *checks])
+
+
+def _fixed_problems(values: Mapping[str, Any]) -> Iterator[str]:
+    """Name the parameters that are constants and have another value."""
+    for section, (kind, names) in FIXED.items():
+        given = values
+        for part in section.split("."):
+            given = get_map(given, part)
+        constants = {field.name: field.default for field in fields(kind)}
+        for name in names:
+            if given.get(name, constants[name]) != constants[name]:
+                yield (
+                    f"{section}.{name}: found {given[name]!r}, but it is no parameter any more: it "
+                    f"is always {constants[name]!r}; remove it"
+                )
 
 
 def check_together(params: Path, corpus: CorpusOptions) -> None:

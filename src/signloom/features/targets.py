@@ -200,18 +200,14 @@ def build_targets(
             `tokenizer` is no file to tokenise with.
     """
     train = [clip for clip in clips if clip.split == "train"]
-    source = read_source(Path(options.tokenizer)) if options.tokenizer else ""
-    texts = [normalise_text(clip.text) for clip in train]
-    if options.source == "shared":
-        texts += [as_words(split_glosses(clip.gloss or "")) for clip in train]
-    languages = _languages(clips) if options.language else ()
-    is_mixed = len({clip.language for clip in clips}) > 1
-    is_merged = len({clip.corpus for clip in clips}) > 1
-    tokenizer = Tokenizer.build(texts, options.vocabulary, source, languages)
+    tokenizer = _build_tokenizer(clips, train, options)
     names = sorted({name for clip in train for name in _label_names(clip, options)})
     label_of = {name: label for label, name in enumerate(names, start=1)}
+    has_languages = options.language or len({clip.language for clip in clips}) > 1
+    is_merged = len({clip.corpus for clip in clips}) > 1
     targets = []
     for clip in clips:
+        labelled = _label_names(clip, options) if clip.split == "train" else []
         text, language = normalise_text(clip.text), clip.language or ""
         first = [tokenizer.language_id(language)] if options.language else []
         targets.append(
@@ -222,15 +218,25 @@ def build_targets(
                 text=text,
                 ids=[tokenizer.bos, *first, *tokenizer.encode(text), tokenizer.eos],
                 gloss=" ".join((clip.gloss or "").split()),
-                labels=[label_of[name] for name in _label_names(clip, options)]
-                if clip.split == "train"
-                else [],
-                language=language if is_mixed or options.language else "",
+                labels=[label_of[name] for name in labelled],
+                language=language if has_languages else "",
                 corpus=(clip.corpus or "") if is_merged else "",
             )
         )
     _check_lengths(targets, options.max_tokens)
     return tokenizer, CtcLabels(kind=options.ctc, names=tuple(names)), targets
+
+
+def _build_tokenizer(
+    clips: Sequence[Clip], train: Sequence[Clip], options: TokenizeOptions
+) -> Tokenizer:
+    """Return the tokeniser of the train text, and of its glosses where they share it."""
+    source = read_source(Path(options.tokenizer)) if options.tokenizer else ""
+    texts = [normalise_text(clip.text) for clip in train]
+    if options.source == "shared":
+        texts += [as_words(split_glosses(clip.gloss or "")) for clip in train]
+    languages = _languages(clips) if options.language else ()
+    return Tokenizer.build(texts, options.vocabulary, source, languages)
 
 
 def _check_lengths(targets: Sequence[Target], most: int) -> None:

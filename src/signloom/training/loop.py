@@ -25,9 +25,15 @@ from signloom.errors import UserError
 from signloom.features.batches import Batch, BuiltAhead, EpochBatches, split
 from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
-from signloom.training.devices import add_up, add_up_gradients, count_builders
-from signloom.training.loss import ctc_loss, guess_distance, has_ctc_room, text_loss, text_score
-from signloom.training.optim import Schedule, WeightAverage, build_optimizer, clip_gradients
+from signloom.training.devices import all_reduce, all_reduce_gradients, count_builders
+from signloom.training.loss import consistency_loss, ctc_loss, has_ctc_room, text_loss, text_score
+from signloom.training.optim import (
+    CLIP_NORM,
+    Schedule,
+    WeightAverage,
+    build_optimizer,
+    clip_gradients,
+)
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
 
@@ -187,7 +193,7 @@ class BatchLoss(Objective):
         if len(found) == 1:
             return found[0]
         one, other = found
-        apart = self.options.consistency * guess_distance(self.model.head, *states)
+        apart = self.options.consistency * consistency_loss(self.model.head, *states)
         return Losses((one.text + other.text + apart) / 2, (one.ctc + other.ctc) / 2)
 
     def run_model(
@@ -288,7 +294,7 @@ def accumulate_gradients(
     parts = _own_parts(clips, fabric, objective.options.accumulate)
     batches = [source.build(epoch, part) for part in parts]
     counted = sum(map(objective.count, batches), torch.zeros(5, dtype=torch.float64))
-    counts = add_up(fabric, counted.to(fabric.device))
+    counts = all_reduce(fabric, counted.to(fabric.device))
     while True:
         seeds = [_dropout_seed(objective.options.seed, epoch, part[0]) for part in parts]
         try:
@@ -530,9 +536,9 @@ class Trainer:
         losses, counts = accumulate_gradients(
             self.objective, self.source, self.fabric, epoch=progress.epoch, clips=clips
         )
-        losses = add_up(self.fabric, losses)
-        add_up_gradients(self.fabric, self.model.parameters())
-        norm = clip_gradients(self.model.parameters(), self.options.clip_norm).detach().double()
+        losses = all_reduce(self.fabric, losses)
+        all_reduce_gradients(self.fabric, self.model.parameters())
+        norm = clip_gradients(self.model.parameters(), CLIP_NORM).detach().double()
         self.optimizer.step()
         self.schedule.step()
         progress.step += 1
@@ -660,5 +666,5 @@ def dev_score(
         batch, rows = move(built, real_rows(built), fabric.device)
         with fabric.autocast():
             sums += objective.score(batch, rows)
-    loss, losses, right, guesses = add_up(fabric, sums).tolist()
+    loss, losses, right, guesses = all_reduce(fabric, sums).tolist()
     return loss / losses, right / guesses

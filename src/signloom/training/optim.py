@@ -17,6 +17,7 @@ MOMENTUM = 0.9
 FLOOR = 0.05  # least share of the highest rate, of the schedules cosine and plateau
 PLATEAU_EPOCHS = 3  # without a better dev loss, before the rate is halved
 
+CLIP_NORM = 1.0  # longest gradient
 OptimizerName = Literal["adamw", "adam", "sgd"]
 ScheduleName = Literal["cosine", "inverse_sqrt", "plateau", "constant"]
 Weights = dict[str, Tensor]

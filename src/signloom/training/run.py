@@ -10,7 +10,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -479,7 +478,6 @@ def train_seed(
     fabric: Fabric,
     snapshots: Snapshots,
     log: Callable[..., None] | None = None,
-    learn: Callable[..., tuple[Checkpoint, Fit]] | None = None,
 ) -> TrainingResult:
     """Train with the first seed and show a progress bar; `check_run` has passed the options.
 
@@ -491,7 +489,6 @@ def train_seed(
         snapshots: Where to go on from and to.
         log: Called after every epoch with its record, its speed and its number as `step`, and at
             the end with the best epoch.
-        learn: What takes the place of `train`.
     """
     with contextlib.closing(TrainingBar(options.train.epochs, fabric)) as bar:
 
@@ -500,7 +497,7 @@ def train_seed(
             if log is not None:
                 log({**asdict(record), "speed": speed}, step=record.epoch)
 
-        checkpoint, fit = (learn or partial(train, is_checked=True))(
+        checkpoint, fit = train(
             data,
             options,
             provenance={"params": asdict(options), **provenance},
@@ -508,6 +505,7 @@ def train_seed(
             watch=bar.watch,
             fabric=fabric,
             snapshots=snapshots,
+            is_checked=True,
         )
     if log is not None:
         log({"best_epoch": fit.best_epoch, "best_dev_loss": fit.dev_loss})

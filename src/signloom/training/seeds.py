@@ -33,12 +33,12 @@ POLL_S = 0.2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Seeds:
-    """The trainings of a run, one a seed."""
+class TrainingRun:
+    """A training run: one training for each seed."""
 
     data: TrainingData  # the corpus
     options: RunOptions  # of the run; `check_run` has passed them
-    made: dict[str, Any]  # what a checkpoint says of data, libraries and starting weights
+    provenance: dict[str, Any]  # data, libraries and starting weights, as in a checkpoint
     threads: int  # with which a CPU trains each
     fabric: Fabric  # the devices
     folder: Path  # of the snapshots of all runs
@@ -51,7 +51,9 @@ class Seeds:
     @cached_property
     def snapshots(self) -> list[Snapshots]:
         """The snapshots of each training."""
-        return [open_snapshots(self.folder, deciding_options(one), self.made) for one in self.each]
+        return [
+            open_snapshots(self.folder, deciding_options(one), self.provenance) for one in self.each
+        ]
 
     def key(self) -> str:
         """Return a name for the run that it keeps when it goes on in another process."""
@@ -76,7 +78,7 @@ class Seeds:
                 log(metrics, step=step)
 
         one, kept = self.each[number], self.snapshots[number]
-        return train_seed(self.data, one, self.made, self.fabric, kept, log_epoch)
+        return train_seed(self.data, one, self.provenance, self.fabric, kept, log_epoch)
 
     def train_apart(self, module: str, key: str) -> None:
         """Train some seeds at a time where cores or GPUs are left, each in a process.
@@ -114,7 +116,7 @@ class Seeds:
             kept.remove()
 
 
-def open_seeds(files: TrainingFiles, options: RunOptions, folder: Path) -> Seeds:
+def open_run(files: TrainingFiles, options: RunOptions, folder: Path) -> TrainingRun:
     """Read the corpus and open the devices; refuse what cannot be trained.
 
     Raises:
@@ -127,9 +129,13 @@ def open_seeds(files: TrainingFiles, options: RunOptions, folder: Path) -> Seeds
     threads = choose_threads(count_parameters(data, options))
     fabric = open_devices(options.train)
     start = describe_start(options.train.start_from, options.model.text_model)
-    made = {"data": files.hashes(), "libraries": library_versions(), **start}
-    return Seeds(
-        data=data, options=options, made=made, threads=threads, fabric=fabric, folder=folder
+    return TrainingRun(
+        data=data,
+        options=options,
+        provenance={"data": files.hashes(), "libraries": library_versions(), **start},
+        threads=threads,
+        fabric=fabric,
+        folder=folder,
     )
 
 
