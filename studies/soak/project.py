@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import psutil  # type: ignore[import-untyped]
 
-from signloom.config import load_params, load_section, read_json, update_params
+from signloom.config import load_params, load_section, read_json
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import CorpusOptions, write_manifest
 from signloom.corpus.shards import read_shards
@@ -29,6 +29,7 @@ from signloom.paths import OPS
 from signloom.translation.confidence import seed_folders
 from signloom.translation.translator import Translator
 from signloom_ops.options import load_ops
+from signloom_tools.params_file import update_params
 from studies.soak.clips import Take, as_clips, draw_takes, plan_takes, write_texts
 from studies.soak.options import Delivery, Night, SoakOptions
 

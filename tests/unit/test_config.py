@@ -20,7 +20,6 @@ from signloom.config import (
     parse_options,
     read_json,
     read_record,
-    update_params,
 )
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
@@ -192,52 +191,6 @@ def test_a_file_without_end_is_refused_before_it_takes_the_memory(
         load_params(path)
     with pytest.raises(UserError, match=rf"{said}.*; make it again"):
         read_json(path, hint="make it again")
-
-
-def test_updates_keep_comments_and_order(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD)
-    before, after = update_params(path, {"stage": {"rate": 0.002, "norm": "post"}})
-    assert before == GOOD
-    assert after == path.read_text()
-    changed = [
-        (old, new)
-        for old, new in zip(before.splitlines(), after.splitlines(), strict=True)
-        if old != new
-    ]
-    assert [new.split("#")[0].strip() for _, new in changed] == ["rate: 0.002", "norm: post"]
-    assert "# a comment" in after
-
-
-@pytest.mark.parametrize("indent", ["", "  "])
-def test_a_list_below_its_key_is_replaced(tmp_path: Path, indent: str) -> None:
-    text = f"train:\n  seeds:  # of weights\n  {indent}- 1\n  {indent}- 2\n  epochs: 3\n"
-    _, after = update_params(write(tmp_path, text), {"train": {"seeds": [4, 5]}})
-    assert after == "train:\n  seeds:  # of weights\n    [4, 5]\n  epochs: 3\n"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        GOOD,
-        "stage: {rate: 1}  # short",
-        "stage: {}\n",
-        "stage:\n  norm: pre  # last",
-        "# nothing\nother: 1",
-        "stage:\n  inner:\n    a: 1  # x\n\n# the end\nother: 2\n",
-    ],
-)
-def test_a_file_from_before_a_knob_gets_the_knob(tmp_path: Path, text: str) -> None:
-    path = write(tmp_path, text)
-    new = {"stage": {"added": [1, "a b"], "inner": {"b": False}}, "late": {"c": 0.5}}
-    expected = load_params(path)
-    stage = expected.setdefault("stage", {})
-    stage["added"], expected["late"] = [1, "a b"], {"c": 0.5}
-    stage["inner"] = stage.get("inner", {}) | {"b": False}
-    _, after = update_params(path, new)
-    assert load_params(path) == expected
-    lines = iter(after.splitlines())
-    if "{" not in text:
-        assert all(line in lines for line in text.splitlines())  # none changed or moved
 
 
 @pytest.mark.parametrize(
