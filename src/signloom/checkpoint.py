@@ -58,7 +58,7 @@ class Checkpoint:
 
 @checked_dataclass
 class _File:
-    """What checkpoint.json holds, beside the fields of its source."""
+    """What checkpoint.json holds, without the fields of its source."""
 
     model: ModelOptions
     features: FeatureOptions
@@ -160,7 +160,7 @@ def _identity(folder: Path) -> list[tuple[int, int, int] | None]:
 
 
 def _load_once(folder: Path, device: torch.device) -> Checkpoint:
-    """Read a checkpoint folder that nobody replaces.
+    """Read a checkpoint folder that is not replaced meanwhile.
 
     Raises:
         UserError: If a file is missing or torn, or the format version is another.

@@ -94,7 +94,7 @@ def _no_bool(value: object) -> object:
     return value
 
 
-NO_BOOL = pydantic.BeforeValidator(_no_bool)  # beside a Literal of numbers: True == 1 in Python
+NO_BOOL = pydantic.BeforeValidator(_no_bool)  # with a Literal of numbers: True == 1 in Python
 
 
 def load_section(path: Path, section: str, cls: type[T]) -> T:
@@ -129,7 +129,7 @@ def load_params(path: Path, *, may_be_empty: bool = False) -> dict[str, Any]:
     Raises:
         UserError: If the file is missing, is not YAML or is not a map.
     """
-    with _explained(path, "correct it, or run from the project's root", kind="valid YAML"):
+    with explained(path, "correct it, or run from the project's root", kind="valid YAML"):
         values = read_yaml(_read_text(path, _MOST_YAML))
         json.dumps(values, default=str)  # refuses circles, and keys that are no text
     if values is None and may_be_empty:
@@ -140,7 +140,7 @@ def load_params(path: Path, *, may_be_empty: bool = False) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, hint: str, *, kind: str) -> Iterator[None]:
+def explained(path: Path, hint: str, *, kind: str) -> Iterator[None]:
     """Turn what can go wrong with reading a file into the message of a user's error."""
     try:
         yield
@@ -311,7 +311,7 @@ def read_json(path: Path, *, hint: str) -> Any:
     Raises:
         UserError: If it is missing, cannot be read or is not JSON.
     """
-    with _explained(path, hint, kind="valid JSON"):
+    with explained(path, hint, kind="valid JSON"):
         return json.loads(_read_text(path, _MOST_JSON))
 
 
@@ -325,7 +325,7 @@ def read_text(path: Path, *, hint: str) -> str:
     Raises:
         UserError: If it is missing, too large, no file or not UTF-8.
     """
-    with _explained(path, hint, kind="text"):
+    with explained(path, hint, kind="text"):
         return _read_text(path, _MOST_JSON).removeprefix("\ufeff")
 
 

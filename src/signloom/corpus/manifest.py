@@ -55,7 +55,7 @@ def read_table(path: Path) -> Table:
 
 
 def is_manifest(text: str) -> bool:
-    """Tell whether a text says in its first line that it is a manifest, of whatever version."""
+    """Return whether the first line of a text marks it as a manifest of any version."""
     first = text.removeprefix("\ufeff").partition("\n")[0]
     return _VERSION_LINE.fullmatch(first.removesuffix("\r")) is not None
 
@@ -471,7 +471,7 @@ def check_splits(path: Path, clips: Sequence[Clip]) -> None:
 
 
 def is_text_corpus(corpus: CorpusOptions, clips: Sequence[Clip]) -> bool:
-    """Tell whether a corpus has glosses and sentences only: neither videos nor landmarks."""
+    """Return whether a corpus has glosses and sentences only: neither videos nor landmarks."""
     return clips[0].video is None and not corpus.imported_shards.is_dir()
 
 
@@ -615,7 +615,7 @@ def _message(path: Path, unit: str, problems: list[LineProblem]) -> str:
 
 
 def is_single_word(text: str) -> bool:
-    """Tell whether a text is a single word, as the name of a sign is."""
+    """Return whether a text is a single word, as the name of a sign is."""
     if len(text.split()) != 1:
         return False
     return not is_unspaced(text) or len(find_words(text)) <= _LONGEST_WORD

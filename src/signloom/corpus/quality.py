@@ -75,7 +75,7 @@ class ClipQuality:
 
 
 def measure_quality(clip_id: str, sequence: LandmarkSequence) -> ClipQuality:
-    """Measure how well one clip was detected, whatever its layout."""
+    """Measure how well one clip of any layout was detected."""
     shares = dict(zip(sequence.layout.group_names, sequence.present.mean(axis=0), strict=True))
     names = (*HANDS, "pose", "lips", "face_outline")
     groups: dict[str, Any] = {

@@ -169,7 +169,7 @@ class EpochBatches(ABC):
     """The batches of training: `plan` lists those of an epoch, `build` makes one.
 
     A plan follows from a seed and the epoch's number, and what chance does to a clip from these
-    and the clip, not from the clips beside it. So training goes on at any step without building
+    and the clip, not from the rest of its batch. So training goes on at any step without building
     what is past, and a batch may be built in parts, here or on other devices.
     """
 
@@ -240,7 +240,7 @@ class BuiltAhead(EpochBatches):
         self._built, self._loader, self._coming = iter(()), None, deque()
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
-        """Return a batch: the next one that was built, or one that nobody expected."""
+        """Return a batch: the next one that was built, or one that was not announced."""
         if self._processes and self._coming and self._coming[0] == (epoch, tuple(clips)):
             self._coming.popleft()
             batch = next(self._built)

@@ -268,7 +268,7 @@ def _languages(clips: Sequence[Clip]) -> list[str]:
 
 
 def split_hash(clips: Iterable[Clip | Target], split: str) -> str:
-    """Return what identifies the clips of a split with their sentences, in whatever order."""
+    """Return what identifies the clips of a split with their sentences, in any order."""
     rows = sorted((c.clip_id, normalise_text(c.text)) for c in clips if c.split == split)
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
 

@@ -49,7 +49,7 @@ Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """What is written beside the cells."""
+    """Labels of the rows and columns."""
 
     rows: Sequence[str]  # A label for each row, in its own script and direction; may be empty
     columns: Sequence[tuple[float, str]]
@@ -108,16 +108,6 @@ def draw_heatmap(
     centre = label_width + cell * columns / 2
     parts.append(draw_text(centre, height - 5, axes.x_label, "middle", MUTED))
     return "".join((*parts, "</svg>\n"))
-
-
-def join_heatmaps(pictures: Sequence[str], *, gap: float = 12.0) -> str:
-    """Set pictures side by side in one SVG file, each as wide as it was drawn."""
-    parts, left, tallest = [], 0.0, 0.0
-    for picture in pictures:
-        width, height = find_size(picture)
-        parts.append(place_picture(picture, left, 0.0, width, height))
-        left, tallest = left + width + gap, max(tallest, height)
-    return f'{START}"0 0 {left - gap:g} {tallest:g}">{"".join(parts)}</svg>\n'
 
 
 def find_size(picture: str) -> tuple[float, float]:

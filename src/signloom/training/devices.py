@@ -28,7 +28,7 @@ MOST_BUILDERS = 8  # processes that build batches for a GPU: an H100 could take 
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}
 
 
-# A model of fewer parameters trains with so many threads on any machine: more gain it nothing, and
+# A model of fewer parameters trains with this many threads on any machine: more gain nothing, and
 # its bytes do not depend on how many cores there are.
 SMALL_PARAMETERS, SMALL_THREADS = 5_000_000, 2
 

@@ -313,7 +313,7 @@ def accumulate_gradients(
 
 
 def _own_parts(clips: Sequence[int], fabric: Fabric, number: int) -> list[list[int]]:
-    """Return the parts of a batch that this process takes, at most so many."""
+    """Return the parts of a batch that this process takes, at most `number`."""
     first = fabric.global_rank * number
     return [p for p in split(clips, fabric.world_size * number)[first : first + number] if p]
 
@@ -382,7 +382,7 @@ def _halve(parts: Sequence[Sequence[int]], shortage: str) -> list[list[int]]:
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """How far training has come, beside what model and optimiser hold."""
+    """How far training has come; model and optimiser hold the rest."""
 
     sums: Float[Tensor, " 8"]  # of the epoch: two losses, five counts, gradient norms
     epoch: int = 1  # being trained
@@ -630,7 +630,7 @@ class Trainer:
     def _resume(self) -> None:
         """Go on from the last snapshot, if there is one."""
         state = self.snapshots.read(self.fabric.device) if self.snapshots else None
-        self.fabric.barrier()  # nobody writes while another reads
+        self.fabric.barrier()  # no process writes while another reads
         if state is None:
             return
         self.model.load_state_dict(state["model"])

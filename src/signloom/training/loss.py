@@ -72,7 +72,7 @@ def head_loss(
     """Return the sum over target tokens of the label-smoothed cross entropy, in nats.
 
     The logits, states times weight plus bias, are made for some rows at a time and turned into
-    gradients at once, so that N x V numbers never exist: at 130,000 ids they would be most of a
+    gradients immediately, so that N x V numbers never exist: at 130,000 ids they would be most of a
     step's memory. Under autocast the matrix products run in its precision; softmax, loss and the
     sums of gradients over chunks stay in float32. It can be differentiated once.
 
@@ -184,7 +184,7 @@ class _Head:
         kind = weight.device.type
         is_cast = torch.is_autocast_enabled(kind) and weight.dtype != torch.float64
         self.dtype = torch.get_autocast_dtype(kind) if is_cast else weight.dtype
-        # float32 or better, whatever the products are made in.
+        # float32 or better, in any precision of the products.
         self.sum_dtype = torch.promote_types(self.dtype, torch.float32)
         self.weight = weight.detach().to(self.dtype)
         self.bias = None if bias is None else bias.detach().to(self.dtype)
@@ -243,7 +243,7 @@ def _logits_bytes(device: torch.device) -> tuple[int, int]:
 
 
 def _suitable_rows(weight: Float[Tensor, "V D"], tokens: int) -> int:
-    """Return how many rows of logits a device should hold at once, of so many."""
+    """Return how many rows of logits a device should hold at a time."""
     least, most = _logits_bytes(weight.device)
     row = weight.shape[0] * 4
     return max(1, min(most, max(least, tokens * row // 10)) // row)

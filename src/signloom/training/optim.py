@@ -183,7 +183,7 @@ class Schedule:
         self._apply()
 
     def end_epoch(self, dev_loss: float) -> None:
-        """Take in how good an epoch's weights are."""
+        """Update the plateau schedule with an epoch's dev loss."""
         if dev_loss < self._best_loss:
             self._best_loss, self._worse_epochs = dev_loss, 0
             return
