@@ -1,316 +1,32 @@
 """Find what is wrong with the parameters and the corpus before hours of work. DVC stage `check`."""
 
-import importlib.util
-import logging
-import shlex
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-
-import torch
 
 from pipeline.stage import run
 from signloom.config import load_params, load_section
-from signloom.corpus.landmarks import build_layout
-from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
-from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata
-from signloom.detection.video import Video
-from signloom.devices import pick_device
+from signloom.corpus.manifest import CorpusOptions
 from signloom.dvc import write_start
-from signloom.errors import ClipError, UserError
-from signloom.evaluation.evaluate import ONE_SEED, EvaluateOptions
 from signloom.evaluation.judge import make_judgements
-from signloom.extraction.extract import ExtractOptions
-from signloom.features.augment import AugmentOptions
-from signloom.features.features import FeatureOptions, check_groups, feature_width, prepared_frames
-from signloom.features.targets import Target, TokenizeOptions, build_glosses, build_targets
 from signloom.files import write_file
-from signloom.models.registry import build_model, planned
-from signloom.models.seq2seq import ModelOptions
-from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, PARAMS, START, TOKENS, TUNE
-from signloom.provenance import project_folder
-from signloom.report.build import ReportOptions
-from signloom.tracking.run import TrackingOptions
-from signloom.training.options import TrainOptions
-from signloom.training.run import (
-    RunOptions,
-    check_glosses,
-    count_unwritable,
-    from_scratch,
-    read_run_options,
-)
-from signloom.training.warm_start import describe_start
-from signloom.tune.space import TuneOptions, check_fit, parse_space
+from signloom.paths import PARAMS, START
+from signloom.preflight import check_corpus, check_params, check_together
 
-logger = logging.getLogger(__name__)
 CHECKED = Path("data/checked.txt")
-OUTPUTS = (LANDMARKS, TOKENS, CHECKPOINT, EVALUATION, TUNE)  # folders that DVC removes first
 DRAW_PARAMS = Path("data/demo/params.yaml")
-# What the stages read of params.yaml, by section.
-SECTIONS = {
-    "corpus": CorpusOptions,
-    "extract": ExtractOptions,
-    "tokenize_targets": TokenizeOptions,
-    "features": FeatureOptions,
-    "augment": AugmentOptions,
-    "model": ModelOptions,
-    "train": TrainOptions,
-    "tune": TuneOptions,
-    "evaluate": EvaluateOptions,
-    "report": ReportOptions,
-    "tracking": TrackingOptions,
-}
 
 
 def main() -> None:
     """Check the parameters of every stage, and that the corpus is there or will be drawn."""
     check_params(PARAMS)
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
-    check_corpus(corpus)
+    drawn = load_params(DRAW_PARAMS)["draw"]["out"] if DRAW_PARAMS.is_file() else None
+    check_corpus(corpus, is_drawn=drawn is not None and corpus.folder == Path(drawn))
     check_together(PARAMS, corpus)
-    make_judgements()  # projects from before there were any have no such folder
+    make_judgements()  # projects from before version 0.2 have no such folder
     if not START.is_file():  # likewise
         write_start(None)
     # Always the same, so that nothing after this stage runs again because of it.
     write_file(CHECKED, "the parameters are valid, the corpus folder was there\n")
-
-
-def check_params(path: Path) -> None:
-    """Check every section that a stage reads, and that there is no other.
-
-    Raises:
-        UserError: If a section is missing, wrong or unknown; all of them in one message.
-    """
-    problems = [
-        f"{path}: no stage reads a section `{name}`: expected {', '.join(SECTIONS)}; parameters of "
-        "operations are in ops.yaml"
-        for name in sorted(set(map(str, load_params(path))) - SECTIONS.keys())
-    ]
-    for section, options in SECTIONS.items():
-        try:
-            load_section(path, section, options)
-        except UserError as error:
-            problems.append(str(error))
-    if problems:
-        raise UserError("\n".join(dict.fromkeys(problems)))
-
-
-def check_together(params: Path, corpus: CorpusOptions) -> None:
-    """Check what the sections must be for each other, for the corpus and for this machine.
-
-    Each of these stops a later stage, too, but after the hours of the stages before it.
-
-    Raises:
-        UserError: If anything does not fit; all of it in one message.
-    """
-    run = read_run_options(params)
-    extract = load_section(params, "extract", ExtractOptions)
-    tokenize = load_section(params, "tokenize_targets", TokenizeOptions)
-    evaluate = load_section(params, "evaluate", EvaluateOptions)
-    tune = load_section(params, "tune", TuneOptions)
-    searched, _ = tune.for_family(run.model.family)
-    # A drawn corpus is not there yet.
-    clips = read_manifest(corpus.path, signer_disjoint=False) if corpus.path.is_file() else []
-    checks: list[Callable[[], object]] = [
-        lambda: pick_device(run.train.device),
-        lambda: _check_start(run.train.start_from),
-        lambda: _check_texts(clips, corpus, tokenize, run),
-        lambda: _check_input(corpus, extract, run),
-        lambda: check_fit(from_scratch(run), parse_space(searched.space)) if tune.trials else None,
-        lambda: _tell(
-            [
-                *_machine_problems(extract, evaluate, tune),
-                *_ctc_problems(clips, tokenize, evaluate, run),
-                *_seed_problems(evaluate, run),
-            ]
-        ),
-    ]
-    problems = []
-    for check in checks:
-        try:
-            check()
-        except UserError as error:
-            problems.append(str(error))
-    _tell(problems)
-
-
-def _check_start(folder: str) -> None:
-    """Refuse weights to start from that are not there."""
-    # A night names the champion only when it trains: what it named last may be gone by now.
-    if not Path(folder).is_relative_to(MODELS):
-        describe_start(folder)
-
-
-def _tell(problems: Sequence[str]) -> None:
-    if problems:
-        raise UserError("\n".join(dict.fromkeys(problems)))
-
-
-def _check_texts(
-    clips: Sequence[Clip], corpus: CorpusOptions, tokenize: TokenizeOptions, run: RunOptions
-) -> None:
-    """Refuse sentences that are too long, and clips without what the parameters need of them."""
-    if run.model.source == "glosses":
-        check_glosses(run)
-        if tokenize.source == "none":
-            raise UserError(
-                "model.source is glosses, but tokenize_targets.source is none; set that to "
-                "glosses, subwords or shared"
-            )
-    if clips:
-        tokenizer, _, targets = build_targets(clips, tokenize)
-        glosses = build_glosses(clips, tokenize.source, tokenizer)
-        if run.model.source == "glosses":
-            lengths = {target.clip_id: len(glosses.encode(target.gloss).ids) for target in targets}
-        else:
-            lengths = _find_lengths(clips, corpus, run)
-        _say_room([target for target in targets if target.split == "train"], lengths, run)
-
-
-def _find_lengths(clips: Sequence[Clip], corpus: CorpusOptions, run: RunOptions) -> dict[str, int]:
-    """Return the frames of train clips at the features' rate where they are known without looking.
-
-    They come from imported landmarks, times of the manifest or headers of films; rests are not cut.
-    """
-    if not (run.train.ctc_weight or run.model.family == "encoder_only"):
-        return {}
-    fps = run.features.fps
-    if corpus.imported_shards.is_dir():
-        frames = read_clip_frames(corpus.imported_shards)
-        rates = read_clip_rates(corpus.imported_shards)
-        return {clip: prepared_frames(n, rates[clip], run.features) for clip, n in frames.items()}
-    found = {}
-    whole: dict[Path, float | None] = {}  # many clips may be cut of one film
-    for clip in clips:
-        if clip.split != "train" or clip.video is None:
-            continue
-        end_s = clip.end_s
-        if end_s is None:
-            if clip.video not in whole:
-                whole[clip.video] = _duration_s(clip.video)
-            end_s = whole[clip.video]
-        if end_s is not None:
-            found[clip.clip_id] = round((end_s - (clip.start_s or 0.0)) * fps)
-    return found
-
-
-def _duration_s(film: Path) -> float | None:
-    """Return how long a film is by its header; None where it does not say."""
-    try:
-        with Video(film) as video:
-            return video.duration_s
-    except ClipError:  # extraction says it
-        return None
-
-
-def _say_room(train: Sequence[Target], lengths: Mapping[str, int], run: RunOptions) -> None:
-    """Say how many train clips cannot be written by CTC, where it writes any."""
-    known = [target for target in train if target.clip_id in lengths]
-    frames = [lengths[target.clip_id] for target in known]
-    for name, (without, spelling) in count_unwritable(known, frames, run).items():
-        logger.info(
-            "CTC: %d of %d train clips have more %s than memory positions and cannot be written; "
-            "of %d clips the length is not known yet",
-            without, spelling, name, len(train) - len(known),
-        )  # fmt: skip
-
-
-def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions) -> None:
-    """Refuse groups of landmarks that there will not be, and sizes that make no model."""
-    width = 1
-    if run.model.source == "landmarks":
-        shards = corpus.imported_shards
-        layout = shards_metadata(shards).layout if shards.is_dir() else build_layout(extract.groups)
-        check_groups(run.features, layout)
-        width = feature_width(run.features, layout)
-    try:
-        with planned():
-            build_model(run.model, input_width=width, vocab_size=300, ctc_labels=2, eos=1)
-    except ValueError as error:
-        raise UserError(f"model: {error}") from None
-
-
-def _machine_problems(
-    extract: ExtractOptions, evaluate: EvaluateOptions, tune: TuneOptions
-) -> Iterator[str]:
-    """Name what this machine lacks."""
-    for name, path in (("hand_model", extract.hand_model), ("pose_model", extract.pose_model)):
-        if path and not Path(path).is_file():
-            yield f"extract.{name}: {path} does not exist; name a .task file, or leave it empty"
-    for name, command in evaluate.commands.items():
-        program = shlex.split(command)[0]
-        if shutil.which(program) is None:
-            yield (
-                f"evaluate.commands.{name}: there is no program {program!r}; give its full path, "
-                "or take the line out"
-            )
-    if evaluate.precision == "int8" and torch.cuda.is_available():
-        yield "evaluate.precision is int8, which is for CPUs, and there is a GPU; choose bfloat16"
-    if tune.trials and tune.storage.startswith("postgresql") and _lacks("psycopg"):
-        yield (
-            "tune.storage is a PostgreSQL address, but its driver is missing; install it with "
-            '`pip install "signloom[postgres]"`'
-        )
-    if extract.executor == "ray" and _lacks("ray"):
-        yield 'extract.executor is ray, which is missing; `pip install "signloom[ray]"`'
-
-
-def _lacks(module: str) -> bool:
-    return importlib.util.find_spec(module) is None
-
-
-def _ctc_problems(
-    clips: Sequence[Clip], tokenize: TokenizeOptions, evaluate: EvaluateOptions, run: RunOptions
-) -> Iterator[str]:
-    """Name what the CTC loss, or a search that asks its head, would find nothing to spell in."""
-    has_glosses = any(clip.gloss for clip in clips if clip.split == "train") or not clips
-    if run.train.ctc_weight and run.model.source == "landmarks":
-        hint = "or set train.ctc_weight: 0"
-        if tokenize.ctc == "none":
-            yield (
-                f"train.ctc_weight is {run.train.ctc_weight}, but tokenize_targets.ctc is none, so "
-                f"there is nothing to spell; choose glosses or characters, {hint}"
-            )
-        elif tokenize.ctc == "glosses" and not has_glosses:
-            yield (
-                f"train.ctc_weight is {run.train.ctc_weight} and tokenize_targets.ctc is glosses, "
-                f"but no train clip has a gloss; choose characters, {hint}"
-            )
-
-
-def _seed_problems(evaluate: EvaluateOptions, run: RunOptions) -> Iterator[str]:
-    """Name models that are to be one, where there will be a single one."""
-    if evaluate.together and len(run.train.seeds) < 2:
-        yield f"evaluate.together is true, but {ONE_SEED}"
-
-
-def check_corpus(corpus: CorpusOptions) -> None:
-    """Check that there is a manifest, or will be since stage `draw` makes it, in a safe folder.
-
-    Raises:
-        UserError: If there is none, or a stage would empty its folder.
-    """
-    folder = corpus.folder.resolve()
-    for output in OUTPUTS:
-        emptied = output.resolve()
-        if emptied.is_relative_to(folder) or folder.is_relative_to(emptied):
-            raise UserError(
-                f"corpus.folder is {corpus.folder}, but stages empty {output} before they write "
-                "it; put the corpus into a folder of its own, such as data/raw/NAME"
-            )
-    is_drawn = DRAW_PARAMS.is_file() and corpus.folder == Path(
-        load_params(DRAW_PARAMS)["draw"]["out"]
-    )
-    if is_drawn or corpus.path.is_file():
-        return
-    is_copy = project_folder().resolve() != Path().resolve()
-    hint = " A queued experiment has only what Git or DVC knows: `dvc add` it." if is_copy else ""
-    raise UserError(
-        f"{corpus.path}: no manifest there, so no corpus. Put the videos and their table into "
-        f"{corpus.folder} (`signloom init` does; docs/data.md), or set corpus.folder in "
-        "params.yaml: data/demo/corpus is the demo corpus, which is drawn when it is needed."
-        f"{hint}"
-    )
 
 
 if __name__ == "__main__":

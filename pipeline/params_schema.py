@@ -10,10 +10,10 @@ from typing import Any
 
 import pydantic
 
-from pipeline.check import SECTIONS
 from pipeline.stage import run
 from signloom.files import write_file
 from signloom.paths import OPS, PARAMS
+from signloom.preflight import FIXED, SECTIONS
 from signloom_ops.options import OpsOptions
 
 SCHEMA, OPS_SCHEMA = Path("schemas/params.schema.json"), Path("schemas/ops.schema.json")
@@ -36,9 +36,15 @@ def build_schema(params: str, page: str) -> str:
     """
     comments = {name: what for name, (_, what) in read_page(page).items()}
     comments |= _read_comments(params)
-    properties = {}
+    properties: dict[str, Any] = {}
     for section, options in SECTIONS.items():
         properties[section] = _describe_class(options, section, comments)
+    for path, (_, names) in FIXED.items():
+        found = {"properties": properties}
+        for part in path.split("."):
+            found = found["properties"][part]
+        for name in names:
+            del found["properties"][name]
     # A study adds sections of its own.
     return _to_json(PARAMS, {"properties": properties, "additionalProperties": True})
 

@@ -11,42 +11,43 @@ from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
 from signloom.tracking.run import Run, RunOf, read_tracking
 from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions, describe, read_run_options, spread, write_results
-from signloom.training.seeds import Seeds, open_seeds
+from signloom.training.seeds import TrainingRun, open_run
 
 NOTE = "Curves: metrics by epoch. Weights of the best epoch: artifacts, `checkpoint`."
 
 
 def main() -> None:
     """Train with every seed, keep the best epochs, log the runs."""
-    seeds = open_seeds(TrainingFiles(), read_run_options(PARAMS), SNAPSHOTS)
-    start_run = partial(Run.start, read_tracking(PARAMS), data=seeds.made["data"])
-    if not seeds.fabric.is_global_zero:  # of several processes, only the first one writes and logs
-        for number in range(len(seeds.each)):
-            seeds.train(number)
+    training = open_run(TrainingFiles(), read_run_options(PARAMS), SNAPSHOTS)
+    data = training.provenance["data"]
+    start_run = partial(Run.start, read_tracking(PARAMS), data=data)
+    if not training.fabric.is_global_zero:  # of several processes only the first writes and logs
+        for number in range(len(training.each)):
+            training.train(number)
     elif len(sys.argv) > 1:  # started by `train_apart`
         number, key = int(sys.argv[1]), sys.argv[2]
-        with run_of_seed(start_run, key, seeds.each[number]) as below:
-            seeds.train(number, below.log_metrics)
+        with run_of_seed(start_run, key, training.each[number]) as below:
+            training.train(number, below.log_metrics)
     else:
-        note = f"{len(seeds.data.train)} train and {len(seeds.data.dev)} dev clips. {NOTE}"
-        of = RunOf(stage="train", name=describe(seeds.options), key=seeds.key())
-        with seeds.hold(), start_run(of, note=note) as whole:
-            train_every(seeds, start_run, whole)
+        note = f"{len(training.data.train)} train and {len(training.data.dev)} dev clips. {NOTE}"
+        of = RunOf(stage="train", name=describe(training.options), key=training.key())
+        with training.hold(), start_run(of, note=note) as whole:
+            train_every(training, start_run, whole)
 
 
-def train_every(seeds: Seeds, start_run: Callable[..., Run], whole: Run) -> None:
+def train_every(training: TrainingRun, start_run: Callable[..., Run], whole: Run) -> None:
     """Train with every seed, some at a time where cores are left, and write what came out."""
-    whole.log_params({**asdict(seeds.options), "threads": seeds.threads})
-    seeds.train_apart("pipeline.train", whole.key)
+    whole.log_params({**asdict(training.options), "threads": training.threads})
+    training.train_apart("pipeline.train", whole.key)
     results = []
-    for number, one in enumerate(seeds.each):  # what was trained is only read
+    for number, one in enumerate(training.each):  # what was trained is only read
         below = run_of_seed(start_run, whole.key, one)
-        with nullcontext(whole) if len(seeds.each) == 1 else below as log:
-            results.append(seeds.train(number, log.log_metrics))
+        with nullcontext(whole) if len(training.each) == 1 else below as log:
+            results.append(training.train(number, log.log_metrics))
     write_results(CHECKPOINT, results)
     whole.log_metrics({"dev_loss_of_seeds": spread(results)})
     whole.log_artifact(CHECKPOINT, folder="checkpoint")
-    seeds.remove_snapshots()
+    training.remove_snapshots()
 
 
 @contextmanager

@@ -17,15 +17,10 @@ from signloom.evaluation.names import MAIN_METRICS, Metric
 from signloom.evaluation.results import write_alignments
 from signloom.features.targets import Target, write_targets
 from signloom.report.build import ReportOptions
-from signloom.report.quality import QualityOptions
 from signloom.report.stage_files import ReportPaths
 from signloom.translation.translator import Alignment
 
-QUALITY = QualityOptions(
-    worst=2, min_any_hand=0.5, min_body=0.9, max_gap_s=1.0, max_jitter=1.0, max_side_swaps=2,
-    max_coincident=0.05, min_fps=12.0, min_pixels=144,
-)  # fmt: skip
-OPTIONS = ReportOptions(title="Signs <of> life", samples=2, pictures=4, quality=QUALITY)
+OPTIONS = ReportOptions(title="Signs <of> life")
 SCORE = ScoreOptions(tokenizer="13a", resamples=1000, seed=1)
 EVIL = '<script>alert("1 & 2")</script>'
 TEXTS = {

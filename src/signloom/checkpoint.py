@@ -12,7 +12,7 @@ import torch
 from signloom.config import check_version, checked_dataclass, get_map, parse_record, read_json
 from signloom.errors import UserError
 from signloom.features.features import FeatureOptions
-from signloom.features.sources import Source, source_of_fields
+from signloom.features.sources import Reader, Source, source_of_fields
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import whole_folder, write_file
@@ -41,6 +41,11 @@ class CheckpointSpec:
     text_model: TextModel | None = None
     """Of family `pretrained`, the text model that it was made from."""
 
+    @property
+    def reader(self) -> Reader:
+        """What turns clips into the rows that the model reads."""
+        return self.source.reader(self.features)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
@@ -53,7 +58,7 @@ class Checkpoint:
 
 @checked_dataclass
 class _File:
-    """What checkpoint.json holds, beside the fields of its source."""
+    """What checkpoint.json holds, without the fields of its source."""
 
     model: ModelOptions
     features: FeatureOptions
@@ -71,7 +76,7 @@ def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
     check_source(spec.model, spec.source)
     return build_model(
         spec.model,
-        input_width=spec.source.input_width(spec.features),
+        input_width=spec.reader.width,
         vocab_size=tokenizer.vocab_size,
         ctc_labels=len(spec.ctc) + 1 if spec.ctc.kind != "none" else 0,
         eos=tokenizer.eos,
@@ -155,7 +160,7 @@ def _identity(folder: Path) -> list[tuple[int, int, int] | None]:
 
 
 def _load_once(folder: Path, device: torch.device) -> Checkpoint:
-    """Read a checkpoint folder that nobody replaces.
+    """Read a checkpoint folder that is not replaced meanwhile.
 
     Raises:
         UserError: If a file is missing or torn, or the format version is another.

@@ -5,11 +5,10 @@ import dataclasses
 import difflib
 import errno
 import functools
-import io
 import json
 import stat
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -18,7 +17,6 @@ import pydantic.dataclasses
 import ruamel.yaml
 
 from signloom.errors import UserError
-from signloom.files import write_file
 
 T = TypeVar("T")
 
@@ -37,7 +35,6 @@ FrameRate = Annotated[float, pydantic.Field(ge=MIN_FPS, le=MAX_FPS)]  # frames a
 MAX_SIDE = 32_768
 Side = Annotated[int, pydantic.Field(ge=1, le=MAX_SIDE)]  # of a picture, pixels
 
-_MOST_VALUES = 100_000  # of a YAML file
 _MOST_YAML, _MOST_JSON = 2_000_000, 500_000_000  # bytes of a file that is read as a whole
 _MOST_SHOWN = 200  # characters of a wrong value
 _MOST_NAMED = 5  # wrong values of a damaged file
@@ -49,6 +46,11 @@ class Gone(typing.NamedTuple):
 
     off: object
     instead: str  # what to do
+
+    @classmethod
+    def fixed(cls, value: object) -> "Gone":
+        """Return what became of an option that is a constant now."""
+        return cls(value, f"it is always {value}")
 
 
 @typing.dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -92,7 +94,7 @@ def _no_bool(value: object) -> object:
     return value
 
 
-NO_BOOL = pydantic.BeforeValidator(_no_bool)  # beside a Literal of numbers: True == 1 in Python
+NO_BOOL = pydantic.BeforeValidator(_no_bool)  # with a Literal of numbers: True == 1 in Python
 
 
 def load_section(path: Path, section: str, cls: type[T]) -> T:
@@ -127,21 +129,32 @@ def load_params(path: Path, *, may_be_empty: bool = False) -> dict[str, Any]:
     Raises:
         UserError: If the file is missing, is not YAML or is not a map.
     """
-    try:
-        values = _read_yaml(_read_text(path, _MOST_YAML))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; run from the project's root") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    except RecursionError:
-        raise UserError(f"{path}: maps or lists lie in each other too deep") from None
-    except (ruamel.yaml.error.YAMLError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not valid YAML: {error}") from None
+    with explained(path, "correct it, or run from the project's root", kind="valid YAML"):
+        values = read_yaml(_read_text(path, _MOST_YAML))
+        json.dumps(values, default=str)  # refuses circles, and keys that are no text
     if values is None and may_be_empty:
         return {}
     if not isinstance(values, dict):
         raise UserError(f"{path}: expected a map of sections, found {type(values).__name__}")
     return values
+
+
+@contextlib.contextmanager
+def explained(path: Path, hint: str, *, kind: str) -> Iterator[None]:
+    """Turn what can go wrong with reading a file into the message of a user's error."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; {hint}") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}; {hint}") from None
+    except UnicodeDecodeError as error:
+        found = f"byte {error.start} is 0x{error.object[error.start]:02x}, expected UTF-8"
+        raise UserError(f"{path}: {found}; {hint}") from None
+    except RecursionError:
+        raise UserError(f"{path}: maps or lists are nested too deeply; {hint}") from None
+    except (ruamel.yaml.error.YAMLError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is not {kind}: {error}; {hint}") from None
 
 
 def _read_text(path: Path, most_bytes: int) -> str:
@@ -160,142 +173,9 @@ def _read_text(path: Path, most_bytes: int) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _read_yaml(text: str) -> Any:
-    # Unlike PyYAML, this loader refuses a key that occurs twice.
-    values = ruamel.yaml.YAML(typ="safe", pure=True).load(text)
-    if _count_values(values, {}) > _MOST_VALUES:
-        raise ValueError(f"its aliases unfold to more than {_MOST_VALUES} values")
-    return values
-
-
-def _count_values(value: Any, counts: dict[int, int]) -> int:
-    """Return how many values there are when every alias is written out.
-
-    Raises:
-        ValueError: If a value holds itself, or the key of a map is no plain value.
-    """
-    if not isinstance(value, dict | list):
-        return 1
-    if id(value) not in counts:
-        counts[id(value)] = 0
-        inner = value.values() if isinstance(value, dict) else value
-        if isinstance(value, dict):
-            for key in value:
-                if not isinstance(key, str | int | float | None):
-                    raise ValueError(f"a key of a map is {key!r}, expected text")
-        counts[id(value)] = 1 + sum(_count_values(one, counts) for one in inner)
-    if not counts[id(value)]:
-        raise ValueError("an alias stands in the value that it names")
-    return counts[id(value)]
-
-
-def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> tuple[str, str]:
-    """Change values of a parameters file and nothing else: no other line is touched.
-
-    Args:
-        path: The parameters file.
-        overrides: New values by section and key; of a map the keys that are to change. A section
-            or key that the file lacks is added at the end of its map.
-
-    Returns:
-        The file's text before and after.
-
-    Raises:
-        UserError: If the file is damaged, or its layout too unusual for a change.
-    """
-    values = load_params(path)  # for its errors
-    before = path.read_text(encoding="utf-8")
-    edits = _find_edits(ruamel.yaml.YAML().compose(before), values, overrides, before)
-    after = before
-    for start, end, text in sorted(edits, reverse=True):
-        after = after[:start] + _replace_text(after[start:], end - start, text)
-    if _read_yaml(after) != _merge(values, overrides):
-        raise UserError(f"{path}: its layout is too unusual for a change by a command; edit it")
-    write_file(path, after)
-    return before, after
-
-
-def _find_edits(
-    node: Any, values: Mapping[str, Any], overrides: Mapping[str, Any], whole: str
-) -> list[tuple[int, int, str]]:
-    """Return what must be written in place of what in the whole text: start, end, text."""
-    nodes = {key.value: (key, value) for key, value in node.value}
-    edits, added = [], {}
-    for name, new in overrides.items():
-        if name not in values:
-            added[name] = new
-            continue
-        key, value = nodes[name]
-        if isinstance(new, Mapping) and isinstance(values[name], dict):
-            edits += _find_edits(value, values[name], new, whole)
-        elif _plain(new) != values[name] or type(_plain(new)) is not type(values[name]):
-            start, end = value.start_mark.index, _end_of(value)
-            if end <= start:  # nothing is written there, which is null
-                start = end = key.end_mark.index + 1
-            # The items of a list may stand right below its key, but nothing else may.
-            below = value.start_mark.line > key.end_mark.line
-            indent = 2 * (below and value.start_mark.column <= key.start_mark.column)
-            edits.append((start, end, " " * (indent or end == start) + _to_yaml(new)))
-    if added:
-        edits.append(_add_keys(node, added, whole))
-    return edits
-
-
-def _add_keys(node: Any, added: Mapping[str, Any], whole: str) -> tuple[int, int, str]:
-    """Return what to write where so that a map has further keys, behind its own."""
-    lines = [f"{name}: {_to_yaml(value)}" for name, value in added.items()]
-    if node.flow_style or not node.value:  # {a: 1}
-        end = node.end_mark.index - 1
-        return end, end, ", " * bool(node.value) + ", ".join(lines)
-    first, last = node.value[0][0], node.value[-1][1]
-    end = whole.find("\n", max(_end_of(last), node.value[-1][0].end_mark.index))
-    end = len(whole) if end < 0 else end
-    indent = "\n" + " " * first.start_mark.column
-    return end, end, "".join(indent + line for line in lines)
-
-
-def _end_of(node: Any) -> int:
-    """Return where a value ends; the mark of a block comes after the comments behind it."""
-    is_block = isinstance(node.value, list) and not node.flow_style
-    if not is_block:
-        return int(node.end_mark.index)
-    last = node.value[-1]
-    return _end_of(last[1] if isinstance(last, tuple) else last)
-
-
-def _replace_text(text: str, length: int, new: str) -> str:
-    """Replace the beginning of a text; a comment behind it keeps its column if there is room."""
-    rest = text[length:]
-    pad = len(rest) - len(rest.lstrip(" "))
-    if pad and rest[pad:].startswith("#"):
-        rest = " " * max(1, pad + length - len(new)) + rest[pad:]
-    return new + rest
-
-
-def _to_yaml(value: object) -> str:
-    """Return a value in one line of YAML."""
-    buffer = io.StringIO()
-    writer = ruamel.yaml.YAML(typ="safe", pure=True)
-    writer.default_flow_style, writer.width = True, 1_000_000
-    is_map = isinstance(value, Mapping)
-    # In a list, where nothing is said that braces around it would change.
-    writer.dump(_plain(value) if is_map else [_plain(value)], buffer)
-    text = buffer.getvalue().strip(" \n")[not is_map : None if is_map else -1]
-    is_line = len(text.splitlines()) == 1  # by Unicode's line ends, too
-    return text if is_line else json.dumps(_plain(value))  # JSON is YAML, too
-
-
-def _plain(value: object) -> Any:
-    """Return a value as a YAML file has it: lists and texts, no tuples and paths."""
-    return json.loads(json.dumps(value, default=str))
-
-
-def _merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(values)
-    for name, new in overrides.items():
-        is_map = isinstance(new, Mapping) and isinstance(merged.get(name), dict)
-        merged[name] = _merge(merged[name], new) if is_map else _plain(new)
-    return merged
+def read_yaml(text: str) -> Any:
+    """Return the content of a YAML text; unlike PyYAML, a key that occurs twice is refused."""
+    return ruamel.yaml.YAML(typ="safe", pure=True).load(text)
 
 
 def parse_options(values: object, kind: type[T], *, where: str) -> T:
@@ -312,10 +192,7 @@ def parse_options(values: object, kind: type[T], *, where: str) -> T:
     """
     config = None if dataclasses.is_dataclass(kind) else _STRICT
     adapter = pydantic.TypeAdapter(kind, config=config)
-    try:
-        text = json.dumps(values, default=str)
-    except RecursionError:
-        raise UserError(f"{where.strip(': ')}: maps or lists lie in each other too deep") from None
+    text = json.dumps(values, default=str)
     try:
         # As JSON, strictly: a list becomes a tuple and a text a path, but true is not 1.
         return adapter.validate_json(text)
@@ -434,16 +311,8 @@ def read_json(path: Path, *, hint: str) -> Any:
     Raises:
         UserError: If it is missing, cannot be read or is not JSON.
     """
-    try:
+    with explained(path, hint, kind="valid JSON"):
         return json.loads(_read_text(path, _MOST_JSON))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; {hint}") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); {hint}") from None
-    except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); {hint}") from None
-    except RecursionError:
-        raise UserError(f"{path}: maps or lists lie in each other too deep; {hint}") from None
 
 
 def read_text(path: Path, *, hint: str) -> str:
@@ -456,21 +325,12 @@ def read_text(path: Path, *, hint: str) -> str:
     Raises:
         UserError: If it is missing, too large, no file or not UTF-8.
     """
-    try:
+    with explained(path, hint, kind="text"):
         return _read_text(path, _MOST_JSON).removeprefix("\ufeff")
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; {hint}") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); {hint}") from None
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}: byte {error.start} is 0x{error.object[error.start]:02x}, expected UTF-8; "
-            f"{hint}"
-        ) from None
 
 
 def read_record(path: Path, kind: type[T], *, hint: str, version: int | None = None) -> T:
-    """Read a JSON file whose keys and types are known; keys beside them are left out.
+    """Read a JSON file whose keys and types are known; other keys are ignored.
 
     Args:
         path: The file.

@@ -3,12 +3,13 @@
 import errno
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _MOST_OF_A_LINE, _MOST = 2_000, 20_000  # characters of a message
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_RIGHT = "ask the owner of the files, or work in a copy of your own"
-_IN_THE_WAY = "it is in the way: name another path, or move it"
+_IN_THE_WAY = "something with this name already exists: choose another path, or move it"
 _HINTS = {
     **dict.fromkeys(FULL_DISK, "the disk is full: free some space and run the same again"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _NO_RIGHT),
@@ -65,6 +66,12 @@ def shorten(text: str) -> str:
     """Return a message that can be read: of longer lines their beginning and their end."""
     lines = [_cut(line, _MOST_OF_A_LINE) for line in text.split("\n")]
     return _cut("\n".join(lines), _MOST)
+
+
+def name_some(names: Iterable[object], most: int = 5) -> str:
+    """Return the first of some names for a message, and dots where there are more."""
+    listed = list(map(str, names))
+    return ", ".join(listed[:most] + ["..."] * (len(listed) > most))
 
 
 def _cut(text: str, most: int) -> str:

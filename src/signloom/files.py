@@ -29,7 +29,7 @@ _TEMPORARY = re.compile(
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield where to write a file that is to be whole or not there at all.
 
-    That holds whatever is killed and even if the power is cut: the file takes its name when the
+    That holds through any kill and power cut: the file takes its name when the
     block is left without an error.
 
     Args:
@@ -57,7 +57,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse what nobody can write, before hours of work: a file, or what is to replace a folder.
+    """Refuse what cannot be written, before hours of work: a file, or what is to replace a folder.
 
     Raises:
         OSError: If the folder that is to hold it, or the nearest that is there, takes no new file.
@@ -77,11 +77,11 @@ def check_writable(path: Path) -> None:
 
 
 def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:
-    """Refuse to write a file onto what a command reads, or over a file that nobody gave up.
+    """Refuse to write a file onto what a command reads, or over a file that may not be replaced.
 
     Args:
         path: The file that is to be written.
-        inputs: Files that the command reads, under whatever name or link.
+        inputs: Files that the command reads, under any name or link.
         overwrite: Whether other files may be replaced.
 
     Raises:

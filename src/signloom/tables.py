@@ -7,9 +7,15 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from signloom.errors import UserError
 from signloom.files import write_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VERSION_KEY = b"signloom.format_version"  # in the metadata of a Parquet table
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -67,6 +73,35 @@ def tsv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 def _fold(cell: str) -> str:
     return " ".join(cell.split()) if any(end in cell for end in "\t\n\r") else cell
+
+
+def read_parquet(path: Path, version: int, *, hint: str, key: bytes = VERSION_KEY) -> "pa.Table":
+    """Read a Parquet table that a stage wrote.
+
+    Args:
+        path: The file.
+        version: Of its format, as its metadata have it.
+        hint: What to do if it is missing, damaged or of another version.
+        key: Where its metadata have the version.
+
+    Raises:
+        UserError: If it is missing, damaged or of another format version.
+    """
+    import pyarrow as pa  # here, so that commands without such tables do not load it
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; {hint}") from None
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path} is damaged ({error}); {hint}") from None
+    found = (table.schema.metadata or {}).get(key, b"none").decode(errors="replace")
+    if found != str(version):
+        raise UserError(
+            f"{path}: found format version {found}, this Signloom reads {version}; {hint}"
+        )
+    return table
 
 
 def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:

@@ -89,7 +89,7 @@ def run_program(
         except KeyboardInterrupt as stop:
             keep("stopped")
             sys.exit(before + (printable(str(stop)) if stop.args else stopped))
-        except BrokenPipeError:  # as by `signloom ... | head`: nobody reads what is to come
+        except BrokenPipeError:  # as by `signloom ... | head`: the reader has gone
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the last flush, too
             sys.exit(1)
         except Exception as error:

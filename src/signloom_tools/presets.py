@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from signloom.config import get_map, load_params, read_text, update_params
+from signloom.config import get_map, load_params, read_text
 from signloom.errors import UserError
 from signloom.paths import PRESETS
+from signloom_tools.params_file import update_params
 
 
 def list_presets() -> dict[str, str]:

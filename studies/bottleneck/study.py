@@ -18,7 +18,7 @@ from torch import Tensor
 from signloom.config import Count, checked_dataclass
 from signloom.features.batches import Batch
 from signloom.models.seq2seq import Seq2Seq
-from signloom.training.loss import token_loss
+from studies.loss import token_loss
 from studies.reversal.lab import (
     LabOptions,
     ReverseOptions,

@@ -14,7 +14,7 @@ import torch
 from pipeline.stage import run
 from signloom.config import load_section
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.corpus.novelty import find_words
+from signloom.corpus.words import find_words
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.metrics import score_corpus
 from signloom.evaluation.names import Metric

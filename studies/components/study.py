@@ -21,8 +21,8 @@ from signloom.features.batches import pad_ids
 from signloom.models.attention import MultiHeadAttention
 from signloom.models.layers import FeedForward
 from signloom.models.seq2seq import Seq2Seq
-from signloom.training.loss import token_loss
 from signloom.translation.search import search
+from studies.loss import token_loss
 from studies.reversal.lab import (
     PAD,
     LabOptions,

@@ -17,9 +17,9 @@ from signloom.config import Count, checked_dataclass
 from signloom.devices import peak_memory_mb, pick_device, reset_peak_memory
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
-from signloom.training.loss import token_loss
 from signloom.training.optim import build_optimizer
 from studies.linear_attention.run import linearise
+from studies.loss import token_loss
 from studies.runs import change_options
 
 LINEAR = {"linear": True}

@@ -22,7 +22,7 @@ from signloom.models.layers import Residual
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.training.loop import DivergedError
-from signloom.training.loss import token_loss
+from studies.loss import token_loss
 from studies.reversal.lab import LabOptions, run_lab
 
 Wiring = Literal["residual", "plain"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from signloom.models.layers import sinusoids
-from signloom.report.attention import Axes, draw_heatmap, join_heatmaps
+from signloom.report.attention import START, Axes, draw_heatmap, find_size, place_picture
 from signloom_tools.evaluate.study_page import Figure, Section, StudyPage, StudyTable
 from studies.charts import Panel, curves_figure, mean_curve
 from studies.positions.study import BoolMatrix, FloatMatrix, Sight, shift_distances
@@ -95,7 +95,7 @@ def _relative_section(length: int = 12) -> Section:
     ticks = [(i + 0.5, str(length - 1 - i)) for i in range(0, 2 * length - 1, 4)]
     keys = [(i + 0.5, str(i)) for i in range(0, length, 4)]
     rows = [str(i) if i % 4 == 0 else "" for i in range(length)]
-    picture = join_heatmaps(
+    picture = _join_heatmaps(
         [
             _matrix(before, "terms: query by distance", "distance", rows, ticks, 460.0),
             _matrix(after, "after the shift: query by key", "key", rows, keys, 280.0),
@@ -119,7 +119,7 @@ def _relative_section(length: int = 12) -> Section:
 def _masks_section(sights: Mapping[str, Sight]) -> Section:
     parts = []
     for number, (name, sight) in enumerate(sights.items()):
-        picture = join_heatmaps(
+        picture = _join_heatmaps(
             [
                 _seen(sight.encoder, "memory by frame", "source frame"),
                 _seen(sight.decoder, "logits by token", "target token"),
@@ -208,3 +208,13 @@ def _learnt_section(trained: Rows, trained_to: int) -> Section:
 
 def _seeds(trained: Rows) -> int:
     return len({row["seed"] for row in trained})
+
+
+def _join_heatmaps(pictures: Sequence[str], *, gap: float = 12.0) -> str:
+    """Set pictures side by side in one SVG file, each as wide as it was drawn."""
+    parts, left, tallest = [], 0.0, 0.0
+    for picture in pictures:
+        width, height = find_size(picture)
+        parts.append(place_picture(picture, left, 0.0, width, height))
+        left, tallest = left + width + gap, max(tallest, height)
+    return f'{START}"0 0 {left - gap:g} {tallest:g}">{"".join(parts)}</svg>\n'

@@ -101,7 +101,7 @@ def measure(
     device = fabric.device
     model = build_model(
         model_options,
-        input_width=clips.source.input_width(FEATURES),
+        input_width=clips.source.reader(FEATURES).width,
         vocab_size=vocab_size,
         ctc_labels=0,
     ).to(device)

@@ -18,12 +18,12 @@ import numpy as np
 
 from signloom.config import load_section
 from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.words import locate_words
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target, read_targets
 from signloom.paths import CHECKPOINT, SHARDS, TARGETS
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator
-from signloom.translation.words import find_words
 from signloom_demo.draw import TRUTH, DrawOptions, Truth, read_truth
 from signloom_demo.grammar import ADJECTIVES, PLACES, SUBJECTS, THINGS, TIMES, VERBS
 from signloom_tools.translate.films import find_film_signs
@@ -38,7 +38,7 @@ GLOSS_OF = {
     **{noun.word: gloss for gloss, noun in THINGS.items()},
     **{word: gloss for gloss, words in ADJECTIVES.items() for word in words},
     **{word: gloss for gloss, words in VERBS.items() if gloss != "ETRE" for word in words},
-    **{find_words(text)[-1][0]: gloss for gloss, text in {**PLACES, **TIMES}.items()},
+    **{locate_words(text)[-1][0]: gloss for gloss, text in {**PLACES, **TIMES}.items()},
     "aujourd": "AUJOURDHUI", "j": "MOI", "pas": "NON", "grand": "GRAND", "grande": "GRAND",
     "bonjour": "BONJOUR", "merci": "MERCI",
 }  # fmt: skip
@@ -119,7 +119,7 @@ def measure_words(
         for token in one.tokens or ():
             spans.append((begins, begins + len(token.text), token))
             begins += len(token.text)
-        for word, start, end in find_words(target.text):
+        for word, start, end in locate_words(target.text):
             token = next(t for first, last, t in spans if first < end and last > start)
             gloss = GLOSS_OF.get(word)
             if word in ASKING and "QUESTION" in glosses:

@@ -78,9 +78,9 @@ def measure_cold(checkpoint: Path, video: Path) -> Spent:
 def measure_warm(checkpoint: Path, video: Path) -> tuple[Spent, dict[str, float]]:
     """Return the time of one more clip, and the CPU seconds of its parts."""
     from signloom.extraction.extract import extract_video, options_of_fingerprint
-    from signloom.progress import Stopwatch
     from signloom.translation.options import DECODING
     from signloom.translation.translator import Translator
+    from signloom_tools.stopwatch import Stopwatch
     from signloom_tools.translate.timed import translate_timed
 
     translator = Translator.load(checkpoint)

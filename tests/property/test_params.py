@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signloom.config import load_params, update_params
+from signloom.config import load_params
+from signloom_tools.params_file import update_params
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "params.yaml").read_text(encoding="utf-8")

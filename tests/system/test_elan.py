@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from signloom.config import update_params
 from signloom.corpus.manifest import read_manifest
 from signloom.detection.video import Video
 from signloom_demo.draw import draw_corpus
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captions import Cue, write_captions
 from signloom_tools.importing.elan import read_elan, write_elan
+from signloom_tools.params_file import update_params
 from signloom_tools.video_writer import VideoWriter
 from tests.extraction import DRAWING
 from tests.system.test_pipeline import environment

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from signloom.config import update_params
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, write_manifest
 from signloom.corpus.shards import write_shards
 from signloom.files import hash_folder
 from signloom_ops.nightly.store import ModelStore
+from signloom_tools.params_file import update_params
 from tests import processes
 from tests.tiny import ROOT, halve, training_data
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.tune import work_alone
-from signloom.config import update_params
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.devices import usable_cores
 from signloom.tune.search import Studies, open_studies
 from signloom.tune.storage import FINISHED, OWNER, SLOT
 from signloom.tune.worker import read_search, work_together
+from signloom_tools.params_file import update_params
 from tests import tiny
 
 TRIALS = 6

@@ -1,5 +1,4 @@
 import dataclasses
-import itertools
 import json
 import os
 import pickle
@@ -21,7 +20,6 @@ from signloom.config import (
     parse_options,
     read_json,
     read_record,
-    update_params,
 )
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
@@ -104,7 +102,9 @@ def test_a_section_becomes_its_dataclass(tmp_path: Path) -> None:
         ("count: 3", "count: 3\n  count: 4", "is not valid YAML"),
     ],
 )
-def test_a_mistake_is_named_with_its_mend(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_mistake_is_named_with_its_remedy(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     path = write(tmp_path, GOOD.replace(old, new))
     with pytest.raises(UserError, match=message) as caught:
         load_section(path, "stage", Options)
@@ -151,9 +151,7 @@ def test_all_mistakes_come_in_one_message(tmp_path: Path) -> None:
         ("train", TrainOptions, "accumulate seeds"),
     ],
 )  # fmt: skip
-def test_a_number_without_bounds_ends_training_in_a_traceback(
-    section: str, cls: type, names: str
-) -> None:
+def test_numbers_have_bounds(section: str, cls: type, names: str) -> None:
     for name in names.split():
         values = load_params(ROOT / "params.yaml")[section]
         values[name] = [10**30] if isinstance(values.get(name), list) else 10**30
@@ -172,7 +170,7 @@ def test_a_folder_is_no_parameters_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_a_json_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"cannot be read .*; repair it"):
+    with pytest.raises(UserError, match=r"cannot be read.*; repair it"):
         read_json(tmp_path, hint="repair it")
 
 
@@ -195,69 +193,16 @@ def test_a_file_without_end_is_refused_before_it_takes_the_memory(
         read_json(path, hint="make it again")
 
 
-def test_updates_keep_comments_and_order(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD)
-    before, after = update_params(path, {"stage": {"rate": 0.002, "norm": "post"}})
-    assert before == GOOD
-    assert after == path.read_text()
-    changed = [
-        (old, new)
-        for old, new in zip(before.splitlines(), after.splitlines(), strict=True)
-        if old != new
-    ]
-    assert [new.split("#")[0].strip() for _, new in changed] == ["rate: 0.002", "norm: post"]
-    assert "# a comment" in after
-
-
-@pytest.mark.parametrize("indent", ["", "  "])
-def test_a_list_below_its_key_is_replaced(tmp_path: Path, indent: str) -> None:
-    text = f"train:\n  seeds:  # of weights\n  {indent}- 1\n  {indent}- 2\n  epochs: 3\n"
-    _, after = update_params(write(tmp_path, text), {"train": {"seeds": [4, 5]}})
-    assert after == "train:\n  seeds:  # of weights\n    [4, 5]\n  epochs: 3\n"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        GOOD,
-        "stage: {rate: 1}  # short",
-        "stage: {}\n",
-        "stage:\n  norm: pre  # last",
-        "# nothing\nother: 1",
-        "stage:\n  inner:\n    a: 1  # x\n\n# the end\nother: 2\n",
-    ],
-)
-def test_a_file_from_before_a_knob_gets_the_knob(tmp_path: Path, text: str) -> None:
-    path = write(tmp_path, text)
-    new = {"stage": {"added": [1, "a b"], "inner": {"b": False}}, "late": {"c": 0.5}}
-    expected = load_params(path)
-    stage = expected.setdefault("stage", {})
-    stage["added"], expected["late"] = [1, "a b"], {"c": 0.5}
-    stage["inner"] = stage.get("inner", {}) | {"b": False}
-    _, after = update_params(path, new)
-    assert load_params(path) == expected
-    lines = iter(after.splitlines())
-    if "{" not in text:
-        assert all(line in lines for line in text.splitlines())  # none changed or moved
-
-
-LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
-    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
-    for before, name in itertools.pairwise("abcdefghij")
-)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (LAUGHS, "its aliases unfold to more than 100000 values"),
-        ("a: &a [*a]", "an alias stands in the value that it names"),
-        ("a: &a {b: *a}", "an alias stands in the value that it names"),
-        ("a: " + "[" * 5_000 + "]" * 5_000, "lie in each other too deep"),
-        ("a: " + "{b: " * 5_000 + "}" * 5_000, "lie in each other too deep"),
+        ("a: &a [*a]", "is not valid YAML"),
+        ("a: &a {b: *a}", "is not valid YAML"),
+        ("a: " + "[" * 5_000 + "]" * 5_000, "nested too deeply"),
+        ("a: " + "{b: " * 5_000 + "}" * 5_000, "nested too deeply"),
         ("a: 2024-13-45", "is not valid YAML"),
-        ("2024-01-01: a", "a key of a map is datetime.date"),
-        ("? [a, b]\n: c", "a key of a map is"),
+        ("2024-01-01: a", "is not valid YAML"),
+        ("? [a, b]\n: c", "is not valid YAML"),
         ("a: !!python/object/apply:os.system [ls]", "is not valid YAML"),
         ("a: !!binary x", "is not valid YAML"),
         ("a: 1\na: 2", "is not valid YAML"),
@@ -266,9 +211,7 @@ LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         ("a: \x00", "is not valid YAML"),
     ],
 )
-def test_damaged_or_hostile_yaml_is_refused_in_words(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_damaged_or_hostile_yaml_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "params.yaml"
     path.write_text(text)
     with pytest.raises(UserError, match=re.escape(message)) as caught:
@@ -290,7 +233,7 @@ class Record:
     inner: dict[str, float]
 
 
-def test_a_damaged_record_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     content = {"names": ["a", "b"], "inner": {"c": 0.5}, "format_version": 1, "more": {}}
     path.write_text(json.dumps(content))

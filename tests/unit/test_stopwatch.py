@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from signloom.progress import Stopwatch
+from signloom_tools.stopwatch import Stopwatch
 
 
 def test_inner_parts_are_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:

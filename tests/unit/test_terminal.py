@@ -87,7 +87,10 @@ def test_a_message_does_not_echo_a_megabyte() -> None:
         (OSError(errno.EROFS, ""), "Read-only file system; ask the owner"),
         (OSError(errno.ENOSPC, "", "a"), "a: No space left on device; the disk is full"),
         (OSError(errno.EFBIG, "", b"caf\xe9"), r"caf\xe9: File too large; the disk is full"),
-        (NotADirectoryError(errno.ENOTDIR, "", "a/b"), "a/b: Not a directory; it is in the way"),
+        (
+            NotADirectoryError(errno.ENOTDIR, "", "a/b"),
+            "a/b: Not a directory; something with this name",
+        ),
         (RuntimeError("Symlink loop from 'a'"), "Symlink loop from 'a'; links that lead"),
     ],
 )

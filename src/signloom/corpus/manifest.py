@@ -16,7 +16,8 @@ from datetime import date
 from pathlib import Path
 
 from signloom.config import checked_dataclass
-from signloom.errors import UserError
+from signloom.corpus.words import find_words, is_unspaced
+from signloom.errors import UserError, name_some
 from signloom.files import hash_file, whole_file
 
 MANIFEST_VERSION = 1
@@ -27,9 +28,7 @@ _VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parqu
 _DELIMITERS = {".tsv": "\t", ".csv": ","}
 SUFFIXES = (*_DELIMITERS, ".parquet")
 
-# Scripts that write no spaces: Thai and Lao, Burmese, Khmer, kana, Chinese characters.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_LONGEST_WORD = 4  # characters of what is taken for one word there
+_LONGEST_WORD = 4  # characters of what is taken for one word in scripts without spaces
 
 LineProblem = tuple[int, str]
 """Line (or row) number, what is wrong there."""
@@ -56,7 +55,7 @@ def read_table(path: Path) -> Table:
 
 
 def is_manifest(text: str) -> bool:
-    """Tell whether a text says in its first line that it is a manifest, of whatever version."""
+    """Return whether the first line of a text marks it as a manifest of any version."""
     first = text.removeprefix("\ufeff").partition("\n")[0]
     return _VERSION_LINE.fullmatch(first.removesuffix("\r")) is not None
 
@@ -87,7 +86,7 @@ def field_problem(field: str, suffix: str) -> str | None:
         if code < 32 or 127 <= code < 160 or character in "\u2028\u2029":
             return f"has the control character {character!r}; write it without"
         if 0xD800 <= code < 0xE000:
-            return f"has half of a character, {character!r}, which no file can hold; write it again"
+            return f"contains an unpaired surrogate ({character!r}); retype the cell"
     if suffix == ".tsv" and field[:1] == field[-1:] == '"' and '""' in field[1:-1]:
         return "looks quoted; a .tsv has no quoting (write it plainly, or use .csv)"
     return None
@@ -472,7 +471,7 @@ def check_splits(path: Path, clips: Sequence[Clip]) -> None:
 
 
 def is_text_corpus(corpus: CorpusOptions, clips: Sequence[Clip]) -> bool:
-    """Tell whether a corpus has glosses and sentences only: neither videos nor landmarks."""
+    """Return whether a corpus has glosses and sentences only: neither videos nor landmarks."""
     return clips[0].video is None and not corpus.imported_shards.is_dir()
 
 
@@ -587,7 +586,7 @@ def _signer_problems(clips: Iterable[_Numbered], unit: str) -> list[LineProblem]
     problems = []
     for signer, splits in lines.items():
         if len(splits) > 1:
-            parts = [f"{split} ({unit}s {_some(numbers)})" for split, numbers in splits.items()]
+            parts = [f"{split} ({unit}s {name_some(numbers)})" for split, numbers in splits.items()]
             text = f"signer {signer!r} is in {' and '.join(parts)}; give each signer one split"
             hint = ", or set corpus.signer_disjoint to false if the splits are the corpus's own"
             problems.append((min(min(numbers) for numbers in splits.values()), text + hint))
@@ -604,10 +603,6 @@ def _empty_problems(table: Table, clips: list[_Numbered]) -> list[LineProblem]:
     return []
 
 
-def _some(numbers: list[int], most: int = 5) -> str:
-    return ", ".join(map(str, numbers[:most])) + (", ..." if len(numbers) > most else "")
-
-
 def _message(path: Path, unit: str, problems: list[LineProblem]) -> str:
     ordered = sorted(problems, key=lambda problem: problem[0])  # stable within a line
     count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
@@ -620,7 +615,7 @@ def _message(path: Path, unit: str, problems: list[LineProblem]) -> str:
 
 
 def is_single_word(text: str) -> bool:
-    """Tell whether a text is a single word, as the name of a sign is."""
+    """Return whether a text is a single word, as the name of a sign is."""
     if len(text.split()) != 1:
         return False
-    return len(text.strip()) <= _LONGEST_WORD or not _UNSPACED.search(text)
+    return not is_unspaced(text) or len(find_words(text)) <= _LONGEST_WORD

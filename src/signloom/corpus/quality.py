@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.errors import UserError
 from signloom.files import write_file
+from signloom.tables import read_parquet
 
 FORMAT_VERSION = 1
 HANDS = ("left_hand", "right_hand")
@@ -23,7 +23,7 @@ SAME_HAND = 0.25  # palm lengths between two hands, joint by joint; less is one 
 SAME_PLACE = 1.0  # palm lengths that a wrist may move from one frame to the next
 
 _VERSION_KEY = b"signloom.quality_version"
-_HINT = "run `dvc repro extract` again"
+_HINT = "run `dvc repro extract`"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +75,7 @@ class ClipQuality:
 
 
 def measure_quality(clip_id: str, sequence: LandmarkSequence) -> ClipQuality:
-    """Measure how well one clip was detected, whatever its layout."""
+    """Measure how well one clip of any layout was detected."""
     shares = dict(zip(sequence.layout.group_names, sequence.present.mean(axis=0), strict=True))
     names = (*HANDS, "pose", "lips", "face_outline")
     groups: dict[str, Any] = {
@@ -136,18 +136,7 @@ def read_quality(path: Path) -> list[ClipQuality]:
     Raises:
         UserError: If the file is missing, damaged or of another version.
     """
-    try:
-        table = pq.read_table(path)
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; run `dvc repro extract` first") from None
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: damaged table ({error}); {_HINT}") from error
-    version = (table.schema.metadata or {}).get(_VERSION_KEY, b"none").decode()
-    if version != str(FORMAT_VERSION):
-        raise UserError(
-            f"{path}: found quality table version {version}, this program reads {FORMAT_VERSION}; "
-            f"{_HINT}"
-        )
+    table = read_parquet(path, FORMAT_VERSION, hint=_HINT, key=_VERSION_KEY)
     return [ClipQuality(**row) for row in table.to_pylist()]
 
 

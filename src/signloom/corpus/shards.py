@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
-from signloom.errors import UserError
+from signloom.errors import UserError, name_some
 from signloom.files import whole_folder
 
 _LARGEST = float(np.finfo(np.float16).max)
@@ -297,10 +297,9 @@ def read_shards(
         found.update(_read_shard(paths[bound], ids, made))
     missing = sorted(set(clip_ids or ()) - found.keys())
     if missing:
-        names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
         raise UserError(
-            f"{folder}: no landmarks of {len(missing)} clips ({names}); {_HINT}, and look into "
-            "rejects.tsv beside it"
+            f"{folder}: no landmarks of {len(missing)} clips ({name_some(missing)}); {_HINT}, "
+            "and see rejects.tsv beside it"
         )
     return dict(sorted(found.items()))
 

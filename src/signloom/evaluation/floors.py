@@ -199,7 +199,7 @@ def fit_classifier(vectors: Vector, texts: Sequence[str], penalty: float = 1.0) 
 def frames_vector(translator: Translator, sequence: SourceSequence) -> Vector:
     """Return some frames of a clip, flattened: each hand in its own size, NaN what is missing."""
     options = replace(translator.spec.features, differences=0, presence=True)
-    rows = np.array(translator.source.rows(sequence, options), np.float32)
+    rows = np.array(translator.source.reader(options).rows(sequence), np.float32)
     frames = np.linspace(0, len(rows) - 1, LINEAR_FRAMES).round().astype(np.int64)
     assert isinstance(sequence, LandmarkSequence)  # what has frames
     if sequence.layout.group_names == (FEATURES,):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from signloom.corpus.novelty import KnownSentences
+from signloom.corpus.words import KnownSentences
 from signloom.evaluation.compare import Difference, compare
 from signloom.evaluation.metrics import (
     INTERVAL,

@@ -29,7 +29,7 @@ from signloom.features.sources import Clips, Rows
 from signloom.features.targets import Target
 from signloom.log import ONCE
 
-# Extra seed numbers, so that what is drawn of all clips of an epoch is nothing else's.
+# A seed stream of its own for draws over a whole epoch.
 DURATION_STREAM = 4
 SHARED_MEMORY = "/dev/shm"  # where batches lie that another process has built
 logger = logging.getLogger(__name__)
@@ -169,7 +169,7 @@ class EpochBatches(ABC):
     """The batches of training: `plan` lists those of an epoch, `build` makes one.
 
     A plan follows from a seed and the epoch's number, and what chance does to a clip from these
-    and the clip, not from the clips beside it. So training goes on at any step without building
+    and the clip, not from the rest of its batch. So training goes on at any step without building
     what is past, and a batch may be built in parts, here or on other devices.
     """
 
@@ -225,7 +225,7 @@ class BuiltAhead(EpochBatches):
             )
         if self._loader is None:
             return
-        # What this process holds on a GPU is not for the others to let go.
+        # Keeps forked workers from freeing this process's GPU memory.
         gc.collect()
         gc.freeze()
         try:
@@ -240,7 +240,7 @@ class BuiltAhead(EpochBatches):
         self._built, self._loader, self._coming = iter(()), None, deque()
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
-        """Return a batch: the next one that was built, or one that nobody expected."""
+        """Return a batch: the next one that was built, or one that was not announced."""
         if self._processes and self._coming and self._coming[0] == (epoch, tuple(clips)):
             self._coming.popleft()
             batch = next(self._built)
@@ -315,9 +315,10 @@ class TrainingBatches(EpochBatches):
             pad: Id that fills the targets.
             seed: Of order and augmentation.
         """
-        self._clips, self._features, self._augmentation = clips, features, augmentation
+        self._clips, self._reader = clips, clips.source.reader(features)
+        self._augmentation = augmentation
         self._max_frames, self._pad, self._seed = max_frames, pad, seed
-        self._lengths = clips.source.lengths(clips, features)
+        self._lengths = self._reader.lengths(clips)
         self._durations = functools.lru_cache(maxsize=2)(self._draw_durations)  # asked by batch
 
     @property
@@ -332,8 +333,8 @@ class TrainingBatches(EpochBatches):
 
     def lengths(self, epoch: int) -> list[int]:
         """Return the length of each clip after augmentation."""
-        return self._clips.source.augmented_lengths(
-            list(self._lengths), self._features, self._augmentation, self._durations(epoch)
+        return self._reader.augmented_lengths(
+            list(self._lengths), self._augmentation, self._durations(epoch)
         )
 
     def build(self, epoch: int, clips: Sequence[int]) -> Batch:
@@ -342,9 +343,7 @@ class TrainingBatches(EpochBatches):
         chances = [np.random.default_rng([self._seed, epoch, clip]) for clip in clips]
         durations = self._durations(epoch)
         rows = [
-            self._clips.source.augmented_rows(
-                sequence, self._features, self._augmentation, chance, durations[clip]
-            )
+            self._reader.augmented_rows(sequence, self._augmentation, chance, durations[clip])
             for clip, sequence, chance in zip(clips, self._clips.read(clips), chances, strict=True)
         ]
         return build_batch([self._clips.targets[clip] for clip in clips], rows, self._pad)
@@ -362,8 +361,8 @@ class FixedBatches(Sequence[Batch]):
         self, clips: Clips, features: FeatureOptions, *, max_frames: int, pad: int
     ) -> None:
         """Plan the batches; arguments as for `TrainingBatches`."""
-        self._clips, self._features, self._pad = clips, features, pad
-        self._groups = group_by_length(clips.source.lengths(clips, features), max_frames, None)
+        self._clips, self._pad, self._reader = clips, pad, clips.source.reader(features)
+        self._groups = group_by_length(self._reader.lengths(clips), max_frames, None)
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -381,5 +380,5 @@ class FixedBatches(Sequence[Batch]):
         return self._build(self._groups[index])
 
     def _build(self, group: Sequence[int]) -> Batch:
-        rows = [self._clips.source.rows(c, self._features) for c in self._clips.read(group)]
+        rows = [self._reader.rows(clip) for clip in self._clips.read(group)]
         return build_batch([self._clips.targets[clip] for clip in group], rows, self._pad)

@@ -1,4 +1,4 @@
-"""Rests: where in a clip hands move, and what of the stillness around the signing a model is shown.
+"""Find still frames and trim them from both ends of a clip.
 
 Every film of a person begins with a moment of stillness, and positions are bound to words: a model
 that learnt from clips cut at the first movement reads a film with a second of rest in front badly.

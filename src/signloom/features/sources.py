@@ -1,8 +1,8 @@
 """Sources: what a model reads of a clip, its landmarks, features of others or its glosses.
 
 Which of them a model reads is decided once, where data are opened (`open_source`) or a checkpoint
-is loaded (`source_of_fields`); everything else asks the source. Shape letters: B clips, S source
-frames or tokens, F features.
+is loaded (`source_of_fields`). A source has the clips; its reader, which is bound to feature
+options, turns them into rows. Shape letters: S source frames or tokens, F features.
 """
 
 import json
@@ -10,11 +10,13 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from signloom.config import parse_options
 from signloom.corpus.landmarks import (
@@ -34,7 +36,7 @@ from signloom.corpus.shards import (
     shards_metadata,
     widen_halves,
 )
-from signloom.errors import UserError
+from signloom.errors import UserError, name_some
 from signloom.features.augment import (
     AugmentOptions,
     augment,
@@ -78,7 +80,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Clips(Sequence[Example]):
+class Clips:
     """The clips of a split, of which only the targets need to be in memory."""
 
     targets: Sequence[Target]  # one a clip
@@ -91,23 +93,13 @@ class Clips(Sequence[Example]):
     def __len__(self) -> int:
         return len(self.targets)
 
-    @overload
-    def __getitem__(self, index: int) -> Example: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Example]: ...
-
-    def __getitem__(self, index: int | slice) -> Example | list[Example]:
-        """Read a clip, or several."""
-        numbers = range(len(self))[index]
-        if isinstance(numbers, int):
-            return Example(self.targets[numbers], self.read([numbers])[0])
-        sequences = self.read(numbers)
-        return [Example(self.targets[n], s) for n, s in zip(numbers, sequences, strict=True)]
+    def __getitem__(self, number: int) -> Example:
+        """Read a clip."""
+        return Example(self.targets[number], self.read([number])[0])
 
 
 class Source(ABC):
-    """What a model reads of a clip.
+    """What the clips of a corpus have for a model to translate.
 
     Attributes:
         kind: Its name in params.yaml.
@@ -127,8 +119,9 @@ class Source(ABC):
         """Whether its ids are those of the targets."""
         return False
 
-    def labels(self, sequence: SourceSequence) -> tuple[str, ...]:
-        """Return a name for each row; none where rows are moments."""
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """A name for each row of the source embedding; none where there is no such table."""
         return ()
 
     def landmarks(
@@ -154,69 +147,12 @@ class Source(ABC):
         )
 
     @abstractmethod
-    def input_width(self, features: FeatureOptions) -> int:
-        """Return the features of a frame, F, or the rows of the source embedding.
+    def reader(self, features: FeatureOptions) -> "Reader":
+        """Return what turns clips into the rows that a model reads.
 
         Raises:
             UserError: If the landmarks lack a group which the options ask for.
         """
-
-    def hand_columns(self, features: FeatureOptions) -> tuple[int, ...]:
-        """Return which features are of hands; none where that is not known."""
-        return ()
-
-    @abstractmethod
-    def check_features(self, features: FeatureOptions) -> None:
-        """Refuse features that cannot be made of it.
-
-        Raises:
-            UserError: If a group of landmarks is lacking.
-        """
-
-    @abstractmethod
-    def rows(self, sequence: SourceSequence, features: FeatureOptions) -> Rows:
-        """Return what the model reads of a clip, nothing augmented.
-
-        Raises:
-            UserError: If the clip is of another kind or layout.
-        """
-
-    def trim(self, sequence: SourceSequence, features: FeatureOptions) -> SourceSequence:
-        """Return the part of a clip that is read."""
-        return sequence
-
-    def start_s(self, sequence: SourceSequence, features: FeatureOptions) -> float:
-        """Return the time in the clip of the first row, seconds."""
-        return 0.0
-
-    @abstractmethod
-    def blind(self, rows: Rows) -> Rows:
-        """Return rows of the same length that say nothing: a control of evaluation."""
-
-    @abstractmethod
-    def augmented_rows(
-        self,
-        sequence: SourceSequence,
-        features: FeatureOptions,
-        augmentation: AugmentOptions,
-        generator: np.random.Generator,
-        duration: float | None = None,
-    ) -> Rows:
-        """Return what the model reads of a clip in training, changed as by `augment`."""
-
-    @abstractmethod
-    def lengths(self, clips: Clips, features: FeatureOptions) -> list[int]:
-        """Return how long each clip is, as batches count it."""
-
-    @abstractmethod
-    def augmented_lengths(
-        self,
-        lengths: list[int],
-        features: FeatureOptions,
-        augmentation: AugmentOptions,
-        durations: Sequence[float],
-    ) -> list[int]:
-        """Return the lengths of the clips after random changes."""
 
     @abstractmethod
     def read(self, targets: Sequence[Target], shards: Path) -> dict[str, SourceSequence]:
@@ -245,18 +181,67 @@ class Source(ABC):
             UserError: If a split has none.
         """
 
-    @property
-    @abstractmethod
-    def row_names(self) -> tuple[str, ...]:
-        """A name for each row of the source embedding; none where there is no such table."""
-
     @abstractmethod
     def differences(self, other: "Source") -> Iterator[str]:
-        """Say how another source of the same kind differs from this one, for a warm start."""
+        """Yield how another source of the same kind differs from this one, for a warm start."""
 
     @abstractmethod
     def to_fields(self) -> dict[str, Any]:
         """Return what a checkpoint keeps of it; `source_of_fields` reads it."""
+
+
+class Reader(ABC):
+    """Turns the clips of a source into the rows that a model reads, under some feature options."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """The features of a frame, F, or the rows of the source embedding."""
+
+    @property
+    def hand_columns(self) -> tuple[int, ...]:
+        """Which features are of hands; none where that is not known."""
+        return ()
+
+    @abstractmethod
+    def rows(self, sequence: SourceSequence) -> Rows:
+        """Return what the model reads of a clip, nothing augmented.
+
+        Raises:
+            UserError: If the clip is of another kind or layout.
+        """
+
+    def trim(self, sequence: SourceSequence) -> SourceSequence:
+        """Return the part of a clip that is read."""
+        return sequence
+
+    def start_s(self, sequence: SourceSequence) -> float:
+        """Return the time in the clip of the first row, seconds."""
+        return 0.0
+
+    def labels(self, sequence: SourceSequence) -> tuple[str, ...]:
+        """Return a name for each row; none where rows are moments."""
+        return ()
+
+    @abstractmethod
+    def blind(self, rows: Rows) -> Rows:
+        """Return rows of the same length without information: a control of evaluation."""
+
+    @abstractmethod
+    def lengths(self, clips: Clips) -> list[int]:
+        """Return how long each clip is, as batches count it."""
+
+    def augmented_rows(
+        self, sequence: SourceSequence, options: AugmentOptions, chance: Generator, duration: float
+    ) -> Rows:
+        """Return what the model reads of a clip in training, changed as by `augment`."""
+        return self.rows(sequence)
+
+    def augmented_lengths(
+        self, lengths: list[int], options: AugmentOptions, durations: Sequence[float]
+    ) -> list[int]:
+        """Return the lengths of the clips after random changes, at most."""
+        return lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,65 +262,10 @@ class LandmarkSource(Source):
         """Return itself, unless it is features and points are asked for."""
         return super().landmarks(whose) if as_points and self.kind != "landmarks" else self
 
-    def input_width(self, features: FeatureOptions) -> int:
-        """Return F."""
-        return feature_width(features, self.layout)
-
-    def hand_columns(self, features: FeatureOptions) -> tuple[int, ...]:
-        """Return which features are of hands; all where the model sees none."""
-        return hand_columns(features, self.layout)
-
-    def check_features(self, features: FeatureOptions) -> None:
-        """Refuse groups that the layout lacks."""
+    def reader(self, features: FeatureOptions) -> Reader:
+        """Return what computes features; groups that the layout lacks are refused."""
         check_groups(features, self.layout)
-
-    def rows(self, sequence: SourceSequence, features: FeatureOptions) -> FloatArray:
-        """Return the features, shape (S, F)."""
-        return compute_features(self.trim(sequence, features), features)
-
-    def trim(self, sequence: SourceSequence, features: FeatureOptions) -> LandmarkSequence:
-        """Return a clip without the rests at its ends."""
-        return trim_rests(self._check(sequence), features.rest_s)
-
-    def start_s(self, sequence: SourceSequence, features: FeatureOptions) -> float:
-        """Return how much rest is cut from the beginning, seconds."""
-        clip = self._check(sequence)
-        return find_signing(clip, features.rest_s)[0] / clip.fps
-
-    def blind(self, rows: Rows) -> Rows:
-        """Return features of zero."""
-        return np.zeros_like(rows)
-
-    def augmented_rows(
-        self,
-        sequence: SourceSequence,
-        features: FeatureOptions,
-        augmentation: AugmentOptions,
-        generator: np.random.Generator,
-        duration: float | None = None,
-    ) -> FloatArray:
-        """Return features of augmented landmarks."""
-        read = self.trim(sequence, features)
-        (losing,) = generator.spawn(1)
-        prepared = prepare(lose_hands(read, augmentation, losing), features)
-        return build_features(augment(prepared, augmentation, generator, duration), features)
-
-    def lengths(self, clips: Clips, features: FeatureOptions) -> list[int]:
-        """Return the frames of each clip at the rate of the features; rests may be cut of them."""
-        both = zip(clips.frames, clips.fps, strict=True)
-        return [prepared_frames(frames, fps, features) for frames, fps in both]
-
-    def augmented_lengths(
-        self,
-        lengths: list[int],
-        features: FeatureOptions,
-        augmentation: AugmentOptions,
-        durations: Sequence[float],
-    ) -> list[int]:
-        """Return the frames of each clip after resting and stretching, at most."""
-        rests = 2 * round(augmentation.rest_s * features.fps)
-        both = zip(lengths, durations, strict=True)
-        return [augmented_frames(frames + rests, augmentation, drawn) for frames, drawn in both]
+        return _LandmarkReader(self.layout, features)
 
     def check_extractor(self, extractor: Mapping[str, Any]) -> None:
         """Refuse landmarks that were found in another way than these.
@@ -358,7 +288,7 @@ class LandmarkSource(Source):
     def open_clips(
         self, targets: Sequence[Target], shards: Path, *, cache_mb: int
     ) -> tuple[Clips, Clips]:
-        """Take the clips that have landmarks; say which have none."""
+        """Take the clips that have landmarks; the others are logged."""
         landmarks = StoredLandmarks(shards, self, cache_mb=cache_mb)
         train, dev = (_with_landmarks(targets, landmarks, split) for split in ("train", "dev"))
         wanted = [target.clip_id for target in (*train, *dev)]
@@ -366,17 +296,9 @@ class LandmarkSource(Source):
         if kept < len(wanted):
             logger.info(
                 "%d of %d clips fit into train.cache_mb: %d; the others stream from %s",
-                kept,
-                len(wanted),
-                cache_mb,
-                shards,
-            )
+                kept, len(wanted), cache_mb, shards,
+            )  # fmt: skip
         return landmarks.clips(train), landmarks.clips(dev)
-
-    @property
-    def row_names(self) -> tuple[str, ...]:
-        """Features have no table of rows."""
-        return ()
 
     def differences(self, other: Source) -> Iterator[str]:
         """Compare layout and extractor."""
@@ -397,18 +319,71 @@ class LandmarkSource(Source):
         """Return layout and extractor."""
         return _fields(self.layout, self.extractor, NO_GLOSSES)
 
-    def _check(self, sequence: SourceSequence) -> LandmarkSequence:
-        if not isinstance(sequence, LandmarkSequence):
-            raise UserError(
-                "this checkpoint was trained on landmarks, not on glosses (model.source: glosses)"
-            )
-        if sequence.layout != self.layout:
-            raise UserError(
-                f"these landmarks have layout {sequence.layout.name} version "
-                f"{sequence.layout.version}, the checkpoint was trained on {self.layout.name} "
-                f"version {self.layout.version}; extract them again"
-            )
-        return sequence
+
+@dataclass(frozen=True, slots=True)
+class _LandmarkReader(Reader):
+    """Computes features, shape (S, F)."""
+
+    layout: Layout
+    features: FeatureOptions
+
+    @property
+    def width(self) -> int:
+        return feature_width(self.features, self.layout)
+
+    @property
+    def hand_columns(self) -> tuple[int, ...]:
+        return hand_columns(self.features, self.layout)
+
+    def rows(self, sequence: SourceSequence) -> FloatArray:
+        return compute_features(self.trim(sequence), self.features)
+
+    def trim(self, sequence: SourceSequence) -> LandmarkSequence:
+        """Return a clip without the rests at its ends."""
+        return trim_rests(_check_layout(sequence, self.layout), self.features.rest_s)
+
+    def start_s(self, sequence: SourceSequence) -> float:
+        clip = _check_layout(sequence, self.layout)
+        return find_signing(clip, self.features.rest_s)[0] / clip.fps
+
+    def blind(self, rows: Rows) -> Rows:
+        return np.zeros_like(rows)
+
+    def lengths(self, clips: Clips) -> list[int]:
+        """Return the frames of each clip at the rate of the features; rests may be cut of them."""
+        both = zip(clips.frames, clips.fps, strict=True)
+        return [prepared_frames(frames, fps, self.features) for frames, fps in both]
+
+    def augmented_rows(
+        self, sequence: SourceSequence, options: AugmentOptions, chance: Generator, duration: float
+    ) -> FloatArray:
+        """Return features of augmented landmarks."""
+        read = self.trim(sequence)
+        (losing,) = chance.spawn(1)
+        prepared = prepare(lose_hands(read, options, losing), self.features)
+        return build_features(augment(prepared, options, chance, duration), self.features)
+
+    def augmented_lengths(
+        self, lengths: list[int], options: AugmentOptions, durations: Sequence[float]
+    ) -> list[int]:
+        """Return the frames of each clip after resting and stretching."""
+        rests = 2 * round(options.rest_s * self.features.fps)
+        both = zip(lengths, durations, strict=True)
+        return [augmented_frames(frames + rests, options, drawn) for frames, drawn in both]
+
+
+def _check_layout(sequence: SourceSequence, layout: Layout) -> LandmarkSequence:
+    if not isinstance(sequence, LandmarkSequence):
+        raise UserError(
+            "this checkpoint was trained on landmarks, not on glosses (model.source: glosses)"
+        )
+    if sequence.layout != layout:
+        raise UserError(
+            f"these landmarks have layout {sequence.layout.name} version "
+            f"{sequence.layout.version}, the checkpoint was trained on {layout.name} "
+            f"version {layout.version}; extract them again"
+        )
+    return sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -421,51 +396,44 @@ class FeatureSource(LandmarkSource):
     kind: ClassVar[SourceKind] = "features"
     name: ClassVar[str] = "features"
 
-    def input_width(self, features: FeatureOptions) -> int:
-        """Return F, a multiple of three."""
+    def reader(self, features: FeatureOptions) -> Reader:
+        """Return what resamples features; which frames and columns mean what is not known."""
+        return _FeatureReader(self.layout, features)
+
+
+@dataclass(frozen=True, slots=True)
+class _FeatureReader(_LandmarkReader):
+    """Resamples features that were imported, shape (S, F)."""
+
+    hand_columns = ()
+
+    @property
+    def width(self) -> int:
+        """A multiple of three."""
         return COORDINATES * self.layout.points
 
-    def hand_columns(self, features: FeatureOptions) -> tuple[int, ...]:
-        """Return nothing: what a column means is not known."""
-        return ()
+    def trim(self, sequence: SourceSequence) -> LandmarkSequence:
+        return _check_layout(sequence, self.layout)
 
-    def check_features(self, features: FeatureOptions) -> None:
-        """Accept any: nothing is computed."""
-
-    def trim(self, sequence: SourceSequence, features: FeatureOptions) -> LandmarkSequence:
-        """Return the clip: which of its frames are rest is not known."""
-        return self._check(sequence)
-
-    def start_s(self, sequence: SourceSequence, features: FeatureOptions) -> float:
-        """Return 0: all of it is read."""
+    def start_s(self, sequence: SourceSequence) -> float:
         return 0.0
 
-    def rows(self, sequence: SourceSequence, features: FeatureOptions) -> FloatArray:
-        """Return the features, shape (S, F)."""
-        points = resample(self._check(sequence), features.fps).points
+    def rows(self, sequence: SourceSequence) -> FloatArray:
+        points = resample(self.trim(sequence), self.features.fps).points
         return points.reshape(len(points), -1)
 
     def augmented_rows(
-        self,
-        sequence: SourceSequence,
-        features: FeatureOptions,
-        augmentation: AugmentOptions,
-        generator: np.random.Generator,
-        duration: float | None = None,
+        self, sequence: SourceSequence, options: AugmentOptions, chance: Generator, duration: float
     ) -> FloatArray:
         """Return the features, stretched, scaled and shifted by column, a span of them left out."""
-        return augment_rows(self.rows(sequence, features), augmentation, generator, duration)
+        return augment_rows(self.rows(sequence), options, chance, duration)
 
     def augmented_lengths(
-        self,
-        lengths: list[int],
-        features: FeatureOptions,
-        augmentation: AugmentOptions,
-        durations: Sequence[float],
+        self, lengths: list[int], options: AugmentOptions, durations: Sequence[float]
     ) -> list[int]:
         """Return the frames of each clip after stretching."""
         both = zip(lengths, durations, strict=True)
-        return [augmented_frames(frames, augmentation, drawn) for frames, drawn in both]
+        return [augmented_frames(frames, options, drawn) for frames, drawn in both]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -479,64 +447,23 @@ class GlossSource(Source):
     where_missing: ClassVar[str] = "the column gloss of the manifest"
     has_frames: ClassVar[bool] = False
 
-    def glosses(self, whose: str | Path = "this model") -> GlossVocabulary:
-        """Return the vocabulary."""
-        return self.vocabulary
-
     @property
     def is_shared(self) -> bool:
         """Whether its ids are those of the targets."""
         return self.vocabulary.kind == "shared"
 
-    def input_width(self, features: FeatureOptions) -> int:
-        """Return the rows of the source embedding."""
-        return self.vocabulary.size
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """The names of the vocabulary's rows."""
+        return self.vocabulary.row_names
 
-    def check_features(self, features: FeatureOptions) -> None:
-        """Accept any: glosses have no features."""
+    def glosses(self, whose: str | Path = "this model") -> GlossVocabulary:
+        """Return the vocabulary."""
+        return self.vocabulary
 
-    def rows(self, sequence: SourceSequence, features: FeatureOptions) -> IntArray:
-        """Return the ids, shape (S,)."""
-        if not isinstance(sequence, GlossSequence):
-            raise UserError(
-                "this checkpoint was trained on glosses (model.source: glosses), not on landmarks; "
-                "`signloom translate --glosses` gives it some"
-            )
-        return sequence.ids
-
-    def labels(self, sequence: SourceSequence) -> tuple[str, ...]:
-        """Return the glosses."""
-        return self.vocabulary.labels(sequence) if isinstance(sequence, GlossSequence) else ()
-
-    def blind(self, rows: Rows) -> Rows:
-        """Return the id of an unknown gloss in place of each."""
-        return np.full_like(rows, UNKNOWN)
-
-    def augmented_rows(
-        self,
-        sequence: SourceSequence,
-        features: FeatureOptions,
-        augmentation: AugmentOptions,
-        generator: np.random.Generator,
-        duration: float | None = None,
-    ) -> IntArray:
-        """Return the ids: nothing is changed at random."""
-        return self.rows(sequence, features)
-
-    def lengths(self, clips: Clips, features: FeatureOptions) -> list[int]:
-        """Return the tokens of glosses and sentence together, which take about as long."""
-        both = zip(clips.frames, clips.targets, strict=True)
-        return [tokens + len(target.ids) for tokens, target in both]
-
-    def augmented_lengths(
-        self,
-        lengths: list[int],
-        features: FeatureOptions,
-        augmentation: AugmentOptions,
-        durations: Sequence[float],
-    ) -> list[int]:
-        """Return the lengths as they are."""
-        return lengths
+    def reader(self, features: FeatureOptions) -> Reader:
+        """Return what gives the ids: glosses have no features."""
+        return _GlossReader(self.vocabulary)
 
     def read(self, targets: Sequence[Target], shards: Path) -> dict[str, SourceSequence]:
         """Encode the glosses of every clip that has some."""
@@ -556,21 +483,16 @@ class GlossSource(Source):
     def open_clips(
         self, targets: Sequence[Target], shards: Path, *, cache_mb: int
     ) -> tuple[Clips, Clips]:
-        """Take all clips, with or without landmarks; say which glosses of dev train lacks."""
+        """Take all clips, with or without landmarks; glosses that train lacks are logged."""
         train, dev = (
             self.clips([target for target in targets if target.split == split])
             for split in ("train", "dev")
         )
         unknown = {name for t in dev.targets for name in self.vocabulary.encode(t.gloss).unknown}
         if unknown:
-            some = ", ".join(sorted(unknown)[:5]) + (", ..." if len(unknown) > 5 else "")
+            some = name_some(sorted(unknown))
             logger.info("%d glosses of dev never occur in train: %s", len(unknown), some)
         return train, dev
-
-    @property
-    def row_names(self) -> tuple[str, ...]:
-        """The names of the vocabulary's rows."""
-        return self.vocabulary.row_names
 
     def differences(self, other: Source) -> Iterator[str]:
         """Compare the kind of vocabulary; its rows may differ."""
@@ -581,6 +503,37 @@ class GlossSource(Source):
     def to_fields(self) -> dict[str, Any]:
         """Return the vocabulary."""
         return _fields(NO_LANDMARKS, {}, self.vocabulary)
+
+
+@dataclass(frozen=True, slots=True)
+class _GlossReader(Reader):
+    """Gives the ids of glosses, shape (S,); in training nothing is changed at random."""
+
+    vocabulary: GlossVocabulary
+
+    @property
+    def width(self) -> int:
+        return self.vocabulary.size
+
+    def rows(self, sequence: SourceSequence) -> IntArray:
+        if not isinstance(sequence, GlossSequence):
+            raise UserError(
+                "this checkpoint was trained on glosses (model.source: glosses), not on landmarks; "
+                "`signloom translate --glosses` gives it some"
+            )
+        return sequence.ids
+
+    def labels(self, sequence: SourceSequence) -> tuple[str, ...]:
+        return self.vocabulary.labels(sequence) if isinstance(sequence, GlossSequence) else ()
+
+    def blind(self, rows: Rows) -> Rows:
+        """Return the id of an unknown gloss in place of each."""
+        return np.full_like(rows, UNKNOWN)
+
+    def lengths(self, clips: Clips) -> list[int]:
+        """Return the tokens of glosses and sentence together, which take about as long."""
+        both = zip(clips.frames, clips.targets, strict=True)
+        return [tokens + len(target.ids) for tokens, target in both]
 
 
 def _fields(layout: Layout, extractor: dict[str, Any], glosses: GlossVocabulary) -> dict[str, Any]:
@@ -647,27 +600,6 @@ def open_source(kind: SourceKind, *, shards: Path, targets: Path) -> Source:
     return kind_of(layout=metadata.layout, extractor=json.loads(metadata.extractor))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Kept:
-    """A clip in memory, as half floats like those of the shards."""
-
-    halves: npt.NDArray[np.float16]  # (S, P, 3)
-    present: npt.NDArray[np.bool_]
-    fps: float
-    width: int
-    height: int
-
-    def widen(self, layout: Layout) -> LandmarkSequence:
-        return LandmarkSequence(
-            points=widen_halves(self.halves),
-            present=self.present,
-            fps=self.fps,
-            width=self.width,
-            height=self.height,
-            layout=layout,
-        )
-
-
 class StoredLandmarks:
     """The landmarks of a folder of shards, some of them in memory.
 
@@ -687,7 +619,8 @@ class StoredLandmarks:
             UserError: If the folder or a file is missing, damaged or of another version.
         """
         self._shards, self._source, self._room = shards, source, cache_mb * 1_000_000
-        self._kept: dict[str, _Kept] = {}
+        # Half floats like those of the shards, (S, P, 3), and what makes a clip of its points.
+        self._kept: dict[str, tuple[npt.NDArray[np.float16], partial[LandmarkSequence]]] = {}
         self.frames = read_clip_frames(shards)
         self.fps = read_clip_rates(shards)
 
@@ -713,24 +646,23 @@ class StoredLandmarks:
         bounds = sorted(shard_bound(path.name) for path in self._shards.glob("*.parquet"))
         for ids in find_shards(chosen, bounds).values():
             for clip_id, sequence in read_shards(self._shards, ids).items():
-                self._kept[clip_id] = _Kept(
-                    halves=sequence.points.astype(np.float16),
-                    present=sequence.present,
-                    fps=sequence.fps,
-                    width=sequence.width,
-                    height=sequence.height,
-                )
+                self._kept[clip_id] = sequence.points.astype(np.float16), partial(
+                    LandmarkSequence, present=sequence.present, fps=sequence.fps,
+                    width=sequence.width, height=sequence.height, layout=sequence.layout,
+                )  # fmt: skip
         return len(self._kept) - before
 
     def read(self, clip_ids: Sequence[str]) -> list[LandmarkSequence]:
         """Return the landmarks of clips, in that order."""
         away = {clip_id for clip_id in clip_ids if clip_id not in self._kept}
         streamed = read_shards(self._shards, away) if away else {}
-        layout = self._source.layout
         return [
-            streamed[clip_id] if clip_id in away else self._kept[clip_id].widen(layout)
-            for clip_id in clip_ids
+            streamed[clip_id] if clip_id in away else self._widen(clip_id) for clip_id in clip_ids
         ]
+
+    def _widen(self, clip_id: str) -> LandmarkSequence:
+        halves, build = self._kept[clip_id]
+        return build(points=widen_halves(halves))
 
     def _fitting(self, clip_ids: Sequence[str]) -> list[str]:
         """Take clips in the given order while there is room, and take that room."""
@@ -753,15 +685,9 @@ def _with_landmarks(
     missing = [target.clip_id for target in chosen if target.clip_id not in landmarks.frames]
     if missing:
         logger.warning(
-            "%d of %d %s clips have no landmarks and are left out (%s says why): %s%s",
-            len(missing),
-            len(chosen),
-            split,
-            REJECTS,
-            ", ".join(missing[:5]),
-            ", ..." if len(missing) > 5 else "",
-            extra=ONCE,
-        )
+            "%d of %d %s clips have no landmarks and are left out (%s says why): %s",
+            len(missing), len(chosen), split, REJECTS, name_some(missing), extra=ONCE,
+        )  # fmt: skip
     if len(missing) == len(chosen):
         raise UserError(
             f"no clip of split {split} has landmarks; the manifest needs train and dev clips, and "

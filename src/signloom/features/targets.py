@@ -16,7 +16,7 @@ from pydantic import Field
 
 from signloom.config import checked_dataclass, parse_options, read_record
 from signloom.corpus.manifest import Clip
-from signloom.errors import UserError
+from signloom.errors import UserError, name_some
 from signloom.features.glosses import (
     NO_GLOSSES,
     GlossKind,
@@ -26,9 +26,12 @@ from signloom.features.glosses import (
 )
 from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text, read_source
 from signloom.files import whole_file, write_file
+from signloom.tables import VERSION_KEY, read_parquet
 
 FORMAT_VERSION = 2
 LABELS_FORMAT_VERSION = 3  # 3: what the labels mean
+
+_HINT = "run `dvc repro tokenize_targets`"
 
 CtcKind = Literal["glosses", "characters", "texts", "none"]
 
@@ -106,7 +109,7 @@ TARGETS_SCHEMA = pa.schema(
         ("gloss", pa.string()),
         ("labels", pa.list_(pa.int32())),
     ],
-    metadata={"signloom.format_version": str(FORMAT_VERSION)},
+    metadata={VERSION_KEY: str(FORMAT_VERSION)},
 )
 
 _GLOSSES_KEY = b"signloom.glosses"  # metadata, where there is a vocabulary of glosses
@@ -134,7 +137,7 @@ def read_targets(path: Path) -> list[Target]:
     Raises:
         UserError: If the file is missing or has another format version.
     """
-    return [Target(**row) for row in _read_table(path).to_pylist()]
+    return [Target(**row) for row in read_parquet(path, FORMAT_VERSION, hint=_HINT).to_pylist()]
 
 
 def read_glosses(path: Path) -> GlossVocabulary:
@@ -143,28 +146,10 @@ def read_glosses(path: Path) -> GlossVocabulary:
     Raises:
         UserError: As `read_targets`.
     """
-    text = _read_table(path).schema.metadata.get(_GLOSSES_KEY)
+    text = read_parquet(path, FORMAT_VERSION, hint=_HINT).schema.metadata.get(_GLOSSES_KEY)
     if text is None:
         return NO_GLOSSES
     return parse_options(json.loads(text), GlossVocabulary, where=f"{path}: glosses")
-
-
-def _read_table(path: Path) -> pa.Table:
-    if not path.exists():
-        raise UserError(f"{path} does not exist; run `dvc repro tokenize_targets` first")
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(
-            f"{path} is damaged ({error}); run `dvc repro tokenize_targets` again"
-        ) from None
-    version = (table.schema.metadata or {}).get(b"signloom.format_version", b"none").decode()
-    if version != str(FORMAT_VERSION):
-        raise UserError(
-            f"{path}: found format version {version}, this Signloom reads {FORMAT_VERSION}; "
-            "run `dvc repro tokenize_targets` again"
-        )
-    return table
 
 
 def build_glosses(
@@ -182,7 +167,7 @@ def build_glosses(
     """
     missing = [clip.clip_id for clip in clips if not (clip.gloss or "").split()]
     if kind != "none" and missing:
-        names = ", ".join(missing[:20]) + (", ..." if len(missing) > 20 else "")
+        names = name_some(missing, 20)
         raise UserError(
             f"tokenize_targets.source is {kind}, but {len(missing)} of {len(clips)} clips have no "
             f"gloss in the manifest: {names}. Fill the column gloss of these rows or remove them, "
@@ -215,18 +200,14 @@ def build_targets(
             `tokenizer` is no file to tokenise with.
     """
     train = [clip for clip in clips if clip.split == "train"]
-    source = read_source(Path(options.tokenizer)) if options.tokenizer else ""
-    texts = [normalise_text(clip.text) for clip in train]
-    if options.source == "shared":
-        texts += [as_words(split_glosses(clip.gloss or "")) for clip in train]
-    languages = _languages(clips) if options.language else ()
-    is_mixed = len({clip.language for clip in clips}) > 1
-    is_merged = len({clip.corpus for clip in clips}) > 1
-    tokenizer = Tokenizer.build(texts, options.vocabulary, source, languages)
+    tokenizer = _build_tokenizer(clips, train, options)
     names = sorted({name for clip in train for name in _label_names(clip, options)})
     label_of = {name: label for label, name in enumerate(names, start=1)}
+    has_languages = options.language or len({clip.language for clip in clips}) > 1
+    is_merged = len({clip.corpus for clip in clips}) > 1
     targets = []
     for clip in clips:
+        labelled = _label_names(clip, options) if clip.split == "train" else []
         text, language = normalise_text(clip.text), clip.language or ""
         first = [tokenizer.language_id(language)] if options.language else []
         targets.append(
@@ -237,15 +218,25 @@ def build_targets(
                 text=text,
                 ids=[tokenizer.bos, *first, *tokenizer.encode(text), tokenizer.eos],
                 gloss=" ".join((clip.gloss or "").split()),
-                labels=[label_of[name] for name in _label_names(clip, options)]
-                if clip.split == "train"
-                else [],
-                language=language if is_mixed or options.language else "",
+                labels=[label_of[name] for name in labelled],
+                language=language if has_languages else "",
                 corpus=(clip.corpus or "") if is_merged else "",
             )
         )
     _check_lengths(targets, options.max_tokens)
     return tokenizer, CtcLabels(kind=options.ctc, names=tuple(names)), targets
+
+
+def _build_tokenizer(
+    clips: Sequence[Clip], train: Sequence[Clip], options: TokenizeOptions
+) -> Tokenizer:
+    """Return the tokeniser of the train text, and of its glosses where they share it."""
+    source = read_source(Path(options.tokenizer)) if options.tokenizer else ""
+    texts = [normalise_text(clip.text) for clip in train]
+    if options.source == "shared":
+        texts += [as_words(split_glosses(clip.gloss or "")) for clip in train]
+    languages = _languages(clips) if options.language else ()
+    return Tokenizer.build(texts, options.vocabulary, source, languages)
 
 
 def _check_lengths(targets: Sequence[Target], most: int) -> None:
@@ -267,7 +258,7 @@ def _languages(clips: Sequence[Clip]) -> list[str]:
     known = {clip.language for clip in clips if clip.split == "train"} - {None}
     wrong = [clip for clip in clips if clip.language not in known]
     if wrong:
-        some = ", ".join(f"{clip.clip_id} ({clip.language or 'none'})" for clip in wrong[:20])
+        some = name_some((f"{clip.clip_id} ({clip.language or 'none'})" for clip in wrong), 20)
         raise UserError(
             f"tokenize_targets.language is true, but {len(wrong)} of {len(clips)} clips have no "
             f"language in the manifest, or one of no train clip: {some}. Fill the column language "
@@ -277,7 +268,7 @@ def _languages(clips: Sequence[Clip]) -> list[str]:
 
 
 def split_hash(clips: Iterable[Clip | Target], split: str) -> str:
-    """Return what identifies the clips of a split with their sentences, in whatever order."""
+    """Return what identifies the clips of a split with their sentences, in any order."""
     rows = sorted((c.clip_id, normalise_text(c.text)) for c in clips if c.split == split)
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
 
@@ -298,8 +289,7 @@ def read_labels(path: Path) -> CtcLabels:
     Raises:
         UserError: If the file is missing or has another format version.
     """
-    hint = "run `dvc repro tokenize_targets` again"
-    found = read_record(path, _LabelsFile, hint=hint, version=LABELS_FORMAT_VERSION)
+    found = read_record(path, _LabelsFile, hint=_HINT, version=LABELS_FORMAT_VERSION)
     return CtcLabels(kind=found.kind, names=found.labels)
 
 

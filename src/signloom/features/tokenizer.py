@@ -1,7 +1,7 @@
 """The tokeniser: DeepSeek V3's, another `tokenizer.json`, or a text model's; pruned or whole.
 
 A corpus uses a sliver of DeepSeek's 128,815 rows. Pruning keeps the tokeniser's own segmentation
-and only renumbers the ids that the training text uses, beside one id for each byte, so that any
+and only renumbers the ids that the training text uses, after one id for each byte, so that any
 other text still round-trips. It never re-segments by frequency, which is known to hurt.
 
 SentencePiece (T5, mT5, mBART, NLLB) normalises what it reads and knows no bytes, or not all: a word
@@ -284,7 +284,7 @@ class SourceVocabulary:
     model: tokenizers.Tokenizer | None  # None: of bytes alone, as ByT5's
     pieces: tuple[bytes, ...]  # the bytes of every id
     byte_ids: tuple[int, ...]  # the id of every byte; -1: it has none
-    added: Mapping[str, int]  # the id of each token beside the BPE, such as controls
+    added: Mapping[str, int]  # the id of each token outside the BPE, such as controls
     kind: Kind = "bytes"
 
     @property

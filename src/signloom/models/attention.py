@@ -162,21 +162,14 @@ class MultiHeadAttention(nn.Module):
         """
         query = self.query(x)
         query = self._split(query if packing is None else packing.unpack(query))
-        mask = None if valid is None else valid[:, None, None, :]  # (B, 1, 1, M)
-        if seen is not None:
-            mask = seen[:, None]
-        if is_causal and not (valid is None and self.relative is None and maps is None):
-            length = query.shape[2]
-            past = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
-            mask, is_causal = past if mask is None else mask & past, False
+        # Without any other mask torch applies the causal one by itself, which is quicker.
+        is_plain = valid is None and self.relative is None and maps is None
+        mask = _mask(query, valid, seen, is_causal=is_causal and not is_plain)
         bias = None
         if self.relative is not None:
             query, bias = self.relative(query, distances)
         if maps is not None:
-            scores_BHTM = query @ memory.keys.transpose(2, 3) / math.sqrt(query.shape[-1])
-            scores_BHTM = scores_BHTM if bias is None else scores_BHTM + bias
-            allowed = scores_BHTM.new_ones((), dtype=torch.bool) if mask is None else mask
-            maps.append(masked_softmax(scores_BHTM, allowed))
+            maps.append(_weights(query, memory.keys, mask, bias))
         if bias is not None:
             mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         attended = functional.scaled_dot_product_attention(
@@ -185,7 +178,7 @@ class MultiHeadAttention(nn.Module):
             memory.values,
             attn_mask=mask,
             dropout_p=self.dropout if self.training else 0.0,
-            is_causal=is_causal,
+            is_causal=is_causal and is_plain,
         )
         mixed = attended.transpose(1, 2).flatten(2)
         return self.output(mixed if packing is None else packing.pack(mixed))
@@ -209,6 +202,37 @@ class MultiHeadAttention(nn.Module):
 
     def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+def _mask(
+    query: Float[Tensor, "B H T K"],
+    valid: Bool[Tensor, "B M"] | None,
+    seen: Bool[Tensor, "B T M"] | None,
+    *,
+    is_causal: bool,
+) -> Bool[Tensor, "..."] | None:
+    """Return which keys each query sees, as broadcasts to (B, H, T, M); None: all."""
+    mask = None if valid is None else valid[:, None, None, :]
+    if seen is not None:
+        mask = seen[:, None]
+    if not is_causal:
+        return mask
+    length = query.shape[2]
+    past = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
+    return past if mask is None else mask & past
+
+
+def _weights(
+    query: Float[Tensor, "B H T K"],
+    keys: Float[Tensor, "B H M K"],
+    mask: Bool[Tensor, "..."] | None,
+    bias: Float[Tensor, "B H T M"] | None,
+) -> Float[Tensor, "B H T M"]:
+    """Return what each query gives each key."""
+    scores_BHTM = query @ keys.transpose(2, 3) / math.sqrt(query.shape[-1])
+    scores_BHTM = scores_BHTM if bias is None else scores_BHTM + bias
+    allowed = scores_BHTM.new_ones((), dtype=torch.bool) if mask is None else mask
+    return masked_softmax(scores_BHTM, allowed)
 
 
 def masked_softmax(scores: Float[Tensor, "*S"], allowed: Bool[Tensor, "*A"]) -> Float[Tensor, "*S"]:

@@ -21,7 +21,7 @@ class ConvolutionModule(nn.Module):
 
     Source: Gulati et al. (2020), section 2.2. They have a batch norm where we have a layer norm:
     its means over the batch would make a clip's translation depend on the clips and the padding
-    beside it.
+    next to it.
     """
 
     def __init__(self, d_model: int, kernel: int, *, is_causal: bool) -> None:

@@ -123,7 +123,7 @@ class PrefixDecoder(DecoderStack):
 class DecoderOnly(Seq2Seq):
     """One causal stack of `decoder_layers`, whose source positions see the whole source.
 
-    Document 001 names it (GPT), document 004 sets it beside encoder-only and encoder-decoder.
+    Document 001 names it (GPT), document 004 compares it with encoder-only and encoder-decoder.
 
     Source: Radford et al. (2018); the prefix that sees itself both ways, Raffel et al. (2020),
     section 3.2.1 ("prefix LM"), which `causal_encoder` turns off.

@@ -167,7 +167,7 @@ class EncoderOnly(Seq2Seq):
     of every family: the cross entropy of a sentence with its end is the CTC loss. A sentence of
     more tokens than positions is impossible.
 
-    Document 004 sets it beside decoder-only and encoder-decoder, document 001 names it (BERT).
+    Document 004 compares it with decoder-only and encoder-decoder, document 001 names it (BERT).
 
     Source: Graves et al. (2006); prefixes, Watanabe et al. (2017).
     """

@@ -6,7 +6,6 @@ embedding and output projection are ours, so that a vocabulary may be trimmed. S
 """
 
 import importlib.util
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from signloom.config import checked_dataclass
+from signloom.config import checked_dataclass, read_json
 from signloom.errors import UserError
 from signloom.files import hash_folder
 from signloom.models.layers import SourceEmbedding, TokenEmbedding, build_output, initialise
@@ -48,7 +47,7 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "activation_function": ("relu", "gelu"),
     "scale_embedding": (False, True),
 }
-# Matrices beside which low-rank ones are learnt (Hu et al., 2022, section 4.2), and the attention
+# Names of the attention to the memory.
 CROSS = ("EncDecAttention", "encoder_attn.")
 EMBEDDINGS = ("shared.weight", "decoder.embed_tokens.weight", "encoder.embed_tokens.weight")
 HEAD = "lm_head.weight"
@@ -356,7 +355,7 @@ def _build_stacks(text: TextModel, options: ModelOptions) -> tuple[Any, Any]:
         raise UserError(
             "model.family pretrained needs transformers; run `pip install 'signloom[text]'`"
         )
-    import transformers  # takes seconds, and nobody else needs it
+    import transformers  # takes seconds, and no other family needs it
 
     drop: dict[str, float] = {"dropout_rate": options.dropout}
     if text.kind in ("mbart", "m2m_100"):
@@ -406,12 +405,10 @@ def _check_length(text: TextModel, length: int, hint: str) -> None:
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads((folder / "config.json").read_bytes()))
-    except OSError as error:
-        raise _wrong(folder, f"config.json cannot be read ({error.strerror})") from None
-    except (ValueError, TypeError, RecursionError) as error:
-        raise _wrong(folder, f"config.json is no JSON object ({error})") from None
+    content = read_json(folder / "config.json", hint=_HINT)
+    if not isinstance(content, dict):
+        raise _wrong(folder, "config.json is no JSON object")
+    return content
 
 
 def _read_weights(folder: Path, *, has_values: bool = True) -> dict[str, Tensor]:

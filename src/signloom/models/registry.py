@@ -99,6 +99,4 @@ def build_model(
     is_tied = options.tied_embeddings and options.family != "pretrained"
     if is_shared and is_tied and isinstance(model.head, TiedProjection):
         model.get_submodule("encoder.source").projection = TiedEmbedding(model.head.embedding[0])
-    if options.source != "glosses":
-        model.input_width = input_width
     return model

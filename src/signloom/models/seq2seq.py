@@ -6,9 +6,8 @@ a clip, R rows of clip and beam.
 """
 
 import dataclasses
-import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -225,77 +224,6 @@ class DecoderState(ABC):
         """Return a state of W beams a clip, which continue the given beams of the same clip."""
 
 
-def _checked(method: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:
-    """Return the method with its arguments checked; not in a compiled or traced model."""
-
-    @functools.wraps(method)
-    def call(self: "Seq2Seq", *arguments: Any, **named: Any) -> Any:
-        if not (torch.compiler.is_compiling() or torch._C._get_tracing_state()):
-            check(self, *arguments, **named)
-        return method(self, *arguments, **named)
-
-    return call
-
-
-def _check_source(model: "Seq2Seq", src: Tensor, src_valid: Tensor) -> None:
-    width = model.input_width
-    if src.is_floating_point() or width is not None:
-        is_right = (
-            src.is_floating_point() and src.ndim == 3 and src.shape[2] == (width or src.shape[2])
-        )
-        expected = f"numbers of shape (B, S, {width or 'F'})"
-    else:
-        is_right, expected = src.ndim == 2, "ids of shape (B, S)"
-    if not is_right:
-        raise _wrong("src", src, expected)
-    if src_valid.dtype != torch.bool or src_valid.shape != src.shape[:2]:
-        raise _wrong("src_valid", src_valid, f"bool of shape {tuple(src.shape[:2])}, as src")
-
-
-def _check_memory(model: "Seq2Seq", memory: Memory) -> None:
-    if not memory.states.is_floating_point() or memory.states.ndim != 3:
-        raise _wrong("memory.states", memory.states, "numbers of shape (B, M, D)")
-    if memory.valid.dtype != torch.bool or memory.valid.shape != memory.states.shape[:2]:
-        expected = f"bool of shape {tuple(memory.states.shape[:2])}, as memory.states"
-        raise _wrong("memory.valid", memory.valid, expected)
-
-
-def _check_target(model: "Seq2Seq", memory: Memory, tgt_in: Tensor) -> None:
-    _check_memory(model, memory)
-    if not _holds_ids(tgt_in) or tgt_in.ndim != 2 or len(tgt_in) != len(memory.states):
-        raise _wrong("tgt_in", tgt_in, f"ids of shape ({len(memory.states)}, T), as memory")
-
-
-def _check_both(model: "Seq2Seq", src: Tensor, src_valid: Tensor, tgt_in: Tensor) -> None:
-    _check_source(model, src, src_valid)
-    if not _holds_ids(tgt_in) or tgt_in.ndim != 2 or len(tgt_in) != len(src):
-        raise _wrong("tgt_in", tgt_in, f"ids of shape ({len(src)}, T), as src")
-
-
-def _check_tokens(model: "Seq2Seq", tokens: Tensor, state: DecoderState) -> None:
-    if tokens.ndim != 1 or not _holds_ids(tokens):
-        raise _wrong("tokens", tokens, "ids of shape (R,), one for each beam of the state")
-
-
-def _holds_ids(tensor: Tensor) -> bool:
-    return tensor.dtype in (torch.int64, torch.int32)
-
-
-def _wrong(name: str, found: Tensor, expected: str) -> ValueError:
-    kind = str(found.dtype).removeprefix("torch.")
-    return ValueError(f"{name}: found {kind} of shape {tuple(found.shape)}, expected {expected}")
-
-
-_CHECKS: dict[str, Callable[..., None]] = {
-    "encode": _check_source,
-    "decode_states": _check_target,
-    "align": _check_target,
-    "attention_maps": _check_both,
-    "start": _check_memory,
-    "step": _check_tokens,
-}
-
-
 class Seq2Seq(nn.Module, ABC):
     """A model that decoding and training can use without knowing its family."""
 
@@ -305,14 +233,6 @@ class Seq2Seq(nn.Module, ABC):
     # Whether some clips at a time may be encoded and the parts put together.
     encodes_in_parts = False
     has_int8 = True  # whether its matrices may be multiplied in int8
-    input_width: int | None = None  # F of features; None where ids are read, or it is not known
-
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        """Check the shapes that any family is given, where its methods are called."""
-        super().__init_subclass__(**arguments)
-        for name, check in _CHECKS.items():
-            if name in vars(cls):
-                setattr(cls, name, _checked(vars(cls)[name], check))
 
     @abstractmethod
     def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:

@@ -439,7 +439,7 @@ def build_feed_forward(options: ModelOptions) -> FeedForward:
 
 def build_positions(options: ModelOptions) -> PositionalEncoding:
     """Build the absolute positions of an encoder or decoder."""
-    # A decoder beside relative positions of the encoder has sinusoids.
+    # Where the encoder has relative positions, the decoder has sinusoids.
     kind = "sinusoidal" if options.positions == "relative" else options.positions
     return PositionalEncoding(options.d_model, dropout=options.dropout, kind=kind)
 

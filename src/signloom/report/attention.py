@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.errors import UserError
 from signloom.report.canvas import BLUE, GRID, INK, MUTED, ORANGE, PAPER, RED, inline_svg
 from signloom.report.pages import render_page
 from signloom.report.skeletons import build_player, draw_moments
+from signloom.tables import read_parquet
 
 LEVELS = 16  # shades between nothing and 1
 WIDTH = 760.0  # of the whole picture, SVG units
@@ -50,7 +49,7 @@ Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """What is written beside the cells."""
+    """Labels of the rows and columns."""
 
     rows: Sequence[str]  # A label for each row, in its own script and direction; may be empty
     columns: Sequence[tuple[float, str]]
@@ -111,16 +110,6 @@ def draw_heatmap(
     return "".join((*parts, "</svg>\n"))
 
 
-def join_heatmaps(pictures: Sequence[str], *, gap: float = 12.0) -> str:
-    """Set pictures side by side in one SVG file, each as wide as it was drawn."""
-    parts, left, tallest = [], 0.0, 0.0
-    for picture in pictures:
-        width, height = find_size(picture)
-        parts.append(place_picture(picture, left, 0.0, width, height))
-        left, tallest = left + width + gap, max(tallest, height)
-    return f'{START}"0 0 {left - gap:g} {tallest:g}">{"".join(parts)}</svg>\n'
-
-
 def find_size(picture: str) -> tuple[float, float]:
     """Return width and height of an SVG file, in its own units."""
     width, height = _SIZE.findall(picture)[0]
@@ -176,18 +165,7 @@ def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, Alignmen
     Raises:
         UserError: If the file is missing, damaged or of another format version.
     """
-    hint = "run `dvc repro evaluate` again"
-    try:
-        table = pq.read_table(path)
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; {hint}") from None
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path} is damaged ({error}); {hint}") from None
-    version = (table.schema.metadata or {}).get(b"signloom.format_version", b"none").decode()
-    if version != str(FORMAT_VERSION):
-        raise UserError(
-            f"{path}: found format version {version}, this Signloom reads {FORMAT_VERSION}; {hint}"
-        )
+    table = read_parquet(path, FORMAT_VERSION, hint="run `dvc repro evaluate` again")
     wanted = pc.is_in(table["clip_id"], pa.array(sorted(clip_ids), pa.string()))
     return {
         row["clip_id"]: Alignment(

@@ -3,30 +3,32 @@
 import html
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from signloom.config import Count, checked_dataclass
+from signloom.config import Gone, checked_dataclass
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.names import Metric, System, metric_heading, shown_metrics
 from signloom.files import write_file
-from signloom.report import charts, quality, tables, tuning
+from signloom.report import charts, quality, tables, tuning, verdict
 from signloom.report.attention import read_alignments
 from signloom.report.canvas import inline_svg
 from signloom.report.charts import Chart
-from signloom.report.pages import FindSection, render_page
-from signloom.report.quality import Assessment, ContactSheet, QualityOptions, draw_sheet
+from signloom.report.pages import FindSection, Section, render_page
+from signloom.report.quality import PICTURES, WORST, Assessment, ContactSheet, draw_sheet
 from signloom.report.samples import Sample, SampleView, mark_words, pick_samples, show_sample
 from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
-from signloom.report.verdict import headline_split, system_names, tiles, verdict_sentences
+from signloom.report.verdict import headline_split, system_names
 
 METRIC_ORDER = (  # of the table
     Metric.BLEU4, Metric.CHRF, Metric.CHRFPP, Metric.ROUGE_L, Metric.EXACT, Metric.TER, Metric.WER,
     Metric.CER, Metric.BLEU3, Metric.BLEU2, Metric.BLEU1,
 )  # fmt: skip
+SAMPLES = 3  # clips shown of each kind: best, median, worst
 MAX_LISTED = 1000  # hypotheses in the page's full table; hypotheses.tsv always has all
 
 
@@ -35,11 +37,100 @@ class ReportOptions:
     """The section `report` of params.yaml."""
 
     title: str  # heading of the page; "": the corpus's name
-    samples: Count = 3  # clips shown of each kind (best, median, worst)
-    pictures: Annotated[int, Field(ge=2)] = 10  # frames drawn of each of these clips
-    quality: QualityOptions = QualityOptions(worst=6)
     # Folder of films, CLIP.webm of `signloom translate --video`, seen from the page; "": no links.
     films: Annotated[str, Field(pattern=r"^([\w. -][\w./ -]*)?$")] = ""
+
+    GONE: ClassVar = {
+        "samples": Gone.fixed(SAMPLES), "pictures": Gone.fixed(PICTURES),
+        "quality": Gone({"worst": WORST}, "its limits are fixed, see docs/extraction.md"),
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What the template of the page asks for, about the split `split`."""
+
+    sources: Sources
+    options: ReportOptions
+    landmarks: Assessment
+    picked: list[Sample]
+    samples: list[SampleView]  # of `picked`, drawn
+    sheets: list[ContactSheet]
+    figures: dict[str, list[Chart]]  # by part of the page
+    sections: list[Section]  # of other packages
+
+    @property
+    def title(self) -> str:
+        """The heading."""
+        return self.options.title or f"Corpus {self.sources.corpus}"
+
+    @property
+    def films(self) -> str:
+        """The folder of films, as links begin."""
+        return self.options.films.rstrip("/")
+
+    @property
+    def split(self) -> str:
+        """The split that the page is about."""
+        return headline_split(self.sources.splits)
+
+    @property
+    def metric_names(self) -> dict[str, str]:
+        """The columns of the tables of scores; further metrics are those of the user's commands."""
+        model = self._model_scores
+        order = dict.fromkeys((self.sources.headline, *METRIC_ORDER, *model))
+        return {name: metric_heading(name) for name in order if name in model}
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """Every setting behind a number, by heading."""
+        model = self._model_scores
+        return {label: model[name]["signature"] for name, label in self.metric_names.items()}
+
+    @property
+    def spread_names(self) -> dict[str, str]:
+        """The metrics of the table of seeds."""
+        shown = shown_metrics(self.sources.headline)
+        return {name: metric_heading(name) for name in shown}
+
+    @property
+    def headline(self) -> str:
+        """The metric by which the model is judged."""
+        return metric_heading(self.sources.headline)
+
+    @property
+    def stress(self) -> list[Row]:
+        """What changes of real life cost."""
+        return stress_of(self.sources)
+
+    @property
+    def signs(self) -> dict[str, list[Row]]:
+        """The signs that were read of the sampled clips, by clip."""
+        shown = {one.row["clip_id"] for one in self.picked}
+        return {name: read_signs(row) for name, row in self.sources.signs.items() if name in shown}
+
+    @property
+    def charts(self) -> dict[str, list[str]]:
+        """The charts of each part of the page, as SVG in it."""
+        return {
+            name: [inline_svg(chart.svg, chart.name, html.escape(chart.label)) for chart in group]
+            for name, group in self.figures.items()
+        }
+
+    @property
+    def hypotheses(self) -> list[Row]:
+        """All translations of the split."""
+        return [row for row in self.sources.hypotheses if row["split"] == self.split]
+
+    @property
+    def listed(self) -> list[Sample]:
+        """Those of the full table, their words marked."""
+        return [mark_words(row, self.sources.scoring) for row in self.hypotheses[:MAX_LISTED]]
+
+    @property
+    def _model_scores(self) -> dict[str, Any]:
+        scores: dict[str, Any] = self.sources.splits[self.split]["systems"][System.MODEL]
+        return scores
 
 
 def build_report(
@@ -50,56 +141,32 @@ def build_report(
     Args:
         paths: What the stages wrote.
         reports: The folder `reports`; index.html and figures/ are written there.
-        options: Title and samples.
+        options: Title and films.
         sections: Of other packages.
     """
     sources = read_sources(paths)
     split = headline_split(sources.splits)
-    model = sources.splits[split]["systems"][System.MODEL]
-    # Further metrics are those of commands of the user.
-    order = dict.fromkeys((sources.headline, *METRIC_ORDER, *model))
-    metrics = {name: metric_heading(name) for name in order if name in model}
     hypotheses = [row for row in sources.hypotheses if row["split"] == split]
     if not hypotheses:
         raise UserError(f"{paths.evaluation}/hypotheses.tsv has no clip of {split}; evaluate again")
-    landmarks = quality.assess(sources.quality, sources.targets, options.quality)
-    picked = pick_samples(hypotheses, options.samples, sources.scoring)
-    samples, sheets = _draw_clips(paths, sources, picked, landmarks, options)
-    clip_ids = [sample.row["clip_id"] for sample in picked]
-    groups = draw_charts(sources, landmarks)
-    text = render_page(
-        "page.html",
-        title=options.title or f"Corpus {sources.corpus}",
-        verdict=verdict_sentences(sources),
-        tiles=tiles(sources),
+    landmarks = quality.assess(sources.quality, sources.targets)
+    picked = pick_samples(hypotheses, SAMPLES, sources.scoring)
+    samples, sheets = _draw_clips(paths, sources, picked, landmarks)
+    page = Page(
         sources=sources,
-        split=split,
-        metric_names=metrics,
-        spread_names={name: metric_heading(name) for name in shown_metrics(sources.headline)},
-        stress=stress_of(sources),
-        signs={name: read for name in clip_ids if (read := read_signs(sources.signs.get(name)))},
-        system_names=system_names(sources),
-        signatures={label: model[name]["signature"] for name, label in metrics.items()},
-        charts={
-            name: [inline_svg(chart.svg, chart.name, html.escape(chart.label)) for chart in group]
-            for name, group in groups.items()
-        },
-        samples=samples,
-        films=options.films.rstrip("/"),
-        listed=[mark_words(row, sources.scoring) for row in hypotheses[:MAX_LISTED]],
-        listed_of=len(hypotheses),
-        confusions=tables.list_confusions(sources.confusions, split),
-        grid=tables.tabulate_grid(sources.grid),
-        headline=metric_heading(sources.headline),
-        corpus=tables.corpus_table(sources),
-        quality_note=quality.describe_corpus(sources.quality),
+        options=options,
         landmarks=landmarks,
+        picked=picked,
+        samples=samples,
         sheets=sheets,
+        figures=draw_charts(sources, landmarks),
         sections=[one for find in sections if (one := find(sources.corpus))],
-        search_note=tuning.search_note(sources.search) if sources.search else "",
-        details=tables.run_details(sources),
     )
-    figures = {chart.name: chart.svg for group in groups.values() for chart in group}
+    text = render_page(
+        "page.html", title=page.title, page=page, quality=quality, tables=tables, tuning=tuning,
+        verdict=verdict,
+    )  # fmt: skip
+    figures = {chart.name: chart.svg for group in page.figures.values() for chart in group}
     for more in (*(one.figures for one in samples), *(one.figures for one in sheets)):
         figures |= more
     shutil.rmtree(reports / "figures", ignore_errors=True)  # none of an older page may remain
@@ -109,11 +176,7 @@ def build_report(
 
 
 def _draw_clips(
-    paths: ReportPaths,
-    sources: Sources,
-    picked: Sequence[Sample],
-    landmarks: Assessment,
-    options: ReportOptions,
+    paths: ReportPaths, sources: Sources, picked: Sequence[Sample], landmarks: Assessment
 ) -> tuple[list[SampleView], list[ContactSheet]]:
     """Return the sampled clips and the worst ones, drawn; of features and glosses none of these."""
     clip_ids = [sample.row["clip_id"] for sample in picked]
@@ -122,22 +185,18 @@ def _draw_clips(
     sequences = read_shards(paths.shards, shown) if sources.shows_signer else {}
     alignments = read_alignments(paths.evaluation / "alignments.parquet", clip_ids)
     samples = [
-        show_sample(
-            sample, number, sequences.get(clip_id), alignments.get(clip_id), options.pictures
-        )
+        show_sample(sample, number, sequences.get(clip_id), alignments.get(clip_id), PICTURES)
         for number, (clip_id, sample) in enumerate(zip(clip_ids, picked, strict=True), start=1)
     ]
     sheets = [
-        draw_sheet(row, number, landmarks, sequences[row.clip_id], options.pictures)
+        draw_sheet(row, number, landmarks, sequences[row.clip_id])
         for number, row in enumerate(worst, start=1)
     ]
     return samples, sheets
 
 
-def read_signs(row: Row | None) -> list[Row]:
-    """Return the signs of a row of signs.tsv, each with its time and how sure it is, %."""
-    if row is None:
-        return []
+def read_signs(row: Row) -> list[Row]:
+    """Return the signs of a row of signs.tsv, each with its time and posterior, %."""
     every = zip(
         row["signs"].split(), row["spans_s"].split(), row["posteriors"].split(), strict=True
     )
@@ -165,7 +224,7 @@ def draw_charts(sources: Sources, landmarks: Assessment) -> dict[str, list[Chart
         "lengths": [charts.draw_lengths(words)],
     }
     if sources.shows_signer:  # other models see nothing of what was detected
-        drawn["quality"] = quality.draw_distributions(sources.quality, landmarks.limits)
+        drawn["quality"] = quality.draw_distributions(sources.quality)
         drawn["signers"] = [quality.draw_signers(landmarks.by_signer)]
     for chart in tuning.draw_search(sources.search) if sources.search else []:
         drawn[chart.name] = [chart]

@@ -9,7 +9,6 @@ from statistics import mean, median
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from signloom.config import Natural, NonNegative, Share, checked_dataclass
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import SPLITS
 from signloom.corpus.quality import ClipQuality
@@ -45,6 +44,8 @@ GROUP_LABELS = {
     "lips": "lips", "face_outline": "face",
 }  # fmt: skip
 MAX_NAMED = 5  # clips named in a warning
+WORST = 6  # clips drawn as contact sheets
+PICTURES = 10  # frames drawn of each of them
 MAX_SIGNERS = 40  # signers in the table; those with the most warnings are shown
 MARKS = {
     "left_hand": ("<", ORANGE), "right_hand": (">", BLUE), "any_hand": ("o", INK),
@@ -62,21 +63,6 @@ BINS = 20
 TICKS = MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
 
 
-@checked_dataclass
-class QualityOptions:
-    """The part `report.quality` of params.yaml: what is worth a warning."""
-
-    worst: Natural  # clips drawn as contact sheets
-    min_any_hand: Share = 0.5  # least share of frames with a hand
-    min_body: Share = 0.9  # least share with upper body, lips, outline of the face
-    max_gap_s: NonNegative = 1.5  # longest time without any hand, seconds
-    max_jitter: NonNegative = 1.0  # of either hand, palm lengths
-    max_side_swaps: Natural = 2  # in a clip
-    max_coincident: Share = 0.05  # largest share of frames with both sides on one hand
-    min_fps: NonNegative = 12.0  # least frames a second
-    min_pixels: Natural = 144  # least length of the picture's shorter side
-
-
 @dataclass(frozen=True, slots=True)
 class QualityCheck:
     """One thing that may be wrong with a clip."""
@@ -90,6 +76,50 @@ class QualityCheck:
     def fails(self, row: ClipQuality) -> bool:
         """Whether a figure of the clip is beyond the limit."""
         return any(not self.least <= value <= self.most for value in _known(row, self.columns))
+
+
+CHECKS = {  # of a clip, by a short name; docs/extraction.md lists the limits
+    "few hands": QualityCheck(
+        "a hand in less than 50 % of the frames",
+        "look whether the hands are in the picture, lit and unblurred",
+        ("any_hand",), least=0.5,
+    ),
+    "no body": QualityCheck(
+        "the body or face in less than 90 % of the frames",
+        "head and shoulders must be in the picture",
+        ("pose", "lips", "face_outline"), least=0.9,
+    ),
+    "gap": QualityCheck(
+        "no hand at all for more than 1.5 s", "cut rest and entering out with start_s and end_s",
+        ("any_hand_gap_s",), most=1.5,
+    ),
+    "jitter": QualityCheck(
+        "a hand that jitters by more than 1 palm lengths",
+        "blur, low light or a false hand in the background",
+        ("left_hand_jitter", "right_hand_jitter"), most=1.0,
+    ),
+    "swaps": QualityCheck(
+        "left and right exchanged more than 2 times",
+        "a second person in the picture, or try another extract.detector", ("side_swaps",), most=2,
+    ),
+    "coincident": QualityCheck(
+        "both sides on one hand in more than 5 % of the frames", "try another extract.detector",
+        ("coincident",), most=0.05,
+    ),
+    "slow": QualityCheck(
+        "fewer than 12 frames a second", "fast signing gets lost between the frames",
+        ("fps",), least=12.0,
+    ),
+    "small": QualityCheck(
+        "a picture whose shorter side has less than 144 pixels",
+        "take the recording in its full size", ("width", "height"), least=144,
+    ),
+}  # fmt: skip
+LIMITS = {  # where warnings begin, by column
+    column: check.least if math.isfinite(check.least) else check.most
+    for check in CHECKS.values()
+    for column in check.columns
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +159,6 @@ class Assessment:
     by_split: list[GroupQuality]
     by_signer: list[GroupQuality]
     signer_of: dict[str, str]  # by clip id
-    limits: dict[str, float]  # where warnings begin, by column
 
     @property
     def flagged(self) -> int:
@@ -151,83 +180,28 @@ class Assessment:
         }
 
 
-def assess(
-    rows: Sequence[ClipQuality], targets: Sequence[Target], options: QualityOptions
-) -> Assessment:
-    """Find out what is wrong with how many clips, and which of them are the worst."""
-    checks = build_checks(options)
+def assess(rows: Sequence[ClipQuality], targets: Sequence[Target]) -> Assessment:
+    """Find what is wrong with how many clips, and which of them are the worst."""
     faults = {
-        row.clip_id: tuple(name for name, check in checks.items() if check.fails(row))
+        row.clip_id: tuple(name for name, check in CHECKS.items() if check.fails(row))
         for row in rows
     }
     splits = table_by(rows, faults, {target.clip_id: target.split for target in targets})
     signer_of = {target.clip_id: target.signer for target in targets}
     return Assessment(
         faults=faults,
-        warnings=list_warnings(faults, checks),
-        worst=pick_worst(rows, faults, options.worst),
+        warnings=list_warnings(faults),
+        worst=pick_worst(rows, faults),
         by_split=sorted(splits, key=lambda row: (*SPLITS, row.name).index(row.name)),
         by_signer=sorted(table_by(rows, faults, signer_of), key=lambda row: row.name),
         signer_of=signer_of,
-        limits={
-            column: check.least if math.isfinite(check.least) else check.most
-            for check in checks.values()
-            for column in check.columns
-        },
     )
 
 
-def build_checks(options: QualityOptions) -> dict[str, QualityCheck]:
-    """Return what a clip is checked for, by a short name."""
-    swaps = options.max_side_swaps
-    often = "once" if swaps == 1 else f"{swaps} times"
-    other = "try another extract.detector"
-    return {
-        "few hands": QualityCheck(
-            f"a hand in less than {100 * options.min_any_hand:g} % of the frames",
-            "look whether the hands are in the picture, lit and unblurred",
-            ("any_hand",), least=options.min_any_hand,
-        ),
-        "no body": QualityCheck(
-            f"the body or face in less than {100 * options.min_body:g} % of the frames",
-            "head and shoulders must be in the picture",
-            ("pose", "lips", "face_outline"), least=options.min_body,
-        ),
-        "gap": QualityCheck(
-            f"no hand at all for more than {options.max_gap_s:g} s",
-            "cut rest and entering out with start_s and end_s",
-            ("any_hand_gap_s",), most=options.max_gap_s,
-        ),
-        "jitter": QualityCheck(
-            f"a hand that jitters by more than {options.max_jitter:g} palm lengths",
-            "blur, low light or a false hand in the background",
-            ("left_hand_jitter", "right_hand_jitter"), most=options.max_jitter,
-        ),
-        "swaps": QualityCheck(
-            f"left and right exchanged more than {often}",
-            f"a second person in the picture, or {other}", ("side_swaps",), most=swaps,
-        ),
-        "coincident": QualityCheck(
-            f"both sides on one hand in more than {100 * options.max_coincident:g} % of the frames",
-            other, ("coincident",), most=options.max_coincident,
-        ),
-        "slow": QualityCheck(
-            f"fewer than {options.min_fps:g} frames a second",
-            "fast signing gets lost between the frames", ("fps",), least=options.min_fps,
-        ),
-        "small": QualityCheck(
-            f"a picture whose shorter side has less than {options.min_pixels} pixels",
-            "take the recording in its full size", ("width", "height"), least=options.min_pixels,
-        ),
-    }  # fmt: skip
-
-
-def list_warnings(
-    faults: Mapping[str, Sequence[str]], checks: Mapping[str, QualityCheck]
-) -> list[QualityWarning]:
-    """Say what is wrong with how many clips, the most frequent fault first."""
+def list_warnings(faults: Mapping[str, Sequence[str]]) -> list[QualityWarning]:
+    """Return what is wrong with how many clips, the most frequent fault first."""
     found = []
-    for name, check in checks.items():
+    for name, check in CHECKS.items():
         if clips := [clip_id for clip_id, failed in faults.items() if name in failed]:
             found.append(QualityWarning(
                 name=name, clips=len(clips), share=len(clips) / len(faults), text=check.text,
@@ -237,11 +211,11 @@ def list_warnings(
 
 
 def pick_worst(
-    rows: Sequence[ClipQuality], faults: Mapping[str, Sequence[str]], number: int
+    rows: Sequence[ClipQuality], faults: Mapping[str, Sequence[str]]
 ) -> list[ClipQuality]:
     """Return the clips with the most faults; of equally many, those that show least."""
     ordered = sorted(rows, key=lambda row: (-len(faults[row.clip_id]), _shown(row), row.clip_id))
-    return ordered[:number]
+    return ordered[:WORST]
 
 
 def table_by(
@@ -355,7 +329,7 @@ class ContactSheet:
 
 
 def draw_sheet(
-    row: ClipQuality, number: int, landmarks: Assessment, sequence: LandmarkSequence, pictures: int
+    row: ClipQuality, number: int, landmarks: Assessment, sequence: LandmarkSequence
 ) -> ContactSheet:
     """Draw one of the worst clips.
 
@@ -364,9 +338,8 @@ def draw_sheet(
         number: Of the worst clips, from 1.
         landmarks: What is wrong with the clip.
         sequence: Its landmarks.
-        pictures: Frames to draw.
     """
-    drawn = draw_pictures(sequence, pictures, whole=True)
+    drawn = draw_pictures(sequence, PICTURES, whole=True)
     label = html.escape(f"Along the time of {row.clip_id}: left hand above, right hand below")
     return ContactSheet(
         clip_id=row.clip_id,
@@ -380,13 +353,8 @@ def draw_sheet(
     )
 
 
-def draw_distributions(rows: Sequence[ClipQuality], limits: Mapping[str, float]) -> list[Chart]:
-    """Histograms of the clips, one panel a figure; a dashed line where warnings begin.
-
-    Args:
-        rows: The quality table.
-        limits: Where warnings begin, by the name of the column; those of shares 0 to 1.
-    """
+def draw_distributions(rows: Sequence[ClipQuality]) -> list[Chart]:
+    """Histograms of the clips, one panel a figure; a dashed line where warnings begin."""
     shares = {name: f"frames with {name.replace('_', ' ')}, %" for name in MARKS}
     charts = []
     for name, title in (shares | FIGURES).items():
@@ -399,8 +367,8 @@ def draw_distributions(rows: Sequence[ClipQuality], limits: Mapping[str, float])
         with style():
             figure, (panel,) = build_panels(1, height=1.6, width=THIRD)
             _histogram(panel, values, is_share=name in shares)
-            if name in limits:
-                limit = scale * limits[name]
+            if name in LIMITS:
+                limit = scale * LIMITS[name]
                 panel.axvline(limit, color=RED, linewidth=1.2, linestyle=(0, (3, 3)))
                 label += f"; warnings begin at {limit:g}"
             panel.set_title(title)

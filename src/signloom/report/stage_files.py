@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.config import check_shape, check_version, read_json, shape
+from signloom.config import check_shape, check_version, explained, read_json, shape
 from signloom.corpus.quality import ClipQuality, read_quality
-from signloom.errors import UserError
 from signloom.evaluation import records
 from signloom.evaluation.compare import read_weights
 from signloom.evaluation.judge import JudgementResult, Judgements
@@ -169,7 +168,7 @@ def read_table(path: Path, *, stage: str) -> list[Row]:
     Raises:
         UserError: It is missing or damaged; the message names the stage to run.
     """
-    try:
+    with explained(path, _rerun(stage), kind="a whole table"):
         found = read_rows(path)
         for row in found:
             for name in COLUMNS[path.name]:
@@ -178,12 +177,6 @@ def read_table(path: Path, *, stage: str) -> list[Row]:
                 if name in NUMBERS and not math.isfinite(float(row[name])):
                     raise ValueError(f"found {row[name]!r} as {name}")
         return found
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; run `dvc repro {stage}` first") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); {_rerun(stage)}") from None
-    except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); {_rerun(stage)}") from None
 
 
 def keep_baseline(metrics: Mapping[str, Any], path: Path) -> None:
@@ -250,7 +243,7 @@ def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[Metr
 
 
 def why_not_comparable(now: Mapping[str, Any], before: Mapping[str, Any]) -> str:
-    """Say why the scores of a split say nothing beside those of another run; empty: they do.
+    """Return why the scores of a split cannot be compared with another run's; empty: they can.
 
     Args:
         now: A split of reports/metrics.json.

@@ -28,7 +28,7 @@ MOST_BUILDERS = 8  # processes that build batches for a GPU: an H100 could take 
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}
 
 
-# A model of fewer parameters trains with so many threads on any machine: more gain it nothing, and
+# A model of fewer parameters trains with this many threads on any machine: more gain nothing, and
 # its bytes do not depend on how many cores there are.
 SMALL_PARAMETERS, SMALL_THREADS = 5_000_000, 2
 
@@ -112,7 +112,7 @@ def count_jobs(trainings: int, threads: int, fabric: Fabric) -> int:
     return min(trainings, torch.cuda.device_count() if is_gpu else usable_cores() // threads)
 
 
-def add_up(fabric: Fabric, values: Tensor) -> Tensor:
+def all_reduce(fabric: Fabric, values: Tensor) -> Tensor:
     """Return the sum of each value over all devices."""
     if fabric.world_size == 1:
         return values
@@ -121,7 +121,7 @@ def add_up(fabric: Fabric, values: Tensor) -> Tensor:
     return total
 
 
-def add_up_gradients(fabric: Fabric, parameters: Iterable[nn.Parameter]) -> None:
+def all_reduce_gradients(fabric: Fabric, parameters: Iterable[nn.Parameter]) -> None:
     """Give every device the sum of all devices' gradients.
 
     A parameter that no device used keeps no gradient at all, as on one device: an optimiser step
@@ -131,13 +131,13 @@ def add_up_gradients(fabric: Fabric, parameters: Iterable[nn.Parameter]) -> None
         return
     every = list(parameters)
     used = torch.tensor([float(p.grad is not None) for p in every], device=fabric.device)
-    is_used = add_up(fabric, used).tolist()
+    is_used = all_reduce(fabric, used).tolist()
     for bucket in _buckets([p for p, count in zip(every, is_used, strict=True) if count]):
         for parameter in bucket:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         gradients = [parameter.grad for parameter in bucket if parameter.grad is not None]
-        total = add_up(fabric, torch.cat([gradient.flatten() for gradient in gradients]))
+        total = all_reduce(fabric, torch.cat([gradient.flatten() for gradient in gradients]))
         sizes = [gradient.numel() for gradient in gradients]
         for gradient, part in zip(gradients, torch.split(total, sizes), strict=True):
             gradient.copy_(part.view_as(gradient))

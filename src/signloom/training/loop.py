@@ -10,7 +10,6 @@ import gc
 import logging
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -25,9 +24,15 @@ from signloom.errors import UserError
 from signloom.features.batches import Batch, BuiltAhead, EpochBatches, split
 from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
-from signloom.training.devices import add_up, add_up_gradients, count_builders
-from signloom.training.loss import ctc_loss, guess_distance, has_ctc_room, text_loss, text_score
-from signloom.training.optim import Schedule, WeightAverage, build_optimizer, clip_gradients
+from signloom.training.devices import all_reduce, all_reduce_gradients, count_builders
+from signloom.training.loss import consistency_loss, ctc_loss, has_ctc_room, text_loss, text_score
+from signloom.training.optim import (
+    CLIP_NORM,
+    Schedule,
+    WeightAverage,
+    build_optimizer,
+    clip_gradients,
+)
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
 
@@ -103,54 +108,12 @@ class Counts(NamedTuple):
     padded_frames: Tensor | float  # source frames with padding
 
 
-class Objective(nn.Module, ABC):
-    """The losses of a batch; divided by the counts of all its parts, they are minimised.
+class BatchLoss(nn.Module):
+    """The losses of a batch: cross entropy of the text, CTC of the labels.
 
-    So the parts of a batch may be taken one after another, or on several devices: the gradients
-    add up to those of the whole.
-
-    Attributes:
-        model: All that is trained.
-        options: How.
+    Divided by the counts of all its parts they are minimised, so the parts of a batch may be taken
+    one after another, or on several devices: the gradients add up to those of the whole.
     """
-
-    model: nn.Module
-    options: TrainOptions
-
-    @abstractmethod
-    def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
-        """Return the losses of a part of a batch.
-
-        Args:
-            batch: On the model's device.
-            rows: Where its real next tokens are, as `real_rows` gives them.
-        """
-
-    @abstractmethod
-    def count(self, batch: Batch) -> Float[Tensor, " 5"]:
-        """Return the `Counts` of a batch that is still on the CPU, without running the model."""
-
-    @abstractmethod
-    def mean(self, losses: Losses, counts: Counts) -> Float[Tensor, ""]:
-        """Return the share of a part in the loss of its batch.
-
-        Args:
-            losses: Losses of the part.
-            counts: Counts of all parts of the batch.
-        """
-
-    @abstractmethod
-    def score(self, batch: Batch, rows: Int[Tensor, " N"]) -> Float[Tensor, " 4"]:
-        """Return sums over a dev batch: the loss and what it is divided by, right guesses of all.
-
-        Arguments as for `forward`.
-        """
-
-
-class BatchLoss(Objective):
-    """The losses of translation: cross entropy of the text, CTC of the labels."""
-
-    model: Seq2Seq
 
     def __init__(self, model: Seq2Seq, options: TrainOptions, *, pad: int, subsampling: int):
         """Take the model and how it is trained.
@@ -165,7 +128,12 @@ class BatchLoss(Objective):
         self.model, self.options, self.pad, self.subsampling = model, options, pad, subsampling
 
     def forward(self, batch: Batch, rows: Int[Tensor, " N"]) -> Losses:
-        """Return the losses of a part of a batch, from one pass or two."""
+        """Return the losses of a part of a batch, from one pass or two.
+
+        Args:
+            batch: On the model's device.
+            rows: Where its real next tokens are, as `real_rows` gives them.
+        """
         passes, found = [], []
         for _ in range(self.passes):
             passes.append(self.run_model(batch, rows))
@@ -178,22 +146,22 @@ class BatchLoss(Objective):
         return 2 if self.options.consistency else 1
 
     def join(self, found: Sequence[Losses], states: Sequence[Float[Tensor, "N D"]]) -> Losses:
-        """Return the losses of one pass; of two their mean, and how far their guesses lie apart.
+        """Return the losses of one pass; of two their mean and the consistency loss.
 
         Args:
             found: The losses of each pass.
-            states: What it guesses from.
+            states: What it predicts from.
         """
         if len(found) == 1:
             return found[0]
         one, other = found
-        apart = self.options.consistency * guess_distance(self.model.head, *states)
+        apart = self.options.consistency * consistency_loss(self.model.head, *states)
         return Losses((one.text + other.text + apart) / 2, (one.ctc + other.ctc) / 2)
 
     def run_model(
         self, batch: Batch, rows: Int[Tensor, " N"]
     ) -> tuple[Memory, Float[Tensor, "N D"]]:
-        """Return the memory, and the states from which the real next tokens are guessed."""
+        """Return the memory, and the states from which the real next tokens are predicted."""
         memory = self.model.encode(batch.src, batch.src_valid)
         tgt_in = batch.tgt[:, :-1]
         if self.options.token_drop and self.model.guesses_from_tokens:
@@ -229,7 +197,12 @@ class BatchLoss(Objective):
         return torch.stack((tokens, labels, skipped, frames, padded)).double()
 
     def mean(self, losses: Losses, counts: Counts) -> Float[Tensor, ""]:
-        """Return the share of a part in the loss of its batch, nats a token (and a label)."""
+        """Return the share of a part in the loss of its batch, nats a token (and a label).
+
+        Args:
+            losses: Of the part.
+            counts: Of all parts of the batch.
+        """
         text = losses.text / torch.as_tensor(counts.tokens, dtype=losses.text.dtype)
         if not self.options.ctc_weight:
             return text
@@ -238,7 +211,7 @@ class BatchLoss(Objective):
         return (1 - share) * text + share * losses.ctc / labels
 
     def score(self, batch: Batch, rows: Int[Tensor, " N"]) -> Float[Tensor, " 4"]:
-        """Return plain cross entropy and right guesses, teacher-forced, each with its tokens."""
+        """Return cross entropy and right predictions, teacher-forced, each with its tokens."""
         targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
         memory = self.model.encode(batch.src, batch.src_valid)
         states = self.model.decode_rows(memory, batch.tgt[:, :-1], rows)
@@ -264,7 +237,7 @@ def move(batch: Batch, rows: Tensor, device: torch.device) -> tuple[Batch, Tenso
 
 
 def accumulate_gradients(
-    objective: Objective, source: EpochBatches, fabric: Fabric, *, epoch: int, clips: Sequence[int]
+    objective: BatchLoss, source: EpochBatches, fabric: Fabric, *, epoch: int, clips: Sequence[int]
 ) -> tuple[Float[Tensor, " 2"], Float[Tensor, " 5"]]:
     """Leave in the model the gradients of this device's share of a batch.
 
@@ -288,7 +261,7 @@ def accumulate_gradients(
     parts = _own_parts(clips, fabric, objective.options.accumulate)
     batches = [source.build(epoch, part) for part in parts]
     counted = sum(map(objective.count, batches), torch.zeros(5, dtype=torch.float64))
-    counts = add_up(fabric, counted.to(fabric.device))
+    counts = all_reduce(fabric, counted.to(fabric.device))
     while True:
         seeds = [_dropout_seed(objective.options.seed, epoch, part[0]) for part in parts]
         try:
@@ -307,13 +280,13 @@ def accumulate_gradients(
 
 
 def _own_parts(clips: Sequence[int], fabric: Fabric, number: int) -> list[list[int]]:
-    """Return the parts of a batch that this process takes, at most so many."""
+    """Return the parts of a batch that this process takes, at most `number`."""
     first = fabric.global_rank * number
     return [p for p in split(clips, fabric.world_size * number)[first : first + number] if p]
 
 
 def _backward(
-    objective: Objective,
+    objective: BatchLoss,
     fabric: Fabric,
     batches: Sequence[Batch],
     seeds: Sequence[int],
@@ -376,7 +349,7 @@ def _halve(parts: Sequence[Sequence[int]], shortage: str) -> list[list[int]]:
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """How far training has come, beside what model and optimiser hold."""
+    """How far training has come; model and optimiser hold the rest."""
 
     sums: Float[Tensor, " 8"]  # of the epoch: two losses, five counts, gradient norms
     epoch: int = 1  # being trained
@@ -416,7 +389,7 @@ class Trainer:
 
     def __init__(
         self,
-        objective: Objective,
+        objective: BatchLoss,
         source: EpochBatches,
         dev_batches: Sequence[Batch],
         *,
@@ -530,9 +503,9 @@ class Trainer:
         losses, counts = accumulate_gradients(
             self.objective, self.source, self.fabric, epoch=progress.epoch, clips=clips
         )
-        losses = add_up(self.fabric, losses)
-        add_up_gradients(self.fabric, self.model.parameters())
-        norm = clip_gradients(self.model.parameters(), self.options.clip_norm).detach().double()
+        losses = all_reduce(self.fabric, losses)
+        all_reduce_gradients(self.fabric, self.model.parameters())
+        norm = clip_gradients(self.model.parameters(), CLIP_NORM).detach().double()
         self.optimizer.step()
         self.schedule.step()
         progress.step += 1
@@ -624,7 +597,7 @@ class Trainer:
     def _resume(self) -> None:
         """Go on from the last snapshot, if there is one."""
         state = self.snapshots.read(self.fabric.device) if self.snapshots else None
-        self.fabric.barrier()  # nobody writes while another reads
+        self.fabric.barrier()  # no process writes while another reads
         if state is None:
             return
         self.model.load_state_dict(state["model"])
@@ -647,11 +620,11 @@ class Trainer:
 
 @torch.inference_mode()
 def dev_score(
-    objective: Objective, batches: Sequence[Batch], fabric: Fabric
+    objective: BatchLoss, batches: Sequence[Batch], fabric: Fabric
 ) -> tuple[float, float]:
     """Return plain cross entropy (nats a token) and next-token accuracy, teacher-forced.
 
-    Of another objective, what its `score` adds up. Each device scores its share of the batches.
+    Each device scores its share of the batches.
     """
     objective.eval()
     sums = torch.zeros(4, dtype=torch.float64, device=fabric.device)
@@ -660,5 +633,5 @@ def dev_score(
         batch, rows = move(built, real_rows(built), fabric.device)
         with fabric.autocast():
             sums += objective.score(batch, rows)
-    loss, losses, right, guesses = add_up(fabric, sums).tolist()
+    loss, losses, right, guesses = all_reduce(fabric, sums).tolist()
     return loss / losses, right / guesses

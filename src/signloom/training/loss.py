@@ -20,8 +20,8 @@ from signloom.models.layers import Head
 # its products must be large.
 CPU_LOGITS_BYTES = 22 * 2**20, 64 * 2**20
 GPU_LOGITS_BYTES = 512 * 2**20, 512 * 2**20
-# Matrices of logits' size that autograd keeps of a distance between guesses, measured.
-KEPT_OF_DISTANCE = 6
+# Matrices of logits' size that autograd keeps of a consistency loss, measured.
+KEPT_OF_CONSISTENCY = 6
 # Ids of one matrix product: what a CPU's cache holds; again a GPU's are many.
 CPU_BLOCK = 1024
 GPU_BLOCK = 16_384
@@ -31,7 +31,7 @@ class HeadScore(NamedTuple):
     """Sums over target tokens."""
 
     loss: Float[Tensor, ""]  # plain cross entropy, nats
-    right: Int[Tensor, ""]  # tokens guessed
+    right: Int[Tensor, ""]  # tokens predicted
 
 
 def text_loss(
@@ -52,7 +52,7 @@ def text_loss(
 def text_score(
     head: nn.Module, states: Float[Tensor, "N D"], targets: Int[Tensor, " N"]
 ) -> HeadScore:
-    """Return plain cross entropy and right guesses of a model's head."""
+    """Return plain cross entropy and right predictions of a model's head."""
     if isinstance(head, nn.Identity):
         right = (states.argmax(dim=-1) == targets).sum()
         return HeadScore(text_loss(head, states, targets, 0.0), right)
@@ -72,7 +72,7 @@ def head_loss(
     """Return the sum over target tokens of the label-smoothed cross entropy, in nats.
 
     The logits, states times weight plus bias, are made for some rows at a time and turned into
-    gradients at once, so that N x V numbers never exist: at 130,000 ids they would be most of a
+    gradients immediately, so that N x V numbers never exist: at 130,000 ids they would be most of a
     step's memory. Under autocast the matrix products run in its precision; softmax, loss and the
     sums of gradients over chunks stay in float32. It can be differentiated once.
 
@@ -108,7 +108,7 @@ def head_score(
     bias: Float[Tensor, " V"] | None,
     targets: Int[Tensor, " N"],
 ) -> HeadScore:
-    """Return plain cross entropy and right guesses, made in chunks as those of `head_loss`."""
+    """Return plain cross entropy and right predictions, made in chunks as those of `head_loss`."""
     head = _Head(weight, bias)
     loss = torch.zeros((), dtype=head.sum_dtype, device=weight.device)
     right = torch.zeros((), dtype=torch.int64, device=weight.device)
@@ -163,7 +163,7 @@ def _loss_and_gradients(
             loss -= smoothing * log_probs.mean(dim=1).sum()
         if not any(needed):
             continue
-        # From here the same memory holds the gradient by the logits: the guess less the truth.
+        # From here the same memory holds the gradient by the logits: prediction less truth.
         by_logits = log_probs.exp_()
         if smoothing:
             by_logits -= smoothing / weight.shape[0]
@@ -184,7 +184,7 @@ class _Head:
         kind = weight.device.type
         is_cast = torch.is_autocast_enabled(kind) and weight.dtype != torch.float64
         self.dtype = torch.get_autocast_dtype(kind) if is_cast else weight.dtype
-        # float32 or better, whatever the products are made in.
+        # float32 or better, in any precision of the products.
         self.sum_dtype = torch.promote_types(self.dtype, torch.float32)
         self.weight = weight.detach().to(self.dtype)
         self.bias = None if bias is None else bias.detach().to(self.dtype)
@@ -243,16 +243,16 @@ def _logits_bytes(device: torch.device) -> tuple[int, int]:
 
 
 def _suitable_rows(weight: Float[Tensor, "V D"], tokens: int) -> int:
-    """Return how many rows of logits a device should hold at once, of so many."""
+    """Return how many rows of logits a device should hold at a time."""
     least, most = _logits_bytes(weight.device)
     row = weight.shape[0] * 4
     return max(1, min(most, max(least, tokens * row // 10)) // row)
 
 
-def guess_distance(
+def consistency_loss(
     head: nn.Module, one: Float[Tensor, "N D"], other: Float[Tensor, "N D"]
 ) -> Float[Tensor, ""]:
-    """Return the sum over target tokens of how far two guesses of a head lie apart, nats.
+    """Return the sum over target tokens of how far two predictions of a head are apart, nats.
 
     It is the mean of the Kullback-Leibler divergences in both directions. Where autograd would keep
     more than a device should hold, logits are made for some rows at a time, and again for the
@@ -260,7 +260,7 @@ def guess_distance(
 
     Args:
         head: A model's.
-        one: States from which it guesses the next tokens.
+        one: States from which it predicts the next tokens.
         other: Those of the same tokens in another pass.
 
     Source: Wu et al. (2021), "R-Drop", equation 2.
@@ -273,35 +273,12 @@ def guess_distance(
     # The states of a head that does nothing are the logits, which are there already.
     vocab = one.shape[1] if isinstance(head, nn.Identity) else cast(Head, head).weight.shape[0]
     _, most = _logits_bytes(one.device)
-    rows = max(1, most // (KEPT_OF_DISTANCE * vocab * 4))
+    rows = max(1, most // (KEPT_OF_CONSISTENCY * vocab * 4))
     if rows >= len(one):
         return apart(one, other)
     spans = (slice(start, start + rows) for start in range(0, len(one), rows))
     parts = [checkpoint(apart, one[span], other[span], use_reentrant=False) for span in spans]
     return torch.stack(parts).sum()
-
-
-def token_loss(
-    logits: Float[Tensor, "B T V"],
-    targets: Int[Tensor, "B T"],
-    valid: Bool[Tensor, "B T"],
-    *,
-    label_smoothing: float,
-) -> Float[Tensor, ""]:
-    """Return the sum over real tokens of the label-smoothed cross entropy, in nats.
-
-    Args:
-        logits: Logits of each next token.
-        targets: The next tokens.
-        valid: Which of them are real; the others count nothing.
-        label_smoothing: Share of the target spread evenly over the vocabulary, [0, 1).
-
-    Source: Szegedy et al. (2016), section 7; Vaswani et al. (2017), section 5.4.
-    """
-    # Selecting the real rows first spares the softmax of padding.
-    return functional.cross_entropy(
-        logits[valid].float(), targets[valid], label_smoothing=label_smoothing, reduction="sum"
-    )
 
 
 def ctc_loss(

@@ -17,6 +17,7 @@ MOMENTUM = 0.9
 FLOOR = 0.05  # least share of the highest rate, of the schedules cosine and plateau
 PLATEAU_EPOCHS = 3  # without a better dev loss, before the rate is halved
 
+CLIP_NORM = 1.0  # longest gradient
 OptimizerName = Literal["adamw", "adam", "sgd"]
 ScheduleName = Literal["cosine", "inverse_sqrt", "plateau", "constant"]
 Weights = dict[str, Tensor]
@@ -182,7 +183,7 @@ class Schedule:
         self._apply()
 
     def end_epoch(self, dev_loss: float) -> None:
-        """Take in how good an epoch's weights are."""
+        """Update the plateau schedule with an epoch's dev loss."""
         if dev_loss < self._best_loss:
             self._best_loss, self._worse_epochs = dev_loss, 0
             return

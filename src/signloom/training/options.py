@@ -14,7 +14,7 @@ from signloom.config import (
     ShareBelowOne,
     checked_dataclass,
 )
-from signloom.training.optim import OptimizerName, ScheduleName
+from signloom.training.optim import CLIP_NORM, OptimizerName, ScheduleName
 
 
 @checked_dataclass
@@ -27,7 +27,7 @@ class TrainOptions:
         ""  # folder of a checkpoint whose weights training starts from; "": from scratch
     )
     device: Literal["auto", "cpu", "cuda"]  # auto: a GPU if there is one
-    # of matrix products; bfloat16: autocast; auto: what is measured to be faster here
+    # of matrix products; bfloat16: autocast
     precision: Literal["float32", "bfloat16"] = "float32"
     epochs: Count  # at most
     patience: Count  # epochs without a better dev loss before training stops
@@ -42,16 +42,18 @@ class TrainOptions:
     schedule: ScheduleName = "cosine"
     warmup_steps: Count  # steps from 0 to the highest rate
     weight_decay: NonNegative = 0.01  # of matrices
-    clip_norm: Positive = 1.0  # longest gradient
     average_last: Natural = 0  # epochs whose weights are averaged to what is kept; 0: none
     label_smoothing: ShareBelowOne  # share of the target spread over the vocabulary
     ctc_weight: ShareBelowOne  # share of the CTC loss in the whole; 0 needs no labels
     token_drop: ShareBelowOne = 0.2  # share of the decoder's input tokens hidden in training
-    # R-Drop (Wu et al. 2021): weight of the distance between the guesses of two passes; 0: one pass
+    # R-Drop (Wu et al. 2021): weight of the divergence between two passes; 0: one pass
     consistency: NonNegative = 0.0
     portable: bool = False  # one code path: the same bytes on every x86 processor, slower
 
-    GONE: ClassVar = {"corpus_temperature": Gone(1.0, "each clip is shown once an epoch")}
+    GONE: ClassVar = {
+        "corpus_temperature": Gone(1.0, "each clip is shown once an epoch"),
+        "clip_norm": Gone.fixed(CLIP_NORM),
+    }
 
     def __post_init__(self) -> None:
         if len(set(self.seeds)) < len(self.seeds):

@@ -10,7 +10,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +152,7 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
         check_glosses(options)
         _check_room(data, options)
         return
-    data.source.check_features(options.features)
+    data.source.reader(options.features)  # refuses groups that there are not
     if options.train.ctc_weight and not data.labels:
         raise UserError(
             f"train.ctc_weight is {options.train.ctc_weight}, but no train clip has CTC labels; "
@@ -224,7 +223,7 @@ def _check_room(data: TrainingData, options: RunOptions) -> None:
         UserError: If all of them have.
     """
     train, has_frames = data.train, data.source.has_frames
-    lengths = data.source.lengths(train, options.features) if has_frames else train.frames
+    lengths = data.source.reader(options.features).lengths(train) if has_frames else train.frames
     for name, (without, spelling) in count_unwritable(train.targets, lengths, options).items():
         if not without:
             continue
@@ -334,7 +333,7 @@ def count_parameters(data: TrainingData, options: RunOptions) -> int:
     with planned():
         model = build_model(
             options.model,
-            input_width=data.source.input_width(options.features),
+            input_width=data.source.reader(options.features).width,
             vocab_size=data.tokenizer.vocab_size,
             ctc_labels=len(data.labels) + 1 if options.train.ctc_weight else 0,
             eos=data.tokenizer.eos,
@@ -479,7 +478,6 @@ def train_seed(
     fabric: Fabric,
     snapshots: Snapshots,
     log: Callable[..., None] | None = None,
-    learn: Callable[..., tuple[Checkpoint, Fit]] | None = None,
 ) -> TrainingResult:
     """Train with the first seed and show a progress bar; `check_run` has passed the options.
 
@@ -491,7 +489,6 @@ def train_seed(
         snapshots: Where to go on from and to.
         log: Called after every epoch with its record, its speed and its number as `step`, and at
             the end with the best epoch.
-        learn: What takes the place of `train`.
     """
     with contextlib.closing(TrainingBar(options.train.epochs, fabric)) as bar:
 
@@ -500,7 +497,7 @@ def train_seed(
             if log is not None:
                 log({**asdict(record), "speed": speed}, step=record.epoch)
 
-        checkpoint, fit = (learn or partial(train, is_checked=True))(
+        checkpoint, fit = train(
             data,
             options,
             provenance={"params": asdict(options), **provenance},
@@ -508,6 +505,7 @@ def train_seed(
             watch=bar.watch,
             fabric=fabric,
             snapshots=snapshots,
+            is_checked=True,
         )
     if log is not None:
         log({"best_epoch": fit.best_epoch, "best_dev_loss": fit.dev_loss})

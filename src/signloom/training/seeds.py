@@ -30,12 +30,12 @@ from signloom.training.warm_start import describe_start
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Seeds:
-    """The trainings of a run, one a seed."""
+class TrainingRun:
+    """A training run: one training for each seed."""
 
     data: TrainingData  # the corpus
     options: RunOptions  # of the run; `check_run` has passed them
-    made: dict[str, Any]  # what a checkpoint says of data, libraries and starting weights
+    provenance: dict[str, Any]  # data, libraries and starting weights, as in a checkpoint
     threads: int  # with which a CPU trains each
     fabric: Fabric  # the devices
     folder: Path  # of the snapshots of all runs
@@ -48,7 +48,9 @@ class Seeds:
     @cached_property
     def snapshots(self) -> list[Snapshots]:
         """The snapshots of each training."""
-        return [open_snapshots(self.folder, deciding_options(one), self.made) for one in self.each]
+        return [
+            open_snapshots(self.folder, deciding_options(one), self.provenance) for one in self.each
+        ]
 
     def key(self) -> str:
         """Return a name for the run that it keeps when it goes on in another process."""
@@ -73,7 +75,7 @@ class Seeds:
                 log(metrics, step=step)
 
         one, kept = self.each[number], self.snapshots[number]
-        return train_seed(self.data, one, self.made, self.fabric, kept, log_epoch)
+        return train_seed(self.data, one, self.provenance, self.fabric, kept, log_epoch)
 
     def train_apart(self, module: str, key: str) -> None:
         """Train some seeds at a time where cores or GPUs are left, each in a process.
@@ -117,7 +119,7 @@ class Seeds:
             kept.remove()
 
 
-def open_seeds(files: TrainingFiles, options: RunOptions, folder: Path) -> Seeds:
+def open_run(files: TrainingFiles, options: RunOptions, folder: Path) -> TrainingRun:
     """Read the corpus and open the devices; refuse what cannot be trained.
 
     Raises:
@@ -130,7 +132,11 @@ def open_seeds(files: TrainingFiles, options: RunOptions, folder: Path) -> Seeds
     threads = choose_threads(count_parameters(data, options))
     fabric = open_devices(options.train)
     start = describe_start(options.train.start_from, options.model.text_model)
-    made = {"data": files.hashes(), "libraries": library_versions(), **start}
-    return Seeds(
-        data=data, options=options, made=made, threads=threads, fabric=fabric, folder=folder
+    return TrainingRun(
+        data=data,
+        options=options,
+        provenance={"data": files.hashes(), "libraries": library_versions(), **start},
+        threads=threads,
+        fabric=fabric,
+        folder=folder,
     )

@@ -202,7 +202,7 @@ def hold_snapshots(folder: Path, own: Sequence[Snapshots]) -> Iterator[None]:
 
 
 def _clear(folder: Path, own: Collection[Path]) -> None:
-    """Remove torn files of a run that goes on, and all of runs that nobody took up for a week."""
+    """Remove torn files of a run that goes on, and all of runs that were not resumed for a week."""
     for run in folder.iterdir():
         if run in own:
             for path in run.glob(".*.tmp"):

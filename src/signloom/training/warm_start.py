@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, load_checkpoint
-from signloom.errors import UserError
+from signloom.errors import UserError, name_some
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import SourceVocabulary, load_source, read_source
 from signloom.files import hash_folder
@@ -211,9 +211,8 @@ def _log_rows(
     for verb, names in (("new", after), ("gone", before)):
         others = [name for name in names if name not in known]
         if others:
-            shown = ", ".join(repr(_text_of(name, source)) for name in others[:_MOST_NAMED])
-            more = ", ..." if len(others) > _MOST_NAMED else ""
-            parts.append(f"{len(others)} {verb} ({shown}{more})")
+            shown = name_some((repr(_text_of(name, source)) for name in others), _MOST_NAMED)
+            parts.append(f"{len(others)} {verb} ({shown})")
     logger.info("  %s: %s", kind, ", ".join(parts))
 
 

@@ -107,9 +107,7 @@ def align_glosses(
             found.append(None)
             continue
         step = spec.model.subsampling * sequence.fps / spec.features.fps
-        start = (
-            translator.source.start_s(sequence, spec.features) * sequence.fps
-        )  # rest is not read
+        start = spec.reader.start_s(sequence) * sequence.fps  # rest is not read
         positions = find_positions(log_probs, labels)
         found.append(
             [(start + first * step, start + (last + 1) * step) for first, last in positions]
@@ -176,7 +174,7 @@ def _positions_s(translator: Translator, sequence: LandmarkSequence) -> tuple[fl
     """Return when the first position of a clip begins, and how long each lasts, seconds."""
     spec = translator.spec
     step_s = spec.model.subsampling / spec.features.fps
-    return translator.source.start_s(sequence, spec.features), step_s
+    return spec.reader.start_s(sequence), step_s
 
 
 def place_signs(

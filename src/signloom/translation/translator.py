@@ -192,11 +192,11 @@ class Translator:
         Raises:
             UserError: If it was trained on something else.
         """
-        return self.source.rows(sequence, self.spec.features)
+        return self.spec.reader.rows(sequence)
 
     def trim(self, sequence: SourceSequence) -> SourceSequence:
         """Return the part of a clip that the model reads: without rests at its ends."""
-        return self.source.trim(sequence, self.spec.features)
+        return self.spec.reader.trim(sequence)
 
     def translate(
         self,
@@ -235,7 +235,7 @@ class Translator:
             )
         rows = [self.rows(sequence) for sequence in sequences]
         if blind:
-            rows = [self.source.blind(one) for one in rows]
+            rows = [self.spec.reader.blind(one) for one in rows]
         done: dict[int, Translation] = {}
         knows_signs = self.reads_signs and bool(self.signs_said.costs) and not blind
         weight = options.sign_weight if knows_signs and not options.temperature else 0.0
@@ -286,7 +286,7 @@ class Translator:
         """
         rows = [self.rows(sequence) for sequence in sequences]
         if blind:
-            rows = [self.source.blind(one) for one in rows]
+            rows = [self.spec.reader.blind(one) for one in rows]
         found: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
             some = [rows[i] for i in part]
@@ -357,7 +357,7 @@ class Translator:
     @cached_property
     def hand_columns(self) -> list[int]:
         """Which features are of hands; all where the model sees none, none of glosses."""
-        return [*self.source.hand_columns(self.spec.features)]
+        return [*self.spec.reader.hand_columns]
 
     def _mean_states(self, rows: Sequence[Rows]) -> FloatArray:
         found: dict[int, FloatArray] = {}
@@ -402,7 +402,7 @@ class Translator:
                 found[index] = Alignment(
                     tokens=self._pieces(tokens),
                     step_s=step_s,
-                    start_s=self.source.start_s(sequences[index], self.spec.features),
+                    start_s=self.spec.reader.start_s(sequences[index]),
                     weights=weights[row, : len(tokens), : lengths[row]].float().numpy(),
                     source=self._labels(sequences[index]),
                     maps=self._maps(rows[index], tokens) if every_head else {},
@@ -411,7 +411,7 @@ class Translator:
 
     def _labels(self, sequence: SourceSequence) -> tuple[str, ...]:
         """Return the glosses of each position of the memory."""
-        names, width = self.source.labels(sequence), self.spec.model.subsampling
+        names, width = self.spec.reader.labels(sequence), self.spec.model.subsampling
         return tuple(" ".join(names[i : i + width]) for i in range(0, len(names), width))
 
     def _maps(self, row: Rows, tokens: Sequence[int]) -> dict[str, FloatArray]:

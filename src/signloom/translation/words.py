@@ -9,7 +9,6 @@ two for each other, which is small for articles: these are written for nothing (
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -21,13 +20,10 @@ import numpy.typing as npt
 from pydantic import Field
 
 from signloom.config import NonNegative, Share, checked_dataclass
-from signloom.corpus.novelty import MARKS
+from signloom.corpus.words import locate_words
 
 ROUNDS = 10  # of expectation and maximisation
 LEAST = 0.05  # words and signs whose weight is less do not belong together
-# Where words are not parted by spaces each character is one.
-_UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff"
-_WORD = re.compile(rf"[{_UNSPACED}]|(?:[^\W_{_UNSPACED}]|[{MARKS}])+")
 
 
 @checked_dataclass
@@ -39,11 +35,6 @@ class WordOfSign:
     weight: Share
 
 
-def find_words(text: str) -> list[tuple[str, int, int]]:
-    """Return the words of a text in lower case, with where each begins and ends in it."""
-    return [(one.group().lower(), *one.span()) for one in _WORD.finditer(text)]
-
-
 def learn_words(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> tuple[WordOfSign, ...]:
     """Return the words and signs that belong together, learnt from sentences.
 
@@ -51,7 +42,7 @@ def learn_words(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> tuple
         texts: The sentences of train.
         glosses: Of each, as signed.
     """
-    words = [[word for word, _, _ in find_words(text)] for text in texts]
+    words = [[word for word, _, _ in locate_words(text)] for text in texts]
     written = _translate(words, glosses)  # the word, if the sign is given
     signed = _translate(glosses, words)
     found = (
@@ -150,7 +141,7 @@ class SignsSaid:
     def count(self, text: str) -> dict[str, int]:
         """Return how often a sentence says each sign."""
         found: dict[str, int] = {}
-        for word, times in Counter(word for word, _, _ in find_words(text)).items():
+        for word, times in Counter(word for word, _, _ in locate_words(text)).items():
             if sign := self.sign_of.get(word):
                 found[sign] = max(found.get(sign, 0), times)
         return found
@@ -176,7 +167,7 @@ def learn_signs_said(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> 
         texts: The sentences of train.
         glosses: Of each, as signed.
     """
-    lines = [[word for word, _, _ in find_words(text)] for text in texts]
+    lines = [[word for word, _, _ in locate_words(text)] for text in texts]
     chances = sorted((chance, *pair) for pair, chance in _translate(glosses, lines).items())
     words_of: dict[str, list[str]] = {}  # the surest last
     for chance, sign, word in chances:

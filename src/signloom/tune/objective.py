@@ -147,7 +147,7 @@ class TrialTrainer:
     def _translate(self, checkpoint: Checkpoint, options: RunOptions) -> dict[str, float]:
         """Return the scores of dev and, where it is asked for, the time that a sentence takes."""
         translator = Translator(checkpoint, pick_device(options.train.device))
-        clips = [example.sequence for example in self.data.dev]
+        clips = self.data.dev.read(range(len(self.data.dev)))
         # An untrained model never ends a sentence: it may write none longer than train has.
         longest = max(len(target.ids) for target in self.data.train.targets)
         greedy = replace(GREEDY, max_tokens=min(longest, GREEDY.max_tokens))

@@ -21,7 +21,7 @@ from signloom.extraction.extract import ExtractOptions, extract_video, options_o
 from signloom.features.targets import read_targets
 from signloom.files import hash_file
 from signloom.paths import PARAMS, SCORES_NAME, TARGETS
-from signloom.report.quality import QualityOptions, build_checks
+from signloom.report.quality import CHECKS
 from signloom.report.skeletons import list_strokes
 from signloom.translation.confidence import CONFIDENCE
 from signloom.translation.lookup import NearSign, find_nearest, open_index
@@ -60,7 +60,6 @@ class Analyst:
         self._model: Model | None = None
         self._stamp: object = None
         self._live: dict[bool, Live] = {}  # a sentence's, and a recording's (True)
-        self._checks = build_checks(QualityOptions(worst=0))
 
     def look(self, film: Path) -> dict[str, Any]:
         """Return landmarks, faults and the translation of a film.
@@ -144,7 +143,7 @@ class Analyst:
 
     def _find_faults(self, sequence: LandmarkSequence, light: Collection[float]) -> list[str]:
         quality = measure_quality("recording", sequence)
-        found = [name for name, check in self._checks.items() if check.fails(quality)]
+        found = [name for name, check in CHECKS.items() if check.fails(quality)]
         return [*found, "dark"] if light and np.mean([*light]) < DARK else found
 
     def add_live(self, session: str, frames: Sequence[tuple[float, bytes]]) -> dict[str, Any]:

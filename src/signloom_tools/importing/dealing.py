@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from signloom.corpus.manifest import SPLITS, Clip
-from signloom.corpus.novelty import find_words
+from signloom.corpus.words import find_words
 from signloom.errors import UserError
 
 UNITS = ("signer", "film", "sentence", "order", "clip")

@@ -14,7 +14,7 @@ from pydantic import Field
 from signloom.config import FrameRate, check_shape, load_params, shape
 from signloom.corpus.landmarks import FEATURES
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, is_single_word
-from signloom.corpus.novelty import KnownSentences
+from signloom.corpus.words import KnownSentences
 from signloom.errors import ClipError
 from signloom_tools.importing.dealing import shuffled_takes
 from signloom_tools.importing.new_corpus import MANIFEST, imported_groups

@@ -206,7 +206,7 @@ def _compare(model: Transformer, checkpoint: Checkpoint, folder: Path) -> float:
 
 
 def _random_source(checkpoint: Checkpoint, lengths: list[int]) -> tuple[Tensor, Tensor]:
-    width = checkpoint.spec.source.input_width(checkpoint.spec.features)
+    width = checkpoint.spec.reader.width
     src = torch.randn(len(lengths), max(lengths), width, generator=torch.Generator().manual_seed(0))
     valid = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     return src * valid[..., None], valid
@@ -225,7 +225,7 @@ def _describe(checkpoint: Checkpoint) -> dict[str, Any]:
         "ids": {"pad": tokenizer.pad, "bos": tokenizer.bos, "eos": tokenizer.eos},
         "vocab_size": tokenizer.vocab_size,
         "features": dataclasses.asdict(spec.features),
-        "feature_width": source.input_width(spec.features),
+        "feature_width": spec.reader.width,
         "layout": json.loads(source.layout.to_json()),
         "extractor": source.extractor,
         "decoder": {

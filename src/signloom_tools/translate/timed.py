@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.words import locate_words
 from signloom.translation.options import DecodingOptions
 from signloom.translation.signs import Sign, read_signs
 from signloom.translation.translator import Alignment, Translation, Translator
-from signloom.translation.words import find_words, index_words, match_words
+from signloom.translation.words import index_words, match_words
 
 # A token's time is where the middle half of its attention lies.
 _EARLY, _LATE = 0.25, 0.75
@@ -109,7 +110,7 @@ def time_words(
         signs: Those that were read of the clip.
         weights: Of words and glosses, as from `index_words`.
     """
-    words = find_words("".join(pieces))
+    words = locate_words("".join(pieces))
     positions = match_words([word for word, _, _ in words], [sign.gloss for sign in signs], weights)
     found, first = [], 0
     for piece in filter(None, pieces):

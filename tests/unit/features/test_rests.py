@@ -104,10 +104,11 @@ def test_a_model_sees_the_same_of_a_film_that_begins_with_stillness() -> None:
     clip = film(0.4, 0.4)
     held = np.concatenate([np.zeros(50, int), np.arange(len(clip.points))])
     late = dataclasses.replace(clip, points=clip.points[held], present=clip.present[held])
-    rows = [source.rows(one, features) for one in (clip, late)]
+    reader = source.reader(features)
+    rows = [reader.rows(one) for one in (clip, late)]
     assert rows[0].shape == rows[1].shape
     np.testing.assert_allclose(*rows, atol=0.05)  # centre and scale are medians of all frames cut
-    assert source.start_s(late, features) == pytest.approx(2 + source.start_s(clip, features))
+    assert reader.start_s(late) == pytest.approx(2 + reader.start_s(clip))
 
 
 def test_rests_are_added_in_training_as_long_as_foretold() -> None:

@@ -77,7 +77,7 @@ def test_clips_come_in_the_order_in_which_they_are_asked_for(corpus: tuple[Path,
     for number, sequence in zip([11, 0, 5], clips.read([11, 0, 5]), strict=True):
         np.testing.assert_array_equal(sequence.points, held[number].sequence.points)
         np.testing.assert_array_equal(sequence.present, held[number].sequence.present)
-    assert [e.target.clip_id for e in clips[9:]] == ["train9", "train10", "train11"]
+    assert [e.target.clip_id for e in [*clips][9:]] == ["train9", "train10", "train11"]
 
 
 def test_a_shard_that_is_damaged_later_is_named(corpus: tuple[Path, Clips]) -> None:

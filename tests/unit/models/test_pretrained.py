@@ -184,7 +184,7 @@ def test_a_checkpoint_needs_the_folder_no_more(family: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda folder: shutil.rmtree(folder), "config.json cannot be read .*hf download"),
+        (lambda folder: shutil.rmtree(folder), "config.json does not exist; .*hf download"),
         (
             lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
             "pytorch_model.bin is a pickle, which may run code",

@@ -47,6 +47,14 @@ def test_parameters_that_fit_pass_the_check() -> None:
     main()  # of a search that is left out nothing needs to fit
 
 
+def test_parameters_of_before_pass_where_they_are_as_the_constants() -> None:
+    change(
+        extract={"min_tracking_confidence": 0.5}, train={"clip_norm": 1.0},
+        report={"samples": 3, "quality": {"worst": 6}}, tune={"heartbeat_s": 20, "seed": 1},
+    )  # fmt: skip
+    main()
+
+
 def test_a_section_that_no_stage_reads_is_refused() -> None:
     PARAMS.write_text(json.dumps({**load_params(PARAMS), "retrain": {"inbox": "x"}}))
     with pytest.raises(UserError, match=r"no stage reads a section `retrain`: .*in ops\.yaml"):
@@ -80,6 +88,9 @@ def test_weights_of_a_version_that_is_gone_stop_no_night_before_it_chooses_other
                              "model.head_width": {"choices": [48]}}, "first": []}},
          "model.d_model 64 is not a multiple of model.head_width 48"),
         ({"corpus": {"folder": "nowhere"}}, "no manifest there"),
+        ({"extract": {"frames_per_shard": 9}}, "extract.frames_per_shard: found 9, but it is no "),
+        ({"evaluate": {"decoding": {"beam_size": 4, "length_penalty": 1.0, "top_k": 5,
+                                    "temperature": 1.0}}}, "decoding.top_k: found 5, but it is no"),
     ],
 )  # fmt: skip
 def test_a_wrong_parameter_is_found_before_hours_of_extraction(

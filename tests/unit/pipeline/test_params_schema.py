@@ -10,21 +10,20 @@ from pipeline.params_schema import (
     OPS_SCHEMA,
     PAGE,
     SCHEMA,
-    SECTIONS,
     build_ops_schema,
     build_schema,
     read_page,
 )
 from signloom.evaluation.metrics import ScoreOptions
+from signloom.preflight import FIXED, SECTIONS
 from signloom.translation.options import DecodingOptions
 from tests.tiny import ROOT
 
 PARAMS = (ROOT / "params.yaml").read_text(encoding="utf-8")
 OPS = (ROOT / "ops.yaml").read_text(encoding="utf-8")
 TEXTS = (PARAMS, (ROOT / PAGE).read_text(encoding="utf-8"))
-# Described on other pages: options of `signloom translate`.
-OF_THE_PROGRAM = {"report.films"} | {
-    f"evaluate.decoding.{name}" for name in ("temperature", "top_k", "top_p", "seed", "language")
+ELSEWHERE = {"report.films"} | {  # described on other pages, or no parameters
+    f"{section}.{name}" for section, (_, names) in FIXED.items() for name in names
 }
 
 
@@ -91,13 +90,11 @@ def test_the_page_has_every_default_that_params_yaml_does_not_name() -> None:
             named = named[part]
         for name, default in defaults(options).items():
             path = f"{section}.{name}"
-            if path in OF_THE_PROGRAM:
+            if path in ELSEWHERE:
                 continue
             if name in named:
                 assert path not in page, "it stands in params.yaml"
                 continue
             assert path in page, f"{PAGE} lacks {path}"
             plain = dataclasses.asdict(default) if dataclasses.is_dataclass(default) else default
-            if path == "report.quality":  # whose limits docs/extraction.md lists
-                plain = {"worst": plain["worst"]}
             assert yaml.safe_load(page[path][0]) == plain, path

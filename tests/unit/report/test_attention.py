@@ -19,7 +19,6 @@ from signloom.report.attention import (
     build_picker,
     draw_alignment,
     draw_heatmap,
-    join_heatmaps,
     read_alignments,
 )
 from signloom.report.canvas import BLUE, ORANGE
@@ -73,15 +72,6 @@ def test_labels_are_text_whatever_they_say() -> None:
         for text in ET.fromstring(svg).iter(f"{SVG}text")
     ]
     assert said == ["t", "a", "<b>", "0", "1", "time"]
-
-
-def test_pictures_stand_side_by_side_in_their_own_size() -> None:
-    one = draw_heatmap(np.ones((2, 3)), AXES, row_height=10.0, label_width=20.0, width=100.0)
-    two = draw_heatmap(np.ones((6, 3)), AXES, row_height=10.0, label_width=20.0, width=50.0)
-    root = ET.fromstring(join_heatmaps([one, two], gap=5.0))
-    inner = root.findall(f"{SVG}svg")
-    assert [(svg.get("x"), svg.get("width")) for svg in inner] == [("0", "100"), ("105", "50")]
-    assert root.get("viewBox") == f"0 0 155 {inner[1].get('height')}"
 
 
 def test_attention_comes_back_as_it_was_written(tmp_path: Path) -> None:

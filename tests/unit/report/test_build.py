@@ -5,21 +5,22 @@ import shutil
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pipeline.tune import NO_SEARCH
+from signloom.config import parse_options
 from signloom.corpus.rejects import Reject, write_rejects
 from signloom.errors import Problem, UserError
 from signloom.evaluation.results import write_alignments
 from signloom.report import tables
 from signloom.report.build import ReportOptions, build_report
+from signloom.report.quality import PICTURES, WORST
 from signloom.report.stage_files import ReportPaths, Sources, read_sources
 from signloom.report.tuning import search_note
 from signloom.report.verdict import tiles, verdict_sentences
 from tests.damage import damaged_texts
-from tests.report_project import OPTIONS, QUALITY, SAID
+from tests.report_project import OPTIONS, SAID
 from tests.unit.evaluation.judged import judge
 
 
@@ -101,16 +102,16 @@ def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
     assert wanted <= set(page.ids)
 
 
-def test_every_figure_says_in_words_what_it_shows(page_text: str) -> None:
+def test_every_figure_has_a_text_alternative(page_text: str) -> None:
     svgs = parse(page_text).svgs
     figures = [svg for svg in svgs if svg.get("role") == "img"]
-    # Charts; a player and attention of five samples; two clips of bad quality with a bar each.
+    # Charts; a player and attention of five samples; the worst clips with a bar each.
     panels = 2 + 5 + 3 + 1 + 10 + 1 + 5
     # One sample has three parts to pick from, and skeletons below them, in place of one picture.
-    assert len(figures) == panels + 5 * 2 + 3 + 2 * (OPTIONS.pictures + 1)
+    assert len(figures) == panels + 5 * 2 + 3 + WORST * (PICTURES + 1)
     assert all(svg["aria-label"] for svg in figures)
     # Without a role: heat map and skeletons within the figure of the attention.
-    assert len(svgs) - len(figures) == 5 * (OPTIONS.pictures + 1) - 1
+    assert len(svgs) - len(figures) == 5 * (PICTURES + 1) - 1
     assert "BLEU-4 with 95 % intervals on test: model 80.0, " in page_text
 
 
@@ -252,7 +253,7 @@ def test_layers_and_heads_can_be_picked_where_they_were_kept(page_text: str) -> 
     assert [bool(moments) for *_, moments, _ in parts] == [True, True, False]
 
 
-def test_what_there_is_not_the_page_says(bare: Path) -> None:
+def test_the_page_names_what_is_missing(bare: Path) -> None:
     text = (bare / "index.html").read_text(encoding="utf-8")
     parse(text)
     for said in ("No search has been run", "decoder has no attention", "as params.yaml says",
@@ -260,7 +261,7 @@ def test_what_there_is_not_the_page_says(bare: Path) -> None:
         assert said in text
     for left_out in ("Where the model looked", "Other seeds", "Does it look?", "wrong video"):
         assert left_out not in text
-    assert text.count('class="strip"') == 5 + 2  # samples and worst clips
+    assert text.count('class="strip"') == 5 + WORST  # samples and worst clips
     assert not (bare / "figures" / "search.svg").exists()
     assert not list((bare / "figures").glob("attention-*"))
     assert not (bare / "figures" / "breakdown-hands.svg").exists()
@@ -342,13 +343,13 @@ def _use(sources: Sources) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        ("hypotheses.tsv", "\t40\t", "\tx\t", "damaged (could not convert string"),
+        ("hypotheses.tsv", "\t40\t", "\tx\t", "could not convert string"),
         ("hypotheses.tsv", "\t40\t", "\tnan\t", "found 'nan' as wer"),
         ("hypotheses.tsv", "signer", "", "no column signer"),
         ("hypotheses.tsv", "\t-1.5\n", "\n", "a torn line: "),
         ("hypotheses.tsv", "test0\ttest", "test0\tdev", ""),
         ("confusions.csv", ",9", ",", "could not convert string"),
-        ("confusions.csv", "dev", '"', "damaged ("),
+        ("confusions.csv", "dev", '"', "not a whole table: "),
     ],
 )
 def test_a_damaged_table_of_a_stage_is_named(
@@ -365,15 +366,14 @@ def test_a_damaged_table_of_a_stage_is_named(
     with pytest.raises(UserError) as caught:
         read_sources(own)
     assert said in str(caught.value)
-    assert f"{name} is damaged" in str(caught.value)
+    assert f"{name} is not a whole table" in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "value"), [("samples", 0), ("pictures", 1)])
-def test_options_name_the_key_that_is_wrong(key: str, value: int) -> None:
-    content: dict[str, Any] = {"title": "t", "samples": 1, "pictures": 4, "quality": QUALITY}
-    content[key] = value
-    with pytest.raises(ValueError, match=f"{key}: found {value}"):
-        ReportOptions(**content)
+def test_removed_options_are_read_where_they_are_as_the_constants() -> None:
+    old = {"title": "t", "samples": 3, "pictures": 10, "quality": {"worst": 6}}
+    assert parse_options(old, ReportOptions, where="report: ") == ReportOptions(title="t")
+    with pytest.raises(UserError, match="samples is no option any more; it is always 3"):
+        parse_options({**old, "samples": 2}, ReportOptions, where="report: ")
 
 
 @pytest.mark.parametrize("films", ["/films", "javascript:alert(1)", 'a"b'])

@@ -12,7 +12,7 @@ from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
 from signloom.report.canvas import BLUE, ORANGE, RED
 from signloom.report.quality import (
-    QualityOptions,
+    WORST,
     assess,
     describe,
     draw_distributions,
@@ -21,10 +21,6 @@ from signloom.report.quality import (
 )
 from signloom.report.skeletons import BAR_HEIGHT, draw_pictures, draw_presence
 
-OPTIONS = QualityOptions(
-    worst=3, min_any_hand=0.5, min_body=0.9, max_gap_s=1.0, max_jitter=1.0, max_side_swaps=1,
-    max_coincident=0.05, min_fps=12.0, min_pixels=144,
-)  # fmt: skip
 GOOD = ClipQuality(
     clip_id="good", frames=50, seconds=2.0, fps=25.0, width=320, height=240, left_hand=0.8,
     right_hand=1.0, any_hand=1.0, pose=1.0, lips=None, face_outline=None, left_hand_gap_s=0.4,
@@ -53,40 +49,36 @@ def target(clip_id: str, split: str, signer: str) -> Target:
         ({"any_hand": 0.5}, None),
         ({"pose": 0.89}, "no body"),
         ({"lips": 0.2}, "no body"),
-        ({"any_hand_gap_s": 1.1}, "gap"),
+        ({"any_hand_gap_s": 1.6}, "gap"),
         ({"right_hand_jitter": 1.1}, "jitter"),
         ({"left_hand_jitter": None}, None),
-        ({"side_swaps": 2}, "swaps"),
-        ({"side_swaps": 1}, None),
+        ({"side_swaps": 3}, "swaps"),
+        ({"side_swaps": 2}, None),
         ({"coincident": 0.06}, "coincident"),
         ({"fps": 10.0}, "slow"),
         ({"width": 100}, "small"),
     ],
 )
 def test_a_clip_beyond_a_limit_is_warned_of(change: dict[str, Any], fault: str | None) -> None:
-    found = assess([replace(GOOD, **change)], [], OPTIONS)
+    found = assess([replace(GOOD, **change)], [])
     assert found.faults == {"good": (fault,) if fault else ()}
     assert [warning.name for warning in found.warnings] == ([fault] if fault else [])
     assert found.flagged == (fault is not None)
 
 
 def test_what_a_layout_lacks_is_no_fault() -> None:
-    found = assess([LIPS_ONLY], [], replace(OPTIONS, min_body=0.4))
+    found = assess([replace(LIPS_ONLY, lips=0.95)], [])
     assert found.warnings == []
     assert "hand" not in describe(LIPS_ONLY)
     (row,) = found.by_split
-    assert (row.found["any_hand"], row.gap_s, row.jitter, row.found["lips"]) == (
-        None,
-        None,
-        None,
-        0.5,
-    )
+    found_hand = row.found["any_hand"]
+    assert (found_hand, row.gap_s, row.jitter, row.found["lips"]) == (None, None, None, 0.95)
 
 
 def test_warnings_count_clips_the_most_frequent_first() -> None:
     rows = [replace(GOOD, clip_id=f"slow{i}", fps=8.0) for i in range(7)]
     rows += [replace(GOOD, clip_id="both", fps=8.0, any_hand_gap_s=3.0), GOOD]
-    first, second = assess(rows, [], OPTIONS).warnings
+    first, second = assess(rows, []).warnings
     assert (first.name, first.clips, first.named[:2]) == ("slow", 8, ["slow0", "slow1"])
     assert len(first.named) == 5
     assert first.share == pytest.approx(8 / 9)
@@ -102,8 +94,8 @@ def test_the_worst_have_the_most_faults_then_show_the_least() -> None:
         replace(GOOD, clip_id="d", any_hand=0.2, left_hand=0.2, right_hand=0.2),
         replace(GOOD, clip_id="e", any_hand=0.1, left_hand=0.1, right_hand=0.1),
     ]
-    assert [row.clip_id for row in assess(rows, [], OPTIONS).worst] == ["c", "e", "d"]
-    assert assess(rows, [], replace(OPTIONS, worst=0)).worst == []
+    assert [row.clip_id for row in assess(rows, []).worst] == ["c", "e", "d", "b", "a"]
+    assert len(assess([replace(GOOD, clip_id=str(n)) for n in range(9)], []).worst) == WORST
 
 
 def test_tables_sum_up_frames_by_split_and_signer() -> None:
@@ -115,7 +107,7 @@ def test_tables_sum_up_frames_by_split_and_signer() -> None:
         replace(GOOD, clip_id="stray"),
     ]  # fmt: skip
     targets = [target("a", "train", "x"), target("b", "train", "x"), target("c", "dev", "y")]
-    found = assess(rows, targets, OPTIONS)
+    found = assess(rows, targets)
     train, dev, stray = found.by_split
     assert [train.name, dev.name, stray.name] == ["train", "dev", "not in the manifest"]
     assert (train.clips, train.flagged, train.swaps) == (2, 1, 1)
@@ -136,22 +128,22 @@ def test_a_clip_is_described_in_one_phrase() -> None:
 
 
 @pytest.mark.parametrize("rows", [[GOOD], [LIPS_ONLY], [GOOD, replace(GOOD, fps=15.0), LIPS_ONLY]])
-def test_charts_are_drawn_of_whatever_is_known(rows: list[ClipQuality]) -> None:
+def test_charts_are_drawn_of_what_is_known(rows: list[ClipQuality]) -> None:
     rows = [replace(row, clip_id=str(number)) for number, row in enumerate(rows)]
-    found = assess(rows, [], OPTIONS)
-    charts = draw_distributions(rows, found.limits)
+    found = assess(rows, [])
+    charts = draw_distributions(rows)
     names = [chart.name for chart in charts]
     jitter = any(row.left_hand_jitter is not None for row in rows)
     assert ("quality-left-hand-jitter" in names) == jitter
     assert "quality-fps" in names
-    assert charts == draw_distributions(rows, found.limits)
+    assert charts == draw_distributions(rows)
     assert "not in the manifest" in draw_signers(found.by_signer).svg
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.985, 1.0])
 def test_no_share_is_marked_beyond_a_hundred(share: float) -> None:
     rows = [GOOD, replace(GOOD, clip_id="other", left_hand=share)]
-    svg = draw_signers(assess(rows, [], OPTIONS).by_signer).svg
+    svg = draw_signers(assess(rows, []).by_signer).svg
     labels = re.findall(r">(\d+(?:\.\d+)?)</text>", svg)
     assert "100" in {label.removesuffix(".0") for label in labels}
     assert max(map(float, labels)) <= 100
@@ -160,24 +152,16 @@ def test_no_share_is_marked_beyond_a_hundred(share: float) -> None:
 def test_signers_may_be_called_in_any_script() -> None:
     rows = [replace(GOOD, clip_id="a"), replace(GOOD, clip_id="b"), replace(GOOD, clip_id="c")]
     targets = [target("a", "test", "张伟"), target("b", "test", "ليلى"), target("c", "test", "नेहा")]
-    svg = draw_signers(assess(rows, targets, OPTIONS).by_signer).svg
+    svg = draw_signers(assess(rows, targets).by_signer).svg
     assert all(target.signer in svg for target in targets)
 
 
-def test_a_chart_says_in_words_where_warnings_begin() -> None:
-    charts = {c.name: c.label for c in draw_distributions([GOOD], {"any_hand": 0.5})}
+def test_the_label_of_a_chart_has_its_range_and_limit() -> None:
+    charts = {c.name: c.label for c in draw_distributions([GOOD])}
     assert charts["quality-any-hand"] == (
         "Clips by frames with any hand, %: 100 to 100, median 100; warnings begin at 50"
     )
-    assert charts["quality-fps"] == "Clips by frames a second: 25 to 25, median 25"
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("min_any_hand", 1.5), ("max_gap_s", -1.0), ("worst", -1)]
-)
-def test_limits_out_of_range_are_refused(key: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"{key}: found {value}, expected at "):
-        replace(OPTIONS, **{key: value})
+    assert charts["quality-seconds"] == "Clips by duration, s: 2 to 2, median 2"
 
 
 def sequence(layout: Layout, frames: int = 10) -> LandmarkSequence:

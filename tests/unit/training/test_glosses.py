@@ -95,7 +95,7 @@ def test_every_family_reads_glosses_and_two_runs_are_equal(family: str) -> None:
 @pytest.mark.parametrize("family", ["transformer", "lstm", "decoder_only"])
 def test_glosses_in_the_tokens_of_the_targets_share_their_embedding(family: str) -> None:
     data = glosses.training_data("shared")
-    assert data.source.input_width(tiny.FEATURES) == data.tokenizer.vocab_size
+    assert data.source.reader(tiny.FEATURES).width == data.tokenizer.vocab_size
     spelt = data.tokenizer.encode(" regen haus")
     assert data.source.vocabulary.encode("REGEN haus").ids.tolist() == spelt
     model = dataclasses.replace(glosses.MODEL, family=family, tied_embeddings=True)  # type: ignore[arg-type]

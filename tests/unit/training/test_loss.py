@@ -9,18 +9,16 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from signloom.training import loss as loss_module
-from signloom.training.loss import ctc_loss, guess_distance, head_loss, head_score, token_loss
+from signloom.training.loss import consistency_loss, ctc_loss, head_loss, head_score, text_loss
 
 WIDTH = 8
 
 
 def test_smoothed_cross_entropy_by_hand() -> None:
-    logits = torch.log(torch.tensor([[[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]]))
-    targets, valid = torch.tensor([[0, 1]]), torch.tensor([[True, False]])
-    # 0.1 of the target is spread over three tokens; the second position is padding.
-    spread = 0.1 / 3
+    logits = torch.log(torch.tensor([[0.7, 0.2, 0.1]]))
+    spread = 0.1 / 3  # 0.1 of the target is spread over three tokens
     expected = -((0.9 + spread) * math.log(0.7) + spread * math.log(0.2) + spread * math.log(0.1))
-    loss = token_loss(logits, targets, valid, label_smoothing=0.1)
+    loss = text_loss(torch.nn.Identity(), logits, torch.tensor([0]), 0.1)
     assert loss.item() == pytest.approx(expected, rel=1e-5)
 
 
@@ -64,13 +62,13 @@ def test_two_guesses_lie_as_far_apart_as_by_hand_in_any_chunks(
     wanted = [one, other, head.weight, head.bias]
     gradients = torch.autograd.grad(expected, wanted, retain_graph=True)
     for rows in (2, 99):
-        most = rows * 6 * 4 * loss_module.KEPT_OF_DISTANCE
+        most = rows * 6 * 4 * loss_module.KEPT_OF_CONSISTENCY
         monkeypatch.setattr(loss_module, "CPU_LOGITS_BYTES", (0, most))
-        found = guess_distance(head, one, other)
+        found = consistency_loss(head, one, other)
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
         for gradient, exact in zip(torch.autograd.grad(found, wanted), gradients, strict=True):
             torch.testing.assert_close(gradient, exact, rtol=1e-4, atol=1e-6)
-    logits = guess_distance(torch.nn.Identity(), head(one), head(other))
+    logits = consistency_loss(torch.nn.Identity(), head(one), head(other))
     torch.testing.assert_close(logits, expected, rtol=1e-5, atol=0)
 
 
@@ -97,8 +95,9 @@ class Case:
 
     def plain(self, label_smoothing: float) -> torch.Tensor:
         logits = functional.linear(self.states, self.weight, self.bias)
-        every = torch.ones(1, len(self.targets), dtype=torch.bool)
-        return token_loss(logits[None], self.targets[None], every, label_smoothing=label_smoothing)
+        return functional.cross_entropy(
+            logits, self.targets, label_smoothing=label_smoothing, reduction="sum"
+        )
 
     def chunked(self, label_smoothing: float, chunk_rows: int | None = None) -> torch.Tensor:
         parts = (self.states, self.weight, self.bias, self.targets)

@@ -23,7 +23,7 @@ from signloom.training.loop import (
     is_out_of_memory,
     real_rows,
 )
-from signloom.training.loss import guess_distance
+from signloom.training.loss import consistency_loss
 from signloom.training.run import train
 from signloom.training.snapshots import Snapshots
 from tests import tiny
@@ -44,7 +44,7 @@ def setting(**changes: object) -> tuple[BatchLoss, TrainingBatches]:
     torch.manual_seed(0)
 
     model = build_model(
-        options.model, input_width=data.source.input_width(options.features),
+        options.model, input_width=data.source.reader(options.features).width,
         vocab_size=data.tokenizer.vocab_size, ctc_labels=len(data.labels) + 1,
     )  # fmt: skip
     source = TrainingBatches(
@@ -91,7 +91,7 @@ def test_two_passes_under_dropout_are_pulled_towards_each_other() -> None:
     torch.manual_seed(2)
     passes = [loss.run_model(batch, rows) for _ in range(2)]
     one, other = (loss.losses(batch, rows, *made) for made in passes)
-    apart = guess_distance(loss.model.head, passes[0][1], passes[1][1])
+    apart = consistency_loss(loss.model.head, passes[0][1], passes[1][1])
     assert apart > 0.01
     torch.testing.assert_close(text, (one.text + other.text) / 2 + 1.5 * apart, rtol=1e-5, atol=0)
     torch.testing.assert_close(ctc, (one.ctc + other.ctc) / 2, rtol=1e-5, atol=0)

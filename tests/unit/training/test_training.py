@@ -30,10 +30,10 @@ def crowd(data: TrainingData, clips: int) -> TrainingData:
     """Give the first train clips more labels than they have frames."""
     spelt = [
         dataclasses.replace(e, target=dataclasses.replace(e.target, labels=[1] * 20))
-        for e in data.train[:clips]
+        for e in [*data.train][:clips]
     ]
     return dataclasses.replace(
-        data, train=hold_clips([*spelt, *data.train[clips:]], {"name": "tiny"})
+        data, train=hold_clips([*spelt, *[*data.train][clips:]], {"name": "tiny"})
     )
 
 
@@ -59,9 +59,9 @@ def test_sentences_that_an_encoder_alone_cannot_write_are_counted(
     data = tiny.training_data()
     long = [
         dataclasses.replace(e, target=dataclasses.replace(e.target, ids=[1, *[5] * 9, 2]))
-        for e in data.train[:2]
+        for e in [*data.train][:2]
     ]
-    data = dataclasses.replace(data, train=hold_clips([*long, *data.train[2:]], {"name": "tiny"}))
+    data = dataclasses.replace(data, train=hold_clips([*long, *[*data.train][2:]]))
     options = tiny.run_options(ctc_weight=0.0, epochs=1)
     model = dataclasses.replace(options.model, family="encoder_only")
     check_run(data, dataclasses.replace(options, model=model))

@@ -16,7 +16,6 @@ from signloom.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from signloom.config import update_params
 from signloom.corpus.landmarks import HANDS_POSE, build_layout
 from signloom.dvc import write_start
 from signloom.errors import UserError
@@ -44,6 +43,7 @@ from signloom.training.warm_start import (
     warm_start,
 )
 from signloom.translation.translator import Translator
+from signloom_tools.params_file import update_params
 from tests import tiny
 from tests.tiny import ROOT
 

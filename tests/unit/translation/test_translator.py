@@ -17,6 +17,7 @@ from signloom.checkpoint import (
     save_checkpoint,
 )
 from signloom.corpus.landmarks import HANDS_POSE
+from signloom.corpus.words import locate_words
 from signloom.errors import UserError
 from signloom.features.sources import LandmarkSource
 from signloom.features.targets import NO_LABELS, CtcLabels
@@ -33,7 +34,7 @@ from signloom.translation.confidence import (
 from signloom.translation.precision import Precision
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator, encode_in_parts
-from signloom.translation.words import SignsSaid, find_words, learn_signs_said
+from signloom.translation.words import SignsSaid, learn_signs_said
 from signloom_tools.translate.serving import from_payload, to_payload
 from tests import tiny
 from tests.contract.variants import DOCUMENT_003, build
@@ -114,7 +115,7 @@ def test_the_beam_that_says_the_signs_is_the_best_where_they_weigh_enough(tmp_pa
     # Nothing is known of words and signs yet.
     assert translator.translate(CLIPS, held, n_best=6) == plain
     every = [[one, *one.alternatives] for one in plain]
-    words = {word for beam in every for one in beam for word, _, _ in find_words(one.text)}
+    words = {word for beam in every for one in beam for word, _, _ in locate_words(one.text)}
     said = SignsSaid(sign_of=dict.fromkeys(sorted(words), "A"), costs={"A": 1.0, "B": 1.0})
     translator.signs_said = said
     read = [[sign.gloss for sign in signs] for signs in read_signs(translator, CLIPS)]

@@ -2,9 +2,9 @@
 
 import itertools
 
+from signloom.corpus.words import locate_words
 from signloom.translation.signs import Sign
 from signloom.translation.words import (
-    find_words,
     index_words,
     learn_signs_said,
     learn_words,
@@ -33,7 +33,7 @@ def test_a_place_that_is_signed_first_and_said_last_has_the_time_of_its_sign() -
 def test_a_word_without_a_sign_has_no_time() -> None:
     articles, nouns = [], []
     for sentence in EVERY:
-        words = [word for word, _, _ in find_words(sentence.text)]
+        words = [word for word, _, _ in locate_words(sentence.text)]
         for word, place in zip(words, match_words(words, sentence.glosses, WEIGHTS), strict=True):
             if word in ("la", "l", "du", "de", "une"):
                 articles.append(place)
@@ -53,9 +53,7 @@ def test_a_sign_that_is_made_twice_belongs_to_two_words_in_their_order() -> None
     assert match_words([], ["NON"], weights) == []
 
 
-def test_characters_are_words_where_no_spaces_part_them() -> None:
-    assert [word for word, _, _ in find_words("我去School。")] == ["我", "去", "school"]
-    assert find_words("Qu'elle") == [("qu", 0, 2), ("elle", 3, 7)]
+def test_nothing_is_learned_without_words() -> None:
     assert learn_words([], []) == ()
     assert learn_words(["?"], [["WAS"]]) == ()
 

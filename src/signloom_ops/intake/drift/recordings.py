@@ -1,7 +1,6 @@
 """Drift of recordings and their sentences: signers, sizes, rates, colours, lengths and words."""
 
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
@@ -14,6 +13,7 @@ from scipy.stats import ks_2samp
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality
+from signloom.corpus.words import locate_words
 from signloom.detection.video import Video
 from signloom.errors import ClipError
 from signloom.features.features import HANDS
@@ -234,7 +234,10 @@ def check_texts(
     """
     source = load_source()
     tokens = {clip.clip_id: source.encode(normalise_text(clip.text)) for clip in (*old, *new)}
-    words = {clip.clip_id: split_words(clip.text) for clip in (*old, *new)}
+    words = {
+        clip.clip_id: [word for word, _, _ in locate_words(normalise_text(clip.text).casefold())]
+        for clip in (*old, *new)
+    }
     known = [clip for clip in old if clip.split == "train"] or old
     return [
         _compare_lengths(old, new, tokens, options),
@@ -242,15 +245,6 @@ def check_texts(
         _find_new_words(known, new, words, options.new_words),
         _find_byte_tokens(known, new, tokens, options.byte_tokens),
     ]
-
-
-def split_words(text: str) -> list[str]:
-    """Return the words of a sentence without punctuation and case; marks alone are none."""
-    characters = (
-        " " if unicodedata.category(character)[0] in "PS" else character
-        for character in normalise_text(text).casefold()
-    )
-    return "".join(characters).split()
 
 
 def unseen_by_others(rows: Sequence[Sequence[str]] | Sequence[Sequence[int]]) -> float:

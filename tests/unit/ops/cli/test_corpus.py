@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from signloom.config import update_params
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, write_manifest
 from signloom.errors import UserError
 from signloom.features.augment import mirror
 from signloom_ops.cli.corpus import choose_batch
 from signloom_ops.lock import hold_lock
 from signloom_tools.cli.main import main
+from signloom_tools.params_file import update_params
 from tests.tiny import ROOT
 from tests.unit.ops.intake.drift.world import Taken, old_clips, take, write_landmarks
 

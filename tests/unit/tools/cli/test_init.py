@@ -217,7 +217,7 @@ def test_a_corpus_needs_its_videos(project: Path) -> None:
 def test_a_corpus_that_cannot_be_written_and_a_table_that_is_none(project: Path) -> None:
     tables = write_tables(project)
     Path("taken").write_text("a file")
-    with pytest.raises(SystemExit, match="taken: Not a directory; it is in the way"):
+    with pytest.raises(SystemExit, match="taken: Not a directory; something with this name"):
         init(tables, corpus="taken")
     Path("film.mp4").write_bytes(b"\0\x9a\tftyp\t\0\n\0")
     with pytest.raises(SystemExit, match=r"film\.mp4: no text"):

@@ -61,7 +61,7 @@ def test_nothing_is_written_into_a_corpus(project: Path, out: str) -> None:
 
 def test_where_nothing_can_be_written_is_said_before_the_work(project: Path) -> None:
     below = "mine/a.pose/out"  # a file, no folder
-    words = "a.pose: Not a directory; it is in the way"
+    words = "a.pose: Not a directory; something with this name"
     refuse(project, words, "export", below, "--landmarks", "shards")
     for out in (f"{below}/film.webm", f"{below}/films"):
         refuse(project, words, "translate", "shards", "--video", out, "--checkpoint", "model")
@@ -160,7 +160,7 @@ def _file(project: Path) -> None:
     [
         (_videos, "manifest.csv names videos, and a corpus has them or imported landmarks"),
         (_list, "rejects.tsv is there and no list of an import"),
-        (_file, "Not a directory; it is in the way"),
+        (_file, "Not a directory; something with this name"),
     ],
 )
 def test_an_import_replaces_nothing(

@@ -97,14 +97,14 @@ def test_the_source_is_what_the_corpus_has(tmp_path: Path) -> None:
         open_source("landmarks", shards=shards, targets=tmp_path)
     source = open_source("features", shards=shards, targets=tmp_path)
     assert isinstance(source, FeatureSource)
-    assert source.input_width(tiny.FEATURES) == 12
-    rows = source.rows(clips["a"], replace(tiny.FEATURES, fps=25.0))
+    assert source.reader(tiny.FEATURES).width == 12
+    rows = source.reader(replace(tiny.FEATURES, fps=25.0)).rows(clips["a"])
     assert rows.shape == (7, 12)
-    assert source.rows(clips["a"], replace(tiny.FEATURES, fps=50.0)).shape == (14, 12)
-    assert not source.blind(rows).any()
+    assert source.reader(replace(tiny.FEATURES, fps=50.0)).rows(clips["a"]).shape == (14, 12)
+    assert not source.reader(tiny.FEATURES).blind(rows).any()
     resting = replace(tiny.FEATURES, rest_s=0.2)  # which of their frames are rest nobody knows
-    assert source.trim(clips["a"], resting) is clips["a"]
-    assert source.start_s(clips["a"], resting) == 0
+    assert source.reader(resting).trim(clips["a"]) is clips["a"]
+    assert source.reader(resting).start_s(clips["a"]) == 0
     again = source_of_fields("features", source.to_fields(), where="checkpoint.json")
     assert again == source
 

@@ -1,26 +1,58 @@
-"""What is new in a sentence to who knows some others: words, or the frame they stand in."""
+"""The words of a text, in any script, and what is new in a sentence given some known ones."""
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-_NO_SPACES = r"\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # Thai, Lao, kana, Chinese
-# Vowel signs and accents of their own, which `\w` does not know: they belong to their letter.
-MARKS = (
-    r"\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963"
-    r"\u0980-\u0dff\u200c\u200d"
+# Letters of the scripts that write no spaces between words: Thai, Lao, Burmese, Khmer, kana and
+# Chinese characters. Their digits and punctuation are like those of any other script.
+_UNSPACED = (
+    r"\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ece\u0edc-\u0edf"
+    r"\u1000-\u103f\u1050-\u108f\u109a-\u109d\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"
+    r"\u1780-\u17d3\u17d7\u17dc\u17dd"
+    r"\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f"
+    r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_WORD = re.compile(rf"[{_NO_SPACES}]|(?:(?![{_NO_SPACES}])[\w{MARKS}])+(?:['’][\w{MARKS}]+)*")
+_BEFORE = r"\u0e40-\u0e44\u0ec0-\u0ec4"  # Thai and Lao vowels, written before their consonant
+_AFTER = r"\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3\u0ebd"  # those behind it that are no marks
+_STACK = r"\u1039\u17d2"  # put the next consonant of Burmese and Khmer below the last one
+_JOINERS = "\u200c\u200d"
 _HOLE = "\n"  # in no text
 
 
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a word and of a word with apostrophes within."""
+    # Combining marks of the scripts in use: `\w` matches none of them.
+    points = map(chr, [*range(0x300, 0x3100), *range(0xA600, 0xAC00)])
+    marks = "".join(one for one in points if unicodedata.category(one)[0] == "M") + _JOINERS
+    unit = rf"[{_BEFORE}]?[{_UNSPACED}](?:[{_STACK}][{_UNSPACED}]|[{_AFTER}{marks}])*"
+    spaced = rf"(?:[^\W_{_UNSPACED}][{marks}]*)+"
+    return re.compile(f"{unit}|{spaced}"), re.compile(f"{unit}|{spaced}(?:['’]{spaced})*")
+
+
 def find_words(text: str) -> list[str]:
-    """Return the words of a text in lower case, without marks; of scripts without spaces signs."""
-    return _WORD.findall(text.casefold())
+    """Return the words of a text in lower case, without punctuation; don't is one word.
+
+    Of scripts without spaces each character is a word, together with its vowel signs and accents.
+    """
+    return _patterns()[1].findall(text.casefold())
+
+
+def locate_words(text: str) -> list[tuple[str, int, int]]:
+    """Return the words of a text in lower case with their start and end; don't is two words."""
+    return [(one.group().lower(), *one.span()) for one in _patterns()[0].finditer(text)]
+
+
+def is_unspaced(text: str) -> bool:
+    """Return whether a text has letters of a script that writes no spaces between words."""
+    return re.search(f"[{_UNSPACED}]", text) is not None
 
 
 class Novelty(StrEnum):

@@ -1,0 +1,331 @@
+"""What can be found wrong with the parameters and the corpus before hours of work."""
+
+import importlib.util
+import logging
+import shlex
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from signloom.config import get_map, load_params, load_section
+from signloom.corpus.landmarks import build_layout
+from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
+from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata
+from signloom.detection.video import Video
+from signloom.devices import pick_device
+from signloom.errors import ClipError, UserError
+from signloom.evaluation.evaluate import ONE_SEED, EvaluateOptions
+from signloom.evaluation.metrics import ScoreOptions
+from signloom.extraction.extract import ExtractOptions
+from signloom.features.augment import AugmentOptions
+from signloom.features.features import FeatureOptions, check_groups, feature_width, prepared_frames
+from signloom.features.targets import Target, TokenizeOptions, build_glosses, build_targets
+from signloom.models.registry import build_model, planned
+from signloom.models.seq2seq import ModelOptions
+from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, TOKENS, TUNE
+from signloom.provenance import project_folder
+from signloom.report.build import ReportOptions
+from signloom.tracking.run import TrackingOptions
+from signloom.training.options import TrainOptions
+from signloom.training.run import (
+    RunOptions,
+    check_glosses,
+    count_unwritable,
+    from_scratch,
+    read_run_options,
+)
+from signloom.training.warm_start import describe_start
+from signloom.translation.options import DecodingOptions
+from signloom.tune.space import TuneOptions, check_fit, parse_space
+
+logger = logging.getLogger(__name__)
+OUTPUTS = (LANDMARKS, TOKENS, CHECKPOINT, EVALUATION, TUNE)  # folders that DVC removes first
+# What the stages read of params.yaml, by section.
+SECTIONS = {
+    "corpus": CorpusOptions,
+    "extract": ExtractOptions,
+    "tokenize_targets": TokenizeOptions,
+    "features": FeatureOptions,
+    "augment": AugmentOptions,
+    "model": ModelOptions,
+    "train": TrainOptions,
+    "tune": TuneOptions,
+    "evaluate": EvaluateOptions,
+    "report": ReportOptions,
+    "tracking": TrackingOptions,
+}
+# What code and tests may set and params.yaml may not: a file of before version 0.3 is read where it
+# names the constant.
+FIXED: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "extract": (
+        ExtractOptions,
+        ("min_detection_confidence", "min_tracking_confidence", "frames_per_shard"),
+    ),
+    "tune": (TuneOptions, ("seed", "heartbeat_s")),
+    "evaluate.decoding": (
+        DecodingOptions,
+        ("min_tokens", "no_repeat_ngram", "temperature", "top_k", "top_p", "seed", "language"),
+    ),
+    "evaluate.score": (ScoreOptions, ("seed",)),
+}
+
+
+def check_params(path: Path) -> None:
+    """Check every section that a stage reads, and that there is no other.
+
+    Raises:
+        UserError: If a section is missing, wrong or unknown; all of them in one message.
+    """
+    values = load_params(path)
+    unknown = sorted(set(map(str, values)) - SECTIONS.keys())
+    problems = [
+        f"{path}: no stage reads a section `{name}`: expected {', '.join(SECTIONS)}; parameters of "
+        "operations are in ops.yaml"
+        for name in unknown
+    ]
+    problems += [f"{path}: {problem}" for problem in _fixed_problems(values)]
+    checks = [partial(load_section, path, section, kind) for section, kind in SECTIONS.items()]
+    _run_all([partial(_refuse, problems), *checks])
+
+
+def _fixed_problems(values: Mapping[str, Any]) -> Iterator[str]:
+    """Name the parameters that are constants and have another value."""
+    for section, (kind, names) in FIXED.items():
+        given = values
+        for part in section.split("."):
+            given = get_map(given, part)
+        constants = {field.name: field.default for field in fields(kind)}
+        for name in names:
+            if given.get(name, constants[name]) != constants[name]:
+                yield (
+                    f"{section}.{name}: found {given[name]!r}, but it is no parameter any more: it "
+                    f"is always {constants[name]!r}; remove it"
+                )
+
+
+def check_together(params: Path, corpus: CorpusOptions) -> None:
+    """Check what the sections must be for each other, for the corpus and for this machine.
+
+    Each of these stops a later stage, too, but after the hours of the stages before it.
+
+    Raises:
+        UserError: If anything does not fit; all of it in one message.
+    """
+    run = read_run_options(params)
+    extract = load_section(params, "extract", ExtractOptions)
+    tokenize = load_section(params, "tokenize_targets", TokenizeOptions)
+    evaluate = load_section(params, "evaluate", EvaluateOptions)
+    tune = load_section(params, "tune", TuneOptions)
+    searched, _ = tune.for_family(run.model.family)
+    # A drawn corpus is not there yet.
+    clips = read_manifest(corpus.path, signer_disjoint=False) if corpus.path.is_file() else []
+    _run_all(
+        [
+            lambda: pick_device(run.train.device),
+            lambda: _check_start(run.train.start_from),
+            lambda: _check_texts(clips, corpus, tokenize, run),
+            lambda: _check_input(corpus, extract, run),
+            lambda: check_fit(from_scratch(run), parse_space(searched.space)) if tune.trials else 0,
+            lambda: _refuse(_machine_problems(extract, evaluate, tune)),
+            lambda: _refuse(_ctc_problems(clips, tokenize, run)),
+            lambda: _refuse(_seed_problems(evaluate, run)),
+        ]
+    )
+
+
+def check_corpus(corpus: CorpusOptions, *, is_drawn: bool) -> None:
+    """Check that there is a manifest in a safe folder.
+
+    Args:
+        corpus: Where it is.
+        is_drawn: Whether a stage draws the corpus.
+
+    Raises:
+        UserError: If there is none and none will be drawn, or a stage would empty its folder.
+    """
+    folder = corpus.folder.resolve()
+    for output in OUTPUTS:
+        emptied = output.resolve()
+        if emptied.is_relative_to(folder) or folder.is_relative_to(emptied):
+            raise UserError(
+                f"corpus.folder is {corpus.folder}, but stages empty {output} before they write "
+                "it; put the corpus into a folder of its own, such as data/raw/NAME"
+            )
+    if is_drawn or corpus.path.is_file():
+        return
+    is_copy = project_folder().resolve() != Path().resolve()
+    hint = " A queued experiment has only what Git or DVC knows: `dvc add` it." if is_copy else ""
+    raise UserError(
+        f"{corpus.path}: no manifest there, so no corpus. Put the videos and their table into "
+        f"{corpus.folder} (`signloom init` does; docs/data.md), or set corpus.folder in "
+        "params.yaml: data/demo/corpus is the demo corpus, which is drawn when it is needed."
+        f"{hint}"
+    )
+
+
+def _run_all(checks: Iterable[Callable[[], object]]) -> None:
+    """Run every check; what any of them refuses comes in one message."""
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except UserError as error:
+            problems.append(str(error))
+    _refuse(problems)
+
+
+def _refuse(problems: Iterable[str]) -> None:
+    if found := list(dict.fromkeys(problems)):
+        raise UserError("\n".join(found))
+
+
+def _check_start(folder: str) -> None:
+    """Refuse weights to start from that are not there."""
+    # A night names the champion only when it trains: what it named last may be gone by now.
+    if not Path(folder).is_relative_to(MODELS):
+        describe_start(folder)
+
+
+def _check_texts(
+    clips: Sequence[Clip], corpus: CorpusOptions, tokenize: TokenizeOptions, run: RunOptions
+) -> None:
+    """Refuse sentences that are too long, and clips without what the parameters need of them."""
+    reads_glosses = run.model.source == "glosses"
+    if reads_glosses:
+        check_glosses(run)
+        if tokenize.source == "none":
+            raise UserError(
+                "model.source is glosses, but tokenize_targets.source is none; set that to "
+                "glosses, subwords or shared"
+            )
+    if not clips:
+        return
+    tokenizer, _, targets = build_targets(clips, tokenize)
+    glosses = build_glosses(clips, tokenize.source, tokenizer)
+    if reads_glosses:
+        lengths = {target.clip_id: len(glosses.encode(target.gloss).ids) for target in targets}
+    else:
+        lengths = _find_lengths(clips, corpus, run)
+    _log_unwritable([target for target in targets if target.split == "train"], lengths, run)
+
+
+def _find_lengths(clips: Sequence[Clip], corpus: CorpusOptions, run: RunOptions) -> dict[str, int]:
+    """Return the frames of train clips at the features' rate where they are known by now.
+
+    They come from imported landmarks, times of the manifest or headers of films; rests are not cut.
+    """
+    if not (run.train.ctc_weight or run.model.family == "encoder_only"):
+        return {}
+    if corpus.imported_shards.is_dir():
+        frames = read_clip_frames(corpus.imported_shards)
+        rates = read_clip_rates(corpus.imported_shards)
+        return {clip: prepared_frames(n, rates[clip], run.features) for clip, n in frames.items()}
+    durations: dict[Path, float | None] = {}  # many clips may be cut of one film
+    found = {}
+    for clip in clips:
+        if clip.split != "train" or clip.video is None:
+            continue
+        end_s = clip.end_s
+        if end_s is None:
+            if clip.video not in durations:
+                durations[clip.video] = _duration_s(clip.video)
+            end_s = durations[clip.video]
+        if end_s is not None:
+            found[clip.clip_id] = round((end_s - (clip.start_s or 0.0)) * run.features.fps)
+    return found
+
+
+def _duration_s(film: Path) -> float | None:
+    """Return how long a film is by its header; None where the header lacks it."""
+    try:
+        with Video(film) as video:
+            return video.duration_s
+    except ClipError:  # extraction names it
+        return None
+
+
+def _log_unwritable(train: Sequence[Target], lengths: Mapping[str, int], run: RunOptions) -> None:
+    """Log how many train clips cannot be written by CTC, where it writes any."""
+    known = [target for target in train if target.clip_id in lengths]
+    frames = [lengths[target.clip_id] for target in known]
+    for name, (without, spelling) in count_unwritable(known, frames, run).items():
+        logger.info(
+            "CTC: %d of %d train clips have more %s than memory positions and cannot be written; "
+            "of %d clips the length is not known yet",
+            without, spelling, name, len(train) - len(known),
+        )  # fmt: skip
+
+
+def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions) -> None:
+    """Refuse groups of landmarks that there will not be, and sizes that make no model."""
+    width = 1
+    if run.model.source == "landmarks":
+        shards = corpus.imported_shards
+        layout = shards_metadata(shards).layout if shards.is_dir() else build_layout(extract.groups)
+        check_groups(run.features, layout)
+        width = feature_width(run.features, layout)
+    try:
+        with planned():
+            build_model(run.model, input_width=width, vocab_size=300, ctc_labels=2, eos=1)
+    except ValueError as error:
+        raise UserError(f"model: {error}") from None
+
+
+def _machine_problems(
+    extract: ExtractOptions, evaluate: EvaluateOptions, tune: TuneOptions
+) -> Iterator[str]:
+    """Name what this machine lacks."""
+    for name, path in (("hand_model", extract.hand_model), ("pose_model", extract.pose_model)):
+        if path and not Path(path).is_file():
+            yield f"extract.{name}: {path} does not exist; name a .task file, or leave it empty"
+    for name, command in evaluate.commands.items():
+        program = shlex.split(command)[0]
+        if shutil.which(program) is None:
+            yield (
+                f"evaluate.commands.{name}: there is no program {program!r}; give its full path, "
+                "or take the line out"
+            )
+    if evaluate.precision == "int8" and torch.cuda.is_available():
+        yield "evaluate.precision is int8, which is for CPUs, and there is a GPU; choose bfloat16"
+    if tune.trials and tune.storage.startswith("postgresql") and _lacks("psycopg"):
+        yield (
+            "tune.storage is a PostgreSQL address, but its driver is missing; install it with "
+            '`pip install "signloom[postgres]"`'
+        )
+    if extract.executor == "ray" and _lacks("ray"):
+        yield 'extract.executor is ray, which is missing; `pip install "signloom[ray]"`'
+
+
+def _lacks(module: str) -> bool:
+    return importlib.util.find_spec(module) is None
+
+
+def _ctc_problems(
+    clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptions
+) -> Iterator[str]:
+    """Name what the CTC loss would find nothing to spell in."""
+    if not run.train.ctc_weight or run.model.source != "landmarks":
+        return
+    has_glosses = any(clip.gloss for clip in clips if clip.split == "train") or not clips
+    hint = "or set train.ctc_weight: 0"
+    if tokenize.ctc == "none":
+        yield (
+            f"train.ctc_weight is {run.train.ctc_weight}, but tokenize_targets.ctc is none, so "
+            f"there is nothing to spell; choose glosses or characters, {hint}"
+        )
+    elif tokenize.ctc == "glosses" and not has_glosses:
+        yield (
+            f"train.ctc_weight is {run.train.ctc_weight} and tokenize_targets.ctc is glosses, "
+            f"but no train clip has a gloss; choose characters, {hint}"
+        )
+
+
+def _seed_problems(evaluate: EvaluateOptions, run: RunOptions) -> Iterator[str]:
+    """Name an ensemble of which there will be a single model."""
+    if evaluate.together and len(run.train.seeds) < 2:
+        yield f"evaluate.together is true, but {ONE_SEED}"

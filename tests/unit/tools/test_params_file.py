@@ -1,0 +1,72 @@
+"""A command changes parameters and leaves every other line as it is."""
+
+from pathlib import Path
+
+import pytest
+
+from signloom.config import load_params
+from signloom_tools.params_file import update_params
+
+GOOD = """\
+stage:
+  rate: 1e-3  # a comment
+  count: 3
+  norm: pre
+  inner: {size: 4}
+  name: x
+  sizes: [1, 2]
+  step: 1
+other: {}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "params.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_updates_keep_comments_and_order(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    before, after = update_params(path, {"stage": {"rate": 0.002, "norm": "post"}})
+    assert before == GOOD
+    assert after == path.read_text()
+    changed = [
+        (old, new)
+        for old, new in zip(before.splitlines(), after.splitlines(), strict=True)
+        if old != new
+    ]
+    assert [new.split("#")[0].strip() for _, new in changed] == ["rate: 0.002", "norm: post"]
+    assert "# a comment" in after
+
+
+@pytest.mark.parametrize("indent", ["", "  "])
+def test_a_list_below_its_key_is_replaced(tmp_path: Path, indent: str) -> None:
+    text = f"train:\n  seeds:  # of weights\n  {indent}- 1\n  {indent}- 2\n  epochs: 3\n"
+    _, after = update_params(write(tmp_path, text), {"train": {"seeds": [4, 5]}})
+    assert after == "train:\n  seeds:  # of weights\n    [4, 5]\n  epochs: 3\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        "stage: {rate: 1}  # short",
+        "stage: {}\n",
+        "stage:\n  norm: pre  # last",
+        "# nothing\nother: 1",
+        "stage:\n  inner:\n    a: 1  # x\n\n# the end\nother: 2\n",
+    ],
+)
+def test_a_file_from_before_a_knob_gets_the_knob(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text)
+    new = {"stage": {"added": [1, "a b"], "inner": {"b": False}}, "late": {"c": 0.5}}
+    expected = load_params(path)
+    stage = expected.setdefault("stage", {})
+    stage["added"], expected["late"] = [1, "a b"], {"c": 0.5}
+    stage["inner"] = stage.get("inner", {}) | {"b": False}
+    _, after = update_params(path, new)
+    assert load_params(path) == expected
+    lines = iter(after.splitlines())
+    if "{" not in text:
+        assert all(line in lines for line in text.splitlines())  # none changed or moved
