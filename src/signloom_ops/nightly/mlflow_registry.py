@@ -90,7 +90,7 @@ class _Registry:
         for version in versions:
             if version.checkpoint_hash not in there:
                 if not (version.checkpoint / WEIGHTS_NAME).is_file():
-                    continue  # its weights were tidied away before it came here
+                    continue  # they were removed before it came here
                 there[version.checkpoint_hash] = self._create(version)
                 self._changes.append(f"version {version.number}")
             self._tag(version, there[version.checkpoint_hash])

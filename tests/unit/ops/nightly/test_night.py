@@ -19,13 +19,13 @@ from signloom.corpus import manifest
 from signloom.corpus.manifest import load_manifest, read_manifest, write_manifest
 from signloom.corpus.quality import write_quality
 from signloom.errors import UserError
-from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
+from signloom.paths import RETRAIN_LOCK
 from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.lock import hold_lock
 from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.night import Terminated, _end_on_sigterm, run_night
 from signloom_ops.nightly.plan import NightRequest, dry_run, make_plan, new_clips
-from signloom_ops.nightly.record import NightRecord
+from signloom_ops.nightly.record import NightRecord, find_interrupted
 from signloom_ops.nightly.steps import take_deliveries, train, withdraw_delivery
 from signloom_ops.nightly.store import ModelStore
 from tests.intake import deliver
@@ -92,7 +92,6 @@ def test_nothing_new_ends_with_3_and_changes_no_model() -> None:
     assert [step["name"] for step in night["steps"]] == ["plan"]
     assert ModelStore().versions() == [1]
     assert json.loads(Path("called").read_text())["outcome"] == "nothing_new"
-    assert not RETRAIN_UNFINISHED.exists()
     assert Path(RETRAIN_LOCK).read_text() == ""
 
 
@@ -115,7 +114,6 @@ def test_what_fails_is_said_and_found_again() -> None:
     assert "not inside of a DVC repository" in night["verdict"]
     assert night["steps"][-1]["name"] == "extract"
     assert night["steps"][-1]["result"] == "failed"
-    assert RETRAIN_UNFINISHED.exists()
     assert dry_run(ASK).kind == "train"
 
 
@@ -143,7 +141,6 @@ def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again(
     assert (shown["night"]["outcome"], shown["drift"]["level"]) == ("data_refused", "stop")
     assert shown["decision"] is None
     assert Path("reports/made").is_file()
-    assert not RETRAIN_UNFINISHED.exists()
     # The corpus still wants its first model, but the delivery is not news again.
     assert dry_run(ASK).reasons == ("no model has been decided on yet",)
 
@@ -249,25 +246,56 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing() -> None:
     assert [p for p in sorted(Path().rglob("*")) if "cache" not in p.parts] == before
 
 
-def test_a_promotion_that_was_cut_is_made_up_for_once() -> None:
+def cut_night(last_step: str, version: int | None) -> None:
+    """Leave the record of a night that was killed in a step."""
+    record = NightRecord()
+    row = {"name": last_step, "result": "running", "text": ""}
+    record.note(version=version, steps=[*record.content["steps"], row])
+
+
+def test_what_was_decided_and_not_published_is_finished_once() -> None:
     settings, store = make_project(), ModelStore()
-    version = keep_undecided(settings, store)
-    RETRAIN_UNFINISHED.write_text(json.dumps({"version": version}))
-    settle_cut(store, decision_about(store, version, promote=True))
+    version = keep_decided(settings, store, promote=True)
+    cut_night("gate", version)
+    cut_night("plan", NightRecord().content["version"])  # the next night was killed, too
     assert dry_run(ASK).kind == "finish"
     night = run_night(ASK)
-    assert (night["champion_before"], night["champion"]) == (None, 1)
     assert outcome(night) == ("promoted", 0)
-    assert [step["name"] for step in night["steps"]][:2] == ["finish_change", "plan"]
-    assert store.marks(version) == {}  # as after a night that nothing cut
-    # The first has no card of its own: these versions are hollow. But the night is over.
+    assert [step["name"] for step in night["steps"]][-3:] == ["card", "registry", "report"]
+    # There is no card: these versions are hollow. But the night is over.
     assert outcome(run_night(ASK)) == ("nothing_new", 3)
+
+
+def test_a_decision_that_was_cut_off_is_made_again() -> None:
+    settings, store = make_project(), ModelStore()
+    version = keep_undecided(settings, store)
+    cut_night("gate", version)
+    settle_cut(store, decision_about(store, version, promote=True))
+    assert (store.decision(version), store.champion()) == (None, None)
+    assert dry_run(ASK).reasons == (f"version {version} is trained and was not decided on",)
+
+
+@pytest.mark.parametrize(("last_step", "is_tracked"), [("ingest", True), ("plan", False)])
+def test_what_an_interrupted_night_changed_is_tracked_before_the_pull(
+    last_step: str, is_tracked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the nights after it are interrupted before they come to it."""
+    settings = make_project(remote="store")
+    keep_decided(settings, ModelStore(), promote=True)
+    cut_night(last_step, None)
+    NightRecord()  # of a night that was killed before its first step
+    called: list[str] = []
+    monkeypatch.setattr(Commands, "dvc", lambda _, *words: called.append(words[0]))
+    monkeypatch.setattr("signloom_ops.nightly.steps.track_version", lambda _: called.append("add"))
+    Path("data/models.dvc").touch()
+    assert outcome(run_night(ASK)) == ("nothing_new", 3)
+    assert called == ["add", "add", "pull"] if is_tracked else ["pull"]
 
 
 def test_what_a_person_had_judged_is_left_to_the_person() -> None:
     settings, store = make_project(), ModelStore()
     version = keep_undecided(settings, store)
-    store.keep_decision(version, decision_about(store, version, promote=True))
+    store.apply_decision(decision_about(store, version, promote=True), by=None)
     night = run_night(ASK)
     assert (outcome(night), night["champion"]) == (("nothing_new", 3), None)
 
@@ -299,10 +327,9 @@ def test_a_night_that_was_cut_is_recognised_and_keeps_its_key() -> None:
     content["steps"][-1]["result"] = "running"
     first.path.write_text(json.dumps(content))
     second = NightRecord()
-    assert second.interruption.endswith("was interrupted in step train")
     assert second.content["key"] == first.content["key"]
     second.end("refused", 4, "no")
-    assert NightRecord().interruption == ""
+    assert find_interrupted() is None
     assert "was interrupted in step train" in (second.folder / "night.log").read_text()
 
 

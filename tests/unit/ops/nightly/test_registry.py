@@ -9,7 +9,6 @@ import pytest
 
 from signloom.errors import UserError
 from signloom.files import hash_file
-from signloom.tracking import registry
 from signloom.translation.confidence import (
     CONFIDENCE,
     Confidence,
@@ -146,4 +145,4 @@ def test_a_store_that_is_away_is_named_with_what_to_do(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # nobody listens there
     with pytest.raises(UserError, match="signloom champion sync"):
-        registry.sync("away", [make_version(folder, 1)], {"champion": 1})
+        sync("away", [make_version(folder, 1)], {"champion": 1})

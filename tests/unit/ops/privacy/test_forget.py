@@ -109,11 +109,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     add_evaluated_version(root, targets, models="data/models")
     others = [target for target in targets if target.signer != "zoë"]
     store = add_evaluated_version(root, others, models="data/models", parent=1)
-    store.keep_decision(1, {
-        "promote": True, "champion": None, "verdict": "zoë-1 was the best", "reasons": [],
+    store.apply_decision({
+        "version": 1, "champion": None, "promote": True, "reasons": [],
+        "verdict": "zoë-1 was the best",
         "test": [target.clip_id for target in targets if target.split == "test"],
         "slices": [{"kind": "signer", "group": "zoë"}, {"kind": "signer", "group": "eve"}],
-    })  # fmt: skip
+    }, by=None)  # fmt: skip
     store.promote(1, by="test")
     for version in store.versions():
         write_card(store.folder(version), root / "data/raw/weekly")
@@ -248,9 +249,9 @@ def test_a_promotion_that_was_cut_keeps_no_copy_that_names_the_signer(project: P
     }  # fmt: skip
     settle_cut(store, decision)
     main(["forget", "cleo", "--yes"])
-    assert store.champion() == 2
-    assert (store.decision(2) or {})["slices"] == slices[1:]
-    assert [path.name for path in (project / "data/.models.change").iterdir()] == ["lock"]
+    assert store.champion() == 1
+    left = json.loads((store.folder(2) / "decision.json").read_text(encoding="utf-8"))
+    assert left["slices"] == slices[1:]
 
 
 @pytest.mark.parametrize(
