@@ -85,7 +85,7 @@ def add_champion(parser: argparse.ArgumentParser) -> None:
         ("rollback", _roll_back, "make the former champion the champion again"),
         ("sync", _sync_registry, "bring MLflow's registry up to date"),
         ("add", _add_version, "keep data/checkpoint and reports/evaluation as the next version"),
-        ("judge", _judge_version, "ask the gate about a version; nobody is promoted"),
+        ("judge", _judge_version, "ask the gate about a version; promotes nothing"),
     ):
         parsers[name] = actions.add_parser(name, help=line)
         parsers[name].set_defaults(run=run)

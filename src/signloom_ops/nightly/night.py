@@ -34,7 +34,7 @@ from signloom_ops.nightly.plan import (
 from signloom_ops.nightly.record import NightRecord
 from signloom_ops.nightly.store import DECISION, ModelStore
 
-STAGES_LOG, DRIFT = "stages.log", "drift.json"  # beside night.json
+STAGES_LOG, DRIFT = "stages.log", "drift.json"  # next to night.json
 
 # Exit code and the word for it in night.json.
 PROMOTED, ERROR, NOTHING, REFUSED, DATA, BUSY = 0, 1, 3, 4, 5, 6
@@ -76,7 +76,7 @@ def run_night(request: NightRequest) -> dict[str, Any]:
 
 
 def _run_recorded(request: NightRequest, settings: Settings, held: Held) -> dict[str, Any]:
-    """Run the steps; whatever comes of them, the record says it and the hook is called."""
+    """Run the steps; however they end, the record has it and the hook is called."""
     record = NightRecord()
     log, key = record.folder / STAGES_LOG, record.content["key"]
     commands = Commands(lock=held.handle, log=log, night=key)
@@ -267,7 +267,7 @@ class _Night:
         return ending
 
     def _publish_versions(self) -> None:
-        """Track the models with DVC, commit, push; as far as the options say."""
+        """Track the models with DVC, commit, push; as far as the options ask for it."""
         settings, record, ops = self.settings, self.record, self.settings.ops
         if ops.commit or ops.remote:
             with record.attempt("track") as step:

@@ -125,7 +125,7 @@ def make_plan(
         manifest: The corpus.
         store: The kept models.
         to_finish: Version of a night that was interrupted, if it came that far.
-        force: Train whatever is found.
+        force: Train even if nothing is new.
         is_ingested: Whether the inbox was taken in already tonight, so that it is no reason.
 
     Raises:
@@ -135,8 +135,8 @@ def make_plan(
     check_videos(corpus, manifest.clips)
     _check_champion(corpus, manifest.clips, store)
     reasons = []
-    look = ops.inbox.is_dir() and not is_ingested
-    if look and has_news(corpus, ops.inbox, ops.ingest, known=manifest):
+    is_open = ops.inbox.is_dir() and not is_ingested
+    if is_open and has_news(corpus, ops.inbox, ops.ingest, known=manifest):
         reasons.append(f"something new lies in {ops.inbox}")
     reasons += _corpus_reasons(manifest.clips, store)
     if force:
@@ -166,7 +166,7 @@ class DryRun:
     start_from: str
     """Folder of the weights that training would start from; empty: from scratch."""
     held_by: str
-    """Who is at work now; empty: nobody."""
+    """Who is at work now; empty: no command is."""
     level_tonight: float
     """What the gate would ask for; `gate.level_tonight`."""
     refused_in_a_year: int
@@ -210,10 +210,10 @@ def dry_run(request: NightRequest) -> DryRun:
         clips={clip.clip_id: clip.split for clip in incoming.clips} if incoming else {},
         rejects=[f"{row.where}: {row.reason}" for row in incoming.rejects] if incoming else [],
     )
-    return replace(found, lines=_say(found, ops, len(ended), incoming))
+    return replace(found, lines=_to_lines(found, ops, len(ended), incoming))
 
 
-def _say(found: DryRun, ops: OpsOptions, ended: int, incoming: IngestPlan | None) -> list[str]:
+def _to_lines(found: DryRun, ops: OpsOptions, ended: int, incoming: IngestPlan | None) -> list[str]:
     """Return a dry run as lines for a person."""
     lines = [f"because {reason}" for reason in found.reasons] or ["nothing is new"]
     if ended:
@@ -300,7 +300,7 @@ def choose_parent(store: ModelStore, start: Start) -> int | None:
 
 
 def corpus_key(clips: Sequence[Clip]) -> str:
-    """Return what identifies the clips that a model may learn from, whatever brought them."""
+    """Return what identifies the clips that a model may learn from, without how they came in."""
     rows = sorted(
         [clip.clip_id, clip.text, clip.signer, clip.split, str(clip.video), clip.start_s,
          clip.end_s, clip.gloss, clip.language, *filter(None, [clip.corpus])]

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepResult:
-    """What a step says of itself for the record; a step that hands more on extends it."""
+    """What a step did, for the record; a step that hands more on extends it."""
 
     text: str
     """What it did, or why nothing was to be done; names of people are only in `facts`."""
@@ -40,7 +40,7 @@ class StepResult:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Plain values, for JSON."""
     warnings: tuple[str, ...] = ()
-    """What a person should look at, though the night goes on."""
+    """What a person should check, though the night goes on."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,6 @@ class InterruptedNight:
     """The version that it had trained, if it came that far."""
     step: str
     """The step that it came to; empty: none."""
-    was_in_step: bool
     was_killed: bool
 
 
@@ -97,11 +96,10 @@ class NightRecord:
         }
         self._log(f"night begins, process {os.getpid()} on {platform.node()}")
         if last and last.was_killed:
-            where = f" in step {last.step}" if last.was_in_step else ""
+            where = f" in step {last.step}" if last.step else ""
             self._log(f"the night of {last.started} was interrupted{where}")
-        if last and self.has_untracked:  # until the step `track`, a next night has to know
-            row = {"name": last.step, "started": last.started, "seconds": None}
-            self.content["steps"].append({**row, "result": "failed", "text": "interrupted"})
+        if last and self.has_untracked:  # a further night has to know, until the step `track`
+            self._begin(last.step, "failed", "interrupted")
         self._write()
 
     def note(self, **facts: Any) -> None:
@@ -110,7 +108,7 @@ class NightRecord:
         self._write()
 
     def warn(self, text: str) -> None:
-        """Keep what a person should look at, though the night goes on."""
+        """Keep what a person should check, though the night goes on."""
         logger.warning("%s", text)
         self.content["warnings"].append(text)
         self._log(f"warning: {text}")
@@ -119,11 +117,7 @@ class NightRecord:
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[Step]:
         """Time a step, and keep its result or why it failed."""
-        begun, step = time.monotonic(), Step()
-        row: dict[str, Any] = {
-            "name": name, "started": _now(), "seconds": None, "result": "running", "text": "",
-        }  # fmt: skip
-        self.content["steps"].append(row)
+        begun, step, row = time.monotonic(), Step(), self._begin(name)
         self._write()
         try:
             yield step
@@ -162,6 +156,11 @@ class NightRecord:
         self._log(f"night ends with exit code {exit_code} ({outcome}): {verdict}")
         self._write()
 
+    def _begin(self, name: str, result: str = "running", text: str = "") -> dict[str, Any]:
+        row = {"name": name, "started": _now(), "seconds": None, "result": result, "text": text}
+        self.content["steps"].append(row)
+        return row
+
     def _write(self) -> None:
         write_file(self.path, to_text(self.content))
 
@@ -179,11 +178,13 @@ def find_interrupted(path: Path = NIGHTS / NIGHT) -> InterruptedNight | None:
         return None
     if last["outcome"] in _WHOLE:
         return None
-    row = last["steps"][-1] if last["steps"] else {"name": "", "result": ""}
     return InterruptedNight(
-        key=last["key"], started=last["started"], version=last["version"], step=row["name"],
-        was_in_step=row["result"] == "running", was_killed=last["outcome"] == "running",
-    )  # fmt: skip
+        key=last["key"],
+        started=last["started"],
+        version=last["version"],
+        step=last["steps"][-1]["name"] if last["steps"] else "",
+        was_killed=last["outcome"] == "running",
+    )
 
 
 def _now() -> str:

@@ -1,4 +1,4 @@
-"""The steps of a night; each says what it did by what it returns."""
+"""The steps of a night; each returns what it did."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -92,7 +92,7 @@ def take_deliveries(corpus: CorpusOptions, ops: OpsOptions, manifest: Manifest) 
         parts.append(f"{len(found.rejects)} rejected")
         warnings.append(
             f"{len(found.rejects)} files of the inbox were rejected; "
-            f"{corpus.folder}/intake_rejects.tsv says which and why"
+            f"{corpus.folder}/intake_rejects.tsv lists which and why"
         )
     if found.waiting:
         parts.append(f"{len(found.waiting)} files still changing: next time")
@@ -165,7 +165,7 @@ def check_new_clips(
     for report in reports:
         counts = ", ".join(f"{len(found)} {level}" for level in ("warn", "stop")
                            if (found := report.of(level)))  # fmt: skip
-        texts.append(f"{report.new} new clips of {report.batch}: {counts or 'nothing to say'}")
+        texts.append(f"{report.new} new clips of {report.batch}: {counts or 'no finding'}")
         warnings += [
             f"batch {report.batch}: {finding.what}; {finding.hint}".rstrip("; ")
             for finding in report.of("warn")
@@ -277,14 +277,14 @@ class Decided(StepResult):
 def decide_and_promote(
     store: ModelStore, version: int, clips: Sequence[Clip], settings: Settings, path: Path
 ) -> Decided:
-    """Let the gate compare a version with the champion, and promote it if it says so.
+    """Let the gate compare a version with the champion, and promote it if the gate decides so.
 
     Args:
         store: The versions.
         version: The challenger.
         clips: The corpus.
         settings: The parameters.
-        path: Where the decision is written besides.
+        path: Where a copy of the decision is written.
     """
     # They load torch.
     from signloom.evaluation.evaluate import EvaluateOptions
@@ -317,7 +317,7 @@ def describe_version(store: ModelStore, version: int, corpus: Path) -> StepResul
 
 
 def update_registry(store: ModelStore, tracking: TrackingOptions) -> StepResult:
-    """Make MLflow's registry say what the store says."""
+    """Make MLflow's registry equal to the store."""
     if not tracking.enabled:
         return StepResult(text="tracking is off", is_skipped=True)
     return StepResult(text="; ".join(sync_registry(store, tracking)) or "nothing to change")

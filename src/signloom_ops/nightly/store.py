@@ -1,8 +1,8 @@
 """The store of models: numbered versions that never change, and one file that may.
 
-A change writes what is new under names that nothing uses yet: a version's folder takes its name as
-a whole, a decision lies in it before it counts. Then champion.json is replaced, at once. What a
-process that was killed left besides is removed by `settle`, with which every change begins.
+A change first writes what is new under names that nothing uses yet: a version's folder gets its
+name when it is whole, and a decision lies in it before it counts. Then it replaces champion.json.
+Every change begins with `settle`, which removes what a killed process left.
 """
 
 import contextlib
@@ -35,9 +35,9 @@ from signloom_tools.versions import FORMAT_VERSION as POINTER_FORMAT
 FORMAT_VERSION = 1  # of version.json
 VERSION, DECISION = "version.json", "decision.json"  # in a version's folder
 TRANSLATIONS = "translations"  # in a version's folder, by hash of the landmarks
-FROZEN, MARKS = "frozen_test.json", "marks.json"  # beside a champion.json of format 1
+FROZEN, MARKS = "frozen_test.json", "marks.json"  # next to a champion.json of format 1
 FORGOTTEN = "forgotten"  # a mark: a map for each request, with its number of clips
-KEPT_WEIGHTS = 10  # newest versions that keep their weights whatever was decided about them
+KEPT_WEIGHTS = 10  # newest versions that keep their weights though they were refused
 _WAIT_S = 600.0  # for another process that changes the store
 
 
@@ -59,7 +59,7 @@ class ModelStore(Versions):
 
         Args:
             checkpoint: Copied with the further seeds in it.
-            evaluation: What `evaluate` wrote, copied with the metrics.json beside it.
+            evaluation: What `evaluate` wrote, copied with the metrics.json next to it.
             facts: What made the model, for version.json.
 
         Returns:
@@ -112,7 +112,7 @@ class ModelStore(Versions):
             self._write(self._moved(self.pointer(), version, "promote", by, test))
 
     def apply_decision(self, decision: Mapping[str, Any], *, by: str | None) -> None:
-        """Write the gate's decision and, if it says so, promote the version.
+        """Write the gate's decision and promote the version if that is the decision.
 
         Args:
             decision: The map of a `gate.Decision`.
@@ -151,7 +151,7 @@ class ModelStore(Versions):
         return line[-2]
 
     def pointer(self) -> Pointer:
-        """Return the content of champion.json, and of the files that lay beside it in format 1.
+        """Return the content of champion.json, and of the files next to it in format 1.
 
         Raises:
             UserError: If one is damaged or of another format version.
@@ -205,11 +205,11 @@ class ModelStore(Versions):
         return [version for version in self.versions() if folder_name(version) in verdicts]
 
     def refused_before(self, version: int | None, days: int) -> int:
-        """Return how many other versions the gate refused, of those made in so many days.
+        """Return how many other versions the gate refused, of those made within some days.
 
         Args:
             version: The days before this one was made, and since; None: the days before today.
-            days: One that does not say when it was made counts, too.
+            days: A version without a date counts, too.
         """
         made = self.facts(version).get("created", "") if version is not None else ""
         day = date.fromisoformat(made) if made else datetime.now().astimezone().date()
@@ -318,7 +318,7 @@ class ModelStore(Versions):
         for name in (FROZEN, MARKS):
             _remove(self.root / name)
         for version in self._without_use(pointer):
-            # The weights go last: without them nobody takes the version for whole.
+            # The weights go last: with them a version counts as whole.
             _remove(self.folder(version) / TRANSLATIONS)
             _remove(self.checkpoint(version) / SEEDS_NAME)
             _remove(self.checkpoint(version) / WEIGHTS_NAME)

@@ -33,12 +33,12 @@ from tests.processes import is_alive, wait_until
 from tests.tiny import ROOT
 from tests.unit.ops.nightly.night_project import (
     PARAMS,
+    cut_before_the_pointer,
     decision_about,
     keep_decided,
     keep_undecided,
     make_project,
     read_night,
-    settle_cut,
 )
 
 ASK = NightRequest(params=PARAMS, start=None, pull=True, force=False)
@@ -105,7 +105,7 @@ def test_a_second_night_ends_with_6_and_leaves_the_first_ones_summary_alone() ->
     assert not Path("called").exists()
 
 
-def test_what_fails_is_said_and_found_again() -> None:
+def test_a_step_that_fails_ends_the_night_and_is_repeated_by_the_next() -> None:
     """Here DVC was never initialised."""
     make_project()
     night = run_night(ASK)
@@ -172,7 +172,7 @@ def test_a_manifest_that_was_edited_meanwhile_is_read_again(manifests_read: list
     assert grown.clips == read_manifest(path)
 
 
-def test_a_night_takes_clips_out_whose_consent_has_ended_and_says_so() -> None:
+def test_clips_whose_consent_has_ended_leave_the_corpus() -> None:
     settings, store = make_project(), ModelStore()
     keep_decided(settings, store, promote=True)
     first, *others = read_manifest(settings.corpus.path)
@@ -217,7 +217,7 @@ def test_a_failing_hook_is_a_warning() -> None:
     assert read_night()["warnings"] == night["warnings"]
 
 
-def test_only_rejects_in_the_inbox_are_said_and_not_looked_at_again() -> None:
+def test_rejects_of_the_inbox_are_listed_once() -> None:
     settings = make_project()
     keep_decided(settings, ModelStore(), promote=True)
     deliver(settings.ops.inbox / "dan", "short", frames=2)
@@ -230,7 +230,7 @@ def test_only_rejects_in_the_inbox_are_said_and_not_looked_at_again() -> None:
     assert dry_run(ASK).kind == "nothing"
 
 
-def test_a_dry_run_says_what_would_be_done_and_writes_nothing() -> None:
+def test_a_dry_run_lists_what_would_be_done_and_writes_nothing() -> None:
     settings = make_project()
     keep_decided(settings, ModelStore(), promote=False)
     keep_decided(settings, ModelStore(), promote=True)
@@ -270,7 +270,7 @@ def test_a_decision_that_was_cut_off_is_made_again() -> None:
     settings, store = make_project(), ModelStore()
     version = keep_undecided(settings, store)
     cut_night("gate", version)
-    settle_cut(store, decision_about(store, version, promote=True))
+    cut_before_the_pointer(store, decision_about(store, version, promote=True))
     assert (store.decision(version), store.champion()) == (None, None)
     assert dry_run(ASK).reasons == (f"version {version} is trained and was not decided on",)
 
@@ -292,14 +292,6 @@ def test_what_an_interrupted_night_changed_is_tracked_before_the_pull(
     assert called == ["add", "add", "pull"] if is_tracked else ["pull"]
 
 
-def test_what_a_person_had_judged_is_left_to_the_person() -> None:
-    settings, store = make_project(), ModelStore()
-    version = keep_undecided(settings, store)
-    store.apply_decision(decision_about(store, version, promote=True), by=None)
-    night = run_night(ASK)
-    assert (outcome(night), night["champion"]) == (("nothing_new", 3), None)
-
-
 def test_a_night_that_breaks_calls_the_hook_too(monkeypatch: pytest.MonkeyPatch) -> None:
     make_project(hook=hook("open('called', 'w').write(open(sys.argv[1]).read())"))
     monkeypatch.setattr("signloom_ops.nightly.night.make_plan", lambda *_, **__: 1 / 0)
@@ -310,10 +302,14 @@ def test_a_night_that_breaks_calls_the_hook_too(monkeypatch: pytest.MonkeyPatch)
     assert called["verdict"] == "ZeroDivisionError: division by zero"
 
 
-def test_what_a_person_rolled_back_is_not_promoted_again() -> None:
+def test_what_a_person_judged_or_rolled_back_is_left_to_the_person() -> None:
     settings, store = make_project(), ModelStore()
     keep_decided(settings, store, promote=True)
-    keep_decided(settings, store, promote=True)
+    version = keep_undecided(settings, store)
+    store.apply_decision(decision_about(store, version, promote=True), by=None)
+    night = run_night(ASK)
+    assert (outcome(night), night["champion"]) == (("nothing_new", 3), 1)
+    store.promote(version, by="a person")
     store.rollback(by="a person")
     night = run_night(ASK)
     assert (outcome(night), night["champion"]) == (("nothing_new", 3), 1)
@@ -360,7 +356,7 @@ def test_ctrl_c_stops_the_children_and_is_passed_on() -> None:
                 .stdout.splitlines() if "hears" in p]  # fmt: skip
 
 
-def test_a_program_that_is_missing_is_said() -> None:
+def test_a_missing_program_is_named() -> None:
     with pytest.raises(UserError, match="no-such-program cannot be started"):
         commands().hook("no-such-program", Path("night.json"))
 

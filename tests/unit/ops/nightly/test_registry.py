@@ -16,7 +16,7 @@ from signloom.translation.confidence import (
     write_confidence,
 )
 from signloom.translation.translator import Translator
-from signloom_ops.nightly.mlflow_registry import RegisteredVersion, sync
+from signloom_ops.nightly.registry import RegisteredVersion, sync
 from tests.tiny import write_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what MLflow's own code deprecates

@@ -26,7 +26,7 @@ from tests.extraction import OPTIONS as EXTRACT
 from tests.power_cut import RENAMES, PowerCutError, cut_before
 from tests.processes import call
 from tests.unit.evaluation.world import sequence
-from tests.unit.ops.nightly.night_project import settle_cut
+from tests.unit.ops.nightly.night_project import cut_before_the_pointer
 from tests.unit.ops.nightly.versions import add_evaluated_version
 from tests.videos import write_video
 
@@ -247,7 +247,7 @@ def test_a_promotion_that_was_cut_keeps_no_copy_that_names_the_signer(project: P
         "version": 2, "champion": 1, "promote": True, "verdict": "", "reasons": [],
         "test": ["cleo-1", "dana-1"], "slices": slices,
     }  # fmt: skip
-    settle_cut(store, decision)
+    cut_before_the_pointer(store, decision)
     main(["forget", "cleo", "--yes"])
     assert store.champion() == 1
     left = json.loads((store.folder(2) / "decision.json").read_text(encoding="utf-8"))
