@@ -13,6 +13,7 @@ from typing import Any
 
 from signloom.corpus.manifest import Clip, Manifest, load_manifest
 from signloom.errors import UserError, explain
+from signloom.paths import NIGHTS, REPORTS, START
 from signloom.tracking.run import NIGHT, Run
 from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.intake.ledgers import read_deliveries
@@ -32,7 +33,7 @@ from signloom_ops.nightly.plan import (
     read_settings,
 )
 from signloom_ops.nightly.record import NightRecord
-from signloom_ops.nightly.store import DECISION, ModelStore
+from signloom_ops.nightly.store import DECISION, ModelStore, remove_half_written
 
 STAGES_LOG, DRIFT = "stages.log", "drift.json"  # next to night.json
 
@@ -120,6 +121,8 @@ class _Night:
         settings, store, record = self.settings, self.store, self.record
         corpus, remote = settings.corpus, settings.ops.remote
         store.settle()
+        for folder in (NIGHTS, REPORTS, START.parent):
+            remove_half_written(folder)
         if remote and self.request.pull:
             if record.has_untracked:
                 with record.step("track") as step:

@@ -310,8 +310,7 @@ class ModelStore(Versions):
                 f"version, or remove {self._older} to keep the champion as it is"
             )
         shutil.rmtree(self._older, ignore_errors=True)
-        for path in [*half_written(self.root, "**/.*.tmp")]:
-            _remove(path)
+        remove_half_written(self.root, "**/.*.tmp")
         pointer = super().pointer()
         if not (self.root / POINTER).is_file() or pointer.format_version == 1:
             return
@@ -361,6 +360,12 @@ class ModelStore(Versions):
         """Replace champion.json, unless nothing changes: with it a change is done."""
         if pointer != super().pointer():
             write_file(self.root / POINTER, _to_text(pointer))
+
+
+def remove_half_written(folder: Path, pattern: str = ".*.tmp") -> None:
+    """Remove the files and folders in a folder whose writers were killed."""
+    for path in list(half_written(folder, pattern)):
+        _remove(path)
 
 
 def _verdict(decision: Mapping[str, Any]) -> Verdict:

@@ -262,10 +262,20 @@ def test_what_was_decided_and_not_published_is_finished_once() -> None:
     version = keep_decided(settings, store, promote=True)
     cut_night("gate", version)
     cut_night("plan", NightRecord().content["version"])  # the next night was killed, too
+    left = [
+        Path(name)
+        for name in (
+            "reports/retrain/.night.json.999999999-f.tmp",
+            "data/.start.yaml.999999999.tmp",
+        )
+    ]
+    for path in left:
+        path.touch()
     assert dry_run(ASK).kind == "finish"
     night = run_night(ASK)
     assert outcome(night) == ("promoted", 0)
     assert [step["name"] for step in night["steps"]][-3:] == ["card", "registry", "report"]
+    assert not any(path.exists() for path in left)
     # There is no card: these versions are hollow. But the night is over.
     assert outcome(run_night(ASK)) == ("nothing_new", 3)
 
