@@ -26,7 +26,6 @@ SNAPSHOTS = Path("data/.training")  # data/.* is ignored by Git
 MODELS = Path("data/models")  # versions that were kept, champions and challengers
 WITHDRAWN_VIDEOS = Path("data/withdrawn")
 RETRAIN_LOCK = Path("data/.retrain.lock")
-RETRAIN_UNFINISHED = Path("data/.retrain.unfinished")  # there from a night's first step to its last
 LOGS = Path("data/logs")  # what each stage said when it last ran
 SPOOL = Path("data/.tracking")  # records of runs that MLflow has not got yet
 

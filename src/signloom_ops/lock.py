@@ -1,7 +1,7 @@
 """Locks of a project: one process at a time, and who that is.
 
-The system lets go of a lock however its process ends, so a file that is left behind locks nothing;
-it only says who was killed.
+The system releases a lock however its process ends. A file that is left behind locks nothing; it
+only names who was killed.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from signloom.errors import UserError
 from signloom.paths import RETRAIN_LOCK
 
 _PAUSE_S = 0.2  # between two tries
+_HINT = "wait until it ends, or stop it"
 
 logger = logging.getLogger(__name__)
 
@@ -38,18 +39,18 @@ class Held:
     handle: int
     """Handle of the lock file; a child that inherits it keeps the lock if we are killed."""
     left: str
-    """Who held the lock last and was killed; empty: nobody was."""
+    """Who held the lock last and was killed; empty: its process ended by itself."""
 
 
 @contextlib.contextmanager
 def hold_lock(
-    path: Path = RETRAIN_LOCK, *, wait_s: float = 0.0, hint: str = "wait until it ends, or stop it"
+    path: Path = RETRAIN_LOCK, *, wait_s: float = 0.0, hint: str = _HINT
 ) -> Iterator[Held]:
     """Keep other processes away.
 
     Args:
-        path: The lock file; by default that of whatever changes the corpus or the models.
-        wait_s: How long to wait for another process, seconds; it is said once whom for.
+        path: The lock file; by default that of all commands that change the corpus or the models.
+        wait_s: How long to wait for another process, seconds; a warning names it.
         hint: What to do if another one holds it, as the end of the message.
 
     Raises:
@@ -60,38 +61,38 @@ def hold_lock(
     with path.open("a+", encoding="utf-8") as file:
         _wait_for(file, path, wait_s, hint)
         left = _read(file)
-        me = {
-            "pid": os.getpid(), "host": platform.node(), "since": _now(), "command": _command()
-        }  # fmt: skip
-        _write(file, json.dumps(me) + "\n")
+        # Without the arguments that follow, which may name people.
+        command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
+        since = datetime.now().astimezone().isoformat(timespec="seconds")
+        name = f"`{command}`, process {os.getpid()} on {platform.node()}, started {since}"
+        _write(file, json.dumps({"pid": os.getpid(), "host": platform.node(), "name": name}))
         try:
-            yield Held(handle=file.fileno(), left=_name(left) if left else "")
+            yield Held(handle=file.fileno(), left=left.get("name", ""))
         finally:
             _write(file, "")
 
 
 def holder(path: Path = RETRAIN_LOCK) -> str:
-    """Return who holds the lock; empty: nobody."""
+    """Return who holds the lock; empty: it is free."""
     try:
         with path.open("r+", encoding="utf-8") as file:
-            if lock_descriptor(file.fileno(), blocking=False):
-                return ""
-            return _describe(_read(file), "wait until it ends, or stop it")
+            is_free = lock_descriptor(file.fileno(), blocking=False)
+            return "" if is_free else _describe(_read(file), _HINT)
     except FileNotFoundError:
         return ""
 
 
 def _wait_for(file: IO[str], path: Path, wait_s: float, hint: str) -> None:
-    deadline, is_told = time.monotonic() + wait_s, False
+    deadline, is_first = time.monotonic() + wait_s, True
     try:
         while not lock_descriptor(file.fileno(), blocking=False):
             found = _read(file)
             if time.monotonic() >= deadline:
                 raise BusyError(_describe(found, hint))
-            if not is_told:
-                who = _name(found) if found else "another command"
+            if is_first:
+                who = found.get("name", "another command")
                 logger.warning("waiting for %s, which holds %s", who, path)
-            is_told = True
+            is_first = False
             time.sleep(_PAUSE_S)
     except OSError as error:
         raise UserError(
@@ -103,31 +104,20 @@ def _wait_for(file: IO[str], path: Path, wait_s: float, hint: str) -> None:
 def _describe(found: dict[str, str], hint: str) -> str:
     if not found:
         return "another command is just starting or ending; try again"
-    is_here = found["host"] == platform.node()
-    if is_here and not Path("/proc", found["pid"]).exists() and Path("/proc").is_dir():
+    is_here = found["host"] == platform.node() and Path("/proc").is_dir()
+    if is_here and not Path("/proc", found["pid"]).exists():
         return (
-            f"{_name(found)} is gone, but a stage that it started still runs; wait until that "
+            f"{found['name']} is gone, but a stage that it started still runs; wait until that "
             "ends: the next night uses what it makes"
         )
-    return f"another command is at work: {_name(found)}; {hint}"
-
-
-def _name(found: dict[str, str]) -> str:
-    who = f"process {found['pid']} on {found['host']}, started {found['since']}"
-    return f"`{found['command']}`, {who}" if "command" in found else who
-
-
-def _command() -> str:
-    """Return which command this is, without what follows, which may name people."""
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
+    return f"another command is at work: {found['name']}; {hint}"
 
 
 def _read(file: IO[str]) -> dict[str, str]:
     try:
         file.seek(0)
         found = json.loads(file.read())
-        known = {key: str(found[key]) for key in ("pid", "host", "since")}
-        return known | {key: str(found[key]) for key in ("command",) if key in found}
+        return {key: str(found[key]) for key in ("pid", "host", "name")}
     except (OSError, ValueError, KeyError, TypeError):  # locked, empty, torn, of another shape
         return {}
 
@@ -136,7 +126,3 @@ def _write(file: IO[str], text: str) -> None:
     file.truncate(0)
     file.write(text)
     file.flush()
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")

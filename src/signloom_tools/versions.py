@@ -9,14 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from signloom.config import (
-    check_shape,
-    check_version,
-    checked_dataclass,
-    parse_options,
-    read_json,
-    shape,
-)
+from signloom.config import check_shape, check_version, checked_dataclass, parse_record, read_json
 from signloom.errors import UserError
 from signloom.evaluation import records
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, SCORES_NAME
@@ -24,12 +17,13 @@ from signloom.paths import CHECKPOINT, EVALUATION, MODELS, SCORES_NAME
 if TYPE_CHECKING:
     from signloom.translation.precision import Precision
 
-FORMAT_VERSION = 1  # of version.json, champion.json, frozen_test.json and marks.json
+FORMAT_VERSION = 2  # of champion.json; in version 1 its last three fields were other files
 CHECKPOINT_NAME, EVALUATION_NAME = "checkpoint", "evaluation"  # in a version's folder
 POINTER = "champion.json"
 HINT = f"bring it back with `dvc checkout {MODELS}.dvc` or `dvc pull`"
 
 Action = Literal["promote", "rollback"]
+Verdict = Literal["promote", "refuse"]
 
 
 @checked_dataclass
@@ -45,11 +39,16 @@ class Change:
 
 @checked_dataclass
 class Pointer:
-    """The content of champion.json."""
+    """The content of champion.json: all that is known of the versions and may change."""
 
+    format_version: int = FORMAT_VERSION
     champion: int | None
     challenger: int | None  # the newest version that was added and did not become champion
     history: tuple[Change, ...]
+    frozen_test: tuple[str, ...] | None = None  # clips on which champions are compared
+    # By name of a version's folder: what the gate decided (why is in decision.json), and notes.
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    marks: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def line(self) -> list[int]:
@@ -72,11 +71,17 @@ class Pointer:
             by=by,
         )
         challenger = None if self.challenger == version else self.challenger
-        return Pointer(champion=version, challenger=challenger, history=(*self.history, change))
+        history = (*self.history, change)
+        return replace(self, champion=version, challenger=challenger, history=history)
 
     def challenge(self, version: int) -> "Pointer":
         """Return the pointer with a challenger; a champion stays what it is."""
         return self if version == self.champion else replace(self, challenger=version)
+
+
+def folder_name(version: int) -> str:
+    """Return the name of a version's folder."""
+    return f"{version:04}"
 
 
 class Versions:
@@ -103,20 +108,18 @@ class Versions:
         return version if version in self.versions() else None
 
     def pointer(self) -> Pointer:
-        """Return champion, challenger and the history of champions; nobody before the first.
+        """Return the content of champion.json; without the file there is no champion.
 
         Raises:
-            UserError: If champion.json is damaged or of another format version.
+            UserError: If it is damaged or of another format version.
         """
         path = self.root / POINTER
         if not path.is_file():
             return Pointer(champion=None, challenger=None, history=())
-        content = self.read(path)
-        values = {name: value for name, value in content.items() if name != "format_version"}
-        try:
-            return parse_options(values, Pointer, where=str(path))
-        except UserError as error:
-            raise UserError(f"{error}\n{HINT}") from None
+        content = read_json(path, hint=HINT)
+        if not isinstance(content, dict) or content.get("format_version") != 1:
+            check_version(path, content, FORMAT_VERSION, hint="use the Signloom that wrote it")
+        return parse_record(content, Pointer, where=str(path), hint=HINT)
 
     def versions(self) -> list[int]:
         """Return the numbers of all versions, the oldest first."""
@@ -125,7 +128,7 @@ class Versions:
 
     def folder(self, version: int) -> Path:
         """Return where a version lies or would lie."""
-        return self.root / f"{version:04}"
+        return self.root / folder_name(version)
 
     def checkpoint(self, version: int) -> Path:
         """Return the checkpoint of a version, its further seeds in it."""
@@ -177,12 +180,6 @@ class Versions:
         content = read_json(path, hint=HINT)
         check_shape(content, records.SEARCHED, where=path, hint=HINT)
         return {"decoding": content["decoding"], "precision": content["options"]["precision"]}
-
-    def read(self, path: Path, **fields: Any) -> dict[str, Any]:
-        """Return a JSON file of the store, checked; `fields` are those it must have."""
-        content = read_json(path, hint=HINT)
-        check_version(path, content, FORMAT_VERSION, hint="use the Signloom that wrote it")
-        return dict(check_shape(content, shape(**fields), where=path, hint=HINT))
 
 
 @dataclass(frozen=True, slots=True)

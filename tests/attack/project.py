@@ -41,8 +41,9 @@ def make_project(folder: Path) -> None:
     folder.mkdir(parents=True)
     for name in ("src", "pipeline"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "presets", folder / "presets")
-    for name in ("dvc.yaml", ".dvcignore", ".gitignore", "params.schema.json", "ops.schema.json"):
+    for name in ("presets", "schemas"):
+        shutil.copytree(ROOT / name, folder / name)
+    for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
         shutil.copy(ROOT / name, folder)
     (folder / "reports").mkdir()
     (folder / "reports/retrain.json").write_text("{}\n")
@@ -115,7 +116,7 @@ def run(folder: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:
 def environment(folder: Path) -> dict[str, str]:
     """Return the variables with which the programs of a project run; nothing asks the network."""
     return {
-        **os.environ, "PYTHONPATH": str(folder / "src"), "SIGNLOOM_CACHE": "",
+        **os.environ, "PYTHONPATH": str(folder.resolve() / "src"), "SIGNLOOM_CACHE": "",
         "OMP_NUM_THREADS": "1", "DVC_NO_ANALYTICS": "true", "MLFLOW_DISABLE_TELEMETRY": "true",
         "SIGNLOOM_WORKERS": "1",
     }  # fmt: skip

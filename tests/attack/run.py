@@ -19,7 +19,6 @@ import resource
 import shutil
 import signal
 import stat
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,7 +33,6 @@ from typing import Any
 import psutil
 import yaml
 
-from signloom.dvc import SHARED_WITH
 from signloom_tools.importing.captions import READ_SUFFIXES
 from tests.attack import inputs
 from tests.attack.project import (
@@ -69,7 +67,6 @@ class Verb:
     """`{given}` is the bad input, `{folder}` the folder in which it lies, `{film}` a good film,
     `{batch}` a delivery that came in."""
     writes: tuple[str, ...] = ()
-    keeps: str = "-"  # what must stay as it is wherever a command may write
     codes: tuple[int, ...] = (0, 1, 2)
     """With which it may end; 3 of `translate`: a clip is not understood."""
     count: Callable[[Path, str], tuple[int, int, int]] | None = None
@@ -245,10 +242,6 @@ START = Verb(
     name="stage train, text model", arguments=("pipeline.tokenize_targets", "pipeline.train"),
     writes=("data/tokens/*", "data/checkpoint*"),
 )  # fmt: skip
-TIDY_SHARED = Verb(
-    name="tidy, a shared cache", arguments=("tidy", "--yes"), writes=("data/models*",),
-    keeps="project/.dvc/cache/files/*",
-)  # fmt: skip
 # Verbs that read the project alone: each file that they open is damaged in each way.
 ALONE = (
     verb("scores", "scores"),
@@ -274,8 +267,6 @@ ALONE = (
     verb("export shards", "export made", "made/*"),
     verb("export captions", "export made --format captions", "made/*"),
     verb("cache", "cache"),
-    verb("tidy", "tidy"),
-    verb("tidy --yes", "tidy --yes --keep 0 --days 0.001", "data/models*"),
     verb("wanted", "wanted"),
     verb("adopt --list", "adopt --list"),
     verb("translate shards", "translate data/landmarks/shards"),
@@ -318,9 +309,6 @@ def all_cases(base: Path) -> Iterator[Case]:
         for name, change in damages(path) if path.is_file() else ():
             yield Case(verb=START, kind="text model", name=f"{file}: {name}",
                        prepare=_starting_from_text(file, change))  # fmt: skip
-    for name, change in inputs.DAMAGES.items():
-        if name != "missing":  # of which nobody can know
-            yield Case(verb=TIDY_SHARED, kind="register", name=name, prepare=_sharing(change))
     yield Case(verb=INGEST, kind="film", name="all at once", prepare=_all_films)
     yield Case(verb=EXTRACT, kind="film", name="all at once", prepare=_all_films_in_the_corpus)
     known = base.parent / "read.json"  # what each verb reads, as long as the project is the same
@@ -432,24 +420,6 @@ def _starting_from_text(file: str, change: inputs.Maker) -> Callable[[Path], str
         path.write_text(yaml.safe_dump(params), encoding="utf-8")
         change(project / TEXT_MODEL / file)
         return folder
-
-    return prepare
-
-
-def _sharing(change: inputs.Maker) -> Callable[[Path], str]:
-    """Return what lets another project keep a version in the cache and damages the register."""
-
-    def prepare(project: Path) -> str:
-        git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org")
-        for command in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "a")):
-            subprocess.run([*git, *command], cwd=project, check=True)
-        (project / ".dvc/config").write_text("[core]\n")  # without Git `dvc gc` does nothing
-        version = project / ".dvc/cache/files/md5/aa" / ("b" * 30)
-        version.parent.mkdir(parents=True, exist_ok=True)
-        version.write_text("of another project's corpus\n")
-        (project / SHARED_WITH).write_text(f"{project.parent}/outside\n")
-        change(project / SHARED_WITH)
-        return ""
 
     return prepare
 
@@ -725,8 +695,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], verb: Verb) -> 
     outputs = [f"project/{pattern}" for pattern in (*verb.writes, *ANYWHERE)]
     outputs += [pattern.removesuffix("/*") for pattern in outputs]  # and their folders
     bad = [name for name in changed if name not in ("out", "err")
-           and (not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
-                or fnmatch.fnmatch(name, verb.keeps))
+           and not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
            and not name.startswith("home")]  # fmt: skip
     return [f"changed {', '.join(bad[:5])}{' ...' * (len(bad) > 5)}"] if bad else []
 

@@ -1,4 +1,4 @@
-"""HTML pages, filled from the templates beside this file."""
+"""Pages of HTML and Markdown, filled from templates."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +17,25 @@ class Section:
 
 
 FindSection = Callable[[str], Section | None]  # for a corpus; None: there is nothing to say
+
+
+def render_markdown(
+    template: str, *, package: str, text: Callable[[object], str], **values: Any
+) -> str:
+    """Fill a template of Markdown, in which nothing is escaped but by the filter `text`.
+
+    Args:
+        template: Its file name.
+        package: Where it lies.
+        text: The filter, which returns text that stays text in Markdown.
+        values: What it shows.
+    """
+    environment = Environment(
+        loader=PackageLoader(package, "."), undefined=StrictUndefined, trim_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters["text"] = text
+    return environment.get_template(template).render(values)
 
 
 def render_page(

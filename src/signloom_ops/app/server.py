@@ -49,7 +49,6 @@ from signloom_ops.app.wanted import count_signers, list_wanted
 from signloom_ops.intake.ledgers import read_rejects
 from signloom_ops.nightly.record import NIGHT
 from signloom_ops.nightly.store import ModelStore
-from signloom_ops.nightly.timer import switch_timer, timer_state
 from signloom_ops.options import load_ops
 
 PAGES = Path(__file__).parent / "pages"
@@ -140,7 +139,6 @@ class App:
             Route("/api/learn", self._learning),
             Route("/api/learn", self._learn, methods=["POST"]),
             Route("/api/learn", self._stop_learning, methods=["DELETE"]),
-            Route("/api/timer", self._set_timer, methods=["POST"]),
         ]
 
         @contextlib.asynccontextmanager
@@ -426,7 +424,6 @@ class App:
             store = ModelStore()
             return {
                 "founding": None if founding.is_founded() else asdict(founding.propose()),
-                "timer": asdict(timer_state(Path())),
                 "champion": store.champion(),
                 "versions": store.versions(),
                 "history": [asdict(change) for change in store.pointer().history],
@@ -459,12 +456,6 @@ class App:
     async def _stop_learning(self, _request: Request) -> Response:
         await to_thread.run_sync(self._night.stop)
         return JSONResponse({}, 202)
-
-    async def _set_timer(self, request: Request) -> Response:
-        """Let a night begin every night at three, or no longer."""
-        is_on = (await _read_json(request)).get("on") is True
-        await to_thread.run_sync(partial(switch_timer, Path(), on=is_on))
-        return JSONResponse(asdict(await to_thread.run_sync(timer_state, Path())))
 
     async def _roll_back(self, _request: Request) -> Response:
         """Go back as `signloom champion rollback` does, DVC and the registry told."""

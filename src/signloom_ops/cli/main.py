@@ -18,6 +18,5 @@ COMMANDS: Commands = {
     "nights": {
         "retrain": (nights.add_retrain, "train on new data; promote the model if it is better"),
         "champion": (nights.add_champion, "show, promote and roll back versions of the model"),
-        "tidy": (nights.add_tidy, "say what nothing refers to any more, and remove it"),
     },
 }

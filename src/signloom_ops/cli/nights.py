@@ -1,17 +1,13 @@
 """Commands that retrain the model, choose its version and record it."""
 
 import argparse
-import contextlib
 import json
 import logging
-import os
 import sys
 from dataclasses import asdict
 from typing import Any
 
 from signloom.config import (
-    Natural,
-    Positive,
     check_shape,
     get_map,
     load_params,
@@ -21,10 +17,9 @@ from signloom.config import (
 )
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, TARGETS
-from signloom.provenance import project_folder
 from signloom.system import user_name
 from signloom_ops.options import load_ops
-from signloom_tools.cli.arguments import add_params, number_of
+from signloom_tools.cli.arguments import add_params
 
 
 def add_retrain(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +85,7 @@ def add_champion(parser: argparse.ArgumentParser) -> None:
         ("rollback", _roll_back, "make the former champion the champion again"),
         ("sync", _sync_registry, "bring MLflow's registry up to date"),
         ("add", _add_version, "keep data/checkpoint and reports/evaluation as the next version"),
-        ("judge", _judge_version, "ask the gate about a version; nobody is promoted"),
+        ("judge", _judge_version, "ask the gate about a version; promotes nothing"),
     ):
         parsers[name] = actions.add_parser(name, help=line)
         parsers[name].set_defaults(run=run)
@@ -142,7 +137,7 @@ def _promote_version(options: argparse.Namespace) -> None:
     refusal = store.refusal(options.version)
     if refusal and not options.force:
         raise UserError(f"{refusal}. To promote it all the same, add --force")
-    store.promote(options.version, by=f"{_user()}{' (forced)' * bool(refusal)}")
+    store.promote(options.version, by=f"{user_name()}{' (forced)' * bool(refusal)}")
     print(f"version {options.version} is the champion")
     _update_dvc()
     _update_registry()
@@ -151,7 +146,7 @@ def _promote_version(options: argparse.Namespace) -> None:
 def _roll_back(options: argparse.Namespace) -> None:
     from signloom_ops.nightly.store import ModelStore
 
-    print(f"version {ModelStore().rollback(by=_user())} is the champion again")
+    print(f"version {ModelStore().rollback(by=user_name())} is the champion again")
     _update_dvc()
     _update_registry()
 
@@ -240,7 +235,7 @@ def _judge_version(options: argparse.Namespace) -> None:
     )
     store = ModelStore()
     decision = ask_gate(store, options.version, inputs, load_ops(PARAMS).gate)
-    store.keep_decision(options.version, decision.to_map())
+    store.apply_decision(decision.to_map(), by=None)
     print(decision.verdict)
     for line in _reasons(decision.to_map()):
         print(f"  {line}")
@@ -258,46 +253,3 @@ def _reasons(decision: dict[str, Any]) -> list[str]:
     ]
     worse = ", ".join(row["group"] for row in rows)
     return [*decision["reasons"], *([f"worse for: {worse}"] if worse else [])]
-
-
-def _user() -> str:
-    return user_name()
-
-
-def add_tidy(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom tidy`."""
-    parser.description = (
-        "Say what caches, versions of the model and runs weigh, what nothing refers to, and with "
-        "--yes remove that: cached landmarks that no run used for --days; weights of decided "
-        "versions but the champion, those that a rollback returns to, the challenger and the "
-        "--keep newest (their decisions and scores stay); files in DVC's cache of no branch, tag, "
-        "experiment or the workspace. docs/ops/nights.md"
-    )
-    parser.add_argument("--keep", type=number_of(Natural), default=30, metavar="N",
-                        help="newest versions that keep their weights (default: 30)")  # fmt: skip
-    parser.add_argument("--days", type=number_of(Positive), default=90, metavar="N",
-                        help="cached landmarks unused for so long go (default: 90)")  # fmt: skip
-    parser.add_argument("--yes", action="store_true", help="remove; else only say what would go")
-    parser.set_defaults(run=run_tidy)
-
-
-def run_tidy(options: argparse.Namespace) -> None:
-    """Print a line for each part of the project, and remove what nothing refers to."""
-    from signloom_ops.lock import hold_lock
-    from signloom_ops.nightly.store import ModelStore
-    from signloom_ops.nightly.tidy import list_parts
-
-    os.chdir(project_folder())
-    store = ModelStore()
-    with hold_lock() if options.yes else contextlib.nullcontext():  # no stage in between
-        if options.yes:
-            store.recover()
-        freed = 0
-        for part in list_parts(store, keep=options.keep, days=options.days):
-            size, gone = f"{part.size_bytes / 1e6:,.1f}", f"{part.removable_bytes / 1e6:,.1f}"
-            print(f"{size:>12} MB  {gone:>12} MB to go  {part.name}: {part.what}")
-            if options.yes and part.remove is not None:
-                part.remove()
-                freed += part.removable_bytes
-    what = f"{freed / 1e6:,.1f} MB removed" if options.yes else "nothing was removed; --yes does it"
-    print(what)

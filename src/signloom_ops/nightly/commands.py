@@ -102,7 +102,7 @@ class Commands:
 
 
 def _wait(process: "subprocess.Popen[bytes]", name: str, limit_s: float | None) -> int:
-    """Wait for a program; whatever ends the wait, no process of it stays behind."""
+    """Wait for a program; however the wait ends, no process of it stays behind."""
     try:
         return process.wait(limit_s)
     except subprocess.TimeoutExpired:

@@ -94,12 +94,12 @@ def read_stored(store: ModelStore, version: int) -> StoredVersion:
     """Return a version of the store.
 
     Raises:
-        UserError: If it is not there, was tidied away, or its evaluation is damaged.
+        UserError: If it is not there, has no weights any more, or its evaluation is damaged.
     """
     store.check_known(version)
     checkpoint, search = store.checkpoint(version), store.search_options(version)
     where = f"{store.evaluation(version)}: decoding"
-    if not (checkpoint / WEIGHTS).is_file():
+    if not store.has_weights(version):
         raise UserError(
             f"version {version} has no weights any more; train it again, and `signloom champion "
             "add` brings them back"

@@ -13,7 +13,7 @@ from typing import Any
 
 from signloom.corpus.manifest import Clip, Manifest, load_manifest
 from signloom.errors import UserError, explain
-from signloom.paths import RETRAIN_UNFINISHED
+from signloom.paths import NIGHTS, REPORTS, START
 from signloom.tracking.run import NIGHT, Run, RunOf
 from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.intake.ledgers import read_deliveries
@@ -31,13 +31,11 @@ from signloom_ops.nightly.plan import (
     make_plan,
     new_clips,
     read_settings,
-    read_unfinished,
-    write_unfinished,
 )
 from signloom_ops.nightly.record import NightRecord
-from signloom_ops.nightly.store import DECISION, ModelStore
+from signloom_ops.nightly.store import DECISION, ModelStore, remove_half_written
 
-STAGES_LOG, DRIFT = "stages.log", "drift.json"  # beside night.json
+STAGES_LOG, DRIFT = "stages.log", "drift.json"  # next to night.json
 
 # Exit code and the word for it in night.json.
 PROMOTED, ERROR, NOTHING, REFUSED, DATA, BUSY = 0, 1, 3, 4, 5, 6
@@ -79,7 +77,7 @@ def run_night(request: NightRequest) -> dict[str, Any]:
 
 
 def _run_recorded(request: NightRequest, settings: Settings, held: Held) -> dict[str, Any]:
-    """Run the steps; whatever comes of them, the record says it and the hook is called."""
+    """Run the steps; however they end, the record has it and the hook is called."""
     record = NightRecord()
     log, key = record.folder / STAGES_LOG, record.content["key"]
     commands = Commands(lock=held.handle, log=log, night=key)
@@ -104,10 +102,10 @@ def _run_recorded(request: NightRequest, settings: Settings, held: Held) -> dict
 class _Night:
     """The steps of a night, in this order.
 
-    `run`: pull, finish_change (if one was interrupted), consents, plan, ingest.
-    `_train_and_decide`: extract; drift, withdraw, extract again; train, evaluate, keep; gate, which
-    promotes. `_publish_decision`: card, registry. `_publish`: report, track, commit, push. `end`:
-    the hook.
+    `run`: track (if a night was interrupted), pull, finish_change (likewise), consents, plan,
+    ingest. `_train_and_decide`: extract; drift, withdraw, extract again; train, evaluate, keep;
+    gate, which promotes. `_publish_decision`: card, registry. `_publish`: report, track, commit,
+    push. `end`: the hook.
 
     A step that fails ends the night (`record.step`), or only warns (`record.attempt`).
     """
@@ -122,19 +120,22 @@ class _Night:
         """Look for something to do, and do it."""
         settings, store, record = self.settings, self.store, self.record
         corpus, remote = settings.corpus, settings.ops.remote
+        store.settle()
+        for folder in (NIGHTS, REPORTS, START.parent):
+            remove_half_written(folder)
         if remote and self.request.pull:
-            was_interrupted = RETRAIN_UNFINISHED.is_file()
+            if record.has_untracked:
+                with record.step("track") as step:
+                    step.result = steps.track_interrupted(corpus.folder, self.commands)
             with record.step("pull") as step:
-                step.result = steps.pull_versions(
-                    corpus.folder, remote, self.commands, was_interrupted
-                )
-        record.note(champion_before=store.champion())
-        if store.has_unfinished_change() or is_unfinished(corpus):
+                step.result = steps.pull_versions(corpus.folder, remote, self.commands)
+        champion = store.champion()
+        record.note(champion_before=champion, champion=champion)
+        if is_unfinished(corpus):
             with record.step("finish_change") as step:
-                step.result = steps.finish_change(store, corpus)
-        record.note(champion=store.champion())
+                step.result = steps.finish_change(corpus)
 
-        manifest, unfinished = load_manifest(corpus), read_unfinished()
+        manifest, to_finish = load_manifest(corpus), record.content["version"]
         if list_ended(manifest.clips):
             with record.step("consents") as step:
                 step.result = left = steps.withdraw_ended_clips(corpus, manifest)
@@ -142,13 +143,12 @@ class _Night:
         force = self.request.force
         with record.step("plan") as step:
             step.result = plan = make_plan(
-                settings, manifest, store, to_finish=unfinished, force=force
+                settings, manifest, store, to_finish=to_finish, force=force
             )
         record.note(reasons=list(plan.reasons))
         if plan.kind == "nothing":
-            RETRAIN_UNFINISHED.unlink(missing_ok=True)
+            record.note(version=None)
             return Ending(code=NOTHING, verdict="nothing is new")
-        write_unfinished(unfinished)
         with Run.start(
             settings.tracking,
             RunOf(stage="retrain", name="night", key=record.content["key"]),
@@ -159,41 +159,40 @@ class _Night:
                     step.result = grown = steps.take_deliveries(corpus, settings.ops, manifest)
                 manifest = grown.manifest
                 plan = make_plan(
-                    settings, manifest, store, to_finish=unfinished, force=force, is_ingested=True
+                    settings, manifest, store, to_finish=to_finish, force=force, is_ingested=True
                 )
             ending = self._train_and_decide(plan, manifest, log)
-            champion = str(record.content["champion"])
-            log.set_tags({"outcome": OUTCOMES[ending.code], "champion": champion})
-        RETRAIN_UNFINISHED.unlink(missing_ok=True)
+            champion = record.content["champion"]
+            log.set_tags({"outcome": OUTCOMES[ending.code], "champion": str(champion)})
         return ending
 
     def _train_and_decide(self, plan: NightPlan, manifest: Manifest, log: Run) -> Ending:
         """Do what the plan says, from the corpus to the remote."""
-        store, record, drift = self.store, self.record, None
-        clips = manifest.clips
+        store, record = self.store, self.record
         if plan.kind == "nothing":
+            record.note(version=None)
             return Ending(code=NOTHING, verdict="nothing that came in was new")
-        if plan.version is not None:
-            version, is_again = plan.version, False
-        else:
-            with record.step("extract") as step:
-                step.result = steps.prepare_data(store, self.commands)
-            clips, drift, refusal = self._check_new_clips(manifest)
-            if refusal:
-                record.note(verdict=refusal)
-                return self._publish(Ending(code=DATA, verdict=refusal), drift, None)
-            version = self._train(clips)
-            is_again = store.decision(version) is not None
-        if not is_again:
-            write_unfinished(version)
+        if plan.version is not None and (decision := store.decision(plan.version)):
+            return self._publish_decision(plan.version, decision, None, log)
+        with record.step("extract") as step:
+            step.result = steps.prepare_data(store, self.commands)
+        clips, drift, refusal = self._check_new_clips(manifest)
+        if refusal:
+            record.note(version=None, verdict=refusal)
+            return self._publish(Ending(code=DATA, verdict=refusal), drift, None)
+        version = self._train(clips)
+        if store.decision(version) is not None:
+            with record.step("gate") as step:
+                step.result = steps.note_corpus(store, version, clips)
+            self._publish_versions()
+            record.note(version=version)
+            again = f"the training gave version {version} again, which was decided on before"
+            return Ending(code=NOTHING, verdict=again)
+        record.note(version=version)  # from here on the next night can finish this one
         with record.step("gate") as step:
             step.result = decided = steps.decide_and_promote(
                 store, version, clips, self.settings, record.folder / DECISION
             )
-        if is_again:
-            self._publish_versions()
-            again = f"the training gave version {version} again, which was decided on before"
-            return Ending(code=NOTHING, verdict=again)
         return self._publish_decision(version, decided.decision, drift, log)
 
     def _publish_decision(
@@ -258,7 +257,6 @@ class _Night:
             step.result = kept = steps.keep_version(
                 store, clips, settings.params, parent=parent, reasons=record.content["reasons"]
             )
-        record.note(version=kept.version)
         return kept.version
 
     def _publish(
@@ -273,7 +271,7 @@ class _Night:
         return ending
 
     def _publish_versions(self) -> None:
-        """Track the models with DVC, commit, push; as far as the options say."""
+        """Track the models with DVC, commit, push; as far as the options ask for it."""
         settings, record, ops = self.settings, self.record, self.settings.ops
         if ops.commit or ops.remote:
             with record.attempt("track") as step:

@@ -14,23 +14,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from signloom.config import (
-    check_shape,
-    get_map,
-    load_params,
-    load_section,
-    parse_options,
-    read_json,
-    shape,
-)
+from signloom.config import get_map, load_params, load_section, parse_options
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest, has_ended, load_manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
 from signloom.dvc import check_names
 from signloom.errors import UserError
 from signloom.evaluation.names import reads_glosses
 from signloom.features.targets import read_targets
-from signloom.files import hash_file, hash_folder, to_text, write_file
-from signloom.paths import DVC_LOCK, RETRAIN_UNFINISHED, SHARDS, TARGETS
+from signloom.files import hash_file, hash_folder
+from signloom.paths import DVC_LOCK, SHARDS, TARGETS
 from signloom.provenance import git_state
 from signloom.tracking.run import TrackingOptions, read_tracking
 from signloom_ops.intake.deliveries import Request
@@ -40,14 +32,12 @@ from signloom_ops.intake.staging import check_videos
 from signloom_ops.intake.withdraw import ENDED, list_ended
 from signloom_ops.lock import holder
 from signloom_ops.nightly.gate import YEAR_DAYS, level_tonight
-from signloom_ops.nightly.record import StepResult
+from signloom_ops.nightly.record import StepResult, find_interrupted
 from signloom_ops.nightly.store import FORGOTTEN, ModelStore
 from signloom_ops.options import OpsOptions, Start, load_ops
 
 ALSO = "also_of"  # mark of a version: keys of further corpora that give the same model
 BY_HAND = "rows added by hand"  # clips of no delivery that came after the first model
-
-_UNFINISHED = shape(version=int | None)  # of the file that a night which failed leaves
 
 Kind = Literal["train", "finish", "nothing"]
 
@@ -134,8 +124,8 @@ def make_plan(
         settings: The parameters.
         manifest: The corpus.
         store: The kept models.
-        to_finish: Version that came to the gate in a night that was then interrupted, if any.
-        force: Train whatever is found.
+        to_finish: Version of a night that was interrupted, if it came that far.
+        force: Train even if nothing is new.
         is_ingested: Whether the inbox was taken in already tonight, so that it is no reason.
 
     Raises:
@@ -145,34 +135,19 @@ def make_plan(
     check_videos(corpus, manifest.clips)
     _check_champion(corpus, manifest.clips, store)
     reasons = []
-    look = ops.inbox.is_dir() and not is_ingested
-    if look and has_news(corpus, ops.inbox, ops.ingest, known=manifest):
+    is_open = ops.inbox.is_dir() and not is_ingested
+    if is_open and has_news(corpus, ops.inbox, ops.ingest, known=manifest):
         reasons.append(f"something new lies in {ops.inbox}")
     reasons += _corpus_reasons(manifest.clips, store)
     if force:
         reasons.append("it was asked for (--force)")
     kind: Kind = "train" if reasons else "nothing"
     version = None
-    if not reasons and to_finish is not None:
+    if not reasons and to_finish is not None and store.decision(to_finish) is not None:
         kind, version = "finish", to_finish
         reasons = [f"the night that decided on version {to_finish} was interrupted after it"]
     text = "; ".join(reasons) or "nothing is new"
     return NightPlan(text=text, kind=kind, reasons=tuple(reasons), version=version)
-
-
-def read_unfinished() -> int | None:
-    """Return the version that came to the gate in a night that was interrupted or failed later."""
-    if not RETRAIN_UNFINISHED.is_file():
-        return None
-    hint, path = f"remove {RETRAIN_UNFINISHED}", RETRAIN_UNFINISHED
-    found = check_shape(read_json(path, hint=hint), _UNFINISHED, where=path, hint=hint)
-    version: int | None = found["version"]
-    return version
-
-
-def write_unfinished(version: int | None) -> None:
-    """Note that a night has begun, and the version that came to its gate."""
-    write_file(RETRAIN_UNFINISHED, to_text({"version": version}))
 
 
 STEPS: Mapping[Kind, str] = {
@@ -191,7 +166,7 @@ class DryRun:
     start_from: str
     """Folder of the weights that training would start from; empty: from scratch."""
     held_by: str
-    """Who is at work now; empty: nobody."""
+    """Who is at work now; empty: no command is."""
     level_tonight: float
     """What the gate would ask for; `gate.level_tonight`."""
     refused_in_a_year: int
@@ -215,7 +190,9 @@ def dry_run(request: NightRequest) -> DryRun:
     if ended := list_ended(manifest.clips):
         left = [clip for clip in manifest.clips if not has_ended(clip.consent_until)]
         manifest = Manifest(left, manifest.sha256)
-    plan = make_plan(settings, manifest, store, to_finish=read_unfinished(), force=request.force)
+    last = find_interrupted()
+    to_finish = last.version if last else None
+    plan = make_plan(settings, manifest, store, to_finish=to_finish, force=request.force)
     incoming = None
     if plan.kind == "train" and ops.inbox.is_dir():
         delivered = Request(sources=[ops.inbox], inbox=True)
@@ -233,10 +210,10 @@ def dry_run(request: NightRequest) -> DryRun:
         clips={clip.clip_id: clip.split for clip in incoming.clips} if incoming else {},
         rejects=[f"{row.where}: {row.reason}" for row in incoming.rejects] if incoming else [],
     )
-    return replace(found, lines=_say(found, ops, len(ended), incoming))
+    return replace(found, lines=_to_lines(found, ops, len(ended), incoming))
 
 
-def _say(found: DryRun, ops: OpsOptions, ended: int, incoming: IngestPlan | None) -> list[str]:
+def _to_lines(found: DryRun, ops: OpsOptions, ended: int, incoming: IngestPlan | None) -> list[str]:
     """Return a dry run as lines for a person."""
     lines = [f"because {reason}" for reason in found.reasons] or ["nothing is new"]
     if ended:
@@ -279,15 +256,15 @@ def _check_champion(corpus: CorpusOptions, clips: Sequence[Clip], store: ModelSt
 
 def _corpus_reasons(clips: Sequence[Clip], store: ModelStore) -> list[str]:
     """Say why the corpus wants a model or a decision."""
-    decided = decided_versions(store)
+    decided = store.decided()
     key = corpus_key(clips)
-    there = [version for version in decided if key in considered(store, version)]
+    there = [version for version in decided if key in corpora_of(store, version)]
     if any(not _has_traces(store, version) for version in there):
         return []
     if there:
         return ["the model of this corpus learnt from a signer who was forgotten"]
     waiting = store.challenger()
-    if waiting is not None and waiting not in decided and key in considered(store, waiting):
+    if waiting is not None and waiting not in decided and key in corpora_of(store, waiting):
         return [f"version {waiting} is trained and was not decided on"]
     if not decided:
         return ["no model has been decided on yet"]
@@ -305,15 +282,10 @@ def _has_traces(store: ModelStore, version: int) -> bool:
     )
 
 
-def considered(store: ModelStore, version: int) -> list[str]:
+def corpora_of(store: ModelStore, version: int) -> list[str]:
     """Return the keys of the corpora that a version is a model of."""
     also: list[str] = store.marks(version).get(ALSO, [])
     return [store.facts(version).get("corpus_key", ""), *also]
-
-
-def decided_versions(store: ModelStore) -> list[int]:
-    """Return the versions that a decision was made about, the oldest first."""
-    return [version for version in store.versions() if store.decision(version) is not None]
 
 
 def choose_parent(store: ModelStore, start: Start) -> int | None:
@@ -328,7 +300,7 @@ def choose_parent(store: ModelStore, start: Start) -> int | None:
 
 
 def corpus_key(clips: Sequence[Clip]) -> str:
-    """Return what identifies the clips that a model may learn from, whatever brought them."""
+    """Return what identifies the clips that a model may learn from, without how they came in."""
     rows = sorted(
         [clip.clip_id, clip.text, clip.signer, clip.split, str(clip.video), clip.start_s,
          clip.end_s, clip.gloss, clip.language, *filter(None, [clip.corpus])]
@@ -342,7 +314,7 @@ def new_clips(clips: Sequence[Clip], store: ModelStore) -> dict[str, list[str]]:
 
     Before the first decision the clips of no delivery are what drift is measured against: not new.
     """
-    decided = decided_versions(store)
+    decided = store.decided()
     seen = {name for version in decided for name in seen_clips(store.facts(version))}
     found: dict[str, list[str]] = {}
     for clip in clips:

@@ -1,6 +1,6 @@
 """The record of a night: night.json and night.log, written before and after every step.
 
-An interrupted night is recognised by its night.json, which still says `running`.
+From night.json the next night finds where the last one was interrupted, and what is left of it.
 """
 
 import contextlib
@@ -16,20 +16,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from signloom.config import read_json
+from signloom.config import check_shape, read_json
 from signloom.errors import UserError, explain
 from signloom.files import to_text, write_file
 from signloom.paths import NIGHTS
+from signloom_ops.nightly import schemas
 
 FORMAT_VERSION = 2  # of night.json; in version 1 `rejects` were sentences
 NIGHT, LOG = "night.json", "night.log"
+_WHOLE = ("promoted", "nothing_new", "refused", "data_refused")  # outcomes that leave nothing
+_BEFORE = ("pull", "finish_change", "consents", "plan")  # steps that leave nothing to track
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepResult:
-    """What a step says of itself for the record; a step that hands more on extends it."""
+    """What a step did, for the record; a step that hands more on extends it."""
 
     text: str
     """What it did, or why nothing was to be done; names of people are only in `facts`."""
@@ -37,7 +40,7 @@ class StepResult:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Plain values, for JSON."""
     warnings: tuple[str, ...] = ()
-    """What a person should look at, though the night goes on."""
+    """What a person should check, though the night goes on."""
 
 
 @dataclass(slots=True)
@@ -47,18 +50,34 @@ class Step:
     result: StepResult = StepResult(text="")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InterruptedNight:
+    """A night that did not come to its end: it was killed, was stopped or failed."""
+
+    key: str
+    started: str
+    version: int | None
+    """The version that it had trained, if it came that far."""
+    step: str
+    """The step that it came to; empty: none."""
+    was_killed: bool
+
+
 class NightRecord:
     """The record of one night; only what runs the night writes to it."""
 
     def __init__(self, folder: Path = NIGHTS) -> None:
-        """Begin it, and look whether the night before was interrupted."""
+        """Begin it, and take over what the night before left if it did not come to its end."""
         self.folder = folder
         self.path = folder / NIGHT
         self._begun = time.monotonic()
-        self.interruption, key = _find_interruption(self.path)
+        last = find_interrupted(self.path)
+        self.has_untracked = last is not None and last.step not in ("", *_BEFORE)
+        """Whether the night before may have left a corpus or models that DVC does not have."""
         self.content: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
-            "key": key or uuid.uuid4().hex,  # where a night goes on, so does its MLflow run
+            # Where a night goes on, so does its MLflow run.
+            "key": last.key if last and last.was_killed else uuid.uuid4().hex,
             "outcome": "running",
             "exit_code": None,
             "verdict": "",
@@ -69,15 +88,18 @@ class NightRecord:
             "pid": os.getpid(),
             "champion_before": None,
             "champion": None,
-            "version": None,
+            "version": last.version if last else None,
             "batches": [],
             "reasons": [],
             "steps": [],
             "warnings": [],
         }
         self._log(f"night begins, process {os.getpid()} on {platform.node()}")
-        if self.interruption:
-            self._log(self.interruption)
+        if last and last.was_killed:
+            where = f" in step {last.step}" if last.step else ""
+            self._log(f"the night of {last.started} was interrupted{where}")
+        if last and self.has_untracked:  # a further night has to know, until the step `track`
+            self._begin(last.step, "failed", "interrupted")
         self._write()
 
     def note(self, **facts: Any) -> None:
@@ -86,7 +108,7 @@ class NightRecord:
         self._write()
 
     def warn(self, text: str) -> None:
-        """Keep what a person should look at, though the night goes on."""
+        """Keep what a person should check, though the night goes on."""
         logger.warning("%s", text)
         self.content["warnings"].append(text)
         self._log(f"warning: {text}")
@@ -95,11 +117,7 @@ class NightRecord:
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[Step]:
         """Time a step, and keep its result or why it failed."""
-        begun, step = time.monotonic(), Step()
-        row: dict[str, Any] = {
-            "name": name, "started": _now(), "seconds": None, "result": "running", "text": "",
-        }  # fmt: skip
-        self.content["steps"].append(row)
+        begun, step, row = time.monotonic(), Step(), self._begin(name)
         self._write()
         try:
             yield step
@@ -138,6 +156,11 @@ class NightRecord:
         self._log(f"night ends with exit code {exit_code} ({outcome}): {verdict}")
         self._write()
 
+    def _begin(self, name: str, result: str = "running", text: str = "") -> dict[str, Any]:
+        row = {"name": name, "started": _now(), "seconds": None, "result": result, "text": text}
+        self.content["steps"].append(row)
+        return row
+
     def _write(self) -> None:
         write_file(self.path, to_text(self.content))
 
@@ -147,17 +170,21 @@ class NightRecord:
             file.write(f"{_now()}  {' '.join(text.split())}\n")
 
 
-def _find_interruption(path: Path) -> tuple[str, str]:
-    """Return in which step the last night was interrupted, and its key; empty: it was not."""
+def find_interrupted(path: Path = NIGHTS / NIGHT) -> InterruptedNight | None:
+    """Return the last night if it did not come to its end; None: it did."""
     try:
-        last = read_json(path, hint="")
-        if last["outcome"] != "running":
-            return "", ""
-        steps = [row["name"] for row in last["steps"] if row["result"] == "running"]
-        where = f" in step {steps[-1]}" if steps else ""
-        return f"the night of {last['started']} was interrupted{where}", str(last["key"])
-    except (UserError, KeyError, TypeError):
-        return "", ""
+        last = check_shape(read_json(path, hint=""), schemas.RECORD, where=path, hint="")
+    except UserError:
+        return None
+    if last["outcome"] in _WHOLE:
+        return None
+    return InterruptedNight(
+        key=last["key"],
+        started=last["started"],
+        version=last["version"],
+        step=last["steps"][-1]["name"] if last["steps"] else "",
+        was_killed=last["outcome"] == "running",
+    )
 
 
 def _now() -> str:

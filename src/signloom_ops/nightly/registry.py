@@ -1,16 +1,45 @@
-"""MLflow's registry as a mirror of the store of models."""
+"""MLflow's model registry as a mirror of the store of models.
 
-from collections.abc import Mapping
+The versions on disk are the truth. What was interrupted, or could not be sent while a server was
+down, is sent by the next call, and a second call changes nothing.
+"""
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from signloom.errors import UserError
+from signloom.paths import SEEDS_NAME, WEIGHTS_NAME
+from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
 from signloom.tracking.run import TrackingOptions
+from signloom.tracking.store import KEY
+from signloom.translation.confidence import find_confidence_file, read_confidence
 from signloom_ops.nightly.card import CARD
-from signloom_ops.nightly.mlflow_registry import RegisteredVersion, sync
 from signloom_ops.nightly.store import DECISION, ModelStore
+from signloom_tools.translate.serving import save_served_model
+
+NUMBER_TAG, CHECKPOINT_TAG = "signloom.version", "signloom.checkpoint"  # of a registered version
+MAX_TAG_CHARS = 4000
+MODEL = "model"  # folder of the served model among the artifacts of a version's run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredVersion:
+    """A version of the model as the registry is to show it."""
+
+    number: int  # by which a person knows it; the registry counts by itself
+    checkpoint: Path  # its folder
+    checkpoint_hash: str  # by which it is found again, also where projects share a server
+    files: Sequence[Path]  # kept with the model, such as the decision and the card
+    tags: Mapping[str, str]  # what was decided about it, and its figures
 
 
 def sync_registry(store: ModelStore, tracking: TrackingOptions) -> list[str]:
-    """Make the registered model of the tracking experiment's name say what the store says.
+    """Make the registered model, named like the tracking experiment, equal to the store.
 
     Args:
         store: The truth.
@@ -62,3 +91,132 @@ def _decision_tags(decision: Mapping[str, Any] | None) -> dict[str, str]:
         "decision.clips": str(decision.get("clips", 0)),
         **{f"decision.{name}": value for name, value in figures.items()},
     }
+
+
+def sync(
+    name: str, versions: Sequence[RegisteredVersion], aliases: Mapping[str, int | None]
+) -> list[str]:
+    """Make the registry show these versions, tags and aliases.
+
+    A version's files are sent once, as a model that `mlflow models serve` can run; tags and
+    aliases follow what is given.
+
+    Args:
+        name: Of the registered model, and of the experiment that has the runs of its versions.
+        versions: All of them; other versions in the registry stay.
+        aliases: Such as `champion`, to the number of a version; None takes the alias away.
+
+    Returns:
+        What was changed, a phrase each.
+
+    Raises:
+        UserError: If the store is away or refuses something; what is done stays done.
+    """
+    mlflow = import_mlflow()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what MLflow's own code deprecates
+            return _Registry(mlflow.MlflowClient(), name).sync(versions, aliases)
+    except (mlflow.exceptions.MlflowException, OSError) as error:  # OSError: of requests, too
+        raise UserError(
+            f"{store_name()} did not take the versions of {name!r}: {first_line(error)}; check "
+            "MLFLOW_TRACKING_URI. `signloom champion sync` brings them later, and so does the next "
+            "retraining"
+        ) from None
+
+
+class _Registry:
+    """One registered model."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client, self._name = client, name
+        self._changes: list[str] = []
+
+    def sync(
+        self, versions: Sequence[RegisteredVersion], aliases: Mapping[str, int | None]
+    ) -> list[str]:
+        if not self._client.search_registered_models(f"name = '{self._name}'"):
+            self._client.create_registered_model(self._name)
+            self._changes.append(f"registered model {self._name}")
+        there = self._versions()
+        for version in versions:
+            if version.checkpoint_hash not in there:
+                if not (version.checkpoint / WEIGHTS_NAME).is_file():
+                    continue  # they were removed before it came here
+                there[version.checkpoint_hash] = self._create(version)
+                self._changes.append(f"version {version.number}")
+            self._tag(version, there[version.checkpoint_hash])
+        numbers = {
+            one.number: str(there[one.checkpoint_hash].version)
+            for one in versions
+            if one.checkpoint_hash in there
+        }
+        now = dict(self._client.get_registered_model(self._name).aliases)
+        for alias, number in aliases.items():
+            self._point(alias, numbers.get(number) if number else None, now.get(alias), number)
+        return self._changes
+
+    def _versions(self) -> dict[str, Any]:
+        """Return what the registry has, by checkpoint; of doubles, made by a race, the first."""
+        found: dict[str, Any] = {}
+        token = None
+        while True:
+            page = self._client.search_model_versions(f"name = '{self._name}'", page_token=token)
+            for one in page:
+                digest = one.tags.get(CHECKPOINT_TAG, "")
+                if digest not in found or int(one.version) < int(found[digest].version):
+                    found[digest] = one
+            token = page.token
+            if not token:
+                return found
+
+    def _create(self, version: RegisteredVersion) -> Any:
+        """Send the model as a run's artifacts, then name the version: in this order."""
+        run = self._open_run(version)
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            confidence = find_confidence_file(version.checkpoint)
+            is_joint = confidence is not None and bool(read_confidence(confidence).seeds)
+            # Where the first seed's model translates alone the others are for the gate.
+            ignored = None if is_joint else shutil.ignore_patterns(SEEDS_NAME)
+            shutil.copytree(version.checkpoint, folder / "checkpoint", ignore=ignored)
+            if confidence:
+                shutil.copy2(confidence, folder)
+            save_served_model(folder / "checkpoint", folder / MODEL)
+            self._client.log_artifacts(run.info.run_id, str(folder / MODEL), MODEL)
+        for path in version.files:
+            self._client.log_artifact(run.info.run_id, str(path))
+        self._client.set_terminated(run.info.run_id)
+        return self._client.create_model_version(
+            self._name,
+            f"{run.info.artifact_uri}/{MODEL}",
+            run_id=run.info.run_id,
+            tags={NUMBER_TAG: str(version.number), CHECKPOINT_TAG: version.checkpoint_hash},
+        )
+
+    def _open_run(self, version: RegisteredVersion) -> Any:
+        experiment = self._client.get_experiment_by_name(self._name)
+        experiment_id = (
+            experiment.experiment_id if experiment else self._client.create_experiment(self._name)
+        )
+        key = f"model/{version.checkpoint_hash}"
+        found = self._client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
+        if found:  # of a call that was interrupted
+            return found[0]
+        tags = {KEY: key, "stage": "model", NUMBER_TAG: str(version.number)}
+        return self._client.create_run(experiment_id, run_name=f"model {version.number}", tags=tags)
+
+    def _tag(self, version: RegisteredVersion, registered: Any) -> None:
+        for key, value in version.tags.items():
+            text = value[:MAX_TAG_CHARS]
+            if registered.tags.get(key) != text:
+                self._client.set_model_version_tag(self._name, registered.version, key, text)
+                self._changes.append(f"{key} of version {version.number}")
+
+    def _point(self, alias: str, wanted: str | None, now: Any, number: int | None) -> None:
+        if wanted is None and now is not None:
+            self._client.delete_registered_model_alias(self._name, alias)
+            self._changes.append(f"no {alias}")
+        elif wanted is not None and str(now) != wanted:
+            self._client.set_registered_model_alias(self._name, alias, wanted)
+            self._changes.append(f"{alias} is version {number}")

@@ -36,10 +36,13 @@ VERSION = shape(
     batches=(list[str], []), clips=(dict[str, list[str]], {}), rejected=(list[str], []),
     signers=(_map(_map(Natural)), {}), hours=(dict[str, float], {}),
 )  # fmt: skip
-# marks.json, by version
+# marks of champion.json, by version
 _FORGOTTEN = shape(clips=Natural, request=(str, ""), splits=(list[str], []),
                    through=(int | None, None))  # fmt: skip
 MARKS = _map(shape(forgotten=(_list(_FORGOTTEN), []), also_of=(list[str], [])))
+# night.json
+RECORD = shape(outcome=str, key=str, started=str, version=int | None,
+               steps=_list(shape(name=str)))  # fmt: skip
 # retrain.json
 _FINDING = shape(
     check=str, level=Literal["stop", "warn", "ok"], what=str, statistic=_NUMBER,

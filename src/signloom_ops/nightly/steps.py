@@ -1,4 +1,4 @@
-"""The steps of a night; each says what it did by what it returns."""
+"""The steps of a night; each returns what it did."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,32 +34,29 @@ from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.page import FORMAT_VERSION
-from signloom_ops.nightly.plan import ALSO, BY_HAND, Settings, considered, corpus_key, gather_facts
+from signloom_ops.nightly.plan import ALSO, BY_HAND, Settings, corpora_of, corpus_key, gather_facts
 from signloom_ops.nightly.record import StepResult
 from signloom_ops.nightly.registry import sync_registry
 from signloom_ops.nightly.store import ModelStore
 from signloom_ops.options import DriftOptions, OpsOptions
 
 
-def pull_versions(
-    corpus: Path, remote: str, commands: Commands, was_interrupted: bool
-) -> StepResult:
+def track_interrupted(corpus: Path, commands: Commands) -> StepResult:
+    """Have DVC keep what an interrupted night changed; else DVC would refuse to replace it."""
+    track_version(corpus)
+    return track_models(commands)
+
+
+def pull_versions(corpus: Path, remote: str, commands: Commands) -> StepResult:
     """Fetch the corpus and the models that other machines pushed.
 
-    The outputs of stages are not fetched: the stages make them again from the corpus, and after an
-    interrupted night DVC would refuse to replace what it had not recorded yet. For the same
-    reason, what an interrupted night had not tracked is tracked first.
+    The outputs of stages are not fetched: the stages make them again from the corpus.
 
     Args:
         corpus: Folder of the corpus.
         remote: Name of the DVC remote.
         commands: Run DVC.
-        was_interrupted: Whether the night before was interrupted.
     """
-    if was_interrupted:
-        track_version(corpus)
-        if MODELS.is_dir():
-            commands.dvc("add", str(MODELS))
     pointers = [Path(f"{folder}.dvc") for folder in (corpus, MODELS)]
     there = [str(path) for path in pointers if path.is_file()]
     if not there:
@@ -69,16 +66,10 @@ def pull_versions(
     return StepResult(text=f"{' and '.join(there)} from {remote}")
 
 
-def finish_change(store: ModelStore, corpus: CorpusOptions) -> StepResult:
-    """Finish interrupted changes: of the store, such as a promotion, and of the corpus."""
-    before = store.champion()
-    store.recover()
+def finish_change(corpus: CorpusOptions) -> StepResult:
+    """Finish an interrupted change of the corpus."""
     recover_corpus(corpus)
-    if (champion := store.champion()) == before:
-        return StepResult(text="an interrupted change is finished; the champion stays")
-    return StepResult(
-        text=f"version {champion}, as was decided before the last night was interrupted"
-    )
+    return StepResult(text="an interrupted change of the corpus is finished")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +92,7 @@ def take_deliveries(corpus: CorpusOptions, ops: OpsOptions, manifest: Manifest) 
         parts.append(f"{len(found.rejects)} rejected")
         warnings.append(
             f"{len(found.rejects)} files of the inbox were rejected; "
-            f"{corpus.folder}/intake_rejects.tsv says which and why"
+            f"{corpus.folder}/intake_rejects.tsv lists which and why"
         )
     if found.waiting:
         parts.append(f"{len(found.waiting)} files still changing: next time")
@@ -174,7 +165,7 @@ def check_new_clips(
     for report in reports:
         counts = ", ".join(f"{len(found)} {level}" for level in ("warn", "stop")
                            if (found := report.of(level)))  # fmt: skip
-        texts.append(f"{report.new} new clips of {report.batch}: {counts or 'nothing to say'}")
+        texts.append(f"{report.new} new clips of {report.batch}: {counts or 'no finding'}")
         warnings += [
             f"batch {report.batch}: {finding.what}; {finding.hint}".rstrip("; ")
             for finding in report.of("warn")
@@ -286,23 +277,15 @@ class Decided(StepResult):
 def decide_and_promote(
     store: ModelStore, version: int, clips: Sequence[Clip], settings: Settings, path: Path
 ) -> Decided:
-    """Let the gate compare a version with the champion, and promote it if it says so.
-
-    A version that was decided on before is only noted to be a model of this corpus, too, if it is
-    not known to be one.
+    """Let the gate compare a version with the champion, and promote it if the gate decides so.
 
     Args:
         store: The versions.
         version: The challenger.
         clips: The corpus.
         settings: The parameters.
-        path: Where the decision is written besides.
+        path: Where a copy of the decision is written.
     """
-    if (decision := store.decision(version)) is not None:
-        if (key := corpus_key(clips)) not in considered(store, version):
-            store.mark(version, ALSO, sorted({*store.marks(version).get(ALSO, []), key}))
-        text = f"version {version} was decided on before: {decision['verdict']}"
-        return Decided(text=text, is_skipped=True, decision=decision)
     # They load torch.
     from signloom.evaluation.evaluate import EvaluateOptions
     from signloom_ops.nightly.comparison import GateInputs, ask_gate, newest_first
@@ -316,6 +299,14 @@ def decide_and_promote(
     return Decided(text=decision["verdict"], facts=facts, decision=decision)
 
 
+def note_corpus(store: ModelStore, version: int, clips: Sequence[Clip]) -> StepResult:
+    """Note that a version which was decided on before is a model of this corpus, too."""
+    if (key := corpus_key(clips)) not in corpora_of(store, version):
+        store.mark(version, ALSO, sorted({*store.marks(version).get(ALSO, []), key}))
+    text = f"version {version} was decided on before"
+    return StepResult(text=text, is_skipped=True)
+
+
 # What follows comes after the decision: what fails of it is a warning and stops nothing.
 
 
@@ -326,7 +317,7 @@ def describe_version(store: ModelStore, version: int, corpus: Path) -> StepResul
 
 
 def update_registry(store: ModelStore, tracking: TrackingOptions) -> StepResult:
-    """Make MLflow's registry say what the store says."""
+    """Make MLflow's registry equal to the store."""
     if not tracking.enabled:
         return StepResult(text="tracking is off", is_skipped=True)
     return StepResult(text="; ".join(sync_registry(store, tracking)) or "nothing to change")

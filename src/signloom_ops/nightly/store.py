@@ -1,40 +1,44 @@
-"""The store of models: numbered versions that never change, and which one is the champion.
+"""The store of models: numbered versions that never change, and one file that may.
 
-A version is written in one step. Later only its decision and card may be added. Every change of the
-store is one transaction in which the file that names the champion is written last. If a process is
-killed at any time, either the old champion remains, or the next change finishes the interrupted
-one.
+A change first writes what is new under names that nothing uses yet: a version's folder gets its
+name when it is whole, and a decision lies in it before it counts. Then it replaces champion.json.
+Every change begins with `settle`, which removes what a killed process left.
 """
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from signloom.config import check_shape, read_json
+from signloom.config import check_shape, check_version, read_json, shape
 from signloom.errors import UserError
-from signloom.files import copy_folder, hash_folder, to_text
+from signloom.files import copy_folder, half_written, hash_folder, to_text, whole_folder, write_file
 from signloom.paths import MODELS, SEEDS_NAME, WEIGHTS_NAME
+from signloom_ops.lock import hold_lock
 from signloom_ops.nightly import schemas
-from signloom_ops.transaction import Transaction, open_transaction
 from signloom_tools.versions import (
     CHECKPOINT_NAME,
     EVALUATION_NAME,
-    FORMAT_VERSION,
     HINT,
     POINTER,
     Action,
+    Pointer,
+    Verdict,
     Versions,
+    folder_name,
 )
+from signloom_tools.versions import FORMAT_VERSION as POINTER_FORMAT
 
+FORMAT_VERSION = 1  # of version.json
 VERSION, DECISION = "version.json", "decision.json"  # in a version's folder
-WEIGHTS, SEEDS = WEIGHTS_NAME, SEEDS_NAME  # of a checkpoint; its module loads torch
 TRANSLATIONS = "translations"  # in a version's folder, by hash of the landmarks
-FROZEN, MARKS = "frozen_test.json", "marks.json"
+FROZEN, MARKS = "frozen_test.json", "marks.json"  # next to a champion.json of format 1
 FORGOTTEN = "forgotten"  # a mark: a map for each request, with its number of clips
+KEPT_WEIGHTS = 10  # newest versions that keep their weights though they were refused
+_WAIT_S = 600.0  # for another process that changes the store
 
 
 class ModelStore(Versions):
@@ -43,7 +47,9 @@ class ModelStore(Versions):
     def __init__(self, root: Path = MODELS) -> None:
         """Use a folder; it is made when the first version is added."""
         super().__init__(root)
-        self._staging = root.resolve().with_name(f".{root.name}.change")  # not for DVC to track
+        place = root.resolve()
+        self._lock = place.with_name(f".{root.name}.lock")  # not for DVC to track
+        self._older = place.with_name(f".{root.name}.change")
 
     def add(self, checkpoint: Path, evaluation: Path, facts: Mapping[str, Any]) -> int:
         """Keep a trained model as the next version and name it the challenger.
@@ -53,7 +59,7 @@ class ModelStore(Versions):
 
         Args:
             checkpoint: Copied with the further seeds in it.
-            evaluation: What `evaluate` wrote, copied with the metrics.json beside it.
+            evaluation: What `evaluate` wrote, copied with the metrics.json next to it.
             facts: What made the model, for version.json.
 
         Returns:
@@ -65,29 +71,30 @@ class ModelStore(Versions):
         for folder, stage in ((checkpoint, "train"), (evaluation, "evaluate")):
             if not folder.is_dir():
                 raise UserError(f"{folder} does not exist; run `dvc repro {stage}` first")
-        with self._change() as change:
+        with self._change():
             made_of = hash_folder(checkpoint)
             same = [v for v in self.versions() if self.facts(v).get("checkpoint_hash") == made_of]
             version = same[0] if same else self._next()
             if not same:
-                folder = change.stage(self.folder(version))
-                folder.mkdir()
-                copy_folder(checkpoint, folder / CHECKPOINT_NAME)
-                copy_folder(evaluation, folder / EVALUATION_NAME)
-                metrics = evaluation.with_name("metrics.json")
-                if metrics.is_file():
-                    shutil.copy2(metrics, folder / EVALUATION_NAME)
                 content = {"format_version": FORMAT_VERSION, **facts, "checkpoint_hash": made_of}
-                (folder / VERSION).write_text(to_text(content), encoding="utf-8")
-            elif not (self.checkpoint(version) / WEIGHTS).is_file():  # tidied away, trained again
-                for source in (checkpoint / WEIGHTS, checkpoint / SEEDS):
-                    target = self.checkpoint(version) / source.name
-                    if source.is_dir():
-                        copy_folder(source, change.stage(target))
-                    elif source.is_file():
-                        shutil.copy2(source, change.stage(target))
-            self._write(change, POINTER, asdict(self.pointer().challenge(version)))
+                self._write_version(version, checkpoint, evaluation, content)
+            elif not self.has_weights(version):  # they were removed, and trained again
+                with whole_folder(self.checkpoint(version)) as new:
+                    new.rmdir()
+                    copy_folder(checkpoint, new)
+            self._write(self.pointer().challenge(version))
         return version
+
+    def _write_version(
+        self, version: int, checkpoint: Path, evaluation: Path, content: Mapping[str, Any]
+    ) -> None:
+        with whole_folder(self.folder(version)) as new:
+            copy_folder(checkpoint, new / CHECKPOINT_NAME)
+            copy_folder(evaluation, new / EVALUATION_NAME)
+            metrics = evaluation.with_name("metrics.json")
+            if metrics.is_file():
+                shutil.copy2(metrics, new / EVALUATION_NAME)
+            (new / VERSION).write_text(to_text(content), encoding="utf-8")
 
     def promote(self, version: int, *, by: str) -> None:
         """Make a version the champion; nothing changes if it is already.
@@ -99,22 +106,29 @@ class ModelStore(Versions):
         Raises:
             UserError: If there is no such version, or its files have changed.
         """
-        with self._change() as change:
-            self._promote(change, version, self.decision(version), by)
+        with self._change():
+            decision = self.decision(version)
+            test = decision["test"] if decision else []
+            self._write(self._moved(self.pointer(), version, "promote", by, test))
 
-    def apply_decision(self, decision: Mapping[str, Any], *, by: str) -> None:
-        """Write the gate's decision and, if it says so, promote the version.
+    def apply_decision(self, decision: Mapping[str, Any], *, by: str | None) -> None:
+        """Write the gate's decision and promote the version if that is the decision.
 
         Args:
             decision: The map of a `gate.Decision`.
-            by: Who or what decided, for the history.
+            by: Who or what decided, for the history; None: a person only asked, so nothing is
+                promoted.
         """
         version = decision["version"]
         self.check_known(version)
-        with self._change() as change:
-            change.write(self.folder(version) / DECISION, to_text(decision))
-            if decision["promote"]:
-                self._promote(change, version, decision, by)
+        with self._change():
+            write_file(self.folder(version) / DECISION, to_text(decision))
+            pointer = self.pointer()
+            verdicts = {**pointer.verdicts, folder_name(version): _verdict(decision)}
+            pointer = replace(pointer, verdicts=verdicts)
+            if by is not None and decision["promote"]:
+                pointer = self._moved(pointer, version, "promote", by, decision["test"])
+            self._write(pointer)
 
     def rollback(self, *, by: str) -> int:
         """Make the former champion the champion again; called again, the one before it.
@@ -125,70 +139,92 @@ class ModelStore(Versions):
         Raises:
             UserError: If there was none, or its files have changed.
         """
-        with self._change() as change:
-            line = self.pointer().line
+        with self._change():
+            pointer = self.pointer()
+            line = pointer.line
             if len(line) < 2:
                 raise UserError(
                     "there is no former champion to go back to; `signloom champion list` names "
                     "the versions, `signloom champion promote N --force` takes any of them"
                 )
-            self._point(change, line[-2], "rollback", by)
-            return line[-2]
+            self._write(self._moved(pointer, line[-2], "rollback", by))
+        return line[-2]
 
-    def heavy(self, version: int) -> list[Path]:
-        """Return what of a version only translating needs: weights, kept translations."""
-        folder = self.checkpoint(version)
-        found = (folder / WEIGHTS, folder / SEEDS, self.folder(version) / TRANSLATIONS)
-        return [path for path in found if path.exists()]
+    def pointer(self) -> Pointer:
+        """Return the content of champion.json, and of the files next to it in format 1.
 
-    def drop_weights(self, versions: Sequence[int]) -> None:
-        """Remove the weights of versions, of all or none; what is known of them stays."""
-        with self._change() as change:
-            for version in versions:
-                for path in self.heavy(version):
-                    change.remove(path)
+        Raises:
+            UserError: If one is damaged or of another format version.
+        """
+        pointer = super().pointer()
+        return self._carried_over(pointer) if pointer.format_version == 1 else pointer
+
+    def _carried_over(self, pointer: Pointer) -> Pointer:
+        """Return the content of a champion.json of format 1 with what later went into it."""
+        frozen = self._read_old(FROZEN, clips=list[str]).get("clips")
+        decisions = {version: self._read_decision(version) for version in self.versions()}
+        return replace(
+            pointer,
+            frozen_test=None if frozen is None else tuple(frozen),
+            verdicts={folder_name(v): _verdict(one) for v, one in decisions.items() if one},
+            marks=self._read_old(MARKS, marks=schemas.MARKS).get("marks", {}),
+        )
+
+    def _read_old(self, name: str, **fields: Any) -> dict[str, Any]:
+        path = self.root / name
+        if not path.is_file():
+            return {}
+        return dict(check_shape(read_json(path, hint=HINT), shape(**fields), where=path, hint=HINT))
 
     def facts(self, version: int) -> dict[str, Any]:
         """Return version.json: the facts given, `format_version` and `checkpoint_hash`."""
         path = self.folder(version) / VERSION
-        return dict(check_shape(self.read(path), schemas.VERSION, where=path, hint=HINT))
+        content = read_json(path, hint=HINT)
+        check_version(path, content, FORMAT_VERSION, hint="use the Signloom that wrote it")
+        return dict(check_shape(content, schemas.VERSION, where=path, hint=HINT))
 
     def decision(self, version: int) -> dict[str, Any] | None:
-        """Return what the gate decided about a version; None if it was not asked."""
+        """Return what the gate decided about a version; None if it was not asked.
+
+        A decision that was written and did not come into champion.json does not count.
+        """
+        found = self._read_decision(version)
+        counts = found and self.pointer().verdicts.get(folder_name(version)) == _verdict(found)
+        return found if counts else None
+
+    def _read_decision(self, version: int) -> dict[str, Any] | None:
         path = self.folder(version) / DECISION
         if not path.is_file():
             return None
-        return dict(
-            check_shape(read_json(path, hint=HINT), schemas.DECISION, where=path, hint=HINT)
-        )
+        content = read_json(path, hint=HINT)
+        return dict(check_shape(content, schemas.DECISION, where=path, hint=HINT))
+
+    def decided(self) -> list[int]:
+        """Return the versions that a decision was made about, the oldest first."""
+        verdicts = self.pointer().verdicts
+        return [version for version in self.versions() if folder_name(version) in verdicts]
 
     def refused_before(self, version: int | None, days: int) -> int:
-        """Return how many other versions the gate refused, of those made in so many days.
+        """Return how many other versions the gate refused, of those made within some days.
 
         Args:
             version: The days before this one was made, and since; None: the days before today.
-            days: One that does not say when it was made counts, too.
+            days: A version without a date counts, too.
         """
         made = self.facts(version).get("created", "") if version is not None else ""
         day = date.fromisoformat(made) if made else datetime.now().astimezone().date()
         first = (day - timedelta(days=days)).isoformat()
-        count = 0
-        for other in self.versions():
-            decision = self.decision(other) if other != version else None
-            if decision is not None and not decision["promote"]:
-                count += self.facts(other).get("created", first) >= first
-        return count
-
-    def keep_decision(self, version: int, decision: Mapping[str, Any]) -> None:
-        """Write the gate's decision into a version's folder; promotes nothing."""
-        self.check_known(version)
-        with self._change() as change:
-            change.write(self.folder(version) / DECISION, to_text(decision))
+        verdicts = self.pointer().verdicts
+        return sum(
+            self.facts(other).get("created", first) >= first
+            for other in self.decided()
+            if other != version and verdicts[folder_name(other)] == "refuse"
+        )
 
     def frozen_test(self) -> list[str] | None:
         """Return the ids of the clips on which champions are compared; None before the first."""
-        path = self.root / FROZEN
-        return list(self.read(path, clips=list[str])["clips"]) if path.is_file() else None
+        frozen = self.pointer().frozen_test
+        return None if frozen is None else list(frozen)
 
     def freeze_test(self, clips: Sequence[str]) -> list[str]:
         """Fix the test clips once and for all; later calls change nothing.
@@ -201,31 +237,43 @@ class ModelStore(Versions):
                 "no test clip has landmarks, so models cannot be compared; give some signers the "
                 "split test"
             )
-        with self._change() as change:
-            return self._freeze(change, clips)
+        with self._change():
+            pointer = _frozen(self.pointer(), clips)
+            self._write(pointer)
+        return list(pointer.frozen_test or ())
+
+    def without_clips(self, clips: Collection[str]) -> str | None:
+        """Return champion.json without some test clips; None if it names none of them.
+
+        Where none is left, those of the next champion are frozen.
+        """
+        pointer = self.pointer()
+        left = tuple(clip for clip in pointer.frozen_test or () if clip not in clips)
+        if pointer.frozen_test is None or left == pointer.frozen_test:
+            return None
+        return _to_text(replace(pointer, frozen_test=left or None))
 
     def marks(self, version: int) -> dict[str, Any]:
         """Return what was noted about a version after it was made."""
-        return dict(self._all_marks().get(f"{version:04}", {}))
+        path = self.root / POINTER
+        marks = self.pointer().marks
+        check_shape(marks, schemas.MARKS, where=path, hint=HINT)
+        return dict(marks.get(folder_name(version), {}))
 
     def mark(self, version: int, key: str, value: Any) -> None:
         """Note something about a version, such as that it learnt from a signer now forgotten."""
         self.check_known(version)
-        with self._change() as change:
-            marks = self._all_marks()
-            marks.setdefault(f"{version:04}", {})[key] = value
-            self._write(change, MARKS, {"marks": marks})
-
-    def _all_marks(self) -> dict[str, dict[str, Any]]:
-        path = self.root / MARKS
-        return dict(self.read(path, marks=schemas.MARKS)["marks"]) if path.is_file() else {}
+        with self._change():
+            pointer, name = self.pointer(), folder_name(version)
+            noted = {**pointer.marks.get(name, {}), key: value}
+            self._write(replace(pointer, marks={**pointer.marks, name: noted}))
 
     def forgotten(self, version: int) -> int:
         """Return how many clips of people who were forgotten since a version learnt from."""
         return sum(one["clips"] for one in self.marks(version).get(FORGOTTEN, []))
 
     def refusal(self, version: int) -> str | None:
-        """Say why the gate does not support a promotion now; None if it does."""
+        """Return why the gate does not support a promotion now; None if it does."""
         decision = self.decision(version)
         if decision is None:
             return f"the gate has not judged version {version}"
@@ -238,38 +286,65 @@ class ModelStore(Versions):
             return f"version {version} was judged when the champion was {was}, now it is {champion}"
         return None
 
-    def has_unfinished_change(self) -> bool:
-        """Return whether a change was interrupted and waits to be finished."""
-        return Transaction(self._staging).journal.is_file()
+    def has_weights(self, version: int) -> bool:
+        """Return whether a version can translate."""
+        return (self.checkpoint(version) / WEIGHTS_NAME).is_file()
 
-    def recover(self) -> None:
-        """Finish an interrupted change, if there is one; every later change does so first, too."""
-        if self.has_unfinished_change():
-            with self._change():
-                pass
+    def settle(self) -> None:
+        """Remove what an interrupted change left; every change does so first, too."""
+        with self._change():
+            pass
 
-    def _promote(
-        self, change: Transaction, version: int, decision: Mapping[str, Any] | None, by: str
-    ) -> None:
-        if self.pointer().champion != version:
-            if decision is not None:
-                self._freeze(change, decision["test"])  # those of the first champion stay
-            self._point(change, version, "promote", by)
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[None]:
+        """Hold the lock of the store; settle what a killed process left, and what is old."""
+        with hold_lock(self._lock, wait_s=_WAIT_S):
+            self._settle()
+            yield
+            self._settle()
 
-    def _point(self, change: Transaction, version: int, action: Action, by: str) -> None:
+    def _settle(self) -> None:
+        if (self._older / "journal.json").is_file():
+            raise UserError(
+                f"a change of {self.root} was interrupted under Signloom 0.2: finish it with that "
+                f"version, or remove {self._older} to keep the champion as it is"
+            )
+        shutil.rmtree(self._older, ignore_errors=True)
+        remove_half_written(self.root, "**/.*.tmp")
+        pointer = super().pointer()
+        if not (self.root / POINTER).is_file() or pointer.format_version == 1:
+            return
+        for name in (FROZEN, MARKS):
+            _remove(self.root / name)
+        for version in self._without_use(pointer):
+            # The weights go last: with them a version counts as whole.
+            _remove(self.folder(version) / TRANSLATIONS)
+            _remove(self.checkpoint(version) / SEEDS_NAME)
+            _remove(self.checkpoint(version) / WEIGHTS_NAME)
+
+    def _without_use(self, pointer: Pointer) -> list[int]:
+        """Return the versions that were refused, are not among the newest and were no champion."""
+        past = [number for change in pointer.history for number in (change.version, change.former)]
+        needed = {pointer.champion, pointer.challenger, *past}
+        return [
+            version
+            for version in self.versions()[:-KEPT_WEIGHTS]
+            if version not in needed and pointer.verdicts.get(folder_name(version)) == "refuse"
+        ]
+
+    def _moved(
+        self, pointer: Pointer, version: int, action: Action, by: str, test: Sequence[str] = ()
+    ) -> Pointer:
+        """Return the pointer with another champion; the test clips of the first one stay."""
+        if action == "promote" and pointer.champion == version:
+            return pointer
         self.check_known(version)
         if hash_folder(self.checkpoint(version)) != self.facts(version).get("checkpoint_hash"):
             raise UserError(
                 f"{self.checkpoint(version)} is not what it was when it was kept: a file is torn "
-                f"or was changed, or its weights were tidied away; {HINT}"
+                f"or was changed, or its weights were removed as those of an old version; {HINT}"
             )
-        self._write(change, POINTER, asdict(self.pointer().move(version, action, by)))
-
-    def _freeze(self, change: Transaction, clips: Sequence[str]) -> list[str]:
-        if (found := self.frozen_test()) is None:
-            found = sorted(clips)
-            self._write(change, FROZEN, {"clips": found})
-        return found
+        return _frozen(pointer, test).move(version, action, by)
 
     def _next(self) -> int:
         """Return an unused version number.
@@ -278,27 +353,38 @@ class ModelStore(Versions):
         """
         pointer = self.pointer()
         past = [change.version for change in pointer.history]
-        return 1 + max([pointer.challenger or 0, *self.versions(), *past])
+        named = map(int, (*pointer.verdicts, *pointer.marks))
+        return 1 + max([pointer.challenger or 0, *self.versions(), *past, *named])
 
-    def _write(self, change: Transaction, name: str, content: Mapping[str, Any]) -> None:
-        change.write(self.root / name, to_text({"format_version": FORMAT_VERSION, **content}))
-
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[Transaction]:
-        """Open a change of the store, which is done when the block is left without an error.
-
-        First, finish the change that a killed process left. Skip it if champion.json was replaced
-        since, for example by `dvc pull`.
-        """
-        with open_transaction(self._staging) as change:
-            change.recover(_done)
-            yield change
-            if change.operations:
-                pointer = self.root / POINTER
-                is_moved = pointer in [target for _, target in change.operations]
-                change.commit({}, _done, unless_changed=pointer if is_moved else None)
+    def _write(self, pointer: Pointer) -> None:
+        """Replace champion.json, unless nothing changes: with it a change is done."""
+        if pointer != super().pointer():
+            write_file(self.root / POINTER, _to_text(pointer))
 
 
-def _done(_note: Mapping[str, Any]) -> bool:
-    """Callback after commit; a store change has no extra step."""
-    return True
+def remove_half_written(folder: Path, pattern: str = ".*.tmp") -> None:
+    """Remove the files and folders in a folder whose writers were killed."""
+    for path in list(half_written(folder, pattern)):
+        _remove(path)
+
+
+def _verdict(decision: Mapping[str, Any]) -> Verdict:
+    return "promote" if decision["promote"] else "refuse"
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, which may be missing."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _frozen(pointer: Pointer, clips: Sequence[str]) -> Pointer:
+    if pointer.frozen_test is not None or not clips:
+        return pointer
+    return replace(pointer, frozen_test=tuple(sorted(clips)))
+
+
+def _to_text(pointer: Pointer) -> str:
+    return to_text(asdict(replace(pointer, format_version=POINTER_FORMAT)))

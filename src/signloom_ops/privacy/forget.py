@@ -61,13 +61,14 @@ from signloom_ops.intake.staging import (
 )
 from signloom_ops.intake.withdraw import stage_removal
 from signloom_ops.nightly.card import CARD, write_card
-from signloom_ops.nightly.store import FROZEN, ModelStore
+from signloom_ops.nightly.store import FROZEN, MARKS, ModelStore
 from signloom_ops.options import load_ops
 from signloom_ops.privacy.copies import Span, delivered_signers, find_delivered, texts_of
 from signloom_ops.privacy.leftovers import unnamed_films
 from signloom_ops.privacy.models import TrainedVersion, mark_versions, trained_on, versions_of
 from signloom_ops.privacy.names import CONSENTS, Person, blank_columns, scrub_file, videos_like
 from signloom_ops.transaction import Transaction, open_transaction
+from signloom_tools.versions import POINTER
 
 # Written by stages, which write them again without the person.
 DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES, LOOKUP, SNAPSHOTS)
@@ -150,7 +151,7 @@ def find_removal(signer: str, project: Project) -> Removal:
                 f"`signloom forget {unfinished.person.signer}`"
             )
         return unfinished
-    project.store.recover()
+    project.store.settle()
     recover_corpus(project.corpus)
     clips = _read_clips(project.corpus)
     stored = {t.clip_id: t.signer for t in read_targets(TARGETS)} if TARGETS.is_file() else {}
@@ -332,13 +333,12 @@ def _plan_versions(person: Person, store: ModelStore) -> tuple[dict[Path, str | 
             and path != folder / CARD  # written again when all is done
             and not {store.checkpoint(version), kept} & set(path.parents)
         ]
-    frozen = store.root / FROZEN
-    if frozen.is_file():
-        if set(store.frozen_test() or ()) <= set(person.clip_ids):
-            removed.append(frozen)  # the next champion's test clips are frozen instead
-        else:
-            files.append(frozen)
-    return _scrub_files(files, person), removed
+    rewritten = _scrub_files(files, person)
+    if (content := store.without_clips(person.clip_ids)) is not None:
+        rewritten[store.root / POINTER] = content
+        old = (store.root / name for name in (FROZEN, MARKS))  # what they said is in it now
+        removed += [path for path in old if path.is_file()]
+    return rewritten, removed
 
 
 def _scrub_files(paths: Sequence[Path], person: Person) -> dict[Path, str | bytes]:

@@ -24,14 +24,8 @@ from tests.unit.ops.nightly.night_project import PARAMS, keep_decided, make_proj
 CORPUS = CorpusOptions(
     folder=Path("data/raw/weekly"), manifest="manifest.tsv", signer_disjoint=True
 )
-INTAKE, CHANGE = Path("data/raw/.weekly.intake"), Path("data/.models.change")
+INTAKE = Path("data/raw/.weekly.intake")
 MANIFEST = ("staged/new/0/manifest.tsv", "../weekly/manifest.tsv")
-
-
-def end_store() -> None:
-    assert ModelStore().has_unfinished_change()
-    ModelStore().recover()
-    assert not ModelStore().has_unfinished_change()
 
 
 def end_corpus() -> None:
@@ -51,7 +45,6 @@ class Begun(NamedTuple):
 
 
 IN_CORPUS = (INTAKE, end_corpus, "../weekly/manifest.tsv")
-IN_STORE = (CHANGE, end_store, "../models/champion.json")
 JOURNALS = {
     "a delivery": Begun(*IN_CORPUS, (
         ("staged/80893960", "../weekly/videos/2026-11-21/z1.mp4"), MANIFEST,
@@ -72,18 +65,6 @@ JOURNALS = {
         ("staged/corpus/landmarks/rejects.tsv", "../weekly/landmarks/rejects.tsv"),
         ("staged/corpus/manifest.tsv", "../weekly/manifest.tsv"),
         ("../weekly/videos/0.mp4", None), ("../weekly/videos/1.mp4", None),
-    )),
-    "a version": Begun(*IN_STORE, (
-        ("staged/new/0/0003/version.json", "../models/0003/version.json"),
-        ("staged/new/1/champion.json", "../models/champion.json"),
-    )),
-    "a promotion": Begun(*IN_STORE, (
-        ("staged/new/0/decision.json", "../models/0003/decision.json"),
-        ("staged/new/1/frozen_test.json", "../models/frozen_test.json"),
-        ("staged/new/2/champion.json", "../models/champion.json"),
-    )),
-    "a mark": Begun(CHANGE, end_store, None, (
-        ("staged/new/0/marks.json", "../models/marks.json"),
     )),
 }  # fmt: skip
 CUTS = [(name, done) for name, one in JOURNALS.items() for done in range(len(one.operations) + 1)]

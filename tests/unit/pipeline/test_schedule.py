@@ -11,6 +11,10 @@ import pytest
 
 SCHEDULE = Path(__file__).parents[3] / "pipeline" / "schedule"
 UNITS = ("signloom-retrain.service", "signloom-retrain.timer")
+PAGE = Path(__file__).parents[3] / "docs/ops/nights.md"
+CRONTAB = (
+    'if [ "$1" = -l ]; then cat "$HOME/table"; else new=$(cat); echo "$new" > "$HOME/table"; fi'
+)
 
 
 @pytest.fixture
@@ -27,19 +31,65 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd")
-def test_systemd_takes_the_units(project: Path, tmp_path: Path) -> None:
-    for name in UNITS:
-        # Where the project is not, systemd complains of the missing program.
-        text = (SCHEDULE / name).read_text().replace("/srv/signloom", str(project))
-        (tmp_path / name).write_text(text)
-    paths = [str(tmp_path / name) for name in UNITS]
+def verify(*paths: Path) -> None:
+    """Let systemd check units."""
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *paths], capture_output=True, text=True
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert not [line for line in said.splitlines() if "signloom" in line]
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd")
+def test_systemd_takes_the_units(project: Path, tmp_path: Path) -> None:
+    for name in UNITS:
+        # Where the project is not, systemd complains of the missing program.
+        text = (SCHEDULE / name).read_text().replace("/srv/signloom", str(project))
+        (tmp_path / name).write_text(text)
+    verify(*(tmp_path / name for name in UNITS))
+
+
+def run_block(number: int, project: Path, tmp_path: Path) -> None:
+    """Run a block of the manual on timers, with programs that note how they are called."""
+    section = PAGE.read_text(encoding="utf-8").partition("## Every night")[2]
+    block = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)[number]
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, code in (("systemctl", 'echo "$@" >> "$HOME/asked"'), ("crontab", CRONTAB)):
+        (programs / name).write_text(f"#!/bin/sh\n{code}\n")
+        (programs / name).chmod(0o755)
+    path = f"{programs}:{project / '.venv/bin'}:/usr/bin:/bin"
+    subprocess.run(
+        ["bash", "-euc", block], cwd=project, check=True, env={"PATH": path, "HOME": str(tmp_path)}
+    )
+
+
+def test_the_manuals_timer_of_a_user_starts_a_night_of_this_project(
+    project: Path, tmp_path: Path
+) -> None:
+    run_block(0, project, tmp_path)
+    units = tmp_path / ".config/systemd/user"
+    service = (units / UNITS[0]).read_text()
+    assert f"WorkingDirectory={project}\n" in service
+    assert f"ExecStart={project}/.venv/bin/signloom retrain\n" in service
+    assert (tmp_path / "asked").read_text().splitlines()[-1].endswith(f"enable --now {UNITS[1]}")
+    if shutil.which("systemd-analyze"):
+        verify(*(units / name for name in UNITS))
+
+
+def test_the_manuals_line_of_cron_starts_a_night_and_leaves_other_lines(
+    project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "table").write_text("1 2 * * * other\n")
+    run_block(1, project, tmp_path)
+    other, line = (tmp_path / "table").read_text().splitlines()
+    assert (other, line.split()[:5]) == ("1 2 * * * other", ["0", "3", "*", "*", "*"])
+    command = line.split(maxsplit=5)[5]
+    env = {"PATH": "/usr/bin:/bin", "ENDS": "3"}
+    assert subprocess.run(["/bin/sh", "-c", command], cwd="/", env=env).returncode == 3
+    assert (project / "called").read_text().split()[:2] == [str(project), "retrain"]
+    assert (project / "reports/retrain/timer.log").read_text() == "words\n"
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd")

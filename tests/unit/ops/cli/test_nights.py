@@ -20,6 +20,8 @@ PARAMS = {
     "tracking": {"enabled": False, "experiment": "tiny"},
 }
 
+POINTER = {"format_version": 2, "champion": 1, "challenger": None, "history": []}
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -75,16 +77,16 @@ def test_only_force_promotes_what_the_gate_refused(
     refused = {"version": 1, "champion": None, "promote": False, "test": ["test1"],
                "verdict": "version 1 does not become champion (floors)",
                "reasons": ["floors failed: chrF 3.1", "uses_input passed: it does"]}  # fmt: skip
-    store.keep_decision(1, refused)
+    store.apply_decision(refused, by=None)
     with pytest.raises(SystemExit, match=r"refused version 1: floors failed: chrF 3\.1\. To"):
         main(["champion", "promote", "1"])
     assert store.champion() is None
     main(["champion", "promote", "1", "--force"])
     assert store.champion() == 1
     assert store.pointer().history[0].by == "anna (forced)"
-    store.keep_decision(1, {**refused, "promote": True})
+    store.apply_decision({**refused, "promote": True}, by=None)
     add_version(project, d_model=16)
-    store.keep_decision(2, {**refused, "version": 2, "champion": 1, "promote": True})
+    store.apply_decision({**refused, "version": 2, "champion": 1, "promote": True}, by=None)
     main(["champion", "promote", "2"])
     assert store.pointer().history[1].by == "anna"
 
@@ -96,8 +98,9 @@ def test_only_force_promotes_what_the_gate_refused(
         ("0001/decision.json", [], "found [], expected a map"),
         ("0001/decision.json", {"slices": [None]}, "slices[0]: found None, expected a map"),
         ("0001/version.json", {"format_version": 1, "signers": 3}, "signers: found 3"),
-        ("marks.json", {"format_version": 1, "marks": {"0001": {"forgotten": 1}}}, "found 1"),
-        ("frozen_test.json", {"format_version": 1}, "clips is missing"),
+        ("champion.json", {"format_version": 2, "champion": 1}, "history is missing"),
+        ("champion.json", {**POINTER, "marks": {"0001": {"forgotten": 1}}}, "found 1"),
+        ("champion.json", {**POINTER, "frozen_test": 3}, "frozen_test: found 3"),
     ],
 )
 def test_a_damaged_file_of_a_version_is_named(
@@ -108,12 +111,11 @@ def test_a_damaged_file_of_a_version_is_named(
     path = ModelStore().root / name
     path.write_text(json.dumps(content))
     store = ModelStore()
-    reads = {"decision": store.refusal, "version": store.facts, "marks": store.forgotten,
-             "frozen_test": lambda _: store.frozen_test()}  # fmt: skip
+    reads = {"decision": store.refusal, "version": store.facts, "champion": store.forgotten}
     with pytest.raises(UserError) as caught:
         reads[path.stem](1)
     assert said in str(caught.value)
-    assert f"{path}: " in str(caught.value)
+    assert f"{path}:" in str(caught.value)
     assert "dvc checkout" in str(caught.value)
     if name.endswith("decision.json"):
         with pytest.raises(SystemExit, match=r"decision\.json: "):

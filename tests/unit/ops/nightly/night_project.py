@@ -39,8 +39,8 @@ def keep_decided(settings: Settings, store: ModelStore, *, promote: bool) -> int
     return version
 
 
-def settle_cut(store: ModelStore, decision: dict[str, Any]) -> None:
-    """Settle a decision while the power goes, before the champion changes."""
+def cut_before_the_pointer(store: ModelStore, decision: dict[str, Any]) -> None:
+    """Apply a decision while the power goes, before champion.json is replaced."""
 
     def watch(name: str, path: Path) -> None:
         if name == "replace" and path.name == "champion.json":

@@ -19,13 +19,13 @@ from signloom.corpus import manifest
 from signloom.corpus.manifest import load_manifest, read_manifest, write_manifest
 from signloom.corpus.quality import write_quality
 from signloom.errors import UserError
-from signloom.paths import RETRAIN_LOCK, RETRAIN_UNFINISHED
+from signloom.paths import RETRAIN_LOCK
 from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.lock import hold_lock
 from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.night import Terminated, _end_on_sigterm, run_night
 from signloom_ops.nightly.plan import NightRequest, dry_run, make_plan, new_clips
-from signloom_ops.nightly.record import NightRecord
+from signloom_ops.nightly.record import NightRecord, find_interrupted
 from signloom_ops.nightly.steps import take_deliveries, train, withdraw_delivery
 from signloom_ops.nightly.store import ModelStore
 from tests.intake import deliver
@@ -33,12 +33,12 @@ from tests.processes import is_alive, wait_until
 from tests.tiny import ROOT
 from tests.unit.ops.nightly.night_project import (
     PARAMS,
+    cut_before_the_pointer,
     decision_about,
     keep_decided,
     keep_undecided,
     make_project,
     read_night,
-    settle_cut,
 )
 
 ASK = NightRequest(params=PARAMS, start=None, pull=True, force=False)
@@ -92,7 +92,6 @@ def test_nothing_new_ends_with_3_and_changes_no_model() -> None:
     assert [step["name"] for step in night["steps"]] == ["plan"]
     assert ModelStore().versions() == [1]
     assert json.loads(Path("called").read_text())["outcome"] == "nothing_new"
-    assert not RETRAIN_UNFINISHED.exists()
     assert Path(RETRAIN_LOCK).read_text() == ""
 
 
@@ -106,7 +105,7 @@ def test_a_second_night_ends_with_6_and_leaves_the_first_ones_summary_alone() ->
     assert not Path("called").exists()
 
 
-def test_what_fails_is_said_and_found_again() -> None:
+def test_a_step_that_fails_ends_the_night_and_is_repeated_by_the_next() -> None:
     """Here DVC was never initialised."""
     make_project()
     night = run_night(ASK)
@@ -115,7 +114,6 @@ def test_what_fails_is_said_and_found_again() -> None:
     assert "not inside of a DVC repository" in night["verdict"]
     assert night["steps"][-1]["name"] == "extract"
     assert night["steps"][-1]["result"] == "failed"
-    assert RETRAIN_UNFINISHED.exists()
     assert dry_run(ASK).kind == "train"
 
 
@@ -143,7 +141,6 @@ def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again(
     assert (shown["night"]["outcome"], shown["drift"]["level"]) == ("data_refused", "stop")
     assert shown["decision"] is None
     assert Path("reports/made").is_file()
-    assert not RETRAIN_UNFINISHED.exists()
     # The corpus still wants its first model, but the delivery is not news again.
     assert dry_run(ASK).reasons == ("no model has been decided on yet",)
 
@@ -175,7 +172,7 @@ def test_a_manifest_that_was_edited_meanwhile_is_read_again(manifests_read: list
     assert grown.clips == read_manifest(path)
 
 
-def test_a_night_takes_clips_out_whose_consent_has_ended_and_says_so() -> None:
+def test_clips_whose_consent_has_ended_leave_the_corpus() -> None:
     settings, store = make_project(), ModelStore()
     keep_decided(settings, store, promote=True)
     first, *others = read_manifest(settings.corpus.path)
@@ -211,16 +208,20 @@ def test_sigterm_stops_the_stage_and_the_next_night_goes_on() -> None:
     assert dry_run(ASK).held_by == ""
 
 
-def test_a_failing_hook_is_a_warning() -> None:
-    settings = make_project(hook=hook("sys.exit('nobody listens')"))
+@pytest.mark.parametrize(("command", "said"), [
+    (hook("sys.exit('not today')"), "not today"),
+    ("no-such-program", "no-such-program cannot be started"),
+])  # fmt: skip
+def test_a_failing_hook_is_a_warning(command: str, said: str) -> None:
+    settings = make_project(hook=command)
     keep_decided(settings, ModelStore(), promote=True)
     night = run_night(ASK)
     assert outcome(night) == ("nothing_new", 3)
-    assert "nobody listens" in night["warnings"][0]
+    assert said in night["warnings"][0]
     assert read_night()["warnings"] == night["warnings"]
 
 
-def test_only_rejects_in_the_inbox_are_said_and_not_looked_at_again() -> None:
+def test_rejects_of_the_inbox_are_listed_once() -> None:
     settings = make_project()
     keep_decided(settings, ModelStore(), promote=True)
     deliver(settings.ops.inbox / "dan", "short", frames=2)
@@ -233,7 +234,7 @@ def test_only_rejects_in_the_inbox_are_said_and_not_looked_at_again() -> None:
     assert dry_run(ASK).kind == "nothing"
 
 
-def test_a_dry_run_says_what_would_be_done_and_writes_nothing() -> None:
+def test_a_dry_run_lists_what_would_be_done_and_writes_nothing() -> None:
     settings = make_project()
     keep_decided(settings, ModelStore(), promote=False)
     keep_decided(settings, ModelStore(), promote=True)
@@ -249,27 +250,60 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing() -> None:
     assert [p for p in sorted(Path().rglob("*")) if "cache" not in p.parts] == before
 
 
-def test_a_promotion_that_was_cut_is_made_up_for_once() -> None:
+def cut_night(last_step: str, version: int | None) -> None:
+    """Leave the record of a night that was killed in a step."""
+    record = NightRecord()
+    row = {"name": last_step, "result": "running", "text": ""}
+    record.note(version=version, steps=[*record.content["steps"], row])
+
+
+def test_what_was_decided_and_not_published_is_finished_once() -> None:
     settings, store = make_project(), ModelStore()
-    version = keep_undecided(settings, store)
-    RETRAIN_UNFINISHED.write_text(json.dumps({"version": version}))
-    settle_cut(store, decision_about(store, version, promote=True))
+    version = keep_decided(settings, store, promote=True)
+    cut_night("gate", version)
+    cut_night("plan", NightRecord().content["version"])  # the next night was killed, too
+    left = [
+        Path(name)
+        for name in (
+            "reports/retrain/.night.json.999999999-f.tmp",
+            "data/.start.yaml.999999999.tmp",
+        )
+    ]
+    for path in left:
+        path.touch()
     assert dry_run(ASK).kind == "finish"
     night = run_night(ASK)
-    assert (night["champion_before"], night["champion"]) == (None, 1)
     assert outcome(night) == ("promoted", 0)
-    assert [step["name"] for step in night["steps"]][:2] == ["finish_change", "plan"]
-    assert store.marks(version) == {}  # as after a night that nothing cut
-    # The first has no card of its own: these versions are hollow. But the night is over.
+    assert [step["name"] for step in night["steps"]][-3:] == ["card", "registry", "report"]
+    assert not any(path.exists() for path in left)
+    # There is no card: these versions are hollow. But the night is over.
     assert outcome(run_night(ASK)) == ("nothing_new", 3)
 
 
-def test_what_a_person_had_judged_is_left_to_the_person() -> None:
+def test_a_decision_that_was_cut_off_is_made_again() -> None:
     settings, store = make_project(), ModelStore()
     version = keep_undecided(settings, store)
-    store.keep_decision(version, decision_about(store, version, promote=True))
-    night = run_night(ASK)
-    assert (outcome(night), night["champion"]) == (("nothing_new", 3), None)
+    cut_night("gate", version)
+    cut_before_the_pointer(store, decision_about(store, version, promote=True))
+    assert (store.decision(version), store.champion()) == (None, None)
+    assert dry_run(ASK).reasons == (f"version {version} is trained and was not decided on",)
+
+
+@pytest.mark.parametrize(("last_step", "is_tracked"), [("ingest", True), ("plan", False)])
+def test_what_an_interrupted_night_changed_is_tracked_before_the_pull(
+    last_step: str, is_tracked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the nights after it are interrupted before they come to it."""
+    settings = make_project(remote="store")
+    keep_decided(settings, ModelStore(), promote=True)
+    cut_night(last_step, None)
+    NightRecord()  # of a night that was killed before its first step
+    called: list[str] = []
+    monkeypatch.setattr(Commands, "dvc", lambda _, *words: called.append(words[0]))
+    monkeypatch.setattr("signloom_ops.nightly.steps.track_version", lambda _: called.append("add"))
+    Path("data/models.dvc").touch()
+    assert outcome(run_night(ASK)) == ("nothing_new", 3)
+    assert called == ["add", "add", "pull"] if is_tracked else ["pull"]
 
 
 def test_a_night_that_breaks_calls_the_hook_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,10 +316,14 @@ def test_a_night_that_breaks_calls_the_hook_too(monkeypatch: pytest.MonkeyPatch)
     assert called["verdict"] == "ZeroDivisionError: division by zero"
 
 
-def test_what_a_person_rolled_back_is_not_promoted_again() -> None:
+def test_what_a_person_judged_or_rolled_back_is_left_to_the_person() -> None:
     settings, store = make_project(), ModelStore()
     keep_decided(settings, store, promote=True)
-    keep_decided(settings, store, promote=True)
+    version = keep_undecided(settings, store)
+    store.apply_decision(decision_about(store, version, promote=True), by=None)
+    night = run_night(ASK)
+    assert (outcome(night), night["champion"]) == (("nothing_new", 3), 1)
+    store.promote(version, by="a person")
     store.rollback(by="a person")
     night = run_night(ASK)
     assert (outcome(night), night["champion"]) == (("nothing_new", 3), 1)
@@ -299,10 +337,9 @@ def test_a_night_that_was_cut_is_recognised_and_keeps_its_key() -> None:
     content["steps"][-1]["result"] = "running"
     first.path.write_text(json.dumps(content))
     second = NightRecord()
-    assert second.interruption.endswith("was interrupted in step train")
     assert second.content["key"] == first.content["key"]
     second.end("refused", 4, "no")
-    assert NightRecord().interruption == ""
+    assert find_interrupted() is None
     assert "was interrupted in step train" in (second.folder / "night.log").read_text()
 
 
@@ -331,11 +368,6 @@ def test_ctrl_c_stops_the_children_and_is_passed_on() -> None:
     assert time.monotonic() - began < 120
     assert not [p for p in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
                 .stdout.splitlines() if "hears" in p]  # fmt: skip
-
-
-def test_a_program_that_is_missing_is_said() -> None:
-    with pytest.raises(UserError, match="no-such-program cannot be started"):
-        commands().hook("no-such-program", Path("night.json"))
 
 
 def test_a_night_makes_all_that_training_reads() -> None:

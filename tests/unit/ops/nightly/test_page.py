@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from signloom.report.stage_files import ReportPaths
 from signloom.report.tuning import LABELS
 from signloom_ops.intake.drift.findings import DriftReport, Overall, judge
 from signloom_ops.nightly.gate import Decision
-from signloom_ops.nightly.page import night_section, show_decision, show_drift, show_night
+from signloom_ops.nightly.page import night_section
 from signloom_ops.options import DriftLimits
 from tests.damage import damaged_texts
 from tests.report_project import EVIL, OPTIONS, write_project
@@ -93,38 +94,55 @@ def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportPaths:
     return write_project(tmp_path / "project")
 
 
-def test_the_worst_findings_come_first_and_name_their_clips() -> None:
-    found = show_night(night(None))
-    assert found.drift
-    rows = found.drift.rows
-    assert [row.check for row in rows] == ["unread", "colour", "new_words", "tokens"]
-    assert (rows[0].value, rows[0].limits) == ("0.75", "0.1 / 0.5")
-    assert (rows[0].named, rows[0].more) == (["c0", "c1", "c2", "c3", "c4"], True)
-    assert (rows[1].named, rows[1].more) == (["a", "b"], False)
-    assert rows[3].value == "–"
-    assert "of 4 checks 1 stopped the night, 1 warned, 2 are fine." in found.drift.note
-    assert "an AUC of 0.91, by chance 0.55 (p 0.05)" in found.drift.note
-    assert "0 % of the words are new (ada)" in [row.what for row in rows]
-    assert found.decision is None
+def show(content: object, folder: Path) -> str:
+    """Return the section of a night."""
+    path = folder / "retrain.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    section = night_section(path, "")
+    assert section
+    return section.html
+
+
+def rows_of(html: str) -> list[list[str]]:
+    """Return the cells of all rows that begin with a name."""
+    rows = re.findall(r'<tr>(<th scope="row">.*?)</tr>', html)
+    return [[re.sub("<.*?>", "", cell) for cell in re.split(r"</t[hd]>", row)] for row in rows]
+
+
+def test_the_worst_findings_come_first_and_name_their_clips(tmp_path: Path) -> None:
+    html = show(night(None), tmp_path)
+    rows = rows_of(html)
+    assert [row[0] for row in rows] == ["unread", "colour", "new_words", "tokens"]
+    assert [row[3:5] for row in rows] == [
+        ["0.75", "0.1 / 0.5"], ["0.125", "0.1 / 0.5"], ["0", "0.1 / 0.5"], ["–", "0.1 / 0.5"],
+    ]  # fmt: skip
+    assert rows[0][2].endswith("see rejects.tsv: c0, c1, c2, c3, c4, …")
+    assert rows[1][2].endswith("write them again: a, b")
+    assert rows[2][2] == "0 % of the words are new (ada)"
+    assert "of 4 checks 1 stopped the night, 1 warned, 2 are fine." in html
+    assert "an AUC of 0.91, by chance 0.55 (p 0.05)" in html
+    assert "Champion or challenger?" not in html
     crowd = judge("mirrored_people", SHARE, 2739.0, "9 of 9 new signers prefer the left hand")
-    rows = show_drift(dataclasses.replace(DRIFT, findings=(crowd,)).to_map()).rows
-    assert rows[0].value == "2739"
+    html = show(night(None, dataclasses.replace(DRIFT, findings=(crowd,))), tmp_path)
+    assert rows_of(html)[0][3] == "2739"
 
 
-def test_a_decision_shows_both_models_beside_each_other() -> None:
+def test_a_decision_shows_both_models_side_by_side(tmp_path: Path) -> None:
     decision = decided(system(CLIPS, 0.1, version=1), system(CLIPS, 0.6), gate_clips(CLIPS))
-    found = show_night(night(decision))
-    told, scores = found.decision, decision.to_map()["scores"]["chrf"]
-    assert told
-    assert (told.champion, told.challenger) == ("version 1", "version 2")
-    assert told.note == "The same 40 test clips for both, paired bootstrap at 0.05."
-    (row,) = (row for row in told.scores if row.name == "chrF")
-    assert row.before == f"{scores['champion']:.2f}"
-    assert row.difference == f"{scores['difference']:+.2f}"
-    assert row.difference.startswith("-")
-    assert {row.name for row in told.slices} >= {"signer anna", "signer bela"}
-    assert told.interval == "95 % interval"
-    assert show_decision(decision.to_map() | {"level": 0.1}).interval == "90 % interval"
+    content = night(decision, None)
+    html, scores = show(content, tmp_path), content["decision"]["scores"]["chrf"]
+    assert "champion (version 1)</th>" in html
+    assert "challenger (version 2)</th>" in html
+    assert "The same 40 test clips for both, paired bootstrap at 0.05." in html
+    (row,) = (row for row in rows_of(html) if row[0] == "chrF")
+    assert row[1:4] == [
+        f"{scores['champion']:.2f}", f"{scores['challenger']:.2f}", f"{scores['difference']:+.2f}"
+    ]  # fmt: skip
+    assert row[3].startswith("-")
+    assert {row[0] for row in rows_of(html)} >= {"signer anna", "signer bela"}
+    assert "95 % interval" in html
+    content["decision"]["level"] = 0.1
+    assert "90 % interval" in show(content, tmp_path)
 
 
 def test_the_page_has_the_night(own_project: ReportPaths, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_project_without_a_model_trains_its_first(settings: Settings) -> None:
     assert new_clips(read_manifest(settings.corpus.path), ModelStore()) == {}
 
 
-def test_a_champion_of_another_corpus_is_told_before_a_night_of_work(settings: Settings) -> None:
+def test_a_champion_of_another_corpus_is_refused_before_a_night_of_work(settings: Settings) -> None:
     keep_decided(settings, ModelStore(), promote=True)
     clips = read_manifest(settings.corpus.path)
     others = [replace(clip, clip_id=f"new {clip.clip_id}") for clip in clips]
@@ -148,20 +148,21 @@ def test_a_night_trains_without_who_was_forgotten_though_the_corpus_is_as_it_was
     )
 
 
-def test_too_few_seeds_are_refused_at_once(settings: Settings) -> None:
-    Path("ops.yaml").write_text("gate: {seeds: 3}\n")
-    with pytest.raises(UserError, match=r"set train.seeds: \[1, 2, 3\]"):
+@pytest.mark.parametrize(("name", "before", "after", "said"), [
+    ("ops.yaml", "seeds: 2", "seeds: 3", r"set train.seeds: \[1, 2, 3\]"),
+    ("params.yaml", "source: landmarks", "source: glosses", "model.source is glosses"),
+])  # fmt: skip
+def test_wrong_parameters_are_refused_before_a_night_of_work(
+    settings: Settings, name: str, before: str, after: str, said: str
+) -> None:
+    text = Path(name).read_text(encoding="utf-8")
+    assert before in text
+    Path(name).write_text(text.replace(before, after), encoding="utf-8")
+    with pytest.raises(UserError, match=said):
         read_settings(PARAMS)
 
 
-def test_a_model_of_glosses_is_refused_at_once(settings: Settings) -> None:
-    text = PARAMS.read_text(encoding="utf-8")
-    PARAMS.write_text(text.replace("source: landmarks", "source: glosses"), encoding="utf-8")
-    with pytest.raises(UserError, match=r"model.source is glosses"):
-        read_settings(PARAMS)
-
-
-def test_a_corpus_without_videos_is_refused_at_once(settings: Settings) -> None:
+def test_a_corpus_without_videos_is_refused(settings: Settings) -> None:
     glosses.write_corpus(settings.corpus.folder)
     with pytest.raises(UserError, match=r"is of glosses and sentences.* repro`, or name"):
         plan(settings)

@@ -16,8 +16,7 @@ from signloom.translation.confidence import (
     write_confidence,
 )
 from signloom.translation.translator import Translator
-from signloom_ops.nightly import mlflow_registry as registry
-from signloom_ops.nightly.mlflow_registry import RegisteredVersion, sync
+from signloom_ops.nightly.registry import RegisteredVersion, sync
 from tests.tiny import write_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what MLflow's own code deprecates
@@ -146,4 +145,4 @@ def test_a_store_that_is_away_is_named_with_what_to_do(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # nobody listens there
     with pytest.raises(UserError, match="signloom champion sync"):
-        registry.sync("away", [make_version(folder, 1)], {"champion": 1})
+        sync("away", [make_version(folder, 1)], {"champion": 1})

@@ -78,7 +78,6 @@ PLACES: dict[str, Callable[[Path], None] | str] = {
     "MODELS": "written by the fixture, with signers",
     "WITHDRAWN_VIDEOS": "by `withdraw` below",
     "RETRAIN_LOCK": lambda place: note(place, NOTED),
-    "RETRAIN_UNFINISHED": "the number of a version",
     "LOGS": lambda place: note(place / "extract.log"),
     "SPOOL": lambda place: note(place / "box/params.json", NOTED),
     "REPORTS": lambda place: note(place / "judgements/task/judge-1.json", NOTED),

@@ -47,7 +47,7 @@ def test_a_project_has_the_code_and_a_beginning_of_its_own(
     config = read_config(weather)
     assert (weather / ".dvc" / config["cache"]["dir"]).resolve() == root / ".dvc/cache"
     assert config.getboolean("core", "no_scm")  # DVC works where there is no Git
-    assert (root / ".dvc/cache/shared_with.txt").read_text() == f"{weather}\n"  # for tidy
+    assert (root / ".dvc/cache/shared_with.txt").read_text() == f"{weather}\n"  # for `dvc gc`
 
 
 @pytest.mark.slow
