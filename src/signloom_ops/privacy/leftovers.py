@@ -7,18 +7,28 @@ from pathlib import Path
 from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions, read_manifest
 from signloom.dvc import ask_dvc
 from signloom.paths import CHECKPOINT, MODELS, REPORTS, SPOOL, WEIGHTS_NAME, WITHDRAWN_VIDEOS
-from signloom_ops.intake.staging import staging_folder
+from signloom_ops.intake.changes import changes_folder
 from signloom_ops.intake.withdraw import TABLE
 from signloom_ops.privacy.names import Person, files_naming, is_word
+from signloom_tools.importing.captions import READ_SUFFIXES
 
 # MLflow's own files, and what waits to be sent there.
 MLFLOW = (Path("mlruns"), Path("mlartifacts"), SPOOL)
-_READABLE = ("*.json", "*.jsonl", "*.tsv", "*.csv", "*.md", "*.txt", "*.log", "*.html", "*.vtt")
+_TEXTS = (".json", ".jsonl", ".tsv", ".csv", ".md", ".txt", ".html", *READ_SUFFIXES)
+_READABLE = [f"*{suffix}" for suffix in _TEXTS]
 _MOST_NAMED = 5
 
 
-def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
-    """Yield what this program cannot remove, or must not, each with what to do."""
+def tell_left(
+    person: Person, corpus: CorpusOptions, deliveries: Sequence[Path] = ()
+) -> Iterator[str]:
+    """Yield what this program cannot remove, or must not, each with what to do.
+
+    Args:
+        person: Who.
+        corpus: The corpus.
+        deliveries: Folders with sentences of others, which may mention the person.
+    """
     yield from _models()
     yield from _films(person, corpus)
     yield from _dvc()
@@ -27,9 +37,12 @@ def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
         if tracked := _tracked_files_naming(person):
             yield f"files in Git name them ({_some(tracked)}): edit and commit them"
         yield "Git's history keeps what former commits named: `git filter-repo`, in every clone"
-    elsewhere = _readable_files_naming(person, corpus)
+    elsewhere = _readable_files_naming(person, corpus, deliveries)
     if elsewhere:
-        yield f"files still name them ({_some(elsewhere)}): look at them"
+        yield (
+            f"files still have a name of theirs ({_some(elsewhere)}): look at them; sentences and "
+            "texts that people wrote are never changed"
+        )
     if not is_word(person.signer):
         yield (
             f"{person.signer} may occur in texts and in tables without a column of signers, where "
@@ -74,14 +87,17 @@ def _mlflow(person: Person) -> Iterator[str]:
     )
 
 
-def _readable_files_naming(person: Person, corpus: CorpusOptions) -> list[Path]:
-    """Return the readable files of the project that still name a person, except the journal."""
-    folders = [one for one in (Path("data"), REPORTS, Path("build")) if one.is_dir()]
+def _readable_files_naming(
+    person: Person, corpus: CorpusOptions, deliveries: Sequence[Path]
+) -> list[Path]:
+    """Return the readable files of the project that still name a person, except the note of it."""
+    places = dict.fromkeys([*deliveries, Path("data"), REPORTS, Path("build")])
+    folders = [one for one in places if one.is_dir()]
     return [
         path
         for path in files_naming(folders, person, _READABLE)
         if not set(MLFLOW) & set(path.parents)
-        and staging_folder(corpus) not in path.resolve().parents
+        and changes_folder(corpus) not in path.resolve().parents
     ]
 
 
