@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -40,6 +41,7 @@ from signloom_ops.intake.changes import (
 
 TABLE = "table.tsv"  # beside withdrawn films: as a delivery has it
 _COLUMNS = ("clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language")
+_LONGEST_PAUSE = 366  # days without a commit after which the clock is in doubt
 ENDED = "the consent of their signers has ended"
 
 
@@ -94,16 +96,33 @@ def withdraw_ended(
         The clips, as they were. The corpus without them.
 
     Raises:
-        UserError: If nothing to learn from would be left.
+        UserError: If nothing to learn from would be left, or the clock is more than a year ahead of
+            the project's last commit.
     """
     manifest = load_manifest(corpus, known)
     if not list_ended(manifest.clips):
         return [], manifest
+    _check_clock()
     with change_corpus(corpus):
         manifest = load_manifest(corpus, manifest)
         gone = list_ended(manifest.clips)
         folder = to / f"consent-ended-{date.today().isoformat()}"
         return gone, _remove(corpus, manifest, gone, ENDED, to=folder)
+
+
+def _check_clock() -> None:
+    command = ["git", "log", "-1", "--format=%cs"]
+    try:
+        last = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):  # there is no Git, repository or commit
+        return
+    today = date.today()
+    if (today - date.fromisoformat(last)).days > _LONGEST_PAUSE:
+        raise UserError(
+            f"the clock says {today}, the last commit is of {last}: clips whose consent has ended "
+            "by this clock stay until somebody has looked at it. Set the clock; if it is right, "
+            "make a commit (`git commit --allow-empty --message clock`) and run the same again"
+        )
 
 
 def list_ended(clips: Sequence[Clip]) -> list[Clip]:

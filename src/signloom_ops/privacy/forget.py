@@ -28,6 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote, unquote_to_bytes
 
 from signloom.config import check_shape, load_section, read_json, read_record, shape
 from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, read_manifest
@@ -78,7 +79,6 @@ from signloom_ops.intake.changes import (
 from signloom_ops.nightly.card import CARD, write_card
 from signloom_ops.nightly.store import FROZEN, ModelStore
 from signloom_ops.options import load_ops
-from signloom_ops.privacy.leftovers import unnamed_films
 from signloom_ops.privacy.models import TrainedVersion, mark_versions, trained_on, versions_of
 from signloom_ops.privacy.names import (
     BLANK,
@@ -187,7 +187,6 @@ def find_removal(signer: str, project: Project) -> Removal:
         matches = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
         near = [folded[one] for one in matches]
         hint = f"did you mean {' or '.join(near)}?" if near else "`signloom summary` names them"
-        hint += f"; {films}" if (films := unnamed_films(WITHDRAWN_VIDEOS)) else ""
         raise UserError(
             f"no clip, recording, delivery or model version is of a signer {name!r}; {hint} (Of "
             "somebody who was forgotten before, nothing is left to remove.)"
@@ -233,11 +232,11 @@ def _describe(
     copies += [path for path in delivered.films if path not in copies]
     texts = [text for path in copies for text in texts_of(path)]
 
-    def in_corpus(films: Iterable[Path]) -> tuple[str, ...]:
-        return tuple(sorted(one.relative_to(project.corpus.folder).as_posix() for one in films))
-
     def names(paths: Iterable[Path]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(path.as_posix() for path in paths))
+
+    def in_corpus(films: Iterable[Path]) -> tuple[str, ...]:
+        return names(sorted(one.relative_to(project.corpus.folder) for one in films))
 
     return Person(
         signer=name,
@@ -247,7 +246,8 @@ def _describe(
         files=in_corpus(corpus & own),
         shared=in_corpus((corpus & hashed.keys()) - own),
         entries=tuple(sorted(entries)),
-        copies=names([*copies, *texts, *delivered.folders]),
+        # Deliveries may have names that are not UTF-8.
+        copies=tuple(quote(os.fsencode(one)) for one in (*copies, *texts, *delivered.folders)),
         shared_copies=names(delivered.shared),
         recordings=names(project.recordings.places_of(name)),
     )
@@ -288,7 +288,8 @@ def plan_removal(person: Person, project: Project) -> list[RemovalPart]:
     derived = [*_there(DERIVED), *logs]
     places = (Path("data"), REPORTS, cache_folder())
     half = sorted({path for place in places for path in half_written(place, "**/.*.tmp")})
-    copies, recordings = _there(map(Path, person.copies)), _there(map(Path, person.recordings))
+    copies = _there(Path(os.fsdecode(unquote_to_bytes(one))) for one in person.copies)
+    recordings = _there(map(Path, person.recordings))
     tables = {**_scrub_tables(person, project, copies), **_scrub_ledgers(person, corpus)}
     films = _there(corpus.folder / name for name in person.files)
     parts = [
@@ -416,8 +417,8 @@ def remove(signer: str, project: Project) -> Removal:
         parts, cards = plan_removal(person, project), _find_cards(removal, store)
         shards = _files_of(corpus.imported_shards) if person.clip_ids else []
         _remove_kept(parts, [*cards.values(), *shards])
-        mark_versions(person, removal.trained, store)
         _remove_landmarks(person, project)
+        mark_versions(person, removal.trained, store)
         for part in parts:
             remove_paths(part.removed)
             for path, content in part.rewritten.items():

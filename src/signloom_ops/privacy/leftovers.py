@@ -4,11 +4,10 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions, read_manifest
+from signloom.corpus.manifest import CorpusOptions
 from signloom.dvc import ask_dvc
-from signloom.paths import CHECKPOINT, MODELS, REPORTS, SPOOL, WEIGHTS_NAME, WITHDRAWN_VIDEOS
+from signloom.paths import CHECKPOINT, MODELS, REPORTS, SPOOL, WEIGHTS_NAME
 from signloom_ops.intake.changes import changes_folder
-from signloom_ops.intake.withdraw import TABLE
 from signloom_ops.privacy.names import Person, files_naming, is_word
 from signloom_tools.importing.captions import READ_SUFFIXES
 
@@ -29,8 +28,21 @@ def tell_left(
         corpus: The corpus.
         deliveries: Folders with sentences of others, which may mention the person.
     """
-    yield from _models()
-    yield from _films(person, corpus)
+    if (CHECKPOINT / WEIGHTS_NAME).is_file():
+        yield (
+            f"{CHECKPOINT} may have been trained on them: `dvc repro` trains without them, and "
+            "writes landmarks, tokens, scores and report again"
+        )
+    if person.shared:
+        yield (
+            f"videos that show others, too, were kept ({_some(person.shared)}): cut the person "
+            "out, or remove the others' clips"
+        )
+    if person.shared_copies:
+        yield (
+            f"films of deliveries that show others, too, stay ({_some(person.shared_copies)}): "
+            "cut the person out, or remove them"
+        )
     yield from _dvc()
     yield from _mlflow(person)
     if Path(".git").exists():
@@ -53,25 +65,6 @@ def tell_left(
         "`signloom cache prune --days 0` removes all of them"
     )
     yield "backups, other clones and machines, exported models, pages and subtitles made elsewhere"
-
-
-def _models() -> Iterator[str]:
-    if (CHECKPOINT / WEIGHTS_NAME).is_file():
-        yield (
-            f"{CHECKPOINT} may have been trained on them: `dvc repro` trains without them, and "
-            "writes landmarks, tokens, scores and report again"
-        )
-
-
-def _films(person: Person, corpus: CorpusOptions) -> Iterator[str]:
-    yield from _shared_videos(person, corpus)
-    if person.shared_copies:
-        yield (
-            f"films of deliveries that show others, too, stay ({_some(person.shared_copies)}): "
-            "cut the person out, or remove them"
-        )
-    if unnamed := unnamed_films(WITHDRAWN_VIDEOS):
-        yield unnamed
 
 
 def _mlflow(person: Person) -> Iterator[str]:
@@ -101,33 +94,8 @@ def _readable_files_naming(
     ]
 
 
-def unnamed_films(withdrawn: Path) -> str:
-    """Say which films an earlier Signloom withdrew without a table of who signs; empty: none."""
-    folders = [one for one in withdrawn.glob("*/") if not (one / TABLE).is_file()]
-    files = [path for folder in folders for path in sorted(folder.rglob("*"))]
-    films = [path for path in files if path.suffix.lower() in VIDEO_SUFFIXES]
-    if not films:
-        return ""
-    return (
-        f"of {len(films)} withdrawn films nobody noted who signs ({_some(films)}): look at them, "
-        "and remove theirs"
-    )
-
-
-def _shared_videos(person: Person, corpus: CorpusOptions) -> Iterator[str]:
-    """Say which videos of the corpus were kept because other clips lie in them."""
-    if person.shared:
-        there = {clip.video for clip in read_manifest(corpus.path, corpus.signer_disjoint)}
-        kept = [name for name in person.shared if corpus.folder / name in there]
-        if kept:
-            yield (
-                f"videos that show others, too, were kept ({_some(kept)}): cut the person out, or "
-                "remove the others' clips"
-            )
-
-
 def _dvc() -> Iterator[str]:
-    """Say how the versions that DVC keeps go away; nothing without DVC."""
+    """Yield how the versions that DVC keeps go away; nothing without DVC."""
     if not Path(".dvc").is_dir():
         return
     yield (

@@ -52,7 +52,7 @@ class Person:
     files: tuple[str, ...]  # where these videos lie in the corpus
     shared: tuple[str, ...]  # where those lie that show others, too
     entries: tuple[str, ...]  # keys of their landmarks in the cache
-    copies: tuple[str, ...] = ()  # their films beside the corpus, with their texts, and folders
+    copies: tuple[str, ...] = ()  # films, texts and folders of theirs in deliveries, quoted
     shared_copies: tuple[str, ...] = ()  # films of deliveries that show others, too
     recordings: tuple[str, ...] = ()  # folders and files of the app
 

@@ -2,16 +2,18 @@
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from signloom.corpus.manifest import CorpusOptions, read_manifest, read_table
+from signloom.corpus.manifest import CorpusOptions, read_manifest, read_table, write_manifest
 from signloom.errors import UserError
 from signloom_ops.intake.changes import read_deliveries, read_withdrawn
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
 from tests.intake import DAY, OPTIONS, deliver, reasons, take, tree, write_rows
+from tests.processes import call
 from tests.videos import write_video
 
 
@@ -111,3 +113,19 @@ def test_clips_leave_when_the_consent_of_their_signer_has_ended(corpus: CorpusOp
     assert [path.name for path in Path("data/withdrawn").rglob("*.mp4")] == ["a.mp4"]
     assert not has_news(corpus, Path("in"), OPTIONS)
     assert ENDED in reasons(take(corpus, "in"))["table.tsv line 2"]
+
+
+def test_no_consent_ends_by_a_clock_that_is_years_ahead(
+    corpus: CorpusOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clips = read_manifest(corpus.path)
+    write_manifest(corpus.path, [replace(clips[0], consent_until="2026-11-01"), *clips[1:]])
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2020-02-01T12:00:00")
+    call("git", "init", "-q")
+    call("git", "commit", "-q", "--allow-empty", "-m", "long ago")
+    with pytest.raises(UserError, match=r"the last commit is of 2020-02-01"):
+        withdraw_ended(corpus)
+    assert len(read_manifest(corpus.path)) == 5
+    monkeypatch.delenv("GIT_COMMITTER_DATE")
+    call("git", "commit", "-q", "--allow-empty", "-m", "the clock is right")
+    assert [clip.clip_id for clip in withdraw_ended(corpus)[0]] == ["ada-0"]

@@ -114,6 +114,8 @@ def put_everywhere() -> None:
     for name in ("zoë", "team"):
         (INBOX / name).mkdir()
         write_video(INBOX / name / "new.mp4", frames=40 + len(name))
+    copy = INBOX / os.fsdecode(b"caf\xe9.mp4")
+    copy.write_bytes((corpus_options().folder / "videos/zoë-1.mp4").read_bytes())
     note(INBOX / "zoë/new.txt", "a sentence\n")
     note(INBOX / "team/new.vtt", "WEBVTT\n\n00:00.000 --> 00:00.400\na sentence\n")
     note(INBOX / "team/signer.txt", "zoë\n")

@@ -349,12 +349,6 @@ def test_what_was_interrupted_or_half_written_is_a_signers_too(
     main(["forget", "zoë", "--yes"])
     assert [name for name, text in words(project).items() if "zoë" in text] == []
     assert not [*project.rglob("zoë-1.mp4"), *half.parent.iterdir()]
-    # A table of who signs lay beside no film before version 0.2.
-    film = Path("data/withdrawn/2026-11-21/videos/1.mp4")
-    film.parent.mkdir(parents=True)
-    film.write_bytes(b"whose?")
-    with pytest.raises(SystemExit, match="of 1 withdrawn films nobody noted who signs"):
-        main(["forget", "quentin", "--yes"])
 
 
 def test_imported_landmarks_are_written_without_the_signer(project: Path) -> None:
