@@ -170,14 +170,13 @@ def change_corpus(corpus: CorpusOptions) -> Iterator[None]:
     """Hold the lock of a corpus, and settle what an earlier call left; an error undoes a delivery.
 
     Raises:
-        UserError: If another process holds it for too long, the disk is full, or the removal of a
-            person or a change by Signloom 0.2 is not finished.
+        UserError: As `lock_corpus`, or if the removal of a person is not finished.
     """
     with lock_corpus(corpus):
         if removal_note(corpus).is_file():
             raise UserError(
-                "the removal of a person was interrupted; say the same `signloom forget` again, it "
-                "finishes the rest"
+                "the removal of a person was interrupted; run the same `signloom forget` again, "
+                "which finishes the rest"
             )
         settle(corpus)
         try:
@@ -190,7 +189,12 @@ def change_corpus(corpus: CorpusOptions) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_corpus(corpus: CorpusOptions) -> Iterator[None]:
-    """Hold the lock of a corpus; for what changes films and tables alone, see `change_corpus`."""
+    """Hold the lock of a corpus without settling; see `change_corpus`.
+
+    Raises:
+        UserError: If another process holds it for too long, the disk is full, or a change by
+            Signloom 0.2 is not finished.
+    """
     folder = changes_folder(corpus)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -198,7 +202,7 @@ def lock_corpus(corpus: CorpusOptions) -> Iterator[None]:
             if (folder / _JOURNAL).is_file():
                 raise UserError(
                     f"{folder / _JOURNAL}: a change of {corpus.folder} was interrupted under "
-                    "Signloom 0.2, and this version cannot finish it; say the same command again "
+                    "Signloom 0.2, and this version cannot finish it; run the same command again "
                     "with Signloom 0.2, then go on with this one"
                 )
             shutil.rmtree(folder / "staged", ignore_errors=True)  # of Signloom 0.2

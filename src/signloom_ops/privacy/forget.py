@@ -301,12 +301,7 @@ def plan_removal(person: Person, project: Project) -> list[RemovalPart]:
         RemovalPart("copies of their videos", copies, removed=copies),
         RemovalPart("recordings and consents of the app", recordings, removed=recordings),
         RemovalPart("names in tables", list(tables), rewritten=tables),
-        RemovalPart(
-            "clips of the corpus",
-            person.clip_ids,
-            removed=films,
-            rewritten=_scrub_files([corpus.path], person) if corpus.path.is_file() else {},
-        ),
+        RemovalPart("clips of the corpus", person.clip_ids, removed=films),
     ]
     return [part for part in parts if part.found]
 
@@ -415,8 +410,8 @@ def remove(signer: str, project: Project) -> Removal:
         person = removal.person
         write_file(removal_note(corpus), to_text(dataclasses.asdict(person)))
         parts, cards = plan_removal(person, project), _find_cards(removal, store)
-        shards = _files_of(corpus.imported_shards) if person.clip_ids else []
-        _remove_kept(parts, [*cards.values(), *shards])
+        of_clips = [corpus.path, *_files_of(corpus.imported_shards)] if person.clip_ids else []
+        _remove_kept(parts, [*cards.values(), *of_clips])
         _remove_landmarks(person, project)
         mark_versions(person, removal.trained, store)
         for part in parts:
@@ -426,7 +421,10 @@ def remove(signer: str, project: Project) -> Removal:
             if part.what == VERSIONS:
                 _write_cards(cards, project)
         VideoHashes(cache_folder()).prune()
-        if person.clip_ids:
+        if person.clip_ids and corpus.path.is_file():
+            # As it is now: somebody may have edited it meanwhile.
+            if (rows := scrub_file(corpus.path, person)) is not None:
+                write_file(corpus.path, rows)
             track_version(corpus.folder)
         track_again(store.root)
     return removal
