@@ -11,10 +11,9 @@ import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
+from signloom_ops.intake.changes import is_unfinished, read_deliveries
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ingest import ingest, plan_ingest
-from signloom_ops.intake.ledgers import read_deliveries
-from signloom_ops.intake.staging import is_unfinished
 from signloom_tools.cli.main import main
 from tests.intake import DAY, OPTIONS, deliver, found_corpus, request_of, tree
 from tests.power_cut import RENAMES, cut_before
@@ -78,13 +77,10 @@ def test_killed_anywhere_the_corpus_is_valid_and_a_second_run_finishes(
             break
         assert end == -signal.SIGKILL
         assert len(read_manifest(corpus.path)) in (5, 8), number
-        is_cut_short = is_unfinished(corpus)
-        is_over = tree(corpus.folder) == expected and not is_cut_short
+        is_over = tree(corpus.folder) == expected and not is_unfinished(corpus)
         assert has_news(corpus, INBOX, OPTIONS) != is_over
-        result = take_again()
+        take_again()
         assert tree(corpus.folder) == expected, number
-        if not is_over:  # even where all that was left was to strike the journal
-            assert (result.batch, sorted(c.clip_id for c in result.clips)) == (DAY, ["a", "b", "c"])
         assert [p.name for p in (corpus.folder.parent / ".weekly.intake").iterdir()] == ["lock"]
     assert number > 10
 

@@ -11,7 +11,7 @@ import pytest
 
 from signloom import dvc
 from signloom.errors import UserError
-from signloom_ops.intake.staging import is_unfinished
+from signloom_ops.intake.changes import is_unfinished
 from tests.intake import deliver, found_corpus, take
 
 BUSY = "ERROR: 'corpus' is busy, it is being blocked by:\n  (PID 17): dvc repro"
@@ -113,6 +113,5 @@ def test_an_ingest_beside_dvc_repro_leaves_a_version_or_is_finished_later(
     assert is_unfinished(corpus)
     lock.unlink()
     later = take(corpus, "in")
-    assert later.version == "data/raw/weekly.dvc names the version; commit it with Git"
-    assert [clip.clip_id for clip in later.clips] == ["new"]
+    assert (later.clips, later.known) == ([], 1)
     assert Path("data/raw/weekly.dvc").is_file()

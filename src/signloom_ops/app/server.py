@@ -46,7 +46,7 @@ from signloom_ops.app.takes import (
     one_line,
 )
 from signloom_ops.app.wanted import count_signers, list_wanted
-from signloom_ops.intake.ledgers import read_rejects
+from signloom_ops.intake.changes import read_rejects
 from signloom_ops.nightly.record import NIGHT
 from signloom_ops.nightly.store import ModelStore
 from signloom_ops.options import load_ops

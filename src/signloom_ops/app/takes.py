@@ -13,6 +13,7 @@ import secrets
 import shutil
 import threading
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from signloom.config import (
+    Natural,
     NonNegative,
     Positive,
     checked_dataclass,
@@ -99,6 +101,7 @@ class Consent:
     purposes: list[Purpose]
     until: str  # last day that it holds, ISO 8601; empty: until it is withdrawn
     wording: str  # what was shown
+    number: Natural = 0  # in the order in which they were given; 0: before Signloom 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,17 +274,25 @@ class TakeStore:
     def agree(self, consent: Consent) -> None:
         """Keep what a signer agreed to, beside what was agreed to before."""
         self._consents.mkdir(parents=True, exist_ok=True)
-        consent = replace(consent, signer=one_line(consent.signer))  # as takes have it
         name = f"{date.today().isoformat()}-{secrets.token_hex(4)}.json"
-        write_file(self._consents / name, to_text(asdict(consent)))
+        with self._writing:
+            number = 1 + max((one.number for one in self._read_consents()), default=0)
+            signer = one_line(consent.signer)  # as takes have it
+            consent = replace(consent, signer=signer, number=number)
+            write_file(self._consents / name, to_text(asdict(consent)))
 
     def last_consents(self) -> dict[str, Consent]:
-        """Return what each signer agreed to last."""
-        found = {}
-        for path in sorted(self._consents.glob("*.json"), key=lambda one: one.stat().st_mtime_ns):
-            one = parse_options(read_json(path, hint="remove it"), Consent, where=str(path))
-            found[one.signer] = one
-        return found
+        """Return what each signer agreed to last; if that is in doubt, what all of it allows."""
+        found = defaultdict(list)
+        for one in self._read_consents():
+            found[one.signer].append(one)
+        return {signer: _last_consent(consents) for signer, consents in found.items()}
+
+    def _read_consents(self) -> list[Consent]:
+        return [
+            parse_options(read_json(path, hint="remove it"), Consent, where=str(path))
+            for path in sorted(self._consents.glob("*.json"))
+        ]
 
     def when_agreed(self) -> int:
         """Return when a consent came or went last, nanoseconds; 0: never."""
@@ -406,6 +417,16 @@ class TakeStore:
     def _keep(self, take: Take) -> Take:
         write_file(self._folder(take.id) / "take.json", to_text(asdict(take)))
         return take
+
+
+def _last_consent(consents: Sequence[Consent]) -> Consent:
+    """Return the consent that was given last, or what all of those allow that may be the last."""
+    newest = max((one.number, one.day) for one in consents)
+    last = [one for one in consents if (one.number, one.day) == newest]
+    purposes = [purpose for purpose in last[0].purposes
+                if all(purpose in one.purposes for one in last)]  # fmt: skip
+    until = min((one.until for one in last if one.until), default="")
+    return replace(last[0], purposes=purposes, until=until)
 
 
 def _why_not(take: Take, consent: Consent | None) -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -26,17 +25,11 @@ from signloom_tools.cli.arguments import (
 if TYPE_CHECKING:
     from signloom.corpus.manifest import Clip
     from signloom_ops.intake.drift.findings import DriftReport, Finding
-    from signloom_ops.intake.drop_videos import Dropped
     from signloom_ops.intake.ingest import IngestPlan
 
 CORRECTED = ("text", "gloss", "start_s", "end_s")  # what captions change of a clip
 MAX_LISTED = 20  # rejects that `signloom ingest` prints
 STOPPED = 5  # exit code of a check that stops, as of `signloom retrain`
-COPIES_LEFT = (
-    "Copies may be left: where the videos came from (data/inbox, linked files), data/withdrawn, "
-    "DVC's cache and remote (`dvc gc --workspace`, with --cloud), backups. "
-    "docs/ops/deliveries.md has more."
-)
 
 
 def add_ingest(parser: argparse.ArgumentParser) -> None:
@@ -205,8 +198,8 @@ def add_drift(parser: argparse.ArgumentParser) -> None:
 def run_drift(options: argparse.Namespace) -> None:
     """Print the findings, the worst first."""
     from signloom.corpus.manifest import CorpusOptions, is_text_corpus, read_manifest
+    from signloom_ops.intake.changes import read_deliveries
     from signloom_ops.intake.drift.check import check_drift
-    from signloom_ops.intake.ledgers import read_deliveries
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
@@ -277,84 +270,6 @@ def _finding_text(finding: "Finding") -> str:
     return f"{line}\n" + textwrap.indent(f"{', '.join(bounds)}; {finding.hint}", " " * 36)
 
 
-def add_drop_videos(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom drop-videos`."""
-    parser.description = (
-        "Put the landmarks that `dvc repro extract` found into the corpus, take the "
-        "videos out of the manifest and delete them, once it is proved that `dvc repro` gives the "
-        "same landmarks without them. Nothing can come into the corpus afterwards."
-    )
-    add_removal(parser)
-    add_params(parser)
-    parser.set_defaults(run=run_drop_videos)
-
-
-def run_drop_videos(options: argparse.Namespace) -> None:
-    """Ask, delete, and print where copies may be left."""
-    from signloom.corpus.manifest import CorpusOptions
-    from signloom.extraction.extract import ExtractOptions
-    from signloom_ops.intake.drop_videos import drop_videos, plan_drop
-    from signloom_ops.intake.staging import is_unfinished
-    from signloom_ops.lock import hold_lock
-
-    corpus = load_section(options.params, "corpus", CorpusOptions)
-    extract = load_section(options.params, "extract", ExtractOptions)
-    is_begun = is_unfinished(corpus)
-    if options.dry_run:
-        done = f"end the change of {corpus.folder} that an earlier call began"
-        print(f"would {done if is_begun else _drop_text(plan_drop(corpus, LANDMARKS))}")
-        return
-    if not (is_begun or options.yes):
-        confirm(f"This will {_drop_text(plan_drop(corpus, LANDMARKS))} for good.", "yes")
-    with hold_lock():
-        found = drop_videos(
-            corpus,
-            LANDMARKS,
-            frames_per_shard=extract.frames_per_shard,
-            max_rejected_share=extract.max_rejected_share,
-            check=lambda: _check_extracted(corpus.folder),
-        )
-    if found is None:
-        holds = (
-            "landmarks" if corpus.imported_shards.is_dir() else "videos: run the same command again"
-        )
-        print(f"ended the change that an earlier call began; {corpus.folder} holds {holds}")
-        return
-    print(f"done: {_drop_text(found)}. {corpus.imported_shards} has the landmarks; {found.version}")
-    print(COPIES_LEFT)
-
-
-def _check_extracted(corpus: Path) -> None:
-    """Ask DVC whether the landmarks are those of the videos as they are.
-
-    Raises:
-        UserError: If they are not, or DVC cannot tell.
-    """
-    from signloom.dvc import check_names
-
-    check_names(corpus)
-    command = [sys.executable, "-m", "dvc", "status", "--json", "extract"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        why = " ".join(done.stderr.split())
-        raise UserError(f"`dvc status extract` cannot tell whose the landmarks are: {why}")
-    if changed := json.loads(done.stdout):
-        raise UserError(
-            f"{LANDMARKS} may not be of the videos as they are (`dvc status extract`: "
-            f"{json.dumps(changed)}); run `dvc repro extract`, then this again"
-        )
-
-
-def _drop_text(found: "Dropped") -> str:
-    without_landmarks = (
-        f", also those of {found.without_landmarks} clips without landmarks"
-        if found.without_landmarks
-        else ""
-    )
-    size = f"{found.size_bytes / 1e6:,.1f} MB"
-    return f"delete {len(found.videos)} videos, {size}, of {found.clips} clips{without_landmarks}"
-
-
 def add_forget(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom forget`."""
     parser.description = (
@@ -374,7 +289,7 @@ def run_forget(options: argparse.Namespace) -> None:
     from signloom_ops.app.takes import TakeStore
     from signloom_ops.lock import hold_lock
     from signloom_ops.privacy.forget import (
-        Removal,
+        end_removal,
         find_removal,
         is_interrupted,
         plan_removal,
@@ -398,16 +313,14 @@ def run_forget(options: argparse.Namespace) -> None:
         return
     if not options.yes:
         confirm("This cannot be undone.", removal.person.signer)
-
-    def tell(done: Removal) -> None:
+    with hold_lock():  # no night in between
+        done = remove(options.signer, project)
         print("removed")
         try:
             print(sync_marks(options.params, project))
             print("left to you:")
-            for line in tell_left(done.person, project.corpus):
+            for line in tell_left(done.person, project.corpus, project.copies):
                 print(f"- {line}")
         except (UserError, OSError) as error:  # what was removed is removed, and that ends
             print(f"warning: not all that is left could be looked for: {error}", file=sys.stderr)
-
-    with hold_lock():  # no night in between
-        remove(removal, project, tell)
+        end_removal(project)

@@ -9,7 +9,6 @@ COMMANDS: Commands = {
         "withdraw": (corpus.add_withdraw, "take a delivery out of the corpus again"),
         "forget": (corpus.add_forget, "remove a signer: clips, videos, landmarks, copies"),
         "drift": (corpus.add_drift, "compare the clips of a delivery with the old ones"),
-        "drop-videos": (corpus.add_drop_videos, "delete the videos and keep their landmarks"),
     },
     "app": {
         "app": (app.add_app, "record, label, deliver and translate in a browser"),

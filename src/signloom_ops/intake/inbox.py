@@ -13,9 +13,15 @@ from pathlib import Path
 from signloom.corpus.manifest import Clip, CorpusOptions, Manifest, load_manifest, parse_segment
 from signloom.errors import Problem
 from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder
+from signloom_ops.intake.changes import (
+    Withdrawn,
+    check_growable,
+    check_videos,
+    is_unfinished,
+    read_rejects,
+    read_withdrawn,
+)
 from signloom_ops.intake.deliveries import Candidate, Request, scan
-from signloom_ops.intake.ledgers import Withdrawn, read_rejects, read_withdrawn
-from signloom_ops.intake.staging import check_growable, check_videos, is_unfinished
 from signloom_ops.options import IngestOptions
 from signloom_tools.importing.captioned import measure_film
 from signloom_tools.importing.new_corpus import clip_id_of, stem

@@ -22,32 +22,28 @@ from signloom.corpus.manifest import (
     id_problem,
 )
 from signloom.errors import UserError, shorten
-from signloom.files import flush_to_disk, hash_file
+from signloom.files import whole_file
 from signloom.progress import progress_file
 from signloom.terminal import printable
-from signloom_ops.intake.checks import Accepted, Checked, check_candidates
-from signloom_ops.intake.deliveries import Request, from_project
-from signloom_ops.intake.inbox import Inbox, Index, other_id, read_inbox
-from signloom_ops.intake.ledgers import (
+from signloom_ops.intake.changes import (
     DELIVERIES,
     IN,
     INTAKE_REJECTS,
     Delivery,
     IntakeReject,
-    changed_ledgers,
-    ledger_text,
-    read_deliveries,
-    read_rejects,
-)
-from signloom_ops.intake.staging import (
-    Finished,
+    begin,
     change_corpus,
     check_growable,
-    commit,
-    stage_manifest,
+    read_deliveries,
+    read_rejects,
+    replace_manifest,
+    settle,
+    write_ledger,
 )
+from signloom_ops.intake.checks import Accepted, Checked, check_candidates
+from signloom_ops.intake.deliveries import Request, from_project
+from signloom_ops.intake.inbox import Inbox, Index, other_id, read_inbox
 from signloom_ops.options import IngestOptions
-from signloom_ops.transaction import Transaction
 from signloom_tools.importing.dealing import join_signers
 from signloom_tools.importing.new_corpus import VIDEOS, clip_id_of
 
@@ -87,10 +83,7 @@ class IngestPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestResult(IngestPlan):
-    """What an ingest did: its plan, and the corpus after it.
-
-    After a crash, `batch` and `clips` have those of the interrupted batch as well.
-    """
+    """What an ingest did: its plan, and the corpus after it."""
 
     version: str
     """What became of the version of the corpus; empty if nothing changed."""
@@ -118,15 +111,11 @@ def ingest(
     """
     day = _check_day(day)
     check_growable(corpus, request.sources)
-    with change_corpus(corpus) as (change, earlier):
+    with change_corpus(corpus):
         inbox = read_inbox(corpus, request, options, known)
         checked = check_candidates(inbox, options, signer_disjoint=corpus.signer_disjoint)
         plan = _make_plan(corpus, inbox, checked, options, day)
-        if changing := _stage_videos(corpus, change, plan.videos):
-            left = [one for one in checked.accepted if one.content[0] not in changing]
-            plan = _make_plan(corpus, inbox, replace(checked, accepted=left), options, day)
-            plan = replace(plan, waiting=sorted({*plan.waiting, *changing.values()}))
-        return _apply(corpus, change, plan, day, request.sources, earlier or Finished("", ""))
+        return _apply(corpus, plan, day, request.sources)
 
 
 def plan_ingest(
@@ -172,9 +161,8 @@ def _check_day(day: str | None) -> str:
 def _name_batch(corpus: CorpusOptions, index: Index, day: str) -> str:
     taken = {delivery.batch for delivery in read_deliveries(corpus)}
     taken |= {clip.batch for clip in index.clips if clip.batch}
-    number = 2
-    name = day
-    while name in taken:
+    number, name, videos = 2, day, corpus.folder / VIDEOS
+    while name in taken or any((videos / name).rglob("*")):
         name, number = f"{day}-{number}", number + 1
     return name
 
@@ -201,8 +189,6 @@ def _make_clips(
         if sha256 not in videos:
             suffix = one.video.suffix.lower()
             target = corpus.folder / VIDEOS / batch / f"{clip_id}{suffix}"
-            # Nobody's file is overwritten, not even one that no clip needs.
-            target = target.with_name(f"{other}{suffix}") if target.exists() else target
             size_bytes = inbox.hashes[one.video].signature[0]
             videos[sha256], new[sha256] = target, NewVideo(one.video, size_bytes, target)
         cells = {**values, "clip_id": clip_id, "split": split, "batch": batch}
@@ -262,109 +248,85 @@ def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _stage_videos(
-    corpus: CorpusOptions, change: Transaction, videos: Mapping[str, NewVideo]
-) -> dict[str, Path]:
-    """Copy what is to come in to the corpus's disk; return, by hash, what changes meanwhile."""
-    # An earlier call that was killed may have copied some.
-    lacking = sum(new.size_bytes for sha256, new in videos.items()
-                  if not (change.staged / sha256).exists())  # fmt: skip
-    free = shutil.disk_usage(change.folder).free
-    if lacking > free:
+def _copy_videos(corpus: CorpusOptions, plan: IngestPlan) -> IngestPlan:
+    """Copy the new videos into the corpus; return the plan without those that change meanwhile."""
+    total = sum(new.size_bytes for new in plan.videos.values())
+    free = shutil.disk_usage(corpus.folder).free
+    if total > free:
         raise UserError(
             f"{corpus.folder}: the disk has {free / 1e6:,.0f} MB free, the new videos take "
-            f"{lacking / 1e6:,.0f} MB. Nothing came in; free some space and run the same again"
+            f"{total / 1e6:,.0f} MB. Nothing came in; free some space and run the same again"
         )
-    changing = {}
-    change.staged.mkdir(exist_ok=True)
     with tqdm(
-        total=sum(new.size_bytes for new in videos.values()), desc="copying", unit="B",
-        unit_scale=True, delay=1.0, file=progress_file(),
-    ) as bar:  # fmt: skip
-        for sha256, new in videos.items():
-            try:
-                is_whole = _copy_video(new.source, change.staged / sha256, sha256, bar.update)
-            except FileNotFoundError:
-                is_whole = False
-            if not is_whole:
-                changing[sha256] = new.source
-    return changing
+        total=total, desc="copying", unit="B", unit_scale=True, delay=1.0, file=progress_file()
+    ) as bar:
+        changing = [
+            new for sha256, new in plan.videos.items() if not _copy_video(new, sha256, bar.update)
+        ]
+    targets = {new.target for new in changing}
+    clips = [clip for clip in plan.clips if clip.video not in targets]
+    waiting = sorted({*plan.waiting, *(new.source for new in changing)})
+    return replace(plan, batch=plan.batch if clips else None, clips=clips, waiting=waiting)
 
 
-def _copy_video(source: Path, target: Path, sha256: str, count: Callable[[int], object]) -> bool:
-    """Copy a video, unless it is there; return whether it still is what was hashed."""
-    if target.is_file():
-        count(target.stat().st_size)
-        return True
-    temporary = target.with_suffix(".tmp")
-    digest = hashlib.sha256()
-    with source.open("rb") as old, temporary.open("wb") as new:
-        while chunk := old.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            count(new.write(chunk))
-    flush_to_disk(temporary)
-    if digest.hexdigest() != sha256:
-        temporary.unlink()
+class _ChangedError(Exception):
+    """A video is no longer what was hashed."""
+
+
+def _copy_video(new: NewVideo, sha256: str, count: Callable[[int], object]) -> bool:
+    """Copy a video; return whether it still is what was hashed."""
+    try:
+        with new.source.open("rb") as source, whole_file(new.target) as temporary:
+            digest = hashlib.sha256()
+            with temporary.open("wb") as copy:
+                while chunk := source.read(_CHUNK_BYTES):
+                    digest.update(chunk)
+                    count(copy.write(chunk))
+            if digest.hexdigest() != sha256:
+                raise _ChangedError
+    except (FileNotFoundError, _ChangedError):
         return False
-    temporary.replace(target)
     return True
 
 
 def _apply(
-    corpus: CorpusOptions,
-    change: Transaction,
-    plan: IngestPlan,
-    day: str,
-    sources: Sequence[Path],
-    earlier: Finished,
+    corpus: CorpusOptions, plan: IngestPlan, day: str, sources: Sequence[Path]
 ) -> IngestResult:
-    """Do what was planned, all of it or nothing; `earlier` is what a killed call had begun."""
-    for sha256, new in plan.videos.items():
-        change.move(change.staged / sha256, new.target)
-    manifest, done = plan.manifest, Finished("", "")
-    after = {before.clip_id: corrected for before, corrected in plan.changes}
-    if plan.clips or after:
+    """Do what was planned: new videos first, their delivery, the manifest, what was left out."""
+    before, rejects = read_rejects(corpus), _merge_rejects(corpus, plan, sources)
+    manifest = plan.manifest
+    if plan.clips or plan.changes or rejects != before:
+        begin(corpus, plan.batch or "")
+    if plan.clips:
+        plan = _copy_videos(corpus, plan)
+    if plan.batch:
+        named = "; ".join(from_project(source).as_posix() for source in sources)
+        new = len(set(plan.rejects) - set(before))
+        delivery = Delivery(plan.batch, day, len(plan.clips), new, named, IN, "")
+        write_ledger(corpus.folder / DELIVERIES, [*read_deliveries(corpus), delivery], Delivery)
+    if plan.clips or plan.changes:
+        after = {before.clip_id: corrected for before, corrected in plan.changes}
         there = [after.get(clip.clip_id, clip) for clip in manifest.clips]
-        stage_manifest(corpus, change, [*there, *plan.clips])
-    named = "; ".join(from_project(source).as_posix() for source in sources)
-    delivery = Delivery(plan.batch or "", day, len(plan.clips), 0, named, IN, "")
-    _stage_tables(corpus, change, delivery, plan.rejects, sources)
-    if change.operations:
-        done = commit(corpus, change, plan.batch or "")
-    if plan.clips or after:
-        manifest = Manifest([*there, *plan.clips], hash_file(corpus.path))
-    cut_short = [clip for clip in plan.manifest.clips if clip.batch == earlier.batch != ""]
+        manifest = replace_manifest(corpus, manifest, [*there, *plan.clips])
+    write_ledger(corpus.folder / INTAKE_REJECTS, rejects, IntakeReject)
     return IngestResult(
-        manifest=manifest, batch=plan.batch or earlier.batch or None,
-        clips=[*cut_short, *plan.clips], videos=plan.videos, changes=plan.changes,
-        rejects=plan.rejects, known=plan.known, waiting=plan.waiting,
-        version=done.version or earlier.version,
+        manifest=manifest, batch=plan.batch, clips=plan.clips, videos=plan.videos,
+        changes=plan.changes, rejects=plan.rejects, known=plan.known, waiting=plan.waiting,
+        version=settle(corpus),
     )  # fmt: skip
 
 
-def _stage_tables(
-    corpus: CorpusOptions,
-    change: Transaction,
-    delivery: Delivery,
-    rejects: Sequence[IntakeReject],
-    sources: Sequence[Path],
-) -> None:
-    """Make ready the tables of deliveries and rejects, where they change."""
-    before = read_rejects(corpus)
-    deliveries = read_deliveries(corpus)
-    if delivery.clips:
-        deliveries.append(replace(delivery, rejects=len(set(rejects) - set(before))))
+def _merge_rejects(
+    corpus: CorpusOptions, plan: IngestPlan, sources: Sequence[Path]
+) -> list[IntakeReject]:
+    """Return the rejects of these sources as they are now, and those of others as they were."""
     seen = [from_project(source) for source in sources]
     others = [
-        row for row in before if not any(Path(row.delivery).is_relative_to(one) for one in seen)
+        row
+        for row in read_rejects(corpus)
+        if not any(Path(row.delivery).is_relative_to(one) for one in seen)
     ]
-    merged = sorted({*others, *rejects}, key=lambda row: row.key)
-    texts = {
-        DELIVERIES: ledger_text(deliveries, Delivery),
-        INTAKE_REJECTS: ledger_text(merged, IntakeReject),
-    }
-    for name, text in changed_ledgers(corpus, texts).items():
-        change.write(corpus.folder / name, text)
+    return sorted({*others, *plan.rejects}, key=lambda row: row.key)
 
 
 def _list_rejects(

@@ -1,6 +1,9 @@
 """Withdrawal of clips and deliveries from a corpus."""
 
-from collections.abc import Callable, Sequence
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -17,24 +20,28 @@ from signloom.corpus.manifest import (
 )
 from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
-from signloom.files import hash_file
+from signloom.files import flush_to_disk, half_written, hash_file, whole_file
 from signloom.paths import WITHDRAWN_VIDEOS
-from signloom_ops.intake.ledgers import (
+from signloom_ops.intake.changes import (
     DELIVERIES,
     OUT,
     WITHDRAWN,
     Delivery,
     Withdrawn,
-    changed_ledgers,
-    ledger_text,
+    begin,
+    change_corpus,
+    check_growable,
     read_deliveries,
     read_withdrawn,
+    remove_paths,
+    replace_manifest,
+    settle,
+    write_ledger,
 )
-from signloom_ops.intake.staging import change_corpus, check_growable, commit, stage_manifest
-from signloom_ops.transaction import Transaction
 
 TABLE = "table.tsv"  # beside withdrawn films: as a delivery has it
 _COLUMNS = ("clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language")
+_LONGEST_PAUSE = 366  # days without a commit after which the clock is in doubt
 ENDED = "the consent of their signers has ended"
 
 
@@ -61,7 +68,7 @@ def withdraw(
     Raises:
         UserError: If there is no such batch, or nothing to learn from would be left.
     """
-    with change_corpus(corpus) as (change, _):
+    with change_corpus(corpus):
         manifest = load_manifest(corpus, known)
         gone = [clip for clip in manifest.clips if clip.batch == batch]
         deliveries = {delivery.batch: delivery for delivery in read_deliveries(corpus)}
@@ -72,7 +79,7 @@ def withdraw(
             )
         if not gone:
             return [], manifest
-        return gone, _remove(change, corpus, manifest, gone, reason, to=to / batch, batch=batch)
+        return gone, _remove(corpus, manifest, gone, reason, to=to / batch, batch=batch)
 
 
 def withdraw_ended(
@@ -89,20 +96,41 @@ def withdraw_ended(
         The clips, as they were. The corpus without them.
 
     Raises:
-        UserError: If nothing to learn from would be left.
+        UserError: If nothing to learn from would be left, or the clock is more than a year ahead of
+            the project's last commit.
     """
     manifest = load_manifest(corpus, known)
     if not list_ended(manifest.clips):
         return [], manifest
-    with change_corpus(corpus) as (change, _):
+    _check_clock()
+    with change_corpus(corpus):
         manifest = load_manifest(corpus, manifest)
         gone = list_ended(manifest.clips)
         folder = to / f"consent-ended-{date.today().isoformat()}"
-        return gone, _remove(change, corpus, manifest, gone, ENDED, to=folder)
+        return gone, _remove(corpus, manifest, gone, ENDED, to=folder)
+
+
+def _check_clock() -> None:
+    command = ["git", "log", "-1", "--format=%cs"]
+    try:
+        last = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):  # there is no Git, repository or commit
+        return
+    today = date.today()
+    if (today - date.fromisoformat(last)).days > _LONGEST_PAUSE:
+        raise UserError(
+            f"the clock says {today}, the last commit is of {last}: clips whose consent has ended "
+            "by this clock stay until somebody has looked at it. Set the clock; if it is right, "
+            "make a commit (`git commit --allow-empty --message clock`) and run the same again"
+        )
+
+
+def list_ended(clips: Sequence[Clip]) -> list[Clip]:
+    """Return the clips whose signers' consent has ended."""
+    return [clip for clip in clips if has_ended(clip.consent_until)]
 
 
 def _remove(
-    change: Transaction,
     corpus: CorpusOptions,
     manifest: Manifest,
     gone: Sequence[Clip],
@@ -111,89 +139,82 @@ def _remove(
     to: Path,
     batch: str = "",
 ) -> Manifest:
-    """Take some clips out of a corpus that may change; return what is left."""
+    """Take some clips out of a corpus; films that no other clip needs go to a folder."""
     check_growable(corpus)
-    stage_removal(change, corpus, manifest.clips, gone, reason, to=to, batch=batch)
-    commit(corpus, change)
-    names = {clip.clip_id for clip in gone}
-    left = [clip for clip in manifest.clips if clip.clip_id not in names]
-    return Manifest(left, hash_file(corpus.path))
-
-
-def list_ended(clips: Sequence[Clip]) -> list[Clip]:
-    """Return the clips whose signers' consent has ended."""
-    return [clip for clip in clips if has_ended(clip.consent_until)]
-
-
-def stage_removal(
-    change: Transaction,
-    corpus: CorpusOptions,
-    clips: Sequence[Clip],
-    gone: Sequence[Clip],
-    reason: str,
-    *,
-    to: Path | None,
-    batch: str = "",
-    edit: Callable[[str, str], str] = lambda _, text: text,
-) -> None:
-    """Make ready a corpus without some clips, and without the videos that nobody needs any more.
-
-    Args:
-        change: Open transaction of the corpus.
-        corpus: A corpus with a manifest.
-        clips: All of the corpus.
-        gone: Those that leave.
-        reason: Written into the table of what must not come in again.
-        to: Folder that the videos go to; None: they are deleted.
-        batch: Batch that is removed as a whole; empty: none is.
-        edit: Called with the name and the text of each small table before it is made ready.
-
-    Raises:
-        UserError: If nothing to learn from would be left.
-    """
-    names = {clip.clip_id for clip in gone}
-    left = [clip for clip in clips if clip.clip_id not in names]
+    ids = {clip.clip_id for clip in gone}
+    left = [clip for clip in manifest.clips if clip.clip_id not in ids]
     check_splits(corpus.path, left)
-    stage_manifest(corpus, change, left)
-    kept = {clip.video for clip in left}
-    videos = dict.fromkeys(clip.video for clip in gone if clip.video and clip.video not in kept)
-    hashes = VideoHashes(cache_folder()).hash_videos(videos)
-    refused = read_withdrawn(corpus)
-    for video, found in hashes.items():
-        name = video.relative_to(corpus.folder).as_posix()
-        refused[found.sha256] = Withdrawn(found.sha256, name, batch, reason)
+    begin(corpus)
+    needed = {clip.video for clip in left}
+    alone = [clip for clip in gone if clip.video and clip.video not in needed]
+    hashed = VideoHashes(cache_folder()).hash_videos(clip.video for clip in alone if clip.video)
+    films = {film: found.sha256 for film, found in hashed.items()}
+    _copy_films(corpus, films, alone, to)
+    names = {film: film.relative_to(corpus.folder).as_posix() for film in films}
+    rows = [Withdrawn(sha256, names[film], batch, reason) for film, sha256 in films.items()]
+    refuse_videos(corpus, rows)
     deliveries = [
         replace(one, state=OUT, reason=reason) if one.batch == batch else one
         for one in read_deliveries(corpus)
     ]
-    texts = {
-        DELIVERIES: edit(DELIVERIES, ledger_text(deliveries, Delivery)),
-        WITHDRAWN: edit(WITHDRAWN, ledger_text(list(refused.values()), Withdrawn)),
-    }
-    for name, text in changed_ledgers(corpus, texts).items():
-        change.write(corpus.folder / name, text)
-    for video in videos:
-        if to:
-            change.move(video, to / video.relative_to(corpus.folder))
-        else:
-            change.remove(video)
-    if to and videos:
-        _stage_table(change, corpus, to, [clip for clip in gone if clip.video in videos])
+    write_ledger(corpus.folder / DELIVERIES, deliveries, Delivery)
+    after = replace_manifest(corpus, manifest, left)
+    settle(corpus)
+    return after
 
 
-def _stage_table(
-    change: Transaction, corpus: CorpusOptions, folder: Path, clips: Sequence[Clip]
+def _copy_films(
+    corpus: CorpusOptions, films: Mapping[Path, str], clips: Sequence[Clip], folder: Path
 ) -> None:
-    """Note beside withdrawn films who signs what, so that `signloom forget` finds them."""
-    path = folder / TABLE
-    noted = read_table(path) if path.is_file() else None
-    rows = (
-        [dict(zip(noted.header, cells, strict=False)) for _, cells in noted.rows] if noted else []
-    )
+    """Copy films to a folder, with a table of who signs what, which `signloom forget` reads.
+
+    A film of the same name that is already there stays: the new one gets another name.
+
+    Args:
+        corpus: Whose films they are.
+        films: The films with their hashes.
+        clips: Their clips.
+        folder: Where they go.
+    """
+    remove_paths([*half_written(folder, "**/.*.tmp")])
+    table = folder / TABLE
+    rows = []
+    if table.is_file():
+        noted = read_table(table)
+        rows = [dict(zip(noted.header, cells, strict=False)) for _, cells in noted.rows]
+    targets = {film: _target(film, sha256, corpus, folder) for film, sha256 in films.items()}
     for clip in clips:
-        assert clip.video
-        row = {
-            name: "" if (value := getattr(clip, name)) is None else str(value) for name in _COLUMNS
-        }
-        rows.append({**row, "video": clip.video.relative_to(corpus.folder).as_posix()})
-    write_table(change.stage(path), rows)
+        if clip.video in targets:
+            values = {name: getattr(clip, name) for name in _COLUMNS}
+            row = {name: "" if value is None else str(value) for name, value in values.items()}
+            row["video"] = targets[clip.video].relative_to(folder).as_posix()
+            rows += [row] if row not in rows else []
+    if targets:
+        write_table(table, rows)
+    for film, target in targets.items():
+        if not target.exists():
+            _copy(film, target)
+
+
+def _target(film: Path, sha256: str, corpus: CorpusOptions, folder: Path) -> Path:
+    """Return where a film goes: to a name that no other film has."""
+    target = folder / film.relative_to(corpus.folder)
+    is_free = not target.exists() or hash_file(target) == sha256
+    return target if is_free else target.with_stem(f"{target.stem}-{sha256[:8]}")
+
+
+def _copy(film: Path, target: Path) -> None:
+    """Give a film, or what a link leads to, a second name; copy it if that is another disk."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(film.resolve(), target)
+        flush_to_disk(target.parent)
+    except OSError:
+        with whole_file(target) as temporary:
+            shutil.copyfile(film, temporary)
+
+
+def refuse_videos(corpus: CorpusOptions, videos: Sequence[Withdrawn]) -> None:
+    """Note videos that must not come in again."""
+    refused = read_withdrawn(corpus) | {one.sha256: one for one in videos}
+    write_ledger(corpus.folder / WITHDRAWN, list(refused.values()), Withdrawn)

@@ -15,9 +15,8 @@ from signloom.corpus.manifest import Clip, Manifest, load_manifest
 from signloom.errors import UserError, explain
 from signloom.paths import NIGHTS, REPORTS, START
 from signloom.tracking.run import NIGHT, Run, RunOf
+from signloom_ops.intake.changes import is_unfinished, read_deliveries
 from signloom_ops.intake.drift.findings import DriftReport
-from signloom_ops.intake.ledgers import read_deliveries
-from signloom_ops.intake.staging import is_unfinished
 from signloom_ops.intake.withdraw import list_ended
 from signloom_ops.lock import BusyError, Held, hold_lock
 from signloom_ops.nightly import steps

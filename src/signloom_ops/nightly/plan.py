@@ -25,10 +25,10 @@ from signloom.files import hash_file, hash_folder
 from signloom.paths import DVC_LOCK, SHARDS, TARGETS
 from signloom.provenance import git_state
 from signloom.tracking.run import TrackingOptions, read_tracking
+from signloom_ops.intake.changes import check_videos
 from signloom_ops.intake.deliveries import Request
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ingest import IngestPlan, plan_ingest
-from signloom_ops.intake.staging import check_videos
 from signloom_ops.intake.withdraw import ENDED, list_ended
 from signloom_ops.lock import holder
 from signloom_ops.nightly.gate import YEAR_DAYS, level_tonight

@@ -25,11 +25,11 @@ from signloom.paths import (
     WITHDRAWN_VIDEOS,
 )
 from signloom.tracking.run import TrackingOptions
+from signloom_ops.intake.changes import recover_corpus
 from signloom_ops.intake.deliveries import Request
 from signloom_ops.intake.drift.check import check_drift
 from signloom_ops.intake.drift.findings import LEVELS, DriftReport, write_report
 from signloom_ops.intake.ingest import ingest
-from signloom_ops.intake.staging import recover_corpus
 from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.commands import Commands

@@ -1,25 +1,36 @@
 """Forgetting a person (`signloom forget`).
 
-All changes in the project are one transaction, whose journal names the person. Then the versions of
-the model are marked and the leftovers are listed, before the journal is removed: an interrupted
-removal is finished by the same command.
+First a note is written of who it is and by what their films and landmarks are known; until it goes,
+nothing else changes the corpus, and the same command goes on from wherever it was cut. Then goes
+what is found by something else, before that by which it is found, and last what names the person:
+
+1. what DVC keeps of each file that changes or goes, whose name there is a hash of the file;
+2. imported landmarks, and those in the cache, whose keys are hashes of the films;
+3. model versions: each gets its mark while its files still say with how many clips it was made,
+   then the names in its files go, and its card is written again;
+4. what stages made, logs, names in reports and judgements, half-written files;
+5. copies of the films with their texts: deliveries, withdrawn films, recordings and consents;
+6. names in tables of deliveries and beside the manifest; there the hashes of the films are listed,
+   so that they do not come in again;
+7. films of the corpus, and last the rows of its manifest.
 """
 
 import dataclasses
 import difflib
-import functools
 import json
 import logging
+import os
 import shutil
 import unicodedata
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote, unquote_to_bytes
 
-from signloom.config import check_shape, load_section, parse_options, read_json, shape
+from signloom.config import check_shape, load_section, read_json, read_record, shape
 from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
 from signloom.dvc import DvcCache, check_names, refuse_drawn, track_again, track_version
@@ -27,9 +38,8 @@ from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
 from signloom.extraction.extract import ExtractOptions, clip_key, extractor_fingerprint
 from signloom.features.targets import read_targets
-from signloom.files import half_written
+from signloom.files import half_written, to_text, whole_file, write_file
 from signloom.paths import (
-    BASELINE,
     EVALUATION,
     FIGURES,
     JUDGEMENTS,
@@ -37,7 +47,6 @@ from signloom.paths import (
     LAST_NIGHT,
     LOGS,
     LOOKUP,
-    METRICS,
     MODELS,
     NIGHTS,
     REPORT_PAGE,
@@ -51,33 +60,51 @@ from signloom.paths import (
     WITHDRAWN_VIDEOS,
 )
 from signloom.tracking.run import read_tracking
-from signloom_ops.intake.ledgers import DELIVERIES, WITHDRAWN
-from signloom_ops.intake.staging import (
-    FORGET,
-    finish,
-    recover_corpus,
-    stage_manifest,
-    staging_folder,
+from signloom_ops.intake.changes import (
+    DELIVERIES,
+    INTAKE_REJECTS,
+    WITHDRAWN,
+    Delivery,
+    IntakeReject,
+    Withdrawn,
+    changed_ledger,
+    lock_corpus,
+    read_deliveries,
+    read_rejects,
+    read_withdrawn,
+    removal_note,
+    remove_paths,
+    settle,
 )
-from signloom_ops.intake.withdraw import stage_removal
 from signloom_ops.nightly.card import CARD, write_card
 from signloom_ops.nightly.store import FROZEN, MARKS, ModelStore
 from signloom_ops.options import load_ops
-from signloom_ops.privacy.copies import Span, delivered_signers, find_delivered, texts_of
-from signloom_ops.privacy.leftovers import unnamed_films
 from signloom_ops.privacy.models import TrainedVersion, mark_versions, trained_on, versions_of
-from signloom_ops.privacy.names import CONSENTS, Person, blank_columns, scrub_file, videos_like
-from signloom_ops.transaction import Transaction, open_transaction
+from signloom_ops.privacy.names import (
+    BLANK,
+    CONSENTS,
+    Person,
+    Span,
+    blank_folders,
+    delivered_signers,
+    files_naming,
+    find_delivered,
+    scrub_file,
+    texts_of,
+    videos_like,
+)
 from signloom_tools.versions import POINTER
 
-# Written by stages, which write them again without the person.
-DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES, LOOKUP, SNAPSHOTS)
+# Written by stages, which write them again without the person; and logs.
+DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES, LOOKUP, SNAPSHOTS, LOGS)
 # Written once, and read by people.
-SHOWN = (NIGHTS, LAST_NIGHT, JUDGEMENTS, LOGS, TUNE, METRICS, BASELINE, SPOOL)
+SHOWN = (NIGHTS, LAST_NIGHT, JUDGEMENTS, TUNE, SPOOL)
 REASON = "consent withdrawn"
+VERSIONS = "model versions"
+_LEDGERS = (DELIVERIES, WITHDRAWN, INTAKE_REJECTS)
 _MADE_BY = shape(extractor=(dict[str, Any] | None, None))  # of a checkpoint.json
-_FORGOTTEN = "forgotten"  # what a removal ends with, unlike other changes of the corpus
-_LEDGER_COLUMNS = {DELIVERIES: ("source", "reason"), WITHDRAWN: ("file", "reason")}
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +149,6 @@ class RemovalPart:
     removed: Sequence[Path] = ()
 
 
-logger = logging.getLogger(__name__)
-
-
 def read_project(params: Path, recordings: Recordings) -> Project:
     """Read where things lie from a parameters file in the project's root."""
     return Project(
@@ -144,15 +168,15 @@ def find_removal(signer: str, project: Project) -> Removal:
             is not finished; if the corpus is drawn, or without them there is nothing to learn from.
     """
     name = unicodedata.normalize("NFC", signer.strip())
-    if unfinished := _read_unfinished(project):
-        if unfinished.person.signer != name:
+    if is_interrupted(project):
+        hint = "remove it, and forget the person again"
+        person = read_record(removal_note(project.corpus), Person, hint=hint)
+        if person.signer != name:
             raise UserError(
-                f"the removal of {unfinished.person.signer!r} was interrupted; finish it first: "
-                f"`signloom forget {unfinished.person.signer}`"
+                f"the removal of {person.signer!r} was interrupted; finish it first: "
+                f"`signloom forget {person.signer}`"
             )
-        return unfinished
-    project.store.settle()
-    recover_corpus(project.corpus)
+        return Removal(person, trained_on(person, project.store))
     clips = _read_clips(project.corpus)
     stored = {t.clip_id: t.signer for t in read_targets(TARGETS)} if TARGETS.is_file() else {}
     by_clip = {**stored, **{clip.clip_id: clip.signer for clip in clips}}
@@ -164,7 +188,6 @@ def find_removal(signer: str, project: Project) -> Removal:
         matches = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
         near = [folded[one] for one in matches]
         hint = f"did you mean {' or '.join(near)}?" if near else "`signloom summary` names them"
-        hint += f"; {films}" if (films := unnamed_films(WITHDRAWN_VIDEOS)) else ""
         raise UserError(
             f"no clip, recording, delivery or model version is of a signer {name!r}; {hint} (Of "
             "somebody who was forgotten before, nothing is left to remove.)"
@@ -177,36 +200,20 @@ def find_removal(signer: str, project: Project) -> Removal:
     return Removal(person, trained_on(person, project.store))
 
 
+def is_interrupted(project: Project) -> bool:
+    """Return whether a removal was interrupted, which has to be finished before all else."""
+    return removal_note(project.corpus).is_file()
+
+
 def _read_clips(corpus: CorpusOptions) -> list[Clip]:
     """Return the clips of a corpus; where only the app has recorded so far, there is none."""
     return read_manifest(corpus.path, corpus.signer_disjoint) if corpus.path.is_file() else []
 
 
-def is_interrupted(project: Project) -> bool:
-    """Return whether a removal was interrupted, which has to be finished before all else."""
-    return _read_unfinished(project) is not None
-
-
-def _read_unfinished(project: Project) -> Removal | None:
-    """Return what an interrupted removal had found."""
-    note = Transaction(staging_folder(project.corpus)).note
-    if note and FORGET in note:
-        return _parse(note)
-    return None
-
-
-def _parse(note: Mapping[str, Any]) -> Removal:
-    found = note[FORGET]
-    return Removal(
-        parse_options(found["person"], Person, where="the journal"),
-        [parse_options(row, TrainedVersion, where="the journal") for row in found["trained"]],
-    )
-
-
 def _describe(
     name: str, clip_ids: tuple[str, ...], clips: Sequence[Clip], project: Project
 ) -> Person:
-    """Hash the videos that show nobody else, and find what the cache has of the clips."""
+    """Hash the videos that show nobody else, find their copies and what the cache has of them."""
     films = [(clip, clip.video) for clip in clips if clip.video]
     shared = {film for clip, film in films if clip.signer != name}
     corpus = {film for clip, film in films if clip.signer == name}
@@ -221,19 +228,29 @@ def _describe(
     entries = _cached(project, spans, {path: found.sha256 for path, found in hashed.items()})
     of_others = {hashed[path].sha256 for path in (*shared, *delivered.shared) if path in hashed}
     own = {path for path, found in hashed.items() if found.sha256 not in of_others} & spans.keys()
+    videos = {hashed[path].sha256 for path in own}
+    copies = [path for folder in project.copies for path in videos_like(folder, videos)]
+    copies += [path for path in delivered.films if path not in copies]
+    texts = [text for path in copies for text in texts_of(path)]
 
-    def names(films: Iterable[Path]) -> tuple[str, ...]:
-        return tuple(sorted(one.relative_to(project.corpus.folder).as_posix() for one in films))
+    def names(paths: Iterable[Path]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(path.as_posix() for path in paths))
+
+    def in_corpus(films: Iterable[Path]) -> tuple[str, ...]:
+        return names(sorted(one.relative_to(project.corpus.folder) for one in films))
 
     return Person(
         signer=name,
         request=uuid.uuid4().hex[:8],
         clip_ids=clip_ids,
-        videos=tuple(sorted({hashed[path].sha256 for path in own})),
-        files=names(corpus & own),
-        shared=names((corpus & hashed.keys()) - own),
+        videos=tuple(sorted(videos)),
+        files=in_corpus(corpus & own),
+        shared=in_corpus((corpus & hashed.keys()) - own),
         entries=tuple(sorted(entries)),
-        shared_copies=tuple(path.as_posix() for path in delivered.shared),
+        # Deliveries may have names that are not UTF-8.
+        copies=tuple(quote(os.fsencode(one)) for one in (*copies, *texts, *delivered.folders)),
+        shared_copies=names(delivered.shared),
+        recordings=names(project.recordings.places_of(name)),
     )
 
 
@@ -264,74 +281,58 @@ def _extractors(project: Project) -> Iterable[str]:
 
 def plan_removal(person: Person, project: Project) -> list[RemovalPart]:
     """Return what is to be done, in its order; parts that find nothing are left out."""
-    copies, recordings = _plan_copies(person, project), project.recordings.places_of(person.signer)
-    entries = [cache_folder() / key[:2] / f"{key}.clip" for key in person.entries]
-    entries = [path for path in entries if path.is_file()]
-    derived = [path for path in DERIVED if path.exists()]
+    corpus = project.corpus
+    entries = _there(cache_folder() / key[:2] / f"{key}.clip" for key in person.entries)
+    versions, gone = _scrub_versions(person, project.store)
+    shown = [path for place in SHOWN for path in _files_of(place) if path.is_file()]
+    logs = [path for path in shown if path.suffix == ".log"]
+    derived = [*_there(DERIVED), *logs]
     places = (Path("data"), REPORTS, cache_folder())
     half = sorted({path for place in places for path in half_written(place, "**/.*.tmp")})
-    shown = [path for place in SHOWN for path in _files_of(place) if path.is_file()]
-    store = project.store
-    files, gone = _plan_versions(person, store)
+    copies = _there(Path(os.fsdecode(unquote_to_bytes(one))) for one in person.copies)
+    recordings = _there(map(Path, person.recordings))
+    tables = {**_scrub_tables(person, project, copies), **_scrub_ledgers(person, corpus)}
+    films = _there(corpus.folder / name for name in person.files)
     parts = [
-        RemovalPart("clips of the corpus", person.clip_ids),
+        RemovalPart("landmarks in the cache", entries, removed=entries),
+        RemovalPart(VERSIONS, project.store.versions(), rewritten=versions, removed=gone),
+        RemovalPart("what stages made", derived, removed=derived),
+        RemovalPart("reports and judgements", shown, rewritten=_scrub_files(shown, person)),
+        RemovalPart("what killed programs left half written", half, removed=half),
         RemovalPart("copies of their videos", copies, removed=copies),
         RemovalPart("recordings and consents of the app", recordings, removed=recordings),
-        RemovalPart(
-            "names in tables", [person.signer], rewritten=_plan_tables(person, project, copies)
-        ),
-        RemovalPart("landmarks in the cache", entries, removed=entries),
-        RemovalPart("what stages made", derived, removed=derived),
-        RemovalPart("reports, logs and judgements", shown, rewritten=_scrub_files(shown, person)),
-        RemovalPart("what killed programs left half written", half, removed=half),
-        RemovalPart("model versions", store.versions(), rewritten=files, removed=gone),
+        RemovalPart("names in tables", list(tables), rewritten=tables),
+        RemovalPart("clips of the corpus", person.clip_ids, removed=films),
     ]
     return [part for part in parts if part.found]
 
 
-def _plan_copies(person: Person, project: Project) -> list[Path]:
-    """Find the films beside the corpus, by their bytes and by who is named, with their texts."""
-    delivered = find_delivered(project.copies, person.signer)
-    films = [path for folder in project.copies for path in videos_like(folder, person)]
-    films += [path for path in delivered.films if path not in films]
-    texts = [text for path in films for text in texts_of(path)]
-    return list(dict.fromkeys([*films, *texts, *delivered.folders]))
+def _there(paths: Iterable[Path]) -> list[Path]:
+    return [path for path in paths if os.path.lexists(path)]
 
 
-def _plan_tables(
-    person: Person, project: Project, without: Sequence[Path]
-) -> dict[Path, str | bytes]:
-    """Take the names out of the tables beside the manifest and those of deliveries.
-
-    What must not come in again is known by its hash: that row stays.
-    """
-    corpus = project.corpus
-    rewritten = {}
-    for folder in (corpus.folder, *project.copies):
-        for path in sorted(folder.rglob("*")):
-            is_ours = path.suffix in (".tsv", ".csv", ".txt") or path.name == CONSENTS
-            gone = {path, *path.parents} & {corpus.path, *without}
-            if is_ours and path.is_file() and not gone:
-                columns = _LEDGER_COLUMNS.get(path.name, ()) if folder == corpus.folder else ()
-                content = scrub_file(path, person, columns=columns)
-                if content is not None:
-                    rewritten[path] = content
-    return rewritten
+def _files_of(path: Path) -> list[Path]:
+    return [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
 
 
-def _plan_versions(person: Person, store: ModelStore) -> tuple[dict[Path, str | bytes], list[Path]]:
-    """Take the names out of the files of all versions, except the weights."""
+def _scrub_files(paths: Iterable[Path], person: Person) -> dict[Path, str | bytes]:
+    found = {path: scrub_file(path, person) for path in paths}
+    return {path: content for path, content in found.items() if content is not None}
+
+
+def _scrub_versions(
+    person: Person, store: ModelStore
+) -> tuple[dict[Path, str | bytes], list[Path]]:
+    """Take the names out of the files of all versions but the weights and the card."""
     removed, files = [], []
     for version in store.versions():
-        folder = store.folder(version)
-        if (kept := folder / "translations").is_dir():  # kept so as not to search twice
+        folder, kept = store.folder(version), store.folder(version) / "translations"
+        if kept.is_dir() and person.clip_ids:  # kept so as not to search twice
             removed.append(kept)
         files += [
             path
             for path in sorted(folder.rglob("*"))
-            if path.is_file()
-            and path != folder / CARD  # written again when all is done
-            and not {store.checkpoint(version), kept} & set(path.parents)
+            if path.is_file() and not {store.checkpoint(version), kept} & set(path.parents)
         ]
     rewritten = _scrub_files(files, person)
     if (content := store.without_clips(person.clip_ids)) is not None:
@@ -341,132 +342,160 @@ def _plan_versions(person: Person, store: ModelStore) -> tuple[dict[Path, str | 
     return rewritten, removed
 
 
-def _scrub_files(paths: Sequence[Path], person: Person) -> dict[Path, str | bytes]:
-    found = {path: scrub_file(path, person) for path in paths}
-    return {path: content for path, content in found.items() if content is not None}
+def _scrub_tables(
+    person: Person, project: Project, without: Sequence[Path]
+) -> dict[Path, str | bytes]:
+    """Take the person's rows out of the tables of deliveries and those beside the manifest."""
+    corpus = project.corpus
+    others = {corpus.path, *(corpus.folder / name for name in _LEDGERS), *without}
+    return _scrub_files(
+        (
+            path
+            for folder in (corpus.folder, *project.copies)
+            for path in sorted(folder.rglob("*"))
+            if (path.suffix in (".tsv", ".csv", ".txt") or path.name == CONSENTS)
+            and path.is_file()
+            and others.isdisjoint((path, *path.parents))
+        ),
+        person,
+    )
 
 
-def remove(removal: Removal, project: Project, tell: Callable[[Removal], object]) -> None:
-    """Remove all that `plan_removal` finds, or finish an interrupted removal.
+def _scrub_ledgers(person: Person, corpus: CorpusOptions) -> dict[Path, str]:
+    """Take the names out of the corpus's own tables, and list its films of the person there."""
+    named = {*person.clip_ids, *person.files, person.signer}
+    deliveries = [
+        replace(row, source=blank_folders(row.source, person)) for row in read_deliveries(corpus)
+    ]
+    rejects = [
+        replace(
+            row,
+            delivery=blank_folders(row.delivery, person),
+            concerns="; ".join(BLANK if one in named else one for one in row.concerns.split("; ")),
+        )
+        for row in read_rejects(corpus)
+        if row.clip_id not in person.clip_ids
+    ]
+    refused = {
+        sha256: replace(row, file=BLANK) if sha256 in person.videos or row.file in named else row
+        for sha256, row in read_withdrawn(corpus).items()
+    }
+    films = [corpus.folder / name for name in person.files]
+    for film in VideoHashes(cache_folder()).hash_videos(films).values():
+        refused.setdefault(film.sha256, Withdrawn(film.sha256, BLANK, "", REASON))
+    return {
+        **changed_ledger(corpus.folder / DELIVERIES, deliveries, Delivery),
+        **changed_ledger(corpus.folder / INTAKE_REJECTS, rejects, IntakeReject),
+        **changed_ledger(corpus.folder / WITHDRAWN, list(refused.values()), Withdrawn),
+    }
+
+
+def remove(signer: str, project: Project) -> Removal:
+    """Remove all that is a person's, or what an interrupted removal left; see `end_removal`.
+
+    Everything is found again, since more may have come in while a person was asked.
+
+    Returns:
+        What was found.
+
+    Raises:
+        UserError: As `find_removal`, or if another process changes the corpus.
+    """
+    corpus, store = project.corpus, project.store
+    with lock_corpus(corpus):
+        if not is_interrupted(project):
+            settle(corpus)
+            store.settle()
+        removal = find_removal(signer, project)
+        person = removal.person
+        write_file(removal_note(corpus), to_text(dataclasses.asdict(person)))
+        parts, cards = plan_removal(person, project), _find_cards(removal, store)
+        of_clips = [corpus.path, *_files_of(corpus.imported_shards)] if person.clip_ids else []
+        _remove_kept(parts, [*cards.values(), *of_clips])
+        _remove_landmarks(person, project)
+        mark_versions(person, removal.trained, store)
+        for part in parts:
+            remove_paths(part.removed)
+            for path, content in part.rewritten.items():
+                write_file(path, content)
+            if part.what == VERSIONS:
+                _write_cards(cards, project)
+        VideoHashes(cache_folder()).prune()
+        if person.clip_ids and corpus.path.is_file():
+            # As it is now: somebody may have edited it meanwhile.
+            if (rows := scrub_file(corpus.path, person)) is not None:
+                write_file(corpus.path, rows)
+            track_version(corpus.folder)
+        track_again(store.root)
+    return removal
+
+
+def end_removal(project: Project) -> None:
+    """Let other commands change the corpus again, and forget the name."""
+    remove_paths([removal_note(project.corpus)])
+
+
+def _remove_kept(parts: Sequence[RemovalPart], others: Sequence[Path]) -> None:
+    """Remove what DVC keeps of the present content of files; links to it become files.
 
     Args:
-        removal: What `find_removal` found.
-        project: Where.
-        tell: Called when all is done, while the journal still knows the name.
+        parts: What is to be removed and rewritten.
+        others: Further files that change.
     """
-    then = functools.partial(_finish, project, tell)
-    with open_transaction(staging_folder(project.corpus)) as change:
-        earlier = change.recover(then)
-        if earlier == _FORGOTTEN:
-            return
-        if earlier:  # a delivery came in, which may have brought more of theirs
-            removal = find_removal(removal.person.signer, project)
-        store = project.store
-        cards = [v for v in store.versions() if (store.folder(v) / CARD).is_file()]
-        _stage(change, removal.person, project)
-        note = {
-            "person": dataclasses.asdict(removal.person),
-            "trained": [dataclasses.asdict(found) for found in removal.trained],
-            "cards": cards,
-        }
-        is_of_manifest = project.corpus.path in [target for _, target in change.operations]
-        change.commit(
-            {FORGET: note}, then, unless_changed=project.corpus.path if is_of_manifest else None
+    cache = DvcCache()
+    removed = {file for part in parts for path in part.removed for file in _files_of(path)}
+    rewritten = [path for part in parts for path in part.rewritten]
+    kept = {found for path in (*removed, *rewritten, *others) if (found := cache.kept(path))}
+    for file in kept:
+        for link in cache.links(file):
+            if link not in removed:
+                with whole_file(link) as temporary:
+                    shutil.copyfile(link, temporary)
+    remove_paths(sorted(kept))
+
+
+def _remove_landmarks(person: Person, project: Project) -> None:
+    """Write imported landmarks without the person's clips."""
+    shards = project.corpus.imported_shards
+    if not shards.is_dir():
+        return
+    made, frames = shards_metadata(shards), read_clip_frames(shards)
+    left = {name: count for name, count in frames.items() if name not in person.clip_ids}
+    if len(left) < len(frames):
+        write_shards(
+            shards,
+            left,
+            lambda clip_id: read_shards(shards, [clip_id])[clip_id],
+            layout=made.layout,
+            extractor=made.extractor,
+            frames_per_shard=project.extract.frames_per_shard,
         )
 
 
-def _finish(project: Project, tell: Callable[[Removal], object], note: Mapping[str, Any]) -> object:
-    """Mark the versions, write their cards, have DVC keep the new state, tell what is left."""
-    if FORGET not in note:
-        return finish(project.corpus, note)
-    removal, store = _parse(note), project.store
-    mark_versions(removal.person, removal.trained, store)
-    for version in note[FORGET]["cards"]:
+def _find_cards(removal: Removal, store: ModelStore) -> dict[int, Path]:
+    """Return the cards of versions that get a mark, and those that name the person."""
+    cards = {version: store.folder(version) / CARD for version in store.versions()}
+    marked = {one.version for one in removal.trained}
+    naming = files_naming([store.root], removal.person, [CARD]) if removal.person.clip_ids else []
+    return {
+        version: path
+        for version, path in cards.items()
+        if path.is_file() and (version in marked or path in naming)
+    }
+
+
+def _write_cards(cards: Mapping[int, Path], project: Project) -> None:
+    store = project.store
+    for version, path in cards.items():
         try:
             write_card(store.folder(version), project.corpus.folder, store.marks(version))
         except UserError as error:  # of damaged scores, say: what was removed is removed
+            remove_paths([path])
             logger.warning("version %s has no card now: %s", version, error)
-    VideoHashes(cache_folder()).prune()
-    if project.corpus.folder.is_dir() and removal.person.clip_ids:
-        track_version(project.corpus.folder)
-    track_again(store.root)
-    tell(removal)
-    return _FORGOTTEN
-
-
-def _stage(change: Transaction, person: Person, project: Project) -> None:
-    """Make ready all that changes, the manifest first, and last what DVC keeps of it."""
-    _stage_corpus(change, person, project)
-    there = {target for _, target in change.operations}
-    for part in plan_removal(person, project):
-        for path, content in part.rewritten.items():
-            if path not in there:
-                change.write(path, content)
-        for path in part.removed:
-            change.remove(path)
-    store = project.store
-    for version in store.versions():
-        if (card := store.folder(version) / CARD).is_file():
-            change.remove(card)
-    cache = DvcCache()
-    changed = [
-        path
-        for source, target in change.operations
-        for path in _files_of(source if target is None else target)
-    ]
-    kept = dict.fromkeys(found for path in changed if (found := cache.kept(path)))
-    for file in kept:
-        for link in cache.links(file):
-            if link not in changed:
-                change.move(link, link)  # it becomes a file, else it would dangle
-    for file in kept:
-        change.remove(file)
-
-
-def _files_of(path: Path) -> list[Path]:
-    return [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
-
-
-def _stage_corpus(change: Transaction, person: Person, project: Project) -> None:
-    """Make ready the corpus without the person's clips."""
-    corpus, shards = project.corpus, project.corpus.imported_shards
-    clips = _read_clips(corpus)
-    gone = [clip for clip in clips if clip.clip_id in person.clip_ids]
-    if not shards.parent.is_dir():
-        if gone:
-            stage_removal(
-                change, corpus, clips, gone, REASON, to=None,
-                edit=lambda name, text: blank_columns(text, person, _LEDGER_COLUMNS[name]),
-            )  # fmt: skip
-        return
-    left = [clip for clip in clips if clip.clip_id not in person.clip_ids]
-    if gone:
-        check_splits(corpus.path, left)
-        stage_manifest(corpus, change, left)
-    made, frames = shards_metadata(shards), read_clip_frames(shards)
-    kept = {name: count for name, count in frames.items() if name not in person.clip_ids}
-    if len(kept) == len(frames):
-        return
-    new = change.staged / "shards"
-    shutil.rmtree(new, ignore_errors=True)
-    change.staged.mkdir(exist_ok=True)
-    write_shards(
-        new,
-        kept,
-        lambda clip_id: read_shards(shards, [clip_id])[clip_id],
-        layout=made.layout,
-        extractor=made.extractor,
-        frames_per_shard=project.extract.frames_per_shard,
-    )
-    for path in sorted(shards.iterdir()):
-        if not (new / path.name).exists():
-            change.remove(path)
-    for path in sorted(new.iterdir()):
-        change.move(path, shards / path.name)
 
 
 def sync_marks(params: Path, project: Project) -> str:
-    """Have the model registry show the marks; say what came of it."""
+    """Have the model registry show the marks; return what came of it."""
     tracking = read_tracking(params)
     if not tracking.enabled or not project.store.versions():
         return "the model registry has nothing to be told"

@@ -4,32 +4,57 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions, read_manifest
+from signloom.corpus.manifest import CorpusOptions
 from signloom.dvc import ask_dvc
-from signloom.paths import CHECKPOINT, MODELS, REPORTS, SPOOL, WEIGHTS_NAME, WITHDRAWN_VIDEOS
-from signloom_ops.intake.staging import staging_folder
-from signloom_ops.intake.withdraw import TABLE
+from signloom.paths import CHECKPOINT, MODELS, REPORTS, SPOOL, WEIGHTS_NAME
+from signloom_ops.intake.changes import changes_folder
 from signloom_ops.privacy.names import Person, files_naming, is_word
+from signloom_tools.importing.captions import READ_SUFFIXES
 
 # MLflow's own files, and what waits to be sent there.
 MLFLOW = (Path("mlruns"), Path("mlartifacts"), SPOOL)
-_READABLE = ("*.json", "*.jsonl", "*.tsv", "*.csv", "*.md", "*.txt", "*.log", "*.html", "*.vtt")
+_TEXTS = (".json", ".jsonl", ".tsv", ".csv", ".md", ".txt", ".html", *READ_SUFFIXES)
+_READABLE = [f"*{suffix}" for suffix in _TEXTS]
 _MOST_NAMED = 5
 
 
-def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
-    """Yield what this program cannot remove, or must not, each with what to do."""
-    yield from _models()
-    yield from _films(person, corpus)
+def tell_left(
+    person: Person, corpus: CorpusOptions, deliveries: Sequence[Path] = ()
+) -> Iterator[str]:
+    """Yield what this program cannot remove, or must not, each with what to do.
+
+    Args:
+        person: Who.
+        corpus: The corpus.
+        deliveries: Folders with sentences of others, which may mention the person.
+    """
+    if (CHECKPOINT / WEIGHTS_NAME).is_file():
+        yield (
+            f"{CHECKPOINT} may have been trained on them: `dvc repro` trains without them, and "
+            "writes landmarks, tokens, scores and report again"
+        )
+    if person.shared:
+        yield (
+            f"videos that show others, too, were kept ({_some(person.shared)}): cut the person "
+            "out, or remove the others' clips"
+        )
+    if person.shared_copies:
+        yield (
+            f"films of deliveries that show others, too, stay ({_some(person.shared_copies)}): "
+            "cut the person out, or remove them"
+        )
     yield from _dvc()
     yield from _mlflow(person)
     if Path(".git").exists():
         if tracked := _tracked_files_naming(person):
             yield f"files in Git name them ({_some(tracked)}): edit and commit them"
         yield "Git's history keeps what former commits named: `git filter-repo`, in every clone"
-    elsewhere = _readable_files_naming(person, corpus)
+    elsewhere = _readable_files_naming(person, corpus, deliveries)
     if elsewhere:
-        yield f"files still name them ({_some(elsewhere)}): look at them"
+        yield (
+            f"files still have a name of theirs ({_some(elsewhere)}): look at them; sentences and "
+            "texts that people wrote are never changed"
+        )
     if not is_word(person.signer):
         yield (
             f"{person.signer} may occur in texts and in tables without a column of signers, where "
@@ -40,25 +65,6 @@ def tell_left(person: Person, corpus: CorpusOptions) -> Iterator[str]:
         "`signloom cache prune --days 0` removes all of them"
     )
     yield "backups, other clones and machines, exported models, pages and subtitles made elsewhere"
-
-
-def _models() -> Iterator[str]:
-    if (CHECKPOINT / WEIGHTS_NAME).is_file():
-        yield (
-            f"{CHECKPOINT} may have been trained on them: `dvc repro` trains without them, and "
-            "writes landmarks, tokens, scores and report again"
-        )
-
-
-def _films(person: Person, corpus: CorpusOptions) -> Iterator[str]:
-    yield from _shared_videos(person, corpus)
-    if person.shared_copies:
-        yield (
-            f"films of deliveries that show others, too, stay ({_some(person.shared_copies)}): "
-            "cut the person out, or remove them"
-        )
-    if unnamed := unnamed_films(WITHDRAWN_VIDEOS):
-        yield unnamed
 
 
 def _mlflow(person: Person) -> Iterator[str]:
@@ -74,44 +80,22 @@ def _mlflow(person: Person) -> Iterator[str]:
     )
 
 
-def _readable_files_naming(person: Person, corpus: CorpusOptions) -> list[Path]:
-    """Return the readable files of the project that still name a person, except the journal."""
-    folders = [one for one in (Path("data"), REPORTS, Path("build")) if one.is_dir()]
+def _readable_files_naming(
+    person: Person, corpus: CorpusOptions, deliveries: Sequence[Path]
+) -> list[Path]:
+    """Return the readable files of the project that still name a person, except the note of it."""
+    places = dict.fromkeys([*deliveries, Path("data"), REPORTS, Path("build")])
+    folders = [one for one in places if one.is_dir()]
     return [
         path
         for path in files_naming(folders, person, _READABLE)
         if not set(MLFLOW) & set(path.parents)
-        and staging_folder(corpus) not in path.resolve().parents
+        and changes_folder(corpus) not in path.resolve().parents
     ]
 
 
-def unnamed_films(withdrawn: Path) -> str:
-    """Say which films an earlier Signloom withdrew without a table of who signs; empty: none."""
-    folders = [one for one in withdrawn.glob("*/") if not (one / TABLE).is_file()]
-    files = [path for folder in folders for path in sorted(folder.rglob("*"))]
-    films = [path for path in files if path.suffix.lower() in VIDEO_SUFFIXES]
-    if not films:
-        return ""
-    return (
-        f"of {len(films)} withdrawn films nobody noted who signs ({_some(films)}): look at them, "
-        "and remove theirs"
-    )
-
-
-def _shared_videos(person: Person, corpus: CorpusOptions) -> Iterator[str]:
-    """Say which videos of the corpus were kept because other clips lie in them."""
-    if person.shared:
-        there = {clip.video for clip in read_manifest(corpus.path, corpus.signer_disjoint)}
-        kept = [name for name in person.shared if corpus.folder / name in there]
-        if kept:
-            yield (
-                f"videos that show others, too, were kept ({_some(kept)}): cut the person out, or "
-                "remove the others' clips"
-            )
-
-
 def _dvc() -> Iterator[str]:
-    """Say how the versions that DVC keeps go away; nothing without DVC."""
+    """Yield how the versions that DVC keeps go away; nothing without DVC."""
     if not Path(".dvc").is_dir():
         return
     yield (

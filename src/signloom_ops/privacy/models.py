@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from signloom.config import checked_dataclass
 from signloom.corpus.manifest import SPLITS
 from signloom.errors import UserError
 from signloom_ops.nightly.store import FORGOTTEN, ModelStore
@@ -12,7 +12,7 @@ from signloom_ops.privacy.names import Person
 _DECIDING = {"train", "dev"}  # dev chooses the epoch and the search
 
 
-@checked_dataclass
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedVersion:
     """A version with clips of a person, or with weights that began as one's."""
 

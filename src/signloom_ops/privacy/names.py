@@ -1,17 +1,18 @@
-"""Names of a person in texts, tables, JSON and files.
+"""Where a person is named and shown: deliveries, tables, JSON, Parquet.
 
 Signloom writes names of people into fields alone: columns of signers and clips, keys of such in
-JSON, folders in paths. There they are compared as a whole, so a name may be a number (`1`, `07`). A
-name with a letter in it is looked for everywhere else, too, as a whole word, since people write
-texts; a number there would look like any count, score or frame rate.
+JSON, folders in paths. There they are compared as a whole, and nowhere else: a name may be a number
+(`7`), a word that sentences have (`rose`) or one that Signloom writes itself (`test`). Texts in
+which people may have written a name are listed for a person to read.
 """
 
 import csv
-import functools
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +21,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from signloom.config import checked_dataclass
-from signloom.corpus.manifest import SPLITS
+from signloom.corpus.manifest import SPLITS, parse_segment
 from signloom.files import hash_file
-from signloom_ops.intake.deliveries import SIGNER_FILE
+from signloom.paths import METRICS
+from signloom_ops.intake.deliveries import SIGNER_FILE, Candidate, Request, scan
+from signloom_tools.importing.captions import READ_SUFFIXES, split_name
 from signloom_tools.importing.user_tables import QUOTED, SEPARATORS, find_sources
 
 BLANK = "(forgotten)"  # replaces a name
 CONSENTS = "consent.json"  # of a delivery: what each signer agreed to
 
+Span = tuple[float | None, float | None]
+"""Start and end of a clip in its film, seconds; None: the film's."""
+
 _BY_SIGNER = "by_signer.csv"  # its columns `name` and `group` have signers
 _SIGNER_KEYS = ("signer", "signers", "judge")
-_CLIP_KEYS = ("clip_id", "clips", "missing", "rejected", "test")
-_LISTS = ("concerns",)  # columns of names with "; " between them
-# Earlier versions wrote names into sentences: of `ingest` and the gate behind these words, several
-# of them listed, and of the check for drift before those of `_BEFORE`.
-_BEFORE = r"(?= signs \d|: the (?:left|right) hand)"
-# Such as "signer ANNA", "also written 'Anna'".
-_ANNOUNCED = (
-    r"\b(?:signer |signed by (?:[\w-]+, )*?|also written (?:'[^']*', )*?|already, as )['\"`]?"
-)
-_NOTHING = "(?!)"  # no text has it
-# A folder named after a signer: videos/ANNA in a path, but not models/0001.
-_FOLDER = r"(?<=[^\W\d]/)(?<!models/)(?<!mlruns/)"  # those have numbers of their own
+_CLIP_KEYS = ("clip_id", "clips", "missing", "rejected", "test", "answers")
+_CLIP_MAPS = ("clips", "answers")  # the others may have maps that are not of clips
+_PATH_KEYS = ("delivery", "source")
 
 
 @checked_dataclass
@@ -55,91 +52,139 @@ class Person:
     files: tuple[str, ...]  # where these videos lie in the corpus
     shared: tuple[str, ...]  # where those lie that show others, too
     entries: tuple[str, ...]  # keys of their landmarks in the cache
+    copies: tuple[str, ...] = ()  # films, texts and folders of theirs in deliveries, quoted
     shared_copies: tuple[str, ...] = ()  # films of deliveries that show others, too
+    recordings: tuple[str, ...] = ()  # folders and files of the app
 
     @property
     def signer_names(self) -> set[str]:
         """Whole cells and values that name them among signers."""
         return {self.signer, *(f"{split} {self.signer}" for split in SPLITS)}
 
-    @property
-    def words(self) -> set[str]:
-        """Whole cells and values that name them or a clip of theirs, wherever they occur."""
-        signer = self.signer_names if is_word(self.signer) else set()
-        return {*signer, *filter(is_word, (*self.clip_ids, *self.files))}
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What some folders of deliveries hold of a person, read as `signloom ingest` reads them."""
+
+    films: dict[Path, set[Span]]  # that show nobody else, and their clips
+    shared: tuple[Path, ...]  # films of theirs that others are named in, too
+    folders: tuple[Path, ...]  # in which every clip is theirs
 
 
-def is_word(name: str) -> bool:
-    """Return whether a name can be distinguished from a number."""
-    return any(character.isalpha() for character in name)
+def find_delivered(folders: Sequence[Path], signer: str) -> Delivered:
+    """Find the clips of a signer in folders of deliveries; a folder may be missing.
 
-
-@functools.cache  # asked for every row of a table
-def naming_pattern(person: Person) -> str:
-    """Return a regular expression of the person's names in a text; its first group stays."""
-    names = sorted((person.signer, *person.clip_ids, *person.files), key=len, reverse=True)
-    words = "|".join(re.escape(name) for name in names if is_word(name)) or _NOTHING
-    numbers = "|".join(re.escape(name) for name in names if not is_word(name)) or _NOTHING
-    found = (
-        rf"(?<![\w-])(?:{words})(?![\w-])",
-        rf"({_ANNOUNCED})(?:{numbers})(?![\w-]|\.\d)",
-        rf"{_FOLDER}(?:{numbers})(?![\w-]|\.\w)",
-        rf"(?<![\w.-])(?:{numbers}){_BEFORE}",
+    A delivery that cannot be read names nobody, so nothing in it is taken for theirs.
+    """
+    films: dict[Path, set[Span]] = defaultdict(set)
+    others: set[Path] = set()
+    by_folder: dict[Path, list[bool]] = defaultdict(list)
+    for source, one in _candidates(folders):
+        is_theirs = one.values.get("signer") == signer
+        place = Path(one.delivery)
+        for above in (place, *place.parents):
+            if above.resolve() == source.resolve():
+                break
+            by_folder[above].append(is_theirs)
+        if one.video and is_theirs:
+            start_s, end_s, _ = parse_segment(one.values)
+            films[one.video].add((start_s, end_s))
+        elif one.video:
+            others.add(one.video)
+    return Delivered(
+        films={path: spans for path, spans in films.items() if path not in others},
+        shared=tuple(sorted(films.keys() & others)),
+        folders=tuple(sorted(place for place, theirs in by_folder.items() if all(theirs))),
     )
-    return "|".join(found)
 
 
-def blank(text: str, person: Person) -> str:
-    """Return text in which the person's names, as whole words, are blanked."""
-    return re.sub(naming_pattern(person), rf"\1{BLANK}", text)
+def delivered_signers(folders: Sequence[Path]) -> set[str]:
+    """Return who is named as a signer in folders of deliveries."""
+    return {one.values["signer"] for _, one in _candidates(folders) if one.values.get("signer")}
 
 
-def scrub_value(value: Any, person: Person, here: Set[str] = frozenset()) -> Any:
-    """Return a JSON value without the list items and keys that are the person's.
+def _candidates(folders: Sequence[Path]) -> Iterator[tuple[Path, Candidate]]:
+    for source in folders:
+        if source.is_dir():
+            found, _ = scan(Request(sources=[source], inbox=True))
+            yield from ((source, one) for one in found)
+
+
+def texts_of(film: Path) -> list[Path]:
+    """Return the files beside a film that hold its sentences by its name."""
+    return [
+        path
+        for path in sorted(film.parent.iterdir())
+        if path != film
+        and path.suffix.lower() in (".txt", *READ_SUFFIXES)
+        and film.stem in (path.stem, split_name(path)[0])
+    ]
+
+
+def videos_like(folder: Path, hashes: Set[str]) -> Iterator[Path]:
+    """Yield the files below a folder that have one of some SHA-256."""
+    for path in sorted(folder.rglob("*")) if hashes else ():
+        if path.is_file() and hash_file(path) in hashes:
+            yield path
+
+
+def scrub_value(value: Any, person: Person, names: Set[str] = frozenset()) -> Any:
+    """Return a JSON value without the keys and list items that are the person's.
 
     Args:
         value: Of JSON.
         person: Who.
-        here: Names that occur in this part of the file, beside those which are found anywhere.
+        names: The person's names among the keys, items or values that stand here.
     """
-    names = person.words | here
+    if isinstance(value, dict) and names and _is_by_split(value):
+        return {split: scrub_value(inner, person, names) for split, inner in value.items()}
     if isinstance(value, dict):
         return {
-            key: scrub_value(inner, person, _names_below(key, inner, person, here))
+            key: _scrub_field(key, inner, person)
             for key, inner in value.items()
             if key not in names
         }
     if isinstance(value, list):
-        return [scrub_value(v, person, here) for v in value if not _is_theirs(v, person, here)]
-    if isinstance(value, str):
-        return BLANK if value in here else blank(value, person)
-    return value
+        return [scrub_value(item, person) for item in value if not _is_theirs(item, person, names)]
+    return BLANK if isinstance(value, str) and value in names else value
 
 
-def _names_below(key: str, inner: Any, person: Person, here: Set[str]) -> Set[str]:
+def _scrub_field(key: str, value: Any, person: Person) -> Any:
+    if key in _PATH_KEYS and isinstance(value, str):
+        return blank_folders(value, person)
     if key in _SIGNER_KEYS:
-        return person.signer_names
-    is_clips = key in _CLIP_KEYS and (isinstance(inner, list | str) or key == "clips")
-    return set(person.clip_ids) if is_clips and not here else here
+        return scrub_value(value, person, person.signer_names)
+    if key in _CLIP_KEYS and (isinstance(value, list | str) or key in _CLIP_MAPS):
+        return scrub_value(value, person, set(person.clip_ids))
+    return scrub_value(value, person)
 
 
-def _is_theirs(item: Any, person: Person, here: Set[str]) -> bool:
-    """Return whether a list item is the person's: a name, or a map with one among its values."""
+def _is_by_split(value: Mapping[str, Any]) -> bool:
+    """Return whether the keys are splits, and not people of such names with their scores."""
+    inner = [part for part in value.values() if isinstance(part, dict)]
+    has_scores = any(isinstance(number, float) for part in inner for number in part.values())
+    return value.keys() <= set(SPLITS) and not has_scores
+
+
+def _is_theirs(item: Any, person: Person, names: Set[str]) -> bool:
+    """Return whether a list item is the person's: a name, or a map with one in its place."""
     if not isinstance(item, dict):
-        return isinstance(item, str) and item in person.words | here
+        return isinstance(item, str) and item in names
     if "check" in item:
         return False  # what a check found stays, without the name
-    is_of_signers = item.get("kind") == "signer"
-    return any(
-        value in person.words | _names_below(key, value, person, here)
-        or (is_of_signers and key == "group" and value in person.signer_names)
-        for key, value in item.items()
-        if isinstance(value, str)
-    )
+    is_of_signers = person.signer in names or item.get("kind") == "signer"
+    keys = [*_SIGNER_KEYS, *(("group", "name") if is_of_signers else ())]
+    named = {item[key] for key in keys if isinstance(item.get(key), str)}
+    return item.get("clip_id") in person.clip_ids or not named.isdisjoint(person.signer_names)
+
+
+def blank_folders(paths: str, person: Person) -> str:
+    """Return paths, with "; " between them, without the names of a person's folders."""
+    return re.sub(rf"(?:(?<=/)|(?<=; )|^){re.escape(person.signer)}(?=/|; |$)", BLANK, paths)
 
 
 def scrub_table(name: str, text: str, person: Person) -> str:
-    """Return a table without the rows that have a cell with a name of the person's.
+    """Return a table without the rows that have the person's name in a column of such.
 
     Args:
         name: Of the file.
@@ -151,37 +196,14 @@ def scrub_table(name: str, text: str, person: Person) -> str:
     if start == len(lines):
         return text
     mark = max(SEPARATORS.values(), key=lines[start].count)
-    rows = list(_split(lines[start:], mark))
-    columns, words = _columns(name, rows[0][1], person), person.words
-    lists = [n for n, column in enumerate(rows[0][1]) if column in _LISTS]
-    kept = [*lines[:start], *([rows.pop(0)[0]] if columns else [])]
-    for row, cells in rows:
-        theirs = any(n < len(cells) and cells[n] in names for n, names in columns.items())
-        if not theirs and words.isdisjoint(cells):
-            kept.append(blank(_blank_lists(row, lists, person), person))
-    return "".join(kept)
-
-
-def _blank_lists(row: str, columns: Sequence[int], person: Person) -> str:
-    """Return a row of a table of ours without the person's names in columns of several."""
-    if not columns:
-        return row
-    names = {person.signer, *person.clip_ids, *person.files}
-    cells = row.rstrip("\n").split("\t")
-    for column in columns:
-        listed = cells[column].split("; ") if column < len(cells) else []
-        if listed:
-            cells[column] = "; ".join(BLANK if name in names else name for name in listed)
-    return "\t".join(cells) + "\n"
-
-
-def blank_columns(text: str, person: Person, columns: Sequence[str]) -> str:
-    """Return a table with names blanked in some columns; a count elsewhere may look like one."""
-    header, *lines = (line.split("\t") for line in text.split("\n"))
-    for line in lines:
-        for number, (name, cell) in enumerate(zip(header, line, strict=False)):
-            line[number] = blank(cell, person) if name in columns else cell
-    return "\n".join("\t".join(line) for line in [header, *lines])
+    (header, names), *rows = _split(lines[start:], mark)
+    columns = _columns(name, names, person)
+    kept = [
+        row
+        for row, cells in rows
+        if not any(n < len(cells) and cells[n] in theirs for n, theirs in columns.items())
+    ]
+    return "".join([*lines[:start], header, *kept])
 
 
 def _columns(name: str, header: Sequence[str], person: Person) -> dict[int, Set[str]]:
@@ -211,45 +233,42 @@ def _split(lines: Sequence[str], mark: str) -> Iterator[tuple[str, list[str]]]:
         begin = reader.line_num
 
 
-def scrub_file(path: Path, person: Person, *, columns: Sequence[str] = ()) -> str | bytes | None:
-    """Return what a file of ours is without a person: rows and values go, names are blanked.
+def scrub_file(path: Path, person: Person) -> str | bytes | None:
+    """Return what a file of ours is without a person; None where nothing changes.
 
     Args:
-        path: A table, JSON, Markdown or Parquet; anything else stays as it is.
+        path: A table, JSON, Parquet or `signer.txt`; anything else stays as it is.
         person: Who.
-        columns: Of a .tsv whose rows stay: in which columns names are blanked.
-
-    Returns:
-        The new content; None where nothing changes.
     """
     if path.suffix == ".parquet":
         return _scrub_parquet(path, person)
-    if path.suffix not in (".json", ".jsonl", ".csv", ".tsv", ".md", ".txt", ".log"):
+    is_ours = path.suffix in (".json", ".jsonl", ".csv", ".tsv") or path.name == SIGNER_FILE
+    if not is_ours or path.name == METRICS.name:  # whose signers are the seen and the unseen ones
         return None
     before = path.read_text(encoding="utf-8", errors="surrogateescape")
     if path.suffix == ".json":
-        after = _scrub_json(path, before, person)
-    elif columns:
-        after = blank_columns(before, person, columns)
-    elif path.suffix in (".csv", ".tsv"):
-        after = scrub_table(path.name, before, person)
-    elif path.name == SIGNER_FILE and before.strip() == person.signer:
-        after = f"{BLANK}\n"
+        after = _scrub_json(path.name, before, person)
+    elif path.suffix == ".jsonl":
+        lines = before.split("\n")
+        scrubbed = (_scrub_json(path.name, line, person) for line in lines)
+        after = "\n".join(line.removesuffix("\n") for line in scrubbed)
+    elif path.name == SIGNER_FILE:
+        after = f"{BLANK}\n" if before.strip() == person.signer else before
     else:
-        after = blank(before, person)
+        after = scrub_table(path.name, before, person)
     return None if after == before else after.encode("utf-8", errors="surrogateescape")
 
 
-def _scrub_json(path: Path, before: str, person: Person) -> str:
-    """Return JSON without the person; what is torn, too deep or not ours is a text."""
+def _scrub_json(name: str, before: str, person: Person) -> str:
+    """Return JSON without the person; what is torn, too deep or not ours stays as it is."""
     try:
         content = json.loads(before)
-        if path.name == CONSENTS and isinstance(content, dict):
-            content.pop(person.signer, None)
         after = scrub_value(content, person)
     except (ValueError, RecursionError):
-        return blank(before, person)
-    return _dump_like(before, after) if after != json.loads(before) else before
+        return before
+    if name == CONSENTS and isinstance(after, dict):
+        after.pop(person.signer, None)
+    return before if after == content else _dump_like(before, after)
 
 
 def _scrub_parquet(path: Path, person: Person) -> bytes | None:
@@ -272,18 +291,20 @@ def _dump_like(before: str, value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent) + "\n"
 
 
-def videos_like(folder: Path, person: Person) -> Iterator[Path]:
-    """Yield the files below a folder that are the person's videos, by their bytes."""
-    wanted = set(person.videos)
-    for path in sorted(folder.rglob("*")) if wanted else ():
-        if path.is_file() and hash_file(path) in wanted:
-            yield path
+def is_word(name: str) -> bool:
+    """Return whether a name can be distinguished from a number."""
+    return any(character.isalpha() for character in name)
 
 
 def files_naming(
     folders: Sequence[Path], person: Person, patterns: Sequence[str] = ("*",)
 ) -> list[Path]:
-    """Return the files below some folders whose bytes have the person's name or a clip's id."""
-    pattern = re.compile(naming_pattern(person).encode())
+    """Return the files below some folders whose bytes have the person's name or a clip's id.
+
+    A name without a letter is not looked for: every count would look like it.
+    """
+    names = filter(is_word, (person.signer, *person.clip_ids, *person.files))
+    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)) or "(?!)"
+    pattern = re.compile(rf"(?<![\w-])(?:{words})(?![\w-])".encode())
     found = {path for folder in folders for one in patterns for path in folder.rglob(one)}
     return [p for p in sorted(found) if p.is_file() and pattern.search(p.read_bytes())]

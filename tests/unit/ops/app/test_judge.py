@@ -110,5 +110,5 @@ def test_films_and_points_of_the_corpus_are_found_by_id_alone(asker: Asker) -> N
         again = json.loads(asker.ask("GET", "/api/judge/t?judge=a")[2])["clips"][0]
         assert bool(again["film"]) == is_shown
         assert asker.ask("GET", clip["film"].partition("#")[0])[0] == (200 if is_shown else 404)
-    (CORPUS / "videos/film.mp4").unlink()  # as `signloom drop-videos` does
+    (CORPUS / "videos/film.mp4").unlink()
     assert json.loads(asker.ask("GET", "/api/judge/t?judge=a")[2])["clips"][0]["film"] == ""

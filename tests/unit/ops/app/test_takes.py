@@ -1,5 +1,7 @@
 """Recordings: whole or not at all, nothing twice, nobody without consent."""
 
+import json
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -291,3 +293,34 @@ def test_half_a_surrogate_and_what_cannot_be_seen_are_left_out_of_texts(store: T
     take = record(store, text="je\ud800 vais\x00 l\u200dà")
     assert take.text == "je? vais l\u200dà"  # joiners belong to Persian and Hindi
     assert store.get(take.id) == take
+
+
+def test_the_last_consent_is_the_last_though_copies_and_clocks_change_the_times_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = TakeStore(tmp_path)
+    agree(store, "yes", training=False)
+    agree(store, "yes")
+    agree(store, "no")
+    agree(store, "no", training=False)
+    for number, path in enumerate(sorted((tmp_path / "consents").iterdir())):
+        os.utime(path, (number, number))
+    consents = store.last_consents()
+    assert ["training" in consents[name].purposes for name in ("yes", "no")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("day", "purposes", "until"),
+    [("2026-11-20", [], "2030-01-01"), ("2026-11-19", ["training"], ""), ("2026-11-21", [], "")],
+)
+def test_of_older_consents_the_day_counts_and_in_doubt_what_both_allow(
+    tmp_path: Path, day: str, purposes: list[str], until: str
+) -> None:
+    yes = {"signer": "ada", "day": "2026-11-20", "purposes": ["training"], "until": "",
+           "wording": "may we?"}  # fmt: skip
+    no = {**yes, "day": day, "purposes": [], "until": "2030-01-01" if until else ""}
+    (tmp_path / "consents").mkdir()
+    for name, consent in (("a", no), ("b", yes)):
+        (tmp_path / f"consents/{name}.json").write_text(json.dumps(consent))
+    found = TakeStore(tmp_path).last_consents()["ada"]
+    assert (found.purposes, found.until) == (purposes, until)

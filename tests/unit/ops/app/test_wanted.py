@@ -10,7 +10,7 @@ from signloom.corpus.manifest import CorpusOptions
 from signloom.features.targets import Target, write_targets
 from signloom.paths import EVALUATION, TARGETS
 from signloom_ops.app.wanted import Reason, list_wanted
-from signloom_ops.intake.ledgers import INTAKE_REJECTS, IntakeReject, ledger_text
+from signloom_ops.intake.changes import INTAKE_REJECTS, IntakeReject, ledger_text
 from signloom_tools.cli.main import main
 from tests.tiny import ROOT
 

@@ -15,7 +15,7 @@ from signloom_ops.intake import checks, deliveries
 from signloom_ops.intake.checks import Probed, Segment, probe
 from signloom_ops.intake.inbox import has_news
 from signloom_ops.intake.ingest import ingest
-from signloom_ops.privacy.copies import find_delivered
+from signloom_ops.privacy.names import find_delivered
 from tests.attack import inputs
 from tests.intake import DAY, OPTIONS, deliver, plan, reasons, request_of, take, write_rows
 from tests.videos import encode_animation, write_cut_off, write_pictures, write_video

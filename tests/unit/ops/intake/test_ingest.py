@@ -9,8 +9,8 @@ import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest, write_manifest
 from signloom.errors import UserError
+from signloom_ops.intake.changes import read_deliveries, read_rejects
 from signloom_ops.intake.inbox import has_news
-from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.withdraw import withdraw
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captioned import film_cues
@@ -71,7 +71,7 @@ def test_a_corrected_reject_comes_in_and_leaves_the_list(corpus: CorpusOptions) 
     Path("in/ada/e.txt").write_text("elle est à Moscou")
     assert has_news(corpus, Path("in"), OPTIONS)
     assert take(corpus, "in").batch == DAY
-    assert (corpus.folder / "intake_rejects.tsv").read_text().count("\n") == 1
+    assert read_rejects(corpus) == []
 
 
 def test_all_problems_of_a_clip_are_named_at_once(corpus: CorpusOptions) -> None:

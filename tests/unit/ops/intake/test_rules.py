@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from signloom.config import parse_options
 from signloom.errors import Problem, UserError
+from signloom_ops.intake.changes import Delivery, ledger_text, read_ledger
 from signloom_ops.intake.checks import Probed, Segment, learn_rules, probe, probe_all
 from signloom_ops.intake.ingest import deal_signers
-from signloom_ops.intake.ledgers import Delivery, ledger_text, read_ledger
 from signloom_ops.options import IngestOptions
 from tests.intake import OPTIONS
 from tests.videos import FPS, HEIGHT, WIDTH, write_cut_off, write_video

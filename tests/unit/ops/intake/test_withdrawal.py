@@ -1,27 +1,20 @@
 """Clips leave a corpus of real little videos, and do not come back."""
 
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, read_table
+from signloom.corpus.manifest import CorpusOptions, read_manifest, read_table, write_manifest
 from signloom.errors import UserError
+from signloom_ops.intake.changes import read_deliveries, read_withdrawn
 from signloom_ops.intake.inbox import has_news
-from signloom_ops.intake.ledgers import read_deliveries, read_withdrawn
-from signloom_ops.intake.staging import change_corpus, commit
-from signloom_ops.intake.withdraw import ENDED, stage_removal, withdraw, withdraw_ended
-from tests import glosses
+from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
 from tests.intake import DAY, OPTIONS, deliver, reasons, take, tree, write_rows
-
-
-def remove_clips(corpus: CorpusOptions, clip_ids: list[str]) -> list[Clip]:
-    clips = read_manifest(corpus.path)
-    gone = [clip for clip in clips if clip.clip_id in clip_ids]
-    with change_corpus(corpus) as (change, _):
-        stage_removal(change, corpus, clips, gone, "asked to be forgotten", to=None)
-        commit(corpus, change)
-    return gone
+from tests.processes import call
+from tests.videos import write_video
 
 
 def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> None:
@@ -48,36 +41,39 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
 
 def test_withdrawn_films_keep_the_names_of_their_signers(corpus: CorpusOptions) -> None:
     for day, name, frames in ((DAY, "a", 20), ("2026-11-22", "b", 24)):
-        deliver(Path("in", name), name, frames=frames)
+        write_rows(Path("in", name, "table.tsv"), [
+            {"video": f"{name}.mp4", "text": "demain elle boit", "signer": name,
+             "consent_until": "2099-12-31"}
+        ])  # fmt: skip
+        write_video(Path("in", name, f"{name}.mp4"), frames=frames)
         take(corpus, "in", day=day)
-    clips = [clip for clip in read_manifest(corpus.path) if clip.batch]
-    for clip in clips:
-        with change_corpus(corpus) as (change, _):
-            left = read_manifest(corpus.path)
-            stage_removal(change, corpus, left, [clip], "over", to=Path("data/withdrawn/day"))
-            commit(corpus, change)
-    table = read_table(Path("data/withdrawn/day/table.tsv"))
+        corpus.path.write_text(corpus.path.read_text().replace("2099-12-31", "2026-11-01"))
+        withdraw_ended(corpus)
+    (folder,) = Path("data/withdrawn").iterdir()
+    table = read_table(folder / "table.tsv")
     assert [row[table.header.index("signer")] for _, row in table.rows] == ["a", "b"]
+    for _, row in table.rows:
+        assert (folder / row[table.header.index("video")]).is_file()
 
 
-def test_clips_of_a_signer_can_be_deleted(corpus: CorpusOptions) -> None:
-    gone = remove_clips(corpus, ["eve-2"])
-    assert [clip.clip_id for clip in gone] == ["eve-2"]
-    assert not (corpus.folder / "videos/eve-2.mp4").exists()
-    assert not [path for path in Path("data").rglob("eve*")]
-    with pytest.raises(UserError, match="no clip is in the split dev"):
-        remove_clips(corpus, ["ben-3"])
-
-
-def test_a_text_corpus_takes_no_videos_and_keeps_its_other_clips(tmp_path: Path) -> None:
-    path = glosses.write_corpus(tmp_path / "corpus")
-    corpus = CorpusOptions(folder=path.parent, manifest=path.name, signer_disjoint=True)
-    deliver(tmp_path / "in/ada", "new", frames=20)
-    before = read_manifest(path)
-    with pytest.raises(UserError, match="is of glosses and sentences"):
-        take(corpus, str(tmp_path / "in"))
-    assert remove_clips(corpus, ["train0"]) == before[:1]
-    assert read_manifest(path) == before[1:]
+def test_a_film_that_was_withdrawn_is_not_overwritten_by_another_of_its_name(
+    corpus: CorpusOptions,
+) -> None:
+    shutil.copytree(corpus.folder, "version")
+    first, second = (deliver(Path(f"in{n}/ada"), "a", frames=n) for n in (20, 24))
+    take(corpus, "in20")
+    withdraw(corpus, DAY, "blurred")
+    shutil.rmtree(corpus.folder)  # as `dvc checkout` of the version before
+    shutil.copytree("version", corpus.folder)
+    take(corpus, "in24")
+    withdraw(corpus, DAY, "blurred again")
+    folder = Path("data/withdrawn", DAY)
+    assert {path.read_bytes() for path in folder.rglob("*.mp4")} == {
+        first.read_bytes(), second.read_bytes(),
+    }  # fmt: skip
+    table = read_table(folder / "table.tsv")
+    names = {row[table.header.index("video")] for _, row in table.rows}
+    assert names == {path.relative_to(folder).as_posix() for path in folder.rglob("*.mp4")}
 
 
 def test_a_video_that_dvc_linked_leaves_as_a_file(corpus: CorpusOptions) -> None:
@@ -117,3 +113,19 @@ def test_clips_leave_when_the_consent_of_their_signer_has_ended(corpus: CorpusOp
     assert [path.name for path in Path("data/withdrawn").rglob("*.mp4")] == ["a.mp4"]
     assert not has_news(corpus, Path("in"), OPTIONS)
     assert ENDED in reasons(take(corpus, "in"))["table.tsv line 2"]
+
+
+def test_no_consent_ends_by_a_clock_that_is_years_ahead(
+    corpus: CorpusOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clips = read_manifest(corpus.path)
+    write_manifest(corpus.path, [replace(clips[0], consent_until="2026-11-01"), *clips[1:]])
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2020-02-01T12:00:00")
+    call("git", "init", "-q")
+    call("git", "commit", "-q", "--allow-empty", "-m", "long ago")
+    with pytest.raises(UserError, match=r"the last commit is of 2020-02-01"):
+        withdraw_ended(corpus)
+    assert len(read_manifest(corpus.path)) == 5
+    monkeypatch.delenv("GIT_COMMITTER_DATE")
+    call("git", "commit", "-q", "--allow-empty", "-m", "the clock is right")
+    assert [clip.clip_id for clip in withdraw_ended(corpus)[0]] == ["ada-0"]

@@ -19,7 +19,7 @@ from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.options import IngestOptions
 from signloom_tools.cli.main import main
 from tests.extraction import OPTIONS as EXTRACT
-from tests.intake import request_of
+from tests.intake import deliver, request_of, tree, write_rows
 from tests.unit.evaluation.world import sequence
 from tests.unit.ops.privacy.test_forget import corpus_options, make_corpus, project, template, words
 from tests.videos import write_video
@@ -31,7 +31,7 @@ OPEN = IngestOptions(
 )  # fmt: skip
 INBOX = Path("data/inbox")
 NOTE = "zoë signed well\n"
-NOTED = json.dumps({"signer": "zoë", "said": "zoë signed well", "zoë": 1})
+NOTED = json.dumps({"signers": {"zoë": 1}, "rows": [{"judge": "zoë"}, {"clip_id": "zoë-1"}]})
 
 
 def record(signer: str = "zoë", frames: int = 31) -> str:
@@ -65,7 +65,7 @@ PLACES: dict[str, Callable[[Path], None] | str] = {
     "PRESETS": "knobs",
     "LANDMARKS": lambda place: note(place / "rejects.tsv"),
     "SHARDS": lambda place: note(place / "zoë.json", NOTED),
-    "REJECTS": lambda place: note(place, f"clip_id\tsigner\treason\nzoë-1\tzoë\t{NOTE}"),
+    "REJECTS": lambda place: note(place, "clip_id\tsigner\nzoë-1\tzoë\n"),
     "LANDMARK_CACHE": "entries by the film's hash: the test of the cache below",
     "LOOKUP": lambda place: note(place / "index.json", NOTED),
     "TOKENS": lambda place: note(place / "zoë.json", NOTED),
@@ -83,9 +83,9 @@ PLACES: dict[str, Callable[[Path], None] | str] = {
     "REPORTS": lambda place: note(place / "judgements/task/judge-1.json", NOTED),
     "REPORT_PAGE": lambda place: note(place, f"<p>{NOTE}</p>"),
     "FIGURES": lambda place: note(place / "zoë.html"),
-    "METRICS": lambda place: note(place, NOTED),
-    "BASELINE": lambda place: note(place, NOTED),
-    "EVALUATION": lambda place: note(place / "hypotheses.tsv", f"clip_id\nzoë-1\n{NOTE}"),
+    "METRICS": "numbers",
+    "BASELINE": "numbers",
+    "EVALUATION": lambda place: note(place / "hypotheses.tsv", "clip_id\nzoë-1\n"),
     "TUNE": lambda place: note(place / "trials.json", NOTED),
     "JUDGEMENTS": lambda place: note(place / "task/judge-2.json", json.dumps({"judge": "zoë"})),
     "NIGHTS": lambda place: note(place / "2026-11-24/stages.log"),
@@ -113,6 +113,8 @@ def put_everywhere() -> None:
     for name in ("zoë", "team"):
         (INBOX / name).mkdir()
         write_video(INBOX / name / "new.mp4", frames=40 + len(name))
+    copy = INBOX / os.fsdecode(b"caf\xe9.mp4")
+    copy.write_bytes((corpus_options().folder / "videos/zoë-1.mp4").read_bytes())
     note(INBOX / "zoë/new.txt", "a sentence\n")
     note(INBOX / "team/new.vtt", "WEBVTT\n\n00:00.000 --> 00:00.400\na sentence\n")
     note(INBOX / "team/signer.txt", "zoë\n")
@@ -136,6 +138,56 @@ def test_a_signer_in_every_place_is_forgotten_in_every_place(
     assert not list(INBOX.iterdir())
     result = ingest(corpus_options(), request_of(INBOX, inbox=True), OPEN)
     assert not result.clips
+
+
+@pytest.mark.parametrize("signer", ["test", "model", "fr", "clips", "seen", "bleu4", "rose"])
+def test_a_person_in_no_version_changes_no_version_whatever_the_name(
+    project: Path, signer: str
+) -> None:
+    make_corpus()
+    record(signer)
+    deliver(INBOX / signer, "a", frames=50)
+    before = tree(Path("data/models"))
+    main(["forget", signer, "--yes"])
+    assert tree(Path("data/models")) == before
+    assert films("data/app", "data/inbox") == []
+
+
+def test_sentences_of_others_are_never_changed_but_listed(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_corpus()
+    record("rose")
+    deliver(INBOX / "eve", "a", "elle a rose un chat", frames=50)
+    rows = [{"video": "b.mp4", "text": text, "signer": "eve"} for text in ("rose", "une rose")]
+    write_rows(INBOX / "table/table.tsv", rows)
+    write_video(INBOX / "table/b.mp4", frames=51)
+    before = tree(INBOX)
+    main(["forget", "rose", "--yes"])
+    assert tree(INBOX) == before
+    listed = "files still have a name of theirs (data/inbox/eve/a.txt, data/inbox/table/table.tsv)"
+    assert listed in capsys.readouterr().out
+
+
+def test_what_comes_in_while_a_person_is_asked_goes_as_well(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_corpus()
+    record("zoë")
+
+    def answer(_question: str, _answer: str) -> None:
+        TakeStore().deliver(INBOX)
+        ingest(corpus_options(), request_of(INBOX, inbox=True), OPEN)
+        record("zoë", frames=35)
+        assert any(clip.batch for clip in read_manifest(corpus_options().path))
+
+    monkeypatch.setattr("signloom_ops.cli.corpus.confirm", answer)
+    main(["forget", "zoë"])
+    assert films("data/app", "data/inbox") == []
+    assert {clip.signer for clip in read_manifest(corpus_options().path)} == {
+        "eve", "ben", "cleo", "dana",
+    }  # fmt: skip
+    assert not list(corpus_options().folder.glob("videos/20*/*"))
 
 
 @pytest.mark.parametrize("place", ["app", "delivered", "inbox"])

@@ -1,15 +1,12 @@
 """What names a person goes, and nothing else, also where the name is a number."""
 
-import dataclasses
-import json
 from pathlib import Path
 
 import pytest
 
-from signloom_ops.intake.ledgers import Delivery, IntakeReject, ledger_text, read_ledger
 from signloom_ops.privacy.names import (
     Person,
-    blank,
+    blank_folders,
     files_naming,
     scrub_file,
     scrub_table,
@@ -26,10 +23,7 @@ def person(signer: str, *clip_ids: str) -> Person:
 ONE = person("1", "1-1", "7")
 
 
-def test_names_within_other_words_stay() -> None:
-    assert blank("ana, anais, ana-1, ana-12, banana", person("ana", "ana-1")) == (
-        "(forgotten), anais, (forgotten), ana-12, banana"
-    )
+TEST = person("test", "maison", "7")
 
 
 @pytest.mark.parametrize(
@@ -56,13 +50,13 @@ def test_names_within_other_words_stay() -> None:
          "# signloom-manifest 1\nclip_id\ttext\tsigner\n8\t1\t2\n"),
     ],
 )  # fmt: skip
-def test_rows_go_by_the_columns_of_names(name: str, text: str, after: str | None) -> None:
+def test_rows_go_by_the_columns_of_names_alone(name: str, text: str, after: str | None) -> None:
     assert scrub_table(name, text, ONE) == (text if after is None else after)
 
 
-def test_a_name_in_letters_goes_from_any_table() -> None:
-    text = "Wer,Alter\nana,30\nbo,30\nbo und ana,1\n"
-    assert scrub_table("x.csv", text, person("ana")) == "Wer,Alter\nbo,30\nbo und (forgotten),1\n"
+def test_a_name_that_sentences_have_stays_in_them() -> None:
+    text = "video;satz;signer\na.mp4;maison test;eve\nb.mp4;test;eve\nc.mp4;maison;test\n"
+    assert scrub_table("x.csv", text, TEST) == text.replace("c.mp4;maison;test\n", "")
 
 
 def test_values_go_below_the_keys_of_names() -> None:
@@ -75,7 +69,10 @@ def test_values_go_below_the_keys_of_names() -> None:
             "signer": [{"group": "1", "clips": 7}, {"group": "2", "clips": 1}],
             "fps": [{"group": "1"}, {"group": "7"}],
         }}},
-        "findings": [{"what": "1 signer, all known; 1 signs 40 % of all clips", "clips": ["7"]}],
+        "findings": [{"what": "1 signer, all known", "clips": ["7"]}], "batch": "1",
+        "recognition": {"signers": {"1": {"clips": 1, "wer": 2.0}, "2": {"clips": 7, "wer": 0.5}}},
+        "answers": {"7": {"preferred": "a"}, "8": {"preferred": "b"}}, "judge": "2",
+        "rejects": [{"delivery": "data/inbox/1", "where": "7.mp4"}],
         "checks": [{"check": "mirrored", "signer": "1", "what": "one signer: 1 of 7"},
                    {"check": "fps", "signer": "2", "what": "1 frame a second"}],
         "test": ["7", "8"], "rows": [{"signer": "1"}, {"signer": "2", "count": "1"}],
@@ -89,9 +86,10 @@ def test_values_go_below_the_keys_of_names() -> None:
         "splits": {"test": {"clips": 1, "breakdowns": {
             "signer": [{"group": "2", "clips": 1}], "fps": [{"group": "1"}, {"group": "7"}],
         }}},
-        "findings": [
-            {"what": "1 signer, all known; (forgotten) signs 40 % of all clips", "clips": []}
-        ],
+        "findings": [{"what": "1 signer, all known", "clips": []}], "batch": "1",
+        "recognition": {"signers": {"2": {"clips": 7, "wer": 0.5}}},
+        "answers": {"8": {"preferred": "b"}}, "judge": "2",
+        "rejects": [{"delivery": "data/inbox/(forgotten)", "where": "7.mp4"}],
         "checks": [{"check": "mirrored", "signer": "(forgotten)", "what": "one signer: 1 of 7"},
                    {"check": "fps", "signer": "2", "what": "1 frame a second"}],
         "test": ["8"], "rows": [{"signer": "2", "count": "1"}],
@@ -99,64 +97,49 @@ def test_values_go_below_the_keys_of_names() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "after"),
-    [
-        ("version 1: 7 clips, BLEU 1.7 of 1", None),
-        ("signer 1: -2.1 chrF on 7 clips; signer 2: 1 on 1",
-         "signer (forgotten): -2.1 chrF on 7 clips; signer 2: 1 on 1"),
-        ("signer '1' is also written '01', '7'", "signer '(forgotten)' is also written '01', "
-         "'(forgotten)'"),
-        ("the same video is signed by 2, 1", "the same video is signed by 2, (forgotten)"),
-        ("has its content already, as '7'", "has its content already, as '(forgotten)'"),
-        ("1: the right hand moves 1 % more", "(forgotten): the right hand moves 1 % more"),
-        ("data/inbox/1/a.mp4, inbox/1; 1/7 of 7/1", "data/inbox/(forgotten)/a.mp4, "
-         "inbox/(forgotten); 1/7 of 7/1"),
-        ("signer 1.5, signers 12, 7 signers, 1 of them new; written 7 times", None),
-    ],
-)  # fmt: skip
-def test_a_number_is_a_name_where_it_is_announced(text: str, after: str | None) -> None:
-    assert blank(text, ONE) == (text if after is None else after)
-
-
-def test_a_number_for_a_name_leaves_the_counts_of_ledgers(tmp_path: Path) -> None:
-    delivery = Delivery("2026-11-12", "2026-11-12", 12, 3, "data/inbox/12; old", "in", "")
-    path = tmp_path / "deliveries.tsv"
-    path.write_text(ledger_text([delivery], Delivery))
-    after = scrub_file(path, person("12", "12-1"), columns=("source", "reason"))
-    assert isinstance(after, bytes)
-    assert after.decode().splitlines()[1].split("\t")[:5] == [
-        "2026-11-12", "2026-11-12", "12", "3", "data/inbox/(forgotten); old"
-    ]  # fmt: skip
-
-
-def test_a_reject_loses_the_names_that_its_reason_means(tmp_path: Path) -> None:
-    rows = [
-        IntakeReject("data/inbox/2", "a.mp4", "8", "1 of 7 is odd", "no", "f1", "1; 2; 7"),
-        IntakeReject("data/inbox/1", "7.mp4", "7", "too short", "no", "f7", ""),
-    ]
-    path = tmp_path / "intake_rejects.tsv"
-    path.write_text(ledger_text(rows, IntakeReject))
-    path.write_bytes(bytes(scrub_file(path, ONE) or b""))
-    left = dataclasses.replace(rows[0], concerns="(forgotten); 2; (forgotten)")
-    assert read_ledger(path, IntakeReject) == [left]
-
-
-def test_files_that_name_are_told_from_files_with_numbers(tmp_path: Path) -> None:
-    texts = {
-        "a.json": json.dumps({"epoch": 1, "says": "signer 1"}),
-        "b.json": json.dumps({"epoch": 1}),
-        "signer.txt": "1\n",
-        "2.txt": "1\n",  # a sentence
+def test_keys_of_ours_stay_though_people_are_called_so() -> None:
+    before = {
+        "signers": {"train": {"test": 2, "eve": 1}, "test": {"bo": 1}}, "maison": {"test": 1},
+        "clips": {"train": ["maison", "8"], "test": ["7"]}, "language": "test",
+        "test": {"bleu4": 1},
+        "recognition": {"test": {"signers": {"test": {"clips": 2, "wer": 50.0}}}},
+        "breakdowns": {"signer": [{"name": "test eve", "split": "test", "group": "eve"},
+                                  {"name": "test test", "split": "test", "group": "test"}]},
+        "slices": [{"kind": "signer", "group": "test"}, {"kind": "words", "group": "test"}],
+        "verdict": "signer test is better on test",
+    }  # fmt: skip
+    assert scrub_value(before, TEST) == before | {
+        "signers": {"train": {"eve": 1}, "test": {"bo": 1}},
+        "clips": {"train": ["8"], "test": []},
+        "recognition": {"test": {"signers": {}}},
+        "breakdowns": {"signer": [{"name": "test eve", "split": "test", "group": "eve"}]},
+        "slices": [{"kind": "words", "group": "test"}],
     }
-    for name, text in texts.items():
+
+
+def test_a_name_goes_from_paths_where_it_is_a_folder() -> None:
+    found = blank_folders("data/inbox/test/a; test; data/test-2; data/inbox/test", TEST)
+    assert found == "data/inbox/(forgotten)/a; (forgotten); data/test-2; data/inbox/(forgotten)"
+
+
+def test_files_with_a_name_of_letters_are_listed(tmp_path: Path) -> None:
+    for name, text in {"a.json": "epoch 1", "b.txt": "un test", "c.txt": "tests 7"}.items():
         (tmp_path / name).write_text(text)
-    assert [path.name for path in files_naming([tmp_path], ONE)] == ["a.json"]
+    assert [path.name for path in files_naming([tmp_path], TEST)] == ["b.txt"]
+    assert files_naming([tmp_path], ONE) == []
+    (tmp_path / "signer.txt").write_text("1\n")
     assert scrub_file(tmp_path / "signer.txt", ONE) == b"(forgotten)\n"
-    assert scrub_file(tmp_path / "2.txt", ONE) is None
+    assert scrub_file(tmp_path / "b.txt", TEST) is None
 
 
-def test_json_that_is_too_deep_is_blanked_as_a_text(tmp_path: Path) -> None:
+def test_json_that_is_torn_or_too_deep_stays(tmp_path: Path) -> None:
     path = tmp_path / "decision.json"
-    path.write_text('{"a":' * 100_000 + '"signer 1"' + "}" * 100_000)
-    assert b"signer 1" not in (scrub_file(path, ONE) or b"signer 1")
+    for text in ('{"signer": "1"', '{"a":' * 100_000 + '"1"' + "}" * 100_000):
+        path.write_text(text)
+        assert scrub_file(path, ONE) is None
+
+
+def test_lines_of_json_go_on_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"signer": "2"}\n{"signers": ["1", "2"]}\n{torn\n')
+    assert scrub_file(path, ONE) == b'{"signer": "2"}\n{"signers": ["2"]}\n{torn\n'

@@ -54,7 +54,7 @@ def test_a_shell_completes_commands_and_options(
         main(["--print-completion", shell])
     assert end.value.code == 0
     script = capsys.readouterr().out
-    for text in ("drop-videos", "--beam-size", "rollback"):
+    for text in ("withdraw", "--beam-size", "rollback"):
         assert text in script
     files = {"bash": "translate___checkpoint_COMPGEN=_shtab_compgen_files", "zsh": ":_files"}
     assert files[shell] in script

@@ -61,7 +61,7 @@ def attempt(*cases: tuple[str, str]) -> list[str]:
     [
         ["ingest data/inbox", "withdraw x --reason y", "adopt --preset short", INIT],
         pytest.param(
-            ["retrain", "forget ada --yes", "drop-videos --yes", "champion promote 1 --force"],
+            ["retrain", "forget ada --yes", "champion promote 1 --force"],
             marks=pytest.mark.slow,
         ),
     ],
