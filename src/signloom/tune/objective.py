@@ -60,7 +60,7 @@ class Meter:
             self.check(name, found)
 
     def check(self, name: str, found: float) -> None:
-        """Refuse to go on beyond a limit, and tell Optuna by how much it is exceeded.
+        """Refuse to go on beyond a limit, and note for Optuna by how much it is exceeded.
 
         Raises:
             optuna.TrialPruned: If the limit is exceeded.
@@ -178,7 +178,7 @@ class SearchObjective:
     base: RunOptions
     space: Mapping[str, Parameter]
     slots: int
-    others: Mapping[int, Mapping[str, Value]]  # of a slot: what it sets beside the space
+    others: Mapping[int, Mapping[str, Value]]  # of a slot: what it sets outside the space
 
     def __call__(self, trial: optuna.Trial) -> tuple[float, ...]:
         """Return the objectives of a trial."""

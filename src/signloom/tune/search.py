@@ -127,21 +127,24 @@ def open_studies(search: Search, *, may_create: bool = True) -> "Studies":
     with quiet():
         storage = open_storage(options.storage, options.heartbeat_s)
         study = open_study(storage, search.name, search.parts, options, may_create=may_create)
-        study.sampler = SlotSampler(options.seed)
-        if may_create:
-            wait_for_dead_trials(study, DEAD_AFTER * options.heartbeat_s)
-    return Studies(search, study, storage)
+    study.sampler = SlotSampler(options.seed)
+    return Studies(search, study, storage, is_joined=not may_create)
 
 
 class Studies:
     """The search and, once all of its slots are filled, its confirmation."""
 
     def __init__(
-        self, search: Search, study: optuna.Study, storage: optuna.storages.RDBStorage
+        self,
+        search: Search,
+        study: optuna.Study,
+        storage: optuna.storages.RDBStorage,
+        *,
+        is_joined: bool,
     ) -> None:
         """Use `open_studies` instead."""
         self.search, self.study = search, study
-        self._storage = storage
+        self._storage, self._is_joined = storage, is_joined
         self.space = parse_space(search.options.space)
         self._named = parse_first(search.options.first, self.space)
         self._first = self._first_values()
@@ -173,6 +176,8 @@ class Studies:
             )  # fmt: skip
 
         with quiet():
+            if not self._is_joined:
+                wait_for_dead_trials(self.study, DEAD_AFTER * options.heartbeat_s)
             run_trials(
                 self.study,
                 options.trials,

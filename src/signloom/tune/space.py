@@ -232,7 +232,7 @@ def _as_read(options: Any) -> dict[str, Any]:
 def check_fit(base: RunOptions, space: Mapping[str, Parameter]) -> None:
     """Refuse values that no trial could train with.
 
-    A value may need another one beside it, as a width needs its heads: so each is tried with the
+    A value may need a certain other one, as a width needs its heads: so each is tried with the
     current parameters, and if they refuse it, with each value of the other dimensions.
 
     Raises:
@@ -311,7 +311,7 @@ class TrialLimits:
 class ConfirmOptions:
     """How the best trials are trained again with other seeds, so that no lucky seed wins."""
 
-    top: Natural  # trials confirmed beside the current parameters; 0: none
+    top: Natural  # trials confirmed besides the current parameters; 0: none
     seeds: Count  # trainings of each
 
 

@@ -146,7 +146,7 @@ def open_study(
     *,
     may_create: bool,
 ) -> optuna.Study:
-    """Open the study of exactly this search, and say so when it is not the last one.
+    """Open the study of exactly this search, and log it when it is not the last one.
 
     Args:
         storage: The database.
@@ -156,7 +156,7 @@ def open_study(
         may_create: Whether to start it; a worker that joins must not.
 
     Raises:
-        UserError: If there is none and it may not be created; says what is different here.
+        UserError: If there is none and it may not be created, with what is different here.
     """
     names = {study.study_name: study for study in optuna.get_all_study_summaries(storage)}
     if name not in names:
