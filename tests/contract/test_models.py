@@ -382,7 +382,7 @@ def test_planning_a_model_does_not_load_the_compiler() -> None:
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
-def test_a_model_without_ctc_says_so(family: str) -> None:
+def test_a_model_without_ctc_refuses_its_logits(family: str) -> None:
     options = next(v for v in VARIANTS.values() if v.get("family", "transformer") == family)
     subject = build(**options, ctc_labels=0)
     with pytest.raises(ValueError, match=r"train\.ctc_weight"):

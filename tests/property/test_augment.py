@@ -64,7 +64,7 @@ def changed(clip: LandmarkSequence, options: AugmentOptions, seed: int) -> Landm
 
 @settings(max_examples=80, deadline=None)
 @given(clip=clips(), options=options, seed=seeds, duration=shares)
-def test_a_changed_clip_is_a_clip_of_the_foretold_length(
+def test_a_changed_clip_is_a_clip_of_the_planned_length(
     clip: LandmarkSequence, options: AugmentOptions, seed: int, duration: float
 ) -> None:
     # The constructor checks NaN against presence.

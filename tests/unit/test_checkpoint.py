@@ -144,17 +144,13 @@ def check_damaged(folder: Path, file: str, seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize(("file", "count"), [("checkpoint.json", 100), ("tokenizer.json", 40)])
-def test_a_checkpoint_with_damaged_json_is_refused_in_words(
-    tmp_path: Path, file: str, count: int
-) -> None:
+def test_a_checkpoint_with_damaged_json_is_refused(tmp_path: Path, file: str, count: int) -> None:
     check_damaged(saved_folder(tmp_path), file, seed=0, count=count)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["checkpoint.json", "tokenizer.json"])
-def test_checkpoints_with_json_damaged_in_many_ways_are_refused_in_words(
-    tmp_path: Path, file: str
-) -> None:
+def test_checkpoints_with_json_damaged_in_many_ways_are_refused(tmp_path: Path, file: str) -> None:
     check_damaged(saved_folder(tmp_path), file, seed=1, count=2_000)
 
 

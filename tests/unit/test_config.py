@@ -111,7 +111,7 @@ def test_a_mistake_is_named_with_its_remedy(
     assert "params.yaml" in str(caught.value)
 
 
-def test_an_option_of_before_is_read_where_it_was_off(tmp_path: Path) -> None:
+def test_a_removed_option_is_read_where_it_is_off(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD.replace("  count: 3", "  count: 3\n  speed: 1.0"))
     assert load_section(path, "stage", Options).count == 3
     path = write(tmp_path, GOOD.replace("  count: 3", "  count: 3\n  speed: 2.0"))

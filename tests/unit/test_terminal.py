@@ -29,7 +29,7 @@ def test_controls_of_names_never_reach_a_terminal_raw(text: str, shown: str) -> 
     assert printable(text) == shown
 
 
-def test_json_stays_json_whatever_a_terminal_can_show() -> None:
+def test_json_stays_json_on_any_terminal() -> None:
     content = {"text": "à la maison 😀", "name": ODD}
     shown = printable(json.dumps(content, ensure_ascii=False), "ascii")
     assert shown.isascii()
@@ -94,7 +94,7 @@ def test_a_message_does_not_echo_a_megabyte() -> None:
         (RuntimeError("Symlink loop from 'a'"), "Symlink loop from 'a'; links that lead"),
     ],
 )
-def test_what_the_system_refuses_is_said_in_words(error: Exception, words: str) -> None:
+def test_what_the_system_refuses_has_a_message(error: Exception, words: str) -> None:
     found = explain(error)
     assert found is not None
     assert found.startswith(words)

@@ -132,7 +132,7 @@ def test_a_sentence_that_would_break_the_table_is_not_written(tmp_path: Path) ->
         ("a\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t\t", "10 fields, but 9 columns"),
     ],
 )  # fmt: skip
-def test_each_fault_of_a_row_is_told(write: Callable[..., Path], row: str, problem: str) -> None:
+def test_each_fault_of_a_row_is_named(write: Callable[..., Path], row: str, problem: str) -> None:
     assert re.search(problem, problem_of_row(write, row))
 
 
@@ -180,7 +180,7 @@ def test_a_linked_folder_outside_is_refused_and_a_linked_file_is_not(
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "loop"])
-def test_a_video_that_cannot_be_looked_up_is_told(
+def test_a_video_that_cannot_be_found_is_named(
     write: Callable[..., Path], tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
@@ -234,7 +234,7 @@ def test_a_signer_in_two_splits_is_refused_unless_allowed(write: Callable[..., P
         (HEADER + "\ttext", "column 'text' is there 2 times"),
     ],
 )
-def test_each_fault_of_the_header_is_told(
+def test_each_fault_of_the_header_is_named(
     write: Callable[..., Path], header: str, problem: str
 ) -> None:
     cells = {"clip_id": "a", "video": "videos/a.mp4", "split": "train"}
@@ -261,7 +261,7 @@ def test_a_manifest_without_use_is_refused(
     assert re.search(problem, problems_of(write(*lines)))
 
 
-def test_a_missing_manifest_says_how_to_get_a_corpus(tmp_path: Path) -> None:
+def test_a_missing_manifest_names_the_ways_to_a_corpus(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no corpus.*make demo.*docs/data.md"):
         read_manifest(tmp_path / "manifest.tsv")
 
@@ -332,7 +332,7 @@ def test_a_corpus_of_videos_names_every_video(write: Callable[..., Path]) -> Non
     assert problem_of_row(write, "a\t\tx\tanna\ttrain\t\t\t\t") == "video is empty"
 
 
-def test_a_small_file_that_says_billions_of_rows_is_refused_before_it_is_read(
+def test_a_small_file_with_billions_of_rows_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("signloom.corpus.manifest.MOST_ROWS", 1)

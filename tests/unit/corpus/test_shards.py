@@ -132,7 +132,7 @@ def test_only_the_row_group_of_a_chosen_clip_is_read(tmp_path: Path) -> None:
         read_shards(tmp_path / "shards", [max(clips)])
 
 
-def test_frames_are_told_without_the_landmarks(tmp_path: Path) -> None:
+def test_frames_are_counted_without_the_landmarks(tmp_path: Path) -> None:
     clips = clips_of(25)
     write(tmp_path / "shards", clips)
     found = read_clip_frames(tmp_path / "shards")

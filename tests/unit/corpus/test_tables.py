@@ -46,7 +46,7 @@ def test_quotation_marks_are_text_in_a_tsv(tmp_path: Path) -> None:
     assert table.rows == [(2, ['"1', '""'])]
 
 
-def test_bytes_that_are_not_utf8_are_told_by_line(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_named_by_line(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "m.tsv", "a\tb\né\t2\nè\t3\n".encode("latin-1")))
     assert table.problems == [
         (2, "byte 1 is not UTF-8; save it as UTF-8"),
@@ -60,7 +60,7 @@ def test_utf16_is_refused(tmp_path: Path) -> None:
         read_table(write(tmp_path / "m.tsv", "a\tb\n".encode("utf-16")))
 
 
-def test_an_open_quote_is_told_where_it_starts(tmp_path: Path) -> None:
+def test_an_open_quote_is_named_with_its_line(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "m.csv", b'a,b\n1,x\n2,"open\n3,z\n'))
     assert table.rows == [(2, ["1", "x"])]
     ((line, problem),) = table.problems

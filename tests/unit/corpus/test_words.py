@@ -22,7 +22,7 @@ ORDERS = [
         ("cocoa", Novelty.NEW_NEW),
     ],
 )
-def test_new_words_and_new_frames_are_told_apart(text: str, kind: Novelty | None) -> None:
+def test_new_words_and_new_frames_are_distinguished(text: str, kind: Novelty | None) -> None:
     assert KnownSentences(ORDERS).judge(text) == kind
 
 

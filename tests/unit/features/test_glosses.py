@@ -23,7 +23,7 @@ def test_each_gloss_of_train_has_an_id_and_others_share_one() -> None:
     assert found.unknown == ("schnee", "eis")
 
 
-def test_subwords_spell_what_train_lacks_and_say_that_it_does() -> None:
+def test_subwords_spell_what_train_lacks_and_name_it() -> None:
     vocabulary = GlossVocabulary.build(TRAIN, "subwords")
     known, other = vocabulary.encode("REGEN WIND"), vocabulary.encode("SCHNEE")
     assert known.unknown == ()

@@ -111,7 +111,7 @@ def test_a_model_sees_the_same_of_a_film_that_begins_with_stillness() -> None:
     assert reader.start_s(late) == pytest.approx(2 + reader.start_s(clip))
 
 
-def test_rests_are_added_in_training_as_long_as_foretold() -> None:
+def test_rests_are_added_in_training_as_long_as_planned() -> None:
     options = dataclasses.replace(tiny.AUGMENT, stretch=0.0, rest_s=0.4)
     clip, lengths = film(0, 0), set()
     for seed in range(30):

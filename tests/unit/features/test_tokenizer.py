@@ -171,7 +171,7 @@ def without(own: dict[str, Any], *keys: str) -> dict[str, Any]:
         (lambda own: own | {"added_tokens": [{"id": 300, "content": "\ud800"}]}, "is no text"),
     ],
 )
-def test_a_file_that_is_no_byte_level_tokeniser_ends_in_words(
+def test_a_file_that_is_no_byte_level_tokeniser_is_refused(
     tmp_path: Path, own: dict[str, Any], change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     path = written(tmp_path, change(own))
@@ -180,7 +180,7 @@ def test_a_file_that_is_no_byte_level_tokeniser_ends_in_words(
     assert str(path) in str(caught.value)
 
 
-def test_no_file_no_text_and_too_large_a_file_end_in_words(
+def test_no_file_no_text_and_too_large_a_file_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError, match=r"cannot be read .No such file.*or leave it empty"):

@@ -102,7 +102,7 @@ def test_only_the_encoder_differs_from_the_transformer() -> None:
     assert shared[0] == shared[1]
 
 
-def test_layer_drop_skips_each_encoder_layer_as_often_as_told() -> None:
+def test_layer_drop_skips_each_encoder_layer_with_its_probability() -> None:
     model = build(**{**DOCUMENT_003, "encoder_layers": 4, "layer_drop": 0.3}).model
     calls = [0]
 

@@ -49,7 +49,7 @@ def test_prefixes_have_the_probability_of_all_alignments(length: int) -> None:
                 assert got.item() == pytest.approx(log_prob, abs=1e-8)
 
 
-def test_labels_at_once_are_labels_one_by_one() -> None:
+def test_labels_together_are_labels_one_by_one() -> None:
     logits, valid = clips()
     start = LabelPrefixes.start(logits, valid)
     at_once = start.extend(torch.tensor([1, BLANK, 2, 2]).expand(2, 1, 4))

@@ -206,7 +206,7 @@ def test_a_checkpoint_needs_the_folder_no_more(family: str, tmp_path: Path) -> N
         ),
     ],
 )
-def test_a_folder_that_is_no_text_model_ends_in_words(
+def test_a_folder_that_is_no_text_model_is_refused(
     change: Any, message: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "text"
@@ -222,7 +222,7 @@ def test_a_folder_that_is_no_text_model_ends_in_words(
     [({}, ""), ({"scale_embedding": 1}, "cannot build text with the sizes of its config.json"),
      ({"d_model": "big"}, "config.json: d_model: found 'big'")],
 )  # fmt: skip
-def test_a_damaged_configuration_ends_in_words_where_a_model_is_only_planned(
+def test_a_damaged_configuration_is_refused_where_a_model_is_only_planned(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     """It ended in "Tensor.item() cannot be called on meta tensors"."""
@@ -250,7 +250,7 @@ def edit(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_without_transformers_the_error_says_what_to_install(
+def test_without_transformers_the_error_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text_model(tmp_path, "t5")
@@ -260,7 +260,7 @@ def test_without_transformers_the_error_says_what_to_install(
         prepare(data, options_of(tmp_path), provenance={})
 
 
-def test_more_positions_than_mbart_has_end_in_words(tmp_path: Path) -> None:
+def test_more_positions_than_mbart_has_are_refused(tmp_path: Path) -> None:
     text_model(tmp_path, "mbart")
     checkpoint, _ = prepare(data_of(tmp_path), options_of(tmp_path), provenance={})
     memory = Memory(torch.zeros(1, 3, 16), torch.ones(1, 3, dtype=torch.bool))

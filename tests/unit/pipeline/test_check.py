@@ -47,7 +47,7 @@ def test_parameters_that_fit_pass_the_check() -> None:
     main()  # of a search that is left out nothing needs to fit
 
 
-def test_parameters_of_before_pass_where_they_are_as_the_constants() -> None:
+def test_parameters_of_version_0_2_pass_where_they_equal_the_constants() -> None:
     change(
         extract={"min_tracking_confidence": 0.5}, train={"clip_norm": 1.0},
         report={"samples": 3, "quality": {"worst": 6}}, tune={"heartbeat_s": 20, "seed": 1},
@@ -131,7 +131,7 @@ def test_a_value_that_the_family_would_ignore_is_refused_with_what_to_do() -> No
 
 
 @pytest.mark.parametrize(("end_s", "unwritable"), [(0.3, 1), (9.0, 0)])
-def test_the_check_says_how_many_clips_ctc_cannot_write(
+def test_the_check_counts_the_clips_that_ctc_cannot_write(
     end_s: float, unwritable: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     clips = [

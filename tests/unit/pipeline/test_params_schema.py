@@ -27,7 +27,7 @@ ELSEWHERE = {"report.films"} | {  # described on other pages, or no parameters
 }
 
 
-def test_the_schema_beside_params_yaml_is_that_of_the_options() -> None:
+def test_the_schema_of_params_yaml_is_that_of_the_options() -> None:
     written = (ROOT / SCHEMA).read_text(encoding="utf-8")
     assert written == build_schema(*TEXTS), "run `python -m pipeline.params_schema`"
     assert PARAMS.startswith(f"# yaml-language-server: $schema={SCHEMA}\n")

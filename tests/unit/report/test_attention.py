@@ -64,7 +64,7 @@ def test_shades_are_as_near_as_their_number_allows() -> None:
         assert abs(drawn.get(place, 0.0) - number) <= 0.5 / LEVELS + 1e-9
 
 
-def test_labels_are_text_whatever_they_say() -> None:
+def test_labels_are_text_of_any_content() -> None:
     svg = draw([[0.0, 1.0, 0.5, 0.5]] * 2)
     assert "&lt;b&gt;" in svg
     said = [

@@ -77,7 +77,7 @@ def test_the_page_is_whole_and_needs_nothing_but_itself(page_text: str) -> None:
     assert '<html lang="en">' in page_text
 
 
-def test_the_page_says_how_true_the_confidence_is(page_text: str) -> None:
+def test_the_page_shows_the_calibration_of_confidence(page_text: str) -> None:
     assert "Does it know how sure to be?" in page_text
     assert "test: on average 8.2 points between confidence and share right, 1 unsure" in page_text
     assert "<td>90</td><td>4</td><td>3</td><td>75<small>30 – 95</small></td>" in page_text
@@ -226,7 +226,7 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
-def test_what_people_judged_of_this_model_is_told(bare: Path, page_text: str) -> None:
+def test_judgements_of_this_model_are_on_the_page(bare: Path, page_text: str) -> None:
     text = (bare / "index.html").read_text()
     assert re.search(r'<section id="judged">.*A <bdi>runs/old</bdi>, .*B better in 15', text, re.S)
     assert 'id="judged"' not in page_text
@@ -289,7 +289,7 @@ def test_a_missing_file_names_the_stage_that_writes_it(
         read_sources(nowhere)
 
 
-def test_a_kept_run_of_another_version_says_how_to_keep_one(
+def test_a_kept_run_of_another_version_names_the_command_that_keeps_one(
     project: ReportPaths, tmp_path: Path
 ) -> None:
     path = tmp_path / "baseline.json"

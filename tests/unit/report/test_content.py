@@ -37,7 +37,7 @@ def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None
     assert "without landmarks: 1 clip." in said
 
 
-def test_seeds_as_one_head_the_page_and_it_says_so(sources: Sources) -> None:
+def test_an_ensemble_heads_the_page_and_is_named(sources: Sources) -> None:
     joint = dataclasses.replace(sources, options={**sources.options, "together": True})
     said = " ".join(verdict_sentences(joint))
     assert "This is the score of 2 seeds as one model, whose probabilities are averaged; " in said
@@ -69,7 +69,7 @@ KEPT = {"bleu4": 77.5, "chrf": 80.0, "wer": 83.0, "clips": 5, "missing": 0, "sig
         ({"bleu4": 60.0}, "BLEU-4 +20.0, chrF +0.0, WER -3.0; its BLEU-4 lies outside"),
     ],
 )
-def test_the_verdict_tells_what_became_of_the_kept_run(
+def test_the_verdict_compares_with_the_kept_run(
     sources: Sources, changes: dict[str, float | str], said: str
 ) -> None:
     sources = dataclasses.replace(sources, before={"test": KEPT | changes})

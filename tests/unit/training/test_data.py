@@ -28,7 +28,7 @@ def name(target: Target) -> str:
     return target.clip_id
 
 
-def test_targets_without_landmarks_are_left_out_and_said(
+def test_targets_without_landmarks_are_left_out_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = load(tmp_path)
@@ -44,7 +44,7 @@ def test_a_split_without_landmarks_is_refused(tmp_path: Path) -> None:
         load(tmp_path, drop="dev")
 
 
-def test_what_does_not_fit_streams_and_is_said(
+def test_what_does_not_fit_streams_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -115,7 +115,7 @@ def test_glosses_in_the_tokens_of_the_targets_share_their_embedding(family: str)
     assert not torch.equal(memory.states, other.states)
 
 
-def test_glosses_of_dev_that_train_lacks_are_told(
+def test_glosses_of_dev_that_train_lacks_are_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     corpus = glosses.clips()
@@ -144,7 +144,7 @@ def test_without_a_vocabulary_there_are_no_glosses_to_train_on(tmp_path: Path) -
         files.load(cache_mb=0, source="glosses")
 
 
-def test_what_makes_no_sense_for_glosses_is_refused_at_once() -> None:
+def test_what_makes_no_sense_for_glosses_is_refused_in_one_message() -> None:
     data = glosses.training_data()
     options = glosses.run_options(dataclasses.replace(glosses.MODEL, subsampling=2))
     options = dataclasses.replace(options, train=dataclasses.replace(options.train, ctc_weight=0.3))

@@ -171,7 +171,7 @@ def memory_of(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def test_the_logits_of_all_tokens_never_exist_at_once() -> None:
+def test_the_logits_of_all_tokens_never_exist_together() -> None:
     case = Case(300, 5000)
     with LargestTensor() as whole:
         case.gradients(case.plain(0.1))

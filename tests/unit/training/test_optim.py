@@ -168,7 +168,7 @@ def test_clipping_sees_dense_and_sparse_gradients_alike(max_norm: float) -> None
         torch.testing.assert_close(one.grad.to_dense(), other.grad)
 
 
-def test_clipping_says_what_is_no_number() -> None:
+def test_clipping_returns_nan_of_nan_gradients() -> None:
     model = Model()
     model.backward(EVERY)
     assert model.head.bias.grad is not None
@@ -248,7 +248,7 @@ def test_a_plateau_halves_the_rate() -> None:
     assert rates == pytest.approx([*expected, 0.0625, 0.0625, 0.05, 0.05, 0.05, 0.05])
 
 
-def test_other_schedules_do_not_hear_of_a_plateau() -> None:
+def test_other_schedules_ignore_a_plateau() -> None:
     schedule = schedule_of("constant", warmup=1)
     for _ in range(9):
         schedule.step()

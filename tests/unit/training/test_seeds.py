@@ -57,7 +57,7 @@ def record(epoch: int, *, frames: int) -> EpochRecord:
     )  # fmt: skip
 
 
-def test_an_epoch_far_slower_than_the_run_has_been_is_said_once(
+def test_an_epoch_far_slower_than_the_run_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     bar = TrainingBar(9, open_devices(tiny.TRAIN))
@@ -75,7 +75,7 @@ def test_an_epoch_far_slower_than_the_run_has_been_is_said_once(
     assert "62 frames/s in epoch 4, where this run has reached 200" in caplog.text
 
 
-def test_a_checkpoint_that_finds_no_room_ends_in_words(tmp_path: Path) -> None:
+def test_a_checkpoint_without_room_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     def starve() -> None:
         options = tiny.run_options(epochs=1)
         result = train_seed(

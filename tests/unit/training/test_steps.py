@@ -179,7 +179,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
     assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
 
 
-def test_a_loss_that_is_no_number_is_said_with_its_step_and_the_snapshot_before_stays(
+def test_a_nan_loss_names_its_step_and_the_snapshot_before_stays(
     tmp_path: Path,
 ) -> None:
     options = tiny.run_options(

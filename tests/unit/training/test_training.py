@@ -37,7 +37,9 @@ def crowd(data: TrainingData, clips: int) -> TrainingData:
     )
 
 
-def test_clips_with_too_many_labels_are_counted_and_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_clips_with_too_many_labels_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     records: list[EpochRecord] = []
     data = crowd(tiny.training_data(), 2)
     train(data, tiny.run_options(epochs=1), provenance={}, log=records.append)
@@ -173,7 +175,7 @@ def test_the_best_epoch_is_kept_and_training_stops_early() -> None:
     assert len(records) == min(30, result.best_epoch + 3)
 
 
-def test_the_told_share_of_input_tokens_is_hidden_and_in_training_alone() -> None:
+def test_the_given_share_of_input_tokens_is_hidden_and_in_training_alone() -> None:
     data = tiny.training_data()
     first: dict[bool, list[int]] = {True: [], False: []}  # token of each sentence, by training
 
@@ -194,7 +196,7 @@ def test_the_told_share_of_input_tokens_is_hidden_and_in_training_alone() -> Non
     assert 70 < first[True].count(data.tokenizer.pad) < 130
 
 
-def test_a_diverged_loss_ends_in_words() -> None:
+def test_a_diverged_loss_is_an_error_with_a_remedy() -> None:
     with pytest.raises(DivergedError, match=r"lower train\.learning_rate"):
         train(
             tiny.training_data(),

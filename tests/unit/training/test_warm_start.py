@@ -215,7 +215,7 @@ def test_rows_are_found_in_the_whole_vocabulary_too(pair: tuple[Vocabulary, Voca
     assert moved[other.encode("\x00")].flatten().tolist() == one.encode("\x00")  # a byte
 
 
-def test_everything_that_does_not_fit_is_said_at_once(tmp_path: Path) -> None:
+def test_everything_that_does_not_fit_is_in_one_message(tmp_path: Path) -> None:
     trained(tmp_path / "old")
     other = {
         "features": dataclasses.replace(tiny.FEATURES, fps=12.0, groups=("hands",)),
@@ -240,7 +240,7 @@ def test_everything_that_does_not_fit_is_said_at_once(tmp_path: Path) -> None:
     assert 'train.start_from: ""' in last
 
 
-def test_a_folder_that_is_not_there_is_said_with_what_to_name(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused_with_what_to_name(tmp_path: Path) -> None:
     missing = tmp_path / "checkpoint"
     for act in (
         lambda: warm_start(checkpoint(), missing, seed=3),
@@ -339,7 +339,7 @@ def test_a_night_says_where_training_starts_without_touching_params_yaml(
     assert ("replaces train.start_from (mine)" in caplog.text) == (expected != "mine")
 
 
-def test_a_start_that_does_not_exist_is_named_by_what_said_it(
+def test_a_missing_start_names_the_file_that_asks_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
