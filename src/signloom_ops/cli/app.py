@@ -162,7 +162,7 @@ def add_wanted(parser: argparse.ArgumentParser) -> None:
 
 def run_wanted(options: argparse.Namespace) -> None:
     """Print what to record next."""
-    from signloom_ops.app.server import find_wanted
+    from signloom_ops.app.wanted import find_wanted
 
     found = find_wanted()
     if options.json:

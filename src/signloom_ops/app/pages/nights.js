@@ -83,12 +83,6 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
     $("#log").textContent = log;
   }
 
-  function drawTimer({ by, is_on: isOn, where, why_not: why }) {
-    $("#timer").checked = isOn;
-    $("#timer").disabled = !by;
-    $("#timer-said").textContent = isOn ? say("timer_on", { by: say(`by_${by}`), where }) : inWords(why);
-  }
-
   let wasRunning = false;
 
   async function follow() {
@@ -105,7 +99,6 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
     const found = await ask("GET", "/api/nights");
     drawFounding(found.founding);
     $("#learning").hidden = Boolean(found.founding);
-    drawTimer(found.timer);
     const lines = [element("p", { text: `${say("champion")}: ${found.champion ?? "–"}` })];
     if (found.night) {
       const { started, verdict, outcome, told, rules } = found.night;
@@ -148,17 +141,6 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
     await ask("DELETE", "/api/learn");
     tell(say("cancelling"));
   });
-
-  $("#timer").addEventListener("change", guarded(async () => {
-    const on = $("#timer").checked;
-    try {
-      drawTimer(await ask("POST", "/api/timer", { on }));
-      tell(say(on ? "timer_written" : "timer_removed"));
-    } catch (error) {
-      $("#timer").checked = !on;
-      throw error;
-    }
-  }));
 
   press("#rollback", async () => {
     if (!confirm(say("rollback_sure"))) return;

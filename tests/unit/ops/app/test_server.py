@@ -307,7 +307,7 @@ def test_the_page_opens_while_fifty_long_films_wait_to_be_looked_at(
     asker.change("POST", f"{path}/whole", {"size": 4})
     with ThreadPoolExecutor(50) as clients:
         asked = [clients.submit(asker.change, "POST", f"{path}/look", {}) for _ in range(50)]
-        while not asker.app._looking.statistics().tasks_waiting >= 49:
+        while not asker.app.looking.statistics().tasks_waiting >= 49:
             time.sleep(0.01)
         assert asker.ask("GET", "/")[0] == 200
         assert asker.ask("GET", "/api/start")[0] == 200
