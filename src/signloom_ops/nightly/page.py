@@ -135,12 +135,6 @@ def show_drift(drift: Content) -> DriftView:
     )
     clips = f"{count(drift['new'], 'new clip')} of batch {drift['batch']}"
     note = f"{clips} against {drift['old']} old ones: of {len(findings)} checks {parts}."
-    if overall := drift.get("overall"):
-        note += (
-            f" All measures together: a classifier tells new clips from old ones with an AUC of "
-            f"{overall['auc']:.2f}, by chance {overall['usual_auc']:.2f} (p "
-            f"{overall['p_value']:.2f})."
-        )
     return DriftView(note, [_finding_row(found) for found in findings], counts["ok"])
 
 
