@@ -24,7 +24,6 @@ from signloom.errors import UserError
 from signloom.paths import OPS
 
 Start = Literal["champion", "scratch"]
-_CONSTANT = "it is a constant since version 0.3; remove it"
 
 
 @checked_dataclass
@@ -81,13 +80,17 @@ class DriftOptions:
     """
 
     GONE: ClassVar = {
-        name: Gone(off, _CONSTANT)
+        name: Gone(off, "it is a constant since version 0.3; remove it")
         for name, off in {
             "min_clips": 5, "old_clips": 1000, "alpha": 0.01, "left_handers": 0.1,
-            "colour_clips": 20, "colour_frames": 5,
+            "colour_clips": 20, "colour_frames": 5, "lost_hand": {"warn": 0.4, "stop": None},
+        }.items()
+    } | {
+        name: Gone(off, "its check left in version 0.3; remove it")
+        for name, off in {
             "signer_share": {"warn": 0.5, "stop": None}, "tokens": {"warn": 0.5, "stop": None},
             "fps": {"warn": 1.6, "stop": None}, "pixels": {"warn": 1.5, "stop": None},
-            "lost_hand": {"warn": 0.4, "stop": None},
+            "byte_tokens": {"warn": 0.2, "stop": 0.6},
         }.items()
     }  # fmt: skip
 
@@ -101,8 +104,6 @@ class DriftOptions:
     """Factor between how much durations stray from what the lengths of the sentences promise."""
     new_words: DriftLimit = DriftLimit(stop=0.6)
     """Share of words that the old text lacks, beyond what one more old clip would bring."""
-    byte_tokens: DriftLimit = DriftLimit(stop=0.6)
-    """Share of tokens that the old text lacks and spells in bytes, likewise."""
     lost_hands: DriftLimit = DriftLimit(stop=0.6)
     """Share of the usual frames with a hand that are missing."""
     movement: DriftLimit = DriftLimit(stop=8.0)
