@@ -63,7 +63,6 @@ def _describe(_: Asked) -> dict[str, Any]:
     return {
         "founding": None if founding.is_founded() else asdict(founding.propose()),
         "champion": store.champion(),
-        "versions": store.versions(),
         "history": [asdict(change) for change in store.pointer().history],
         "night": _last_night(store),
         "again": list_refused(),
