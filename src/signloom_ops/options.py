@@ -41,9 +41,9 @@ class IngestOptions:
     script_share: Share = 0.8
     """Least share of a sentence's letters in scripts that the sentences of train use."""
     length_factor: Annotated[float, Field(ge=1)] = 3.0
-    """A sentence may be so many times longer, or shorter, than any of train."""
+    """How many times longer, or shorter, than any of train a sentence may be."""
     settle_s: NonNegative = 10.0
-    """A file that changed less than so many seconds ago may still be on its way: it waits."""
+    """Seconds for which a file must not have changed: a younger one may be on its way."""
     shares: tuple[NonNegative, NonNegative, NonNegative] = (80.0, 10.0, 10.0)
     """Shares of train, dev and test that the dealing of new signers approaches; any scale."""
 
@@ -132,13 +132,13 @@ class GateOptions:
     level: Annotated[float, Field(ge=0.002, le=0.5)] = 0.05
     """The chance that a year's nights promote a model that is not better."""
     equal_margin: Annotated[float, Field(ge=0, le=100)] = 1.0
-    """A challenger that is surely less than this many points worse counts as equal."""
+    """A challenger that is significantly less than this many points worse counts as equal."""
     saving: Share = 0.1
     """An equal one must save this share of parameters or of CPU time."""
     slice_min_clips: Annotated[int, Field(ge=2)] = 20
     """Smaller groups of clips are shown and not judged."""
     slice_tolerance: Annotated[float, Field(ge=0, le=100)] = 3.0
-    """Refuse if a group surely loses more than this many points."""
+    """Refuse if a group significantly loses more than this many points."""
 
 
 @checked_dataclass
@@ -178,7 +178,7 @@ def load_ops(params: Path) -> OpsOptions:
     path = params.with_name(OPS.name)
     if params.is_file() and "retrain" in load_params(params, may_be_empty=True):
         raise UserError(
-            f"{params}: its section `retrain` is {path.name} now, which stands beside it: move its "
+            f"{params}: its section `retrain` is {path.name} now, in the same folder: move its "
             "keys there, to the left margin, and remove the section"
         )
     found = load_params(path, may_be_empty=True) if path.exists() else {}

@@ -29,6 +29,7 @@ class Asked:
     id: str  # the part of the path that varies; empty: there is none
     query: QueryParams
     body: bytes
+    client: str  # the address of who asks; empty: not known
 
     @property
     def content(self) -> dict[str, Any]:
@@ -37,22 +38,13 @@ class Asked:
         Raises:
             TakeError: If it holds none.
         """
-        return parse_object(self.body)
-
-
-def parse_object(body: bytes) -> dict[str, Any]:
-    """Return the JSON object of a body.
-
-    Raises:
-        TakeError: If it is none.
-    """
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):  # or lists that lie in each other too deep
-        raise TakeError("expected JSON") from None
-    if not isinstance(content, dict):
-        raise TakeError("expected a JSON object")
-    return content
+        try:
+            content = json.loads(self.body)
+        except (ValueError, RecursionError):  # or lists that lie in each other too deep
+            raise TakeError("expected JSON") from None
+        if not isinstance(content, dict):
+            raise TakeError("expected a JSON object")
+        return content
 
 
 def route(
@@ -62,37 +54,39 @@ def route(
     *,
     status: int = 200,
     most: int = MAX_JSON,
+    within_s: float | None = None,
     limiter: CapacityLimiter | None = None,
 ) -> Route:
     """Return a route whose work is done in a thread.
 
     Args:
         path: Of the address; `{id}` in it varies.
-        work: Returns a response, or a dataclass or plain values that become JSON.
+        work: Returns a response, or a dataclass, plain values or nothing, which become JSON.
         method: Of HTTP.
         status: Of HTTP, where the work raises nothing.
         most: Bytes of the body.
+        within_s: For how long the body is awaited; None: as long as its parts come.
         limiter: How many such requests are worked on in parallel; None: many.
     """
 
     async def endpoint(request: Request) -> Response:
-        body = b"" if method == "GET" else await read_body(request, most)
-        asked = Asked(request.path_params.get("id", ""), request.query_params, body)
+        with fail_after(within_s):
+            body = b"" if method == "GET" else await _read_body(request, most)
+        client = request.client.host if request.client else ""
+        number = request.path_params.get("id", "")
+        asked = Asked(number, request.query_params, body, client)
         found = await to_thread.run_sync(work, asked, limiter=limiter)
         if isinstance(found, Response):
             return found
-        return JSONResponse(asdict(found) if is_dataclass(found) else found, status)  # type: ignore[arg-type]
+        if is_dataclass(found) and not isinstance(found, type):
+            found = asdict(found)
+        return JSONResponse({} if found is None else found, status)
 
     return Route(path, endpoint, methods=[method])
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """Return the body of a request, which never takes more memory than allowed.
-
-    Raises:
-        TakeError: If it has more bytes than `most`.
-        TimeoutError: If its next part does not come in time.
-    """
+async def _read_body(request: Request, most: int) -> bytes:
+    """Return the body of a request, which never takes more memory than allowed."""
     found, parts = bytearray(), request.stream()
     while True:
         with fail_after(_PIECE_S):

@@ -3,14 +3,13 @@
 import contextlib
 import shutil
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from anyio import CapacityLimiter, fail_after, to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Route
 
 from signloom.config import read_text
 from signloom.corpus.manifest import VIDEO_SUFFIXES
@@ -18,7 +17,7 @@ from signloom.paths import APP, PARAMS, REPORT_PAGE
 from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.films import CorpusFilms
 from signloom_ops.app.guard import REPORT_POLICY
-from signloom_ops.app.requests import HANDLERS, Asked, parse_object, read_body, route
+from signloom_ops.app.requests import HANDLERS, Asked, route
 from signloom_ops.app.tabs.judging import Judging
 from signloom_ops.app.tabs.nights import Nights
 from signloom_ops.app.tabs.recordings import Recordings
@@ -31,7 +30,10 @@ FILES = (
     "app.css", "app.js", "clips.js", "judge.js", "login.js", "server_messages.js",
     "server_messages.json", "nights.js", "texts.json", "timeline.js",
 )  # fmt: skip
-_MAX_LOGIN, _LOGIN_S = 10_000, 10.0  # bytes, and seconds for them
+_MAX_LOGIN, LOGIN_S = (
+    10_000,
+    10.0,
+)  # bytes, and seconds for them: no password is needed to send them
 _CONSENT = "consent.txt"  # in data/app: the organisation's own words
 
 
@@ -59,10 +61,10 @@ class App:
     def build(self) -> Starlette:
         """Return the application without its guard."""
         routes = [
-            route("/", lambda _: FileResponse(PAGES / "index.html")),
-            route("/login", lambda _: FileResponse(PAGES / "login.html")),
-            Route("/login", self._log_in, methods=["POST"]),
-            *(Route(f"/{name}", _send_file) for name in FILES),
+            route("/", partial(_send_page, "index.html")),
+            route("/login", partial(_send_page, "login.html")),
+            route("/login", self._log_in, "POST", most=_MAX_LOGIN, within_s=LOGIN_S),
+            *(route(f"/{name}", partial(_send_page, name)) for name in FILES),
             route("/report", _send_report),
             route("/api/start", self._start),
             *(one for tab in self._tabs for one in tab.routes()),
@@ -75,13 +77,10 @@ class App:
 
         return Starlette(routes=routes, lifespan=life, exception_handlers=HANDLERS)
 
-    async def _log_in(self, request: Request) -> Response:
+    def _log_in(self, asked: Asked) -> Response:
         if self.login is None:
             raise TakeError("no password is asked for here", 404)
-        with fail_after(_LOGIN_S):  # the client has not shown yet that it may ask
-            given = parse_object(await read_body(request, _MAX_LOGIN))
-        client = request.client.host if request.client else ""
-        return self.login(str(given.get("password", "")), client)
+        return self.login(str(asked.content.get("password", "")), asked.client)
 
     def _start(self, _: Asked) -> dict[str, Any]:
         """What a page needs to begin."""
@@ -96,8 +95,8 @@ class App:
         }
 
 
-async def _send_file(request: Request) -> Response:
-    return FileResponse(PAGES / request.url.path.removeprefix("/"))
+def _send_page(name: str, _: Asked) -> Response:
+    return FileResponse(PAGES / name)
 
 
 def _send_report(_: Asked) -> Response:

@@ -185,7 +185,7 @@ class Checked:
 
 
 def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: bool) -> Checked:
-    """Decide about each candidate, in their order; all that is wrong with one is found at once.
+    """Decide about each candidate, in their order; all problems of one are found together.
 
     Args:
         inbox: The candidates and the corpus.
@@ -368,7 +368,7 @@ class _Check:
             return [Problem("the corpus has its content already", hint, (clip.clip_id,))]
         others = self._index.signers.get(sha256, set()) - {candidate.values.get("signer", "")}
         if others:
-            reason = "in the corpus the same video is signed by somebody else"
+            reason = "in the corpus the same video is signed by another person"
             return [Problem(reason, "correct the signer", tuple(sorted(others)))]
         if other_id(candidate.name, content) in self._ids:
             reason = "other clips have its name and its replacement name"

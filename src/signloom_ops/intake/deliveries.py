@@ -1,7 +1,7 @@
 """Deliveries: folders of new clips with their tables.
 
 A folder with a table brings the rows of the table, whose videos lie anywhere below it. In a folder
-without one, each video has a text file of its name beside it, whose first line is the sentence, or
+without one, each video has a text file of its name, whose first line is the sentence, or
 captions, whose cues are clips. Captions without a video correct clips that the corpus has.
 """
 
@@ -102,9 +102,9 @@ class Request:
     inbox: bool = False  # whether a source is no delivery itself, so that its name names no signer
     choice: Choice = field(default_factory=Choice)  # what to take of captions
     rules: CueRules = field(default_factory=CueRules)  # how their cues become clips
-    settle_s: float = 0.0  # a file must not have changed for so many seconds
+    settle_s: float = 0.0  # for how long a file must not have changed
     guard: Guard = field(default_factory=Guard)
-    """In which files are read that somebody delivers, so that none ends or holds the others."""
+    """A process that reads delivered files, so that no file can end or hold the others."""
 
     def __post_init__(self) -> None:
         if self.table is not None and len(self.sources) != 1:
@@ -211,7 +211,7 @@ class _Place:
         is_inbox = self.request.inbox and self.folder == self.source
         if not is_inbox and any(character.isalpha() for character in name):
             return name, problem  # `forget` finds it where its file cannot be read, too
-        reason = "nobody is named as the signer (its folder has no person's name)"
+        reason = "no signer is named (its folder has no person's name)"
         return "", Problem(reason, f"put it into a folder of that name, or write {SIGNER_FILE}")
 
 
@@ -377,7 +377,7 @@ def _settle_row(
         problems.append(no_signer)
     elif not values["signer"] and not problems:
         hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
-        problems.append(Problem("nobody is named as the signer", hint))
+        problems.append(Problem("no signer is named", hint))
     asked = values.get("split", "")
     values["split"] = NAMES.get(asked.lower(), asked)
     cell = values.get("video") or values.get("clip_id", "")
@@ -424,7 +424,7 @@ def read_delivery_table(path: Path) -> Iterator[TableRow]:
         yield path.name, {}, [Problem(_without_folder(error, path), "correct the table")]
         return
     for line, why in table.torn:
-        problem = Problem(f"its cells cannot be told apart: {why}", "correct it")
+        problem = Problem(f"its cells cannot be separated: {why}", "correct it")
         yield f"{path.name} line {line}", {}, [problem]
     for row in table.rows:
         yield f"{path.name} line {row.line}", row.values(sources), []
@@ -452,7 +452,7 @@ def _read(path: Path) -> UserTable:
 
 
 def _find_columns(table: UserTable) -> Sources:
-    """Settle by their names which columns hold what; nobody is there to be asked."""
+    """Choose the columns by their names alone: no person is there to ask."""
     sources = find_sources(table.header)
     listed = ", ".join(table.header)
     if not {"text", "gloss"} & sources.keys():
@@ -511,7 +511,7 @@ def _pack(
 
 
 def _pack_pictures(folder: Path, fps: str | float | None, packed: Path) -> str:
-    """Make a video file of a folder of pictures; return which are missing, in words."""
+    """Make a video file of a folder of pictures; describe which are missing."""
     pictures = open_pictures(folder, fps)
     pictures.pack(packed)
     return describe_gaps([pictures])
@@ -525,7 +525,7 @@ def _files_of(video: Path) -> list[Path]:
 def _names_in(folder: Path) -> list[str]:
     try:
         return [] if folder.is_symlink() else [path.name for path in folder.iterdir()]
-    except OSError:  # told elsewhere
+    except OSError:  # the walk reports it
         return []
 
 

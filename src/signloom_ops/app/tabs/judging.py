@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse
 from starlette.routing import Route
 
 from signloom.config import parse_options
@@ -24,15 +24,15 @@ class Judging:
     def routes(self) -> list[Route]:
         """Return them."""
         return [
-            route("/api/film", self._film),
+            route(
+                "/api/film",
+                lambda asked: FileResponse(self._films.film(asked.query.get("clip", ""))),
+            ),
             route("/api/skeleton", lambda asked: self._films.skeleton(asked.query.get("clip", ""))),
             route("/api/judge", lambda _: {"tasks": self._judgements.names()}),
             route("/api/judge/{id}", self._show_task),
             route("/api/judge/{id}", self._judge, "POST", status=201),
         ]
-
-    def _film(self, asked: Asked) -> Response:
-        return FileResponse(self._films.film(asked.query.get("clip", "")))
 
     def _show_task(self, asked: Asked) -> dict[str, Any]:
         """What a judge has to do and has done, blind."""
@@ -40,7 +40,6 @@ class Judging:
         clips = show_blind(self._judgements.read(asked.id), sheet)
         return {"clips": [{**one, "film": self._films.address(one["clip_id"])} for one in clips]}
 
-    def _judge(self, asked: Asked) -> dict[str, Any]:
+    def _judge(self, asked: Asked) -> None:
         answer = parse_options(asked.content, BlindAnswer, where="answer")
         self._judgements.answer(asked.id, answer)
-        return {}

@@ -41,21 +41,15 @@ class Nights:
         return [
             route("/api/wanted", lambda _: find_wanted()),
             route("/api/nights", _describe),
-            route("/api/found", _found, "POST", status=201),
+            # A second request finds the corpus founded.
+            route("/api/found", lambda asked: founding.found(_splits_of(asked)), "POST",
+                  status=201),
             route("/api/propose", lambda asked: founding.propose(_splits_of(asked)), "POST"),
             route("/api/learn", lambda _: self._learning.state()),
-            route("/api/learn", self._start, "POST", status=202),
-            route("/api/learn", self._stop, "DELETE", status=202),
+            route("/api/learn", lambda _: self._learning.start(), "POST", status=202),
+            route("/api/learn", lambda _: self._learning.stop(), "DELETE", status=202),
             route("/api/rollback", _roll_back, "POST"),
-        ]
-
-    def _start(self, _: Asked) -> dict[str, Any]:
-        self._learning.start()
-        return {}
-
-    def _stop(self, _: Asked) -> dict[str, Any]:
-        self._learning.stop()
-        return {}
+        ]  # fmt: skip
 
 
 def _describe(_: Asked) -> dict[str, Any]:
@@ -93,12 +87,6 @@ def _weigh(folder: Path) -> int:
             with contextlib.suppress(FileNotFoundError):
                 size_bytes += Path(root, name).stat().st_size
     return size_bytes
-
-
-def _found(asked: Asked) -> dict[str, Any]:
-    """Found the corpus of what was delivered; a second press finds it founded."""
-    founding.found(_splits_of(asked))
-    return {}
 
 
 def _splits_of(asked: Asked) -> dict[str, str]:

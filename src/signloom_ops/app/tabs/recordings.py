@@ -47,7 +47,7 @@ class Recordings:
             route("/api/takes", self._list),
             route("/api/takes", self._begin, "POST", status=201),
             route(one, self._change, "PATCH"),
-            route(one, self._remove, "DELETE"),
+            route(one, lambda asked: self._takes.remove(self._takes.get(asked.id)), "DELETE"),
             route(f"{one}/film", self._film),
             route(f"{one}/film", self._append, "PUT", most=MAX_PIECE),
             route(f"{one}/whole", self._finish, "POST"),
@@ -105,10 +105,6 @@ class Recordings:
             wanted["parts"] = parse_options(given["parts"], list[FilmPart], where="parts")
         return self._takes.change(self._takes.get(asked.id), **wanted)
 
-    def _remove(self, asked: Asked) -> dict[str, Any]:
-        self._takes.remove(self._takes.get(asked.id))
-        return {}
-
     def _film(self, asked: Asked) -> Response:
         film = self._takes.film(self._takes.get_whole(asked.id))
         try:
@@ -136,7 +132,7 @@ class Recordings:
             )  # fmt: skip
         return {"takes": list(found), "left": left}
 
-    def _agree(self, asked: Asked) -> dict[str, Any]:
+    def _agree(self, asked: Asked) -> None:
         values = {**asked.content, "day": date.today().isoformat()}
         consent = parse_options(values, Consent, where="consent")
         name = consent.signer.strip()
@@ -150,7 +146,6 @@ class Recordings:
             except ValueError:
                 raise TakeError("until: expected a day such as 2027-12-31") from None
         self._takes.agree(consent)
-        return {}
 
     def _deliver(self, asked: Asked) -> dict[str, Any]:
         ids = asked.content.get("ids")

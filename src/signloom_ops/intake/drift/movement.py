@@ -38,7 +38,7 @@ class Movement:
 
 
 def measure_movement(sequence: LandmarkSequence) -> Movement:
-    """Measure one clip, whatever its layout."""
+    """Measure one clip, of any layout."""
     layout = sequence.layout
     shoulders = _measure_shoulders(sequence)
     if not has_choice(layout, "hands"):

@@ -194,20 +194,20 @@ def measure_new_signers(batch: Comparison) -> Measured:
     known = {clip.signer for clip in batch.old if clip.clip_id in batch.movements}
     sides = [preferred_side(list(clips.values())) for clips in old.values()]
     fresh = {who: preferred_side([*new[who].values()]) for who in new if who not in known}
-    told = [side for side in fresh.values() if side]
-    if not told:
+    clear = [side for side in fresh.values() if side]
+    if not clear:
         return Measured(None, "no new signer who clearly prefers a hand")
     left, right = sides.count(-1), sides.count(1)
     rare = 1 if left > right else -1
     rate = (min(left, right) + _PRIOR * _LEFT_HANDERS) / (left + right + _PRIOR)
-    found = told.count(rare)
+    found = clear.count(rare)
     hand = "right" if rare > 0 else "left"
-    chance = float(binomtest(found, len(told), rate, alternative="greater").pvalue)
+    chance = float(binomtest(found, len(clear), rate, alternative="greater").pvalue)
     return Measured(
         1 / max(chance, _LEAST_CHANCE),
-        f"{found} of {len(told)} new signers prefer the {hand} hand, {100 * rate:.0f} % expected",
+        f"{found} of {len(clear)} new signers prefer the {hand} hand, {100 * rate:.0f} % expected",
         [clip for signer, side in fresh.items() if side == rare for clip in new[signer]],
-        {"people": float(found), "of": float(len(told)), "rate": rate},
+        {"people": float(found), "of": float(len(clear)), "rate": rate},
     )
 
 
