@@ -4,16 +4,16 @@ No stage reads them. Each has a default, so the file holds what a project decide
 missing; docs/ops/nights.md and docs/ops/deliveries.md list them.
 """
 
+import math
 import shlex
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from signloom.config import (
     Count,
-    Natural,
+    Gone,
     NonNegative,
     Share,
     checked_dataclass,
@@ -41,9 +41,9 @@ class IngestOptions:
     script_share: Share = 0.8
     """Least share of a sentence's letters in scripts that the sentences of train use."""
     length_factor: Annotated[float, Field(ge=1)] = 3.0
-    """A sentence may be so many times longer, or shorter, than any of train."""
+    """How many times longer, or shorter, than any of train a sentence may be."""
     settle_s: NonNegative = 10.0
-    """A file that changed less than so many seconds ago may still be on its way: it waits."""
+    """Seconds for which a file must not have changed: a younger one may be on its way."""
     shares: tuple[NonNegative, NonNegative, NonNegative] = (80.0, 10.0, 10.0)
     """Shares of train, dev and test that the dealing of new signers approaches; any scale."""
 
@@ -62,79 +62,62 @@ class IngestOptions:
 
 
 @checked_dataclass
-class DriftLimits:
-    """The values of a statistic from which on a check warns, and refuses a delivery."""
+class DriftLimit:
+    """From which statistic on a check refuses a delivery."""
 
-    warn: NonNegative | None
-    """Warn from here on; None: never."""
+    GONE: ClassVar = {"warn": Gone(math.nan, "a warning changes nothing, so its limit is fixed")}
+
     stop: NonNegative | None
-    """Refuse from here on, only for what ruins a model; None: never."""
-
-    def __post_init__(self) -> None:
-        if self.warn is not None and self.stop is not None and self.stop < self.warn:
-            raise ValueError(f"stop: found {self.stop}, expected at least warn ({self.warn})")
+    """None: never."""
 
 
 @checked_dataclass
 class DriftOptions:
-    """Section `drift`: how much is read, and the limits of each check.
+    """Section `drift`: the limits of the checks that can refuse a delivery.
 
-    Every statistic is 0 or more (a factor 1 or more), and more is worse. A delivery is refused only
-    for what ruins a model.
+    Every statistic is 0 or more (a factor 1 or more), and more is worse. From which value on a
+    check warns, and the checks that only warn, are in `intake/drift/check.py`.
     """
 
-    min_clips: Annotated[int, Field(ge=2)] = 5
-    """Fewest clips, of a signer or a batch, whose distributions are judged."""
-    old_clips: Count = 1000
-    """Most old clips whose landmarks are read, evenly spaced in the manifest."""
-    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.01
-    """A distribution differs where chance would differ as much with a lower probability."""
-    left_handers: Annotated[float, Field(gt=0, le=0.5)] = 0.1
-    """Share of people expected to sign with the hand that the fewer use."""
-    colour_clips: Natural = 20
-    """Most old clips whose pictures are looked at; 0: no check of colours."""
-    colour_frames: Count = 5
-    """Frames looked at in a clip."""
+    GONE: ClassVar = {
+        name: Gone(off, "it is a constant since version 0.3; remove it")
+        for name, off in {
+            "min_clips": 5, "old_clips": 1000, "alpha": 0.01, "left_handers": 0.1,
+            "colour_clips": 20, "colour_frames": 5, "lost_hand": {"warn": 0.4, "stop": None},
+        }.items()
+    } | {
+        name: Gone(off, "its check left in version 0.3; remove it")
+        for name, off in {
+            "signer_share": {"warn": 0.5, "stop": None}, "tokens": {"warn": 0.5, "stop": None},
+            "fps": {"warn": 1.6, "stop": None}, "pixels": {"warn": 1.5, "stop": None},
+            "byte_tokens": {"warn": 0.2, "stop": 0.6},
+        }.items()
+    }  # fmt: skip
 
-    unread: DriftLimits = DriftLimits(warn=0.1, stop=0.5)
+    unread: DriftLimit = DriftLimit(stop=0.5)
     """Share of the new clips that have no landmarks."""
-    signer_share: DriftLimits = DriftLimits(warn=0.5, stop=None)
-    """Share of one new-coming signer in all clips."""
-    tokens: DriftLimits = DriftLimits(warn=0.5, stop=None)
-    """Kolmogorov-Smirnov distance of the tokens a sentence, 0 to 1."""
-    seconds: DriftLimits = DriftLimits(warn=2.0, stop=4.0)
+    seconds: DriftLimit = DriftLimit(stop=4.0)
     """Factor between the median durations."""
-    pace: DriftLimits = DriftLimits(warn=1.6, stop=3.0)
+    pace: DriftLimit = DriftLimit(stop=3.0)
     """Factor between the median numbers of tokens a second."""
-    pairing: DriftLimits = DriftLimits(warn=1.4, stop=2.0)
+    pairing: DriftLimit = DriftLimit(stop=2.0)
     """Factor between how much durations stray from what the lengths of the sentences promise."""
-    new_words: DriftLimits = DriftLimits(warn=0.2, stop=0.6)
+    new_words: DriftLimit = DriftLimit(stop=0.6)
     """Share of words that the old text lacks, beyond what one more old clip would bring."""
-    byte_tokens: DriftLimits = DriftLimits(warn=0.2, stop=0.6)
-    """Share of tokens that the old text lacks and spells in bytes, likewise."""
-    fps: DriftLimits = DriftLimits(warn=1.6, stop=None)
-    """Factor between the frame rates of a new clip and of the old clip nearest to it."""
-    pixels: DriftLimits = DriftLimits(warn=1.5, stop=None)
-    """Factor by which a picture's shorter side is below that of the smallest old clip."""
-    lost_hands: DriftLimits = DriftLimits(warn=0.2, stop=0.6)
+    lost_hands: DriftLimit = DriftLimit(stop=0.6)
     """Share of the usual frames with a hand that are missing."""
-    lost_hand: DriftLimits = DriftLimits(warn=0.4, stop=None)
-    """The same for the left and the right hand, each for itself."""
-    movement: DriftLimits = DriftLimits(warn=3.0, stop=8.0)
+    movement: DriftLimit = DriftLimit(stop=8.0)
     """Shift of a landmark statistic, in spreads: how much signers differ from each other."""
-    speed: DriftLimits = DriftLimits(warn=2.5, stop=4.0)
+    speed: DriftLimit = DriftLimit(stop=4.0)
     """The same for the speed of the hands."""
-    sides: DriftLimits = DriftLimits(warn=0.2, stop=0.5)
+    sides: DriftLimit = DriftLimit(stop=0.5)
     """Share of the clips whose left hand lies on the signer's right of the right hand."""
-    mirrored: DriftLimits = DriftLimits(warn=3.0, stop=5.0)
+    mirrored: DriftLimit = DriftLimit(stop=5.0)
     """For known signers: standard errors by which the preferred hand has changed sides."""
-    mirrored_people: DriftLimits = DriftLimits(warn=5.0, stop=100.0)
+    mirrored_people: DriftLimit = DriftLimit(stop=100.0)
     """For new signers: one batch in how many would have as many people of the rarer hand."""
-    colour: DriftLimits = DriftLimits(warn=0.05, stop=0.2)
+    colour: DriftLimit = DriftLimit(stop=0.2)
     """Share of the clips whose skin is bluer than red."""
-
-
-LIMITS = tuple(field.name for field in fields(DriftOptions) if field.type is DriftLimits)
 
 
 @checked_dataclass
@@ -149,13 +132,13 @@ class GateOptions:
     level: Annotated[float, Field(ge=0.002, le=0.5)] = 0.05
     """The chance that a year's nights promote a model that is not better."""
     equal_margin: Annotated[float, Field(ge=0, le=100)] = 1.0
-    """A challenger that is surely less than this many points worse counts as equal."""
+    """A challenger that is significantly less than this many points worse counts as equal."""
     saving: Share = 0.1
     """An equal one must save this share of parameters or of CPU time."""
     slice_min_clips: Annotated[int, Field(ge=2)] = 20
     """Smaller groups of clips are shown and not judged."""
     slice_tolerance: Annotated[float, Field(ge=0, le=100)] = 3.0
-    """Refuse if a group surely loses more than this many points."""
+    """Refuse if a group significantly loses more than this many points."""
 
 
 @checked_dataclass
@@ -195,7 +178,7 @@ def load_ops(params: Path) -> OpsOptions:
     path = params.with_name(OPS.name)
     if params.is_file() and "retrain" in load_params(params, may_be_empty=True):
         raise UserError(
-            f"{params}: its section `retrain` is {path.name} now, which stands beside it: move its "
+            f"{params}: its section `retrain` is {path.name} now, in the same folder: move its "
             "keys there, to the left margin, and remove the section"
         )
     found = load_params(path, may_be_empty=True) if path.exists() else {}

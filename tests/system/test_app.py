@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import av
@@ -32,6 +33,7 @@ from signloom_demo.signer import TRAIN_SIGNERS
 from signloom_ops.app.takes import TakeStore
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captions import Cue, write_captions
+from tests import camera
 from tests.attack.app import Client
 from tests.extraction import DRAWING
 from tests.films import draw_film
@@ -47,6 +49,7 @@ pytestmark = [
     pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
 ]
 WAIT_S = 240.0  # two cores may have other work
+wait_for = partial(camera.wait_for, wait_s=WAIT_S)
 EVIL = "<script>alert(1)</script> oui"
 
 
@@ -59,8 +62,8 @@ def write_camera(folder: Path) -> Path:
     (folder / "videos").mkdir(parents=True)
     clip = plan_clips(options)[0]
     draw_clip(clip, options, folder)
-    camera = folder / "camera.y4m"
-    with av.open(str(folder / f"videos/{clip.clip_id}.mp4")) as video, camera.open("wb") as file:
+    path = folder / "camera.y4m"
+    with av.open(str(folder / f"videos/{clip.clip_id}.mp4")) as video, path.open("wb") as file:
         file.write(b"YUV4MPEG2 W640 H480 F15:1 Ip A1:1 C420jpeg\n")
         frames = [
             b"FRAME\n" + np.ascontiguousarray(picture.to_ndarray()).tobytes()
@@ -68,7 +71,7 @@ def write_camera(folder: Path) -> Path:
             for picture in [frame.reformat(width=640, height=480, format="yuv420p")]
         ]
         file.writelines([frames[0]] * 10 + frames + [frames[-1]] * 12)  # rests before and after
-    return camera
+    return path
 
 
 class Server:
@@ -109,13 +112,6 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     yield found
     if found.process is not None and found.process.poll() is None:
         found.stop(signal.SIGKILL)
-
-
-def wait_for(tab: Tab, condition: str) -> None:
-    until = time.monotonic() + WAIT_S
-    while not tab.run(condition):
-        assert time.monotonic() < until, (condition, tab.run("document.body.innerText"))
-        time.sleep(0.1)
 
 
 def press(tab: Tab, selector: str) -> None:
@@ -467,28 +463,6 @@ def test_a_server_that_is_killed_while_translating_is_said_and_translates_again(
         tab.send("Network.setCookie", name="signloom", value=token, url=address.partition("?")[0])
         press(tab, "#live")
         wait_for(tab, "document.querySelectorAll('#said > li').length >= 1")
-
-
-def test_two_browsers_upload_and_label_at_once(server: Server, tmp_path: Path) -> None:
-    address = server.start()
-    with open_tab(tmp_path / "one") as one, open_tab(tmp_path / "two") as two:
-        tabs = {"ada": one, "eve": two}
-        for tab in tabs.values():
-            open_page(tab, address, "clips")
-        for name, tab in tabs.items():
-            film = write_video(tmp_path / f"{name}.mp4", frames=20 + len(name))
-            label = tmp_path / f"{name}.txt"
-            label.write_text(f"je suis {name}")
-            choose_files(tab, "#files", film, label)
-        for name, tab in tabs.items():
-            wait_for(tab, f"document.querySelector('#message').textContent.includes('{name}.txt')")
-        for tab in tabs.values():
-            open_page(tab, address.partition("?")[0], "clips")
-            wait_for(tab, "document.querySelectorAll('#list > li').length === 2")
-            assert tab.complaints == []
-    assert {(take.name, take.text) for take in TakeStore().list_takes()} == {
-        ("ada.mp4", "je suis ada"), ("eve.mp4", "je suis eve"),
-    }  # fmt: skip
 
 
 def test_an_upload_that_was_cut_goes_on_when_the_film_is_chosen_again(

@@ -34,7 +34,7 @@ from signloom_tools.translate.timed import to_json, translate_timed
 from signloom_tools.versions import find_current
 
 DARK = 50.0  # mean brightness of 255 below which hands are seen badly
-# What a recording can be told of before it is whole: its pictures came smaller, and fewer.
+# Faults that show before a recording is whole: its pictures came smaller, and fewer.
 WATCHED = ("few hands", "no body", "gap", "dark")
 _EVERY = 10  # frames of which one is looked at for its brightness
 _BEST = 3
@@ -49,7 +49,7 @@ class Model:
     checkpoint: Path
     weights: str  # SHA-256
     name: str
-    scores: dict[str, Any]  # its test score beside the best floor; empty where it was not scored
+    scores: dict[str, Any]  # its test score and the best floor; empty where it was not scored
 
 
 class Analyst:
@@ -127,7 +127,7 @@ class Analyst:
             return self._live[is_watched].id
 
     def end_watching(self, session: str) -> list[str]:
-        """End a session that was watched; return what is wrong with it, at once.
+        """End a session that was watched; return its faults.
 
         Raises:
             TakeError: If the session is over.
@@ -231,7 +231,7 @@ def _watch(frames: Iterator[Frame], light: list[float]) -> Iterator[Frame]:
 
 
 def read_scores(path: Path) -> dict[str, Any]:
-    """Return the headline score of test beside its best floor."""
+    """Return the headline score of test and its best floor."""
     if not path.is_file():
         return {}
     hint = "run `dvc repro evaluate`"

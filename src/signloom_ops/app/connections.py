@@ -16,7 +16,7 @@ MOST_AT_WORK = 300  # beyond which a request is refused
 class PromptConnection(H11Protocol):
     """A connection that ends if a request does not come whole in time.
 
-    Without that a few hundred half requests, for which nobody needs a password, keep all out.
+    Without that a few hundred half requests, which need no password, would keep all others out.
     """
 
     _since_s = 0.0

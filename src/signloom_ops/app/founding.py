@@ -44,7 +44,7 @@ class Person:
 class Lack:
     """What is missing for a fair test or for learning, in figures that a page puts into words."""
 
-    kind: str  # people, uses (nobody is there for one), test_clips or takes
+    kind: str  # people, uses (a split has no person), test_clips or takes
     count: int
     wanted: int
 
@@ -90,7 +90,7 @@ def found(splits: Mapping[str, str] | None = None) -> None:
     """Write the corpus and name it, with a recipe that fits it, in params.yaml.
 
     The films are copied before the manifest is there, and that before params.yaml names it; so
-    whatever is cut off is done again as a whole. Who comes second finds it founded.
+    what is cut off is done again as a whole. The second of two requests finds it founded.
 
     Args:
         splits: As for `propose`.

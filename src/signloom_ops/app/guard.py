@@ -20,7 +20,10 @@ OPEN = (
     "/server_messages.json",
     "/texts.json",
 )
-_TRIES, _WINDOW_S = 20, 60.0  # wrong tokens and passwords in so many seconds, before all must wait
+_TRIES, _WINDOW_S = (
+    20,
+    60.0,
+)  # wrong tokens and passwords within these seconds, before an address must wait
 
 # Nothing but files of this server: no inline script, no frame, no form elsewhere.
 POLICY = (
@@ -40,7 +43,7 @@ class Guard:
     """Lets through what brings the token, asks for one of our hosts and comes from our pages.
 
     Checking the host keeps out pages that let their name point to this machine (DNS rebinding);
-    a header of our own on whatever changes something keeps out forms of other pages.
+    a header of our own on each request that changes something keeps out forms of other pages.
 
     Args:
         app: What is guarded.

@@ -1,6 +1,6 @@
 """Nights that are started, watched and stopped from the page.
 
-What a page is told is read from the night's own files, so that a night which the timer or a
+What a page shows is read from the night's own files, so that a night which a timer or a
 terminal started looks the same, and one goes on when the app ends.
 """
 
@@ -26,7 +26,7 @@ from signloom_ops.nightly.plan import STEPS
 from signloom_ops.nightly.record import LOG, NIGHT
 from signloom_ops.options import load_ops
 
-OUTPUT = "now.log"  # beside night.json: what a night of the page printed
+OUTPUT = "now.log"  # in the folder of night.json: what a night of the page printed
 _ORDER = ("plan", *STEPS["train"].split(", "))
 _LINES, _READ = 40, 20_000  # of the logs: shown, and bytes that are read for them
 _BAR = re.compile(r"(\d+)%\|")
@@ -42,7 +42,7 @@ class NightState:
     number: int  # of the step, from 1
     steps: int
     percent: int | None  # of the step, where it says so
-    left_s: float | None  # by the night before; None: nobody knows
+    left_s: float | None  # by the night before; None: not known
     log: str  # the last lines
     failure: str  # why a night of this page could not begin, or broke; empty: it did not
 
@@ -51,7 +51,7 @@ class Learning:
     """The night that this page started, if any."""
 
     def __init__(self) -> None:
-        self._starting = threading.Lock()  # two browsers press at once
+        self._starting = threading.Lock()  # two browsers may press together
         self._process: subprocess.Popen[bytes] | None = None
         self._began_s = 0.0
 
@@ -121,8 +121,8 @@ class Learning:
         """Return why a night that this page started wrote no verdict."""
         if self._process is None or self._process.returncode == 0:
             return ""
-        told = content.get("started", "")
-        has_begun = told and datetime.fromisoformat(told).timestamp() >= self._began_s - 1
+        started = content.get("started", "")
+        has_begun = started and datetime.fromisoformat(started).timestamp() >= self._began_s - 1
         if has_begun and content.get("outcome") != "running":
             return ""  # its record says it
         if output and not has_begun:

@@ -22,7 +22,7 @@ from signloom_tools.translate.segmentation import PAD_S, PAUSE_S, cut, segment_b
 
 MOST_S = 30.0  # a longer sentence is cut there
 KEPT_S = 1.0  # of rest before a sentence
-MAX_BATCH = 30  # frames at once
+MAX_BATCH = 30  # frames of a request
 MOST_GAP_S = 5.0  # between two pictures: after a longer pause all begins anew
 WATCHED_S = 120.0  # of a recording, at the most: its end
 MOST_WATCHED = 1_000  # pictures of it whose brightness is kept
@@ -142,7 +142,7 @@ class Live:
     def _sequence(self) -> LandmarkSequence:
         kept = self._frames
         rate = (len(kept.times_s) - 1) / (kept.times_s[-1] - kept.times_s[0])
-        fps = min(max(rate, MIN_FPS), MAX_FPS)  # pauses, and pictures that come all at once
+        fps = min(max(rate, MIN_FPS), MAX_FPS)  # pauses, and pictures that come together
         even = even_frames(kept.times_s, fps)
         points = np.stack(kept.points)[even].astype(np.float16).astype(np.float32)
         width, height = self._size

@@ -18,7 +18,7 @@ from signloom.translation.translator import Translator
 from signloom_ops.app.takes import Take, TakeStore
 from signloom_tools.translate.segmentation import cut, segment_by_rest
 
-ENCODING = "encoding.json"  # beside a recording's film
+ENCODING = "encoding.json"  # in the folder of a recording's film
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class _Encoding:
 def encode_film(
     film: Path, translator: Translator, weights: str, sequence: LandmarkSequence | None = None
 ) -> FloatArray:
-    """Return the encoding of a recording, shape (D + H,); it is kept beside the film.
+    """Return the encoding of a recording, shape (D + H,), which is kept in its folder.
 
     Args:
         film: In the folder of its recording.
@@ -68,7 +68,7 @@ def open_recordings(translator: Translator, checkpoint: Path, index: SignIndex) 
 def index_recordings(
     takes: TakeStore, index: SignIndex, translator: Translator, weights: str, *, but: str = ""
 ) -> SignIndex:
-    """Return the recordings that have a text, beside the clips of train.
+    """Return the clips of train and the recordings that have a text.
 
     Args:
         takes: The recordings.

@@ -175,6 +175,17 @@ class TakeStore:
                 return self._keep(whole) if now == take else now
         return take
 
+    def get_whole(self, take_id: str) -> Take:
+        """Return a take whose film is whole.
+
+        Raises:
+            TakeError: If there is none, or its film is not.
+        """
+        take = self.get(take_id)
+        if take.state == "recording":
+            raise TakeError("this recording is not whole yet", 409)
+        return take
+
     def film(self, take: Take) -> Path:
         """Return the file of its film; of one that is not whole yet, what there is of it."""
         folder = self._folder(take.id)

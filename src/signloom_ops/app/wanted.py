@@ -2,12 +2,16 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from signloom.config import load_section
+from signloom.corpus.manifest import CorpusOptions
 from signloom.features.targets import Target, read_targets
-from signloom.paths import EVALUATION, HYPOTHESES_NAME, TARGETS
+from signloom.paths import EVALUATION, HYPOTHESES_NAME, PARAMS, TARGETS
 from signloom.report.stage_files import read_table
+from signloom_ops.intake.changes import read_rejects
 
 RARE = 3  # a word in fewer train clips than this is rare
 FEW = 3  # a sentence signed by fewer people than this
@@ -71,6 +75,27 @@ def list_wanted(
     texts = dict.fromkeys(one.text for one in known if one.text not in test)
     found = [Wanted(text, reasons) for text in texts if (reasons := [*reasons_of(text)])]
     return sorted(found, key=lambda one: (-_urgency(one), one.text))[:most]
+
+
+def find_wanted() -> dict[str, Any]:
+    """Return what to record next, for JSON.
+
+    Raises:
+        UserError: As `list_wanted`.
+    """
+    return {
+        "sentences": [asdict(one) for one in list_wanted()],
+        "signers": count_signers(read_targets(TARGETS)),
+        "again": list_refused(),
+    }
+
+
+def list_refused() -> list[dict[str, str]]:
+    """Return what was left out of the corpus and could be recorded again."""
+    corpus = load_section(PARAMS, "corpus", CorpusOptions)
+    return [
+        {"clip": one.where, "reason": one.reason, "hint": one.hint} for one in read_rejects(corpus)
+    ]
 
 
 def count_signers(known: Sequence[Target]) -> dict[str, int]:

@@ -58,13 +58,13 @@ def run_app(options: argparse.Namespace) -> None:
     from signloom_ops.lock import hold_lock
 
     prompts = _read_prompts(options.prompts)
-    read_consent()  # told here, if it cannot be read
+    read_consent()  # an error here, not on the page, if it cannot be read
 
     with hold_lock(APP / ".lock", hint="use it, or stop it first"), socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("0.0.0.0" if options.host else LOCAL, options.port))
-            listener.listen()  # who reads the address may ask at once
+            listener.listen()  # before the address is printed
         except OSError as error:
             raise UserError(
                 f"port {options.port}: {error.strerror}; choose another, --port"
@@ -162,7 +162,7 @@ def add_wanted(parser: argparse.ArgumentParser) -> None:
 
 def run_wanted(options: argparse.Namespace) -> None:
     """Print what to record next."""
-    from signloom_ops.app.server import find_wanted
+    from signloom_ops.app.wanted import find_wanted
 
     found = find_wanted()
     if options.json:

@@ -250,9 +250,8 @@ def _drift_text(report: "DriftReport") -> str:
         f"batch {report.batch}: {report.new} new clips, {report.old} old ones; of "
         f"{len(report.findings)} checks {len(stops)} stop, {len(warns)} warn, {len(fine)} are fine"
     )
-    overall = [f"overall: {report.overall.what}"] if report.overall else []
     lines = [_finding_text(finding) for finding in (*stops, *warns, *fine)]
-    return "\n".join([head, *lines, *overall])
+    return "\n".join([head, *lines])
 
 
 def _finding_text(finding: "Finding") -> str:

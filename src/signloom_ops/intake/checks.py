@@ -23,7 +23,7 @@ from signloom.errors import ClipError, Problem
 from signloom.extraction.pool import count_workers, run_in_processes
 from signloom.progress import progress_file
 from signloom_ops.intake.deliveries import Candidate
-from signloom_ops.intake.inbox import Content, Inbox, Index, other_id
+from signloom_ops.intake.inbox import Content, Inbox, other_id
 from signloom_ops.options import IngestOptions
 from signloom_tools.importing.new_corpus import clip_id_of
 
@@ -172,6 +172,37 @@ class Accepted:
 _Reject = tuple[Candidate, list[Problem]]
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The candidates, sorted into accepted and rejected ones."""
+
+    accepted: list[Accepted]
+    rejects: list[_Reject]
+    known: int
+    """Candidates that came in before."""
+    changes: list[tuple[Clip, Clip]]
+    """Clips of the corpus, and as corrected captions have them."""
+
+
+def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: bool) -> Checked:
+    """Decide about each candidate, in their order; all problems of one are found together.
+
+    Args:
+        inbox: The candidates and the corpus.
+        options: The bounds.
+        signer_disjoint: Whether a signer may be in one split only.
+    """
+    new, corrections, known = _sort_candidates(inbox)
+    asked: dict[str, set[str]] = defaultdict(set)
+    for one in new:
+        if signer := one.candidate.values.get("signer"):
+            asked[signer].update({one.candidate.values.get("split", "")} - {""})
+    check = _Check(inbox, options, asked, signer_disjoint=signer_disjoint)
+    accepted, rejects = check.check_new(new)
+    changes, wrong = check.check_corrections(corrections)
+    return Checked(accepted, [*wrong, *rejects], known, changes)
+
+
 class _New(NamedTuple):
     """A candidate that is no clip of the corpus."""
 
@@ -188,254 +219,222 @@ class _Correction(NamedTuple):
     after: Clip
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """The candidates, sorted into accepted and rejected ones."""
-
-    accepted: list[Accepted]
-    rejects: list[_Reject]
-    known: int
-    """Candidates that came in before."""
-    changes: list[tuple[Clip, Clip]]
-    """Clips of the corpus, and as corrected captions have them."""
-
-
-def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: bool) -> Checked:
-    """Decide about each candidate, in their order; all that is wrong with one is found at once.
-
-    Args:
-        inbox: The candidates and the corpus.
-        options: The bounds.
-        signer_disjoint: Whether a signer may be in one split only.
-    """
-    new, corrected, known = _sort_candidates(inbox)
-    # The founders alone, if there are any: what comes in must not widen what may come in.
-    train = [clip for clip in inbox.index.clips if clip.split == "train"]
-    rules = learn_rules([c.text for c in [c for c in train if c.batch is None] or train])
-    accepted, rejects = _check_new(new, inbox, rules, options, signer_disjoint=signer_disjoint)
-    changes, wrong = _check_corrections(corrected, inbox, rules, options)
-    return Checked(accepted, [*wrong, *rejects], known, changes)
-
-
 def _sort_candidates(inbox: Inbox) -> tuple[list[_New], list[_Correction], int]:
     """Return the new candidates, the corrections of clips, and how many came in before."""
     first: dict[Content, Candidate] = {}
     new: list[_New] = []
     corrections: list[_Correction] = []
-    known = 0
     for candidate in inbox.candidates:
-        content = inbox.content(candidate)
-        if correction := inbox.correction(candidate):
-            before, after = correction
-            if before == after:
-                known += 1
-            else:
-                corrections.append(_Correction(candidate, before, after))
+        content, correction = inbox.content(candidate), inbox.correction(candidate)
+        if correction and correction[0] != correction[1]:
+            corrections.append(_Correction(candidate, *correction))
+        if correction:
             continue
         same = first.setdefault(content, candidate) if content else candidate
-        if content and same is candidate and inbox.index.holds(candidate, content):
-            known += 1
-        else:
-            new.append(_New(candidate, content, None if same is candidate else same))
-    return new, corrections, known
+        is_first = same is candidate
+        if not (content and is_first and inbox.index.holds(candidate, content)):
+            new.append(_New(candidate, content, None if is_first else same))
+    return new, corrections, len(inbox.candidates) - len(new) - len(corrections)
 
 
-def _check_corrections(
-    corrections: Sequence[_Correction], inbox: Inbox, rules: TextRules, options: IngestOptions
-) -> tuple[list[tuple[Clip, Clip]], list[_Reject]]:
-    changes: dict[str, tuple[Clip, Clip]] = {}
-    rejects = []
-    for candidate, before, after in corrections:
-        problems = [*candidate.problems, *_row_problems(candidate, rules, options)]
-        problems += _change_problems(candidate, before, after, inbox, options)
-        if before.clip_id in changes:
-            problems.append(Problem("another cue corrects the clip, too", "leave one of them"))
-        if problems:
-            rejects.append((candidate, problems))
-        else:
-            changes[before.clip_id] = before, after
-    return list(changes.values()), rejects
+class _Check:
+    """Checks candidates against the corpus, its sentences, and each other.
 
+    Args:
+        inbox: The candidates and the corpus.
+        options: The bounds.
+        asked: The splits that are asked for, by signer of a new clip.
+        signer_disjoint: Whether a signer may be in one split only.
+    """
 
-def _check_new(
-    new: Sequence[_New],
-    inbox: Inbox,
-    rules: TextRules,
-    options: IngestOptions,
-    *,
-    signer_disjoint: bool,
-) -> tuple[list[Accepted], list[_Reject]]:
-    index = inbox.index
-    asked = _splits_asked([candidate for candidate, *_ in new])
-    spellings = _spellings([*index.splits, *asked])
-    ids = {clip.clip_id for clip in index.clips}
-    probed = iter(probe_all([
-        Segment(one.video, content[1], content[2], inbox.hashes[one.video].signature[0])
-        for one, content, _ in new if one.video and content
-    ]))  # fmt: skip
-    accepted, rejects = [], []
-    for one in new:
-        candidate, content, _ = one
-        problems = [*candidate.problems, *_row_problems(candidate, rules, options)]
-        problems += _content_problems(one, index, ids)
-        problems += _spelling_problems(candidate, index, spellings)
-        if signer_disjoint:
-            problems += _split_problems(candidate, index, asked)
-        if candidate.video and content:
-            problems += _picture_problems(next(probed), options)
-        if not candidate.video or not content or problems:
-            rejects.append((candidate, problems))
-            continue
-        signer, split = candidate.values["signer"], candidate.values.get("split", "")
-        if signer_disjoint:
-            split = next(iter(index.splits.get(signer) or asked[signer]), "")
-        accepted.append(Accepted(candidate, candidate.video, content, split))
-    return accepted, rejects
+    def __init__(
+        self,
+        inbox: Inbox,
+        options: IngestOptions,
+        asked: Mapping[str, set[str]],
+        *,
+        signer_disjoint: bool,
+    ) -> None:
+        self._inbox, self._index, self._options = inbox, inbox.index, options
+        self._asked, self._is_disjoint = asked, signer_disjoint
+        self._ids = {clip.clip_id for clip in self._index.clips}
+        self._spellings: dict[str, set[str]] = defaultdict(set)
+        for signer in (*self._index.splits, *asked):
+            self._spellings[_fold(signer)].add(signer)
+        # The founders alone, if there are any: what comes in must not widen what may come in.
+        train = [clip for clip in self._index.clips if clip.split == "train"]
+        founders = [clip for clip in train if clip.batch is None] or train
+        self._rules = learn_rules([clip.text for clip in founders])
 
+    def check_new(self, new: Sequence[_New]) -> tuple[list[Accepted], list[_Reject]]:
+        """Return which new clips may come in, and the others with their problems."""
+        films = [(one.candidate, one.content) for one in new if one.candidate.video and one.content]
+        probed = probe_all([
+            Segment(one.video, content[1], content[2], self._size(one.video))
+            for one, content in films if one.video
+        ])  # fmt: skip
+        pictures = {id(one): found for (one, _), found in zip(films, probed, strict=True)}
+        accepted, rejects = [], []
+        for one in new:
+            candidate, content = one.candidate, one.content
+            problems = [
+                *candidate.problems,
+                *self._row(candidate),
+                *self._content(one),
+                *self._spelling(candidate),
+                *self._split(candidate),
+            ]
+            if id(candidate) in pictures:
+                problems += self._picture(pictures[id(candidate)])
+            if not candidate.video or not content or problems:
+                rejects.append((candidate, problems))
+                continue
+            signer, split = candidate.values["signer"], candidate.values.get("split", "")
+            if self._is_disjoint:
+                split = next(iter(self._index.splits.get(signer) or self._asked[signer]), "")
+            accepted.append(Accepted(candidate, candidate.video, content, split))
+        return accepted, rejects
 
-def _change_problems(
-    candidate: Candidate, before: Clip, after: Clip, inbox: Inbox, options: IngestOptions
-) -> list[Problem]:
-    """Look at the signer and the new times of a clip that is corrected."""
-    problems = []
-    if candidate.values["signer"] != before.signer:
-        concerns = (candidate.values["signer"], before.signer)
-        hint = "correct the participant; signers are changed in the manifest"
-        problems.append(Problem("its signer is not that of the clip", hint, concerns))
-    times = after.start_s, after.end_s
-    video = before.video if before.video in inbox.hashes else None
-    if video and times != (before.start_s, before.end_s):
-        sha256, size_bytes = inbox.hashes[video].sha256, inbox.hashes[video].signature[0]
-        if clip := inbox.index.contents.get((sha256, *times)):
-            problems.append(
-                Problem("another clip has these times", "leave one of them", (clip.clip_id,))
-            )
-        [found] = probe_all([Segment(video, *times, size_bytes)])
-        problems += _picture_problems(found, options)
-    return problems
+    def check_corrections(
+        self, corrections: Sequence[_Correction]
+    ) -> tuple[list[tuple[Clip, Clip]], list[_Reject]]:
+        """Return the clips that change, and the wrong corrections with their problems."""
+        changes: dict[str, tuple[Clip, Clip]] = {}
+        rejects = []
+        for candidate, before, after in corrections:
+            problems = [*candidate.problems, *self._row(candidate)]
+            problems += self._change(candidate, before, after)
+            if before.clip_id in changes:
+                problems.append(Problem("another cue corrects the clip, too", "leave one of them"))
+            if problems:
+                rejects.append((candidate, problems))
+            else:
+                changes[before.clip_id] = before, after
+        return list(changes.values()), rejects
 
+    def _size(self, video: Path) -> int:
+        return self._inbox.hashes[video].signature[0]
 
-def _row_problems(
-    candidate: Candidate, rules: TextRules, options: IngestOptions
-) -> Iterable[Problem]:
-    """Check a candidate by the manifest's rules."""
-    values = candidate.values
-    if not values:
-        return  # a file that is no clip, or a row that cannot be read
-    clip_id = clip_id_of(candidate.name)
-    if bad := id_problem(clip_id) if clip_id else "is empty":
-        yield Problem(f"its name as clip_id {bad}", "give it another name")
-    for bad in parse_segment(values)[2]:
-        yield Problem(bad, "correct the table")
-    until, wrong = parse_consent(values)
-    for bad in wrong:
-        yield Problem(bad, "correct the table")
-    if has_ended(until):
-        yield Problem(f"its signer agreed until {until}", "ask the signer again")
-    for name, value in values.items():
-        if bad := field_problem(value, ".tsv"):
-            yield Problem(f"{name} {bad}", "correct it")
-    if values.get("split") and values["split"] not in SPLITS:
-        yield Problem(f"its split {values['split']!r} is unknown", f"say {' or '.join(SPLITS)}")
-    if text := values.get("text"):
-        for odd in rules.problems(
+    def _row(self, candidate: Candidate) -> Iterable[Problem]:
+        """Check a candidate by the manifest's rules."""
+        values = candidate.values
+        if not values:
+            return  # a file that is no clip, or a row that cannot be read
+        clip_id = clip_id_of(candidate.name)
+        if bad := id_problem(clip_id) if clip_id else "is empty":
+            yield Problem(f"its name as clip_id {bad}", "give it another name")
+        until, wrong = parse_consent(values)
+        for bad in (*parse_segment(values)[2], *wrong):
+            yield Problem(bad, "correct the table")
+        if has_ended(until):
+            yield Problem(f"its signer agreed until {until}", "ask the signer again")
+        for name, value in values.items():
+            if bad := field_problem(value, ".tsv"):
+                yield Problem(f"{name} {bad}", "correct it")
+        if values.get("split") and values["split"] not in SPLITS:
+            yield Problem(f"its split {values['split']!r} is unknown", f"say {' or '.join(SPLITS)}")
+        yield from self._text(candidate)
+
+    def _text(self, candidate: Candidate) -> list[Problem]:
+        text, options = candidate.values.get("text"), self._options
+        if not text:
+            empty = Problem("the sentence is empty", "write it down")
+            return [] if candidate.problems else [empty]
+        found = self._rules.problems(
             text, script_share=options.script_share, length_factor=options.length_factor
-        ):
-            yield Problem(odd, "correct the sentence, or change `ingest` in ops.yaml")
-    elif not candidate.problems:
-        yield Problem("the sentence is empty", "write it down")
-
-
-def _content_problems(new: _New, index: Index, ids: set[str]) -> list[Problem]:
-    """Look for the content among the candidates and among what is, or was, in the corpus."""
-    candidate, content, same = new
-    if same:
-        reason = "another file or row has the same content"
-        return [Problem(reason, "leave one of them", (same.where,))]
-    if not content:
-        unread = Problem("the file cannot be read", "check its permissions")
-        return [unread] if candidate.video else []
-    sha256 = content[0]
-    if gone := index.withdrawn.get(sha256):
-        reason = f"its video was withdrawn{f' with {gone.batch}' if gone.batch else ''}"
-        hint = "remove it here; to take it in again, remove its line from withdrawn.tsv"
-        return [Problem(f"{reason}: {gone.reason}", hint)]
-    if clip := index.contents.get(content):
-        hint = (
-            "remove it here; to correct a clip, bring its captions (`signloom export --format "
-            "captions`), edit the manifest or withdraw its batch"
         )
-        return [Problem("the corpus has its content already", hint, (clip.clip_id,))]
-    others = index.signers.get(sha256, set()) - {candidate.values.get("signer", "")}
-    if others:
-        reason = "in the corpus the same video is signed by somebody else"
-        return [Problem(reason, "correct the signer", tuple(sorted(others)))]
-    if other_id(candidate.name, content) in ids:
-        return [Problem("other clips have its name and its replacement name", "rename the file")]
-    return []
+        hint = "correct the sentence, or change `ingest` in ops.yaml"
+        return [Problem(odd, hint) for odd in found]
 
+    def _content(self, new: _New) -> list[Problem]:
+        """Look for the content among the candidates and among what is, or was, in the corpus."""
+        candidate, content, same = new
+        if same:
+            reason = "another file or row has the same content"
+            return [Problem(reason, "leave one of them", (same.where,))]
+        if not content:
+            unread = Problem("the file cannot be read", "check its permissions")
+            return [unread] if candidate.video else []
+        sha256 = content[0]
+        if gone := self._index.withdrawn.get(sha256):
+            reason = f"its video was withdrawn{f' with {gone.batch}' if gone.batch else ''}"
+            hint = "remove it here; to take it in again, remove its line from withdrawn.tsv"
+            return [Problem(f"{reason}: {gone.reason}", hint)]
+        if clip := self._index.contents.get(content):
+            hint = (
+                "remove it here; to correct a clip, bring its captions (`signloom export --format "
+                "captions`), edit the manifest or withdraw its batch"
+            )
+            return [Problem("the corpus has its content already", hint, (clip.clip_id,))]
+        others = self._index.signers.get(sha256, set()) - {candidate.values.get("signer", "")}
+        if others:
+            reason = "in the corpus the same video is signed by another person"
+            return [Problem(reason, "correct the signer", tuple(sorted(others)))]
+        if other_id(candidate.name, content) in self._ids:
+            reason = "other clips have its name and its replacement name"
+            return [Problem(reason, "rename the file")]
+        return []
 
-def _spelling_problems(
-    candidate: Candidate, index: Index, spellings: Mapping[str, set[str]]
-) -> list[Problem]:
-    """Let nobody come in under two names."""
-    signer = candidate.values.get("signer", "")
-    others = spellings[_fold(signer)] - {signer} if signer else set()
-    if others and signer not in index.splits:
+    def _spelling(self, candidate: Candidate) -> list[Problem]:
+        """Let no person come in under two names."""
+        signer = candidate.values.get("signer", "")
+        others = self._spellings[_fold(signer)] - {signer} if signer else set()
+        if not others or signer in self._index.splits:
+            return []
         concerns = tuple(sorted(others))
         return [Problem("its signer is also written otherwise", "use one spelling", concerns)]
-    return []
 
+    def _split(self, candidate: Candidate) -> list[Problem]:
+        """Let no person come into two splits."""
+        signer, split = candidate.values.get("signer", ""), candidate.values.get("split", "")
+        if not self._is_disjoint:
+            return []
+        known = self._index.splits.get(signer, set())
+        listed = " and ".join(sorted(known or self._asked.get(signer, set())))
+        if known and split and split not in known:
+            hint = f"leave its split empty, or say {listed}"
+            return [Problem(f"its signer is in {listed}, not in {split}", hint, (signer,))]
+        if not known and len(self._asked.get(signer, set())) > 1:
+            return [Problem(f"its signer is new and in {listed}", "give each one split", (signer,))]
+        return []
 
-def _split_problems(
-    candidate: Candidate, index: Index, asked: Mapping[str, set[str]]
-) -> list[Problem]:
-    """Let nobody come into two splits."""
-    signer, split = candidate.values.get("signer", ""), candidate.values.get("split", "")
-    known = index.splits.get(signer, set())
-    if known and split and split not in known:
-        listed = " and ".join(sorted(known))
-        hint = f"leave its split empty, or say {listed}"
-        return [Problem(f"its signer is in {listed}, not in {split}", hint, (signer,))]
-    if signer and not known and len(asked[signer]) > 1:
-        listed = " and ".join(sorted(asked[signer]))
-        return [Problem(f"its signer is new and in {listed}", "give each one split", (signer,))]
-    return []
+    def _picture(self, found: Probed | Problem) -> Iterable[Problem]:
+        bounds = self._options
+        if isinstance(found, Problem):
+            yield found
+            return
+        if not bounds.min_duration_s <= found.duration_s <= bounds.max_duration_s:
+            yield Problem(
+                f"it takes {found.duration_s:.2f} s, expected {bounds.min_duration_s:g} to "
+                f"{bounds.max_duration_s:g}", "cut it, or give it a start_s and an end_s",
+            )  # fmt: skip
+        short, long = sorted((found.width, found.height))
+        if short < bounds.min_side or long > bounds.max_side:
+            yield Problem(
+                f"its picture has {found.width} x {found.height} pixels, expected sides of "
+                f"{bounds.min_side} to {bounds.max_side}", "record or convert it at such a size",
+            )  # fmt: skip
 
-
-def _picture_problems(found: Probed | Problem, bounds: IngestOptions) -> Iterable[Problem]:
-    if isinstance(found, Problem):
-        yield found
-        return
-    if not bounds.min_duration_s <= found.duration_s <= bounds.max_duration_s:
-        yield Problem(
-            f"it takes {found.duration_s:.2f} s, expected {bounds.min_duration_s:g} to "
-            f"{bounds.max_duration_s:g}", "cut it, or give it a start_s and an end_s",
-        )  # fmt: skip
-    short, long = sorted((found.width, found.height))
-    if short < bounds.min_side or long > bounds.max_side:
-        yield Problem(
-            f"its picture has {found.width} x {found.height} pixels, expected sides of "
-            f"{bounds.min_side} to {bounds.max_side}", "record or convert it at such a size",
-        )  # fmt: skip
-
-
-def _splits_asked(candidates: Sequence[Candidate]) -> dict[str, set[str]]:
-    """Return the signers of candidates, each with the splits that were asked for."""
-    asked: dict[str, set[str]] = defaultdict(set)
-    for candidate in candidates:
-        if signer := candidate.values.get("signer"):
-            asked[signer].update({candidate.values.get("split", "")} - {""})
-    return asked
-
-
-def _spellings(signers: Sequence[str]) -> dict[str, set[str]]:
-    """Return the signers by what is left of a name without case, spaces and signs."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for signer in signers:
-        found[_fold(signer)].add(signer)
-    return found
+    def _change(self, candidate: Candidate, before: Clip, after: Clip) -> list[Problem]:
+        """Check the signer and the new times of a clip that is corrected."""
+        problems = []
+        signer = candidate.values["signer"]
+        if signer != before.signer:
+            hint = "correct the participant; signers are changed in the manifest"
+            concerns = (signer, before.signer)
+            problems.append(Problem("its signer is not that of the clip", hint, concerns))
+        times = after.start_s, after.end_s
+        video = before.video if before.video in self._inbox.hashes else None
+        if video and times != (before.start_s, before.end_s):
+            sha256 = self._inbox.hashes[video].sha256
+            if clip := self._index.contents.get((sha256, *times)):
+                reason = "another clip has these times"
+                problems.append(Problem(reason, "leave one of them", (clip.clip_id,)))
+            [found] = probe_all([Segment(video, *times, self._size(video))])
+            problems += self._picture(found)
+        return problems
 
 
 def _fold(signer: str) -> str:
+    """Return what is left of a name without case, spaces and signs."""
     return "".join(c for c in signer.casefold() if c.isalnum()) or signer

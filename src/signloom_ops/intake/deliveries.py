@@ -1,7 +1,7 @@
 """Deliveries: folders of new clips with their tables.
 
 A folder with a table brings the rows of the table, whose videos lie anywhere below it. In a folder
-without one, each video has a text file of its name beside it, whose first line is the sentence, or
+without one, each video has a text file of its name, whose first line is the sentence, or
 captions, whose cues are clips. Captions without a video correct clips that the corpus has.
 """
 
@@ -12,10 +12,11 @@ import re
 import time
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
@@ -47,19 +48,9 @@ from signloom_tools.importing.user_tables import (
 
 _VERSION_MARK = b"# signloom-manifest"  # the first line of our own manifests
 _FIELDS = (
-    "clip_id",
-    "video",
-    "text",
-    "signer",
-    "split",
-    "start_s",
-    "end_s",
-    "gloss",
-    "language",
-    "corpus",
-    "fps",
-    "consent_until",
-)
+    "clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language",
+    "corpus", "fps", "consent_until",
+)  # fmt: skip
 SIGNER_FILE = "signer.txt"
 _NAMED_TABLES = ("table.tsv", "manifest.tsv")
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
@@ -71,6 +62,9 @@ _NOTES = ("readme", "license", "licence")  # texts that belong to no video
 
 _LINK = Problem("it is a link, which may lead anywhere", "put the file itself in its place")
 _NO_TABLE = Problem("the table is a link or no file", _LINK.hint)
+_NO_VIDEO = Problem("no video of its name", "bring the video beside it")
+_NO_SENTENCE = Problem("no sentence: no row of a table and no .txt file of its name", "add one")
+_SEVERAL = Problem("several videos have its name", "leave one of them")
 
 logger = logging.getLogger(__name__)
 
@@ -108,9 +102,9 @@ class Request:
     inbox: bool = False  # whether a source is no delivery itself, so that its name names no signer
     choice: Choice = field(default_factory=Choice)  # what to take of captions
     rules: CueRules = field(default_factory=CueRules)  # how their cues become clips
-    settle_s: float = 0.0  # a file must not have changed for so many seconds
+    settle_s: float = 0.0  # for how long a file must not have changed
     guard: Guard = field(default_factory=Guard)
-    """In which files are read that somebody delivers, so that none ends or holds the others."""
+    """A process that reads delivered files, so that no file can end or hold the others."""
 
     def __post_init__(self) -> None:
         if self.table is not None and len(self.sources) != 1:
@@ -146,8 +140,29 @@ def from_project(path: Path) -> Path:
     return whole.relative_to(here) if whole.is_relative_to(here) else whole
 
 
-Found = Iterator[Candidate | Path]
+Scanned = Iterable[Candidate | Path]
 """Candidates, and the files that have to wait since they changed a moment ago."""
+
+
+def _scan_folders(source: Path, request: Request) -> Scanned:
+    _check_exist(source, request.table)
+    closed: list[OSError] = []
+    for root, below, names in os.walk(source, onerror=closed.append):
+        place = _Place(Path(root), source, request)
+        yield from _misnamed(place, [*below, *names])
+        below[:], names = _shown(below), _shown(names)
+        noted = [place.folder / SIGNER_FILE] if SIGNER_FILE in names and not request.signer else []
+        if fresh := _fresh(noted, request):
+            yield from fresh
+            below.clear()  # who signs here and below is not known yet
+            continue
+        for found in _classify(place, below, names):
+            yield from _fresh(found.files, request) or found.read()
+    for error in closed:
+        folder = Path(error.filename)
+        reason = f"the folder cannot be opened ({error.strerror})"
+        problem = Problem(reason, "give it its permissions")
+        yield from _Place(folder.parent, source, request).refuse(folder.name, problem)
 
 
 def _check_exist(source: Path, table: Path | None) -> None:
@@ -160,203 +175,151 @@ def _check_exist(source: Path, table: Path | None) -> None:
         raise UserError(f"--table {table}: no such table")
 
 
-def _scan_folders(source: Path, request: Request) -> Found:
-    _check_exist(source, request.table)
-    closed: list[OSError] = []
-    for root, folders, names in os.walk(source, onerror=closed.append):
-        folder = Path(root)
-        yield from _misnamed(folder, [*folders, *names])
-        folders[:], names = _shown(folders), _shown(names)
-        noted = [folder / SIGNER_FILE] if SIGNER_FILE in names and not request.signer else []
-        if fresh := _fresh(noted, request):
-            yield from fresh
-            folders.clear()  # who signs here and below is not known yet
-            continue
-        for name in folders:
-            if (folder / name).is_symlink():
-                yield _refused(folder, name, _LINK)
-        found = [folder / n for n in names if n in _NAMED_TABLES or n.lower().endswith(".csv")]
-        tables = [request.table] if request.table else found
-        if len(tables) > 1:
-            hint = "leave one of them, or name it with --table"
-            listed = ", ".join(path.name for path in tables)
-            yield _refused(folder, listed, Problem(f"{len(tables)} tables in one folder", hint))
-        if tables:
-            folders.clear()  # their videos are the table's
-        if len(tables) == 1 and not request.table and not _is_plain(tables[0]):
-            yield _refused(folder, tables[0].name, _NO_TABLE)
-        elif len(tables) == 1:
-            yield from _scan_table(folder, tables[0], request)
-        elif not tables:
-            yield from _scan_sidecars(folder, names, _pictures_in(folder, folders), source, request)
-    for error in closed:
-        folder = Path(error.filename)
-        problem = Problem(
-            f"the folder cannot be opened ({error.strerror})", "give it its permissions"
-        )
-        yield _refused(folder.parent, folder.name, problem)
-
-
 def _shown(names: Sequence[str]) -> list[str]:
-    """Return the names of what is looked at, in order."""
+    """Return the names that are read, in order."""
     return sorted(name for name in names if not (name.startswith(".") or name_problem(name)))
 
 
-def _misnamed(folder: Path, names: Sequence[str]) -> Iterator[Candidate]:
-    """Yield what no table can name."""
-    for name in sorted(names):
-        if not name.startswith(".") and (problem := name_problem(name)):
-            yield _refused(folder, readable_name(name), problem)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A folder that is scanned."""
+
+    folder: Path
+    source: Path  # the folder of the request that it lies in
+    request: Request
+
+    def candidate(self, where: str, *problems: Problem | None, **more: Any) -> Candidate:
+        """Return a candidate that was found here."""
+        found = tuple(problem for problem in problems if problem)
+        return Candidate(self.folder.as_posix(), where, problems=found, **more)
+
+    def refuse(self, where: str, problem: Problem) -> list[Candidate]:
+        """Return the only candidate of files that are no clip."""
+        return [self.candidate(where, problem)]
+
+    def find_signer(self) -> tuple[str, Problem | None]:
+        """Return who signs in the videos with text files or captions here."""
+        problem: Problem | None = None
+        for folder in (self.folder, *self.folder.parents):
+            named, odd = _read_signer(folder, self.request)
+            problem = problem or odd
+            if named:
+                return named, problem
+            if folder == self.source:
+                break
+        name = unicodedata.normalize("NFC", " ".join(self.folder.resolve().name.split()))
+        is_inbox = self.request.inbox and self.folder == self.source
+        if not is_inbox and any(character.isalpha() for character in name):
+            return name, problem  # `forget` finds it where its file cannot be read, too
+        reason = "no signer is named (its folder has no person's name)"
+        return "", Problem(reason, f"put it into a folder of that name, or write {SIGNER_FILE}")
 
 
-def _scan_table(folder: Path, table: Path, request: Request) -> Found:
-    if fresh := _fresh([table], request):
-        yield from fresh
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Files of a folder that belong together."""
+
+    files: Sequence[Path]  # all must have settled before they are read
+    read: Callable[[], Scanned]
+
+
+def _classify(place: _Place, below: list[str], names: Sequence[str]) -> Iterator[_Found]:
+    """Yield what a folder holds; `below` loses the folders that belong to its table."""
+    folder, given = place.folder, place.request.table
+    for name in below:
+        if (folder / name).is_symlink():
+            yield _Found((), partial(place.refuse, name, _LINK))
+    found = [folder / n for n in names if n in _NAMED_TABLES or n.lower().endswith(".csv")]
+    tables = [given] if given else found
+    if not tables:
+        pictures = [name for name in below if is_picture_folder(_names_in(folder / name))]
+        yield from _group_by_name(place, names, pictures)
         return
-    videos = VideoFolder(folder, follow_links=False)
-    named: set[Path] = set()
-    signer, no_signer = (request.signer, None) if request.signer else _read_signer(folder)
-    try:
-        rows = request.guard.call(_rows_of, table, limit_s=_limit_s([table]))
-    except ClipError as error:
-        rows = [(table.name, {}, [error.problem])]
-    for where, values, problems in rows:
-        cell = _settle_row(values, problems, signer, no_signer)
-        path: Path | None = None
-        if not problems or cell:
-            path, problem = _find_video(videos, cell)
-            problems += [problem] if problem else []
-        if path is not None:
-            named.add(path)
-            if fresh := _fresh(_files_of(path), request):
-                yield from fresh
-                continue
-            path, problem = _pack(path, values.get("fps"), request)
-            problems += [problem] if problem else []
-        yield Candidate(folder.as_posix(), where, path, values, tuple(problems))
-    for path in _videos_below(folder):
-        if path not in named:
-            problem = Problem(f"no row of {table.name} names it", "add its row")
-            yield _refused(folder, path.relative_to(folder).as_posix(), problem)
-    for root, below, names in os.walk(folder):
-        if Path(root) != folder:  # whose own were named before
-            yield from _misnamed(Path(root), [*below, *names])
-        below[:] = _shown(below)
+    below.clear()  # their videos are the table's
+    listed = ", ".join(path.name for path in tables)
+    if len(tables) > 1:
+        hint = "leave one of them, or name it with --table"
+        problem = Problem(f"{len(tables)} tables in one folder", hint)
+        yield _Found((), partial(place.refuse, listed, problem))
+    elif not given and not _is_plain(tables[0]):
+        yield _Found((), partial(place.refuse, listed, _NO_TABLE))
+    else:
+        yield _Found(tables, partial(_read_clips, place, tables[0]))
 
 
-def _settle_row(
-    values: dict[str, str], problems: list[Problem], signer: str, no_signer: Problem | None
-) -> str:
-    """Fill in the signer, split and name of a row's clip; return the cell that means its video."""
-    values["signer"] = unicodedata.normalize("NFC", values.get("signer") or signer)
-    if not values["signer"] and no_signer:
-        problems.append(no_signer)
-    elif not values["signer"] and not problems:
-        hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
-        problems.append(Problem("nobody is named as the signer", hint))
-    asked = values.get("split", "")
-    values["split"] = NAMES.get(asked.lower(), asked)
-    cell = values.get("video") or values.get("clip_id", "")
-    values["clip_id"] = stem(values.get("clip_id") or PurePosixPath(cell).name)
-    return cell
-
-
-def _scan_sidecars(
-    folder: Path, names: Sequence[str], pictures: Sequence[str], source: Path, request: Request
-) -> Found:
-    texts = {Path(name).stem: name for name in names if name.lower().endswith(".txt")}
+def _group_by_name(
+    place: _Place, names: Sequence[str], pictures: Sequence[str]
+) -> Iterator[_Found]:
+    """Yield the videos of a folder with their texts or captions, then texts without a video."""
+    folder = place.folder
+    texts = {Path(name).stem: folder / name for name in names if name.lower().endswith(".txt")}
     videos = {name: stem(name) for name in names if name.lower().endswith(VIDEO_SUFFIXES)}
     videos |= {name: name for name in pictures if name in texts}
+    bases = Counter(videos.values())
     captions: dict[str, list[Path]] = defaultdict(list)
     for one in (folder / name for name in names if name.lower().endswith(READ_SUFFIXES)):
-        is_whole = one.stem in videos.values()
-        captions[one.stem if is_whole else split_name(one)[0]].append(one)
-    bases = Counter(videos.values())
+        captions[one.stem if one.stem in bases else split_name(one)[0]].append(one)
     for name, base in videos.items():
-        text = texts.get(base)
-        files = _files_of(folder / name) + ([folder / text] if text else [])
+        video, text = folder / name, texts.get(base)
         if cues := captions.pop(base, []):
-            yield from _scan_captions(folder, name, cues, text, source, request)
-        elif fresh := _fresh(files, request):
-            yield from fresh
+            sentences = [*cues, *([text] if text else [])]
+            yield _Found((*cues, video), partial(_read_captions, place, video, sentences))
         else:
-            several = Problem("several videos have its name", "leave one of them")
-            problems = [several] if bases[base] > 1 else []
-            yield _sidecar(folder, name, base, text, problems, source, request)
+            files = [*_files_of(video), *([text] if text else [])]
+            problem = _SEVERAL if bases[base] > 1 else None
+            yield _Found(files, partial(_read_video, place, video, base, text, problem))
     for files in captions.values():
-        yield from _scan_captions(folder, None, files, None, source, request)
-    for base, name in texts.items():
-        is_note = name == SIGNER_FILE or name.lower().startswith(_NOTES)
-        if not is_note and base not in videos.values():
-            fresh = _fresh([folder / name], request)
-            yield from fresh
-            if not fresh:
-                problem = Problem("no video of its name", "bring the video beside it")
-                yield _refused(folder, name, problem)
+        yield _Found(files, partial(_read_captions, place, None, files))
+    for base, path in texts.items():
+        is_note = path.name == SIGNER_FILE or path.name.lower().startswith(_NOTES)
+        if not is_note and base not in bases:
+            yield _Found([path], partial(place.refuse, path.name, _NO_VIDEO))
 
 
-def _sidecar(
-    folder: Path,
-    name: str,
-    base: str,
-    text: str | None,
-    problems: Sequence[Problem],
-    source: Path,
-    request: Request,
-) -> Candidate:
-    """Return the clip of a video with a text file."""
-    sentence, text_problem = _read_line(folder, text)
-    signer, signer_problem = _signer_of(folder, source, request)
-    is_link = (folder / name).is_symlink()
-    path, unpacked = (None, None) if is_link else _pack(folder / name, None, request)
-    found = (_LINK if is_link else None, *problems, text_problem, signer_problem, unpacked)
+def _read_video(
+    place: _Place, video: Path, base: str, text: Path | None, problem: Problem | None
+) -> Scanned:
+    """Yield the clip of a video with a text file."""
+    sentence, odd = _read_line(text) if text else ("", _NO_SENTENCE)
+    signer, no_signer = place.find_signer()
+    link = _LINK if video.is_symlink() else None
+    path, unpacked = (None, None) if link else _pack(video, None, place.request)
     values = {"clip_id": base, "text": sentence, "signer": signer}
-    return Candidate(folder.as_posix(), name, path, values, tuple(one for one in found if one))
+    problems = (link, problem, odd, no_signer, unpacked)
+    yield place.candidate(video.name, *problems, video=path, values=values)
 
 
-def _scan_captions(
-    folder: Path,
-    video: str | None,
-    files: Sequence[Path],
-    text: str | None,
-    source: Path,
-    request: Request,
-) -> Found:
-    """Yield the cues of a video's captions; of None, those that correct clips of the corpus."""
-    if fresh := _fresh([*files, *([folder / video] if video else [])], request):
-        yield from fresh
-        return
-    film = folder / video if video else None
-    path, others = files[0], [*(file.name for file in files[1:]), *([text] if text else [])]
+def _read_captions(place: _Place, film: Path | None, files: Sequence[Path]) -> Scanned:
+    """Yield the cues of a film's captions; of None, those that correct clips of the corpus."""
+    path, request = files[0], place.request
     problem = _LINK if any(one.is_symlink() for one in (*files, film) if one) else None
-    if others and not problem:
-        listed = ", ".join((path.name, *others))
+    if len(files) > 1 and not problem:
+        listed = ", ".join(file.name for file in files)
         problem = Problem("several files have its sentences", "leave one of them", (listed,))
+    cues: Sequence[Cue] = ()
+    broken: Sequence[tuple[str, Problem]] = ()
     try:
         if not problem:
             cues, broken = request.guard.call(
                 _cues_of, path, film, request.choice, request.rules, limit_s=_limit_s([path])
             )
     except (UserError, ClipError) as error:
-        reason = " ".join(str(error).replace(str(path), path.name).split())
-        problem = Problem(reason, "correct the captions")
+        problem = Problem(_without_folder(error, path), "correct the captions")
     if problem:
-        yield _refused(folder, path.name, problem)
-        return
+        yield from place.refuse(path.name, problem)
     for where, why in broken:
-        yield _refused(folder, f"{path.name} {where}", why)
-    signer, no_signer = _signer_of(folder, source, request)
+        yield from place.refuse(f"{path.name} {where}", why)
+    signer, no_signer = place.find_signer() if film else ("", None)
     for cue in cues:
         values = {
-            "clip_id": clip_name(stem(video), cue) if video else cue.clip_id, "text": cue.text,
+            "clip_id": clip_name(stem(film.name), cue) if film else cue.clip_id, "text": cue.text,
             "start_s": f"{cue.start_s:.3f}", "end_s": f"{cue.end_s:.3f}", "gloss": cue.gloss,
-            "signer": cue.signer or (signer if video else ""), "language": cue.language,
+            "signer": cue.signer or signer, "language": cue.language,
         }  # fmt: skip
-        problems = (no_signer,) if video and no_signer and not values["signer"] else ()
-        where = f"{path.name} {cue.where}"
-        yield Candidate(
-            folder.as_posix(), where, film, values, problems, corrects="" if film else path.name
-        )
+        yield place.candidate(
+            f"{path.name} {cue.where}", None if values["signer"] else no_signer,
+            video=film, values=values, corrects="" if film else path.name,
+        )  # fmt: skip
 
 
 def _cues_of(
@@ -370,29 +333,70 @@ def _cues_of(
     return cues, [*found.broken, *((cue.where, why) for cue, why in left_out)]
 
 
-def _signer_of(folder: Path, source: Path, request: Request) -> tuple[str, Problem | None]:
-    """Return who signs in a folder of videos with text files."""
-    problem: Problem | None = None
-    for place in (folder, *folder.parents):
-        named, odd = (request.signer, None) if request.signer else _read_signer(place)
-        problem = problem or odd
-        if named:
-            return named, problem
-        if place == source:
-            break
-    name = unicodedata.normalize("NFC", " ".join(folder.resolve().name.split()))
-    is_inbox = request.inbox and folder == source
-    if not is_inbox and any(character.isalpha() for character in name):
-        return name, problem  # `forget` looks for it where its file cannot be read, too
-    reason = "nobody is named as the signer (its folder has no person's name)"
-    return "", Problem(reason, f"put it into a folder of that name, or write {SIGNER_FILE}")
+def _read_clips(place: _Place, table: Path) -> Scanned:
+    """Yield the rows of a table, and the videos of its folder that none of them names."""
+    folder, request = place.folder, place.request
+    videos = VideoFolder(folder, follow_links=False)
+    named: set[Path] = set()
+    signer = _read_signer(folder, request)
+    try:
+        rows = request.guard.call(_rows_of, table, limit_s=_limit_s([table]))
+    except ClipError as error:
+        rows = [(table.name, {}, [error.problem])]
+    for where, values, problems in rows:
+        cell = _settle_row(values, problems, *signer)
+        path: Path | None = None
+        if not problems or cell:
+            path, problem = _find_video(videos, cell)
+            problems += [problem] if problem else []
+        if path is not None:
+            named.add(path)
+            if fresh := _fresh(_files_of(path), request):
+                yield from fresh
+                continue
+            path, problem = _pack(path, values.get("fps"), request)
+            problems += [problem] if problem else []
+        yield place.candidate(where, *problems, video=path, values=values)
+    for root, below, names in os.walk(folder):
+        if Path(root) != folder:  # whose own were named before
+            yield from _misnamed(_Place(Path(root), place.source, request), [*below, *names])
+        below[:] = _shown(below)
+        found = [Path(root, n) for n in _shown(names) if n.lower().endswith(VIDEO_SUFFIXES)]
+        for path in [*found, *([Path(root)] if is_picture_folder(names) else [])]:
+            if path not in named:
+                problem = Problem(f"no row of {table.name} names it", "add its row")
+                yield from place.refuse(path.relative_to(folder).as_posix(), problem)
 
 
-def _read_signer(folder: Path) -> tuple[str, Problem | None]:
-    """Return who signs in a folder, as its file says; empty: it has none, or an empty one."""
-    if not os.path.lexists(folder / SIGNER_FILE):
-        return "", None
-    line, problem = _read_line(folder, SIGNER_FILE)
+def _settle_row(
+    values: dict[str, str], problems: list[Problem], signer: str, no_signer: Problem | None
+) -> str:
+    """Fill in the signer, split and name of a row's clip; return the cell that means its video."""
+    values["signer"] = unicodedata.normalize("NFC", values.get("signer") or signer)
+    if not values["signer"] and no_signer:
+        problems.append(no_signer)
+    elif not values["signer"] and not problems:
+        hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
+        problems.append(Problem("no signer is named", hint))
+    asked = values.get("split", "")
+    values["split"] = NAMES.get(asked.lower(), asked)
+    cell = values.get("video") or values.get("clip_id", "")
+    values["clip_id"] = stem(values.get("clip_id") or PurePosixPath(cell).name)
+    return cell
+
+
+def _misnamed(place: _Place, names: Sequence[str]) -> Iterator[Candidate]:
+    """Yield what no table can name."""
+    for name in sorted(names):
+        if not name.startswith(".") and (problem := name_problem(name)):
+            yield from place.refuse(readable_name(name), problem)
+
+
+def _read_signer(folder: Path, request: Request) -> tuple[str, Problem | None]:
+    """Return who signs in a folder, as the caller or its file says; empty: neither does."""
+    if request.signer or not os.path.lexists(folder / SIGNER_FILE):
+        return request.signer or "", None
+    line, problem = _read_line(folder / SIGNER_FILE)
     return unicodedata.normalize("NFC", line), problem
 
 
@@ -401,8 +405,9 @@ def _fresh(paths: Sequence[Path], request: Request) -> list[Path]:
     return [path for path in paths if _age_s(path) < request.settle_s]
 
 
-def _refused(folder: Path, where: str, problem: Problem) -> Candidate:
-    return Candidate(folder.as_posix(), where, problems=(problem,))
+def _without_folder(error: Exception, path: Path) -> str:
+    """Return a message on a file in one line that names the file alone."""
+    return " ".join(str(error).replace(str(path), path.name).split())
 
 
 TableRow = tuple[str, dict[str, str], list[Problem]]
@@ -416,11 +421,10 @@ def read_delivery_table(path: Path) -> Iterator[TableRow]:
         found = _find_columns(table)
         sources = {name: found[name] for name in found if name in _FIELDS}
     except UserError as error:
-        reason = " ".join(str(error).replace(str(path), path.name).split())
-        yield path.name, {}, [Problem(reason, "correct the table")]
+        yield path.name, {}, [Problem(_without_folder(error, path), "correct the table")]
         return
     for line, why in table.torn:
-        problem = Problem(f"its cells cannot be told apart: {why}", "correct it")
+        problem = Problem(f"its cells cannot be separated: {why}", "correct it")
         yield f"{path.name} line {line}", {}, [problem]
     for row in table.rows:
         yield f"{path.name} line {row.line}", row.values(sources), []
@@ -448,7 +452,7 @@ def _read(path: Path) -> UserTable:
 
 
 def _find_columns(table: UserTable) -> Sources:
-    """Settle by their names which columns hold what; nobody is there to be asked."""
+    """Choose the columns by their names alone: no person is there to ask."""
     sources = find_sources(table.header)
     listed = ", ".join(table.header)
     if not {"text", "gloss"} & sources.keys():
@@ -507,7 +511,7 @@ def _pack(
 
 
 def _pack_pictures(folder: Path, fps: str | float | None, packed: Path) -> str:
-    """Make a video file of a folder of pictures; return which are missing, in words."""
+    """Make a video file of a folder of pictures; describe which are missing."""
     pictures = open_pictures(folder, fps)
     pictures.pack(packed)
     return describe_gaps([pictures])
@@ -518,26 +522,11 @@ def _files_of(video: Path) -> list[Path]:
     return [video, *(video.iterdir() if video.is_dir() else ())]
 
 
-def _pictures_in(folder: Path, names: Sequence[str]) -> list[str]:
-    """Return which folders of these names hold the pictures of a clip."""
-    return [name for name in names if is_picture_folder(_names_in(folder / name))]
-
-
 def _names_in(folder: Path) -> list[str]:
     try:
         return [] if folder.is_symlink() else [path.name for path in folder.iterdir()]
-    except OSError:  # told elsewhere
+    except OSError:  # the walk reports it
         return []
-
-
-def _videos_below(folder: Path) -> Iterator[Path]:
-    for root, folders, names in os.walk(folder):
-        folders[:] = _shown(folders)
-        for name in _shown(names):
-            if name.lower().endswith(VIDEO_SUFFIXES):
-                yield Path(root, name)
-        if is_picture_folder(names):
-            yield Path(root)
 
 
 def _age_s(path: Path) -> float:
@@ -549,11 +538,9 @@ def _age_s(path: Path) -> float:
         return -math.inf
 
 
-def _read_line(folder: Path, name: str | None) -> tuple[str, Problem | None]:
+def _read_line(path: Path) -> tuple[str, Problem | None]:
     """Return the first line of a text file."""
-    if name is None:
-        return "", Problem("no sentence: no row of a table and no .txt file of its name", "add one")
-    path, what = folder / name, SIGNER_FILE if name == SIGNER_FILE else "its text file"
+    what = SIGNER_FILE if path.name == SIGNER_FILE else "its text file"
     if not _is_plain(path):
         return "", Problem(f"{what} is a link or no file", _LINK.hint)
     try:

@@ -1,4 +1,4 @@
-"""The inbox: what deliveries bring, beside an index of what the corpus holds."""
+"""The inbox: what deliveries bring, and an index of what the corpus holds."""
 
 import hashlib
 import json

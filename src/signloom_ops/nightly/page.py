@@ -64,14 +64,7 @@ def _drift_note(drift: Content) -> str:
     counts = {level: found.count(level) for level in LEVELS}
     parts = ", ".join(f"{counts[level]} {verb}" for level, verb in LEVELS.items() if counts[level])
     clips = f"{count(drift['new'], 'new clip')} of batch {drift['batch']}"
-    note = f"{clips} against {drift['old']} old ones: of {len(found)} checks {parts}."
-    if overall := drift.get("overall"):
-        note += (
-            f" All measures together: a classifier tells new clips from old ones with an AUC of "
-            f"{overall['auc']:.2f}, by chance {overall['usual_auc']:.2f} (p "
-            f"{overall['p_value']:.2f})."
-        )
-    return note
+    return f"{clips} against {drift['old']} old ones: of {len(found)} checks {parts}."
 
 
 def _decision_note(decision: Content) -> str:

@@ -48,7 +48,6 @@ _FINDING = shape(
     check=str, level=Literal["stop", "warn", "ok"], what=str, statistic=_NUMBER,
     hint=(str, ""), warn=_NUMBER, stop=_NUMBER, clips=list[str], signer=(str | None, None),
 )  # fmt: skip
-_OVERALL = shape(auc=float, usual_auc=float, p_value=float)
 _SHOWN_TOO: dict[str, Any] = {
     "version": int, "level": float, "clips": Natural, "notes": (list[str], []),
     "rules": _list(shape(name=str, result=str, text=str)), "scores": _map(shape(**_DUEL)),
@@ -56,7 +55,6 @@ _SHOWN_TOO: dict[str, Any] = {
 }  # fmt: skip
 NIGHT = shape(
     corpus=(str, ""), night=shape(outcome=str, verdict=str, batches=list[str]),
-    drift=shape(findings=_list(_FINDING), new=Natural, old=Natural, batch=str,
-                overall=(_OVERALL | None, None)) | None,
+    drift=shape(findings=_list(_FINDING), new=Natural, old=Natural, batch=str) | None,
     decision=shape(**_DECISION | _SHOWN_TOO) | None,
 )  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from signloom.errors import UserError
-from signloom_ops.options import OpsOptions, load_ops
+from signloom_ops.options import DriftLimit, DriftOptions, OpsOptions, load_ops
 from tests.tiny import ROOT
 
 PARAMS = Path("params.yaml")
@@ -32,6 +32,26 @@ def test_a_section_retrain_of_params_yaml_is_not_passed_over() -> None:
 
 def test_our_ops_yaml_names_defaults() -> None:
     assert load_ops(ROOT / "params.yaml") == OpsOptions()
+
+
+@pytest.mark.parametrize(
+    ("drift", "gone"),
+    [
+        ("{alpha: 0.01, pixels: {warn: 1.5, stop: null}, colour: {stop: 0.5}}", ""),
+        ("{alpha: 0.05}", "drift.alpha is no option any more"),
+        ("{pixels: {warn: 2.0, stop: null}}", "drift.pixels is no option any more"),
+        ("{colour: {warn: 0.05, stop: 0.5}}", "drift.colour.warn is no option any more"),
+    ],
+)
+def test_a_removed_option_is_read_with_its_default_and_named_otherwise(
+    drift: str, gone: str
+) -> None:
+    Path("ops.yaml").write_text(f"drift: {drift}\n")
+    if not gone:
+        assert load_ops(PARAMS).drift == DriftOptions(colour=DriftLimit(stop=0.5))
+        return
+    with pytest.raises(UserError, match=gone):
+        load_ops(PARAMS)
 
 
 def test_what_is_wrong_with_ops_yaml_is_said_in_one_message() -> None:

@@ -1,43 +1,81 @@
-"""The drift check: how new clips differ from old ones."""
+"""The drift check: how new clips differ from old ones, a table of measures with their limits."""
 
-import dataclasses
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from signloom.corpus.landmark_folder import QUALITY_NAME, SHARDS_NAME
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.corpus.shards import read_shards
-from signloom_ops.intake.drift.findings import DriftReport, Finding, Overall, form_groups
-from signloom_ops.intake.drift.recordings import (
-    check_colour,
-    check_recordings,
-    check_texts,
-    check_unread,
-    measure_redness,
-)
-from signloom_ops.intake.drift.signing import (
-    Movement,
-    check_hands,
-    check_known_signers,
-    check_movement,
-    check_new_signers,
-    check_order,
-    gather_preferences,
-    measure_movement,
-)
+from signloom_ops.intake.drift import recordings, signing
+from signloom_ops.intake.drift.colour import measure_redness
+from signloom_ops.intake.drift.comparison import Comparison
+from signloom_ops.intake.drift.findings import DriftReport, Finding, Measured, judge
+from signloom_ops.intake.drift.movement import Movement, measure_movement
 from signloom_ops.options import DriftOptions
 
 _AT_ONCE = 200  # clips whose landmarks are in memory
-_FOLDS = 3
-_EXCHANGES = 19  # of old and new: the least p-value is 1 in 20
+_OLD_CLIPS = 1000  # most old clips whose landmarks are read, of the new signers and of others
+_COLOUR_CLIPS = 20  # most old clips whose pictures are read
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A measure of a batch, and from which value on it warns."""
+
+    name: str
+    measure: Callable[[Comparison], Measured]
+    warn: float
+    hint: str
+    stop: str | None = None  # the field of `DriftOptions` with the limit; None: it never stops
+    needs_old: bool = True  # whether it compares with old clips
+
+    def run(self, batch: Comparison, options: DriftOptions) -> Finding:
+        """Measure a batch and judge it."""
+        stop = getattr(options, self.stop).stop if self.stop else None
+        found = self.measure(batch)
+        return judge(self.name, found, warn=self.warn, stop=stop, hint=self.hint)
+
+
+_SENTENCES = "check that the frame rate is right and that each video has its own sentence"
+_HANDS = (
+    "check that the hands are in the picture, lit and sharp, and that red and blue are not swapped"
+)
+_MOVES = "look at some of the clips: another frame rate, camera or way of signing?"
+_MIRRORED = "check whether the videos are mirrored (a selfie camera); mirror them back"
+
+CHECKS = (
+    Check("unread", recordings.measure_unread, 0.1,
+          "rejects.tsv beside the landmarks has the reasons", "unread", needs_old=False),
+    Check("seconds", recordings.measure_seconds, 2.0,
+          "check that each clip is one sentence, and that the frame rate is right", "seconds"),
+    Check("pace", recordings.measure_pace, 1.6, _SENTENCES, "pace"),
+    Check("pairing", recordings.measure_pairing, 1.4,
+          "check that each video has its own sentence: is a row of the table missing?", "pairing"),
+    Check("new_words", recordings.measure_new_words, 0.2,
+          "a few more clips of each new word teach it; if the words are of another language or "
+          "script than the corpus, take the clips out", "new_words"),
+    Check("lost_hands", partial(signing.measure_presence, hand="any_hand"), 0.2, _HANDS,
+          "lost_hands"),
+    Check("lost_hand.left", partial(signing.measure_presence, hand="left_hand"), 0.4, _HANDS),
+    Check("lost_hand.right", partial(signing.measure_presence, hand="right_hand"), 0.4, _HANDS),
+    *(
+        Check(f"movement.{name}", partial(signing.measure_shift, name=name),
+              2.5 if name == "speed" else 3.0, _MOVES,
+              "speed" if name == "speed" else "movement")
+        for name in signing.STATISTICS
+    ),
+    Check("mirrored", signing.measure_known_signers, 3.0, _MIRRORED, "mirrored"),
+    Check("mirrored_people", signing.measure_new_signers, 5.0, _MIRRORED, "mirrored_people"),
+    Check("sides", signing.measure_order, 0.2,
+          "left and right must be the signer's own; another tool may name them as the viewer's",
+          "sides", needs_old=False),
+    Check("colour", recordings.measure_colour, 0.05,
+          "red and blue are exchanged, or the light is blue: write the videos again, in RGB",
+          "colour", needs_old=False),
+)  # fmt: skip
 
 
 def check_drift(
@@ -55,7 +93,7 @@ def check_drift(
         new: Ids of its new clips.
         batch: What to call them.
         landmarks: What `extract` wrote, with the new clips.
-        options: What is looked at, and the limits.
+        options: The limits.
 
     Returns:
         A finding for each check. In a corpus without old clips only those that need none.
@@ -67,37 +105,29 @@ def check_drift(
     fresh = [clip for clip in clips if clip.clip_id in new]
     if not fresh or len(fresh) < len(set(new)):
         raise ValueError(f"{len(set(new))} new clips, of which {len(fresh)} are in the corpus")
-    old = _choose_old(clips, new, options.old_clips)
-    rows = {row.clip_id: row for row in read_quality(landmarks / QUALITY_NAME)}
-    new_rows = _rows_of(fresh, rows)
-    movements, redness = _measure([*old, *fresh], new, landmarks, rows, options)
-    findings = [check_unread(fresh, new_rows, options.unread)]
-    old_rows = _rows_of(old, rows)
-    if old_rows and new_rows:
-        whole = [clip for clip in clips if clip.clip_id not in new]
-        seconds = {row.clip_id: row.seconds for row in rows.values()}
-        findings += check_recordings(whole, fresh, _rows_of(whole, rows), new_rows, options)
-        findings += check_texts(whole, fresh, seconds, options)
-        findings += _compare_signing(old, fresh, rows, movements, options)
-    names = [clip.clip_id for clip in fresh]
-    findings.append(check_order(movements, names, options.sides))
-    findings.append(check_colour(redness, new, options.colour))
+    quality = {row.clip_id: row for row in read_quality(landmarks / QUALITY_NAME)}
+    old = [clip for clip in clips if clip.clip_id not in new]
+    movements, redness = _read_landmarks(_choose_old(old, fresh), fresh, landmarks, quality)
+    found = Comparison(
+        new=fresh, old=old, quality=quality, movements=movements, redness=redness
+    )  # fmt: skip
+    is_comparable = bool(found.old_rows and found.new_rows)
     return DriftReport(
         batch=batch,
         new=len(fresh),
-        old=len(clips) - len(fresh),
-        findings=tuple(findings),
-        overall=classify([*old, *fresh], new, rows, movements, options.min_clips),
+        old=len(old),
+        findings=tuple(
+            check.run(found, options) for check in CHECKS if is_comparable or not check.needs_old
+        ),
     )
 
 
-def _choose_old(clips: Sequence[Clip], new: Collection[str], most: int) -> list[Clip]:
+def _choose_old(old: Sequence[Clip], new: Sequence[Clip]) -> list[Clip]:
     """Return old clips, evenly spaced, and as many of the people who signed the new ones."""
-    people = {clip.signer for clip in clips if clip.clip_id in new}
-    old = [clip for clip in clips if clip.clip_id not in new]
+    people = {clip.signer for clip in new}
     own = [clip for clip in old if clip.signer in people]
     others = [clip for clip in old if clip.signer not in people]
-    return [*_evenly(own, most), *_evenly(others, most)]
+    return [*_evenly(own, _OLD_CLIPS), *_evenly(others, _OLD_CLIPS)]
 
 
 def _evenly(clips: Sequence[Clip], most: int) -> list[Clip]:
@@ -106,138 +136,26 @@ def _evenly(clips: Sequence[Clip], most: int) -> list[Clip]:
     return [clips[number * len(clips) // most] for number in range(most)]
 
 
-def _rows_of(clips: Sequence[Clip], rows: Mapping[str, ClipQuality]) -> list[ClipQuality]:
-    return [rows[clip.clip_id] for clip in clips if clip.clip_id in rows]
-
-
-def _measure(
-    clips: Sequence[Clip],
-    new: Collection[str],
+def _read_landmarks(
+    old: Sequence[Clip],
+    new: Sequence[Clip],
     landmarks: Path,
-    rows: Mapping[str, ClipQuality],
-    options: DriftOptions,
+    quality: Mapping[str, ClipQuality],
 ) -> tuple[dict[str, Movement], dict[str, float]]:
     """Read the landmarks of clips, and some frames of the new and of a few old ones.
 
     Returns:
         Clip id to movement, and to redness of the skin.
     """
-    there = {clip.clip_id: clip for clip in clips if clip.clip_id in rows}
-    old = [clip for clip in there.values() if clip.clip_id not in new]
-    shown = {clip.clip_id for clip in _evenly(old, options.colour_clips)}
-    shown |= set(new) if options.colour_clips else set()
+    old, new = ([clip for clip in part if clip.clip_id in quality] for part in (old, new))
+    shown = {clip.clip_id: clip for clip in (*_evenly(old, _COLOUR_CLIPS), *new)}
     movements, redness = dict[str, Movement](), dict[str, float]()
-    names = sorted(there)
+    names = sorted(clip.clip_id for clip in (*old, *new))
     for start in range(0, len(names), _AT_ONCE):
         found = read_shards(landmarks / SHARDS_NAME, names[start : start + _AT_ONCE])
         for name, sequence in found.items():
             movements[name] = measure_movement(sequence)
-            if name in shown:
-                found_redness = measure_redness(there[name], sequence, options.colour_frames)
-                if found_redness is not None:
-                    redness[name] = found_redness
+            clip = shown.get(name)
+            if clip and (value := measure_redness(clip, sequence)) is not None:
+                redness[name] = value
     return movements, redness
-
-
-def _compare_signing(
-    old: Sequence[Clip],
-    new: Sequence[Clip],
-    rows: Mapping[str, ClipQuality],
-    movements: Mapping[str, Movement],
-    options: DriftOptions,
-) -> list[Finding]:
-    signers = {clip.clip_id: clip.signer for clip in (*old, *new)}
-    groups = form_groups(old, new, movements, options.min_clips)
-    before, now = (
-        gather_preferences([clip.clip_id for clip in part], movements, signers)
-        for part in (old, new)
-    )
-    return [
-        *check_hands(groups, rows, options),
-        *check_movement(groups, movements, signers, options),
-        check_known_signers(before, now, options),
-        check_new_signers(before, now, options),
-    ]
-
-
-def classify(
-    clips: Sequence[Clip],
-    new: Collection[str],
-    rows: Mapping[str, ClipQuality],
-    movements: Mapping[str, Movement],
-    min_clips: int,
-) -> Overall | None:
-    """Return how well a logistic regression tells new clips from old ones that it did not see.
-
-    A two-sample test by a classifier (Lopez-Paz and Oquab 2017, "Revisiting classifier two-sample
-    tests") over all measures at once: movement, shares of frames with hands, duration, length of
-    the sentence. Where several signers are new and several old, all clips of a signer are kept out
-    together, so that not the persons are recognised. By chance means: the clips of a signer who
-    has old and new ones are exchanged, or, if there is none, as many signers are called new.
-    """
-    there = [clip for clip in clips if clip.clip_id in movements and clip.clip_id in rows]
-    is_new = np.array([clip.clip_id in new for clip in there], dtype=bool)  # there may be none
-    if min(is_new.sum(), (~is_new).sum()) < max(min_clips, _FOLDS):
-        return None
-    values = np.array([_measures(clip, rows[clip.clip_id], movements[clip.clip_id])
-                       for clip in there])  # fmt: skip
-    values = values[:, ~np.isnan(values).all(axis=0)]
-    values = np.where(np.isnan(values), np.nanmedian(values, axis=0), values)
-    values = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-9)
-    signers = np.array([clip.signer for clip in there])
-    auc, is_grouped = _held_out_auc(values, is_new, signers)
-    rng = np.random.default_rng(0)
-    exchanged = [
-        _held_out_auc(values, _exchange(is_new, signers, rng), signers)[0]
-        for _ in range(_EXCHANGES)
-    ]
-    as_good = sum(found >= auc for found in exchanged)
-    return Overall(
-        auc=round(auc, 4),
-        usual_auc=round(float(np.median(exchanged)), 4),
-        p_value=round((1 + as_good) / (1 + _EXCHANGES), 4),
-        is_grouped=is_grouped,
-    )
-
-
-def _measures(clip: Clip, row: ClipQuality, movement: Movement) -> list[float]:
-    found = (
-        *dataclasses.astuple(movement),
-        row.any_hand, row.left_hand, row.right_hand, row.seconds, len(clip.text),
-    )  # fmt: skip
-    return [math.nan if value is None else float(value) for value in found]
-
-
-def _held_out_auc(
-    values: npt.NDArray[np.float64], is_new: npt.NDArray[np.bool_], signers: npt.NDArray[np.str_]
-) -> tuple[float, bool]:
-    """Return the AUC over all folds, and whether signers were kept together."""
-    groups = min(len(set(signers[is_new])), len(set(signers[~is_new])))
-    if groups > 1:
-        grouped = StratifiedGroupKFold(min(_FOLDS, groups), shuffle=True, random_state=0)
-        folds = grouped.split(values, is_new, signers)
-    else:
-        folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(values, is_new)
-    scores = np.zeros(len(values))
-    for train, held_out in folds:
-        if len(set(is_new[train])) > 1:  # else it cannot learn anything
-            model = LogisticRegression(class_weight="balanced", solver="newton-cholesky").fit(
-                values[train], is_new[train]
-            )
-            scores[held_out] = model.decision_function(values[held_out])
-    return float(roc_auc_score(is_new, scores)), groups > 1
-
-
-def _exchange(
-    is_new: npt.NDArray[np.bool_], signers: npt.NDArray[np.str_], rng: np.random.Generator
-) -> npt.NDArray[np.bool_]:
-    """Return who would be new if chance had chosen."""
-    fresh, known = set(signers[is_new]), set(signers[~is_new])
-    if not fresh & known:
-        chosen = rng.choice(sorted(fresh | known), len(fresh), replace=False)
-        return np.isin(signers, chosen)
-    exchanged = is_new.copy()
-    for signer in sorted(fresh & known):
-        theirs = np.flatnonzero(signers == signer)
-        exchanged[theirs] = rng.permutation(is_new[theirs])
-    return exchanged

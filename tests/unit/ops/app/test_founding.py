@@ -1,7 +1,6 @@
 """A corpus founded of what the page delivered: once, whole, and only with people enough."""
 
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,17 +12,11 @@ from signloom.errors import UserError
 from signloom.paths import PARAMS
 from signloom_ops.app import founding
 from signloom_ops.app.takes import Consent, TakeStore
-from tests.unit.ops.app.test_server import Asker, project, serve
+from tests.unit.ops.app.serving import Asker
 from tests.videos import write_video
 
-__all__ = ["project"]  # a fixture
 MANIFEST = Path("data/raw/mine/manifest.tsv")
 TEXTS = ("oui", "non, merci")
-
-
-@pytest.fixture
-def asker(project: Path) -> Iterator[Asker]:
-    yield from serve()
 
 
 def deliver(*signers: str, takes: int = 1) -> None:

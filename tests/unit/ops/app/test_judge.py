@@ -16,7 +16,7 @@ from signloom.evaluation.judge import Judgements
 from signloom.paths import SHARDS
 from tests import tiny
 from tests.unit.evaluation.judged import task
-from tests.unit.ops.app.test_server import Asker, serve
+from tests.unit.ops.app.serving import Asker, serve
 from tests.videos import write_video
 
 CORPUS = Path("data/raw/c")

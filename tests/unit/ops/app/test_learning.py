@@ -6,7 +6,6 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -15,14 +14,7 @@ import pytest
 
 from signloom.paths import NIGHTS
 from signloom_ops.app.learning import OUTPUT
-from tests.unit.ops.app.test_server import Asker, project, serve
-
-__all__ = ["project"]  # a fixture
-
-
-@pytest.fixture
-def asker(project: Path) -> Iterator[Asker]:
-    yield from serve()
+from tests.unit.ops.app.serving import Asker
 
 
 def wait_for_end(asker: Asker) -> dict[str, object]:

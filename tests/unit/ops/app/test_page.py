@@ -5,7 +5,6 @@ Films come by HTTP instead of from the camera, and the champion is a tiny model 
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,18 +22,12 @@ from signloom_ops.nightly.store import ModelStore
 from tests import tiny
 from tests.camera import FPS, SignerBeforeCamera, begin_live, draw, sign_live, wait_for
 from tests.extraction import OPTIONS
-from tests.unit.ops.app.test_server import Asker, project, serve
+from tests.unit.ops.app.serving import Asker
 from tests.unit.report.test_browser import DESK, find_chromium, open_tab
 
-__all__ = ["project"]  # a fixture
 SIGNS = {"bonjour": ("BONJOUR",), "maison": ("MAISON",)}
 REST = 6  # pictures, before and after
 PEOPLE = ("anouk", "bakary", "fatou")
-
-
-@pytest.fixture
-def asker(project: Path) -> Iterator[Asker]:
-    yield from serve()
 
 
 def deliver(asker: Asker, folder: Path) -> Path:

@@ -10,10 +10,11 @@ from signloom.checkpoint import WEIGHTS
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
 from signloom.extraction.extract import extractor_fingerprint
-from signloom.features.targets import Target, write_targets
+from signloom.features.targets import CtcLabels, Target, write_targets
 from signloom.files import hash_file
 from signloom.paths import CHECKPOINT, EVALUATION, SHARDS, TARGETS
 from signloom.translation.confidence import CONFIDENCE, Confidence, hash_seeds, write_confidence
+from signloom.translation.words import WordOfSign
 from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
 from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.signs import ENCODING
@@ -120,3 +121,20 @@ def test_all_seeds_are_one_model_as_soon_as_they_were_measured_so(films: list[Pa
     assert after is not None
     assert after.translator.is_joint
     assert analyst._load() is after
+
+
+def test_a_word_without_a_sign_is_written_without_a_time(films: list[Path]) -> None:
+    shutil.rmtree(CHECKPOINT)
+    tiny.write_checkpoint(CHECKPOINT, ctc=CtcLabels(kind="glosses", names=("TEA", "MILK")))
+    EVALUATION.mkdir(parents=True)
+    write_confidence(
+        EVALUATION / CONFIDENCE,
+        Confidence(
+            weights=hash_file(CHECKPOINT / WEIGHTS), unsure_below=0.5, levels=(), train=None,
+            words=(WordOfSign(word="tea", gloss="TEA", weight=1.0),),
+        ),
+    )  # fmt: skip
+    take = record(TakeStore(), films[0], "")
+    tokens = Analyst().look(TakeStore().film(take))["translation"]["tokens"]
+    assert tokens
+    assert {token["start_s"] for token in tokens} == {None}

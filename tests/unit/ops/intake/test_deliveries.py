@@ -69,7 +69,7 @@ def test_a_file_that_has_just_changed_waits(corpus: CorpusOptions) -> None:
     assert video in result.waiting
 
 
-def test_a_signer_file_that_is_on_its_way_leaves_the_folders_name_as_the_signer(
+def test_a_folder_waits_for_its_signer_file(
     corpus: CorpusOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deliver(Path("in/team/monday"), "a", frames=20)
@@ -117,7 +117,7 @@ def test_tables_of_others_and_own_manifests_are_understood(corpus: CorpusOptions
 
 @pytest.mark.parametrize(
     ("table", "words"),
-    [("a\tb\n1\t2\n", "no column of the sentences"), ("video\ttext\nx\n", "cannot be told apart"),
+    [("a\tb\n1\t2\n", "no column of the sentences"), ("video\ttext\nx\n", "cannot be separated"),
      ("text\tsigner\nsalut\tada\n", "no column of the videos"), ("", "")],
 )  # fmt: skip
 def test_a_bad_table_stops_no_other_delivery(corpus: CorpusOptions, table: str, words: str) -> None:
@@ -144,15 +144,15 @@ def test_a_table_that_is_a_link_or_a_pipe_is_left_out(corpus: CorpusOptions) -> 
 
 def test_the_inbox_itself_names_no_signer(corpus: CorpusOptions) -> None:
     deliver(Path("inbox"), "x", frames=20)
-    assert "nobody is named" in take(corpus, "inbox", inbox=True).rejects[0].reason
+    assert "no signer is named" in take(corpus, "inbox", inbox=True).rejects[0].reason
     assert take(corpus, "inbox", signer="ada").clips[0].signer == "ada"
     deliver(Path("2026-11"), "y", frames=21)
-    assert "nobody is named" in take(corpus, "2026-11").rejects[0].reason
+    assert "no signer is named" in take(corpus, "2026-11").rejects[0].reason
     Path("2026-11/signer.txt").write_text("eve")
     assert take(corpus, "2026-11").clips[0].signer == "eve"
 
 
-def test_a_signer_file_that_cannot_be_read_makes_the_folders_name_the_signer(
+def test_a_signer_file_that_cannot_be_read_lets_no_clip_in(
     corpus: CorpusOptions,
 ) -> None:
     for name, frames in (("ada", 20), ("pipe", 21), ("table", 22)):

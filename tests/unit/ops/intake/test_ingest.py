@@ -96,7 +96,7 @@ def test_the_same_content_by_another_name_or_signer_is_left_out(corpus: CorpusOp
     rows = [{"video": "a.mp4", "text": "bonjour maman", "signer": "ben", "end_s": "0.5"}]
     table = write_rows(Path("next/eve.tsv"), rows)
     (reject,) = take(corpus, "next/eve", table=table).rejects[:1]
-    assert "the same video is signed by somebody else" in reject.reason
+    assert "the same video is signed by another person" in reject.reason
     assert reject.concerns == "ada"
 
 
@@ -216,7 +216,7 @@ def test_the_commands_say_what_came_in_and_what_left(
         main(["ingest", "data/inbox"])
     shown = capsys.readouterr().out
     assert "1 clips were in the corpus before" in shown
-    assert "left out data/inbox/b.mp4: nobody is named" in shown
+    assert "left out data/inbox/b.mp4: no signer is named" in shown
     main(["withdraw", came["batch"], "--reason", "test"])
     assert "1 clips left the corpus (1 train, 0 dev, 0 test)" in capsys.readouterr().out
 

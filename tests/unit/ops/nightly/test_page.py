@@ -13,35 +13,33 @@ from signloom.errors import UserError
 from signloom.report.build import build_report
 from signloom.report.stage_files import ReportPaths
 from signloom.report.tuning import LABELS
-from signloom_ops.intake.drift.findings import DriftReport, Overall, judge
+from signloom_ops.intake.drift.findings import DriftReport, Measured, judge
 from signloom_ops.nightly.gate import Decision
 from signloom_ops.nightly.page import night_section
-from signloom_ops.options import DriftLimits
 from tests.damage import damaged_texts
 from tests.report_project import EVIL, OPTIONS, write_project
 from tests.unit.ops.nightly.systems import decided, gate_clips, system, targets
 from tests.unit.report.test_build import parse
 
 CLIPS = targets(40)
-SHARE = DriftLimits(warn=0.1, stop=0.5)
+judge_share = partial(judge, warn=0.1, stop=0.5)
 DRIFT = DriftReport(
     batch="2026-11-21", new=8, old=232,
     findings=(
-        judge("new_words", SHARE, 0.0, "0 % of the words are new", signer="ada"),
-        judge("colour", SHARE, 0.125, "in 1 of 8 clips the skin is bluer than red",
-              hint="write them again", clips=["b", "a"]),
-        judge("unread", SHARE, 0.75, f"6 of 8 {EVIL}", hint="see rejects.tsv",
-              clips=[f"c{number}" for number in range(6)]),
-        judge("tokens", SHARE, None, "too few clips"),
+        judge_share("new_words", Measured(0.0, "0 % of the words are new", signer="ada")),
+        judge_share("colour", Measured(0.125, "in 1 of 8 clips the skin is bluer than red",
+                    clips=["b", "a"]), hint="write them again"),
+        judge_share("unread", Measured(0.75, f"6 of 8 {EVIL}",
+                    clips=[f"c{number}" for number in range(6)]), hint="see rejects.tsv"),
+        judge_share("tokens", Measured(None, "too few clips")),
     ),
-    overall=Overall(auc=0.91, usual_auc=0.55, p_value=0.05, is_grouped=True),
 )  # fmt: skip
 
 NIGHT = {
     "format_version": 1, "corpus": "",
     "night": {"outcome": "refused", "verdict": "version 2 stays out", "batches": ["a"]},
     "drift": {
-        "new": 3, "old": 9, "batch": "a", "overall": None,
+        "new": 3, "old": 9, "batch": "a",
         "findings": [{
             "check": "colour", "level": "warn", "what": "w", "hint": "m", "statistic": 0.5,
             "warn": 0.1, "stop": None, "clips": ["a-1"], "signer": None,
@@ -120,9 +118,10 @@ def test_the_worst_findings_come_first_and_name_their_clips(tmp_path: Path) -> N
     assert rows[1][2].endswith("write them again: a, b")
     assert rows[2][2] == "0 % of the words are new (ada)"
     assert "of 4 checks 1 stopped the night, 1 warned, 2 are fine." in html
-    assert "an AUC of 0.91, by chance 0.55 (p 0.05)" in html
     assert "Champion or challenger?" not in html
-    crowd = judge("mirrored_people", SHARE, 2739.0, "9 of 9 new signers prefer the left hand")
+    crowd = judge_share(
+        "mirrored_people", Measured(2739.0, "9 of 9 new signers prefer the left hand")
+    )
     html = show(night(None, dataclasses.replace(DRIFT, findings=(crowd,))), tmp_path)
     assert rows_of(html)[0][3] == "2739"
 

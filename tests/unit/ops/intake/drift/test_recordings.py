@@ -8,14 +8,17 @@ import pytest
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
+from signloom_ops.intake.drift.colour import measure_redness
+from signloom_ops.intake.drift.comparison import Comparison
 from signloom_ops.intake.drift.recordings import (
-    check_texts,
-    measure_redness,
+    measure_new_words,
+    measure_pace,
+    measure_pairing,
     unseen_by_others,
 )
 from signloom_tools.video_writer import VideoWriter
 from tests.tiny import lose
-from tests.unit.ops.intake.drift.world import FPS, OPTIONS, wave
+from tests.unit.ops.intake.drift.world import FPS, wave
 
 SKIN, WALL = (200, 140, 110), (60, 70, 120)  # a brown on a blue wall
 
@@ -41,18 +44,18 @@ def film(
 
 def test_skin_is_redder_than_blue_and_exchanged_channels_show(tmp_path: Path) -> None:
     sequence = wave(1, seconds=1.0)
-    found = measure_redness(film(tmp_path / "a.mp4", sequence), sequence, 4)
+    found = measure_redness(film(tmp_path / "a.mp4", sequence), sequence)
     assert found == pytest.approx((200 - 110) / 450, abs=0.03)
     swapped = film(tmp_path / "b.mp4", sequence, skin=(110, 140, 200))
-    assert measure_redness(swapped, sequence, 4) == pytest.approx(-(200 - 110) / 450, abs=0.03)
+    assert measure_redness(swapped, sequence) == pytest.approx(-(200 - 110) / 450, abs=0.03)
 
 
-def test_a_segment_is_looked_at_where_it_lies(tmp_path: Path) -> None:
+def test_the_colour_of_a_segment_is_measured_within_it(tmp_path: Path) -> None:
     sequence = wave(1, seconds=1.0)
     clip = film(tmp_path / "a.mp4", sequence, start_s=1.0)
-    assert measure_redness(clip, sequence, 4) == pytest.approx(0.2, abs=0.03)
+    assert measure_redness(clip, sequence) == pytest.approx(0.2, abs=0.03)
     whole = dataclasses.replace(clip, start_s=None)
-    assert (measure_redness(whole, sequence, 4) or 0) < 0  # the wall
+    assert (measure_redness(whole, sequence) or 0) < 0  # the wall
 
 
 def test_hands_that_come_late_are_waited_for(tmp_path: Path) -> None:
@@ -61,21 +64,21 @@ def test_hands_that_come_late_are_waited_for(tmp_path: Path) -> None:
     late = sequence
     for group in sequence.layout.group_names:
         late = lose(late, group, slice(0, 80))
-    assert measure_redness(clip, late, 4) == pytest.approx(0.2, abs=0.03)
+    assert measure_redness(clip, late) == pytest.approx(0.2, abs=0.03)
 
 
-def test_without_a_video_or_landmarks_nothing_is_said(tmp_path: Path) -> None:
+def test_without_a_video_or_landmarks_no_colour_is_measured(tmp_path: Path) -> None:
     sequence = wave(1, seconds=1.0)
     clip = film(tmp_path / "a.mp4", sequence)
     gone = sequence
     for group in sequence.layout.group_names:
         gone = lose(gone, group, slice(None))
-    assert measure_redness(clip, gone, 4) is None
-    assert measure_redness(dataclasses.replace(clip, video=None), sequence, 4) is None
+    assert measure_redness(clip, gone) is None
+    assert measure_redness(dataclasses.replace(clip, video=None), sequence) is None
     (tmp_path / "a.mp4").write_bytes(b"no video any more")
-    assert measure_redness(clip, sequence, 4) is None
+    assert measure_redness(clip, sequence) is None
     (tmp_path / "a.mp4").unlink()
-    assert measure_redness(clip, sequence, 4) is None
+    assert measure_redness(clip, sequence) is None
 
 
 def clips(*texts: str, name: str = "old", split: str = "train") -> list[Clip]:
@@ -88,40 +91,41 @@ def clips(*texts: str, name: str = "old", split: str = "train") -> list[Clip]:
 OLD = clips("le chat dort", "le chat mange", "un chien dort", "un chien mange", "le chien dort")
 
 
-def test_what_stands_in_one_row_only_is_what_another_row_would_bring() -> None:
+def compare(old: list[Clip], *new: str) -> Comparison:
+    """Clips of which nothing but their texts is known."""
+    return Comparison(
+        new=clips(*new, name="new"), old=old, quality={}, movements={}, redness={}
+    )  # fmt: skip
+
+
+def test_an_item_of_one_row_is_what_another_row_would_bring() -> None:
     assert unseen_by_others([["a", "b"], ["a", "c", "c"]]) == pytest.approx(3 / 5)
     assert unseen_by_others([]) == 0
 
 
 def test_new_words_are_counted_beyond_what_is_expected() -> None:
-    new = clips("le chat vole", "le coq dort", name="new")
-    found = {one.check: one for one in check_texts(OLD, new, {}, OPTIONS)}["new_words"]
+    found = measure_new_words(compare(OLD, "le chat vole", "Le coq dort !"))
     assert found.figures["share"] == pytest.approx(2 / 6)
     assert found.figures["expected"] == 0  # every old word stands in two clips or more
     assert "vole, coq" in found.what
-    assert found.clips == ("new0", "new1")
+    assert found.clips == ["new0", "new1"]
     rare = [*OLD, *clips("le hibou hulule", name="rare")]
-    found = {one.check: one for one in check_texts(rare, new, {}, OPTIONS)}["new_words"]
+    found = measure_new_words(compare(rare, "le chat vole", "le coq dort"))
     assert found.figures["expected"] == pytest.approx(2 / 18)
-    assert found.statistic == pytest.approx(2 / 6 - 2 / 18, abs=1e-4)
+    assert found.statistic == pytest.approx(2 / 6 - 2 / 18)
 
 
 def test_the_vocabulary_is_that_of_training_clips() -> None:
     test = clips("le coq vole", name="test", split="test")
-    new = clips("le coq vole", name="new")
-    found = {one.check: one for one in check_texts([*OLD, *test], new, {}, OPTIONS)}["new_words"]
-    assert found.figures["share"] == pytest.approx(2 / 3)
+    assert measure_new_words(compare([*OLD, *test], "le coq vole")).statistic == 2 / 3
 
 
-def test_another_script_stops() -> None:
+def test_in_a_script_without_spaces_each_character_is_a_word() -> None:
     old = clips("我喜欢你", "今天我很好", "你喜欢今天", "你很好", "今天你喜欢我", name="zh")
-    new = clips("הכלב ישן", name="new")
-    levels = {one.check: one.level for one in check_texts(old, new, {}, OPTIONS)}
-    assert levels["new_words"] == "stop"  # of Chinese each character is a word
-    assert levels["byte_tokens"] == "stop"
+    assert measure_new_words(compare(old, "我很喜欢今天")).statistic == 0
+    assert measure_new_words(compare(old, "הכלב ישן")).statistic == 1
 
 
-def test_without_durations_no_timing_is_judged() -> None:
-    found = {one.check: one for one in check_texts(OLD, clips("le chat dort"), {}, OPTIONS)}
-    assert found["pace"].statistic is found["pairing"].statistic is None
-    assert found["pace"].level == "ok"
+def test_without_durations_no_timing_is_measured() -> None:
+    batch = compare(OLD, "le chat dort")
+    assert measure_pace(batch).statistic is measure_pairing(batch).statistic is None

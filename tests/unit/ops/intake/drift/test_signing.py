@@ -8,7 +8,8 @@ import pytest
 
 from signloom.corpus.landmarks import HANDS_POSE, build_layout
 from signloom.features.augment import mirror
-from signloom_ops.intake.drift.signing import STATISTICS, measure_movement
+from signloom_ops.intake.drift.movement import measure_movement
+from signloom_ops.intake.drift.signing import STATISTICS
 from tests.tiny import clip, lose
 from tests.unit.ops.intake.drift.world import FPS, wave
 

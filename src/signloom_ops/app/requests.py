@@ -1,0 +1,148 @@
+"""Requests: their bodies, bounded in size and time, and answers as JSON, errors with a reason."""
+
+import errno
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+from anyio import CapacityLimiter, fail_after, to_thread
+from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from signloom.errors import ClipError, UserError
+from signloom_ops.app.takes import TakeError
+
+MAX_JSON = 1_000_000  # bytes
+_PIECE_S = 60.0  # between two parts of a request
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_UNWRITABLE = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that came whole."""
+
+    id: str  # the part of the path that varies; empty: there is none
+    query: QueryParams
+    body: bytes
+    client: str  # the address of who asks; empty: not known
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The JSON object that the body holds.
+
+        Raises:
+            TakeError: If it holds none.
+        """
+        try:
+            content = json.loads(self.body)
+        except (ValueError, RecursionError):  # or lists that lie in each other too deep
+            raise TakeError("expected JSON") from None
+        if not isinstance(content, dict):
+            raise TakeError("expected a JSON object")
+        return content
+
+
+def route(
+    path: str,
+    work: Callable[[Asked], Any],
+    method: str = "GET",
+    *,
+    status: int = 200,
+    most: int = MAX_JSON,
+    within_s: float | None = None,
+    limiter: CapacityLimiter | None = None,
+) -> Route:
+    """Return a route whose work is done in a thread.
+
+    Args:
+        path: Of the address; `{id}` in it varies.
+        work: Returns a response, or a dataclass, plain values or nothing, which become JSON.
+        method: Of HTTP.
+        status: Of HTTP, where the work raises nothing.
+        most: Bytes of the body.
+        within_s: For how long the body is awaited; None: as long as its parts come.
+        limiter: How many such requests are worked on in parallel; None: many.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        with fail_after(within_s):
+            body = b"" if method == "GET" else await _read_body(request, most)
+        client = request.client.host if request.client else ""
+        number = request.path_params.get("id", "")
+        asked = Asked(number, request.query_params, body, client)
+        found = await to_thread.run_sync(work, asked, limiter=limiter)
+        if isinstance(found, Response):
+            return found
+        if is_dataclass(found) and not isinstance(found, type):
+            found = asdict(found)
+        return JSONResponse({} if found is None else found, status)
+
+    return Route(path, endpoint, methods=[method])
+
+
+async def _read_body(request: Request, most: int) -> bytes:
+    """Return the body of a request, which never takes more memory than allowed."""
+    found, parts = bytearray(), request.stream()
+    while True:
+        with fail_after(_PIECE_S):
+            part = await anext(parts, None)
+        if part is None:
+            return bytes(found)
+        found += part
+        if len(found) > most:
+            raise TakeError(f"more than {most} bytes at once", 413)
+
+
+class FilmResponse(FileResponse):
+    """A film that another request may remove before its first byte goes out."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; nothing has begun until the file was opened."""
+        begun: list[Message] = []
+
+        async def send_later(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                begun.append(message)
+                return
+            while begun:
+                await send(begun.pop())
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, send_later)
+        except FileNotFoundError:
+            raise TakeError("there is no such recording", 404) from None
+
+
+async def _refuse(_request: Request, error: Exception) -> Response:
+    status = error.status if isinstance(error, TakeError) else 422
+    return JSONResponse({"error": str(error)}, status)
+
+
+async def _refuse_unwritable(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, OSError) or error.errno not in _UNWRITABLE:
+        raise error
+    if error.errno in _FULL:
+        return JSONResponse({"error": f"the disk is full ({error.strerror}): free some room"}, 507)
+    why = f"{error.filename} cannot be written ({error.strerror})"
+    return JSONResponse({"error": f"{why}; give this user the right to write there"}, 507)
+
+
+async def _refuse_late(_request: Request, _error: Exception) -> Response:
+    headers = {"connection": "close"}
+    return JSONResponse({"error": "the request did not come whole"}, 408, headers)
+
+
+HANDLERS: dict[Any, Any] = {
+    TakeError: _refuse,
+    ClipError: _refuse,
+    UserError: _refuse,
+    OSError: _refuse_unwritable,
+    TimeoutError: _refuse_late,
+    ClientDisconnect: _refuse,  # no client receives it; what was sent is not kept
+}

@@ -1,0 +1,45 @@
+"""The tab Judge, and the clips of the corpus that it and others show."""
+
+from typing import Any
+
+from starlette.responses import FileResponse
+from starlette.routing import Route
+
+from signloom.config import parse_options
+from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
+from signloom_ops.app.films import CorpusFilms
+from signloom_ops.app.requests import Asked, route
+
+
+class Judging:
+    """Routes of the tasks of judges.
+
+    Args:
+        films: Those of the corpus.
+    """
+
+    def __init__(self, films: CorpusFilms) -> None:
+        self._films, self._judgements = films, Judgements()
+
+    def routes(self) -> list[Route]:
+        """Return them."""
+        return [
+            route(
+                "/api/film",
+                lambda asked: FileResponse(self._films.film(asked.query.get("clip", ""))),
+            ),
+            route("/api/skeleton", lambda asked: self._films.skeleton(asked.query.get("clip", ""))),
+            route("/api/judge", lambda _: {"tasks": self._judgements.names()}),
+            route("/api/judge/{id}", self._show_task),
+            route("/api/judge/{id}", self._judge, "POST", status=201),
+        ]
+
+    def _show_task(self, asked: Asked) -> dict[str, Any]:
+        """What a judge has to do and has done, blind."""
+        sheet = self._judgements.sheet(asked.id, asked.query.get("judge", ""))
+        clips = show_blind(self._judgements.read(asked.id), sheet)
+        return {"clips": [{**one, "film": self._films.address(one["clip_id"])} for one in clips]}
+
+    def _judge(self, asked: Asked) -> None:
+        answer = parse_options(asked.content, BlindAnswer, where="answer")
+        self._judgements.answer(asked.id, answer)

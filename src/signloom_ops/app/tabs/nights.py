@@ -1,0 +1,107 @@
+"""The tabs Learn and What to record next: the first corpus, nights, and what they decided."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from starlette.routing import Route
+
+from signloom.config import check_shape, read_json, shape
+from signloom.paths import APP, NIGHTS, REPORT_PAGE
+from signloom_ops.app import founding
+from signloom_ops.app.learning import Learning
+from signloom_ops.app.requests import Asked, route
+from signloom_ops.app.takes import TakeError
+from signloom_ops.app.wanted import find_wanted, list_refused
+from signloom_ops.nightly.record import NIGHT
+from signloom_ops.nightly.store import ModelStore
+
+_CAME_IN = ("consents", "ingest")  # steps of a night that change the corpus
+_LEAVE = "remove it: the next night writes it again"
+_STEP: Any = shape(name=str, text=(str, ""))
+_NIGHT = shape(
+    outcome=(str | None, None), verdict=(str | None, None), started=(str | None, None),
+    version=(int | None, None), steps=(list[_STEP], []), warnings=(list[str], []),
+)  # fmt: skip
+
+
+class Nights:
+    """Routes of the nights of a project."""
+
+    def __init__(self) -> None:
+        self._learning = Learning()
+
+    def routes(self) -> list[Route]:
+        """Return them."""
+        return [
+            route("/api/wanted", lambda _: find_wanted()),
+            route("/api/nights", _describe),
+            # A second request finds the corpus founded.
+            route("/api/found", lambda asked: founding.found(_splits_of(asked)), "POST",
+                  status=201),
+            route("/api/propose", lambda asked: founding.propose(_splits_of(asked)), "POST"),
+            route("/api/learn", lambda _: self._learning.state()),
+            route("/api/learn", lambda _: self._learning.start(), "POST", status=202),
+            route("/api/learn", lambda _: self._learning.stop(), "DELETE", status=202),
+            route("/api/rollback", _roll_back, "POST"),
+        ]  # fmt: skip
+
+
+def _describe(_: Asked) -> dict[str, Any]:
+    store = ModelStore()
+    return {
+        "founding": None if founding.is_founded() else asdict(founding.propose()),
+        "champion": store.champion(),
+        "history": [asdict(change) for change in store.pointer().history],
+        "night": _last_night(store),
+        "again": list_refused(),
+        "report": REPORT_PAGE.is_file(),
+        "bytes": _weigh(APP),
+        "free_gb": round(shutil.disk_usage(Path()).free / 1e9, 1),
+    }
+
+
+def _last_night(store: ModelStore) -> dict[str, Any] | None:
+    """Return what the last night took in and decided; None: there was none."""
+    path = NIGHTS / NIGHT
+    if not path.is_file():
+        return None
+    night = check_shape(read_json(path, hint=_LEAVE), _NIGHT, where=path, hint=_LEAVE)
+    decision = store.decision(night["version"]) if night.get("version") else None
+    came_in = [one.get("text", "") for one in night.get("steps", ()) if one["name"] in _CAME_IN]
+    kept = {key: night.get(key) for key in ("outcome", "verdict", "started")}
+    told = [*came_in, *night.get("warnings", ())]
+    return {**kept, "told": told, "rules": (decision or {}).get("rules", ())}
+
+
+def _weigh(folder: Path) -> int:
+    """Return the bytes of the files below a folder, while others remove some."""
+    size_bytes = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                size_bytes += Path(root, name).stat().st_size
+    return size_bytes
+
+
+def _splits_of(asked: Asked) -> dict[str, str]:
+    splits = asked.content.get("splits")
+    if not isinstance(splits, dict) or not all(isinstance(one, str) for one in splits.values()):
+        raise TakeError("splits: expected a split for each signer")
+    return splits
+
+
+def _roll_back(_: Asked) -> dict[str, Any]:
+    """Go back as `signloom champion rollback` does, with DVC and the registry."""
+    program = Path(sys.executable).with_name("signloom")
+    done = subprocess.run(
+        [str(program), "champion", "rollback"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise TakeError(done.stderr.strip().splitlines()[-1], 409)
+    return {"champion": ModelStore().champion()}

@@ -1,0 +1,89 @@
+"""The tab Translate: what is seen in a recording, what it means, and translation while signing."""
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from anyio import CapacityLimiter
+from starlette.routing import Route
+
+from signloom_ops.app.analysis import Analyst
+from signloom_ops.app.films import CorpusFilms
+from signloom_ops.app.live import unpack_frames
+from signloom_ops.app.requests import Asked, route
+from signloom_ops.app.takes import MAX_PIECE, Take, TakeError, TakeStore
+
+
+class Translation:
+    """Routes that need the model or the detector.
+
+    Args:
+        takes: The recordings.
+        analyst: Looks at films.
+        films: Those of the corpus.
+        looking: Lets one request at a time to the analyst.
+    """
+
+    def __init__(
+        self, takes: TakeStore, analyst: Analyst, films: CorpusFilms, looking: CapacityLimiter
+    ) -> None:
+        self._takes, self._analyst, self._films = takes, analyst, films
+        self._looking = looking
+
+    def routes(self) -> list[Route]:
+        """Return them."""
+        post = partial(route, method="POST", limiter=self._looking)
+        return [
+            post("/api/takes/{id}/look", self._look),
+            post("/api/takes/{id}/signs", self._find_signs),
+            post("/api/live", self._begin),
+            route("/api/live/{id}", self._add, "PUT", most=MAX_PIECE, limiter=self._looking),
+            post("/api/live/{id}/keep", self._keep, status=201),
+            post("/api/live/{id}/faults", self._end_watching),
+        ]
+
+    def _look(self, asked: Asked) -> dict[str, Any]:
+        """Find the landmarks of a film, what is wrong with them, and what is signed."""
+        take = self._takes.get_whole(asked.id)
+        found = self._analyst.look(self._takes.film(take))
+        if found["signed"] and not take.name:  # a film from elsewhere was cut by its people
+            self._takes.trim(take.id, *found["signed"])
+        return found
+
+    def _find_signs(self, asked: Asked) -> dict[str, Any]:
+        """Find the signs that are nearest to a recording, with their films."""
+        signs = self._analyst.find_signs(self._takes.get_whole(asked.id), self._takes)
+        return {
+            "signs": [
+                {
+                    **asdict(sign),
+                    "film": f"/api/takes/{sign.clip_id}/film"
+                    if sign.is_recording
+                    else self._films.address(sign.clip_id),
+                }
+                for sign in signs
+            ]
+        }
+
+    def _begin(self, asked: Asked) -> dict[str, str]:
+        is_watched = asked.content.get("watched") is True
+        return {"id": self._analyst.begin_live(is_watched=is_watched)}
+
+    def _add(self, asked: Asked) -> dict[str, Any]:
+        return self._analyst.add_live(asked.id, unpack_frames(asked.body))
+
+    def _end_watching(self, asked: Asked) -> list[str]:
+        return self._analyst.end_watching(asked.id)
+
+    def _keep(self, asked: Asked) -> Take:
+        """Make a take of the last sentence, its text what was understood."""
+        given = asked.content
+        text, signer = (str(given.get(name, "")) for name in ("text", "signer"))
+        take = self._takes.begin(text=text, signer=signer, suffix=".mov")
+        film = self._takes.film(take)
+        made = self._analyst.write_live(asked.id, film.parent)
+        if made is None:
+            self._takes.remove(take)
+            raise TakeError("no sentence has ended yet", 404)
+        made.rename(film)
+        return self._takes.finish(take, film.stat().st_size)
