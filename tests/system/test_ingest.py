@@ -11,7 +11,7 @@ import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
-from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.ingest import ingest, plan_ingest
 from signloom_ops.intake.ledgers import read_deliveries
 from signloom_ops.intake.staging import is_unfinished
@@ -80,7 +80,7 @@ def test_killed_anywhere_the_corpus_is_valid_and_a_second_run_finishes(
         assert len(read_manifest(corpus.path)) in (5, 8), number
         is_cut_short = is_unfinished(corpus)
         is_over = tree(corpus.folder) == expected and not is_cut_short
-        assert has_news(corpus, INBOX, OPTIONS) != is_over
+        assert has_new_files(corpus, INBOX, OPTIONS) != is_over
         result = take_again()
         assert tree(corpus.folder) == expected, number
         if not is_over:  # even where all that was left was to strike the journal
@@ -148,4 +148,4 @@ def test_versions_are_kept_and_rolled_back(
     call("git", "checkout", "--quiet", "HEAD", "--", "data/raw/weekly.dvc")
     call("dvc", "checkout", "--quiet", "data/raw/weekly.dvc")
     assert tree(corpus.folder) == after
-    assert not has_news(corpus, INBOX, OPTIONS)
+    assert not has_new_files(corpus, INBOX, OPTIONS)

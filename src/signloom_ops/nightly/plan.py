@@ -34,7 +34,7 @@ from signloom.paths import DVC_LOCK, RETRAIN_UNFINISHED, SHARDS, TARGETS
 from signloom.provenance import git_state
 from signloom.tracking.run import TrackingOptions, read_tracking
 from signloom_ops.intake.deliveries import Request
-from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.ingest import IngestPlan, plan_ingest
 from signloom_ops.intake.staging import check_videos
 from signloom_ops.intake.withdraw import ENDED, list_ended
@@ -146,7 +146,7 @@ def make_plan(
     _check_champion(corpus, manifest.clips, store)
     reasons = []
     look = ops.inbox.is_dir() and not is_ingested
-    if look and has_news(corpus, ops.inbox, ops.ingest, known=manifest):
+    if look and has_new_files(corpus, ops.inbox, ops.ingest, known=manifest):
         reasons.append(f"something new lies in {ops.inbox}")
     reasons += _corpus_reasons(manifest.clips, store)
     if force:

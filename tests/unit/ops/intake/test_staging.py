@@ -7,7 +7,7 @@ import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
-from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.staging import FORGET, staging_folder
 from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.transaction import open_transaction
@@ -57,7 +57,7 @@ def test_cut_before_any_rename_an_ingest_and_a_withdrawal_end_as_ever(
         raise AssertionError
 
     assert cut_everywhere("empty", lambda: take(corpus, "in"), full, corpus.folder) > 5
-    assert not has_news(corpus, Path("in"), OPTIONS)
+    assert not has_new_files(corpus, Path("in"), OPTIONS)
     expected = {name: data for name, data in gone.items() if not name.startswith("cache/")}
     again = cut_everywhere("full", lambda: withdraw(corpus, DAY, "no"), expected, Path("data"))
     assert again > 4
