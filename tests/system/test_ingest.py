@@ -12,7 +12,7 @@ import pytest
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom_ops.intake.changes import is_unfinished, read_deliveries
-from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.ingest import ingest, plan_ingest
 from signloom_tools.cli.main import main
 from tests.intake import DAY, OPTIONS, deliver, found_corpus, request_of, tree
@@ -78,7 +78,7 @@ def test_killed_anywhere_the_corpus_is_valid_and_a_second_run_finishes(
         assert end == -signal.SIGKILL
         assert len(read_manifest(corpus.path)) in (5, 8), number
         is_over = tree(corpus.folder) == expected and not is_unfinished(corpus)
-        assert has_news(corpus, INBOX, OPTIONS) != is_over
+        assert has_new_files(corpus, INBOX, OPTIONS) != is_over
         take_again()
         assert tree(corpus.folder) == expected, number
         assert [p.name for p in (corpus.folder.parent / ".weekly.intake").iterdir()] == ["lock"]
@@ -144,4 +144,4 @@ def test_versions_are_kept_and_rolled_back(
     call("git", "checkout", "--quiet", "HEAD", "--", "data/raw/weekly.dvc")
     call("dvc", "checkout", "--quiet", "data/raw/weekly.dvc")
     assert tree(corpus.folder) == after
-    assert not has_news(corpus, INBOX, OPTIONS)
+    assert not has_new_files(corpus, INBOX, OPTIONS)

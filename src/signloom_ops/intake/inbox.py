@@ -203,7 +203,7 @@ def read_inbox(
     return found
 
 
-def has_news(
+def has_new_files(
     corpus: CorpusOptions, inbox: Path, options: IngestOptions, *, known: Manifest | None = None
 ) -> bool:
     """Return whether an inbox has anything for an ingest that it has not seen.

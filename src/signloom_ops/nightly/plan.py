@@ -27,7 +27,7 @@ from signloom.provenance import git_state
 from signloom.tracking.run import TrackingOptions, read_tracking
 from signloom_ops.intake.changes import check_videos
 from signloom_ops.intake.deliveries import Request
-from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.ingest import IngestPlan, plan_ingest
 from signloom_ops.intake.withdraw import ENDED, list_ended
 from signloom_ops.lock import holder
@@ -136,7 +136,7 @@ def make_plan(
     _check_champion(corpus, manifest.clips, store)
     reasons = []
     is_open = ops.inbox.is_dir() and not is_ingested
-    if is_open and has_news(corpus, ops.inbox, ops.ingest, known=manifest):
+    if is_open and has_new_files(corpus, ops.inbox, ops.ingest, known=manifest):
         reasons.append(f"something new lies in {ops.inbox}")
     reasons += _corpus_reasons(manifest.clips, store)
     if force:

@@ -19,7 +19,7 @@ from signloom_ops.intake.changes import (
     removal_note,
     settle,
 )
-from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.withdraw import withdraw
 from tests.intake import DAY, OPTIONS, deliver, plan, take, tree
 from tests.power_cut import RENAMES, PowerCutError, cut_before
@@ -76,7 +76,7 @@ def test_an_ingest_that_is_cut_leaves_nothing_or_all_of_the_delivery(corpus: Cor
         assert [one.batch for one in read_deliveries(corpus)] == [DAY] * came_in
         take(corpus, "in")
         assert tree(corpus.folder) == after
-        assert not has_news(corpus, Path("in"), OPTIONS)
+        assert not has_new_files(corpus, Path("in"), OPTIONS)
         seen.append(came_in)
     assert seen == sorted(seen)
     assert set(seen) == {False, True}

@@ -13,7 +13,7 @@ from signloom.detection.video import Video
 from signloom.errors import Problem
 from signloom_ops.intake import checks, deliveries
 from signloom_ops.intake.checks import Probed, Segment, probe
-from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.ingest import ingest
 from signloom_ops.privacy.names import find_delivered
 from tests.attack import inputs
@@ -63,7 +63,7 @@ def test_a_path_may_not_leave_the_delivery(corpus: CorpusOptions, cell: str, wor
 def test_a_file_that_has_just_changed_waits(corpus: CorpusOptions) -> None:
     video = deliver(Path("in/ada"), "new", frames=20)
     careful = replace(OPTIONS, settle_s=3600.0)
-    assert not has_news(corpus, Path("in"), careful)
+    assert not has_new_files(corpus, Path("in"), careful)
     result = ingest(corpus, request_of("in"), careful, day=DAY)
     assert (result.batch, result.rejects) == (None, [])
     assert video in result.waiting
@@ -195,7 +195,7 @@ def test_folders_of_pictures_come_in_as_videos_and_only_once(corpus: CorpusOptio
     )
     write_pictures(Path("in/eve/two"), "{:04d}.png", range(20, 32))
     Path("in/eve/two.txt").write_text("elle boit de l'eau")
-    assert has_news(corpus, Path("in"), OPTIONS)
+    assert has_new_files(corpus, Path("in"), OPTIONS)
     result = take(corpus, "in")
     assert "no frame rate" in reasons(result)["two"]
     (one,) = result.clips
@@ -245,7 +245,7 @@ def test_one_file_of_captions_or_pictures_stops_no_delivery(corpus: CorpusOption
             os.mkfifo(picture)
         else:
             picture.symlink_to(picture.name if name == "loop" else secret.absolute())
-    assert has_news(corpus, Path("in"), OPTIONS)
+    assert has_new_files(corpus, Path("in"), OPTIONS)
     result = take(corpus, "in", fps=25.0)
     assert [clip.clip_id for clip in result.clips] == ["good"]
     found = {f"{Path(one.delivery).name}/{one.where}": one.reason for one in result.rejects}

@@ -10,7 +10,7 @@ import pytest
 from signloom.corpus.manifest import CorpusOptions, read_manifest, write_manifest
 from signloom.errors import UserError
 from signloom_ops.intake.changes import read_deliveries, read_rejects
-from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.withdraw import withdraw
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captioned import film_cues
@@ -43,11 +43,11 @@ def test_a_second_ingest_changes_nothing(corpus: CorpusOptions) -> None:
     deliver(inbox / "zoe", "c", frames=21)  # the same again
     deliver(inbox / "zoe", "d", "non", frames=3)  # too short
     deliver(inbox / "zoe", "e", "Москва и Киев", frames=22)
-    assert has_news(corpus, inbox, OPTIONS)
+    assert has_new_files(corpus, inbox, OPTIONS)
     first = take(corpus, "in", inbox=True)
     assert [clip.clip_id for clip in first.clips] == ["a", "b"]
     there = tree(corpus.folder)
-    assert not has_news(corpus, inbox, OPTIONS)
+    assert not has_new_files(corpus, inbox, OPTIONS)
     second = take(corpus, "in", inbox=True, day="2026-11-22")
     assert (second.batch, second.clips, second.known) == (None, [], 2)
     assert second.rejects == first.rejects
@@ -69,7 +69,7 @@ def test_a_corrected_reject_comes_in_and_leaves_the_list(corpus: CorpusOptions) 
     assert take(corpus, "in").batch is None
     assert "CYRILLIC" in (corpus.folder / "intake_rejects.tsv").read_text()
     Path("in/ada/e.txt").write_text("elle est à Moscou")
-    assert has_news(corpus, Path("in"), OPTIONS)
+    assert has_new_files(corpus, Path("in"), OPTIONS)
     assert take(corpus, "in").batch == DAY
     assert read_rejects(corpus) == []
 
@@ -239,14 +239,14 @@ def test_a_name_that_is_not_utf8_is_rejected_and_the_others_come_in(corpus: Corp
     write_video(Path("in/tables/deep/u.mp4"), frames=24).rename(
         Path("in/tables/deep") / f"{bad}.mp4"
     )
-    assert has_news(corpus, Path("in"), OPTIONS)
+    assert has_new_files(corpus, Path("in"), OPTIONS)
     result = take(corpus, "in", inbox=True)
     assert sorted(clip.clip_id for clip in result.clips) == ["good", "t"]
     assert reasons(result) == dict.fromkeys(
         [r"caf\xe9", r"caf\xe9.mp4", r"caf\xe9.txt"], "its name is not UTF-8"
     )
     assert len(result.rejects) == 4
-    assert not has_news(corpus, Path("in"), OPTIONS)
+    assert not has_new_files(corpus, Path("in"), OPTIONS)
     with pytest.raises(UserError, match=r"in/caf\\xe9: its name is not UTF-8; rename it"):
         take(corpus, f"in/{bad}")
 
@@ -302,7 +302,7 @@ def test_a_corrected_text_is_a_change_and_never_a_double(corpus: CorpusOptions) 
     assert [(old.text, new.text) for old, new in seen.changes] == [
         ("je vais à la maison", "je vais à l'école")
     ]
-    assert has_news(corpus, Path("home"), OPTIONS)
+    assert has_new_files(corpus, Path("home"), OPTIONS)
     result = take(corpus, "home")
     assert len(result.changes) == 1
     clips = {clip.clip_id: clip for clip in read_manifest(corpus.path)}
@@ -311,7 +311,7 @@ def test_a_corrected_text_is_a_change_and_never_a_double(corpus: CorpusOptions) 
     assert (clips["ada-0"].start_s, clips["ada-0"].end_s) == (None, None)
     again = take(corpus, "home")
     assert (again.changes, again.known) == ([], 5)
-    assert not has_news(corpus, Path("home"), OPTIONS)
+    assert not has_new_files(corpus, Path("home"), OPTIONS)
 
 
 def test_what_comes_into_a_corpus_of_glosses_alone_has_glosses(corpus: CorpusOptions) -> None:

@@ -10,7 +10,7 @@ import pytest
 from signloom.corpus.manifest import CorpusOptions, read_manifest, read_table, write_manifest
 from signloom.errors import UserError
 from signloom_ops.intake.changes import read_deliveries, read_withdrawn
-from signloom_ops.intake.inbox import has_news
+from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
 from tests.intake import DAY, OPTIONS, deliver, reasons, take, tree, write_rows
 from tests.processes import call
@@ -31,7 +31,7 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
     assert (refused.batch, refused.reason) == (DAY, "filmed in a mirror")
     assert [one.state for one in read_deliveries(corpus)] == ["withdrawn"]
     assert withdraw(corpus, DAY, "again")[0] == []
-    assert not has_news(corpus, Path("in"), OPTIONS)
+    assert not has_new_files(corpus, Path("in"), OPTIONS)
     result = take(corpus, "in")
     assert result.batch is None
     assert "filmed in a mirror" in result.rejects[0].reason
@@ -111,7 +111,7 @@ def test_clips_leave_when_the_consent_of_their_signer_has_ended(corpus: CorpusOp
     assert list(left.clips) == read_manifest(corpus.path)
     assert (len(left.clips), "consent_until" in corpus.path.read_text()) == (5, False)
     assert [path.name for path in Path("data/withdrawn").rglob("*.mp4")] == ["a.mp4"]
-    assert not has_news(corpus, Path("in"), OPTIONS)
+    assert not has_new_files(corpus, Path("in"), OPTIONS)
     assert ENDED in reasons(take(corpus, "in"))["table.tsv line 2"]
 
 
