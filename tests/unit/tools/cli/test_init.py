@@ -173,7 +173,7 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
         (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "1", "1",
           "--by", "signer"],
          "found 1 signers for 3 splits"),
-        (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "nan", "1"],
+        (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "0", "1"],
          "train and dev need more than 0"),
         (["--column", "text=signs", "--set", "signer=a", "split=test"],
          "no clip is in the split train or dev"),

@@ -17,15 +17,14 @@ from signloom.errors import UserError
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captioned import film_cues
 from signloom_tools.importing.captions import (
-    Choice,
     Cue,
-    CueRules,
     apply_rules,
     read_captions,
     split_name,
     write_captions,
 )
 from signloom_tools.importing.elan import read_elan
+from signloom_tools.importing.options import Choice, CueRules
 from tests.videos import write_video
 
 

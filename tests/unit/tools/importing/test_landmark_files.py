@@ -28,14 +28,9 @@ from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
 from signloom.errors import ClipError, UserError
 from signloom_tools.cli.main import main
-from signloom_tools.importing.foreign import (
-    ForeignClip,
-    LandmarkPart,
-    SourceDefaults,
-    layout_of,
-    to_sequence,
-)
-from signloom_tools.importing.importer import Imported, ImportOptions, import_landmarks
+from signloom_tools.importing.foreign import ForeignClip, LandmarkPart, layout_of, to_sequence
+from signloom_tools.importing.importer import Imported, import_landmarks
+from signloom_tools.importing.options import ImportOptions, SourceDefaults
 from tests.tiny import ROOT, lose, sequence
 
 REAL = ROOT.parent / "shared" / "data"

@@ -12,10 +12,10 @@ from signloom_tools.importing.new_corpus import VideoFolder, clip_id_of
 from signloom_tools.importing.user_tables import (
     find_sources,
     join_rows,
-    read_pairs,
     read_user_table,
     same_header,
 )
+from signloom_tools.options import read_pairs
 
 TEXTS = ("ich möchte einen kaffee", 'sie sagt "hallo"', "je vais à la maison, demain")
 

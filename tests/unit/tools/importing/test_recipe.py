@@ -15,8 +15,8 @@ from signloom_tools.importing.recipe import (
     Facts,
     choose_recipe,
     choose_values,
+    describe_outlook,
     read_facts,
-    say_outlook,
     warn_of_little,
 )
 from signloom_tools.presets import adopt
@@ -84,8 +84,8 @@ def test_init_says_what_the_outlook_costs_as_it_plans_it() -> None:
     for count in (3, 5, 7):
         signers = [f"s{number}" for number in range(count)]
         clips = [replace(clip(who, "a b", "train"), signer=who) for who in signers]
-        assert f"{len(plan_trainings(signers, 3, 1))} small models" in say_outlook(clips)
-    assert "3 signers in train on, not 1" in say_outlook([clip("a", "a b", "train")])
+        assert f"{len(plan_trainings(signers, 3, 1))} small models" in describe_outlook(clips)
+    assert "3 signers in train on, not 1" in describe_outlook([clip("a", "a b", "train")])
 
 
 def test_recombining_is_advised_where_it_was_measured_to_help() -> None:
