@@ -46,7 +46,8 @@ def option(
 
 def argument(meaning: str, metavar: str, **more: Any) -> Any:
     """Declare a field that a positional argument of a command fills."""
-    return option(meaning, flag="positional", metavar=metavar, **more)
+    default = None if more.get("nargs") == "?" else MISSING
+    return option(meaning, default, flag="positional", metavar=metavar, **more)
 
 
 def group(

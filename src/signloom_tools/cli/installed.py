@@ -12,7 +12,6 @@ import difflib
 import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import os
 import re
 import subprocess
@@ -21,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from signloom.config import check_shape, load_params, read_json, shape
+from signloom.config import check_shape, read_json, shape
 from signloom.dvc import write_start
 from signloom.errors import UserError
 from signloom.files import check_writable, hash_file, hash_folder, made_whole, to_text, write_file
@@ -207,9 +206,6 @@ def upgrade_project(folder: Path) -> list[str]:
         old = (folder / name).read_text("utf-8") if (folder / name).is_file() else ""
         lines = old.splitlines(), text.splitlines()
         shown += difflib.unified_diff(*lines, name, name, lineterm="", n=1)
-    _check_values(folder, files)
-    for name in OWN:
-        shown += _news(folder / name, files[name])
     _write_all(folder, changed)
     write_stamps(folder)
     _write_state(folder, made)
@@ -234,40 +230,6 @@ def _is_older(folder: Path, name: str, made: str, state: Mapping[str, Any]) -> b
             f"(mv {name} {name}.mine), run this again, and make the change anew"
         )
     return found == given
-
-
-def _check_values(folder: Path, files: dict[str, str]) -> None:
-    """Refuse sections of the user's parameters that this version does not know."""
-    for name in (PARAMS, OPS):
-        path = folder / name
-        if path.is_file():
-            schema = json.loads(files[f"schemas/{name.stem}.schema.json"])
-            found = load_params(path, may_be_empty=name == OPS)
-            unknown = sorted(set(found) - set(schema.get("properties", {})))
-            if "retrain" in unknown and name == PARAMS:
-                raise UserError(
-                    f"{name}: its section retrain is {OPS} now: move its keys there, then run this "
-                    "again"
-                )
-            if unknown:
-                raise UserError(
-                    f"{name}: Signloom {version()} has no section {', '.join(unknown)}: remove it, "
-                    "then run this again"
-                )
-
-
-def _news(path: Path, text: str) -> list[str]:
-    """Return the keys that the new version's file has and the user's lacks; defaults serve."""
-    from ruamel.yaml import YAML
-
-    def keys(content: Any, above: str = "") -> set[str]:
-        if not isinstance(content, dict):
-            return {above}
-        return {key for name, one in content.items() for key in keys(one, f"{above}.{name}")}
-
-    here = keys(YAML(typ="safe").load(path.read_text("utf-8"))) if path.is_file() else set()
-    new = sorted(keys(YAML(typ="safe").load(text)) - here)
-    return [f"{path}: {key[1:]} is new, its default serves" for key in new]
 
 
 def write_stamps(folder: Path) -> None:
