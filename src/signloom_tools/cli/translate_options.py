@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import gc
 import sys
 import typing
 from collections.abc import Sequence
@@ -173,14 +172,10 @@ class TranslateOptions:
 
 def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOptions]":
     """Load the model that the options name, and how it is to search."""
-    gc.disable()  # an import makes no garbage, and the search for it takes a fifth of its time
-    try:
-        from signloom.translation.confidence import HINT, NOT_CALIBRATED
-        from signloom.translation.translator import Translator
+    from signloom.translation.confidence import HINT, NOT_CALIBRATED
+    from signloom.translation.translator import Translator
 
-        translator = Translator.load(options.model.checkpoint, precision=options.precision)
-    finally:
-        gc.enable()
+    translator = Translator.load(options.model.checkpoint, precision=options.precision)
     if options.search.together and not translator.is_joint:
         translator = _ask_all_seeds(translator, options)
     if not translator.is_checked:

@@ -208,7 +208,7 @@ def test_presets_are_listed_and_an_unknown_one_is_refused(
         main(["adopt", "--preset", "huge"])
 
 
-def test_an_empty_preset_ends_the_list_in_a_traceback(
+def test_an_empty_preset_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

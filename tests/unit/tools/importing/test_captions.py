@@ -611,7 +611,7 @@ def test_signs_that_lie_over_another_have_tiers_and_cues_of_their_own(tmp_path: 
     assert "MOI" not in (tmp_path / "f.srt").read_text()
 
 
-def test_signs_of_a_translated_film_come_back_as_sentences(tmp_path: Path) -> None:
+def test_signs_of_a_translated_film_are_no_sentences(tmp_path: Path) -> None:
     path = tmp_path / "film.vtt"
     path.write_text(
         "WEBVTT\n\n1\n00:00:00.000 --> 00:00:02.000\nhello there\n\n"

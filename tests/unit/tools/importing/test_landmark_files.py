@@ -306,9 +306,7 @@ def test_bad_files_are_told_and_the_others_kept(
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, 1e300])
-def test_infinite_coordinates_are_taken_and_nothing_is_present(
-    tmp_path: Path, number: float
-) -> None:
+def test_infinite_coordinates_are_refused(tmp_path: Path, number: float) -> None:
     good = holistic()
     np.savez(tmp_path / "good.npz", **good)
     np.savez(tmp_path / "bad.npz", left_hand=np.full((5, 21, 3), number))

@@ -157,7 +157,7 @@ def test_a_recipe_is_valid_and_trains_neither_too_short_nor_for_ever(
     assert 10 <= train.patience < train.epochs
 
 
-def test_params_of_an_lstm_could_not_be_trained_after_init_use(tmp_path: Path) -> None:
+def test_a_recipe_replaces_the_family_of_earlier_parameters(tmp_path: Path) -> None:
     """What only the family of before reads was left, and the next stage refused it."""
     path = tmp_path / "params.yaml"
     path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
