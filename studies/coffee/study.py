@@ -35,8 +35,8 @@ from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions
 from signloom.translation.translator import Translator
 from signloom_tools.importing.compose import Stock, draw_takes, sign_key, write_composed
-from signloom_tools.importing.foreign import SourceDefaults
-from signloom_tools.importing.importer import ImportOptions, import_landmarks
+from signloom_tools.importing.importer import import_landmarks
+from signloom_tools.importing.options import ImportOptions, SourceDefaults
 from studies.runs import change_options, train_tracked
 
 Block = int

@@ -209,7 +209,6 @@ COMPOSE = "compose made --takes data/raw/weekly --landmarks data/landmarks/shard
 # Verbs that are given a path, and the kinds that somebody would give them.
 GIVEN: dict[Verb, str] = {
     INGEST: "film name table captions pictures",
-    verb("align", "align {film} {given} --out made/aligned.vtt", "made/*"): "captions",
     verb("translate film", "translate {given} --json"): "film name",
     verb("translate folder", "translate {folder}"): "name",
     verb("translate --video", "translate {given} --video out.webm", "out.webm"): "name",

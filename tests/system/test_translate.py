@@ -17,8 +17,7 @@ from signloom.corpus.landmarks import build_layout
 from signloom.files import hash_file
 from signloom.translation.confidence import Confidence, Level, write_confidence
 from signloom_tools.cli.main import main
-from signloom_tools.cli.translate_options import CAPTION_FORMATS
-from signloom_tools.importing.captions import Cue, read_captions, write_captions
+from signloom_tools.importing.captions import read_captions
 from tests import tiny
 from tests.extraction import draw_two_clips
 from tests.films import sketch_film
@@ -194,7 +193,7 @@ def test_a_film_is_cut_into_sentences_and_gets_captions(
 ) -> None:
     film_of_hands(hands / "film.npy", [(1.0, 3.0), (4.5, 6.5)], 8)
     model_confidence(hands / "data/checkpoint", right=0)
-    for kind in CAPTION_FORMATS:
+    for kind in ("vtt", "srt", "eaf", "txt", "json"):
         main(["translate", "film.npy", *SIZES, "--write", kind])
         assert f"film.{kind}: 2 sentences, 2 of them unsure" in capsys.readouterr().out
     for kind in ("vtt", "srt", "eaf"):
@@ -233,32 +232,6 @@ def test_a_film_in_which_nobody_signs_gets_no_sentence(
     main(["translate", "still.npy", *SIZES, "--write", "vtt"])
     assert "still.vtt: 0 sentences" in capsys.readouterr().out
     assert (hands / "still.vtt").read_text().strip() == "WEBVTT"
-
-
-def test_late_captions_are_moved_to_the_signing(
-    hands: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spans = [(1.0, 3.0), (4.5, 6.0), (8.0, 11.0), (12.5, 14.0)]
-    points = sketch_film(spans, 16, fps=10.0).points[:, :42]
-    np.savez(hands / "film.npz", left_hand=points[:, :21], right_hand=points[:, 21:],
-             fps=10.0, width=320, height=240)  # fmt: skip
-    late = [
-        Cue(start_s=start + 2.5, end_s=end + 2.5, text=f"phrase {number}")
-        for number, (start, end) in enumerate(spans)
-    ]
-    write_captions(hands / "late.srt", late)
-    main(["align", "film.npz", "late.srt", "--out", "film.vtt"])
-    assert "film.vtt: 4 captions, 4 sentences found; moved by -2." in capsys.readouterr().out
-    cues = read_captions(hands / "film.vtt").cues
-    assert [cue.text for cue in cues] == [cue.text for cue in late]
-    found = [time_s for cue in cues for time_s in (cue.start_s, cue.end_s)]
-    assert found == pytest.approx([time_s for span in spans for time_s in span], abs=0.3)
-    with pytest.raises(SystemExit, match="already exists"):
-        main(["align", "film.npz", "late.srt", "--out", "film.vtt"])
-    with pytest.raises(SystemExit, match="it is the input"):
-        main(["align", "film.npz", "late.srt", "--out", "late.srt", "--overwrite"])
-    with pytest.raises(SystemExit, match="there is no such file"):
-        main(["align", "none.mp4", "late.srt", "--out", "other.vtt"])
 
 
 def test_what_is_too_long_for_a_sentence_is_told_how_to_be_cut(

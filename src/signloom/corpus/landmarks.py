@@ -7,6 +7,7 @@ MediaPipe knows four parts of a person and numbers the landmarks of each. Left a
 person's own in all of them.
 """
 
+import functools
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -377,3 +378,14 @@ def check_same_extractor(
         raise UserError(
             f"these landmarks were made with other settings than the checkpoint's ({parts}); {hint}"
         )
+
+
+def index_of(group: str, mark: str) -> int:
+    """Return MediaPipe's index, in the part, of one of our landmarks."""
+    return _indices_by_name(group)[mark]
+
+
+@functools.cache
+def _indices_by_name(group: str) -> dict[str, int]:
+    marks = {g.name: g.landmarks for groups in GROUP_CHOICES.values() for g in groups}[group]
+    return dict(zip(marks, GROUP_INDICES[group][1], strict=True))

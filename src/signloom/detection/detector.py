@@ -21,8 +21,8 @@ from signloom.corpus.landmarks import (
     POSE_WRISTS,
     Layout,
     build_layout,
+    index_of,
 )
-from signloom.corpus.skeletons import index_of
 from signloom.detection.handedness import FoundHand, HandednessTracker
 from signloom.detection.mediapipe_models import (
     FACE_MODELS,
@@ -434,8 +434,9 @@ def _model_files(options: DetectorOptions) -> dict[str, Path]:
     if missing := sorted(name for name in names if not (folder / name).is_file()):
         raise UserError(
             f"{folder} does not hold the models {', '.join(missing)}; install MediaPipe 0.10.21, "
-            "take them out of its wheel (`signloom networks WHEEL`), or use detector 'hands' or "
-            "'hands+pose' and give .task files as extract.hand_model and extract.pose_model"
+            "take them out of its wheel (`signloom landmarks --networks WHEEL`), or use detector "
+            "'hands' or 'hands+pose' and give .task files as extract.hand_model and "
+            "extract.pose_model"
         )
     for key in ("hand_model", "pose_model"):
         if found := getattr(options, key):

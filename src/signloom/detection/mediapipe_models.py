@@ -234,14 +234,14 @@ def package_folder() -> Path:
         return folder
     raise UserError(
         "mediapipe is not installed (0.10.21 has no wheel for Python 3.13 and ARM); its networks "
-        "will do: `signloom networks WHEEL` takes them out of any wheel of mediapipe 0.10.21 "
-        "(`signloom networks --help` says how to get one); .task files and extract.runtime: "
-        "mediapipe need itself, so Python 3.11 or 3.12"
+        "will do: `signloom landmarks --networks WHEEL` takes them out of any wheel of mediapipe "
+        "0.10.21 (`signloom landmarks --help` says how to get one); .task files and "
+        "extract.runtime: mediapipe need itself, so Python 3.11 or 3.12"
     )
 
 
 def own_networks() -> Path:
-    """Return where `signloom networks` keeps the networks for all projects of a user."""
+    """Return where `signloom landmarks --networks` keeps networks for all projects of a user."""
     return Path.home() / ".signloom" / "networks"
 
 
@@ -249,7 +249,7 @@ def models_folder() -> Path:
     """Return the folder with MediaPipe's networks.
 
     It is the one that SIGNLOOM_MODELS names; else that in MediaPipe's package, if it is installed
-    and has networks; else what `signloom networks` took out of a wheel.
+    and has networks; else what `signloom landmarks --networks` took out of a wheel.
 
     Raises:
         UserError: If there is none.

@@ -13,12 +13,12 @@ from signloom_tools.importing.captioned import measure_film
 from signloom_tools.importing.captions import (
     READ_SUFFIXES,
     TABLE_SUFFIXES,
-    CueRules,
     apply_rules,
     read_captions,
     split_name,
 )
 from signloom_tools.importing.new_corpus import stem
+from signloom_tools.importing.options import CueRules
 from signloom_tools.importing.user_tables import decode_text
 
 SUFFIXES = (*READ_SUFFIXES, *TABLE_SUFFIXES, ".txt")

@@ -14,13 +14,13 @@ from signloom.errors import UserError
 from signloom.paths import LANDMARKS
 from signloom_ops.options import load_ops
 from signloom_tools.cli.arguments import (
-    add_captions,
     add_params,
     add_removal,
     confirm,
     number_of,
-    read_caption_options,
 )
+from signloom_tools.importing.options import CaptionOptions
+from signloom_tools.options import add_options, read_options
 
 if TYPE_CHECKING:
     from signloom.corpus.manifest import Clip
@@ -49,7 +49,7 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     parser.add_argument("--json", action="store_true", help="print what came in as JSON")
-    add_captions(parser)
+    add_options(parser.add_argument_group("captions"), CaptionOptions)
     add_params(parser)
     parser.set_defaults(run=run_ingest)
 
@@ -64,13 +64,13 @@ def run_ingest(options: argparse.Namespace) -> None:
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     ops = load_ops(options.params)
-    choice, rules = read_caption_options(options)
+    captions = read_options(CaptionOptions, options)
     request = Request(
         sources=options.sources,
         table=options.table,
         signer=options.signer,
-        choice=choice,
-        rules=rules,
+        choice=captions.choice,
+        rules=captions.rules,
         fps=options.fps,
         inbox=[one.resolve() for one in options.sources] == [ops.inbox.resolve()],
     )

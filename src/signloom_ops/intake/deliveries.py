@@ -24,14 +24,13 @@ from signloom.extraction.pool import Guard
 from signloom_tools.importing.captioned import clip_name, measure_film
 from signloom_tools.importing.captions import (
     READ_SUFFIXES,
-    Choice,
     Cue,
-    CueRules,
     apply_rules,
     read_captions,
     split_name,
 )
 from signloom_tools.importing.new_corpus import NAMES, VideoFolder, stem
+from signloom_tools.importing.options import Choice, CueRules
 from signloom_tools.importing.pictures import (
     PACKED_SUFFIX,
     describe_gaps,

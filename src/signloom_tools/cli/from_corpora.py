@@ -1,64 +1,58 @@
 """Commands that make a corpus of others: `signloom merge` and `signloom compose`."""
 
-import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import pydantic
 
 from signloom.config import Count, Natural, load_section
+from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, CorpusOptions, has_ended, read_manifest
+from signloom.corpus.shards import read_clip_frames, read_shards
 from signloom.errors import Problem, UserError
 from signloom.paths import CHECKPOINT, SHARDS
-from signloom_tools.cli.arguments import add_numbers, number_of
 from signloom_tools.cli.init import (
-    add_table,
-    add_writing,
+    InitOptions,
+    TableOptions,
+    WritingOptions,
     check_apart,
     finish_corpus,
     make_plan,
-    read_tables,
 )
-
-if TYPE_CHECKING:
-    from signloom.corpus.landmarks import LandmarkSequence
-    from signloom.corpus.manifest import Clip
+from signloom_tools.importing.compose import draw_takes, stock_takes, write_composed
+from signloom_tools.importing.merge import find_shared, merge_landmarks, plan_merge, read_parts
+from signloom_tools.importing.new_corpus import MANIFEST, RefusedRow, check_free
+from signloom_tools.importing.recombine import recombine, write_recombined
+from signloom_tools.importing.user_tables import how_to_use
+from signloom_tools.options import argument, group, option
 
 _Gap = Annotated[float, pydantic.Field(ge=0, le=60)]  # seconds; longer ones fill the memory
 
 
-def add_merge(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom merge`."""
-    parser.description = (
-        "Make CORPUS of several corpora; its manifest says of each row which it comes from. Scores "
-        "are broken down by it. Videos are linked; of "
-        "landmarks those are taken that all have. docs/data.md has an example."
-    )
-    parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")
-    parser.add_argument(
-        "parts", nargs="+", metavar="[NAME=]FROM", help="a corpus folder, or its manifest"
-    )
-    parser.add_argument(
-        "--landmarks", nargs="+", default=[], metavar="NAME=SHARDS",
-        help="landmarks to take in place of the videos of a corpus, where others have no videos",
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions:
+    """Make CORPUS of several corpora; its manifest names for each row which it comes from.
+
+    Scores are broken down by it. Videos are linked; of landmarks those are taken that all have.
+    docs/data.md has an example.
+    """
+
+    corpus: Path = argument("the folder to make", "CORPUS")
+    parts: Sequence[str] = argument("a corpus folder, or its manifest", "[NAME=]FROM")
+    landmarks: dict[str, str] = option(
+        "landmarks to take in place of the videos of a corpus, where others have no videos",
+        {}, metavar="NAME=SHARDS",
     )  # fmt: skip
-    parser.add_argument(
-        "--copy", action="store_true", help="copy the videos instead of linking them"
-    )
-    add_writing(parser)
-    parser.set_defaults(run=run_merge)
+    writing: WritingOptions = group(WritingOptions)
 
 
-def run_merge(options: argparse.Namespace) -> None:
+def run_merge(options: MergeOptions) -> None:
     """Plan, report, and unless it is a dry run, write."""
-    from signloom.corpus.manifest import IMPORTED_SHARDS
-    from signloom_tools.importing.merge import find_shared, merge_landmarks, plan_merge, read_parts
-    from signloom_tools.importing.user_tables import read_pairs
-
-    parts = read_parts(options.parts, read_pairs(options.landmarks, "--landmarks"))
+    parts = read_parts(options.parts, options.landmarks)
     for part in parts:
         print(f"{part.name}: {len(part.clips)} clips, {part.kind}")
     shards = [part.shards for part in parts if part.shards]
@@ -66,78 +60,72 @@ def run_merge(options: argparse.Namespace) -> None:
     if not shards and (there := options.corpus / IMPORTED_SHARDS).is_dir():
         raise UserError(f"{there}: found landmarks of another corpus, and these corpora have "
                         f"{parts[0].kind}; name another CORPUS, or remove them")  # fmt: skip
-    options.text_only = parts[0].kind == "glosses"
     plan, write = plan_merge(parts, options.corpus), None
     if shards:
         shared, lines = find_shared(parts)
         print("".join(f"  {line}\n" for line in lines), end="")
         write = partial(merge_landmarks, parts, plan, options.corpus, shared)
-    finish_corpus(options, plan, write)
-
-
-def add_compose(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom compose`."""
-    parser.description = (
-        "Join takes of single signs to the sentences of a table, takes of train to those of "
-        "train, and so on; or with --recombine, make new train clips of the pieces of this "
-        "project's. CORPUS then holds a manifest and landmarks, as after `signloom import`. "
-        "docs/data.md has examples."
-    )
-    parser.add_argument("corpus", type=Path, metavar="CORPUS", help="the folder to make")
-    parser.add_argument(
-        "--takes", type=Path, metavar="FOLDER",
-        help="a corpus whose clips are one sign each: its gloss, or else its text",
-    )  # fmt: skip
-    parser.add_argument(
-        "--landmarks", type=Path, metavar="SHARDS",
-        help="of the takes, where they are videos: data/landmarks/shards of their extraction",
-    )  # fmt: skip
-    parser.add_argument(
-        "--recombine", type=number_of(Count), metavar="N",
-        help="instead of --takes: the clips of this project and N new train clips, made of the "
-        "pieces of those with glosses as the model of data/checkpoint finds them",
-    )  # fmt: skip
-    add_table(parser)
-    add_numbers(
-        parser,
-        ("--each", Count, 1, "clips of each sentence"),
-        ("--gap", _Gap, 0.25, "seconds between two signs"),
-        ("--seed", Natural, 1, "of what is drawn"),
-    )
-    add_writing(parser)
-    parser.set_defaults(
-        run=run_compose, by="clip", captions=None, copy=False, fps=None, text_only=True, videos=None
+    finish_corpus(
+        options.corpus, options.writing, plan, write, text_only=parts[0].kind == "glosses"
     )
 
 
-def run_compose(options: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ComposeOptions:
+    """Join takes of single signs to the sentences of a table, or recombine clips of this project.
+
+    Takes of train make sentences of train, and so on. CORPUS then holds a manifest and landmarks,
+    as after `signloom import`. docs/data.md has examples.
+    """
+
+    corpus: Path = argument("the folder to make", "CORPUS")
+    takes: Path | None = option(
+        "a corpus whose clips are one sign each: its gloss, or else its text", None,
+        metavar="FOLDER",
+    )  # fmt: skip
+    landmarks: Path | None = option(
+        "of the takes, where they are videos: data/landmarks/shards of their extraction", None,
+        metavar="SHARDS",
+    )  # fmt: skip
+    recombine: Count | None = option(
+        "instead of --takes: the clips of this project and N new train clips, made of the pieces "
+        "of those with glosses as the model of data/checkpoint finds them",
+        None, metavar="N",
+    )  # fmt: skip
+    each: Count = option("clips of each sentence", 1)
+    gap: _Gap = option("seconds between two signs", 0.25)
+    seed: Natural = option("of the draws", 1)
+    tables: TableOptions = group(TableOptions, "tables")
+    writing: WritingOptions = group(
+        WritingOptions, "writing", only=("force", "dry_run", "use", "params")
+    )
+
+
+def run_compose(options: ComposeOptions) -> None:
     """Plan, report, and unless it is a dry run, write."""
-    from signloom.corpus.manifest import IMPORTED_SHARDS, read_manifest
-    from signloom.corpus.shards import read_clip_frames
-    from signloom_tools.importing.compose import draw_takes, stock_takes, write_composed
-    from signloom_tools.importing.new_corpus import MANIFEST, RefusedRow
-
-    if (options.takes is None) == (options.recombine is None):
-        raise UserError("give either --takes (signs to join) or --recombine (clips to recombine)")
-    if options.recombine is not None:
-        _recombine(options)
+    if options.recombine is not None and options.takes is None:
+        _recombine(options, options.recombine)
         return
+    if options.takes is None or options.recombine is not None:
+        raise UserError("give either --takes (signs to join) or --recombine (clips to recombine)")
     shards = options.landmarks or options.takes / IMPORTED_SHARDS
     if not shards.is_dir():
         raise UserError(
             f"{shards}: no landmarks of the takes there; extract them (`dvc repro extract`) and "
             "give --landmarks data/landmarks/shards, or bring them in by `signloom import`"
         )
-    check_apart(options.corpus, [options.takes / MANIFEST, shards, *read_tables(options)])
+    check_apart(options.corpus, [options.takes / MANIFEST, shards, *options.tables.files])
     clips = read_manifest(options.takes / MANIFEST, signer_disjoint=False)
     stock = stock_takes(clips, read_clip_frames(shards))
     found = [signs for signers in stock.values() for signs in signers.values()]
     takes = sum(len(ids) for signs in found for ids in signs.values())
     print(f"{options.takes}: {takes} takes of {len(set().union(*found))} signs in {len(clips)} "
           "clips (a take has one gloss, landmarks and consent)")  # fmt: skip
-    options.set = [*options.set, "signer=of the takes"]
-    plan = make_plan(options, None)
-    options.text_only = False
+    tables = replace(options.tables, set={**options.tables.set, "signer": "of the takes"})
+    if tables.by == "auto":
+        tables = replace(tables, by="clip")
+    request = InitOptions(corpus=options.corpus, tables=tables, text_only=True, of_takes=True)
+    plan = make_plan(request, None)
     generator = np.random.default_rng(options.seed)
     composed, missing = draw_takes(plan.clips, stock, generator, options.each)
     for clip in plan.clips:
@@ -154,24 +142,17 @@ def run_compose(options: argparse.Namespace) -> None:
     used = len({take for _, of in composed for take in of})
     print(f"{used} takes are used; sentences by signers in turn, since nobody has all their "
           f"signs: {sum(clip.signer.endswith('-several') for clip in plan.clips)}")  # fmt: skip
-    finish_corpus(
-        options, plan, lambda: write_composed(options.corpus, composed, shards, gap_s=options.gap)
-    )
+    write = partial(write_composed, options.corpus, composed, shards, gap_s=options.gap)
+    finish_corpus(options.corpus, options.writing, plan, write)
 
 
-def _recombine(options: argparse.Namespace) -> None:
+def _recombine(options: ComposeOptions, count: int) -> None:
     """Write the project's clips and new train clips of their pieces, as a corpus of landmarks."""
-    from signloom.corpus.manifest import CorpusOptions, has_ended, read_manifest
-    from signloom.corpus.shards import read_clip_frames, read_shards
-    from signloom_tools.importing.new_corpus import MANIFEST, check_free
-    from signloom_tools.importing.recombine import recombine, write_recombined
-    from signloom_tools.importing.user_tables import how_to_use
-
-    if options.table:
+    if options.tables.table:
         raise UserError("--table goes with --takes: the sentences to recombine are the project's")
-    own = load_section(options.params, "corpus", CorpusOptions)
+    own = load_section(options.writing.params, "corpus", CorpusOptions)
     check_apart(options.corpus, [own.path, SHARDS])
-    if not (options.force or options.dry_run):
+    if not (options.writing.force or options.writing.dry_run):
         check_free(options.corpus, landmarks=True)
     frames = read_clip_frames(SHARDS)
     clips = [
@@ -192,10 +173,10 @@ def _recombine(options: argparse.Namespace) -> None:
     if not used:
         raise UserError("no clip can be cut, so nothing can be recombined")
     generator = np.random.default_rng(options.seed)
-    made, landmarks = recombine(used, spans, sequences, options.recombine, generator)
+    made, landmarks = recombine(used, spans, sequences, count, generator)
     new = {clip.text for clip in made} - {clip.text for clip in clips}
     print(f"{len(made)} new train clips, {len(new)} sentences among them that the corpus lacks")
-    if options.dry_run:
+    if options.writing.dry_run:
         print("nothing was written")
         return
     try:
@@ -206,7 +187,7 @@ def _recombine(options: argparse.Namespace) -> None:
 
 
 def _find_glosses(
-    clips: "Sequence[Clip]", sequences: "Mapping[str, LandmarkSequence]"
+    clips: Sequence[Clip], sequences: Mapping[str, LandmarkSequence]
 ) -> "dict[str, Sequence[tuple[float, float]]]":
     """Return the frames of each gloss, by clip, as the model of data/checkpoint finds them."""
     from rapidfuzz.distance import Levenshtein

@@ -1,55 +1,62 @@
-"""Commands that find the landmarks of any films, and that take MediaPipe's networks out of it."""
+"""The command that finds the landmarks of any films."""
 
-import argparse
 import contextlib
 import functools
 import importlib.util
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
+from tqdm import tqdm
+
+from signloom.config import MIN_FPS
+from signloom.corpus.manifest import VIDEO_SUFFIXES
+from signloom.detection.detector import DetectorOptions, describe_detector
+from signloom.detection.mediapipe_models import MODELS_VARIABLE, own_networks, take_networks
 from signloom.errors import ClipError, Problem, UserError
+from signloom.extraction.extract import VideoSegment, count_frames
+from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
 from signloom.files import check_output, check_writable, write_file
+from signloom.progress import progress_file
+from signloom_tools.holistic import WRITERS, Face, read_film, write_video
+from signloom_tools.options import argument, option
 
-if TYPE_CHECKING:
-    from signloom_tools.holistic import Face
-
-FORMATS = ("pose", "parquet", "npz", "csv", "json")
 STANDARD_INPUT = Path("-")
 _LIMIT_S = 60.0  # of a film; and one more for each of its frames
 
 
-def add_landmarks(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom landmarks`."""
-    parser.description = (
-        "Write the landmarks that MediaPipe Holistic finds in films (hands, pose, face: 543 a "
-        "frame), a file a film. It needs no corpus and no project; docs/landmarks.md has the "
-        "formats."
-    )
-    parser.add_argument(
-        "films", nargs="+", type=Path, metavar="FILM",
-        help="a file, a folder of films, or - to read one from standard input and write to "
-        "standard output",
+@dataclass(frozen=True, kw_only=True)
+class LandmarksOptions:
+    """Write the landmarks that MediaPipe Holistic finds in films, a file a film.
+
+    Hands, pose and face are 543 a frame. Neither a corpus nor a project is needed;
+    docs/landmarks.md has the formats.
+    """
+
+    films: Sequence[Path] = argument(
+        "a file, a folder of films, or - to read one from standard input and write to standard "
+        "output",
+        "FILM", nargs="*",
     )  # fmt: skip
-    parser.add_argument("--write", choices=FORMATS, default="npz", help="default: npz")
-    parser.add_argument(
-        "--to", type=Path, default=None, metavar="FOLDER", help="made if need be (default: here)"
+    write: Literal["pose", "parquet", "npz", "csv", "json"] = option("format of the files", "npz")
+    to: Path | None = option("made if need be (default: here)", None, metavar="FOLDER")
+    face: Literal["mesh", "refined", "none"] = option(
+        "refined: with the irises, 478 points; none: a tenth faster", "mesh"
     )
-    parser.add_argument(
-        "--face", choices=("mesh", "refined", "none"), default="mesh",
-        help="refined: with the irises, 478 points; none: a tenth faster (default: mesh)",
+    fps: float = option("most frames a second to read; 0: all", 0.0)
+    video: bool = option("write FILM.mp4 with the skeleton drawn, too", False)
+    overwrite: bool = option("replace files that already exist", False)
+    networks: Path | None = option(
+        "first take MediaPipe's networks out of a wheel of mediapipe (0.10.21 or before: later "
+        "ones have none), of any system and Python, and keep them in ~/.signloom/networks: pip "
+        "download --no-deps --only-binary :all: --python-version 3.12 --platform "
+        "manylinux_2_28_x86_64 mediapipe==0.10.21",
+        None, metavar="WHEEL",
     )  # fmt: skip
-    parser.add_argument(
-        "--fps", type=float, default=0.0, help="look at no more frames a second (default: all)"
-    )
-    parser.add_argument(
-        "--video", action="store_true", help="write FILM.mp4 with the skeleton drawn, too"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
-    parser.set_defaults(run=run_landmarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +67,23 @@ class _Job:
     format: str
     target: Path | None  # None: standard output
     video: Path | None
-    face: "Face"
+    face: Face
     fps: float
 
 
-def run_landmarks(options: argparse.Namespace) -> None:
+def run_landmarks(options: LandmarksOptions) -> None:
     """Write a file for each film.
 
     Raises:
         UserError: Before anything is written, if a file is in the way, is named by two films or
             networks are missing; at the end, if films cannot be read.
     """
-    from signloom.config import MIN_FPS
-    from signloom.detection.detector import DetectorOptions, describe_detector
-
+    if options.networks:
+        _take_networks(options.networks)
+        if not options.films:
+            return
+    if not options.films:
+        raise UserError("give a FILM: a file, a folder of films, or -")
     if options.fps != 0 and not options.fps >= MIN_FPS:
         raise UserError(f"--fps: found {options.fps:g}, expected 0 (all) or {MIN_FPS:g} or more")
     if options.write == "pose" and importlib.util.find_spec("pose_format") is None:
@@ -81,17 +91,28 @@ def run_landmarks(options: argparse.Namespace) -> None:
     describe_detector(DetectorOptions(detector="holistic", groups=("hands", "gaze")))  # networks
     with contextlib.ExitStack() as stack:
         jobs = list(_plan(options, stack))
-        failed = _work_off(jobs)
+        failed = _run_jobs(jobs)
     for job, problem in failed:
         print(f"{job.film}: {problem}", file=sys.stderr)
     if failed:
         raise UserError(f"{len(failed)} of {len(jobs)} films have no landmarks; see above")
     if jobs[0].target:
-        print(f"{len(jobs)} files in {jobs[0].target.parent if len(jobs) == 1 else options.to}",
-              file=sys.stderr)  # fmt: skip
+        folder = jobs[0].target.parent if len(jobs) == 1 else options.to or Path()
+        print(f"{len(jobs)} files in {folder}", file=sys.stderr)
 
 
-def _plan(options: argparse.Namespace, stack: contextlib.ExitStack) -> Iterator[_Job]:
+def _take_networks(wheel: Path) -> None:
+    """Unpack the networks of a wheel and print where they are.
+
+    Raises:
+        UserError: If the file is no wheel, or one without networks.
+    """
+    folder = Path(os.environ.get(MODELS_VARIABLE) or own_networks())
+    check_writable(folder)
+    print(f"{take_networks(wheel, folder)} networks in {folder}", file=sys.stderr)
+
+
+def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_Job]:
     """Yield what is to be done; a film on standard input becomes a file for the while."""
     is_piped = STANDARD_INPUT in options.films
     if is_piped and len(options.films) > 1:
@@ -100,12 +121,12 @@ def _plan(options: argparse.Namespace, stack: contextlib.ExitStack) -> Iterator[
         raise UserError("--video of a film on standard input needs --to FOLDER")
     if is_piped and not options.to and options.write != "json" and sys.stdout.isatty():
         raise UserError(f"{options.write} would be written to the terminal: > FILE, or --to FOLDER")
-    options.to = options.to or (None if is_piped else Path())
+    to = options.to or (None if is_piped else Path())
     films = _read_input(stack) if is_piped else _list_films(options.films)
     made: dict[Path, Path] = {}
     for film, name in films.items():
-        target = options.to and options.to / name.parent / f"{name.name}.{options.write}"
-        video = options.to / name.parent / f"{name.name}.mp4" if options.video else None
+        target = to and to / name.parent / f"{name.name}.{options.write}"
+        video = to / name.parent / f"{name.name}.mp4" if to and options.video else None
         for path in filter(None, (target, video)):
             if other := made.get(path):
                 raise UserError(f"{other} and {film} would both be {path}: write them apart")
@@ -116,8 +137,6 @@ def _plan(options: argparse.Namespace, stack: contextlib.ExitStack) -> Iterator[
 
 def _list_films(paths: Sequence[Path]) -> dict[Path, Path]:
     """Return each film with the name of what is made of it, folders kept, without an ending."""
-    from signloom.corpus.manifest import VIDEO_SUFFIXES
-
     found: dict[Path, Path] = {}
     for path in paths:
         if not path.is_dir():
@@ -141,13 +160,8 @@ def _read_input(stack: contextlib.ExitStack) -> dict[Path, Path]:
     return {film: Path("film")}
 
 
-def _work_off(jobs: Sequence[_Job]) -> list[tuple[_Job, Problem | str]]:
+def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[_Job, Problem | str]]:
     """Write what the jobs ask for, several in processes; return those that failed."""
-    from tqdm import tqdm
-
-    from signloom.extraction.extract import VideoSegment, count_frames
-    from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
-    from signloom.progress import progress_file
 
     def count(job: _Job) -> int:
         (found,) = count_frames([VideoSegment(video=job.film, start_s=None, end_s=None)])
@@ -184,8 +198,6 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Proble
 
     What may be an accident is a `Problem`: it is tried again.
     """
-    from signloom_tools.holistic import WRITERS, read_film, write_video
-
     try:
         film = read_film(
             job.film, face=job.face, fps=job.fps, threads=threads,
@@ -203,33 +215,3 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Proble
     except RuntimeError as error:
         return Problem(" ".join(f"the detector failed: {error}".split()), "convert it to .mp4")
     return len(film.times_s)
-
-
-def add_networks(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom networks`."""
-    parser.description = (
-        "Take MediaPipe's networks out of a wheel of mediapipe (0.10.21 or before: later ones have "
-        "none) and keep them where every command finds them. MediaPipe need not be installed, and "
-        "the wheel may be of any system and any Python: "
-        "pip download --no-deps --only-binary :all: --python-version 3.12 --platform "
-        "manylinux_2_28_x86_64 mediapipe==0.10.21"
-    )
-    parser.add_argument("wheel", type=Path, metavar="WHEEL", help="mediapipe-0.10.21-*.whl")
-    parser.add_argument("--to", type=Path, metavar="FOLDER", help="default: ~/.signloom/networks")
-    parser.set_defaults(run=run_networks)
-
-
-def run_networks(options: argparse.Namespace) -> None:
-    """Unpack the networks and say where they are.
-
-    Raises:
-        UserError: If the file is no wheel, or one without networks.
-    """
-    from signloom.detection.mediapipe_models import MODELS_VARIABLE, own_networks, take_networks
-
-    folder = options.to or own_networks()
-    check_writable(folder)
-    count = take_networks(options.wheel, folder)
-    print(f"{count} networks in {folder}", file=sys.stderr)
-    if options.to:
-        print(f"export {MODELS_VARIABLE}={folder.absolute()}")

@@ -12,7 +12,6 @@ import difflib
 import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import os
 import re
 import subprocess
@@ -21,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from signloom.config import check_shape, load_params, read_json, shape
+from signloom.config import check_shape, read_json, shape
 from signloom.dvc import write_start
 from signloom.errors import UserError
 from signloom.files import check_writable, hash_file, hash_folder, made_whole, to_text, write_file
@@ -37,10 +36,9 @@ OWN = (PARAMS.as_posix(), OPS.as_posix(), "data/demo/params.yaml")  # values of 
 README = """\
 # A Signloom project
 
-    signloom demo                 # draw a corpus, train, score: some 10 minutes on two cores
-    signloom init data/raw/NAME --videos DIR --table FILE --use
-    dvc repro                     # run what changed
+    dvc repro                     # draw a corpus, train, score: some 10 minutes on two cores
     signloom scores
+    signloom init data/raw/NAME --videos DIR --table FILE --use    # then the same two again
 
 Your values are in params.yaml and ops.yaml. The code is the installed package:
 `pip install --upgrade signloom`, then `signloom project --upgrade`.
@@ -57,7 +55,6 @@ stages:
 
 """
 _DEPENDENCY = re.compile(r"^(\s+- )src/([\w/.]+)$", re.MULTILINE)
-_CHANGED_CODE = "its stages are of another version than the code"
 
 
 def version() -> str:
@@ -93,52 +90,62 @@ def make_installed_project(folder: Path) -> None:
         UserError: If the folder holds something, or the package has no files of a project.
     """
     files = project_files()
-    if importlib.util.find_spec("dvc") is None:
-        raise UserError("a project trains models: pip install 'signloom[training]'")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists and is no empty folder: name another")
     check_writable(folder)
     with made_whole(folder):
-        _fill(folder, files)
+        begin_project(folder, {**files, "README.md": README})
+        write_stamps(folder)
+        _write_state(folder, _hashes(files))
 
 
-def _fill(folder: Path, files: Mapping[str, str]) -> None:
-    for name, text in {**files, "README.md": README}.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write_file(folder / name, text)
-    for path, text in ((BASELINE, '{"format_version": 1, "metrics": {}}\n'), (LAST_NIGHT, "{}\n")):
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        write_file(folder / path, text)
-    from signloom.evaluation.judge import make_judgements  # scores, which take their time
+def begin_project(folder: Path, files: Mapping[str, str], *, cache: Path | None = None) -> None:
+    """Make a folder a project of DVC's, with some files and those that stages and reports need.
 
+    Args:
+        folder: It exists and is empty.
+        files: Their texts by name.
+        cache: Of another project, to keep files once; None: its own.
+
+    Raises:
+        UserError: If DVC is missing or fails.
+    """
+    from signloom.evaluation.judge import make_judgements  # imports scores, which takes a while
+
+    texts = {BASELINE: '{"format_version": 1, "metrics": {}}\n', LAST_NIGHT: "{}\n"}
+    _write_all(folder, {**files, **{path.as_posix(): text for path, text in texts.items()}})
     make_judgements(folder / JUDGEMENTS)
+    (folder / START).parent.mkdir(exist_ok=True)
     write_start(None, folder / START)
-    write_stamps(folder)
-    _write_state(folder, _hashes(files))
-    _start_dvc(folder)
+    _init_dvc(folder, cache)
+    _write_all(folder, {name: text for name, text in files.items() if name.startswith(".dvc/")})
 
 
-def _start_dvc(folder: Path) -> None:
+def _init_dvc(folder: Path, cache: Path | None) -> None:
+    if importlib.util.find_spec("dvc") is None:
+        raise UserError("a project trains models: pip install 'signloom[training]'")
     is_in_git = any((one / ".git").exists() for one in folder.resolve().parents)
     how = "--subdir" if is_in_git else "--no-scm"
-    command = [sys.executable, "-m", "dvc", "init", "--force", "--quiet", how]
-    plots = {path: path.read_text("utf-8") for path in (folder / ".dvc/plots").iterdir()}
+    command = [sys.executable, "-m", "dvc", "init", "--force", "--quiet", how]  # empties .dvc
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UserError(f"`dvc init` failed in {folder}: {done.stderr.strip()}")
-    for path, text in plots.items():  # `--force` removes .dvc
-        path.parent.mkdir(exist_ok=True)
-        write_file(path, text)
-    alone = "" if is_in_git else "    no_scm = true\n"
-    write_file(folder / ".dvc/config", f"[core]\n    analytics = false\n{alone}")
+    config = "[core]\n    analytics = false\n"
+    config += "" if is_in_git else "    no_scm = true\n"  # or DVC looks for Git and finds none
+    config += f"[cache]\n    dir = {os.path.relpath(cache, folder / '.dvc')}\n" if cache else ""
+    write_file(folder / ".dvc/config", config)
 
 
-def _write_state(
-    folder: Path, files: Mapping[str, str], *, begun: Mapping[str, str] | None = None
-) -> None:
+def _write_all(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_file(folder / name, text)
+
+
+def _write_state(folder: Path, files: Mapping[str, str]) -> None:
     # Of what the version made, not of what lies there: a change by hand stays one.
-    state = {"format_version": FORMAT_VERSION, "version": version(), "upgrading": begun is not None}
-    write_file(folder / STATE, to_text(state | {"files": files, "begun": begun or {}}))
+    state = {"format_version": FORMAT_VERSION, "version": version(), "files": files}
+    write_file(folder / STATE, to_text(state))
 
 
 def _hashes(files: Mapping[str, str]) -> dict[str, str]:
@@ -146,7 +153,7 @@ def _hashes(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
-    """Return what a project says of itself; None in a clone and its sisters.
+    """Return version and hashes of the files of a project; None in a clone and its sisters.
 
     Raises:
         UserError: If the file is damaged, or the project is of a later version.
@@ -155,9 +162,8 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     hint = "restore it from Git"
-    hashes: Any = (dict[str, str], {})
-    kind = shape(version=str, upgrading=(bool, False), files=hashes, begun=hashes)
-    state = check_shape(read_json(path, hint=hint), kind, where=path, hint=hint)
+    kind = shape(version=str, files=dict[str, str])
+    state: dict[str, Any] = check_shape(read_json(path, hint=hint), kind, where=path, hint=hint)
     if state.get("format_version") != FORMAT_VERSION:
         raise UserError(f"{path} is of a later Signloom: restore it")
     if _order(state["version"]) > _order(version()):
@@ -165,7 +171,7 @@ def read_state(folder: Path) -> dict[str, Any] | None:
             f"{folder.resolve()} is a project of Signloom {state['version']}, and {version()} is "
             "installed: pip install --upgrade signloom"
         )
-    return {"upgrading": False, "files": {}, "begun": {}} | state
+    return state
 
 
 def _order(number: str) -> list[int]:
@@ -176,8 +182,8 @@ def _order(number: str) -> list[int]:
 def upgrade_project(folder: Path) -> list[str]:
     """Bring the files of a project to the version of the package.
 
-    params.yaml and ops.yaml keep what the user wrote. A kill leaves whole files and a note, with
-    which the stages refuse to run and this goes on.
+    params.yaml and ops.yaml keep what the user wrote. The state is written last: until then the
+    stages refuse to run, and what was interrupted is done by running this again.
 
     Returns:
         What to print: the difference.
@@ -192,86 +198,38 @@ def upgrade_project(folder: Path) -> list[str]:
             "an installed package made; a clone is upgraded with Git"
         )
     files = project_files()
-    given, made = state["files"], _hashes(files)
-    changed = _find_changed(folder, files, made, state)
+    made = _hashes(files)
+    changed = {name: text for name, text in files.items()
+               if _is_older(folder, name, made[name], state)}  # fmt: skip
     shown: list[str] = []
     for name, text in changed.items():
         old = (folder / name).read_text("utf-8") if (folder / name).is_file() else ""
         lines = old.splitlines(), text.splitlines()
         shown += difflib.unified_diff(*lines, name, name, lineterm="", n=1)
-    _check_values(folder, files)
-    for name in OWN:
-        shown += _news(folder / name, files[name])
-    if changed or state["version"] != version() or state["upgrading"]:
-        # What was not as it should be is refused above, so a kill from here on loses nothing.
-        _write_state(folder, given, begun=made)
-        for name, text in changed.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            write_file(folder / name, text)
-        write_stamps(folder)
-        _write_state(folder, made)
+    _write_all(folder, changed)
+    write_stamps(folder)
+    _write_state(folder, made)
     return shown
 
 
-def _find_changed(
-    folder: Path, files: Mapping[str, str], made: Mapping[str, str], state: Mapping[str, Any]
-) -> dict[str, str]:
-    """Return the files that are other ones than the version's.
+def _is_older(folder: Path, name: str, made: str, state: Mapping[str, Any]) -> bool:
+    """Return whether a file is missing or as another version made it.
 
     Raises:
-        UserError: If a person has changed one that the version changes, too.
+        UserError: If a person has changed a file that this version changes, too.
     """
-    given, begun, changed = state["files"], state["begun"], {}
-    is_old = state["upgrading"] and not begun  # interrupted, and `begun` is not noted
-    for name, text in files.items():
-        path = folder / name
-        old = path.read_text("utf-8") if path.is_file() else ""
-        if old == text or (name in OWN and path.is_file()):
-            continue
-        known = (given.get(name), begun.get(name))
-        if path.is_file() and not is_old and hash_file(path) not in known:
-            if given.get(name) == made[name]:
-                continue  # changed by hand, and not by this version
-            raise UserError(
-                f"{name} is not as Signloom {state['version']} made it: put your change aside "
-                f"(mv {name} {name}.mine), run this again, and make the change anew"
-            )
-        changed[name] = text
-    return changed
-
-
-def _check_values(folder: Path, files: dict[str, str]) -> None:
-    """Refuse sections of the user's parameters that this version does not know."""
-    for name in (PARAMS, OPS):
-        path = folder / name
-        if path.is_file():
-            schema = json.loads(files[f"schemas/{name.stem}.schema.json"])
-            found = load_params(path, may_be_empty=name == OPS)
-            unknown = sorted(set(found) - set(schema.get("properties", {})))
-            if "retrain" in unknown and name == PARAMS:
-                raise UserError(
-                    f"{name}: its section retrain is {OPS} now: move its keys there, then run this "
-                    "again"
-                )
-            if unknown:
-                raise UserError(
-                    f"{name}: Signloom {version()} has no section {', '.join(unknown)}: remove it, "
-                    "then run this again"
-                )
-
-
-def _news(path: Path, text: str) -> list[str]:
-    """Return the keys that the new version's file has and the user's lacks; defaults serve."""
-    from ruamel.yaml import YAML
-
-    def keys(content: Any, above: str = "") -> set[str]:
-        if not isinstance(content, dict):
-            return {above}
-        return {key for name, one in content.items() for key in keys(one, f"{above}.{name}")}
-
-    here = keys(YAML(typ="safe").load(path.read_text("utf-8"))) if path.is_file() else set()
-    new = sorted(keys(YAML(typ="safe").load(text)) - here)
-    return [f"{path}: {key[1:]} is new, its default serves" for key in new]
+    path, given = folder / name, state["files"].get(name)
+    if not path.is_file():
+        return True
+    found = hash_file(path)
+    if name in OWN or found == made:
+        return False
+    if found != given and given != made:
+        raise UserError(
+            f"{name} is not as Signloom {state['version']} made it: put your change aside "
+            f"(mv {name} {name}.mine), run this again, and make the change anew"
+        )
+    return found == given
 
 
 def write_stamps(folder: Path) -> None:
@@ -301,11 +259,13 @@ def check_project(folder: Path) -> None:
         UserError: With the command that brings them together.
     """
     state = read_state(folder)
-    if state and (state["version"] != version() or state["upgrading"]):
-        begun = "an upgrade was interrupted" if state["upgrading"] else _CHANGED_CODE
+    if state is None:
+        return
+    made = _hashes(project_files()) if FILES.is_dir() else state["files"]
+    if (state["version"], state["files"]) != (version(), made):
         raise UserError(
-            f"{folder.resolve()}: {begun} ({state['version']}, installed is {version()}): run "
-            "`signloom project --upgrade`"
+            f"{folder.resolve()}: its files are of Signloom {state['version']}, or an upgrade was "
+            f"interrupted; installed is {version()}: run `signloom project --upgrade`"
         )
 
 

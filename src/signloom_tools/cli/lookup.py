@@ -1,54 +1,50 @@
 """The command that looks a sign up."""
 
-import argparse
 import json
 import sys
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from signloom.config import Count
 from signloom.errors import UserError, readable_name
-from signloom_tools.cli.arguments import (
-    add_model_choice,
-    add_numbers,
-    add_unsaid,
-    choose_model,
-    read_options,
-)
+from signloom_tools.cli.arguments import ModelChoice
+from signloom_tools.importing.options import ReadOptions
+from signloom_tools.options import argument, group, option
+from signloom_tools.translate.inputs import ClipReader, GivenClip, find_clips
 
 MORE_SIGNS = "signloom.signs"  # entry points: further indexes, such as the app's recordings
 
 if TYPE_CHECKING:
     from signloom.translation.lookup import NearSign
-    from signloom_tools.translate.inputs import GivenClip
 
 
-def add_lookup(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom lookup`."""
-    parser.description = (
-        "Find the known signs that are nearest to a clip: clips of train, and the app's recordings "
-        "that have a text. A PATH is what `signloom translate` reads. docs/translation.md"
-    )
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="file or folder")
-    add_numbers(parser, ("-k", Count, 5, "signs"))
-    parser.add_argument("--json", action="store_true", help="a JSON object a clip")
-    add_model_choice(parser)
-    add_unsaid(parser.add_argument_group("what the files do not have"))
-    parser.set_defaults(run=run_lookup)
+@dataclass(frozen=True, kw_only=True)
+class LookupOptions:
+    """Find the known signs that are nearest to a clip.
+
+    Known are the clips of train, and the app's recordings that have a text. A PATH is as for
+    `signloom translate`. docs/translation.md
+    """
+
+    paths: Sequence[Path] = argument("file or folder", "PATH")
+    k: Count = option("signs", 5, flag="-k")
+    json: bool = option("print a JSON object a clip", False)
+    choice: ModelChoice = group(ModelChoice, exclusive=True)
+    read: ReadOptions = group(ReadOptions, "what the files do not say")
 
 
-def run_lookup(options: argparse.Namespace) -> None:
+def run_lookup(options: LookupOptions) -> None:
     """Print the nearest signs of each clip; name what cannot be read.
 
     Raises:
         UserError: If anything cannot be read, or the model or its index is not there.
     """
-    checkpoint = choose_model(options).checkpoint
+    checkpoint = options.choice.find().checkpoint
     from signloom.translation.lookup import find_nearest, open_index
     from signloom.translation.translator import Translator
-    from signloom_tools.translate.inputs import ClipReader, GivenClip, find_clips
 
     translator = Translator.load(checkpoint)
     index = open_index(translator, checkpoint)
@@ -56,7 +52,7 @@ def run_lookup(options: argparse.Namespace) -> None:
     for more in entry_points(group=MORE_SIGNS):
         indexes.append(more.load()(translator, checkpoint, index))
     source = translator.source.landmarks(checkpoint)
-    reader, failed = ClipReader(source.extractor, read_options(options)), 0
+    reader, failed = ClipReader(source.extractor, options.read), 0
     for path in find_clips(options.paths, source.extractor):
         for clip in reader.read(path, source.layout):
             if isinstance(clip, GivenClip):
@@ -70,7 +66,7 @@ def run_lookup(options: argparse.Namespace) -> None:
         raise UserError(f"not looked up: {failed} of the clips, see above")
 
 
-def _print(clip: "GivenClip", signs: "list[NearSign]", *, as_json: bool) -> None:
+def _print(clip: GivenClip, signs: "list[NearSign]", *, as_json: bool) -> None:
     if as_json:
         found = {"source": str(clip.source), "clip_id": clip.clip_id}
         content = {**found, "signs": [asdict(sign) for sign in signs]}

@@ -4,6 +4,7 @@ import argparse
 import difflib
 import functools
 import logging
+import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points, version
@@ -11,63 +12,42 @@ from pathlib import Path
 from typing import Any
 
 from signloom.terminal import run_program
-from signloom_tools.cli import (
-    align,
-    from_corpora,
-    holistic,
-    init,
-    landmarks,
-    lookup,
-    model,
-    project,
-    results,
-    translate,
-)
+from signloom_tools.cli import results
+from signloom_tools.options import describe_command
 
-# A command is described by a function that names what it runs. Torch, MediaPipe and the like are
-# imported by what runs: they take seconds to load and `--help` should not.
-Commands = dict[str, dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]]]
+Describe = Callable[[argparse.ArgumentParser], None]
+Commands = dict[str, dict[str, tuple[Describe | str, str]]]
+"""By group and name: what describes a command, or module and name of the function that runs it; and
+its line in the help, which loads none of them."""
 COMMANDS: Commands = {
     "data": {
-        "init": (init.add_init, "make a corpus folder from a table and videos"),
-        "merge": (from_corpora.add_merge, "make one corpus of several, to train on all of them"),
-        "compose": (from_corpora.add_compose, "join takes of single signs to sentences"),
-        "project": (project.add_project, "make a folder for another corpus beside this one"),
-        "landmarks": (holistic.add_landmarks, "write what MediaPipe Holistic finds in any films"),
-        "networks": (holistic.add_networks, "take MediaPipe's networks out of its wheel"),
-        "demo": (project.add_demo, "run the whole pipeline on a drawn corpus"),
-        "import": (landmarks.add_import, "read landmarks from .pose, Kaggle or NumPy files"),
-        "export": (landmarks.add_export, "write landmarks as .pose files, or captions for ELAN"),
-        "cache": (landmarks.add_cache, "print what the landmark cache holds, or prune it"),
+        "init": ("init:run_init", "make a corpus folder from a table and videos"),
+        "merge": ("from_corpora:run_merge", "make one corpus of several, to train on all of them"),
+        "compose": ("from_corpora:run_compose", "join takes of single signs to sentences"),
+        "project": ("project:run_project", "make a project folder for another corpus"),
+        "landmarks": ("holistic:run_landmarks", "write MediaPipe Holistic's landmarks of any film"),
+        "import": ("landmarks:run_import", "read landmarks from .pose, Kaggle or NumPy files"),
+        "export": ("landmarks:run_export", "write landmarks as .pose files, or captions for ELAN"),
+        "cache": ("landmarks:run_cache", "print what the landmark cache holds, or prune it"),
     },
     "model": {
-        "summary": (model.add_summary, "print the configured model: parts, size, speed"),
-        "adopt": (model.add_adopt, "write a search's winner or a preset into params.yaml"),
-        "outlook": (model.add_outlook, "learning curve: what more signers or takes would improve"),
-        "tune-worker": (model.add_tune_worker, "help with a search of another machine"),
+        "summary": ("model:run_summary", "print the configured model: parts, size, speed"),
+        "adopt": ("model:run_adopt", "write a search's winner or a preset into params.yaml"),
+        "outlook": (
+            "model:run_outlook",
+            "learning curve: what more signers or takes would improve",
+        ),
+        "tune-worker": ("model:run_tune_worker", "run trials of another machine's search"),
     },
     "translate": {
-        "translate": (
-            translate.add_translate,
-            "print the sentences of videos, landmarks or glosses",
-        ),
-        "lookup": (lookup.add_lookup, "find the known signs that are nearest to a clip"),
-        "align": (align.add_align, "move the captions of a film to where its signing lies"),
-        "export-model": (
-            translate.add_export_model,
-            "write a model as ONNX, or for `mlflow models serve`",
-        ),
+        "translate": ("translate:run_translate", "print sentences of videos, landmarks or glosses"),
+        "lookup": ("lookup:run_lookup", "find the known signs that are nearest to a clip"),
+        "export-model": ("translate:run_export_model", "write a model as ONNX or for MLflow"),
     },
     "results": {
-        "scores": (results.add_scores, "print the last evaluation beside its floors"),
-        "compare": (
-            results.add_compare,
-            "compare two runs, with the significance of each difference",
-        ),
-        "stress": (
-            results.add_stress,
-            "say what pauses, speed, lost hands and the like cost a model",
-        ),
+        "scores": (results.add_scores, "print the last evaluation with its baselines"),
+        "compare": (results.add_compare, "compare two runs, with the significance of differences"),
+        "stress": (results.add_stress, "measure robustness to pauses, speed, lost hands"),
         "judge": (results.add_judge, "let people compare two systems blindly; show the result"),
         "runs": (results.add_runs, "list the MLflow runs of a DVC experiment"),
         "deliver": (results.add_deliver, "upload runs that MLflow has not received"),
@@ -101,18 +81,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Describe the commands and their options."""
+    """Describe the commands; their options are described when they are needed."""
     parser = _Parser(prog="signloom")
     parser.add_argument("--version", action="version", version=f"signloom {version('signloom')}")
     parser.add_argument("--print-completion", action=_PrintCompletion, choices=("bash", "zsh"))
-    commands = parser.add_subparsers(
-        required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
-    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
     for group in find_commands().values():
-        for name, (describe, line) in group.items():
-            command = commands.add_parser(name, help=line, description=f"{line.capitalize()}.")
-            describe(command)
+        for name, (how, line) in group.items():
+            commands.add_parser(name, help=line, description=f"{line.capitalize()}.").how = how
     return parser
+
+
+class _Command(argparse.ArgumentParser):
+    """The options of a command."""
+
+    how: Describe | str | None = None
+
+    def load(self) -> None:
+        """Describe the options, once."""
+        how, self.how = self.how, None
+        if isinstance(how, str):
+            describe_command(self, pkgutil.resolve_name(f"signloom_tools.cli.{how}"))
+        elif how:
+            how(self)
+
+    def parse_known_args(self, *args: Any, **named: Any) -> Any:
+        """Load the options before they are parsed."""
+        self.load()
+        return super().parse_known_args(*args, **named)
 
 
 @functools.cache
@@ -168,6 +164,8 @@ def _complete_files(parser: argparse.ArgumentParser, how: object) -> None:
             action.complete = how  # type: ignore[attr-defined]  # as shtab asks for
         elif isinstance(action.choices, dict):
             for command in action.choices.values():
+                if isinstance(command, _Command):
+                    command.load()
                 _complete_files(command, how)
 
 

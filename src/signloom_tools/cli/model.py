@@ -1,65 +1,63 @@
-"""Commands that measure the configured model, try it on a toy task and tune it."""
+"""Commands that measure the configured model and tune it."""
 
-import argparse
 import difflib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.config import Count, parse_options, read_json
+from signloom.config import Count, load_section, parse_options, read_json
 from signloom.errors import UserError
-from signloom.paths import LANDMARKS, PRESETS, SHARDS, TOKENS, TUNE
-from signloom_tools.cli.arguments import add_numbers, add_params, add_path
+from signloom.paths import PARAMS, PRESETS, TUNE
+from signloom_tools.options import group, option
 from signloom_tools.presets import adopt, list_presets, read_preset
 
 _SEARCH_FIRST = "run `dvc repro tune` first"
 
 
-def add_summary(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom summary`."""
-    add_params(parser)
-    add_numbers(
-        parser,
-        ("--batch", Count, 1, "clips at once"),
-        ("--frames", Count, None, "of each clip, at features.fps (default: 5 s)"),
-        ("--tokens", Count, 20, "of each sentence"),
-        ("--vocab", Count, None, "rows of the output (default: those of data/tokens)"),
-    )
-    parser.add_argument("--json", action="store_true", help="a JSON object instead")
-    parser.set_defaults(run=run_summary)
+@dataclass(frozen=True, kw_only=True)
+class SummaryOptions:
+    """Print the parts of the configured model, its size and speed."""
+
+    params: Path = option("file of parameters", PARAMS)
+    vocab: Count | None = option("rows of the output (default: as in data/tokens)", None)
 
 
-def run_summary(options: argparse.Namespace) -> None:
+def run_summary(options: SummaryOptions) -> None:
     """Print what the configured model consists of and costs."""
     from signloom_tools.cli.summary import print_summary
 
-    print_summary(options)
+    print_summary(options.params, options.vocab)
 
 
-def add_adopt(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom adopt`."""
-    add_path(parser, "--best", TUNE / "best.json", "what the search found")
-    add_params(parser)
-    choice = parser.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--trial", type=int, help="another trial of the Pareto front instead of the winner"
-    )
-    choice.add_argument("--preset", metavar="NAME", help=f"the values of {PRESETS}/NAME.yaml")
-    choice.add_argument("--list", action="store_true", help="list the presets and do nothing")
-    parser.set_defaults(run=run_adopt)
+@dataclass(frozen=True, kw_only=True)
+class Adopted:
+    """What is written into the parameters."""
+
+    trial: int | None = option("a trial of the Pareto front instead of the winner", None)
+    preset: str | None = option(f"the values of {PRESETS}/NAME.yaml", None, metavar="NAME")
+    list: bool = option("list the presets and do nothing", False)
 
 
-def run_adopt(options: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AdoptOptions:
+    """Write the winner of a search, or a preset, into params.yaml."""
+
+    best: Path = option("result of the search", TUNE / "best.json")
+    params: Path = option("file of parameters", PARAMS)
+    choice: Adopted = group(Adopted, exclusive=True)
+
+
+def run_adopt(options: AdoptOptions) -> None:
     """Write a search's winner or a preset into the parameters and print the difference."""
-    if options.list:
+    if options.choice.list:
         print(*(f"{name:<18} {meaning}" for name, meaning in list_presets().items()), sep="\n")
         return
-    if options.preset is not None:
-        overrides = read_preset(options.preset)
-    elif options.trial is not None:
+    if options.choice.preset is not None:
+        overrides = read_preset(options.choice.preset)
+    elif options.choice.trial is not None:
         _check_search(options.best)
-        overrides = _of_front(options.best.with_name("trials.json"), options.trial)
+        overrides = _of_front(options.best.with_name("trials.json"), options.choice.trial)
     else:
         _check_search(options.best)
         best = read_json(options.best, hint=_SEARCH_FIRST)
@@ -130,26 +128,23 @@ def _print_confirmation(path: Path, best: dict[str, Any]) -> None:
         print(f"{'winner' if not rank else 'beaten'}: {name}: mean {row.mean:.4f} of {values}")
 
 
-def add_outlook(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom outlook`."""
-    parser.description = (
-        "Say what more people would bring: models of 1, 2, 4 ... signers of train are trained and "
-        "tested on signers left out. Takes a minute or two for each model; docs/data.md"
-    )
-    add_params(parser)
-    add_numbers(
-        parser,
-        ("--draws", Count, 3, "orders of the signers; each trains a model for any number of them"),
-        ("--steps", Count, 600, "of each training, about; the project's takes more, and is better"),
-        ("--seed", Count, 1, "of what is drawn"),
-    )
-    parser.add_argument("--json", action="store_true", help="every figure, as JSON")
-    parser.set_defaults(run=run_outlook)
+@dataclass(frozen=True, kw_only=True)
+class OutlookOptions:
+    """Learning curve: what more signers or takes would improve.
+
+    Models of 1, 2, 4 ... signers of train are trained and tested on signers left out, in a minute
+    or two each; docs/data.md
+    """
+
+    params: Path = option("file of parameters", PARAMS)
+    draws: Count = option("orders of the signers; each trains a model for every number of them", 3)
+    steps: Count = option("of each training, about; the project's takes more, and is better", 600)
+    seed: Count = option("of the draws", 1)
+    json: bool = option("print every figure as JSON", False)
 
 
-def run_outlook(options: argparse.Namespace) -> None:
+def run_outlook(options: OutlookOptions) -> None:
     """Train, test, and print the curve with what it says."""
-    from signloom.config import load_section
     from signloom.evaluation.evaluate import EvaluateOptions
     from signloom.training.data import TrainingFiles
     from signloom.training.run import read_run_options
@@ -174,19 +169,17 @@ def run_outlook(options: argparse.Namespace) -> None:
     print(*(f"  {line}" for line in outlook.lines()), sep="\n")
 
 
-def add_tune_worker(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom tune-worker`."""
-    add_params(parser)
-    add_path(parser, "--landmarks", LANDMARKS, "what extract wrote")
-    add_path(parser, "--tokens", TOKENS, "what tokenize_targets wrote")
-    parser.set_defaults(run=run_tune_worker)
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """Run trials of a search that another machine has started."""
+
+    params: Path = option("file of parameters", PARAMS)
 
 
-def run_tune_worker(options: argparse.Namespace) -> None:
-    """Work on the search of the same parameters, data and code until it is over."""
+def run_tune_worker(options: WorkerOptions) -> None:
+    """Run trials of the search with the same parameters, data and code until it is over."""
     from signloom.training.data import TrainingFiles
     from signloom.tune.worker import join
 
-    files = TrainingFiles(shards=options.landmarks / SHARDS.name, tokens=options.tokens)
-    join(options.params, files)
+    join(options.params, TrainingFiles())
     print("no trial of the search is missing any more")

@@ -1,12 +1,11 @@
 """`signloom summary`: the parts of a model, their sizes, and what running it costs."""
 
-import argparse
 import dataclasses
 import functools
-import json
 import time
 from collections.abc import Callable, Sequence
 from math import prod
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -31,7 +30,8 @@ from signloom.training.options import TrainOptions
 from signloom.translation.options import DECODING
 from signloom.translation.search import SpecialIds, search
 
-CLIP_S = 5.0  # length of a clip where no other is given
+CLIP_S = 5.0  # length of a clip
+TOKENS = 20  # of a sentence, T
 DEPTH = 4  # of the tree that is printed
 REPEATS = 7  # of each latency; the median is printed
 
@@ -43,43 +43,33 @@ class Sizes:
     input_width: int  # features of a frame, F; rows of the source vocabulary if it reads tokens
     vocab_size: int  # rows of the output layer, V
     ctc_labels: int  # with the blank; 0 without that head
-    batch: int  # clips, B
-    frames: int  # of each clip at the features' rate, S
-    tokens: int  # of each sentence, T
+    frames: int  # of a clip at the features' rate, S
     is_shared: bool = False  # whether source ids are target ids
 
 
-def print_summary(options: argparse.Namespace) -> None:
+def print_summary(params: Path, vocab: int | None) -> None:
     """Build the model of the parameters, untrained, and print what it consists of."""
-    model_options = load_section(options.params, "model", ModelOptions)
-    features = load_section(options.params, "features", FeatureOptions)
-    sizes = find_sizes(options, model_options, features)
+    model_options = load_section(params, "model", ModelOptions)
+    sizes = find_sizes(params, model_options, vocab)
     torch.manual_seed(0)
     eos = sizes.vocab_size - 1  # any id will do
     model = build_model(
-        model_options,
-        input_width=sizes.input_width,
-        vocab_size=sizes.vocab_size,
-        ctc_labels=sizes.ctc_labels,
-        eos=eos,
-        is_shared=sizes.is_shared,
-    ).eval()
+        model_options, input_width=sizes.input_width, vocab_size=sizes.vocab_size,
+        ctc_labels=sizes.ctc_labels, eos=eos, is_shared=sizes.is_shared,
+    ).eval()  # fmt: skip
     inputs = _random_inputs(sizes, model_options.source)
-    parts = list_parts(model, inputs)
-    parameters, mult_adds = count_parameters(model), count_mult_adds(model, inputs)
-    totals = count_by_half(model)
+    parts, mult_adds = list_parts(model, inputs), count_mult_adds(model, inputs)
     device = pick_device("auto")  # as `signloom translate` does
     latency = measure_latency(model.to(device), [tensor.to(device) for tensor in inputs], eos)
-    if options.json:
-        found = _as_json(parts, inputs, sizes, parameters, mult_adds, latency)
-        content = {**found, "parameters_of": totals, "device": describe_device(device)}
-        print(json.dumps(content, indent=1))
-        return
     print(format_parts(parts))
-    halves = ", ".join(f"{name} {number:,}" for name, number in totals.items())
+    halves = ", ".join(f"{name} {number:,}" for name, number in count_by_half(model).items())
+    parameters = parts[0].parameters
     print(f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB): {halves}")
     print(f"outputs of all layers: {sum(part.output_bytes for part in parts) / 1e6:.1f} MB")
-    print(f"input: {_sizes_line(sizes)}")
+    print(
+        f"input: a clip of {sizes.frames} frames with {sizes.input_width} features, {TOKENS} of "
+        f"{sizes.vocab_size:,} tokens, {sizes.ctc_labels} CTC labels"
+    )
     counted = ", ".join(f"{name} {number / 1e6:,.1f} million" for name, number in mult_adds.items())
     print(f"mult-adds: {counted}")
     shown = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in latency.items())
@@ -93,53 +83,44 @@ def describe_device(device: torch.device) -> str:
     return f"this CPU, {torch.get_num_threads()} threads"
 
 
-def find_sizes(options: argparse.Namespace, model: ModelOptions, features: FeatureOptions) -> Sizes:
-    """Take the sizes from what the stages wrote, from the arguments where they wrote nothing.
+def find_sizes(params: Path, model: ModelOptions, vocab: int | None) -> Sizes:
+    """Take the sizes from the outputs of the stages, or from the parameters where there are none.
 
     Raises:
-        UserError: If neither says how large the vocabulary is.
+        UserError: If neither these nor `vocab` give the size of the vocabulary.
     """
-    root = options.params.parent
+    features = load_section(params, "features", FeatureOptions)
     tokenizer, labels, shards, targets = (
-        root / path for path in (TOKENIZER, LABELS, SHARDS, TARGETS)
+        params.parent / path for path in (TOKENIZER, LABELS, SHARDS, TARGETS)
     )
-    if options.vocab is None and not tokenizer.is_file():
+    if vocab is None and not tokenizer.is_file():
         raise UserError(
             f"{tokenizer} does not exist, so the vocabulary is unknown; run `dvc repro "
             "tokenize_targets` first or give --vocab"
         )
-    vocab = options.vocab or Tokenizer.load(tokenizer).vocab_size
+    vocab = vocab or Tokenizer.load(tokenizer).vocab_size
     layout = shards_metadata(shards).layout if shards.is_dir() else build_layout(features.groups)
     glosses = read_glosses(targets) if targets.is_file() else NO_GLOSSES
-    spells = load_section(options.params, "train", TrainOptions).ctc_weight > 0
+    has_ctc = load_section(params, "train", TrainOptions).ctc_weight > 0
     return Sizes(
         input_width=glosses.size or vocab
         if model.source == "glosses"
         else feature_width(features, layout),
         vocab_size=vocab,
-        ctc_labels=len(read_labels(labels)) + 1 if spells and labels.is_file() else 0,
-        batch=options.batch,
-        frames=options.frames or round(CLIP_S * features.fps),
-        tokens=options.tokens,
+        ctc_labels=len(read_labels(labels)) + 1 if has_ctc and labels.is_file() else 0,
+        frames=round(CLIP_S * features.fps),
         is_shared=glosses.kind == "shared",
     )
 
 
 def _random_inputs(sizes: Sizes, source: str) -> list[torch.Tensor]:
     """Source, validity and target of full length."""
-    shape = (sizes.batch, sizes.frames)
+    shape = (1, sizes.frames)
     src = torch.randn(*shape, sizes.input_width)
     if source == "glosses":
         src = torch.randint(sizes.input_width, shape)
-    tgt = torch.randint(sizes.vocab_size, (sizes.batch, sizes.tokens))
+    tgt = torch.randint(sizes.vocab_size, (1, TOKENS))
     return [src, torch.ones(shape, dtype=torch.bool), tgt]
-
-
-def _sizes_line(sizes: Sizes) -> str:
-    return (
-        f"{sizes.batch} clips of {sizes.frames} frames with {sizes.input_width} features, "
-        f"{sizes.tokens} of {sizes.vocab_size:,} tokens, {sizes.ctc_labels} CTC labels"
-    )
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -237,11 +218,6 @@ def measure_latency(model: Seq2Seq, inputs: list[torch.Tensor], eos: int) -> dic
         }
 
 
-def count_parameters(model: Seq2Seq) -> int:
-    """Count the numbers that training changes."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def count_by_half(model: Seq2Seq) -> dict[str, int]:
     """Count them by encoder, decoder, the head that writes tokens, and the CTC head.
 
@@ -302,36 +278,3 @@ def _time(action: Callable[[], object], device: torch.device) -> float:
         run()
         seconds.append(time.perf_counter() - start)
     return median(seconds)
-
-
-def _as_json(
-    parts: Sequence[ModelPart],
-    inputs: Sequence[torch.Tensor],
-    sizes: Sizes,
-    parameters: int,
-    mult_adds: dict[str, int],
-    latency: dict[str, float],
-) -> dict[str, Any]:
-    return {
-        "sizes": dataclasses.asdict(sizes),
-        "parameters": parameters,
-        "mult_adds": mult_adds,
-        "bytes": {
-            "input": sum(tensor.nbytes for tensor in inputs),
-            "outputs": sum(part.output_bytes for part in parts),
-            "parameters": 4 * parameters,
-        },
-        "modules": [
-            {
-                "name": part.name,
-                "class": part.class_name,
-                "depth": part.depth,
-                "input": part.input,
-                "output": part.output,
-                "parameters": part.parameters,
-            }
-            for part in parts
-        ],
-        "threads": torch.get_num_threads(),
-        "latency_s": latency,
-    }

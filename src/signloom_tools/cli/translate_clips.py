@@ -60,30 +60,30 @@ def translate_clips(options: TranslateOptions) -> bool:
     Raises:
         UserError: If anything could not be translated; the rest is printed before.
     """
-    if options.video:
-        refuse_in_corpus(options.video)
-        check_writable(options.video)
+    video, watch = options.clips.video, options.clips.watch
+    if video:
+        refuse_in_corpus(video)
+        check_writable(video)
     extractor, layout = _read_make(options)
     if layout == NO_LANDMARKS:
         raise UserError(
-            f"{options.checkpoint} was trained on glosses (model.source: glosses), not on "
+            f"{options.model.checkpoint} was trained on glosses (model.source: glosses), not on "
             'landmarks; use signloom translate --glosses "..."'
         )
     with ThreadPoolExecutor(1) as pool:
-        if options.watch:
-            watch_folder(_FilmWork(options, extractor, layout, pool, []), options.watch, extractor)
+        if watch:
+            watch_folder(_FilmWork(options, extractor, layout, pool, []), watch, extractor)
             return False
         sources = find_clips(options.paths, extractor)
         inputs = [source.path for source in sources]
-        if options.video and options.video.suffix in ENCODERS:
+        if video and video.suffix in ENCODERS:
             if len(sources) > 1:
                 raise UserError(
-                    f"--video {options.video}: there are {len(sources)} clips; give a folder for "
-                    "them"
+                    f"--video {video}: there are {len(sources)} clips; give a folder for them"
                 )
-            check_output(options.video, inputs, overwrite=options.overwrite)
+            check_output(video, inputs, overwrite=options.overwrite)
         check_attention(options, len(sources), inputs)
-        kind = _FilmWork if options.write else _ClipWork
+        kind = _FilmWork if options.clips.captions else _ClipWork
         work = kind(options, extractor, layout, pool, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
             work.translate(sources, bar)
@@ -93,7 +93,7 @@ def translate_clips(options: TranslateOptions) -> bool:
 def _read_make(options: TranslateOptions) -> tuple[dict[str, Any], Layout]:
     """Return extractor and layout of the model's landmarks, without the torch the rest needs."""
     try:
-        content = json.loads((options.checkpoint / "checkpoint.json").read_bytes())
+        content = json.loads((options.model.checkpoint / "checkpoint.json").read_bytes())
         return dict(content["extractor"]), Layout.from_json(json.dumps(content["layout"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         load_translator(options)  # says what is wrong with it
@@ -153,7 +153,7 @@ class _Work:
         self._watch = Stopwatch()
         self._watch.seconds["start"] = time.time() - psutil.Process().create_time()
         self._reader = ClipReader(
-            extractor, options.read, partial(self._watch.measure_each, "video decoding")
+            extractor, options.clips.read, partial(self._watch.measure_each, "video decoding")
         )
         self._videos: set[Path] = set()
 
@@ -196,7 +196,7 @@ class _Work:
 
     def _is_sentence(self, name: str, seconds: float) -> bool:
         """Say of what is long that it is translated as one sentence; refuse what is no sentence."""
-        if self._options.write or seconds <= LONG_S:
+        if self._options.clips.captions or seconds <= LONG_S:
             return True
         hint = "--write vtt cuts a film into its sentences"
         if seconds > LONGEST_S:
@@ -210,7 +210,7 @@ class _Work:
 
     def write_video(self, clip: GivenClip, sentences: "Sequence[FilmSentence]") -> None:
         """Write a clip with its skeleton and subtitles, where that is asked for."""
-        out = self._options.video
+        out = self._options.clips.video
         if out is None:
             return
         from signloom_tools.translate.film_video import write_film
@@ -223,7 +223,7 @@ class _Work:
             self._videos.add(out)
             try:
                 check_output(out, self._inputs, overwrite=self._options.overwrite)
-                write_film(out, clip, sentences, font=self._options.font)
+                write_film(out, clip, sentences, font=self._options.clips.font)
             except UserError as error:
                 self.fail(str(out), str(error))
 
@@ -238,7 +238,7 @@ class _Work:
         Raises:
             UserError: If anything failed.
         """
-        if self._options.timing:
+        if self._options.clips.timing:
             total_s = sum(self._watch.seconds.values())
             pace = total_s / self._seconds if self._seconds else 0.0
             print(
@@ -249,11 +249,11 @@ class _Work:
         if self.failed:
             raise UserError(f"not translated: {self.failed} of the clips, see above")
         if self.not_understood:
-            is_hidden = not (self._options.guess or self._options.write)
+            is_hidden = not (self._options.guess or self._options.clips.captions)
             hint = "; --guess writes the model's guess" if is_hidden else ""
             _print_message(f"not understood: {self.not_understood}{hint}")
         # Of a film's many sentences one more is marked.
-        return bool(self.not_understood) and not self._options.write
+        return bool(self.not_understood) and not self._options.clips.captions
 
 
 class _ClipWork(_Work):
@@ -275,10 +275,10 @@ class _ClipWork(_Work):
                     translator, sequences, decoding, n_best=options.n_best,
                     skip_unsure=options.skip_unsure, guess=options.guess,
                 )  # fmt: skip
-            if options.find:
+            if options.clips.find:
                 from signloom.translation.signs import find_signs
 
-                spotted = find_signs(translator, sequences, options.find)
+                spotted = find_signs(translator, sequences, options.clips.find)
                 found = [
                     replace(one, signs=tuple(s)) for one, s in zip(found, spotted, strict=True)
                 ]
@@ -326,7 +326,7 @@ class _ClipWork(_Work):
             guess = [f"a guess: {text}"] if self._options.guess else []
             cells += [*instead, *word, *guess] if instead else [text, *word]
             tqdm.write("\t".join(cells))
-        is_asked = self._options.signs or self._options.find
+        is_asked = self._options.clips.signs or self._options.clips.find
         for sign in (timed.signs or ()) if is_asked else ():
             times = f"{sign.start_s:.2f}-{sign.end_s:.2f} s"
             tqdm.write(f"  {sign.gloss}\t{times}\t{100 * sign.posterior:.0f} %")
@@ -358,13 +358,13 @@ class _FilmWork(_Work):
         return self._caption_name(ClipPath(path=film), film.stem).exists()
 
     def _caption_name(self, source: ClipPath, clip_id: str) -> Path:
-        into = self._options.into
+        into = self._options.clips.into
         if into is None and source.clip_id is not None:
             raise UserError("say with --into FOLDER where the captions are to be written")
         folder = into or source.path.parent
-        if into and self._options.watch:
-            folder = into / source.path.parent.relative_to(self._options.watch)
-        return folder / f"{clip_id.replace('/', '_')}.{self._options.write}"
+        if into and self._options.clips.watch:
+            folder = into / source.path.parent.relative_to(self._options.clips.watch)
+        return folder / f"{clip_id.replace('/', '_')}.{self._options.clips.captions}"
 
     def _caption_path(self, source: ClipPath, clip_id: str) -> Path:
         """Return where captions may be written.
@@ -390,16 +390,16 @@ class _FilmWork(_Work):
         translator, decoding = self.wait()
         options = self._options
         with self._watch.measure("model"):
-            spans = segment_by_rest(clip.sequence, options.pause_s or PAUSE_S)
+            spans = segment_by_rest(clip.sequence, options.clips.pause_s or PAUSE_S)
             sentences = translate_film(
                 translator, clip.sequence, spans, decoding,
                 skip_unsure=options.skip_unsure, guess=options.guess,
             )  # fmt: skip
-            signs = make_sign_cues(sentences) if options.signs else []
-            if options.find:
-                signs = find_film_signs(translator, clip.sequence, spans, options.find)
+            signs = make_sign_cues(sentences) if options.clips.signs else []
+            if options.clips.find:
+                signs = find_film_signs(translator, clip.sequence, spans, options.clips.find)
         self.not_understood += sum(bool(one.check.unlike) for one in sentences)
-        cues = make_cues(sentences, for_people=self._options.write != "json")
+        cues = make_cues(sentences, for_people=self._options.clips.captions != "json")
         write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
         self.captioned += 1
         now = datetime.now().isoformat(sep=" ", timespec="seconds")

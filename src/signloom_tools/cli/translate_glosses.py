@@ -32,7 +32,7 @@ def translate_glosses(options: TranslateOptions) -> None:
     """
     lines = read_lines(options.glosses)
     translator, decoding = load_translator(options)
-    vocabulary = translator.source.glosses(options.checkpoint)
+    vocabulary = translator.source.glosses(options.model.checkpoint)
     sources = [vocabulary.encode(line) for line in lines]
     filled = [source for source in sources if len(source.ids)]
     inputs = [Path(one) for one in options.glosses if os.path.isfile(one)]  # noqa: PTH113 (lines, too)

@@ -1,144 +1,182 @@
-"""What a person asks of `signloom translate`, read once; the model and the page that go with it."""
+"""Options of `signloom translate`; the model and the page of attention that they ask for."""
 
-import argparse
 import dataclasses
-import gc
+import functools
 import sys
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from signloom.config import Count, Positive
 from signloom.errors import UserError
 from signloom.files import check_output, write_file
-from signloom.translation.options import MAX_BEAMS, DecodingOptions
-from signloom_tools.cli.arguments import choose_model, read_options, refuse_in_corpus
+from signloom.translation.options import DECODING, MAX_BEAMS, DecodingOptions
+from signloom_tools.cli.arguments import ModelChoice, refuse_in_corpus
+from signloom_tools.importing.options import ReadOptions
+from signloom_tools.options import argument, given_flags, group, option
 
 if TYPE_CHECKING:
     from signloom.features.sources import SourceSequence
     from signloom.translation.precision import Precision
     from signloom.translation.translator import Translation, Translator
-    from signloom_tools.translate.inputs import ReadOptions
+    from signloom_tools.versions import NamedModel
 
-CAPTION_FORMATS = ("vtt", "srt", "eaf", "txt", "json")
 MAX_ATTENTION = 20  # clips of a page, which stays small
-_OF_CLIPS = {
-    "paths": "PATH", "video": "--video", "font": "--font",
-    "timing": "--timing", "write": "--write", "into": "--into", "pause": "--pause",
-    "watch": "--watch", "signs": "--signs", "find": "--find",
-    "hand_model": "--hand-model", "pose_model": "--pose-model", "fps": "--fps",
-    "width": "--width", "height": "--height",
-}  # fmt: skip
+_KINDS = typing.get_type_hints(DecodingOptions, include_extras=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranslateOptions:
-    """What is translated, with which model, and what is written of it."""
-
-    paths: Sequence[Path]  # videos, landmark files and folders of them
-    glosses: Sequence[str]  # lines, files of lines or `-` instead of them
-    checkpoint: Path  # folder of the model
-    precision: "Precision"  # of its weights
-    together: bool  # ask the models of all its seeds
-    decoding: Mapping[str, Any]
-    """Options of the search that differ from the one that `evaluate` chose."""
-    read: "ReadOptions"  # what the files do not say
-    n_best: int  # translations of each clip
-    skip_unsure: bool  # write nothing where the model is unsure
-    guess: bool  # write also what the model makes of clips that it has seen nothing like
-    signs: bool  # name the signs that were read
-    find: Sequence[str]  # glosses whose signs are looked for, instead of all that were read
-    json: bool  # print a JSON object a clip
-    write: str | None  # format of captions; None: every clip is one sentence
-    into: Path | None  # folder of the captions; None: beside each film
-    watch: Path | None  # folder whose films get captions as they arrive
-    pause_s: float | None
-    """Cut films where the hands rest for so many seconds; None: as was learnt, or by a usual
-    rest."""
-    video: Path | None  # file or folder for clips with skeleton and subtitles
-    attention: Path | None  # page of what each layer and head looks at
-    overwrite: bool  # replace films and pages that exist
-    font: Path | None  # of the subtitles
-    timing: bool  # print what took how long
+def _search(name: str, meaning: str) -> Any:
+    """Declare an option of the search, with the type and the usual value that it has there."""
+    text = f"{meaning} ({usual})" if (usual := getattr(DECODING, name)) else meaning
+    return option(text, None, kind=_KINDS[name])
 
 
-def read_translate_options(given: argparse.Namespace) -> TranslateOptions:
-    """Return what a person asks for.
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """What differs from the search that `evaluate` chose; all of it is in `evaluate.decoding`."""
 
-    Raises:
-        UserError: If some of it does not go together, or names no model.
-    """
-    most = given.beam_size or MAX_BEAMS
-    if not 1 <= given.n_best <= most:
-        raise UserError(f"--n-best: found {given.n_best}, expected 1 to --beam-size ({most})")
-    if given.guess and given.skip_unsure:
-        raise UserError("--guess and --skip-unsure say opposite things; leave one out")
-    model = choose_model(given)
-    if given.glosses:
-        _refuse_options_of_clips(given)
-    elif not given.paths and not given.watch:
-        raise UserError("give a PATH of videos or landmarks, or --glosses")
-    else:
-        _check_films(given)
-    said = {field.name: getattr(given, field.name) for field in dataclasses.fields(DecodingOptions)}
-    decoding = {**model.decoding, **{k: value for k, value in said.items() if value is not None}}
-    return TranslateOptions(
-        paths=given.paths, glosses=given.glosses or [], checkpoint=model.checkpoint,
-        precision=given.precision or model.precision, together=given.together, decoding=decoding,
-        read=read_options(given),
-        n_best=given.n_best, skip_unsure=given.skip_unsure, guess=given.guess, signs=given.signs,
-        find=given.find,
-        json=given.json, write=given.write or (CAPTION_FORMATS[0] if given.watch else None),
-        into=given.into, watch=given.watch, pause_s=given.pause, video=given.video,
-        attention=given.attention, overwrite=given.overwrite, font=given.font, timing=given.timing,
+    beam_size: int | None = _search("beam_size", "hypotheses followed in parallel; 1 is greedy")
+    max_tokens: int | None = _search("max_tokens", "longest translation")
+    temperature: float | None = _search(
+        "temperature", "draw tokens: 1 by the model's probabilities, less: likelier ones; 0: none"
+    )
+    top_k: int | None = _search("top_k", "draw from this number of best tokens; 0: from all")
+    top_p: float | None = _search("top_p", "draw from the best tokens of this total probability")
+    seed: int | None = _search("seed", "of the draws")
+    language: str | None = _search(
+        "language", "to write in, for models of several (default: the model chooses)"
+    )
+    precision: Literal["float32", "bfloat16", "int8"] | None = option(
+        "of the weights (float32)", None
+    )
+    together: bool = option(
+        "average the probabilities of the models of all train.seeds; confidence then needs "
+        "evaluate.together",
+        False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipOptions:
+    """Options of videos and landmarks."""
+
+    signs: bool = option(
+        "list the recognised signs with times and probabilities; with --write eaf, vtt or json as "
+        "a tier",
+        False,
+    )
+    find: Sequence[str] = option(
+        "list where these signs are, each searched by itself; with --write as a tier",
+        (), metavar="GLOSS",
     )  # fmt: skip
+    write: Literal["vtt", "srt", "eaf", "txt", "json"] | None = option(
+        "cut films into sentences and write these captions next to each film", None
+    )
+    into: Path | None = option("folder for the captions", None, metavar="FOLDER")
+    watch: Path | None = option(
+        "write captions (vtt) for the films in a folder and for those that arrive, until Ctrl-C",
+        None, metavar="FOLDER",
+    )  # fmt: skip
+    pause_s: Positive | None = option(
+        "cut a film where the hands rest for S seconds (0.35)", None, flag="--pause", metavar="S"
+    )
+    video: Path | None = option(
+        "write clips with skeleton and subtitles: a .webm file, or a folder of them (.mp4 holds "
+        "MPEG-4, which few browsers play)",
+        None, metavar="OUT",
+    )  # fmt: skip
+    font: Path | None = option("of the subtitles (default: DejaVu Sans)", None)
+    timing: bool = option("print the time of each step", False)
+    read: ReadOptions = group(ReadOptions)
+
+    @property
+    def captions(self) -> str | None:
+        """Format of the captions; None: each clip is one sentence."""
+        return self.write or ("vtt" if self.watch else None)
 
 
-def _refuse_options_of_clips(given: argparse.Namespace) -> None:
-    """Refuse what would be passed over in silence, all of it at once."""
-    found = [
-        flag
-        for name, flag in _OF_CLIPS.items()
-        if (value := getattr(given, name)) not in (None, "", []) and value is not False  # 0 is one
-    ]
-    if found:
-        raise UserError(
-            f"{', '.join(found)}: of videos and landmarks, without meaning for glosses; leave "
-            "out this or --glosses"
-        )
+@dataclass(frozen=True, kw_only=True)
+class TranslateOptions:
+    """Translate videos, landmark files, folders of them, or data/landmarks.
 
+    docs/translation.md describes what is read and written. Exit code 3 if a clip is not understood,
+    1 if one cannot be read.
+    """
 
-def _check_films(given: argparse.Namespace) -> None:
-    """Refuse what does not go with captions of films, or has no meaning without them."""
-    watch, video = given.watch, given.video
-    if watch:
-        if given.paths:
-            raise UserError("--watch names the folder that is read; leave out the other PATHs")
-        if video and (video.suffix or video.resolve().is_relative_to(watch.resolve())):
+    paths: Sequence[Path] = argument("file or folder", "PATH", nargs="*")
+    glosses: Sequence[str] = option(
+        "translate glosses: a line of them, a file of lines, or - for standard input",
+        (), metavar="TEXT",
+    )  # fmt: skip
+    choice: ModelChoice = group(ModelChoice, exclusive=True)
+    json: bool = option("print a JSON object a line", False)
+    n_best: Count = option("translations of each clip", 1)
+    skip_unsure: bool = option("write nothing for clips that are unsure or not understood", False)
+    guess: bool = option("write the hypothesis for clips that are not understood, too", False)
+    attention: Path | None = option(
+        "write a page (.html) with the attention of each layer and head, for at most "
+        f"{MAX_ATTENTION} clips or lines",
+        None, metavar="OUT",
+    )  # fmt: skip
+    overwrite: bool = option("replace films and pages that already exist", False)
+    clips: ClipOptions = group(ClipOptions, "videos and landmarks")
+    search: SearchOptions = group(
+        SearchOptions, "search (default: as `evaluate` chose it for these weights)"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse options that do not go together."""
+        most = self.search.beam_size or MAX_BEAMS
+        if self.n_best > most:
+            raise UserError(f"--n-best: found {self.n_best}, expected 1 to --beam-size ({most})")
+        if self.guess and self.skip_unsure:
+            raise UserError("--guess and --skip-unsure exclude each other: omit one")
+        clips = self.clips
+        if self.glosses:
+            if found := [*(["PATH"] if self.paths else []), *given_flags(clips)]:
+                raise UserError(
+                    f"{', '.join(found)}: these options apply to videos and landmarks; remove them "
+                    "or --glosses"
+                )
+        elif not self.paths and not clips.watch:
+            raise UserError("give a PATH of videos or landmarks, or --glosses")
+        if clips.watch and self.paths:
+            raise UserError("--watch names the folder that is read; remove the other PATHs")
+        wrong: dict[str, object]
+        if clips.captions:
+            wrong = {"--json": self.json, "--attention": self.attention,
+                     "--n-best": self.n_best > 1}  # fmt: skip
+        else:
+            wrong = {"--into": clips.into, "--pause": clips.pause_s}
+        if names := [name for name, value in wrong.items() if value]:
             raise UserError(
-                f"--video {video}: with --watch, name a folder outside {watch}, which is read"
+                f"{', '.join(names)}: {'not with' if clips.captions else 'only with'} --write or "
+                "--watch"
             )
-    if has_captions := bool(watch or given.write):
-        wrong = {"--json": given.json, "--attention": given.attention, "--n-best": given.n_best > 1}
-    else:
-        wrong = {"--into": given.into, "--pause": given.pause}
-    if found := [name for name, value in wrong.items() if value]:
-        raise UserError(
-            f"{', '.join(found)}: {'not with' if has_captions else 'only with'} --write or --watch"
-        )
+        watch, video = clips.watch, clips.video
+        if watch and video and (video.suffix or video.resolve().is_relative_to(watch.resolve())):
+            raise UserError(f"--video {video}: with --watch, name a folder outside {watch}")
+
+    @functools.cached_property
+    def model(self) -> "NamedModel":
+        """The model with its precision and search, as far as it was judged with one."""
+        return self.choice.find()
+
+    @property
+    def precision(self) -> "Precision":
+        """Of the weights."""
+        return self.search.precision or self.model.precision
 
 
 def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOptions]":
     """Load the model that the options name, and how it is to search."""
-    gc.disable()  # an import makes no garbage, and the search for it takes a fifth of its time
-    try:
-        from signloom.translation.confidence import HINT, NOT_CALIBRATED
-        from signloom.translation.translator import Translator
+    from signloom.translation.confidence import HINT, NOT_CALIBRATED
+    from signloom.translation.translator import Translator
 
-        translator = Translator.load(options.checkpoint, precision=options.precision)
-    finally:
-        gc.enable()
-    if options.together and not translator.is_joint:
+    translator = Translator.load(options.model.checkpoint, precision=options.precision)
+    if options.search.together and not translator.is_joint:
         translator = _ask_all_seeds(translator, options)
     if not translator.is_checked:
         hint = f"with evaluate.together {HINT}" if translator.is_joint else HINT
@@ -150,11 +188,12 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
             f"{hint}",
             file=sys.stderr,
         )
-    if options.signs or options.find:
+    if options.clips.signs or options.clips.find:
         from signloom.translation.signs import check_glosses
 
-        check_glosses(translator, options.find)
-    given = dict(options.decoding)
+        check_glosses(translator, options.clips.find)
+    said = {name: getattr(options.search, name, None) for name in _KINDS}
+    given = {**options.model.decoding, **{k: v for k, v in said.items() if v is not None}}
     if given.get("temperature") == 0:  # what cannot go with it was chosen, not given
         given = {"top_k": 0, "top_p": 1.0, **given}
     decoding = dataclasses.replace(translator.decoding, **given)
@@ -166,10 +205,11 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
 def _ask_all_seeds(translator: "Translator", options: TranslateOptions) -> "Translator":
     from signloom.evaluation.evaluate import load_seeds
 
-    others = [one for _, one in load_seeds(options.checkpoint, options.precision)]
+    checkpoint = options.model.checkpoint
+    others = [one for _, one in load_seeds(checkpoint, options.precision)]
     if not others:
         raise UserError(
-            f"--together: {options.checkpoint} has no seeds/, the models of further seeds; train "
+            f"--together: {checkpoint} has no seeds/, the models of further seeds; train "
             "with train.seeds: [1, 2, 3], or leave --together out"
         )
     return translator.beside(others)
@@ -231,6 +271,6 @@ def write_attention(
         )
         for (name, clip, translation), alignment in zip(found, alignments, strict=True)
     ]  # fmt: skip
-    title = f"Attention of {options.checkpoint}"
+    title = f"Attention of {options.model.checkpoint}"
     write_file(options.attention, render_attention(title, clips))
     print(f"written: {options.attention}", file=sys.stderr)

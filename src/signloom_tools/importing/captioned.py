@@ -10,9 +10,7 @@ from signloom.errors import ClipError, Problem, UserError, name_problem
 from signloom_tools.importing.captions import (
     READ_SUFFIXES,
     Captions,
-    Choice,
     Cue,
-    CueRules,
     apply_rules,
     read_captions,
     split_name,
@@ -24,6 +22,7 @@ from signloom_tools.importing.new_corpus import (
     count_reasons,
     stem,
 )
+from signloom_tools.importing.options import Choice, CueRules
 from signloom_tools.importing.user_tables import Row, UserTable, find_sources
 
 CAPTIONS = "captions"  # the column of a table of films that names their caption files
@@ -121,6 +120,29 @@ def read_films(
         raise UserError(
             f"{videos.folder}: no captions there ({', '.join(READ_SUFFIXES)}); give --captions FILE"
         )
+    files = _read_captions(videos, paths, named, choice, found)
+    for film in sorted({*videos.all(), *said}):
+        if tables and film not in said:
+            reason = "no row of the tables names it"
+            found.refuse(film.name, 0, stem(film.name), reason, film.as_posix())
+        else:
+            _add_film(found, videos, film, files.get(film, []), said, rules)
+    if not found.rows:
+        raise UserError("\n  ".join(["no cue can be taken", *found.reasons()]))
+    cells = {name for row, _ in found.rows for name, value in row.cells.items() if value}
+    table_columns = [name for table, _ in tables for name in table.header]
+    found.header = list(dict.fromkeys([*(n for n in _CELLS if n in cells), *table_columns]))
+    return found
+
+
+def _read_captions(
+    videos: VideoFolder,
+    paths: Sequence[Path],
+    named: Mapping[Path, Path],
+    choice: Choice,
+    found: CueRows,
+) -> dict[Path, list[Captions]]:
+    """Return the captions of each film, by the tables or by the names of the files."""
     files: dict[Path, list[Captions]] = defaultdict(list)
     for path in paths:
         if choice.language and split_name(path)[1].partition("-")[0] not in ("", choice.language):
@@ -135,18 +157,7 @@ def read_films(
         else:
             reason = "no video of its name is below --videos"
             found.refuse(path.name, 0, path.stem, reason, path.as_posix())
-    for film in sorted({*videos.all(), *said}):
-        if tables and film not in said:
-            reason = "no row of the tables names it"
-            found.refuse(film.name, 0, stem(film.name), reason, film.as_posix())
-        else:
-            _add_film(found, videos, film, files.get(film, []), said, rules)
-    if not found.rows:
-        raise UserError("\n  ".join(["no cue can be taken", *found.reasons()]))
-    cells = {name for row, _ in found.rows for name, value in row.cells.items() if value}
-    table_columns = [name for table, _ in tables for name in table.header]
-    found.header = list(dict.fromkeys([*(n for n in _CELLS if n in cells), *table_columns]))
-    return found
+    return files
 
 
 Said = Mapping[Path, tuple[Mapping[str, str], str | None]]

@@ -16,6 +16,7 @@ from pathlib import Path
 from signloom.errors import Problem, UserError
 from signloom.files import to_text, write_file
 from signloom_tools.importing.elan import Annotation, Elan, Tier, read_elan, write_elan
+from signloom_tools.importing.options import Choice, CueRules
 from signloom_tools.importing.user_tables import decode_text, find_sources, read_user_table
 
 FORMAT_VERSION = 1  # of the .json files
@@ -27,6 +28,13 @@ _MOST_S = 1e7  # of a time: four months
 
 _CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
+# The line of times of a block, and the number or name above it.
+_SRT_HEAD = re.compile(r"^(?:[ \t]*(\d+)[ \t]*\n)?([^\n]*-->[^\n]*)$", re.MULTILINE)
+_VTT_HEAD = re.compile(
+    r"^(?:(?!NOTE\b|STYLE\b|REGION\b|WEBVTT|Language:|[^\n]*-->)[ \t]*(\S[^\n]*)\n)?"
+    r"([^\n]*-->[^\n]*)$", re.MULTILINE,
+)  # fmt: skip
+_BLANK = re.compile(r"\n[ \t]*(?:\n|$)")
 _SIGN = re.compile(r"<c\.sign>[^<]*</c>")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s([^<>]+)>")
 # Of SubRip, WebVTT (with its times inside a cue) and SubStation; not `5 < 7`. None looks past the
@@ -66,21 +74,6 @@ _TIERS: Mapping[str, Callable[[Cue], str]] = {
 }
 OUR_TIERS = (*_TIERS,)
 """Tiers of the .eaf files that are written here; `@` and the signer may follow."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What to take of a file that holds more than one kind of line; patterns as of file names."""
-
-    tier: str = ""
-    """Tiers of an ELAN file, or styles of a SubStation file, with the sentences; empty: ours, or
-    the only one."""
-    gloss_tier: str = ""
-    """Tiers with the glosses; empty: ours, if there are any."""
-    signer_tier: str = ""
-    """Tiers with the signer's name; empty: the participant of the sentences' tier."""
-    language: str = ""
-    """Take the files, tiers or rows of this language only; empty: of any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +166,18 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     language = next(iter(re.findall(r"^Language:(.*)$", header, re.MULTILINE)), "").strip()
     cues: list[Cue] = []
     broken = []
-    for number, line, name, block in _split_blocks(text, is_vtt=is_vtt):
-        joined = " ".join(block)
-        times = _TIMES.fullmatch(line)
+    heads = list((_VTT_HEAD if is_vtt else _SRT_HEAD).finditer(text))
+    number, counted = 1, 0  # of the line of times
+    for head, after in itertools.zip_longest(heads, heads[1:]):
+        number, counted = number + text.count("\n", counted, head.start(2)), head.start(2)
+        block = text[head.end() : after.start() if after else None]
+        joined = " ".join((_BLANK.split(block, 1)[0] if is_vtt else block).split("\n"))
+        times = _TIMES.fullmatch(head[2])
         if times is None:
-            problem = Problem("its times cannot be read", "correct it", (line.strip(),))
+            problem = Problem("its times cannot be read", "correct it", (head[2].strip(),))
             broken.append((f"line {number}", problem))
         elif not (is_vtt and _SIGN.fullmatch(joined.strip())):  # what was signed, and no sentence
-            voice = _VOICE.search(joined) if is_vtt else None
+            voice, name = _VOICE.search(joined) if is_vtt else None, (head[1] or "").strip()
             start_s, end_s = _seconds(*times.groups()[:4]), _seconds(*times.groups()[4:])
             cues.append(Cue(
                 start_s=start_s, end_s=end_s, text=_plain(joined), where=f"line {number}",
@@ -190,34 +187,6 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     if not cues and not broken:
         raise UserError(f"{path}: holds no line of times such as 00:00:01.000 --> 00:00:04.000")
     return Captions(path, cues, broken)
-
-
-def _split_blocks(text: str, *, is_vtt: bool) -> Iterator[tuple[int, str, str, list[str]]]:
-    """Yield number and text of each line of times, the name above it and the lines below it."""
-    number, times, name = 0, "", ""
-    block: list[str] = []
-    skips = is_vtt  # the header, and notes
-    for here, line in enumerate(text.split("\n"), start=1):
-        if "-->" in line:
-            last = block[-1].strip() if block else ""
-            is_name = bool(last) and (is_vtt or not times or last.isdecimal())
-            own = block.pop().strip() if is_name else ""
-            if times:
-                yield number, times, name, block
-            number, times, name, block, skips = here, line, own, [], False
-            if not _TIMES.fullmatch(line):
-                yield number, times, name, block
-                times = ""
-        elif is_vtt and not line.strip():
-            if times:
-                yield number, times, name, block
-            times, block, skips = "", [], False
-        elif is_vtt and not times and re.match(r"(NOTE|STYLE|REGION)\b", line):
-            skips = True
-        elif not (skips or (is_vtt and not times and line.startswith("Language:"))):
-            block.append(line)
-    if times:
-        yield number, times, name, block
 
 
 def _read_substation(path: Path, text: str, choice: Choice) -> Captions:
@@ -389,23 +358,6 @@ def _values_in(whole: Annotation, others: Sequence[Annotation]) -> str:
     first = bisect_right(others, 2 * whole.start_ms, key=_twice_middle)
     last = bisect_left(others, 2 * whole.end_ms, key=_twice_middle)
     return " ".join(" ".join(one.value for one in others[first:last]).split())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CueRules:
-    """How cues become clips."""
-
-    shift_s: float = 0.0
-    """Move all of them by so many seconds: captions are often late."""
-    padding_s: float = 0.0
-    """Widen each by so many seconds at both ends, at most to the middle of the pause there."""
-    min_s: float = 0.0
-    """Leave shorter ones out."""
-    max_s: float = math.inf
-    """Leave longer ones out."""
-    join_s: float | None = None
-    """Join a cue that ends no sentence with the next one after a pause of at most so many seconds;
-    None: join none."""
 
 
 LeftOut = tuple[Cue, Problem]

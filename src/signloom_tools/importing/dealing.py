@@ -14,7 +14,7 @@ UNITS = ("signer", "film", "sentence", "order", "clip")
 """What may be dealt. `sentence`: all clips of a sentence to one split; `order`: of each signer and
 text, the first takes to train and the last to test; `clip`: signers and films are torn apart."""
 
-Shares = tuple[float, float, float]
+Shares = Sequence[float]
 
 
 def deal_clips(clips: Sequence[Clip], shares: Shares, by: str) -> tuple[dict[str, str], str]:

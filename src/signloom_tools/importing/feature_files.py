@@ -20,12 +20,12 @@ from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
     LandmarkPart,
-    SourceDefaults,
     check_memory,
     require,
 )
-from signloom_tools.importing.keypoints import load_pickle
 from signloom_tools.importing.numpy_arrays import Archive
+from signloom_tools.importing.options import SourceDefaults
+from signloom_tools.importing.pickles import load_pickle
 
 _NAMES = ("features", "feature", "sign")  # `sign`: of SignJoey's PHOENIX files
 _HALF = float(np.finfo(np.float16).max)

@@ -1,7 +1,7 @@
 """Landmarks of other tools, and how they become a `LandmarkSequence`."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from signloom.config import MEMORY_MB, Count, FrameRate, Share, Side, checked_dataclass
 from signloom.corpus.landmarks import (
     COORDINATES,
     FEATURES,
@@ -17,26 +16,18 @@ from signloom.corpus.landmarks import (
     Group,
     LandmarkSequence,
     Layout,
+    index_of,
 )
-from signloom.corpus.skeletons import FLAT, index_of, partial_layout
 from signloom.errors import ClipError, UserError
+from signloom_tools.importing.options import SIZES, SourceDefaults, without_ending
+from signloom_tools.importing.skeletons import FLAT, partial_layout
 
-FORMATS = {
-    "pose": (".pose",),
-    "kaggle": (".parquet",),
-    "numpy": (".npz", ".npy"),
-    "keypoints": (".json", ".pkl", ".pickle"),
-    "features": (".pt", ".pth", ".npy", ".npz", ".parquet", ".pkl", ".pickle"),
-}
-"""Names of the formats, and what their files end in."""
-
-MIN_SCORE = 0.3
 # Share of hands' points that far outside of the picture; more where the file itself says its size.
 _OUTSIDE, _OUTSIDE_OF_STATED, _MARGIN = 0.2, 0.5, 0.1
 _FARTHEST = 4.0  # pictures: most landmarks lie nearer than this, or they are no shares of a picture
 
 
-def check_memory(size_bytes: int, defaults: "SourceDefaults") -> None:
+def check_memory(size_bytes: int, defaults: SourceDefaults) -> None:
     """Refuse what would take more memory than a person allows.
 
     Raises:
@@ -48,27 +39,6 @@ def check_memory(size_bytes: int, defaults: "SourceDefaults") -> None:
             f"{defaults.memory_mb:,}",
             "cut it into smaller files, or allow more with --memory-mb",
         )
-
-
-@checked_dataclass
-class SourceDefaults:
-    """What a person says of sources: first what to take where they do not; None: refuse them."""
-
-    fps: FrameRate | None
-    width: Side | None
-    height: Side | None
-    # Most that the numbers of one file may take, 10^6 bytes: a file of some megabytes may unpack
-    # to more than any machine has.
-    memory_mb: Count = MEMORY_MB
-    keys: dict[str, str] = field(default_factory=dict)
-    """Our names of arrays (parts of a person, keypoints, scores, fps, ...), and the source's; one
-    with dots, as video_info.fps, lies in a map, a record or a list."""
-    rates: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Frame rate and picture size of single files, by the last parts of their paths."""
-    min_score: Share = MIN_SCORE
-    """Least median score of the points of a part that is there."""
-    allow_outside: bool = False  # points outside the picture are right
-    allow_pickle: bool = False
 
 
 def require(
@@ -90,16 +60,6 @@ def require(
             "or what the file calls them, as in --keys fps=video_info.fps"
         )
     return fps, int(width), int(height)
-
-
-SIZES: dict[str, type[float] | type[int]] = {"fps": float, "width": int, "height": int}
-
-
-def without_ending(name: str) -> str:
-    """Return a file's name without the ending of landmark files; names may have other dots."""
-    every = (end for ends in FORMATS.values() for end in ends)
-    ending = next((end for end in every if name.lower().endswith(end)), "")
-    return name[: len(name) - len(ending)]
 
 
 def pick(value: Any, name: str) -> Any:

@@ -1,11 +1,12 @@
 """Import of landmark files: they become shards in a corpus folder."""
 
 import json
+import pickle
 import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal
@@ -14,7 +15,6 @@ import numpy as np
 from tqdm import tqdm
 
 from signloom.corpus.landmarks import (
-    COORDINATES,
     FEATURES,
     GROUP_CHOICES,
     LandmarkSequence,
@@ -24,29 +24,28 @@ from signloom.corpus.landmarks import (
 from signloom.corpus.manifest import IMPORTED_SHARDS, SUFFIXES, id_problem, read_table
 from signloom.corpus.rejects import REJECTS_HEADER, REJECTS_NAME, Reject, write_rejects
 from signloom.corpus.shards import write_shards
-from signloom.corpus.skeletons import FLAT
 from signloom.detection.detector import DetectorOptions
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
-from signloom.files import begins_as_ours, write_file
+from signloom.files import begins_as_ours, check_output_folder, whole_folder, write_file
 from signloom.progress import progress_file
 from signloom.tables import tsv_text
 from signloom_tools.importing import keypoints, numpy_arrays
 from signloom_tools.importing.feature_files import read_features
-from signloom_tools.importing.foreign import (
-    FORMATS,
-    MIN_SCORE,
-    ClipSource,
-    ForeignClip,
-    SourceDefaults,
-    layout_of,
-    to_sequence,
-    without_ending,
-)
+from signloom_tools.importing.foreign import ClipSource, ForeignClip, layout_of, to_sequence
 from signloom_tools.importing.kaggle import read_kaggle
 from signloom_tools.importing.keypoints import read_keypoint_frames, read_keypoints
 from signloom_tools.importing.new_corpus import clip_id_of
 from signloom_tools.importing.numpy_arrays import read_array_frames, read_arrays
+from signloom_tools.importing.options import (
+    FORMATS,
+    MIN_SCORE,
+    ImportOptions,
+    SourceDefaults,
+    compile_pattern,
+    without_ending,
+)
 from signloom_tools.importing.pose_files import read_pose
+from signloom_tools.importing.skeletons import FLAT
 
 IMPORT_VERSION = 1  # raise it when the same file gives other landmarks
 _READERS: dict[str, Callable[[Path, SourceDefaults], Iterator[ClipSource]]] = {
@@ -56,26 +55,13 @@ _READERS: dict[str, Callable[[Path, SourceDefaults], Iterator[ClipSource]]] = {
     "keypoints": read_keypoints,
     "features": read_features,
 }
-PATTERN_FIELDS = ("text", "signer", "split", "clip")
 _ODD = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 _NO_CELL = str.maketrans(dict.fromkeys("\t\r\n", " "))  # would cut a table
 CLIPS_NAME, _CLIPS_HEADER = "clips.tsv", "clip_id\tframes\tfps\tlabel\tsource"
+IMPORTED = (CLIPS_NAME, REJECTS_NAME, IMPORTED_SHARDS.name)  # what an import writes
 _WITH_PATTERN = f"{_CLIPS_HEADER}\tsigner\tsplit"  # of a pattern's fields
 _FRAME_NAME = re.compile(r"(.*?)[_-]?([0-9]+)(_keypoints)?")  # of a file that holds one frame
 _FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ImportOptions:
-    """What a person asks for."""
-
-    format: str  # of FORMATS, or "auto": by what a file ends in
-    groups: tuple[str, ...] | None  # of GROUP_CHOICES; None: hands, and pose if the first has it
-    defaults: SourceDefaults
-    pattern: re.Pattern[str] | None = None
-    """What paths say: named groups of `PATTERN_FIELDS`; see `compile_pattern`."""
-    detector: Literal["", "hands", "hands+pose", "holistic"] = ""
-    """Which of ours finds the same landmarks in films, if any does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,40 +88,19 @@ class _Source:
         return (self.frames[0] if self.frames else self.path).suffix.lower()
 
 
-def compile_pattern(text: str) -> re.Pattern[str]:
-    """Turn `{split}/{text}/{signer}_{clip}.npy` into an expression for paths without ending.
-
-    Raises:
-        UserError: If a field is unknown or there twice.
-    """
-    for suffix in (end for ends in FORMATS.values() for end in ends):
-        text = text.removesuffix(suffix)
-    parts = re.split(r"\{(.*?)\}", text)
-    fields = parts[1::2]
-    if not fields or set(fields) - set(PATTERN_FIELDS) or len(set(fields)) < len(fields):
-        raise UserError(
-            f"--pattern: found {', '.join(fields) or 'no field'}, expected some of "
-            f"{', '.join(f'{{{name}}}' for name in PATTERN_FIELDS)}, each once"
-        )
-    parts[::2] = map(re.escape, parts[::2])
-    parts[1::2] = [f"(?P<{name}>[^/]+?)" for name in fields]
-    return re.compile("".join(parts))
-
-
-def guess_pattern(sources: Sequence[Path], kind: str) -> str:
+def guess_pattern(sources: Sequence[Path]) -> re.Pattern[str]:
     """Return what the paths of landmark files say, a pattern: SIGN/TAKE or PERSON/SIGN/TAKE.
 
     Args:
         sources: Folders; a take is a file, or a folder with a file for each frame.
-        kind: Of `FORMATS`, or auto.
 
     Raises:
         UserError: If the files lie at other depths.
     """
-    depths = {len(one.below.parts) for one in _find_files(sources, kind)}
+    depths = {len(one.below.parts) for one in _find_files(sources, "auto")}
     known = {2: "{text}/{clip}", 3: "{signer}/{text}/{clip}"}
     if len(depths) == 1 and (pattern := known.get(depths.pop())):
-        return pattern
+        return compile_pattern(pattern)
     raise UserError(
         f"{', '.join(map(str, sources))}: expected takes in folders SIGN/TAKE or PERSON/SIGN/TAKE; "
         "say what their paths are with --pattern, as in {text}/{signer}_{clip}"
@@ -149,12 +114,9 @@ class _Row:
     offset: int
     frames: int
     fps: float
-    width: int
-    height: int
     label: str
     source: Path
-    signer: str
-    split: str
+    said: dict[str, str]  # by the path: text, signer, split
 
 
 @dataclass(slots=True)
@@ -197,14 +159,17 @@ class _Batch:
         self.skeletons[clip.skeleton] += 1
         self.crowded += clip.people > 1
         self.shown.update(dict(zip(layout.group_names, sequence.present.sum(axis=0), strict=True)))
-        offset = self.spool.tell()
-        self.spool.write(sequence.points.astype(np.float16).tobytes())
-        self.spool.write(sequence.present.tobytes())
+        label = clip.label or said.get("text", "")
         self.rows[clip_id] = _Row(
-            offset, len(sequence.points), clip.fps, clip.width, clip.height,
-            clip.label or said.get("text", ""), source, said.get("signer", ""),
-            said.get("split", ""),
-        )  # fmt: skip
+            self.spool.tell(), len(sequence.points), clip.fps, label, source, said
+        )
+        points = sequence.points.astype(np.float16)
+        pickle.dump((points, sequence.present, clip.fps, clip.width, clip.height), self.spool)
+
+    @property
+    def frames(self) -> dict[str, int]:
+        """Number of frames of each clip."""
+        return {clip_id: row.frames for clip_id, row in self.rows.items()}
 
     def notes(self) -> list[str]:
         """Say what was taken for what."""
@@ -233,103 +198,100 @@ class _Batch:
     def load(self, clip_id: str) -> LandmarkSequence:
         """Return a clip that was kept."""
         assert self.layout is not None, "no clip was kept"
-        row, layout = self.rows[clip_id], self.layout
-        shape = (row.frames, layout.points, COORDINATES)
-        self.spool.seek(row.offset)
-        points = np.frombuffer(self.spool.read(2 * int(np.prod(shape))), np.float16)
-        flags = np.frombuffer(self.spool.read(row.frames * len(layout.groups)), np.bool_)
+        self.spool.seek(self.rows[clip_id].offset)
+        points, present, fps, width, height = pickle.load(self.spool)
         return LandmarkSequence(
-            points=points.astype(np.float32).reshape(shape),
-            present=flags.reshape(row.frames, -1),
-            fps=row.fps,
-            width=row.width,
-            height=row.height,
-            layout=layout,
-        )
+            points=points.astype(np.float32), present=present, layout=self.layout,
+            fps=fps, width=width, height=height,
+        )  # fmt: skip
 
 
-def import_landmarks(sources: Sequence[Path], corpus: Path, options: ImportOptions) -> Imported:
+def import_landmarks(
+    sources: Sequence[Path], corpus: Path, options: ImportOptions, *, force: bool = False
+) -> Imported:
     """Turn landmark files into the shards of a corpus without videos.
 
-    Writes `landmarks/shards`, `landmarks/clips.tsv` (what to write a manifest from) and
-    `landmarks/rejects.tsv` into the corpus folder. The bytes depend on the files and options only.
+    Writes the folder `landmarks` of the corpus, whole or not at all: `shards`, `clips.tsv` (what to
+    write a manifest from) and `rejects.tsv`. The bytes depend on the files and options only.
 
     Args:
-        sources: Files, or folders with files of `FORMATS` below.
+        sources: Files, or folders with files of `FORMATS`.
         corpus: The corpus folder; made if need be.
         options: What to read.
+        force: Replace an earlier import.
 
     Raises:
-        UserError: If nothing can be imported, or the folder has imported landmarks already.
+        UserError: If nothing can be imported (the folder then has only `rejects.tsv`, unless there
+            was an earlier import), or there is something that may not be replaced.
     """
-    shards = corpus / IMPORTED_SHARDS
-    if shards.exists():
+    folder, is_there = corpus / IMPORTED_SHARDS.parent, (corpus / IMPORTED_SHARDS).exists()
+    check_place(sources, corpus, force=force)
+    files, names = _find_files(sources, options.format), dict[PurePosixPath, str]()
+    if options.pattern or len({one.below.name for one in files}) < len(files):
+        names = {one.below: "_".join(one.below.parts) for one in files}
+    with whole_folder(folder) as temporary, tempfile.TemporaryFile(dir=temporary) as spool:
+        batch = _Batch(spool)
+        with tqdm(files, "reading", unit=" files", file=progress_file()) as bar:
+            for source in bar:
+                _read_file(source, names.get(source.below), options, batch)
+                bar.set_postfix_str(f"{len(batch.rows)} clips, {len(batch.rejects)} rejected")
+        write_rejects(temporary / REJECTS_NAME, batch.rejects)
+        if batch.layout:
+            _write_clips(temporary / CLIPS_NAME, batch.rows, options.pattern is not None)
+            write_shards(
+                temporary / IMPORTED_SHARDS.name, batch.frames, batch.load, layout=batch.layout,
+                extractor=_fingerprint(files, options, batch.layout),
+                frames_per_shard=_FRAMES_PER_SHARD,
+            )  # fmt: skip
+        elif is_there:
+            raise _nothing_imported(batch)
+    if not batch.layout:
+        raise _nothing_imported(batch)
+    notes = batch.notes()
+    paths = [without_ending(one.path.as_posix()).split("/") for one in files]
+    ends = {"/".join(parts[n:]) for parts in paths for n in range(len(parts))}
+    if lost := [name for name in options.defaults.rates if name not in ends]:
+        notes.append(f"warning: {len(lost)} rows of --rates name no file, such as {lost[0]}")
+    if names:
+        notes.append(f"clips are named by their paths, as in {next(iter(batch.rows))}")
+    frames = batch.frames
+    return Imported(batch.layout, len(frames), sum(frames.values()), batch.rejects, notes)
+
+
+def _nothing_imported(batch: _Batch) -> UserError:
+    first = batch.rejects[0]
+    return UserError(
+        f"no clip could be imported; {REJECTS_NAME} lists why, the first is {first.video}: "
+        f"{first.problem}"
+    )
+
+
+def check_place(sources: Sequence[Path], corpus: Path, *, force: bool) -> None:
+    """Refuse to import into a corpus of videos, or over something that is not of an import.
+
+    Raises:
+        UserError: If there is an earlier import, unless it may be replaced by `force`; if a source
+            would be; or there is something that no import makes.
+    """
+    folder, shards = corpus / IMPORTED_SHARDS.parent, corpus / IMPORTED_SHARDS
+    if shards.exists() and not force:
         raise UserError(
             f"{shards} already exists; --force imports again in its place (all sources of a "
             "corpus in one go), or import into another folder"
         )
-    _check_corpus(corpus)
-    files, names = _find_files(sources, options.format), dict[PurePosixPath, str]()
-    if options.pattern or len({one.below.name for one in files}) < len(files):
-        names = {one.below: "_".join(one.below.parts) for one in files}
-    shards.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        batch = _Batch(stack.enter_context(tempfile.TemporaryFile(dir=shards.parent)))
-        bar = stack.enter_context(tqdm(files, "reading", unit=" files", file=progress_file()))
-        for source in bar:
-            _read_file(source, names.get(source.below), options, batch)
-            bar.set_postfix_str(f"{len(batch.rows)} clips, {len(batch.rejects)} rejected")
-        write_rejects(shards.parent / REJECTS_NAME, batch.rejects)
-        if batch.layout is None:
-            first = batch.rejects[0]
-            raise UserError(
-                f"no clip could be imported; {shards.parent / REJECTS_NAME} lists why, the first "
-                f"is {first.video}: {first.problem}"
-            )
-        frames = {clip_id: row.frames for clip_id, row in batch.rows.items()}
-        _write_clips(shards.parent / CLIPS_NAME, batch.rows, options.pattern is not None)
-        write_shards(
-            shards, frames, batch.load, layout=batch.layout, frames_per_shard=_FRAMES_PER_SHARD,
-            extractor=_fingerprint(files, options, batch.layout),
-        )  # fmt: skip
-        notes = batch.notes()
-        paths = [without_ending(one.path.as_posix()).split("/") for one in files]
-        ends = {"/".join(parts[n:]) for parts in paths for n in range(len(parts))}
-        lost = [name for name in options.defaults.rates if name not in ends]
-        if lost:
-            notes.append(f"warning: {len(lost)} rows of --rates name no file, such as {lost[0]}")
-        if names:
-            notes.append(f"clips are named by their paths, as in {next(iter(batch.rows))}")
-        return Imported(batch.layout, len(frames), sum(frames.values()), batch.rejects, notes)
-
-
-def _check_corpus(corpus: Path) -> None:
-    """Refuse a corpus of videos, and to write over lists that are not of an import.
-
-    Raises:
-        UserError: If either is there.
-    """
     for path in (corpus / f"manifest{suffix}" for suffix in SUFFIXES):
         if path.is_file() and "video" in read_table(path).header:
             raise UserError(
                 f"{path} names videos, and a corpus has them or imported landmarks: import into "
                 "another folder"
             )
-    check_lists(corpus)
-
-
-def check_lists(corpus: Path) -> None:
-    """Refuse to write over lists that are not of an import.
-
-    Raises:
-        UserError: If one is there.
-    """
+    inside = [one for one in sources if force or one.resolve().is_relative_to(folder.resolve())]
+    check_output_folder(folder, inside, IMPORTED)
     for name, header in ((CLIPS_NAME, _CLIPS_HEADER), (REJECTS_NAME, REJECTS_HEADER)):
-        path = corpus / IMPORTED_SHARDS.parent / name
         earlier = header.removesuffix("hint") + "mend"  # what the column of rejects was called
-        if not any(begins_as_ours(path, one) for one in (header, earlier, _WITH_PATTERN)):
-            raise UserError(f"{path} is there and no list of an import: move it, or import into "
-                            "another folder")  # fmt: skip
+        if not any(begins_as_ours(folder / name, one) for one in (header, earlier, _WITH_PATTERN)):
+            raise UserError(f"{folder / name} is there and no list of an import: move it, or "
+                            "import into another folder")  # fmt: skip
 
 
 def read_foreign(
@@ -510,7 +472,8 @@ def _write_clips(path: Path, rows: dict[str, _Row], has_pattern: bool) -> None:
     for clip_id, row in sorted(rows.items()):
         label = " ".join(row.label.split())
         cells = [clip_id, row.frames, row.fps, label, _cell(row.source.as_posix())]
-        cells += [_cell(row.signer), _cell(row.split)] if has_pattern else []
+        if has_pattern:
+            cells += [_cell(row.said.get(name, "")) for name in ("signer", "split")]
         lines.append(cells)
     header = _WITH_PATTERN if has_pattern else _CLIPS_HEADER
     write_file(path, tsv_text(header.split("\t"), lines))

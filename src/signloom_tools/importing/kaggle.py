@@ -21,10 +21,10 @@ from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
     LandmarkPart,
-    SourceDefaults,
     check_memory,
     require,
 )
+from signloom_tools.importing.options import SourceDefaults
 
 _LONG = ("frame", "type", "landmark_index", "x", "y", "z")
 _WIDE = ("sequence_id", "frame", "x_left_hand_0")

@@ -33,7 +33,7 @@ from signloom.progress import progress_file
 from signloom.system import link_file
 from signloom.tables import tsv_text
 from signloom_tools.importing.dealing import deal_clips
-from signloom_tools.importing.foreign import without_ending
+from signloom_tools.importing.options import without_ending
 from signloom_tools.importing.pictures import (
     PACKED_SUFFIX,
     PictureFolder,
@@ -152,7 +152,7 @@ class RowOptions:
     """Frames a second of start_frame and end_frame, and of folders of pictures."""
     unspaced: bool = False
     """Take the spaces out of the text, for scripts without them."""
-    shares: tuple[float, float, float] | None = None
+    shares: Sequence[float] | None = None
     """Deal the clips to train, dev and test in these shares; None: the table says the split."""
     by: str = "auto"
     """What to deal, of `dealing.UNITS`, or `auto`."""
@@ -227,33 +227,76 @@ def plan_corpus(
     Raises:
         UserError: If the clips cannot be dealt to the splits.
     """
-    plan, entries = CorpusPlan(), [(row, *_values(row, split, options)) for row, split in rows]
+    entries = [(row, *_values(row, split, options)) for row, split in rows]
     alike = _named_alike(entries, imported) if imported else {}
+    planner = _Planner(options, corpus, videos, imported, alike, plan := CorpusPlan())
     for row, name, values in entries:
-        clip_id = clip_id_of(name)
-        if imported is not None and clip_id not in imported:
-            # Tables name files, with their endings and folders.
-            clip_id = next((one for one in _file_ids(name, values) if one in imported), clip_id)
-        problem = alike.get(clip_id)
-        problem = problem or _problem(clip_id, values, plan.rows.get(clip_id), options)
-        source: Path | PictureFolder | Problem | None = problem
-        if problem is None and imported is not None and clip_id not in imported:
-            hint = f"imported are {len(imported)}, named as {min(imported, default='')}"
-            source = Problem("no landmarks of its name were imported", hint, (name,))
-        elif problem is None and videos is not None:
-            fps = values.get("fps") or options.fps
-            source = _find_source(videos, values.get("video") or name, fps)
-        if isinstance(source, Problem):
-            plan.refusals.append(RefusedRow(row.table, row.line, clip_id or name, source))
+        clip = planner.clip_of_row(row, name, values)
+        if isinstance(clip, RefusedRow):
+            plan.refusals.append(clip)
             continue
-        plan.rows[clip_id] = row
-        plan.renamed += clip_id != name
-        path = _path_in_corpus(corpus, videos, source, plan) if videos and source else None
-        plan.clips.append(clip_of_cells({**values, "clip_id": clip_id}, path)[0])
+        plan.rows[clip.clip_id] = row
+        plan.renamed += clip.clip_id != name
+        plan.clips.append(clip)
     if options.shares and plan.clips:
         dealt, plan.dealt_by = deal_clips(plan.clips, options.shares, options.by)
         plan.clips = [replace(clip, split=dealt[clip.clip_id]) for clip in plan.clips]
     return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """What decides whether a row becomes a clip; see `plan_corpus`."""
+
+    options: RowOptions
+    corpus: Path
+    videos: VideoFolder | None
+    imported: Collection[str] | None
+    alike: Mapping[str, Problem]
+    plan: CorpusPlan  # of the rows before
+
+    def clip_of_row(self, row: Row, name: str, values: Mapping[str, str]) -> Clip | RefusedRow:
+        """Return the clip of a row with its name and the fields of a manifest, or why it is none.
+
+        Where its video has to come from is noted in the plan.
+        """
+        clip_id, imported = clip_id_of(name), self.imported
+        if imported is not None and clip_id not in imported:
+            # Tables name files, with their endings and folders.
+            clip_id = next((one for one in _file_ids(name, values) if one in imported), clip_id)
+        before = self.plan.rows.get(clip_id)
+        problem = self.alike.get(clip_id) or _problem(clip_id, values, before, self.options)
+        if problem is None and imported is not None and clip_id not in imported:
+            hint = f"imported are {len(imported)}, named as {min(imported, default='')}"
+            problem = Problem("no landmarks of its name were imported", hint, (name,))
+        path = None if problem or not self.videos else self._place(self.videos, name, values)
+        if problem := problem or (path if isinstance(path, Problem) else None):
+            return RefusedRow(row.table, row.line, clip_id or name, problem)
+        assert not isinstance(path, Problem), "refused above"
+        return clip_of_cells({**values, "clip_id": clip_id}, path)[0]
+
+    def _place(self, videos: VideoFolder, name: str, values: Mapping[str, str]) -> Path | Problem:
+        """Return the path of a row's video in the corpus, or why there is none."""
+        wanted = values.get("video") or name
+        video, reason = videos.find(wanted)
+        if video is None:
+            return Problem(reason, "", (wanted,))
+        if (videos.folder / video).is_dir():
+            try:
+                pictures = open_pictures(
+                    videos.folder / video, values.get("fps") or self.options.fps
+                )
+            except ClipError as error:
+                return replace(error.problem, concerns=(wanted,))
+            target = self.corpus / VIDEOS / video.parent / f"{video.name}{PACKED_SUFFIX}"
+            self.plan.videos[target] = pictures
+            return target
+        folder, root = videos.folder.resolve(), self.corpus.resolve()
+        if folder.is_relative_to(root):
+            return self.corpus / folder.relative_to(root) / video
+        target = self.corpus / VIDEOS / video
+        self.plan.videos[target] = videos.folder / video
+        return target
 
 
 def _named_alike(
@@ -271,21 +314,6 @@ def _named_alike(
         for name, found in files.items()
         if len(found) > 1
     }
-
-
-def _find_source(
-    videos: VideoFolder, wanted: str, fps: str | float | None
-) -> Path | PictureFolder | Problem:
-    """Return the video or folder of pictures that a row means, or why there is none."""
-    video, reason = videos.find(wanted)
-    if video is None:
-        return Problem(reason, "", (wanted,))
-    if not (videos.folder / video).is_dir():
-        return video
-    try:
-        return open_pictures(videos.folder / video, fps)
-    except ClipError as error:
-        return replace(error.problem, concerns=(wanted,))
 
 
 def _file_ids(name: str, values: Mapping[str, str]) -> list[str]:
@@ -360,23 +388,6 @@ def _problem(
         where = f"{other.table} line {other.line}"
         return Problem("an earlier row has its clip_id", "", (where,))
     return None
-
-
-def _path_in_corpus(
-    corpus: Path, videos: VideoFolder, video: Path | PictureFolder, plan: CorpusPlan
-) -> Path:
-    """Return the path of a video in the corpus, and note where it has to come from."""
-    folder, root = videos.folder.resolve(), corpus.resolve()
-    if isinstance(video, PictureFolder):
-        below = video.path.relative_to(videos.folder)
-        target = corpus / VIDEOS / below.parent / f"{video.path.name}{PACKED_SUFFIX}"
-        plan.videos[target] = video
-        return target
-    if folder.is_relative_to(root):
-        return corpus / folder.relative_to(root) / video
-    target = corpus / VIDEOS / video
-    plan.videos[target] = videos.folder / video
-    return target
 
 
 def check_plan(plan: CorpusPlan) -> None:

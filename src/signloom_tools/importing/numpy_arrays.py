@@ -21,20 +21,19 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
-from signloom.corpus.skeletons import SKELETONS
 from signloom.errors import ClipError
 from signloom_tools.importing.foreign import (
-    SIZES,
     ClipSource,
     ForeignClip,
     LandmarkPart,
-    SourceDefaults,
     check_memory,
     pick,
     require,
 )
-from signloom_tools.importing.keypoints import unpickle
+from signloom_tools.importing.options import SIZES, SourceDefaults
 from signloom_tools.importing.people import clip_of_points
+from signloom_tools.importing.pickles import unpickle
+from signloom_tools.importing.skeletons import SKELETONS
 
 Array = npt.NDArray[np.generic]
 T = TypeVar("T")

@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import COORDINATES
-from signloom.corpus.skeletons import SKELETONS
 from signloom.errors import ClipError
-from signloom_tools.importing.foreign import ForeignClip, LandmarkPart, SourceDefaults
+from signloom_tools.importing.foreign import ForeignClip, LandmarkPart
+from signloom_tools.importing.options import SourceDefaults
+from signloom_tools.importing.skeletons import SKELETONS
 
 Points = npt.NDArray[np.float32]
 

@@ -19,11 +19,12 @@ from signloom.corpus.landmarks import (
     HAND_LANDMARKS,
     POSE_LANDMARKS,
     LandmarkSequence,
+    index_of,
 )
-from signloom.corpus.skeletons import index_of
 from signloom.errors import ClipError, UserError
 from signloom.files import write_file
-from signloom_tools.importing.foreign import ClipSource, ForeignClip, LandmarkPart, SourceDefaults
+from signloom_tools.importing.foreign import ClipSource, ForeignClip, LandmarkPart
+from signloom_tools.importing.options import SourceDefaults
 
 Points = npt.NDArray[np.float32]  # x, y, z in the last axis
 

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -197,7 +197,7 @@ def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
     return warnings
 
 
-def say_uses(clips: Sequence[Clip], detector: str) -> list[str]:
+def describe_uses(clips: Sequence[Clip], detector: str) -> list[str]:
     """Say what a model of imported landmarks will be able to do, and what not."""
     signs = sorted({one.text for one in clips if one.split == "train"})
     signers = len({one.signer for one in clips})
@@ -219,7 +219,7 @@ def say_uses(clips: Sequence[Clip], detector: str) -> list[str]:
     return lines
 
 
-def say_outlook(clips: Sequence[Clip]) -> str:
+def describe_outlook(clips: Sequence[Clip]) -> str:
     """Name the command that says what more people would bring, and what it costs."""
     signers = len({one.signer for one in clips if one.split == "train"})
     if signers < 3:
@@ -344,6 +344,54 @@ def _choose_for_landmarks(
     return recipe, reasons
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """Parameters of corpora of some kind, and why."""
+
+    when: Callable[[Facts, str], bool]  # of the facts and what CTC spells
+    values: Sections
+    why: Sequence[str] = ()
+
+
+_RULES = (
+    _Rule(when=lambda facts, ctc: ctc == "none", values={"train": {"ctc_weight": 0.0}}),
+    _Rule(
+        when=lambda facts, ctc: ctc == "glosses",
+        values={"model": {"dropout": 0.2, "ctc_feedback": True},
+                "train": {"max_frames": FRAMES // 2}},
+        why=("ctc_feedback: the decoder looks at the signs that CTC reads, too",),
+    ),
+    _Rule(
+        when=lambda facts, ctc: facts.are_signs,
+        values={"model": {"dropout": 0.3}, "augment": {"mirror": 0.1},
+                "train": {"ctc_weight": 0.5}},
+        why=("dropout 0.3: a model learns a few signs by heart sooner than sentences",
+             "mirror 0.1: few signers show a sign with the other hand, but some do"),
+    ),
+    _Rule(
+        when=lambda facts, ctc: facts.are_signs and facts.clips < SMALL,
+        values={"model": {"d_model": 64, "d_ff": 128}},
+    ),
+    _Rule(
+        when=lambda facts, ctc: facts.are_few,
+        values={"model": {"dropout": 0.3}, "augment": {"mirror": 0.1, "hand_drop": 0.0}},
+        why=(f"dropout 0.3, mirror 0.1, no lost hands: fewer than {FEW} train clips are soon "
+             "learnt by heart, and what looks like none of them is learnt in their place",),
+    ),
+    _Rule(  # docs/recognition.md
+        when=lambda facts, ctc: ctc == "glosses" and facts.signs_alone,
+        values={"model": {"family": "conformer", "positions": "relative", "dropout": 0.3},
+                "train": {"ctc_weight": 0.5, "average_last": 10}},
+        why=("conformer, relative positions, dropout 0.3, ctc_weight 0.5: the texts are the "
+             "glosses, so what CTC reads is what is wanted",
+             "average_last 10 and no early stop: the loss of dev rises long before its signs are "
+             "read best",
+             "after a first `dvc repro` new sentences of the pieces may help: `signloom compose "
+             "--recombine 300` took BOSTON-104 from 27.9 to 24.9 % gloss errors (docs/data.md)"),
+    ),
+)  # fmt: skip
+
+
 def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, list[str]]:
     """Return parameters for a corpus of landmarks or videos, and why.
 
@@ -356,93 +404,52 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
     Returns:
         Values by section and key; a sentence for each choice.
     """
-    signs, few = facts.are_signs, facts.are_few
-    fps = params["features"]["fps"]
+    signs, fps = facts.are_signs, params["features"]["fps"]
     frames = (facts.seconds or _GUESSED_S[signs]) * fps
     kind = "single signs" if signs else "words, each its own" if facts.words >= 0.5 else "sentences"
     length = f"{frames:.0f} frames long" if facts.seconds else "of unknown length"
     reasons = [f"{facts.clips} train clips, {kind}, {length} at the features' rate"]
     labels, positions = _choose_labels(facts, fps, reasons)
-    glosses = labels == "glosses"
-    groups = facts.groups or tuple(params["extract"]["groups"])
-    width = 64 if signs and facts.clips < SMALL else 128
+    groups = list(facts.groups or params["extract"]["groups"])
     values: Sections = {
         "tokenize_targets": {"ctc": labels},
-        "features": {"groups": list(groups), "normalise": "body"},
+        "features": {"groups": groups, "normalise": "body"},
         "model": {
-            "d_model": width, "d_ff": 2 * width,
-            "dropout": 0.3 if signs or few else 0.2 if glosses else 0.1, "subsampling": positions,
-            "ctc_feedback": glosses, "family": "transformer", "positions": "sinusoidal",
+            "d_model": 128, "d_ff": 256, "dropout": 0.1, "subsampling": positions,
+            "ctc_feedback": False, "family": "transformer", "positions": "sinusoidal",
         },
         # Without any mirrored clip nobody left-handed is understood; a tenth is enough for that.
-        "augment": {"mirror": 0.1 if signs or few else 0.3, "hand_drop": 0.0 if few else 0.4},
+        "augment": {"mirror": 0.3, "hand_drop": 0.4},
+        "train": {"seeds": _choose_seeds(facts, params, reasons), "ctc_weight": 0.3,
+                  "max_frames": FRAMES, "average_last": 0},
     }  # fmt: skip
-    reasons += _explain(facts, groups, glosses=glosses)
-    values["train"] = _choose_training(facts, params, frames, labels, reasons)
-    if glosses and facts.signs_alone:
-        _recognise(values, reasons)
-    return values, reasons
-
-
-def _choose_training(
-    facts: Facts, params: Mapping[str, Any], frames: float, labels: str, reasons: list[str]
-) -> dict[str, object]:
-    """Return the section `train`, of clips of so many frames whose CTC spells these labels."""
-    signs, glosses = facts.are_signs, labels == "glosses"
-    recognises = glosses and facts.signs_alone
-    max_frames = FRAMES // 2 if glosses else FRAMES
-    epochs = _choose_epochs(facts, frames, max_frames, reasons, times=4 if recognises else 1)
-    ctc_weight = 0.0 if labels == "none" else 0.5 if signs or recognises else 0.3
-    seeds = list(params.get("train", {}).get("seeds", [1]))
-    if not signs and facts.clips < SMALL and len(seeds) < len(SEEDS):
-        seeds = SEEDS
-        reasons.append(
-            f"seeds 1, 2 and 3: with fewer than {SMALL} clips of sentences one training is a draw "
-            "(140 of BOSTON-104: 22, 24 and 38 % gloss errors), so the report gives the mean of "
-            "three; train.seeds: [1] takes a third of the time"
-        )
-    return {"seeds": seeds, "ctc_weight": ctc_weight, "max_frames": max_frames, **epochs,
-            "average_last": 0}  # fmt: skip
-
-
-def _explain(facts: Facts, groups: Sequence[str], *, glosses: bool) -> Iterator[str]:
-    """Say why features, model and augmentation are as `choose_recipe` has them."""
     if "pose" not in groups:
-        yield (
+        reasons.append(
             f"normalise body: without a pose a clip is centred and scaled by its "
             f"{groups[0].replace('_', ' ')}, wherever in the picture that is"
         )
-    if facts.are_signs:
-        yield "dropout 0.3: a model learns a few signs by heart sooner than sentences"
-        yield "mirror 0.1: few signers show a sign with the other hand, but some do"
-    if facts.are_few:
-        yield (
-            f"dropout 0.3, mirror 0.1, no lost hands: fewer than {FEW} train clips are soon learnt "
-            "by heart, and what looks like none of them is learnt in their place"
-        )
-    if glosses and not (facts.are_signs or facts.signs_alone):
-        yield _choose_recombining(facts)
-    if glosses:
-        yield "ctc_feedback: the decoder looks at the signs that CTC reads, too"
+    for rule in _RULES:
+        if rule.when(facts, labels):
+            reasons += rule.why
+            for section, chosen in rule.values.items():
+                values[section] |= chosen
+    is_recognised = labels == "glosses" and facts.signs_alone
+    if labels == "glosses" and not is_recognised:
+        reasons.append(_choose_recombining(facts))
+    values["train"] |= _choose_epochs(facts, frames, values["train"], reasons, is_recognised)
+    return values, reasons
 
 
-def _recognise(values: Sections, reasons: list[str]) -> None:
-    """Change a recipe to that of signs without sentences (docs/recognition.md)."""
+def _choose_seeds(facts: Facts, params: Mapping[str, Any], reasons: list[str]) -> list[int]:
+    seeds = list(params.get("train", {}).get("seeds", [1]))
+    if facts.are_signs or facts.clips >= SMALL or len(seeds) >= len(SEEDS):
+        return seeds
     reasons.append(
-        "conformer, relative positions, dropout 0.3, ctc_weight 0.5: the texts are the glosses, so "
-        "what CTC reads is what is wanted"
+        f"seeds 1, 2 and 3: with fewer than {SMALL} clips of sentences one training is a draw "
+        "(140 of BOSTON-104: 22, 24 and 38 % gloss errors), so the report gives the mean of "
+        "three; train.seeds: [1] takes a third of the time"
     )
-    reasons.append(
-        "average_last 10 and no early stop: the loss of dev rises long before its signs are "
-        "read best"
-    )
-    values["model"] |= {"family": "conformer", "positions": "relative", "dropout": 0.3}
-    reasons.append(
-        "after a first `dvc repro` new sentences of the pieces may help: `signloom compose "
-        "--recombine 300` took BOSTON-104 from 27.9 to 24.9 % gloss errors (docs/data.md)"
-    )
-    epochs = values["train"]["epochs"]
-    values["train"] |= {"patience": epochs, "average_last": 10}
+    return SEEDS
 
 
 def _choose_recombining(facts: Facts) -> str:
@@ -488,12 +495,12 @@ def _choose_labels(facts: Facts, fps: float, reasons: list[str]) -> tuple[str, i
 
 
 def _choose_epochs(
-    facts: Facts, frames: float, max_frames: int, reasons: list[str], *, times: int = 1
+    facts: Facts, frames: float, train: Mapping[str, Any], reasons: list[str], is_recognised: bool
 ) -> dict[str, object]:
-    """Return as many epochs as make about `STEPS` steps of `FRAMES` frames, or some times that."""
+    """Return as many epochs as make about `STEPS` steps of `FRAMES` frames, or four times that."""
     total = facts.clips * frames  # of an epoch
-    fewest, most = EPOCHS[0], max(1, times // 2) * EPOCHS[1]
-    epochs = round(min(max(times * STEPS / max(1.0, total / FRAMES), fewest), most), -1)
-    steps = max(1.0, total / max_frames) * epochs
-    reasons.append(f"{epochs:.0f} epochs: about {steps:,.0f} steps of training")
-    return {"epochs": int(epochs), "patience": max(10, int(0.3 * epochs))}
+    times, most = (4, 2 * EPOCHS[1]) if is_recognised else (1, EPOCHS[1])
+    epochs = int(round(min(max(times * STEPS / max(1.0, total / FRAMES), EPOCHS[0]), most), -1))
+    steps = max(1.0, total / train["max_frames"]) * epochs
+    reasons.append(f"{epochs} epochs: about {steps:,.0f} steps of training")
+    return {"epochs": epochs, "patience": epochs if is_recognised else max(10, int(0.3 * epochs))}

@@ -1,8 +1,8 @@
 """Recombined sentences: new train clips of the pieces of labelled ones (`signloom compose`).
 
 Clips are cut where the CTC head of a model puts their glosses. A new sentence is an old one in
-which glosses are exchanged, added and left out with their words, as the company in which both stand
-elsewhere allows; each gloss is shown by any of its cuts.
+which glosses are exchanged, added and left out with their words, as the contexts in which both
+stand elsewhere allow; each gloss is shown by any of its cuts.
 
 Source: Andreas (2020), "Good-enough compositional data augmentation".
 """
@@ -49,8 +49,8 @@ def cut_clip(clip_id: str, spans: Sequence[tuple[float, float]], frames: int) ->
     return [Cut(clip_id, slice(start, stop)) for start, stop in ends]
 
 
-class Company:
-    """In which company glosses and words stand in some sentences.
+class Contexts:
+    """In which contexts glosses and words stand in some sentences.
 
     Attributes:
         words: Of each gloss that has one: the word that is in the same sentences and no others, as
@@ -168,7 +168,7 @@ def recombine(
         count: New clips.
         generator: Decides the result.
     """
-    company, of_clip = Company(clips), {clip.clip_id: clip for clip in clips}
+    contexts, of_clip = Contexts(clips), {clip.clip_id: clip for clip in clips}
     of_gloss: dict[str, list[Cut]] = defaultdict(list)
     for clip in clips:
         cuts = cut_clip(clip.clip_id, spans[clip.clip_id], len(sequences[clip.clip_id].points))
@@ -177,7 +177,7 @@ def recombine(
     made, landmarks = list[Clip](), dict[str, LandmarkSequence]()
     for number in range(count):
         clip = clips[int(generator.integers(len(clips)))]
-        glosses, words = company.vary((clip.gloss or "").split(), clip.text.split(), generator)
+        glosses, words = contexts.vary((clip.gloss or "").split(), clip.text.split(), generator)
         shown = [
             of_gloss[gloss][int(generator.integers(len(of_gloss[gloss])))] for gloss in glosses
         ]

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from signloom.corpus.manifest import is_manifest, read_table
 from signloom.errors import UserError
-from signloom_tools.importing.foreign import SIZES, without_ending
+from signloom_tools.importing.options import SIZES, without_ending
 
 SEPARATORS = {"tab": "\t", "pipe": "|", "comma": ",", "semicolon": ";"}
 QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | hold plain quotes
@@ -312,22 +312,6 @@ class FieldSource:
 
 
 Sources = dict[str, FieldSource]
-
-
-def read_pairs(texts: Sequence[str], flag: str, allowed: Sequence[str] = ()) -> dict[str, str]:
-    """Parse `KEY=VALUE` arguments of a flag.
-
-    Raises:
-        UserError: If one is not of that form, or its key is not allowed or occurs twice.
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        key, mark, value = text.partition("=")
-        if not mark or not value or key in found or (allowed and key not in allowed):
-            known = f"; KEY is one of {', '.join(allowed)}" if allowed else ""
-            raise UserError(f"{flag}: found {text!r}, expected KEY=VALUE, each key once{known}")
-        found[key] = value
-    return found
 
 
 def find_sources(

@@ -1,7 +1,7 @@
 """Films of several sentences: how they are cut, and the translation, signs and captions of each."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from signloom.corpus.landmarks import LandmarkSequence
@@ -49,9 +49,7 @@ def translate_film(
         guess: See `Translator.translate`.
     """
     found = []
-    for first in range(0, len(spans), SENTENCES_AT_ONCE):
-        part = spans[first : first + SENTENCES_AT_ONCE]
-        clips = [cut(film, span) for span in part]
+    for part, clips in _cut_some(film, spans):
         timed = translate_timed(
             translator, clips, options, n_best=1, skip_unsure=skip_unsure, guess=guess
         )
@@ -65,6 +63,14 @@ def translate_film(
                 )
             )  # fmt: skip
     return [one for one in found if one.text or not skip_unsure]
+
+
+def _cut_some(
+    film: LandmarkSequence, spans: Sequence[Span]
+) -> Iterator[tuple[Sequence[Span], list[LandmarkSequence]]]:
+    for first in range(0, len(spans), SENTENCES_AT_ONCE):
+        part = spans[first : first + SENTENCES_AT_ONCE]
+        yield part, [cut(film, span) for span in part]
 
 
 def make_sign_cues(sentences: Sequence[FilmSentence]) -> list[Cue]:
@@ -84,9 +90,7 @@ def find_film_signs(
         glosses: What is looked for.
     """
     found = []
-    for first in range(0, len(spans), SENTENCES_AT_ONCE):
-        part = spans[first : first + SENTENCES_AT_ONCE]
-        clips = [cut(film, span) for span in part]
+    for part, clips in _cut_some(film, spans):
         for (start_s, _), signs in zip(part, find_signs(translator, clips, glosses), strict=True):
             found += [_sign_cue(sign, start_s) for sign in signs]
     return found

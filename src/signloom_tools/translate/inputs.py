@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from signloom.corpus.landmarks import LandmarkSequence, Layout, check_same_extractor
 from signloom.corpus.manifest import VIDEO_SUFFIXES
@@ -27,8 +27,8 @@ from signloom.extraction.extract import (
     open_detector,
     options_of_fingerprint,
 )
-from signloom_tools.importing.foreign import FORMATS, MIN_SCORE, SourceDefaults
 from signloom_tools.importing.importer import IMPORT_VERSION, read_foreign
+from signloom_tools.importing.options import FORMATS, MIN_SCORE, ReadOptions
 from signloom_tools.importing.pictures import (
     PACKED_SUFFIX,
     describe_gaps,
@@ -48,6 +48,15 @@ class ClipPath:
 
     path: Path
     clip_id: str | None = None  # of the clip in the shards
+
+    @property
+    def kind(self) -> Literal["shards", "problem", "landmarks", "video"]:
+        """How it is read; `problem`: not at all."""
+        if self.clip_id is not None:
+            return "shards"
+        if name_problem(self.path) or not self.path.exists():
+            return "problem"
+        return "landmarks" if self.path.is_file() and _is_foreign(self.path) else "video"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -69,13 +78,7 @@ class UnreadableClip:
     problem: Problem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """What a person adds to the paths."""
-
-    defaults: SourceDefaults  # what landmark files do not say
-    hand_model: str = ""  # .task files that the model was trained with, or empty
-    pose_model: str = ""
+Clips = Iterator[GivenClip | UnreadableClip]
 
 
 def find_clips(paths: Sequence[Path], extractor: Mapping[str, Any]) -> list[ClipPath]:
@@ -126,13 +129,12 @@ class ClipReader:
         Raises:
             UserError: If the model cannot read videos, or a file of the detector is missing.
         """
-        path = source.path
-        if not name_problem(path) and path.exists() and not self._has_landmarks(source):
-            self._known[path] = find_extracted(path, self._detector)
-            if self._known[path] is None:
+        if source.kind == "video":
+            self._known[source.path] = find_extracted(source.path, self._detector)
+            if self._known[source.path] is None:
                 open_detector(self._detector, _THREADS)
 
-    def read(self, source: ClipPath, layout: Layout) -> Iterator[GivenClip | UnreadableClip]:
+    def read(self, source: ClipPath, layout: Layout) -> Clips:
         """Yield the clips of a source: one, or those of a landmark file.
 
         Args:
@@ -142,40 +144,39 @@ class ClipReader:
         Raises:
             UserError: If the model cannot read sources of this kind.
         """
-        path = source.path
-        if source.clip_id is not None:
-            clips = read_shards(path, [source.clip_id])
-            yield from (_given(path, name, clip) for name, clip in clips.items())
-        elif problem := name_problem(path):
-            yield UnreadableClip(name=readable_name(path), problem=problem)
-        elif not path.exists():
-            yield UnreadableClip(
-                name=str(path), problem=Problem("there is no such file", "check the path")
-            )
-        elif self._has_landmarks(source):
-            _check_foreign(path, self._extractor)
-            score = self._extractor.get("min_score", MIN_SCORE)
-            defaults = replace(self._options.defaults, min_score=score)
-            for clip_id, clip in read_foreign(path, layout, defaults):
-                if isinstance(clip, LandmarkSequence):
-                    yield _given(path, clip_id, clip)
-                else:
-                    yield UnreadableClip(name=f"{path}: {clip_id}", problem=clip.problem)
-        else:
-            yield self._read_video(path)
+        readers: dict[str, Callable[[ClipPath, Layout], Clips]] = {
+            "shards": self._read_shards, "problem": self._refuse,
+            "landmarks": self._read_landmarks, "video": self._read_video,
+        }  # fmt: skip
+        return readers[source.kind](source, layout)
 
-    @staticmethod
-    def _has_landmarks(source: ClipPath) -> bool:
+    def _read_shards(self, source: ClipPath, _: Layout) -> Clips:
+        for name, clip in read_shards(source.path, [source.clip_id or ""]).items():
+            yield _given(source.path, name, clip)
+
+    def _refuse(self, source: ClipPath, _: Layout) -> Clips:
+        missing = Problem("there is no such file", "check the path")
+        problem = name_problem(source.path) or missing
+        yield UnreadableClip(name=readable_name(source.path), problem=problem)
+
+    def _read_landmarks(self, source: ClipPath, layout: Layout) -> Clips:
         path = source.path
-        return source.clip_id is not None or (path.is_file() and _is_foreign(path))
+        _check_foreign(path, self._extractor)
+        score = self._extractor.get("min_score", MIN_SCORE)
+        defaults = replace(self._options.defaults, min_score=score)
+        for clip_id, clip in read_foreign(path, layout, defaults):
+            if isinstance(clip, LandmarkSequence):
+                yield _given(path, clip_id, clip)
+            else:
+                yield UnreadableClip(name=f"{path}: {clip_id}", problem=clip.problem)
 
     @functools.cached_property
     def _detector(self) -> DetectorOptions:
         models = self._options.hand_model, self._options.pose_model
         return options_of_fingerprint(self._extractor, *models)
 
-    def _read_video(self, path: Path) -> GivenClip | UnreadableClip:
-        packed = None
+    def _read_video(self, source: ClipPath, _: Layout) -> Clips:
+        path, packed = source.path, None
         known = (
             self._known.pop(path) if path in self._known else find_extracted(path, self._detector)
         )
@@ -193,9 +194,10 @@ class ClipReader:
                 film = packed or path
                 clip = extract_video(film, self._detector, threads=_THREADS, watch=self._watch)
         except ClipError as error:
-            return UnreadableClip(name=str(path), problem=error.problem)
+            yield UnreadableClip(name=str(path), problem=error.problem)
+            return
         name = path.name if packed else path.stem
-        return GivenClip(source=path, clip_id=name, sequence=clip, is_video=True, packed=packed)
+        yield GivenClip(source=path, clip_id=name, sequence=clip, is_video=True, packed=packed)
 
     def _folder_of_packed(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="signloom-pictures-"))
@@ -249,7 +251,7 @@ def _files_in(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
 
 def video_seconds(source: ClipPath) -> float | None:
     """Return how long a video is by its header; None where it does not say, or is no video."""
-    if source.clip_id is not None or not source.path.is_file() or _is_foreign(source.path):
+    if source.kind != "video" or not source.path.is_file():
         return None
     try:
         with Video(source.path) as video:

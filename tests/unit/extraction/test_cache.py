@@ -274,8 +274,9 @@ def test_the_command_shows_and_prunes(
     assert "removed 1 entries" in capsys.readouterr().out
     assert cache.look_up(KEY) is None
     for days in ("-1", "nan"):
-        with pytest.raises(SystemExit, match=f"--days: found {days}, expected 0 or more"):
+        with pytest.raises(SystemExit):
             main(["cache", "prune", "--days", days])
+        assert f"--days: found {days!r}, expected" in capsys.readouterr().err
 
 
 def test_an_empty_cache_is_shown_too(

@@ -36,7 +36,8 @@ from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Translator
 from signloom_tools.cli.main import build_parser, main
-from signloom_tools.cli.translate_options import load_translator, read_translate_options
+from signloom_tools.cli.translate_options import TranslateOptions, load_translator
+from signloom_tools.options import read_options
 from signloom_tools.translate.timed import to_json, translate_timed
 from tests import tiny
 from tests.extraction import OPTIONS
@@ -160,7 +161,7 @@ def test_an_unfamiliar_film_gets_no_invented_sentence_unless_asked(
         main([*command, "--guess"])
     other = capsys.readouterr().out.splitlines()[1]
     assert other.startswith(f"shards: b\t(not understood)\t{UNFAMILIAR}\ta guess: ")
-    with pytest.raises(SystemExit, match="opposite"):
+    with pytest.raises(SystemExit, match="--guess and --skip-unsure"):
         main([*command, "--guess", "--skip-unsure"])
     shutil.rmtree(checkpoint.with_name("evaluation"))
     main(command)
@@ -200,14 +201,15 @@ def test_a_search_is_that_which_was_measured_where_no_flag_says_otherwise(checkp
 
     def decoding(*flags: str) -> DecodingOptions:
         arguments = ["translate", "x.mp4", "--checkpoint", str(checkpoint), *flags]
-        return load_translator(read_translate_options(build_parser().parse_args(arguments)))[1]
+        options = read_options(TranslateOptions, build_parser().parse_args(arguments))
+        return load_translator(options)[1]
 
     assert decoding() == DECODING  # of a file of before
     write_confidence(path, dataclasses.replace(read_confidence(path), decoding=chosen))
     longer = dataclasses.replace(chosen, max_tokens=DECODING.max_tokens)
     assert decoding() == longer
     assert decoding("--n-best", "5") == dataclasses.replace(longer, beam_size=5)
-    assert decoding("--internal-lm-weight", "0").internal_lm_weight == 0
+    assert decoding("--max-tokens", "9").max_tokens == 9
     drawn = dataclasses.replace(chosen, temperature=1.0, top_k=5)
     write_confidence(path, dataclasses.replace(read_confidence(path), decoding=drawn))
     assert decoding().top_k == 5

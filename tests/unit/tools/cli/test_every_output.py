@@ -19,18 +19,15 @@ __all__ = ["project"]
 
 # What options of a path only read.
 READ = {
-    "init": {"--videos", "--captions", "--join", "--landmarks", "--rates"},
+    "init": {"--videos", "--captions", "--join", "--landmarks"},
     "merge": set[str](),
     "compose": {"--takes", "--landmarks", "--join"},
     "import": {"sources", "--rates"},
-    "landmarks": {"films"},
-    "networks": {"wheel"},
+    "landmarks": {"films", "--networks"},
     "export": {"--landmarks"},
     "adopt": {"--best"},
-    "tune-worker": {"--landmarks", "--tokens"},
-    "translate": {"paths", "--watch", "--font", "--checkpoint", "--rates"},
-    "lookup": {"paths", "--checkpoint", "--rates"},
-    "align": {"film", "captions", "--checkpoint"},
+    "translate": {"paths", "--watch", "--font", "--checkpoint"},
+    "lookup": {"paths", "--checkpoint"},
     "export-model": {"--checkpoint"},
     "scores": {"--metrics"},  # of --keep tells test_outputs.py
     "stress": {"--checkpoint"},
@@ -46,13 +43,11 @@ WRITTEN = {
     ("compose", "corpus"): ["compose", "mine", *TAKES, "--table", "table.tsv"],
     ("project", "folder"): ["project", "mine"],
     ("landmarks", "--to"): ["landmarks", "film.mp4", "--to", "mine"],
-    ("networks", "--to"): ["networks", "film.mp4", "--to", "mine"],
     ("import", "--to"): ["import", "clip.npz", "--to", "mine"],
     ("export", "folder"): ["export", "mine", "--landmarks", "shards"],
     ("translate", "--video"): ["translate", "same", *MODEL, "--video", "mine/a.webm"],
     ("translate", "--attention"): ["translate", "same", *MODEL, "--attention", "mine/a.html"],
     ("translate", "--into"): ["translate", "same", *MODEL, "--write", "vtt", "--into", "mine"],
-    ("align", "--out"): ["align", "film.mp4", "mine/b.vtt", *MODEL, "--out", "mine/a.vtt"],
     ("export-model", "folder"): ["export-model", "mine", "--format", "onnx", *MODEL],
     ("compare", "--out"): ["compare", "x", "y", "z", "--out", "mine/CONSENT.md"],
 }
@@ -73,6 +68,7 @@ def paths_of_options() -> Iterator[tuple[str, str]]:
     parser = build_parser()
     (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     for name, command in commands.choices.items():
+        command.load()
         for action in command._actions:
             option = action.option_strings[0] if action.option_strings else action.dest
             if action.type is Path and option != "--params":

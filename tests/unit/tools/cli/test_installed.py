@@ -37,7 +37,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
     monkeypatch.setattr(installed, "FILES", package)
-    monkeypatch.setattr(installed, "_start_dvc", lambda _: None)  # it takes two seconds
+    monkeypatch.setattr(installed, "_init_dvc", lambda *_: None)  # it takes two seconds
     make_installed_project(project)
     (project / MINE).write_text("# mine\n")
     for name in NEWER:
@@ -46,23 +46,27 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-def test_an_upgrade_that_was_cut_overwrites_what_was_changed_by_hand(
+def test_an_upgrade_that_was_cut_is_finished_and_keeps_what_was_changed_by_hand(
     project: Path, tmp_path: Path
 ) -> None:
     before = shutil.copytree(project, tmp_path / "before")
-    for number in range(5):  # the state, two files and two stamps
+    with cut_before(None, only=("replace",)) as count:
+        upgrade_project(project)
+    for number in (0, 1, 2, count[0] - 1):  # two files, the stamps, and last the state
         shutil.rmtree(project)
         shutil.copytree(before, project)
         with cut_before(number, only=("replace",)), pytest.raises(PowerCutError):
             upgrade_project(project)
+        with pytest.raises(UserError, match="signloom project --upgrade"):
+            check_project(project)
         upgrade_project(project)
+        check_project(project)
         found = tree(project)
         assert found[MINE.as_posix()] == b"# mine\n"
         assert all(found[name].endswith(b"# newer\n") for name in NEWER)
-        assert json.loads(found[STATE.name])["upgrading"] is False
 
 
-def test_a_damaged_state_of_a_project_is_told_in_words(project: Path) -> None:
+def test_a_damaged_state_of_a_project_is_named(project: Path) -> None:
     content: dict[str, Any] = json.loads((project / STATE).read_text())
     content["files"] = dict(list(content["files"].items())[:2])
     for _, text in damaged_texts(content, seed=1, count=12):
@@ -74,7 +78,7 @@ def test_a_damaged_state_of_a_project_is_told_in_words(project: Path) -> None:
         upgrade_project(project)
 
 
-def test_a_project_of_a_later_version_is_taken_back_to_an_older_one(project: Path) -> None:
+def test_a_project_of_a_later_version_is_refused(project: Path) -> None:
     before = tree(project)
     content = json.loads((project / STATE).read_text())
     (project / STATE).write_text(json.dumps(content | {"version": "0.10.0"}))

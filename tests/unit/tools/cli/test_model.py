@@ -1,6 +1,5 @@
 """`signloom summary` and `signloom adopt`."""
 
-import argparse
 import dataclasses
 import json
 import re
@@ -30,10 +29,10 @@ def params(tmp_path: Path) -> Path:
 def test_the_table_names_parts_sizes_and_speed(
     params: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["summary", "--params", str(params), "--vocab", "300", "--frames", "30", "--batch", "2"])
+    main(["summary", "--params", str(params), "--vocab", "300"])
     text = capsys.readouterr().out
-    assert "[2, 30, 299]" in text  # the features of the layout that params.yaml names
-    assert "[2, 20, 300]" in text  # logits
+    assert re.search(r"\[1, \d+, 299\]", text)  # the features of the layout that params.yaml names
+    assert "[1, 20, 300]" in text  # logits
     assert re.search(r"^  encoder \(TransformerEncoder\) .* [\d,]+$", text, re.MULTILINE)
     totals = r"encoder [\d,]+, decoder [\d,]+, head [\d,]+$"
     assert re.search(rf"^parameters: [\d,]+ \(\d\.\d MB\): {totals}", text, re.MULTILINE)
@@ -41,23 +40,6 @@ def test_the_table_names_parts_sizes_and_speed(
     assert "mult-adds: encode" in text
     for name in ("latency on", "encode", "step", "greedy_20", "beam_4_20"):
         assert f"{name} " in f"{text.splitlines()[-1]} "
-
-
-@pytest.mark.parametrize("family", ["transformer", "conformer", "lstm"])
-def test_json_counts_every_parameter(
-    family: str, params: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    params.write_text(params.read_text().replace("family: transformer", f"family: {family}"))
-    main(["summary", "--params", str(params), "--vocab", "300", "--json", "--tokens", "3"])
-    found = json.loads(capsys.readouterr().out)
-    whole = found["modules"][0]
-    assert whole["output"] == [1, 3, 300]
-    assert found["parameters"] == whole["parameters"]
-    assert found["bytes"]["parameters"] == 4 * found["parameters"]
-    assert found["sizes"]["vocab_size"] == 300
-    assert sum(found["parameters_of"].values()) == whole["parameters"]
-    assert set(found["latency_s"]) == {"encode", "step", "greedy_3", "beam_4_3"}
-    assert all(seconds > 0 for seconds in found["latency_s"].values())
 
 
 @pytest.mark.parametrize("family", ["transformer", "conformer", "lstm"])
@@ -104,16 +86,6 @@ def test_mult_adds_of_recurrence_by_hand(bidirectional: bool) -> None:
 def test_without_tokens_the_vocabulary_must_be_given(params: Path) -> None:
     with pytest.raises(SystemExit, match="the vocabulary is unknown; run `dvc repro"):
         main(["summary", "--params", str(params)])
-
-
-@pytest.mark.parametrize("frames", ["0", "-1", "1.5", "many"])
-def test_what_counts_no_frames_is_refused(
-    frames: str, params: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["summary", "--params", str(params), "--frames", frames])
-    expected = f"--frames: found {frames!r}, expected "
-    assert expected in capsys.readouterr().err
 
 
 def test_adopt_writes_the_winner_and_shows_the_difference(
@@ -214,8 +186,7 @@ def test_the_summary_after_document_000_has_the_figures_of_the_document(
     params.write_bytes(Path("params.yaml").read_bytes())
     main(["adopt", "--params", str(params), "--preset", "document-000"])
     found = read_run_options(params)
-    arguments = argparse.Namespace(params=params, vocab=130_000, frames=None, batch=1, tokens=20)
-    sizes = find_sizes(arguments, found.model, found.features)
+    sizes = find_sizes(params, found.model, 130_000)
     assert (sizes.input_width, sizes.frames, sizes.ctc_labels) == (126, 250, 0)
     with planned():
         model = build_model(found.model, input_width=126, vocab_size=130_000, ctc_labels=0)
@@ -237,7 +208,7 @@ def test_presets_are_listed_and_an_unknown_one_is_refused(
         main(["adopt", "--preset", "huge"])
 
 
-def test_an_empty_preset_ends_the_list_in_a_traceback(
+def test_an_empty_preset_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -87,7 +87,7 @@ def test_a_project_is_not_made_where_it_would_be_in_the_way(
     assert not (root / "data/weather").exists()
 
 
-def test_a_disk_that_fills_leaves_half_a_project_in_the_way(root: Path) -> None:
+def test_a_full_disk_leaves_no_project(root: Path) -> None:
     done = run_python(
         "-m", "signloom_tools.cli.main", "project", "Zeichen für alle", max_file_bytes=2000
     )

@@ -150,7 +150,7 @@ def test_what_does_not_go_together_is_refused(checkpoint: Path, tmp_path: Path) 
     with pytest.raises(SystemExit, match="trained on glosses"):
         translate(checkpoint, "a.mp4")
     of_clips = ["--font", "a.ttf", "--fps", "25", "--pose-model", "a.task", "--timing"]
-    with pytest.raises(SystemExit, match="PATH, --font, --timing, --pose-model, --fps: of videos"):
+    with pytest.raises(SystemExit, match="PATH, --font, --timing, --pose-model, --fps: these"):
         translate(checkpoint, "a.mp4", *of_clips, "--glosses", "HAUS")
     with pytest.raises(SystemExit, match="found no gloss"):
         translate(checkpoint, "--glosses", "  ")

@@ -17,15 +17,14 @@ from signloom.errors import UserError
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captioned import film_cues
 from signloom_tools.importing.captions import (
-    Choice,
     Cue,
-    CueRules,
     apply_rules,
     read_captions,
     split_name,
     write_captions,
 )
 from signloom_tools.importing.elan import read_elan
+from signloom_tools.importing.options import Choice, CueRules
 from tests.videos import write_video
 
 
@@ -612,7 +611,7 @@ def test_signs_that_lie_over_another_have_tiers_and_cues_of_their_own(tmp_path: 
     assert "MOI" not in (tmp_path / "f.srt").read_text()
 
 
-def test_signs_of_a_translated_film_come_back_as_sentences(tmp_path: Path) -> None:
+def test_signs_of_a_translated_film_are_no_sentences(tmp_path: Path) -> None:
     path = tmp_path / "film.vtt"
     path.write_text(
         "WEBVTT\n\n1\n00:00:00.000 --> 00:00:02.000\nhello there\n\n"

@@ -18,14 +18,13 @@ from signloom.config import load_params
 from signloom.corpus.landmarks import Layout
 from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import read_shards, shards_metadata
-from signloom.corpus.skeletons import SKELETONS
 from signloom.errors import ClipError, UserError
 from signloom.features.features import compute_features
 from signloom.report.skeletons import draw_pictures
 from signloom_tools.cli.main import main
-from signloom_tools.importing.foreign import SourceDefaults
-from signloom_tools.importing.importer import compile_pattern
-from signloom_tools.importing.keypoints import load_pickle
+from signloom_tools.importing.options import SourceDefaults, compile_pattern
+from signloom_tools.importing.pickles import load_pickle
+from signloom_tools.importing.skeletons import SKELETONS
 from tests import tiny
 from tests.tiny import ROOT
 

@@ -28,14 +28,9 @@ from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
 from signloom.errors import ClipError, UserError
 from signloom_tools.cli.main import main
-from signloom_tools.importing.foreign import (
-    ForeignClip,
-    LandmarkPart,
-    SourceDefaults,
-    layout_of,
-    to_sequence,
-)
-from signloom_tools.importing.importer import Imported, ImportOptions, import_landmarks
+from signloom_tools.importing.foreign import ForeignClip, LandmarkPart, layout_of, to_sequence
+from signloom_tools.importing.importer import Imported, import_landmarks
+from signloom_tools.importing.options import ImportOptions, SourceDefaults
 from tests.tiny import ROOT, lose, sequence
 
 REAL = ROOT.parent / "shared" / "data"
@@ -311,9 +306,7 @@ def test_bad_files_are_told_and_the_others_kept(
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, 1e300])
-def test_infinite_coordinates_are_taken_and_nothing_is_present(
-    tmp_path: Path, number: float
-) -> None:
+def test_infinite_coordinates_are_refused(tmp_path: Path, number: float) -> None:
     good = holistic()
     np.savez(tmp_path / "good.npz", **good)
     np.savez(tmp_path / "bad.npz", left_hand=np.full((5, 21, 3), number))

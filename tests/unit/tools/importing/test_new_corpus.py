@@ -12,7 +12,6 @@ from signloom_tools.importing.new_corpus import VideoFolder, clip_id_of
 from signloom_tools.importing.user_tables import (
     find_sources,
     join_rows,
-    read_pairs,
     read_user_table,
     same_header,
 )
@@ -140,11 +139,7 @@ def test_a_pattern_takes_a_part_of_a_column() -> None:
         find_sources(["SENTENCE", "x"], {}, {}, {"gloss": "(a)"}, ask=None)
 
 
-def test_wrong_pairs_and_columns_are_refused() -> None:
-    assert read_pairs(["a=b=c"], "--column") == {"a": "b=c"}
-    for texts in (["a"], ["a="], ["a=b", "a=c"], ["x=b"]):
-        with pytest.raises(UserError, match="expected KEY=VALUE"):
-            read_pairs(texts, "--column", ("a", "b"))
+def test_a_column_that_does_not_exist_is_refused() -> None:
     with pytest.raises(UserError, match="no such column; the table has x, y"):
         find_sources(["x", "y"], {"text": "z"}, {}, {}, ask=None)
 

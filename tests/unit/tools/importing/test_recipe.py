@@ -15,8 +15,8 @@ from signloom_tools.importing.recipe import (
     Facts,
     choose_recipe,
     choose_values,
+    describe_outlook,
     read_facts,
-    say_outlook,
     warn_of_little,
 )
 from signloom_tools.presets import adopt
@@ -84,8 +84,8 @@ def test_init_says_what_the_outlook_costs_as_it_plans_it() -> None:
     for count in (3, 5, 7):
         signers = [f"s{number}" for number in range(count)]
         clips = [replace(clip(who, "a b", "train"), signer=who) for who in signers]
-        assert f"{len(plan_trainings(signers, 3, 1))} small models" in say_outlook(clips)
-    assert "3 signers in train on, not 1" in say_outlook([clip("a", "a b", "train")])
+        assert f"{len(plan_trainings(signers, 3, 1))} small models" in describe_outlook(clips)
+    assert "3 signers in train on, not 1" in describe_outlook([clip("a", "a b", "train")])
 
 
 def test_recombining_is_advised_where_it_was_measured_to_help() -> None:
@@ -157,7 +157,7 @@ def test_a_recipe_is_valid_and_trains_neither_too_short_nor_for_ever(
     assert 10 <= train.patience < train.epochs
 
 
-def test_params_of_an_lstm_could_not_be_trained_after_init_use(tmp_path: Path) -> None:
+def test_a_recipe_replaces_the_family_of_earlier_parameters(tmp_path: Path) -> None:
     """What only the family of before reads was left, and the next stage refused it."""
     path = tmp_path / "params.yaml"
     path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")

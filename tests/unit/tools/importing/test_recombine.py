@@ -16,7 +16,7 @@ from signloom.paths import CHECKPOINT, SHARDS
 from signloom.training.run import prepare
 from signloom.translation.labels import find_positions
 from signloom_tools.cli.main import main
-from signloom_tools.importing.recombine import Company, cut_clip
+from signloom_tools.importing.recombine import Contexts, cut_clip
 from tests.tiny import run_options, write_project
 
 
@@ -49,11 +49,11 @@ def test_a_gloss_is_exchanged_for_those_whose_words_stand_in_like_company() -> N
         Clip(clip_id=gloss, video=None, text=text, signer="s", split="train", gloss=gloss)
         for gloss, text in lines.items()
     ]
-    company = Company(clips)
-    assert company.words == {
+    contexts = Contexts(clips)
+    assert contexts.words == {
         name: name.lower() for name in ("TEA", "LARGE", "MILK", "SMALL", "HELLO")
     }
-    assert company.partners == {
+    assert contexts.partners == {
         "TEA": ["MILK"], "MILK": ["TEA"], "LARGE": ["SMALL"], "SMALL": ["LARGE"], "HELLO": [],
     }  # fmt: skip
 
@@ -71,9 +71,9 @@ def test_new_sentences_are_grammatical_and_many() -> None:
         Clip(clip_id=g, video=None, text=language[g], signer="s", split="train", gloss=g)
         for g in known
     ]
-    company, generator = Company(clips), np.random.default_rng(1)
+    contexts, generator = Contexts(clips), np.random.default_rng(1)
     made = {
-        tuple(map(" ".join, company.vary(clip.gloss.split(), clip.text.split(), generator)))
+        tuple(map(" ".join, contexts.vary(clip.gloss.split(), clip.text.split(), generator)))
         for clip in clips * 50
         if clip.gloss
     }

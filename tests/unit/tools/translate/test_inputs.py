@@ -14,12 +14,11 @@ from signloom.detection.detector import DetectorOptions
 from signloom.detection.video import Frame
 from signloom.errors import UserError
 from signloom.extraction.extract import extract_corpus, extract_video, extractor_fingerprint
-from signloom_tools.importing.foreign import SourceDefaults
+from signloom_tools.importing.options import ReadOptions, SourceDefaults
 from signloom_tools.translate.inputs import (
     ClipPath,
     ClipReader,
     GivenClip,
-    ReadOptions,
     UnreadableClip,
     find_clips,
 )

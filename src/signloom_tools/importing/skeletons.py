@@ -1,6 +1,5 @@
 """Skeletons of detectors: which of our landmarks their points are, and the layout these make."""
 
-import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -8,13 +7,13 @@ from types import MappingProxyType
 import numpy as np
 
 from signloom.corpus.landmarks import (
-    GROUP_CHOICES,
     GROUP_INDICES,
     HAND_LANDMARKS,
     PART_POINTS,
     Group,
     Layout,
     build_layout,
+    index_of,
 )
 
 _HAND = tuple(range(len(HAND_LANDMARKS)))  # wrist, thumb to little finger: all detectors agree
@@ -158,14 +157,3 @@ def partial_layout(
         lacking += missing
     name = plain.name + (f"-without-{'-'.join(lacking)}" if lacking else "")
     return Layout(name + FLAT * flat, plain.version, tuple(groups))
-
-
-def index_of(group: str, mark: str) -> int:
-    """Return MediaPipe's index, in the part, of one of our landmarks."""
-    return _indices_by_name(group)[mark]
-
-
-@functools.cache
-def _indices_by_name(group: str) -> dict[str, int]:
-    marks = {g.name: g.landmarks for groups in GROUP_CHOICES.values() for g in groups}[group]
-    return dict(zip(marks, GROUP_INDICES[group][1], strict=True))

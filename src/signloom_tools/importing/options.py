@@ -1,0 +1,175 @@
+"""What a person says of files of others, as options of commands: landmark files and captions."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from signloom.config import (
+    MEMORY_MB,
+    Count,
+    FrameRate,
+    NonNegative,
+    Positive,
+    Share,
+    Side,
+    checked_dataclass,
+)
+from signloom.errors import UserError
+from signloom_tools.options import group, option
+
+FORMATS = {
+    "pose": (".pose",),
+    "kaggle": (".parquet",),
+    "numpy": (".npz", ".npy"),
+    "keypoints": (".json", ".pkl", ".pickle"),
+    "features": (".pt", ".pth", ".npy", ".npz", ".parquet", ".pkl", ".pickle"),
+}
+"""Names of the formats, and what their files end in."""
+
+SIZES: dict[str, type[float] | type[int]] = {"fps": float, "width": int, "height": int}
+MIN_SCORE = 0.3
+PATTERN_FIELDS = ("text", "signer", "split", "clip")
+
+
+def without_ending(name: str) -> str:
+    """Return a file's name without the ending of landmark files; names may have other dots."""
+    every = (end for ends in FORMATS.values() for end in ends)
+    ending = next((end for end in every if name.lower().endswith(end)), "")
+    return name[: len(name) - len(ending)]
+
+
+def _read_rates(path: Path) -> dict[str, dict[str, float]]:
+    from signloom_tools.importing.user_tables import read_rates
+
+    return read_rates(path)
+
+
+@checked_dataclass
+class SourceDefaults:
+    """What a person says of landmark files: first what to take where they do not say it."""
+
+    fps: FrameRate | None = option(
+        "frames a second where the files do not say it; of start_frame and pictures, too", None
+    )
+    width: Side | None = option("pixels of the picture where the files do not say it", None)
+    height: Side | None = option("likewise", None)
+    keys: dict[str, str] = option(
+        "names in the files of left_hand, right_hand, pose, face, keypoints, scores, fps, ...; "
+        "fps=info.rate is `rate` in the map, record or list `info`",
+        {}, metavar="OURS=THEIRS",
+    )  # fmt: skip
+    rates: dict[str, dict[str, float]] = option(
+        "landmark files of several rates: a row a file, columns file, fps, width, height",
+        {}, type=Path, nargs=None, action="store", metavar="TABLE", read=_read_rates,
+    )  # fmt: skip
+    min_score: Share = option("least median score of the points of a part that is there", MIN_SCORE)
+    allow_outside: bool = option("accept hands outside of the picture", False)
+    allow_pickle: bool = option("read the numbers of pickles; their code is never run", False)
+    # A file of some megabytes may unpack to more than any machine has.
+    memory_mb: Count = option(
+        "most memory that the numbers of one file may take, 10^6 bytes", MEMORY_MB
+    )
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Turn `{split}/{text}/{signer}_{clip}.npy` into an expression for paths without ending.
+
+    Raises:
+        UserError: If a field is unknown or there twice.
+    """
+    parts = re.split(r"\{(.*?)\}", without_ending(text))
+    names = parts[1::2]
+    if not names or set(names) - set(PATTERN_FIELDS) or len(set(names)) < len(names):
+        raise UserError(
+            f"--pattern: found {', '.join(names) or 'no field'}, expected some of "
+            f"{', '.join(f'{{{name}}}' for name in PATTERN_FIELDS)}, each once"
+        )
+    parts[::2] = map(re.escape, parts[::2])
+    parts[1::2] = [f"(?P<{name}>[^/]+?)" for name in names]
+    return re.compile("".join(parts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """How landmark files become clips."""
+
+    format: Literal["auto", "pose", "kaggle", "numpy", "keypoints", "features"] = option(
+        "of the files; auto: by their endings", "auto"
+    )
+    groups: Sequence[str] | None = option(
+        "of hands, pose, lips, face_outline, brows, eyes, gaze (default: hands, and pose if the "
+        "first clip has it)",
+        None, metavar="GROUP",
+    )  # fmt: skip
+    pattern: re.Pattern[str] | None = option(
+        "fields in the paths below SOURCE, as in {split}/{text}/{signer}_{clip}",
+        None, metavar="PATH", type=str, read=compile_pattern,
+    )  # fmt: skip
+    detector: Literal["", "hands", "hands+pose", "holistic"] = option(
+        "which of MediaPipe's solutions found these landmarks; a model of them then also reads "
+        "films and cameras, by the same detector (holistic for MP_Data)",
+        "", choices=("hands", "hands+pose", "holistic"),
+    )  # fmt: skip
+    defaults: SourceDefaults = group(SourceDefaults, "what the files do not say")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What to take of a caption file that holds more than one kind of line."""
+
+    tier: str = option(
+        "tiers of ELAN (styles of .ass) with the sentences, such as Satz_*; default: our own or "
+        "the only one",
+        "", metavar="NAME",
+    )  # fmt: skip
+    gloss_tier: str = option("tiers of ELAN with the glosses", "", metavar="NAME")
+    signer_tier: str = option(
+        "tiers of ELAN with the signer (default: the participant)", "", metavar="NAME"
+    )
+    language: str = option("take captions of this language only", "", metavar="CODE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CueRules:
+    """How cues become clips."""
+
+    shift_s: float = option("move all cues by S seconds", 0.0, flag="--shift", metavar="S")
+    padding_s: NonNegative = option(
+        "widen each cue by S seconds, at most to the middle of the pause there",
+        0.0, flag="--padding", metavar="S",
+    )  # fmt: skip
+    min_s: NonNegative = option("omit cues shorter than S seconds", 0.0, flag="--least",
+                                metavar="S")  # fmt: skip
+    max_s: Positive = option("omit cues longer than S seconds", math.inf, flag="--most",
+                             metavar="S")  # fmt: skip
+    join_s: NonNegative | None = option(
+        "join a cue that ends no sentence with the next one after a pause of at most S seconds",
+        None, flag="--join-cues", metavar="S",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionOptions:
+    """What to take of captions, and how cues become clips."""
+
+    choice: Choice = group(Choice)
+    rules: CueRules = group(CueRules)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """What files that are given to a model do not say."""
+
+    hand_model: str = option(
+        "hand_landmarker .task file that the model was trained with, if any", "", metavar="TASK"
+    )
+    pose_model: str = option(
+        "pose_landmarker .task file that the model was trained with, if any", "", metavar="TASK"
+    )
+    defaults: SourceDefaults = group(
+        SourceDefaults,
+        only=("fps", "width", "height", "keys", "allow_outside", "allow_pickle"),
+    )
