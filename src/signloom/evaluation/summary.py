@@ -20,7 +20,14 @@ from signloom.evaluation.metrics import (
     score_statistics,
     split_words,
 )
-from signloom.evaluation.names import MAIN_METRICS, WITH_INTERVAL, Metric, System, rounded
+from signloom.evaluation.names import (
+    MAIN_METRICS,
+    WITH_INTERVAL,
+    Metric,
+    System,
+    are_few,
+    rounded,
+)
 from signloom.evaluation.systems import ClipFacts, SplitResult
 from signloom.features.targets import Target
 
@@ -102,8 +109,8 @@ class InputCheck:
 
     @property
     def uses_input(self) -> bool:
-        """Whether the score surely falls."""
-        return self.fall.low > 0
+        """Whether the score falls significantly."""
+        return self.fall.is_better
 
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has."""
@@ -132,7 +139,7 @@ class SplitScores:
     clips_hash: str  # what identifies the clips of the split with their sentences
     constant_sentence: str  # the sentence of the floor `constant`
     systems: dict[System, dict[str, Score]]  # system to metric to score
-    input_check: InputCheck | None  # None where all clips have one sentence
+    input_check: InputCheck | None  # None where all have one sentence, or clips are too few
     breakdowns: dict[str, list[GroupScores]]
     """Each of `KINDS` to its groups; language and corpus only where there are several."""
     only_sentence: str | None
@@ -309,16 +316,18 @@ def _only_sentence(result: SplitResult) -> str | None:
 def check_input(
     counts: Mapping[System, Statistics], options: ScoreOptions, shown: str
 ) -> InputCheck | None:
-    """Compare the model with the model that was shown other clips, if it was.
+    """Compare the model with the model that was shown other clips, if it was and clips suffice.
 
     Args:
         counts: Of `MODEL` and, where there is another sentence, `SWAPPED`.
         options: For the resamples.
         shown: What was replaced, in a word.
     """
-    if System.SWAPPED not in counts:
+    if System.SWAPPED not in counts or are_few(len(counts[System.MODEL])):
         return None
-    found = compare(counts[System.SWAPPED], counts[System.MODEL], options)
+    found = compare(
+        [counts[System.SWAPPED]], [counts[System.MODEL]], options, metrics=[INPUT_METRIC]
+    )
     return InputCheck(fall=found[INPUT_METRIC], shown=shown)
 
 

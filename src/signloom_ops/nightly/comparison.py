@@ -22,14 +22,13 @@ from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadat
 from signloom.errors import UserError
 from signloom.evaluation.floors import best_constant, build_retrieval, thin_train
 from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
-from signloom.evaluation.judge import Judgements
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import GLOSS_WER, Metric, System, headline_metric
 from signloom.evaluation.stress import change_clips, change_names
 from signloom.evaluation.summary import Trained
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
-from signloom.files import hash_file, write_file
+from signloom.files import write_file
 from signloom.paths import REJECTS
 from signloom.translation.confidence import find_confidence, seed_folders
 from signloom.translation.options import DecodingOptions
@@ -200,7 +199,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
         # Glosses are words as they are written.
         inputs = replace(inputs, score=replace(inputs.score, tokenizer="none"))
     if champion_version is None:
-        return _ask_about_first(challenger, targets, test, inputs, options, refused)
+        return _compare_with_floors(challenger, targets, test, inputs, options, refused)
     champion = read_stored(store, champion_version)
     newest = _newest(targets, inputs.batches, options.slice_min_clips)
     logger.info(
@@ -217,11 +216,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
         stress=stress,
     )  # fmt: skip
     cost = partial(measure_cpu_s, champion, challenger, frozen)
-    before, now = (hash_file(one.checkpoints[0] / WEIGHTS) for one in pair)
-    people = Judgements().between(before, now, options.level)
-    return decide(
-        old, new, clips, options, inputs.score, refused=refused, measure_cpu_s=cost, people=people
-    )
+    return decide(old, new, clips, options, inputs.score, refused=refused, measure_cpu_s=cost)
 
 
 def _check_resamples(score: ScoreOptions, options: GateOptions) -> None:
@@ -318,7 +313,7 @@ def _translate_stressed(
     return {name: (old[name], new[name]) for name in old}
 
 
-def _ask_about_first(
+def _compare_with_floors(
     challenger: StoredVersion,
     targets: Sequence[Target],
     test: Sequence[Target],
