@@ -142,7 +142,7 @@ def train_each(
 
 def read_scores(found: Evaluation) -> dict[str, Any]:
     """Return the scores of the test clips, and the share of each manner that was understood."""
-    (test,) = [result for result in found.results if result.split == "test"]
+    test = found.splits["test"].result
     scores: Mapping[Any, Any] = found.splits["test"].systems[System.MODEL]
     right: dict[str, list[bool]] = {manner: [] for manner in MANNERS}
     for target, text in zip(test.targets, test.texts[System.MODEL], strict=True):

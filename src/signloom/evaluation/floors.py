@@ -89,6 +89,8 @@ def _ngrams(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 Vector = npt.NDArray[np.float32]
+Linear = Callable[[Sequence[SourceSequence]], list[str]]
+"""What gives clips their texts by logistic regression."""
 RETRIEVAL_FRAMES = 16  # every clip is resampled to this many to be compared
 LINEAR_FRAMES = 8  # that the linear classifier sees of a clip
 PENALTIES = (1.0, 0.1, 0.01, 0.001)  # that it is tried with, scikit-learn's C
@@ -148,8 +150,8 @@ def build_retrieval(
 
 def fit_linear(
     translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
-) -> Callable[[Sequence[SourceSequence]], list[str]] | None:
-    """Return what gives clips a text by logistic regression; None where texts are no classes.
+) -> Linear | None:
+    """Fit a logistic regression from clips to texts; None where texts are no classes.
 
     It is what anyone would try first: every text of train a class, some frames of a clip, what is
     missing replaced by its mean over train, each number brought to mean 0 and deviation 1, and

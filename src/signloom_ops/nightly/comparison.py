@@ -21,11 +21,10 @@ from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import UserError
 from signloom.evaluation.floors import best_constant, build_retrieval, thin_train
-from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
-from signloom.evaluation.metrics import ScoreOptions
+from signloom.evaluation.metrics import GlossRules, ScoreOptions, clean_glosses
 from signloom.evaluation.names import GLOSS_WER, Metric, System, headline_metric
 from signloom.evaluation.stress import change_clips, change_names
-from signloom.evaluation.summary import Trained
+from signloom.evaluation.summary import SeenInTrain
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
@@ -212,7 +211,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     old, new = (_translate(one, frozen, latest, _rules(options, inputs)) for one in pair)
     stress = _translate_stressed(*pair, frozen, inputs, options)
     clips = GateClips(
-        test=test, missing=missing, newest=newest, floors={}, trained=Trained(targets),
+        test=test, missing=missing, newest=newest, floors={}, trained=SeenInTrain(targets),
         stress=stress,
     )  # fmt: skip
     cost = partial(measure_cpu_s, champion, challenger, frozen)

@@ -34,7 +34,7 @@ from signloom.evaluation.names import (
     metric_label,
     rounded,
 )
-from signloom.evaluation.summary import INPUT_METRIC, LENGTHS, Trained
+from signloom.evaluation.summary import INPUT_METRIC, LENGTHS, SeenInTrain
 from signloom.evaluation.systems import swap_clips
 from signloom.features.targets import Target
 from signloom_ops.options import GateOptions
@@ -81,7 +81,7 @@ class GateClips:
     floors: Mapping[System, Sequence[str]]
     """Sentences of the floors `constant` and `retrieval` for each test clip; for a first champion.
     """
-    trained: Trained | None = None  # of today: tells unseen sentences and signers
+    trained: SeenInTrain | None = None  # of today: tells unseen sentences and signers
     stress: Mapping[str, tuple[Sequence[str], Sequence[str]]] = field(default_factory=dict)
     """Change of real life to what the served models of champion and challenger write of each test
     clip under it; for a challenger."""

@@ -377,7 +377,8 @@ def add_stress(parser: argparse.ArgumentParser) -> None:
 def run_stress(options: argparse.Namespace) -> None:
     """Translate clips of the corpus under changes of real life and print what each costs."""
     from signloom.evaluation.evaluate import EvaluateOptions
-    from signloom.evaluation.stress import is_told, stress_row, try_changes
+    from signloom.evaluation.stress import has_no_warning, stress_row, try_changes
+    from signloom.evaluation.systems import Setup
     from signloom.extraction.extract import ExtractOptions
     from signloom.features.targets import read_targets
     from signloom.translation.translator import Translator
@@ -394,18 +395,19 @@ def run_stress(options: argparse.Namespace) -> None:
     wanted = [target for target in wanted if target.clip_id in sequences]
     if not wanted:
         raise UserError(f"{SHARDS} has no clip of {options.split}; `dvc repro extract` makes them")
-    tried = try_changes(
-        translator, {options.split: wanted}, sequences,
-        translator.decoding, evaluation.score, metric, most=options.clips,
+    setup = Setup(
+        translator=translator, targets=targets, sequences=sequences, decoding=translator.decoding,
+        score=evaluation.score, metric=metric,
     )  # fmt: skip
+    tried = try_changes(setup, wanted, most=options.clips)
     if options.films:
         corpus = load_section(PARAMS, "corpus", CorpusOptions)
         films = {clip.clip_id: clip for clip in read_manifest(corpus.path, corpus.signer_disjoint)}
-        tried += try_films(
-            translator, wanted, films, sequences, load_section(PARAMS, "extract", ExtractOptions),
-            translator.decoding, evaluation.score, metric, most=options.films,
-        )  # fmt: skip
-    rows = [stress_row(one, is_told(one, translator, translator.confidence)) for one in tried]
+        extract = load_section(PARAMS, "extract", ExtractOptions)
+        tried += try_films(setup, wanted, films, extract, most=options.films)
+    rows = [
+        stress_row(one, has_no_warning(one, translator, translator.confidence)) for one in tried
+    ]
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
         return

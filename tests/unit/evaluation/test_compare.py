@@ -7,8 +7,7 @@ from sacrebleu.significance import PairedTest
 
 from signloom.errors import UserError
 from signloom.evaluation.compare import PastRun, Sentence, compare, compare_runs
-from signloom.evaluation.gloss_rules import GlossRules
-from signloom.evaluation.metrics import measure
+from signloom.evaluation.metrics import GlossRules, measure
 from signloom.evaluation.names import Metric, are_few
 from tests.unit.evaluation.texts import noisy, options, sentences
 

@@ -32,6 +32,7 @@ from tests.unit.evaluation.world import (
     corpus,
     history,
     read_table,
+    setup,
     targets,
 )  # fmt: skip
 
@@ -67,7 +68,7 @@ def test_the_best_search_on_dev_is_used_on_test(searching: Searching, tmp_path: 
     assert {clips for _, _, clips in tried} == {len(DEV)}  # test is not touched
     # Greedy search is the same with every penalty and tried once.
     assert [pair[:2] for pair in tried] == [(1, 0.5), (2, 0.5), (2, 1.0), (3, 0.5), (3, 1.0)]
-    assert evaluation.results[1].texts["model"] == TEST
+    assert evaluation.splits["test"].result.texts["model"] == TEST
     write_evaluation(tmp_path, evaluation, history(tmp_path))
     rows = read_table(tmp_path / "evaluation" / "grid.csv")
     assert [row["chosen"] for row in rows] == ["0", "0", "0", "0", "1", "0"]
@@ -78,14 +79,9 @@ def test_the_best_search_on_dev_is_used_on_test(searching: Searching, tmp_path: 
 
 def test_of_equal_searches_the_first_is_used(knowing: Translator) -> None:
     grid = GridOptions(beam_sizes=(4, 2), length_penalties=(0.8, 1.0))
-    options = dataclasses.replace(OPTIONS, grid=grid)
-    clips = corpus()
-    dev = [t for t in targets() if t.split == "dev"]
-    decoding, rows = try_searches(
-        knowing, [clips[t.clip_id] for t in dev], [t.text for t in dev], options, Metric.BLEU4
-    )
+    decoding, rows = try_searches(setup(knowing), grid)
     assert decoding == dataclasses.replace(DECODING, beam_size=4, length_penalty=0.8)
-    assert [row.chosen for row in rows] == [True, False, False, False]
+    assert [row["chosen"] for row in rows] == [1, 0, 0, 0]
 
 
 def test_dev_chooses_the_weight_of_the_internal_language_model(knowing: Translator) -> None:
@@ -305,7 +301,7 @@ def test_single_words_are_not_judged_by_a_bleu_of_zero(knowing: Translator) -> N
     assert test["floor_exact"] == pytest.approx(66.6667)  # always "cup", not what sorts first
     assert test["signature"].startswith("nrefs:1")
     assert found.decoding.beam_size == 4
-    assert [(row.exact, row.chosen) for row in found.grid] == [(0.0, False), (100.0, True)]
+    assert [(row["exact"], row["chosen"]) for row in found.grid] == [(0, 0), (100, 1)]
 
 
 def test_single_words_are_looked_up_among_those_of_train(knowing: Translator) -> None:
@@ -346,13 +342,11 @@ class Hasty(Knowing):
 def test_a_search_for_glosses_is_chosen_by_their_errors(
     knowing: Translator, are_glosses: bool, beam: int
 ) -> None:
-    clips = [corpus()[one.clip_id] for one in targets() if one.split == "dev"]
+    line = "A B C D E F G H"
+    made = [dataclasses.replace(t, text=line, gloss=line * are_glosses) for t in targets()]
     grid = GridOptions(beam_sizes=(2, 3), length_penalties=(1.0,))
-    decoding, _ = try_searches(
-        Hasty(knowing, knowing._said),  # type: ignore[attr-defined]
-        clips, ["A B C D E F G H"] * len(clips), dataclasses.replace(OPTIONS, grid=grid),
-        Metric.BLEU4, are_glosses=are_glosses,
-    )  # fmt: skip
+    hasty = Hasty(knowing, knowing._said)  # type: ignore[attr-defined]
+    decoding, _ = try_searches(setup(hasty, targets=made), grid)
     assert decoding.beam_size == beam
 
 

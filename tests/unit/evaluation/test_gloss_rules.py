@@ -2,8 +2,12 @@
 
 import pytest
 
-from signloom.evaluation.gloss_rules import clean_phoenix_2014
-from signloom.evaluation.metrics import ScoreOptions, Statistics, count_gloss_wer
+from signloom.evaluation.metrics import (
+    ScoreOptions,
+    Statistics,
+    clean_phoenix_2014,
+    count_gloss_wer,
+)
 from tests.unit.evaluation.test_truth import shared
 
 

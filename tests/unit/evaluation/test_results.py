@@ -131,16 +131,14 @@ def test_every_head_is_kept_of_the_best_the_median_and_the_worst_clip_alone(
     translator: Translator,
 ) -> None:
     evaluation = evaluate(translator, targets(), corpus(), OPTIONS)
-    kept = [clip_id for clip_id, found in evaluation.alignments.items() if found.maps]
-    rows = [
-        {name: str(value) for name, value in row.items()} for row in hypothesis_rows(evaluation)
-    ]
-    for split in ("dev", "test"):
-        of_split = [row for row in rows if row["split"] == split]
-        picked = {row["clip_id"] for _, row in pick_clips(of_split, 1, SCORE)}
-        assert picked == {clip_id for clip_id in kept if clip_id.startswith(split)}
-        more = {row["clip_id"] for _, row in pick_clips(of_split, 2, SCORE)}
-        assert picked <= more
+    for split, one in evaluation.splits.items():
+        kept = {clip_id for clip_id, found in one.alignments.items() if found.maps}
+        rows = [
+            {name: str(value) for name, value in row.items()}
+            for row in hypothesis_rows(one, evaluation)
+        ]
+        assert kept == {row["clip_id"] for _, row in pick_clips(rows, 1, SCORE)}, split
+        assert kept <= {row["clip_id"] for _, row in pick_clips(rows, 2, SCORE)}
 
 
 def test_a_token_in_the_middle_of_a_character_has_no_text_of_its_own(
@@ -166,6 +164,6 @@ def test_a_model_without_attention_leaves_an_empty_table(
     checkpoint = Checkpoint(spec=spec, model=model, tokenizer=tokenizer)
     forgetful = Translator(checkpoint, torch.device("cpu"))
     evaluation = evaluate(forgetful, targets(), corpus(), OPTIONS)
-    assert evaluation.alignments == {}
+    assert evaluation.splits["test"].alignments == {}
     write_evaluation(tmp_path, evaluation, history(tmp_path))
     assert pq.read_table(tmp_path / "evaluation" / "alignments.parquet").num_rows == 0

@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,12 +21,13 @@ from tests.unit.evaluation.world import (
     Knowing,
     corpus,
     sequence,
+    setup,
     targets,
 )
 
 
 def test_every_system_says_one_sentence_a_clip(translator: Translator) -> None:
-    dev, test = run_systems(translator, targets(), corpus(), DECODING, SCORE)
+    dev, test = run_systems(setup(translator))
     assert (dev.split, test.split) == ("dev", "test")
     assert set(test.texts) == set(System) - {System.COPY}
     assert [len(texts) for texts in test.texts.values()] == [len(TEST)] * len(test.texts)
@@ -41,7 +41,7 @@ def test_every_system_says_one_sentence_a_clip(translator: Translator) -> None:
 def test_the_random_floor_depends_on_its_seed_only(translator: Translator) -> None:
     def say(seed: int) -> list[list[str]]:
         score = replace(SCORE, seed=seed)
-        results = run_systems(translator, targets(), corpus(), DECODING, score)
+        results = run_systems(setup(translator, score=score))
         return [result.texts["random"] for result in results]
 
     assert say(1) == say(1)
@@ -65,7 +65,7 @@ def test_a_linear_classifier_tells_training_clips_apart(translator: Translator) 
     assert classify([clips[f"train{i}"] for i in range(len(TRAIN))]) == TRAIN
     one_text = [replace(target, text="one") for target in targets()]
     assert fit_linear(translator, one_text, clips) is None  # scikit-learn wants two
-    results = run_systems(translator, one_text, clips, DECODING, SCORE)
+    results = run_systems(setup(translator, targets=one_text))
     assert all(System.LINEAR not in result.texts for result in results)
 
 
@@ -124,7 +124,7 @@ def test_clips_without_landmarks_are_named_and_not_scored(
     del clips["test1"], clips["train2"]
     evaluation = evaluate(knowing, targets(), clips, OPTIONS)
     assert "test: 1 clips without landmarks: test1" in caplog.text
-    assert evaluation.splits["test"].missing == ["test1"]
+    assert evaluation.splits["test"].result.missing == ["test1"]
     assert evaluation.metrics["test"]["clips"] == 2
     assert evaluation.metrics["test"]["missing"] == 1
     assert evaluation.metrics["dev"]["missing"] == 0
@@ -150,8 +150,7 @@ def test_greedy_decoding_is_not_done_twice(translator: Translator) -> None:
     clips = corpus()
     counting = Counting(translator, {len(clip.points): "a" for clip in clips.values()})
     greedy = replace(DECODING, beam_size=1)
-    splits: Sequence[str] = ("test",)
-    (result,) = run_systems(counting, targets(), clips, greedy, SCORE, splits=splits)
+    (result,) = run_systems(setup(counting, decoding=greedy), ("test",))
     assert calls == [False, True]
     assert result.texts["greedy"] == result.texts["model"]
 
@@ -186,8 +185,8 @@ def test_no_reference_reaches_the_model(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def say(corpus_targets: list[Target]) -> list[dict[str, list[str]]]:
-        results = evaluate(translator, corpus_targets, corpus(), OPTIONS).results
-        return [{k: r.texts[k] for k in ("model", "greedy", "blind")} for r in results]
+        splits = evaluate(translator, corpus_targets, corpus(), OPTIONS).splits.values()
+        return [{k: one.result.texts[k] for k in ("model", "greedy", "blind")} for one in splits]
 
     honest = say(targets())
     assert any(text for result in honest for text in result["model"])

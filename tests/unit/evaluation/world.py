@@ -2,7 +2,9 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +13,7 @@ from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions
+from signloom.evaluation.systems import Setup
 from signloom.features.sources import LandmarkSource
 from signloom.features.targets import NO_LABELS, Target
 from signloom.features.tokenizer import Tokenizer
@@ -47,6 +50,15 @@ def sequence(seed: int, frames: int = 12) -> LandmarkSequence:
 
 def corpus() -> dict[str, LandmarkSequence]:
     return {t.clip_id: sequence(i, frames=8 + i) for i, t in enumerate(targets())}
+
+
+def setup(translator: Translator, **changes: Any) -> Setup:
+    """A model on this corpus."""
+    plain = Setup(
+        translator=translator, targets=targets(), sequences=corpus(), decoding=DECODING,
+        score=SCORE,
+    )  # fmt: skip
+    return replace(plain, **changes)
 
 
 class Knowing(Translator):

@@ -160,8 +160,8 @@ def test_seeds_that_were_evaluated_as_one_are_judged_as_one_with_what_they_cost(
     stored = read_stored(store, version)
     assert stored.parameters == 2 * apart.parameters
     texts = translate_clips(stored, clips, keep=True)  # not those that each wrote
-    first, *others = [Translator.load(folder).alone for folder in stored.checkpoints]
-    joint = first.beside(others).translate(list(clips.values()), stored.decoding)
+    first, *others = [Translator.load(folder).first_seed for folder in stored.checkpoints]
+    joint = first.with_seeds(others).translate(list(clips.values()), stored.decoding)
     assert texts == {
         clip: [" ".join(one.text.split())] for clip, one in zip(clips, joint, strict=True)
     }

@@ -7,7 +7,7 @@ from scipy import stats
 
 from signloom.evaluation.compare import compare
 from signloom.evaluation.names import System
-from signloom.evaluation.summary import Trained
+from signloom.evaluation.summary import SeenInTrain
 from signloom_ops.nightly.gate import TESTS, count_system, level_tonight
 from tests.unit.ops.nightly.systems import (
     OPTIONS,
@@ -113,7 +113,7 @@ def test_better_on_the_whole_and_worse_on_unseen_signers_is_refused() -> None:
     champion = system(CLIPS, 0.5, version=1)
     kept = {clip.clip_id: [clip.text] * 3 for clip in CLIPS if clip.signer == "cora"}
     champion = dataclasses.replace(champion, texts={**champion.texts, **kept})
-    clips = dataclasses.replace(GATE, trained=Trained(known))
+    clips = dataclasses.replace(GATE, trained=SeenInTrain(known))
     decision = decided(champion, system(CLIPS, 0.4, only="cora"), clips)
     found = {(row["kind"], row["group"]): row["result"] for row in decision.to_map()["slices"]}
     assert found["new_signer", "unseen"] == "worse"
