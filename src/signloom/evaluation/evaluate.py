@@ -191,16 +191,15 @@ def evaluate(
 ) -> Evaluation:
     """Translate dev and test from landmarks, or glosses, alone and score the sentences.
 
-    No reference ever reaches the model: what is scored is what it writes by itself. Only the
-    choice of the search looks at references, and at those of dev alone.
+    No reference reaches the model; dev's references alone choose the search.
 
     Args:
         translator: The trained model.
         targets: The whole corpus.
         sequences: Clip id to landmarks or glosses, of all splits.
         options: Search and scoring.
-        corpus: Name of the corpus, for those who read the scores.
-        others: The same model trained with other seeds, by name; their scores are summarised.
+        corpus: Name of the corpus.
+        others: The same model trained with other seeds, by name.
         weights: SHA-256 of the model's weights, for which alone the confidence holds.
         seeds: Those of the others', for which it holds where all are evaluated as one.
 
@@ -264,11 +263,8 @@ def _evaluate_splits(
     look_up = _fit_lookup(setup)
     splits = {}
     for result in results:
-        split, counted, model = (
-            result.split,
-            counts[result.split],
-            counts[result.split][System.MODEL],
-        )
+        split, counted = result.split, counts[result.split]
+        model = counted[System.MODEL]
         shown = [has_no_warning(one, setup.translator, confidence) for one in tried[split]]
         splits[split] = SplitEvaluation(
             result=result,

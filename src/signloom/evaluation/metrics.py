@@ -482,11 +482,7 @@ def count_cer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -
 
 def _error_rate(name: str, tokens: str, hyps: Words, refs: Words, options: ScoreOptions) -> Counted:
     edits = [
-        sum(
-            max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx)
-            for chunk in chunks
-            if chunk.type != "equal"
-        )
+        sum(count_edits(chunk) for chunk in chunks if chunk.type != "equal")
         for chunks in align(hyps, refs)
     ]
     signature = _join(
@@ -640,6 +636,11 @@ def _align(hyp: Sequence[str], ref: Sequence[str]) -> list[WordEdit]:
         )
         for chunk in align([hyp], [ref])[0]
     ]
+
+
+def count_edits(chunk: Any) -> int:
+    """Return how many words one of jiwer's chunks changes."""
+    return max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx)
 
 
 def align(hyps: Words, refs: Words) -> list[list[Any]]:

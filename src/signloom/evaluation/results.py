@@ -161,7 +161,7 @@ def _sign_rows(found: SplitEvaluation, _: Evaluation) -> Iterator[dict[str, Any]
             "signer": target.signer,
             "reference": " ".join(target.gloss.split()),
             "signs": " ".join(sign.gloss for sign in signs),
-            "wer": rounded(float(wer)),
+            "wer": rounded(wer),
             "spans_s": " ".join(f"{sign.start_s:.2f}-{sign.end_s:.2f}" for sign in signs),
             "posteriors": " ".join(f"{sign.posterior:.3f}" for sign in signs),
         }

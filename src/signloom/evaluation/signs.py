@@ -5,7 +5,7 @@ the nearest training clip, the best constant line, and the model with its landma
 another clip's. How signs are searched is chosen on dev.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import mean
@@ -16,7 +16,7 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.evaluation.floors import build_retrieval, fit_linear
+from signloom.evaluation.floors import fit_linear, fit_nearest
 from signloom.evaluation.metrics import (
     GlossRules,
     Score,
@@ -24,6 +24,7 @@ from signloom.evaluation.metrics import (
     Statistics,
     align,
     clean_glosses,
+    count_edits,
     count_gloss_wer,
     score_statistics,
     seed_interval,
@@ -31,7 +32,7 @@ from signloom.evaluation.metrics import (
 )
 from signloom.evaluation.names import GLOSS_WER, rounded
 from signloom.evaluation.systems import Setup, SplitResult, swap_clips
-from signloom.features.features import BoolArray, FloatArray
+from signloom.features.features import FloatArray
 from signloom.features.targets import Target
 from signloom.translation.labels import count_pairs, search_signs
 from signloom.translation.options import SignSearch
@@ -66,7 +67,7 @@ class Recognition:
     """Of clips whose glosses train has in this order: how many, and their error rate."""
     unseen: dict[str, float]  # of the others
     signers: dict[str, dict[str, float]]  # the same of each signer
-    each: FloatArray  # the model's error rate of each clip, %
+    each: list[float]  # the model's error rate of each clip, %
 
     def to_metrics(self) -> dict[str, Any]:
         """Return what metrics.json has of it."""
@@ -181,38 +182,85 @@ def _recognise_split(
         floors: What gives the lines of each floor.
         train: The glosses of train.
     """
-    translator, is_joint = setup.translator, setup.translator.is_joint
+    translator, rules, score = setup.translator, setup.score.gloss_rules, setup.score
     together = read.together if len(read.seeds) > 1 else read.seeds[0]
-    used, log_probs = (joint, together) if is_joint else (search, read.seeds[0])
+    used, log_probs = (joint, together) if translator.is_joint else (search, read.seeds[0])
     lines = _names(translator, log_probs, used)
     systems = {MODEL: lines}
     if len(read.seeds) > 1:
         systems[TOGETHER] = _names(translator, together, joint)
-    dice = np.random.default_rng([setup.score.seed, *read.split.encode()])
-    if swapped := swap_clips([target.gloss for target in read.targets], dice):
-        systems["swapped"] = [lines[other] for other in swapped]
-    nothing = translator.label_log_probs(read.clips, blind=True)
-    systems |= {"blind": _names(translator, nothing, used), **floors(read.clips, read.wanted)}
-    seeds = [_names(translator, one, search) for one in read.seeds]
+    systems |= _controls(setup, read, lines, used) | floors(read.clips, read.wanted)
+    wanted = clean_glosses(read.wanted, rules)
+
+    def count(lines: Lines) -> Statistics:
+        return Statistics(parts=(count_gloss_wer(lines, wanted, score),))
+
+    model = count(lines)
+    scores = {
+        name: score_statistics(count(found), score)[GLOSS_WER] for name, found in systems.items()
+    }
+    seeds = [count(_names(translator, one, search)) for one in read.seeds]
+    errors = [one.values()[GLOSS_WER] for one in seeds] if len(seeds) > 1 else []
+    if errors:
+        low, high = seed_interval([one.resample(score)[GLOSS_WER] for one in seeds], score)
+        scores[SEEDS] = replace(scores[MODEL], value=mean(errors), low=low, high=high)
+    known = {*clean_glosses(train, rules)}
+    is_seen = [line in known for line in wanted]
+    signers = [target.signer for target in read.targets]
     placed = zip(read.clips, log_probs, strict=True)
     return Recognition(
         targets=read.targets,
         signs=[place_signs(translator, clip, one, used) for clip, one in placed],
-        **_score(read.targets, systems, seeds, train, setup.score),
+        systems=scores,
+        seeds=errors,
+        edits=_count_edits(clean_glosses(lines, rules), wanted),
+        seen=_score_rows(model, is_seen, score),
+        unseen=_score_rows(model, [not one for one in is_seen], score),
+        signers={
+            name: _score_rows(model, [one == name for one in signers], score)
+            for name in sorted({*signers})
+        },
+        each=sentence_scores(model)[GLOSS_WER].tolist(),
     )
+
+
+def _controls(setup: Setup, read: Readings, lines: Lines, used: SignSearch) -> dict[str, Lines]:
+    """Return the signs of other clips for each clip, and those that are read of nothing."""
+    found: dict[str, Lines] = {}
+    dice = np.random.default_rng([setup.score.seed, *read.split.encode()])
+    if swapped := swap_clips([target.gloss for target in read.targets], dice):
+        found["swapped"] = [lines[other] for other in swapped]
+    nothing = setup.translator.label_log_probs(read.clips, blind=True)
+    return {**found, "blind": _names(setup.translator, nothing, used)}
+
+
+def _score_rows(
+    counted: Statistics, chosen: Sequence[bool], score: ScoreOptions
+) -> dict[str, float]:
+    """Return how many clips were chosen, and their error rate."""
+    rows = np.flatnonzero(chosen)
+    found: dict[str, float] = {"clips": len(rows)}
+    if len(rows):
+        wer = score_statistics(counted.select(rows), score)[GLOSS_WER]
+        found |= {GLOSS_WER: wer.value, "low": wer.low, "high": wer.high}
+    return found
 
 
 def _build_floors(setup: Setup, train: Lines) -> Floors:
     as_texts = [
         replace(t, text=" ".join(t.gloss.split())) for t in setup.targets if t.gloss.split()
     ]
-    linear = fit_linear(setup.translator, as_texts, setup.sequences)
-    index = build_retrieval(setup.translator, as_texts, setup.sequences)
+    fitted = {
+        name: fit(setup.translator, as_texts, setup.sequences)
+        for name, fit in (("retrieval", fit_nearest), ("linear", fit_linear))
+    }
 
     def floors(clips: Sequence[LandmarkSequence], wanted: Lines) -> dict[str, Lines]:
-        found = {"retrieval": [tuple(index.nearest(clip).split()) for clip in clips]}
-        if linear:
-            found["linear"] = [tuple(line.split()) for line in linear(clips)]
+        found = {
+            name: [tuple(line.split()) for line in floor(clips)]
+            for name, floor in fitted.items()
+            if floor
+        }
         return {**found, "floor": _constant(train, wanted)}
 
     return floors
@@ -273,58 +321,10 @@ def _constant(train: Lines, wanted: Lines) -> Lines:
     return [lines[int(errors.argmin())]] * len(wanted)
 
 
-def _score(
-    targets: Sequence[Target],
-    systems: Mapping[str, Lines],
-    lines: Sequence[Lines],
-    train: Lines,
-    options: ScoreOptions,
-) -> dict[str, Any]:
-    """Score lines of every system; of the model by itself what a recogniser's table has.
-
-    `lines` are those of the model of each seed.
-    """
-    wanted = clean_glosses(glosses_of(targets), options.gloss_rules)
-
-    def count(lines: Lines) -> Statistics:
-        return Statistics(parts=(count_gloss_wer(lines, wanted, options),))
-
-    counted = {name: count(lines) for name, lines in systems.items()}
-    scores = {name: score_statistics(c, options)[GLOSS_WER] for name, c in counted.items()}
-    seeds: list[float] = []
-    if len(lines) > 1:
-        all_ = [*map(count, lines)]
-        seeds = [one.values()[GLOSS_WER] for one in all_]
-        low, high = seed_interval([one.resample(options)[GLOSS_WER] for one in all_], options)
-        scores[SEEDS] = replace(scores[MODEL], value=mean(seeds), low=low, high=high)
-    model, known = counted[MODEL], set(clean_glosses(train, options.gloss_rules))
-    is_seen = np.array([line in known for line in wanted])
-
-    def score_rows(chosen: Sequence[bool] | BoolArray) -> dict[str, float]:
-        rows = np.flatnonzero(chosen)
-        found: dict[str, float] = {"clips": len(rows)}
-        if len(rows):
-            wer = score_statistics(model.select(rows), options)[GLOSS_WER]
-            found |= {GLOSS_WER: wer.value, "low": wer.low, "high": wer.high}
-        return found
-
-    signers = sorted({target.signer for target in targets})
-    return {
-        "systems": scores,
-        "seeds": seeds,
-        "edits": _count_edits(clean_glosses(systems[MODEL], options.gloss_rules), wanted),
-        "seen": score_rows(is_seen),
-        "unseen": score_rows(~is_seen),
-        "signers": {one: score_rows([t.signer == one for t in targets]) for one in signers},
-        "each": sentence_scores(model)[GLOSS_WER],
-    }
-
-
 def _count_edits(lines: Lines, wanted: Lines) -> dict[str, float]:
     """Return substitutions, deletions and insertions in % of the signs."""
     edits = dict.fromkeys(EDITS, 0)
     for chunk in (chunk for chunks in align(lines, wanted) for chunk in chunks):
         if chunk.type in edits:
-            reference = chunk.ref_end_idx - chunk.ref_start_idx
-            edits[chunk.type] += max(reference, chunk.hyp_end_idx - chunk.hyp_start_idx)
+            edits[chunk.type] += count_edits(chunk)
     return {EDITS[kind]: 100 * count / sum(map(len, wanted)) for kind, count in edits.items()}

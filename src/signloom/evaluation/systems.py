@@ -17,11 +17,10 @@ from tqdm import tqdm
 
 from signloom.errors import UserError
 from signloom.evaluation.floors import (
-    Linear,
-    RetrievalIndex,
+    Floor,
     best_constant,
-    build_retrieval,
     fit_linear,
+    fit_nearest,
 )
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric, System
@@ -103,7 +102,7 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
         UserError: If no split has a clip with landmarks, or glosses.
     """
     source, targets = setup.translator.source, setup.targets
-    index = build_retrieval(setup.translator, targets, setup.sequences)
+    nearest = fit_nearest(setup.translator, targets, setup.sequences)
     linear = fit_linear(setup.translator, targets, setup.sequences)
     train_texts = [target.text for target in targets if target.split == "train"]
     known, results = frozenset(train_texts), []
@@ -114,7 +113,7 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
             continue
         asked = _Asked(
             setup=setup, split=split, clips=setup.clips(kept), refs=[t.text for t in kept],
-            train_texts=train_texts, index=index, linear=linear,
+            train_texts=train_texts, nearest=nearest, linear=linear,
         )  # fmt: skip
         texts = {system: say(asked) for system, say in SYSTEMS.items()}
         pairs = zip(asked.clips, asked.refs, strict=True)
@@ -145,8 +144,8 @@ class _Asked:
     clips: list[SourceSequence]
     refs: list[str]
     train_texts: list[str]
-    index: RetrievalIndex
-    linear: Linear | None
+    nearest: Floor
+    linear: Floor | None
 
     def dice(self) -> np.random.Generator:
         """Return a generator of the split's own, at its beginning."""
@@ -180,10 +179,6 @@ def _swapped(asked: _Asked) -> list[str] | None:
     return None if others is None else [texts[other] for other in others]
 
 
-def _linear(asked: _Asked) -> list[str] | None:
-    return asked.linear(asked.clips) if asked.linear else None
-
-
 def _constant(asked: _Asked) -> list[str]:
     setup, count = asked.setup, len(asked.clips)
     return [best_constant(asked.train_texts, asked.refs, setup.score, setup.metric)] * count
@@ -204,8 +199,8 @@ SYSTEMS: dict[System, Callable[[_Asked], list[str] | None]] = {
     System.GREEDY: _greedy,
     System.BLIND: lambda asked: plain_texts(asked.translate(blind=True)),
     System.SWAPPED: _swapped,
-    System.RETRIEVAL: lambda asked: [asked.index.nearest(clip) for clip in asked.clips],
-    System.LINEAR: _linear,
+    System.RETRIEVAL: lambda asked: asked.nearest(asked.clips),
+    System.LINEAR: lambda asked: asked.linear(asked.clips) if asked.linear else None,
     System.CONSTANT: _constant,
     System.RANDOM: _random,
     System.COPY: _copy,

@@ -269,10 +269,10 @@ class Translator:
             ids = replace(ids, first=self._tokenizer.language_id(options.language))
         ranks = self.reads_signs and bool(self.sign_costs.costs) and not blind
         weight = options.sign_weight if ranks and not options.temperature else 0.0
-        found = self._models.search(
-            memories, ids, options, n_best=options.beam_size if weight else n_best,
-            keys=[clip_key(one) for one in sequences] if options.temperature else [],
-        )  # fmt: skip
+        (model, memory), *others = zip(self._models.models, memories, strict=True)
+        keys = [clip_key(one) for one in sequences] if options.temperature else []
+        count = options.beam_size if weight else n_best
+        found = search(model, memory, ids, options, n_best=count, keys=keys, others=others)
         if ranks:
             read = self._read_glosses(sequences, memories)
             both = zip(found, read, strict=True)
@@ -485,19 +485,6 @@ class Ensemble:
         log_probs = mean_log_probs([model.ctc_logits(one) for model, one in both]).cpu().numpy()
         lengths = memories[0].valid.sum(dim=1).tolist()
         return [log_probs[row, :length] for row, length in enumerate(lengths)]
-
-    def search(
-        self,
-        memories: Sequence[Memory],
-        ids: SpecialIds,
-        options: DecodingOptions,
-        *,
-        n_best: int,
-        keys: Sequence[str],
-    ) -> list[list[Hypothesis]]:
-        """Return the best hypotheses of each clip; see `signloom.translation.search.search`."""
-        (first, memory), *others = zip(self.models, memories, strict=True)
-        return search(first, memory, ids, options, n_best=n_best, keys=keys, others=others)
 
 
 def clip_key(sequence: SourceSequence) -> str:

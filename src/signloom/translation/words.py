@@ -1,6 +1,6 @@
 """Words and the signs that they translate, learnt from train.
 
-So a word has its sign's time, and a sentence can be held against the signs that were read.
+So a word has the time of its sign, and sentences are ranked by how they cover the recognised signs.
 
 IBM model 1 (Brown et al. 1993) in both directions: how often a sign is written by a word, and a
 word written for a sign, nothing being possible on either side. Their product is the weight of the

@@ -196,10 +196,8 @@ def decide(
         judged = [rule(duel) for rule in RULES]
     rules = tuple(rule for some, _ in judged for rule in some)
     figures = {
-        "metric": options.metric,
-        "level": options.level,
-        "level_tonight": float(f"{tonight:.3g}"),
-        "refused_in_a_year": refused,
+        "metric": options.metric, "level": options.level,
+        "level_tonight": float(f"{tonight:.3g}"), "refused_in_a_year": refused,
         "clips": len(clips.test),
         "test": [clip.clip_id for clip in clips.test],
         "missing": list(clips.missing),
@@ -209,12 +207,8 @@ def decide(
             "champion": dict(champion.decoding) if champion else None,
             "challenger": dict(challenger.decoding),
         },
-        "floors": [],
-        "scores": {},
-        "slices": [],
-        "newest": None,
-        "cost": {},
-    }
+        "floors": [], "scores": {}, "slices": [], "newest": None, "cost": {},
+    }  # fmt: skip
     return Decision(
         version=challenger.version,
         champion=champion.version if champion else None,

@@ -35,7 +35,7 @@ MEANINGS = {
     "seed": "of what is drawn",
     "language": "to write in, for models of several; empty: the model chooses",
     "internal_lm_weight": "share of what the decoder expects without looking, subtracted",
-    "sign_weight": "how much a sentence is held against the signs that the model reads",
+    "sign_weight": "penalty for sentences that contradict the recognised signs",
 }
 NOT_UNDERSTOOD_CODE = 3
 

@@ -80,7 +80,7 @@ def test_an_evaluation_says_how_sure_each_translation_is(knowing: Knowing, tmp_p
     assert all(0 < float(row["confidence"]) < 1 for row in rows)
 
 
-def test_without_dev_nothing_is_calibrated(knowing: Translator) -> None:
+def test_without_dev_nothing_is_calibrated(knowing: Knowing) -> None:
     some = [target for target in targets() if target.split != "dev"]
     evaluation = evaluate(knowing, some, corpus(), OPTIONS)
     assert evaluation.confidence.levels == ()

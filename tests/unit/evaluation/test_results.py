@@ -21,6 +21,7 @@ from tests.unit.evaluation.world import (
     SCORE,
     TEST,
     TRAIN,
+    Knowing,
     corpus,
     history,
     read_table,
@@ -28,7 +29,7 @@ from tests.unit.evaluation.world import (
 )
 
 
-def test_metrics_hold_what_dvc_metrics_show_must_print(knowing: Translator) -> None:
+def test_metrics_hold_what_dvc_metrics_show_must_print(knowing: Knowing) -> None:
     metrics = evaluate(knowing, targets(), corpus(), OPTIONS).metrics
     assert list(metrics) == ["test", "dev"]
     for split, refs in (("test", TEST), ("dev", DEV)):
@@ -48,7 +49,7 @@ def test_metrics_hold_what_dvc_metrics_show_must_print(knowing: Translator) -> N
 
 
 def test_files_say_what_was_found_and_are_the_same_each_time(
-    knowing: Translator, tmp_path: Path
+    knowing: Knowing, tmp_path: Path
 ) -> None:
     written = []
     for name in ("a", "b"):
@@ -96,10 +97,10 @@ def test_files_say_what_was_found_and_are_the_same_each_time(
     assert looked[0]["weights"] == [64] * 8  # quarters in 255ths
 
 
-def test_what_a_model_says_cannot_break_the_tables(knowing: Translator, tmp_path: Path) -> None:
+def test_what_a_model_says_cannot_break_the_tables(knowing: Knowing, tmp_path: Path) -> None:
     clips = corpus()
     said = {len(clip.points): 'a\tb\n"c" \u2028 d' for clip in clips.values()}
-    knowing._said = said  # type: ignore[attr-defined]
+    knowing._said = said
     evaluation = evaluate(knowing, targets(), clips, OPTIONS)
     write_evaluation(tmp_path, evaluation, history(tmp_path))
     rows = read_table(tmp_path / "evaluation" / "hypotheses.tsv")

@@ -15,13 +15,13 @@ from signloom.evaluation.names import Metric, System
 from signloom.evaluation.summary import KINDS, SeenInTrain, check_input
 from signloom.report.stage_files import score_of
 from signloom.translation.confidence import plain_score, seed_folders
-from signloom.translation.translator import Translator
 from tests.tiny import TRAIN, lose
 from tests.unit.evaluation.world import (
     DECODING,
     OPTIONS,
     SCORE,
     TEST,
+    Changed,
     Knowing,
     corpus,
     targets,
@@ -32,7 +32,7 @@ CLIPS = {t.clip_id: t for t in targets()}
 TEXT_WORDS = ["je", "tu", "vais", "va", "à", "la", "maison", "gare", "demain", "mange", "pomme"]
 
 
-def test_breakdowns_cover_every_clip_once(knowing: Translator) -> None:
+def test_breakdowns_cover_every_clip_once(knowing: Knowing) -> None:
     test = evaluate(knowing, targets(), corpus(), OPTIONS).splits["test"].to_map()
     assert tuple(test["breakdowns"]) == KINDS[:-2]  # of one corpus, in one language
     for rows in test["breakdowns"].values():
@@ -46,7 +46,7 @@ def test_breakdowns_cover_every_clip_once(knowing: Translator) -> None:
     assert groups["fps"] == ["24-27"]
 
 
-def test_rows_of_train_tell_signers_words_and_frames_apart(knowing: Translator) -> None:
+def test_rows_of_train_tell_signers_words_and_frames_apart(knowing: Knowing) -> None:
     train, test = (next(t for t in targets() if t.split == split) for split in ("train", "test"))
     said = ["one small tea", "one large tea", "one small coffee"]
     seen = SeenInTrain(replace(train, text=text, signer="anna") for text in said)
@@ -64,7 +64,7 @@ def test_rows_of_train_tell_signers_words_and_frames_apart(knowing: Translator) 
     assert sum(row["clips"] for row in metrics["novelty"].values()) == metrics["unseen"]["clips"]
 
 
-def test_breakdowns_know_hands_and_frame_rates_and_score_each_group(knowing: Translator) -> None:
+def test_breakdowns_know_hands_and_frame_rates_and_score_each_group(knowing: Knowing) -> None:
     clips = corpus()
     frames = len(clips["test0"].points)
     missing = slice(0, int(0.6 * frames))
@@ -86,29 +86,17 @@ def test_breakdowns_know_hands_and_frame_rates_and_score_each_group(knowing: Tra
     assert rates == {"24-27": 2, "45+": 1}
 
 
-def test_a_corpus_in_several_languages_has_a_score_of_each(knowing: Translator) -> None:
+def test_a_corpus_in_several_languages_has_a_score_of_each(knowing: Knowing) -> None:
     mixed = [replace(t, language="de" if t.clip_id == "test1" else "fr") for t in targets()]
     test = evaluate(knowing, mixed, corpus(), OPTIONS).splits["test"].to_map()
     rows = {row["group"]: row["clips"] for row in test["breakdowns"]["language"]}
     assert rows == {"de": 1, "fr": len(TEST) - 1}
 
 
-class Ignoring(Knowing):
-    """Says a fluent sentence whatever it sees."""
-
-    def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
-        said = super().translate(sequences, options, blind=blind, progress=progress)
-        return [replace(translation, text="tu vas à la maison") for translation in said]
-
-
-def test_lengths_are_counted_in_the_words_of_the_metrics(knowing: Translator) -> None:
+def test_lengths_are_counted_in_the_words_of_the_metrics(knowing: Knowing) -> None:
     score = replace(SCORE, tokenizer="char")
-    found = (
-        evaluate(knowing, targets(), corpus(), replace(OPTIONS, score=score))
-        .splits["test"]
-        .to_map()
-    )
-    assert [row["group"] for row in found["breakdowns"]["words"]] == ["10-14", "15-20"]
+    found = evaluate(knowing, targets(), corpus(), replace(OPTIONS, score=score)).splits["test"]
+    assert [row.group for row in found.breakdowns["words"]] == ["10-14", "15-20"]
 
 
 def test_a_model_that_ignores_its_input_is_named(knowing: Knowing) -> None:
@@ -118,7 +106,8 @@ def test_a_model_that_ignores_its_input_is_named(knowing: Knowing) -> None:
         clips[again.clip_id] = clips[target.clip_id]
         wanted += [again] * (target.split == "test")
     looking, blind = (
-        evaluate(one, wanted, clips, OPTIONS) for one in (knowing, Ignoring(knowing, knowing._said))
+        evaluate(one, wanted, clips, OPTIONS)
+        for one in (knowing, Changed(knowing, lambda *_: "tu vas à la maison"))
     )
     found = looking.splits["test"].to_map()["input_check"]
     assert found["model"] == 100
@@ -169,16 +158,11 @@ def test_different_sentences_that_have_nothing_to_do_with_the_video_are_named_to
     assert found.to_map()["text"].startswith("Shown the glosses of another clip, chrF goes from")
 
 
-def test_several_seeds_have_mean_and_spread(knowing: Translator) -> None:
-    class Other(Knowing):
-        def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
-            said = super().translate(sequences, options, blind=blind, progress=progress)
-            return [replace(t, text=t.text.replace("maison", self.word)) for t in said]
-
-        word = "gare"
-
-    other, third = Other(knowing, knowing._said), Other(knowing, knowing._said)  # type: ignore[attr-defined]
-    third.word = "ville maintenant"
+def test_several_seeds_have_mean_and_spread(knowing: Knowing) -> None:
+    other, third = (
+        Changed(knowing, lambda text, _, word=word: text.replace("maison", word))
+        for word in ("gare", "ville maintenant")
+    )
     others = [("5", other), ("6", third)]
     evaluation = evaluate(knowing, targets(), corpus(), OPTIONS, others=others)
     assert evaluation.seeds == ["first", "5", "6"]

@@ -7,7 +7,7 @@ import torch
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate
-from signloom.evaluation.floors import build_retrieval, clip_vector, fit_classifier, fit_linear
+from signloom.evaluation.floors import clip_vector, fit_classifier, fit_linear, fit_nearest
 from signloom.evaluation.names import System
 from signloom.evaluation.systems import run_systems, swap_clips
 from signloom.features.targets import Target
@@ -18,6 +18,7 @@ from tests.unit.evaluation.world import (
     SCORE,
     TEST,
     TRAIN,
+    Changed,
     Knowing,
     corpus,
     sequence,
@@ -50,12 +51,12 @@ def test_the_random_floor_depends_on_its_seed_only(translator: Translator) -> No
 
 def test_retrieval_finds_the_training_clip_that_was_signed_again(translator: Translator) -> None:
     clips = corpus()
-    index = build_retrieval(translator, targets(), clips)
+    nearest = fit_nearest(translator, targets(), clips)
     for i, text in enumerate(TRAIN):
         clip = clips[f"train{i}"]
         noise = np.random.default_rng(i).normal(0, 0.01, clip.points.shape).astype(np.float32)
         again = replace(clip, points=clip.points + noise)
-        assert index.nearest(again) == text
+        assert nearest([again]) == [text]
 
 
 def test_a_linear_classifier_tells_training_clips_apart(translator: Translator) -> None:
@@ -118,7 +119,7 @@ def test_clip_vectors_have_one_length_and_keep_the_ends() -> None:
 
 
 def test_clips_without_landmarks_are_named_and_not_scored(
-    knowing: Translator, caplog: pytest.LogCaptureFixture
+    knowing: Knowing, caplog: pytest.LogCaptureFixture
 ) -> None:
     clips = corpus()
     del clips["test1"], clips["train2"]
@@ -130,7 +131,7 @@ def test_clips_without_landmarks_are_named_and_not_scored(
     assert evaluation.metrics["dev"]["missing"] == 0
 
 
-def test_without_any_landmarks_there_is_an_error(knowing: Translator) -> None:
+def test_without_any_landmarks_there_is_an_error(knowing: Knowing) -> None:
     clips = corpus()
     only_train = {clip_id: clip for clip_id, clip in clips.items() if clip_id.startswith("train")}
     with pytest.raises(UserError, match="no clip of dev or test has landmarks"):
@@ -139,19 +140,10 @@ def test_without_any_landmarks_there_is_an_error(knowing: Translator) -> None:
         evaluate(knowing, targets(), {}, OPTIONS)
 
 
-def test_greedy_decoding_is_not_done_twice(translator: Translator) -> None:
-    calls: list[bool] = []
-
-    class Counting(Knowing):
-        def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
-            calls.append(blind)
-            return super().translate(sequences, options, blind=blind, progress=progress)
-
-    clips = corpus()
-    counting = Counting(translator, {len(clip.points): "a" for clip in clips.values()})
-    greedy = replace(DECODING, beam_size=1)
-    (result,) = run_systems(setup(counting, decoding=greedy), ("test",))
-    assert calls == [False, True]
+def test_greedy_decoding_is_not_done_twice(knowing: Knowing) -> None:
+    asked = Changed(knowing, lambda text, _: text)
+    (result,) = run_systems(setup(asked, decoding=replace(DECODING, beam_size=1)), ("test",))
+    assert len(asked.asked) == 2  # and blind
     assert result.texts["greedy"] == result.texts["model"]
 
 
@@ -171,7 +163,7 @@ def test_another_clip_has_another_sentence_wherever_there_are_enough() -> None:
         assert same == max(0, 2 * most - size)  # no permutation has fewer
 
 
-def test_one_sentence_for_all_clips_has_no_swap(knowing: Translator) -> None:
+def test_one_sentence_for_all_clips_has_no_swap(knowing: Knowing) -> None:
     assert swap_clips(["a", "a"], np.random.default_rng(0)) is None
     assert swap_clips(["a"], np.random.default_rng(0)) is None
     alike = [replace(t, text="demain") if t.split == "dev" else t for t in targets()]

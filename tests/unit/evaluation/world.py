@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from signloom.evaluation.systems import Setup
 from signloom.features.sources import LandmarkSource
 from signloom.features.targets import NO_LABELS, Target
 from signloom.features.tokenizer import Tokenizer
+from signloom.translation.options import DecodingOptions
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Alignment, Translation, Translator
 from tests import tiny
@@ -87,6 +89,24 @@ class Knowing(Translator):
     def align(self, sequences, translations, *, every_head=False):  # type: ignore[no-untyped-def]
         weights = np.full((2, 4), 0.25, np.float32)
         return [Alignment(tokens=("a", ""), step_s=0.4, weights=weights) for _ in translations]
+
+
+class Changed(Knowing):
+    """Says what `Knowing` does, changed by a test; remembers its searches, with their clips."""
+
+    def __init__(self, knowing: Knowing, change: Callable[[str, DecodingOptions], str]) -> None:
+        super().__init__(knowing, knowing._said)
+        self._change, self.asked = change, list[tuple[DecodingOptions, int]]()
+
+    def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
+        self.asked.append((options, len(sequences)))
+        said = super().translate(sequences, options, blind=blind, progress=progress)
+        return [replace(one, text=self._change(one.text, options)) for one in said]
+
+
+def wrong_unless(is_right: Callable[[DecodingOptions], bool]) -> Callable[..., str]:
+    """Return a change that leaves what a search says right, or not."""
+    return lambda text, search: text if is_right(search) else text.replace("demain", "hier")
 
 
 def history(folder: Path) -> Path:
