@@ -1,4 +1,4 @@
-"""Translate dev and test, score them beside their floors. DVC stage `evaluate`."""
+"""Translate dev and test, score them and their floors. DVC stage `evaluate`."""
 
 import dataclasses
 
@@ -62,7 +62,7 @@ def main() -> None:
         headline = evaluation.headline
         log.set_tags({"headline": headline})
         log.log_metrics({"score": {s: one[headline] for s, one in evaluation.metrics.items()}})
-        for row in evaluation.stress:
+        for row in (row for found in evaluation.splits.values() for row in found.stress):
             log.log_metrics({"stress": {row.split: {row.change: row.score}}})
         log.log_artifact(METRICS)
         log.log_artifact(EVALUATION, folder="evaluation")

@@ -61,7 +61,7 @@ def measure_distances(
     """Return how far each layer of the encoder looks: positions, and share of even attention's."""
     looked, even = [], []
     for clip, target in zip(clips, targets, strict=True):
-        src, valid = translator._pad([translator.rows(clip)])
+        src, valid = translator._first.pad([translator.rows(clip)])
         with torch.inference_mode():
             maps = translator._model.attention_maps(src, valid, torch.tensor([target.ids[:-1]]))
         assert maps.encoder is not None

@@ -28,7 +28,7 @@ from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.floors import clip_vector
-from signloom.evaluation.names import LOOKUPS, Metric, System
+from signloom.evaluation.names import LOOKUPS, Metric, System, rounded
 from signloom.features.features import FloatArray
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.files import write_file
@@ -93,7 +93,7 @@ def learn(options: CoffeeOptions, share: float, seed: int) -> dict[str, dict[str
     found = evaluate(translator, targets, sequences, scoring)
     return {
         split: {str(name): one.systems[name][Metric.EXACT].value for name in SHOWN}
-        | {name: found.lookup[split][name] for name in LOOKUPS}
+        | {name: rounded(one.lookup[name].value) for name in LOOKUPS}
         for split, one in found.splits.items()
     }
 

@@ -24,7 +24,7 @@ from signloom.corpus.shards import read_shards, shards_metadata, write_shards
 from signloom.evaluation.evaluate import EvaluateOptions, Evaluation, evaluate, try_searches
 from signloom.evaluation.metrics import score_corpus
 from signloom.evaluation.names import Metric, System
-from signloom.evaluation.systems import plain_texts
+from signloom.evaluation.systems import Setup, plain_texts
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
@@ -204,7 +204,8 @@ def _score(
         "others": {str(name): round(one[Metric.WER].value, 1) for name, one in systems.items()
                    if name != System.MODEL},
         "held": _hold_against_signs(
-            translator.holding(evaluation.confidence.signs_said), evaluation, sequences, scoring
+            translator.with_sign_costs(evaluation.confidence.signs_said), evaluation, sequences,
+            scoring,
         ),
     }  # fmt: skip
 
@@ -217,13 +218,15 @@ def _hold_against_signs(
     plain, grid = scoring.decoding, read_scoring().grid
     sizes = (plain.beam_size, max(grid.beam_sizes))
     grid = dataclasses.replace(grid, beam_sizes=sizes, length_penalties=(plain.length_penalty,))
-    options = dataclasses.replace(scoring, grid=grid)
-    clips = {r.split: [sequences[t.clip_id] for t in r.targets] for r in evaluation.results}
-    refs = {r.split: [t.text for t in r.targets] for r in evaluation.results}
-    search, _ = try_searches(translator, clips["dev"], refs["dev"], options, evaluation.headline)
+    splits = {split: found.result for split, found in evaluation.splits.items()}
+    setup = Setup(
+        translator=translator, targets=splits["dev"].targets, sequences=sequences,
+        decoding=plain, score=scoring.score, metric=evaluation.headline,
+    )  # fmt: skip
+    search, _ = try_searches(setup, grid)
     found = {"beam_size": search.beam_size, "sign_weight": search.sign_weight}
     for split, name in (("dev", "dev_wer"), ("test", "wer")):
-        texts = plain_texts(translator.translate(clips[split], search))
-        scores = score_corpus(texts, refs[split], scoring.score)
+        texts = plain_texts(translator.translate(splits[split].clips, search))
+        scores = score_corpus(texts, splits[split].refs, scoring.score)
         found[name] = round(scores[Metric.WER].value, 1)
     return found

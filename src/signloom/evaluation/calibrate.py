@@ -1,21 +1,17 @@
-"""Calibration: what `confidence.json` says of a model, and how true that is of dev and test.
+"""Calibration: the confidence of a model, fitted on dev, and how true it is of dev and test.
 
-A model is asked about films that nobody cut for it. So doubt is learnt from dev's clips as they are
-and under every change of `signloom.evaluation.stress`.
+Users show a model films that were not cut for it. So the confidence is fitted to dev's clips as
+they are and under every change of `signloom.evaluation.stress`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.evaluation.metrics import Statistics, sentence_scores
-from signloom.evaluation.names import Metric, System, rounded
-from signloom.evaluation.stress import NONE, StressRow, Tried, change_some, is_told, stress_row
-from signloom.evaluation.systems import SplitResult
-from signloom.features.features import FloatArray
-from signloom.features.sources import SourceSequence
-from signloom.features.targets import Target
+from signloom.evaluation.names import rounded
+from signloom.evaluation.stress import NONE, Tried, change_some
+from signloom.evaluation.systems import Setup, SplitResult
 from signloom.translation.confidence import (
     LEAST_LIMIT,
     Check,
@@ -31,8 +27,8 @@ from signloom.translation.confidence import (
 from signloom.translation.translator import Translator
 
 MOST_CLIPS = 2_000  # of train that are encoded; more change nothing but the time it takes
-MOST_WRONG = 0.2  # of what is said without a warning, under any change
-LEAST_TOLD = 0.9  # of the right translations of dev as it is
+MOST_WRONG = 0.2  # of the translations without a warning, under any change
+LEAST_SHOWN = 0.9  # without a warning, of the right translations of dev as it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,101 +76,86 @@ class Reliability:
         return {**self.to_metrics(), "levels": levels}
 
 
-def calibrate(
-    translator: Translator,
-    targets: Sequence[Target],
-    sequences: Mapping[str, SourceSequence],
-    results: Sequence[SplitResult],
-    counts: Mapping[str, Mapping[System, Statistics]],
+def fit_confidence(
+    setup: Setup,
     weights: str,
+    dev: SplitResult | None,
+    right: Sequence[bool],
     tried: Sequence[Tried] = (),
-) -> tuple[Confidence, dict[str, Reliability]]:
-    """Fit the confidence on dev, describe train's clips, and try both on every split.
+) -> Confidence:
+    """Fit the confidence on dev, and describe the clips of train.
 
     Args:
-        translator: The model.
-        targets: The whole corpus.
-        sequences: Clip id to landmarks or glosses.
-        results: The model's translations of dev and test.
-        counts: What was counted in them.
+        setup: The model and the corpus.
         weights: SHA-256 of the model's weights.
-        tried: Clips under changes of real life; doubt is learnt from those of dev, too.
-
-    Returns:
-        The confidence, and how true it is by split.
+        dev: The model's translations of dev; None: it has no clips.
+        right: Whether each of these is right in every word.
+        tried: Dev's clips under changes of real life, to which the confidence is fitted if there
+            are any; the clips as they are, are among them.
     """
-    right = {result.split: _right(counts[result.split][System.MODEL]) for result in results}
-    clips = {
-        result.split: [sequences[target.clip_id] for target in result.targets] for result in results
-    }
-    of_dev = [one for one in tried if one.split == "dev"]
-    encodings: dict[str, Any] = {}  # (B, D) by split
-    seen = None
-    if translator.source.has_frames:
-        encodings = {split: translator.encode_clips(found) for split, found in clips.items()}
-        read = [sequences.get(target.clip_id) for target in targets if target.split == "train"]
-        held_out = [clip for one in of_dev for clip in one.clips]
-        seen = _describe_known(translator, read, encodings.get("dev"), held_out)
-    found = [hypothesis for one in of_dev for hypothesis in one.hypotheses]
-    true = [is_right for one in of_dev for is_right in one.right]
-    if not of_dev:
-        dev = [one for result in results if result.split == "dev" for one in result.translations]
-        found, true = [one.hypothesis for one in dev], right.get("dev", [])
-    levels = fit_levels([plain_score(one) for one in found], true)
-    confidence = Confidence(
-        weights=weights, unsure_below=choose_limit(levels, of_dev), levels=levels, train=seen
-    )
-    reliability = {}
-    for result in results:
-        own = clips[result.split]
-        states = encodings.get(result.split, [None] * len(own))
-        checks = [
-            confidence.check(one.hypothesis, translator.trim(clip), state)
-            for one, clip, state in zip(result.translations, own, states, strict=True)
-        ]
-        reliability[result.split] = Reliability(checks=checks, right=right[result.split])
-    return confidence, reliability
+    found = [one.hypothesis for one in dev.translations] if dev else []
+    if tried:
+        found = [hypothesis for one in tried for hypothesis in one.hypotheses]
+        right = [is_right for one in tried for is_right in one.right]
+    levels = fit_levels([plain_score(one) for one in found], right)
+    return Confidence(
+        weights=weights, unsure_below=choose_limit(levels, tried), levels=levels,
+        train=_describe_known(setup, dev, tried) if setup.translator.source.has_frames else None,
+    )  # fmt: skip
 
 
-def _describe_known(
-    translator: Translator,
-    read: Sequence[SourceSequence | None],
-    dev: FloatArray | None,
-    held_out: Sequence[LandmarkSequence],
-) -> TrainClips:
-    """Return what the model has seen: train's clips, and postures where some were held out.
+def check_split(
+    translator: Translator, confidence: Confidence, result: SplitResult, right: list[bool]
+) -> Reliability:
+    """Return how true a confidence is on one split.
 
     Args:
         translator: The model.
-        read: Clips of train; None where one has no landmarks.
-        dev: Encodings of dev, (B, D); None: those of train in their place.
-        held_out: Clips of dev under changes of real life.
+        confidence: What is checked.
+        result: The model's translations.
+        right: Whether each of these is right in every word.
     """
+    states = [None] * len(result.clips) if result.encodings is None else result.encodings
+    checks = [
+        confidence.check(one.hypothesis, translator.trim(clip), state)
+        for one, clip, state in zip(result.translations, result.clips, states, strict=True)
+    ]
+    return Reliability(checks=checks, right=right)
+
+
+def _describe_known(setup: Setup, dev: SplitResult | None, tried: Sequence[Tried]) -> TrainClips:
+    """Return what the model has seen: train's clips, and postures where changes were tried.
+
+    Dev's encodings set the limit of what is like train; without dev train's own do.
+    """
+    translator = setup.translator
+    read = (setup.sequences.get(one.clip_id) for one in setup.targets if one.split == "train")
     train = [clip for clip in read if isinstance(clip, LandmarkSequence)]
     train = train[:: -(-len(train) // MOST_CLIPS)]
     states = translator.encode_clips(train)
-    parts = [part for one in train for part in read_as(translator, one)]
-    seen = describe_train(parts, states, states if dev is None else dev)
-    if not held_out:
+    others = states if dev is None or dev.encodings is None else dev.encodings
+    seen = describe_train(_read_as(translator, train), states, others)
+    if not tried:
         return seen
+    held_out = [clip for one in tried for clip in one.clips]
     posture = describe_postures(
-        [part for one in change_some(train) for part in read_as(translator, one)],
-        [part for one in held_out for part in read_as(translator, one)],
+        _read_as(translator, change_some(train)), _read_as(translator, held_out)
     )
     return replace(seen, posture=posture)
 
 
-def read_as(translator: Translator, clip: LandmarkSequence) -> list[LandmarkSequence]:
-    """Return the part of a clip that a model reads."""
-    found = translator.trim(clip)
-    return [found] if isinstance(found, LandmarkSequence) else []
+def _read_as(translator: Translator, clips: Iterable[LandmarkSequence]) -> list[LandmarkSequence]:
+    """Return the part of each clip that a model reads."""
+    read = map(translator.trim, clips)
+    return [part for part in read if isinstance(part, LandmarkSequence)]
 
 
 def choose_limit(levels: Sequence[Level], tried: Sequence[Tried]) -> float:
     """Return the confidence below which a translation is unsure.
 
-    It is the lowest, from an even chance on, with which at most `MOST_WRONG` of what is said under
-    each change is wrong, as long as `LEAST_TOLD` of dev's right translations are still said.
+    It is the lowest, from an even chance on, with which at most `MOST_WRONG` of the translations
+    without a warning are wrong under each change, as long as `LEAST_SHOWN` of dev's right ones have
+    none.
 
     Args:
         levels: Of the confidence.
@@ -194,22 +175,10 @@ def choose_limit(levels: Sequence[Level], tried: Sequence[Tried]) -> float:
     for limit in sorted({LEAST_LIMIT, *(one.confidence for one in levels)}):
         if limit < LEAST_LIMIT:
             continue
-        if sum(confidence >= limit for confidence in right) < LEAST_TOLD * len(right):
+        if sum(confidence >= limit for confidence in right) < LEAST_SHOWN * len(right):
             break
         chosen = limit
-        said = [[is_right for c, is_right in row if c >= limit] for row in rows.values()]
-        if all(one.count(False) <= MOST_WRONG * len(one) for one in said):
+        shown = [[is_right for c, is_right in row if c >= limit] for row in rows.values()]
+        if all(one.count(False) <= MOST_WRONG * len(one) for one in shown):
             break
     return chosen
-
-
-def stress_rows(
-    translator: Translator, confidence: Confidence, tried: Sequence[Tried]
-) -> list[StressRow]:
-    """Return what each change costs each split, and what is said without a warning."""
-    return [stress_row(one, is_told(one, translator, confidence)) for one in tried]
-
-
-def _right(statistics: Statistics) -> list[bool]:
-    """Return of each sentence whether every word is right."""
-    return [bool(value > 0) for value in sentence_scores(statistics)[Metric.EXACT]]

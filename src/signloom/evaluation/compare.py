@@ -4,18 +4,18 @@ import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors
+from scipy import stats
 
 from signloom.config import parse_options, read_json
 from signloom.errors import UserError
 from signloom.evaluation.metrics import (
-    INTERVAL,
     FloatArray,
     ScoreOptions,
     Statistics,
@@ -23,7 +23,7 @@ from signloom.evaluation.metrics import (
     measure,
     sentence_scores,
 )
-from signloom.evaluation.names import LOWER_IS_BETTER, Metric, rounded
+from signloom.evaluation.names import LEVEL, LOWER_IS_BETTER, Metric, are_few, rounded
 from signloom.paths import CHECKPOINT, EVALUATION, HYPOTHESES_NAME, SCORES_NAME, WEIGHTS_NAME
 from signloom.tables import read_rows
 
@@ -34,20 +34,22 @@ TIE = 1e-9  # two sentences' scores that differ by less are the same
 _HINT = "run `dvc repro evaluate` there"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One metric of two systems, A and B, on the same sentences."""
 
     name: str
-    a: float
+    a: float  # the mean of A's seeds
     b: float
-    low: float
-    """Of B - A: lower end of the 95 % paired bootstrap interval."""
+    low: float  # of B - A: lower end of the paired bootstrap interval
     high: float
     p_value: float
     """sacreBLEU's: how often equally good systems would differ by more, in one direction."""
-    wins: int
-    """Sentences in which B is better."""
+    spread: float  # standard deviation of B - A in the resamples
+    clips: int
+    resamples: int
+    level: float  # of the interval: 0.05 for 95 %
+    wins: int  # sentences in which B is better
     losses: int
     ties: int
 
@@ -55,6 +57,49 @@ class Difference:
     def difference(self) -> float:
         """B - A."""
         return self.b - self.a
+
+    @property
+    def gain(self) -> float:
+        """By how much B is better."""
+        return -self.difference if self.name in LOWER_IS_BETTER else self.difference
+
+    @property
+    def is_better(self) -> bool:
+        """Whether B is significantly better: the interval has gains alone, and clips suffice."""
+        gains = self.high < 0 if self.name in LOWER_IS_BETTER else self.low > 0
+        return gains and not are_few(self.clips, self.level)
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether B is significantly worse."""
+        losses = self.low > 0 if self.name in LOWER_IS_BETTER else self.high < 0
+        return losses and not are_few(self.clips, self.level)
+
+    def lowest(self, tail: float) -> float:
+        """Return by how much B is better than A at least, but for a chance of `tail`.
+
+        No resampling shows a chance of 1 in 50,000, so this is Student's interval with the
+        bootstrap's standard error; fewer degrees of freedom for few clips and few resamples. Minus
+        infinity where the clips are too few for this chance.
+
+        Source: Hesterberg (2015), What teachers should know about the bootstrap, 4.3 and 5.
+        """
+        if not tail or are_few(self.clips, 2 * tail):
+            return -math.inf
+        freedom = 1 / (1 / (self.clips - 1) + 1 / (self.resamples - 1))
+        error = self.spread * math.sqrt(self.clips / (self.clips - 1))
+        return self.gain - float(stats.t.isf(tail, freedom)) * error
+
+    def __str__(self) -> str:
+        """Return the difference with its interval."""
+        return f"{self.difference:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
+
+    def to_map(self, a: str = "a", b: str = "b") -> dict[str, float]:
+        """Return the figures for JSON, the two systems under names."""
+        return dict(rounded({
+            a: self.a, b: self.b, "difference": self.difference,
+            "low": self.low, "high": self.high, "p_value": self.p_value,
+        }))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,41 +136,63 @@ class SplitComparison:
     sentences: list[dict[str, Any]]  # clip_id, reference, a, b, and SENTENCE_METRIC of both
 
 
-def compare(a: Statistics, b: Statistics, options: ScoreOptions) -> dict[str, Difference]:
-    """Compare two systems by the paired bootstrap, on the metrics that both have.
+def compare(
+    a: Sequence[Statistics],
+    b: Sequence[Statistics],
+    options: ScoreOptions,
+    *,
+    metrics: Collection[str] = (),
+    level: float = LEVEL,
+) -> dict[str, Difference]:
+    """Compare two systems by the paired bootstrap over clips, on the metrics that both have.
 
-    The p-value is sacreBLEU's (`sacrebleu --paired-bs`), except that systems with equal scores get
-    1, where sacreBLEU's count of larger differences would make them differ surely. Of a clear
-    difference it counts one tail only, so it can be below 0.05 where the 95 % interval holds 0.
+    The score of a system is the mean of its seeds, in every resample. The p-value is sacreBLEU's
+    (`sacrebleu --paired-bs`), except that systems with equal scores get 1, where sacreBLEU's count
+    of larger differences would make the difference significant. Of a clear difference it counts one
+    tail only, so it can be below 0.05 where the 95 % interval holds 0.
 
     Args:
-        a: Counts of A's sentences.
-        b: Counts of B's, in the same order of references.
+        a: Counts of A's sentences, by each of its seeds.
+        b: Counts of B's, in the same order of references; it may have more or fewer seeds.
         options: Resamples and their seed.
+        metrics: Those to compare; empty: all.
+        level: 0.05 for a 95 % interval.
 
     Raises:
         ValueError: If the numbers of sentences differ.
 
     Source: Koehn (2004), Statistical significance tests for machine translation evaluation.
     """
-    if len(a) != len(b):
-        raise ValueError(f"{len(a)} sentences of A and {len(b)} of B")
-    values_a, values_b = a.values(), b.values()
-    drawn_a, drawn_b = a.resample(options), b.resample(options)
-    single_a, single_b = sentence_scores(a), sentence_scores(b)
+    if len(a[0]) != len(b[0]):
+        raise ValueError(f"{len(a[0])} sentences of A and {len(b[0])} of B")
+    systems = [[_only(seed, metrics) for seed in seeds] for seeds in (a, b)]
+    values_a, values_b = (_mean_of([one.values() for one in seeds]) for seeds in systems)
+    drawn_a, drawn_b = (_mean_of([one.resample(options) for one in seeds]) for seeds in systems)
+    single_a, single_b = (_mean_of([sentence_scores(one) for one in seeds]) for seeds in systems)
     found = {}
-    for name in (name for name in values_a if name in values_b):
+    for name in (name for name in metrics or values_a if name in values_b):
         drawn = drawn_b[name] - drawn_a[name]
-        low, high = (float(bound) for bound in np.quantile(drawn, INTERVAL))
+        low, high = (float(end) for end in np.quantile(drawn, (level / 2, 1 - level / 2)))
         gain = single_b[name] - single_a[name]
         gain = -gain if name in LOWER_IS_BETTER else gain
         wins, losses = int((gain > TIE).sum()), int((gain < -TIE).sum())
+        before, now = float(values_a[name]), float(values_b[name])
         found[name] = Difference(
-            name, values_a[name], values_b[name], low, high,
-            p_value(drawn, values_b[name] - values_a[name]),
-            wins, losses, len(gain) - wins - losses,
+            name=name, a=before, b=now, low=low, high=high, p_value=p_value(drawn, now - before),
+            spread=float(drawn.std(ddof=1)), clips=len(gain), resamples=len(drawn), level=level,
+            wins=wins, losses=losses, ties=len(gain) - wins - losses,
         )  # fmt: skip
     return found
+
+
+def _only(counts: Statistics, metrics: Collection[str]) -> Statistics:
+    """Return what some metrics need, so that nothing else is resampled."""
+    parts = [part for part in counts.parts if not metrics or part.signatures.keys() & {*metrics}]
+    return Statistics(parts=tuple(parts))
+
+
+def _mean_of(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: np.mean([one[name] for one in seeds], axis=0) for name in seeds[0]}
 
 
 def p_value(drawn: FloatArray, difference: float) -> float:
@@ -320,7 +387,7 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
     return SplitComparison(
         clips=clips,
         left_out=len(of_a) + len(of_b) - 2 * len(clips),
-        differences=compare(counts_a, counts_b, a.options),
+        differences=compare([counts_a], [counts_b], a.options),
         sentences=[
             {
                 "clip_id": clip,
@@ -371,17 +438,17 @@ def comparison_map(a: PastRun, b: PastRun, found: dict[str, SplitComparison]) ->
                 "clips": len(part.clips),
                 "left_out": part.left_out,
                 "metrics": {
-                    name: _difference_map(difference)
-                    for name, difference in part.differences.items()
+                    name: {
+                        "difference": rounded(one.difference),
+                        **one.to_map(),
+                        "wins": one.wins,
+                        "losses": one.losses,
+                        "ties": one.ties,
+                    }
+                    for name, one in part.differences.items()
                 },
                 "sentences": part.sentences,
             }
             for split, part in found.items()
         },
     }
-
-
-def _difference_map(difference: Difference) -> dict[str, int | float]:
-    values = asdict(difference)
-    del values["name"]
-    return dict(rounded({"difference": difference.difference, **values}))

@@ -23,11 +23,12 @@ from tqdm import tqdm
 
 from signloom.config import Count, Natural, NonNegative, Share, checked_dataclass, get_map
 from signloom.errors import UserError
-from signloom.evaluation.calibrate import Reliability, calibrate, stress_rows
+from signloom.evaluation.calibrate import check_split, fit_confidence
 from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
     Statistics,
+    are_right,
     mean,
     measure,
     pick_clips,
@@ -43,19 +44,18 @@ from signloom.evaluation.names import (
     headline_metric,
     rounded,
 )
-from signloom.evaluation.signs import Recognition, recognise
-from signloom.evaluation.stress import StressRow, try_changes
+from signloom.evaluation.signs import recognise
+from signloom.evaluation.stress import has_no_warning, stress_row, try_changes
 from signloom.evaluation.summary import (
-    Counts,
     SeedScores,
-    SplitScores,
-    Trained,
+    SeenInTrain,
+    SplitEvaluation,
+    break_down,
+    check_input,
     count,
-    headline,
     score_seeds,
-    score_split,
 )
-from signloom.evaluation.systems import SplitResult, plain_texts, run_systems
+from signloom.evaluation.systems import Setup, SplitResult, plain_texts, run_systems
 from signloom.features.glosses import split_glosses
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
@@ -65,9 +65,12 @@ from signloom.translation.lookup import SignIndex
 from signloom.translation.options import DecodingOptions, SignWeight
 from signloom.translation.precision import Precision
 from signloom.translation.translator import Alignment, Translator
-from signloom.translation.words import SignsSaid, learn_signs_said, learn_words
+from signloom.translation.words import SignCoverage, fit_sign_coverage, learn_words
 
 logger = logging.getLogger(__name__)
+GridRow = dict[str, float]
+"""One search and what it is worth on dev, as in grid.csv: `beam_size`, `length_penalty`, `bleu4`,
+`exact`, `wer`, `chosen` (0 or 1), and `score`, the headline."""
 
 # Columns of hypotheses.tsv and entries of metrics.json, which no command may overwrite.
 TAKEN = {
@@ -135,54 +138,30 @@ class EvaluateOptions:
                 raise ValueError(f"commands.{name}: the command is empty")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridRow:
-    """One search and what it is worth on dev."""
-
-    beam_size: int
-    length_penalty: float
-    bleu4: float
-    exact: float
-    wer: float
-    chosen: bool
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Evaluation:
-    """The sentences of all systems and their scores."""
+    """What was measured of a model on a corpus."""
 
     corpus: str  # its name
     headline: Metric  # by which it is judged, as its train texts are
     options: EvaluateOptions
     decoding: DecodingOptions  # the search that was used
-    grid: list[GridRow]  # what it was chosen from; empty if there was no choice
-    results: list[SplitResult]
-    counts: dict[str, dict[System, Statistics]]  # of each split
-    splits: dict[str, SplitScores]
-    seeds: SeedScores | None  # None of a single model
-    train_texts: frozenset[str]
-    alignments: dict[str, Alignment]  # by clip id; empty for a model without attention
+    grid: list[GridRow]  # the searches it was chosen from; empty if there was no choice
+    splits: dict[str, SplitEvaluation]
+    seeds: list[str]  # their names, the first one's first; empty of a single model
     confidence: Confidence  # what translations of the model are checked by
-    reliability: dict[str, Reliability]  # how true that is, by split
-    lookup: dict[str, dict[str, float]]  # `score_lookup`, by split; empty where texts are sentences
-    stress: list[StressRow]  # each split under each change; empty where none was tried
-    recognition: dict[str, Recognition]  # by split; empty of a model that reads no signs
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """The headline numbers, as in reports/metrics.json."""
-        found = headline(self.splits, self.seeds, corpus=self.corpus, metric=self.headline)
-        as_one = {"together": len(self.seeds.names)} if self.seeds and self.options.together else {}
+        """The headline numbers, as in reports/metrics.json, test first."""
+        as_one = {"together": len(self.seeds)} if self.seeds and self.options.together else {}
         return {
             split: {
-                **scores,
+                **found.to_metrics(corpus=self.corpus, metric=self.headline),
                 **as_one,
-                **self.reliability[split].to_metrics(),
-                **self.lookup.get(split, {}),
-                **(self.recognition[split].to_metrics() if split in self.recognition else {}),
-                **_worst([row for row in self.stress if row.split == split]),
+                **found.measures(),
             }
-            for split, scores in found.items()
+            for split, found in sorted(self.splits.items(), reverse=True)
         }
 
 
@@ -212,16 +191,15 @@ def evaluate(
 ) -> Evaluation:
     """Translate dev and test from landmarks, or glosses, alone and score the sentences.
 
-    No reference ever reaches the model: what is scored is what it writes by itself. Only the
-    choice of the search looks at references, and at those of dev alone.
+    No reference reaches the model; dev's references alone choose the search.
 
     Args:
         translator: The trained model.
         targets: The whole corpus.
         sequences: Clip id to landmarks or glosses, of all splits.
         options: Search and scoring.
-        corpus: Name of the corpus, for those who read the scores.
-        others: The same model trained with other seeds, by name; their scores are summarised.
+        corpus: Name of the corpus.
+        others: The same model trained with other seeds, by name.
         weights: SHA-256 of the model's weights, for which alone the confidence holds.
         seeds: Those of the others', for which it holds where all are evaluated as one.
 
@@ -229,186 +207,179 @@ def evaluate(
         UserError: If all are to be evaluated as one, and there is a single one.
     """
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
-    said = _learn_signs_said(translator, glossed)
-    translator = translator.alone.holding(said)
-    others = [(name, other.holding(said)) for name, other in others]
-    if options.together:
-        if not others:
-            raise UserError(f"evaluate.together is true, but {ONE_SEED}")
-        translator = translator.beside([other for _, other in others])
-    dev = [t for t in targets if t.split == "dev" and t.clip_id in sequences]
-    metric = headline_metric(target.text for target in targets if target.split == "train")
-    decoding, grid = try_searches(
-        translator, [sequences[t.clip_id] for t in dev], [t.text for t in dev], options, metric,
-        are_glosses=bool(dev) and 2 * sum(t.gloss == t.text for t in dev) >= len(dev),
+    coverage = _fit_sign_coverage(translator, glossed)
+    named = [(name, other.with_sign_costs(coverage)) for name, other in others]
+    further = [other for _, other in named]
+    if options.together and not further:
+        raise UserError(f"evaluate.together is true, but {ONE_SEED}")
+    translator = translator.first_seed.with_sign_costs(coverage)
+    setup = Setup(
+        translator=translator.with_seeds(further) if options.together else translator,
+        targets=targets, sequences=sequences, decoding=options.decoding, score=options.score,
+        metric=headline_metric(target.text for target in targets if target.split == "train"),
     )  # fmt: skip
-    results = run_systems(translator, targets, sequences, decoding, options.score, metric)
-    trained = Trained(targets)
-    given = run_commands(options.commands, results)
-    counts = count(results, options.score, given, options.commands)
-    splits = {
-        result.split: score_split(result, counts[result.split], trained, options.score)
-        for result in results
-    }
-    for split, scored in splits.items():
-        if scored.only_sentence is not None:
-            logger.warning("%s: %s", split, describe_only(scored.only_sentence, scored.clips))
-    tried = try_changes(
-        translator, {one.split: one.targets for one in results}, sequences, decoding,
-        options.score, metric, most=options.stress,
-    )  # fmt: skip
-    confidence, reliability = calibrate(
-        translator, targets, sequences, results, counts, weights, tried
+    decoding, grid = try_searches(setup, options.grid)
+    splits, confidence = _evaluate_splits(
+        replace(setup, decoding=decoding), options, further, weights
     )
-    signs, recognition = recognise(
-        translator, targets, sequences, results, options.score, [other for _, other in others]
-    )
+    first = seed_name(translator.spec.provenance)
     return Evaluation(
         corpus=corpus,
-        headline=metric,
+        headline=setup.metric,
         options=options,
         decoding=decoding,
         grid=grid,
-        results=results,
-        counts=counts,
         splits=splits,
-        seeds=_score_seeds(translator, counts, others, results, sequences, options, decoding),
-        train_texts=trained.texts,
-        alignments=_align(translator, results, sequences, counts, options.score),
+        seeds=[first, *(name for name, _ in named)] if named else [],
         confidence=replace(
             confidence,
             decoding=decoding,
-            signs=signs,
             words=learn_words([t.text for t in glossed], [t.gloss.split() for t in glossed]),
-            signs_said=said,
+            signs_said=coverage,
             seeds=dict(seeds or {}) if options.together else {},
         ),
-        reliability=reliability,
-        lookup=score_lookup(translator, targets, sequences, results, options.score)
-        if metric == Metric.EXACT and translator.source.has_frames
-        else {},
-        stress=stress_rows(translator, confidence, tried),
-        recognition=recognition,
     )
 
 
-def _learn_signs_said(translator: Translator, glossed: Sequence[Target]) -> SignsSaid:
-    """Return what train's sentences with glosses say of the signs, as this model names them."""
+def _evaluate_splits(
+    setup: Setup, options: EvaluateOptions, others: Sequence[Translator], weights: str
+) -> tuple[dict[str, SplitEvaluation], Confidence]:
+    """Translate and measure every split; return also the confidence that dev was fitted with.
+
+    Args:
+        setup: The model, the corpus, and the search that was chosen.
+        options: Commands, and how many clips are changed.
+        others: The models of further seeds.
+        weights: SHA-256 of the model's weights.
+    """
+    results, seen = run_systems(setup), SeenInTrain(setup.targets)
+    given = run_commands(options.commands, results)
+    counts = {one.split: count(one, setup.score, given, options.commands) for one in results}
+    right = {split: are_right(found[System.MODEL]) for split, found in counts.items()}
+    tried = {one.split: try_changes(setup, one.targets, most=options.stress) for one in results}
+    dev = next((one for one in results if one.split == "dev"), None)
+    confidence = fit_confidence(setup, weights, dev, right.get("dev", []), tried.get("dev", []))
+    signs, recognised = recognise(setup, results, others)
+    look_up = _fit_lookup(setup)
+    splits = {}
+    for result in results:
+        split, counted = result.split, counts[result.split]
+        model = counted[System.MODEL]
+        shown = [has_no_warning(one, setup.translator, confidence) for one in tried[split]]
+        splits[split] = SplitEvaluation(
+            result=result,
+            counts=counted,
+            systems={name: score_statistics(one, setup.score) for name, one in counted.items()},
+            input_check=check_input(counted, setup.score, result.source),
+            breakdowns=break_down(result, model, seen, setup.score),
+            seeds=_score_seeds(setup, others, result, model),
+            reliability=check_split(setup.translator, confidence, result, right[split]),
+            lookup=look_up(result) if look_up else {},
+            recognition=recognised.get(split),
+            stress=[stress_row(*one) for one in zip(tried[split], shown, strict=True)],
+            alignments=_align(setup, result, model),
+        )
+        if (sentence := splits[split].only_sentence) is not None:
+            logger.warning("%s: %s", split, describe_only(sentence, len(result.targets)))
+    return splits, replace(confidence, signs=signs)
+
+
+def _fit_sign_coverage(translator: Translator, glossed: Sequence[Target]) -> SignCoverage:
+    """Return how train's sentences with glosses express the signs, as this model names them."""
     if not translator.reads_signs:
-        return SignsSaid()
+        return SignCoverage()
     # A CTC head knows the glosses as they are written, a source in lower case.
     by_head = translator.spec.ctc.kind == "glosses"
     split: Callable[[str], Sequence[str]] = str.split if by_head else split_glosses
-    return learn_signs_said([t.text for t in glossed], [split(t.gloss) for t in glossed])
+    return fit_sign_coverage([t.text for t in glossed], [split(t.gloss) for t in glossed])
 
 
-def _worst(rows: Sequence[StressRow]) -> dict[str, float]:
-    """Return the lowest score under any change, for metrics.json."""
-    if not rows:
-        return {}
-    return {"stress_worst": rounded(min(row.score for row in rows))}
-
-
-def score_lookup(
-    translator: Translator,
-    targets: Sequence[Target],
-    sequences: Mapping[str, SourceSequence],
-    results: Sequence[SplitResult],
-    options: ScoreOptions,
-) -> dict[str, dict[str, float]]:
-    """Look every clip up among those of train, as `signloom lookup` does.
+def _fit_lookup(setup: Setup) -> Callable[[SplitResult], dict[str, Score]] | None:
+    """Index the clips of train as `signloom lookup` does; None where texts are no single words.
 
     Returns:
-        Of each split the share of clips, %, whose text is that of the nearest sign
-        (`lookup_top1`), or of one of the five nearest (`lookup_top5`), with 95 % intervals; nothing
-        of a split none of whose texts train has, in which nothing can be found.
+        What looks the clips of a split up: the share, %, whose text is that of the nearest sign
+        (`lookup_top1`), or of one of the five nearest (`lookup_top5`); nothing of a split none of
+        whose texts train has, in which nothing can be found.
     """
-    train = [one for one in targets if one.split == "train" and one.clip_id in sequences]
+    translator = setup.translator
+    if setup.metric != Metric.EXACT or not translator.source.has_frames:
+        return None
+    train = setup.split("train")
+    texts = [one.text for one in train]
     index = SignIndex.of_train(
-        [one.clip_id for one in train],
-        [one.text for one in train],
-        translator.encode_signs([sequences[one.clip_id] for one in train]),
-        len(translator.hand_columns),
-    )
-    found: dict[str, dict[str, float]] = {}
-    there = {one.text for one in train}
-    for result in results:
-        if there.isdisjoint(one.text for one in result.targets):
-            continue
-        clips = translator.encode_signs([sequences[one.clip_id] for one in result.targets])
-        signs = [[sign.text for sign in index.nearest(clip, max(LOOKUPS.values()))]
-                 for clip in clips]  # fmt: skip
+        [one.clip_id for one in train], texts,
+        translator.encode_signs(setup.clips(train)), len(translator.hand_columns),
+    )  # fmt: skip
+
+    def look_up(result: SplitResult) -> dict[str, Score]:
+        if {*texts}.isdisjoint(result.refs):
+            return {}
+        signs = [
+            [sign.text for sign in index.nearest(clip, max(LOOKUPS.values()))]
+            for clip in translator.encode_signs(result.clips)
+        ]
         hits = {
-            name: [100.0 * (one.text in texts[:count])
-                   for one, texts in zip(result.targets, signs, strict=True)]
+            name: [
+                100.0 * (ref in near[:count]) for ref, near in zip(result.refs, signs, strict=True)
+            ]
             for name, count in LOOKUPS.items()
-        }  # fmt: skip
-        parts = tuple(mean(name, "mean:sentences", values) for name, values in hits.items())
-        scores = score_statistics(Statistics(parts=parts), options)
-        found[result.split] = {
-            f"{name}{end}": rounded(value)
-            for name, score in scores.items()
-            for end, value in (("", score.value), ("_low", score.low), ("_high", score.high))
         }
-    return found
+        parts = tuple(mean(name, "mean:sentences", values) for name, values in hits.items())
+        return score_statistics(Statistics(parts=parts), setup.score)
+
+    return look_up
 
 
-def try_searches(
-    translator: Translator,
-    sequences: Sequence[SourceSequence],
-    refs: Sequence[str],
-    options: EvaluateOptions,
-    metric: Metric,
-    are_glosses: bool = False,
-) -> tuple[DecodingOptions, list[GridRow]]:
-    """Translate dev with every search of the grid.
+def try_searches(setup: Setup, grid: GridOptions) -> tuple[DecodingOptions, list[GridRow]]:
+    """Translate dev with every search of a grid; without dev or a grid nothing is tried.
 
     Args:
-        translator: The trained model.
-        sequences: Of the dev clips; without any nothing is tried.
-        refs: Their sentences.
-        options: The grid, and what it does not vary.
-        metric: BLEU-4 or exact match, which decides.
-        are_glosses: The texts are signs in their order: the lower WER decides.
+        setup: The model, the corpus and what the grid does not vary. The headline decides; where
+            most texts of dev are glosses in their order, the lower WER.
+        grid: What is tried.
 
     Returns:
         The search with the highest score (of equals the lower WER, then the first tried), and a
         row for each that was tried.
     """
-    grid = options.grid
+    dev = setup.split("dev")
     pairs = [(size, penalty) for size in grid.beam_sizes for penalty in grid.length_penalties]
-    if pairs and not refs:
+    if pairs and not dev:
         logger.warning("no dev clip to choose the search with: evaluate.decoding is used")
-    if not pairs or not refs:
-        return options.decoding, []
+    if not pairs or not dev:
+        return setup.decoding, []
+    clips, refs = setup.clips(dev), [target.text for target in dev]
+    are_glosses = 2 * sum(target.gloss == target.text for target in dev) >= len(dev)
 
     def search(size: int, penalty: float) -> DecodingOptions:
         # Greedy search has one hypothesis, which no penalty changes.
         used = grid.length_penalties[0] if size == 1 else penalty
-        return replace(options.decoding, beam_size=size, length_penalty=used)
+        return replace(setup.decoding, beam_size=size, length_penalty=used)
 
     @functools.cache
     def score(tried: DecodingOptions) -> Mapping[str, Score]:
-        texts = plain_texts(translator.translate(sequences, tried))
-        return score_corpus(texts, refs, options.score)
+        texts = plain_texts(setup.translator.translate(clips, tried))
+        return score_corpus(texts, refs, setup.score)
 
     def rank(tried: DecodingOptions) -> tuple[float, float]:
-        value, wer = score(tried)[metric].value, score(tried)[Metric.WER].value
+        value, wer = score(tried)[setup.metric].value, score(tried)[Metric.WER].value
         return (-wer, value) if are_glosses else (value, -wer)
 
     bar = tqdm(pairs, desc="try searches on dev", unit="search", file=progress_file())
     best = max(bar, key=lambda pair: rank(search(*pair)))
-    chosen = _choose_weights(search(*best), grid, translator, rank, lambda one: score(one)[metric])
-    names = (Metric.BLEU4, Metric.EXACT, Metric.WER)
-    return chosen, [
-        GridRow(
-            beam_size=pair[0],
-            length_penalty=pair[1],
-            chosen=pair == (chosen.beam_size, best[1]),
-            **{str(name): score(search(*pair))[name].value for name in names},
-        )
-        for pair in pairs
-    ]
+    chosen = _choose_weights(
+        search(*best), grid, setup.translator, rank, lambda one: score(one)[setup.metric]
+    )
+    rows = []
+    for pair in pairs:
+        values = {name: one.value for name, one in score(search(*pair)).items()}
+        rows.append({
+            "beam_size": pair[0], "length_penalty": pair[1],
+            **{str(name): values[name] for name in (Metric.BLEU4, Metric.EXACT, Metric.WER)},
+            "chosen": int(pair == (chosen.beam_size, best[1])), "score": values[setup.metric],
+        })  # fmt: skip
+    return chosen, [rounded(row) for row in rows]
 
 
 def _choose_weights(
@@ -424,7 +395,7 @@ def _choose_weights(
         values = (f"{one.internal_lm_weight:g} {score(one).value:.1f}" for one in weighted)
         logger.info("internal_lm_weight and dev's score: %s", ", ".join(values))
     widest = max(grid.beam_sizes)  # the more beams, the likelier one of them says the signs
-    knows_signs = translator.reads_signs and translator.signs_said.costs
+    knows_signs = translator.reads_signs and translator.sign_costs.costs
     if knows_signs and widest > 1 and grid.sign_weights:
         held = [
             replace(chosen, beam_size=widest if weight else chosen.beam_size, sign_weight=weight)
@@ -517,71 +488,58 @@ def seed_name(provenance: Mapping[str, Any]) -> str:
 
 
 def _score_seeds(
-    translator: Translator,
-    counts: Counts,
-    others: Sequence[tuple[str, Translator]],
-    results: Sequence[SplitResult],
-    sequences: Mapping[str, SourceSequence],
-    options: EvaluateOptions,
-    decoding: DecodingOptions,
+    setup: Setup, others: Sequence[Translator], result: SplitResult, counted: Statistics
 ) -> SeedScores | None:
-    """Score the models of further seeds on the clips that were evaluated, and all together."""
+    """Score the models of further seeds on a split, and all together.
+
+    Args:
+        setup: The model, or all seeds as one.
+        others: The further seeds.
+        result: The clips.
+        counted: What was counted in the sentences of the model.
+    """
     if not others:
         return None
-    models = [other for _, other in others]
-    joint = translator if translator.is_joint else translator.beside(models)
-    splits, together = {}, {}
-    for result in results:
-        clips = [sequences[target.clip_id] for target in result.targets]
-        refs = [target.text for target in result.targets]
-        counted = [
-            counts[result.split][System.MODEL]
-            if one is translator
-            else measure(plain_texts(one.translate(clips, decoding)), refs, options.score)
-            for one in (translator.alone, *models, joint)
-        ]
-        splits[result.split] = counted[:-1]
-        together[result.split] = score_statistics(counted[-1], options.score)
-    names = [seed_name(translator.spec.provenance), *(name for name, _ in others)]
-    return score_seeds(names, splits, together, options.score)
+    translator = setup.translator
+    joint = translator if translator.is_joint else translator.with_seeds(others)
+    *seeds, together = (
+        counted
+        if one is translator
+        else measure(
+            plain_texts(one.translate(result.clips, setup.decoding)), result.refs, setup.score
+        )
+        for one in (translator.first_seed, *others, joint)
+    )
+    return score_seeds(seeds, together, setup.score)
 
 
-def _align(
-    translator: Translator,
-    results: Sequence[SplitResult],
-    sequences: Mapping[str, SourceSequence],
-    counts: Counts,
-    options: ScoreOptions,
-) -> dict[str, Alignment]:
-    """Ask where the model looked while it wrote each translation.
+def _align(setup: Setup, result: SplitResult, counted: Statistics) -> dict[str, Alignment]:
+    """Return where the model looked while it wrote each translation of a split, by clip id.
 
-    Of the best, median and worst clip of each split with every layer and head, for the report.
+    Of the best, median and worst clip with every layer and head, for the report. Empty for a model
+    without attention.
     """
-    found: dict[str, Alignment] = {}
-    for result in results:
-        clips = [sequences[target.clip_id] for target in result.targets]
-        try:
-            aligned = translator.align(clips, result.translations)
-        except ValueError as error:
-            logger.info("no alignments: %s", error)
-            return {}
-        ids = [target.clip_id for target in result.targets]
-        found |= zip(ids, aligned, strict=True)
-        singly = sentence_scores(counts[result.split][System.MODEL])
-        rows: list[dict[str, Any]] = [
-            {
-                "clip_id": target.clip_id,
-                "reference": target.text,
-                # As in hypotheses.tsv, from which the report picks.
-                "wer": rounded(float(singly[Metric.WER][row])),
-                "bleu": rounded(float(singly[Metric.BLEU4][row])),
-                "row": row,
-            }
-            for row, target in enumerate(result.targets)
-        ]
-        picked = [row["row"] for _, row in pick_clips(rows, 1, options)]
-        shown = [clips[row] for row in picked], [result.translations[row] for row in picked]
-        with_heads = translator.align(*shown, every_head=True)
-        for row, alignment in zip(picked, with_heads, strict=True):
-            found[ids[row]] = replace(found[ids[row]], maps=alignment.maps)
-    return found
+    translator = setup.translator
+    try:
+        aligned = translator.align(result.clips, result.translations)
+    except ValueError as error:
+        logger.info("no alignments: %s", error)
+        return {}
+    singly = sentence_scores(counted)
+    rows: list[dict[str, Any]] = [
+        {
+            "clip_id": target.clip_id,
+            "reference": target.text,
+            # As in hypotheses.tsv, from which the report picks.
+            "wer": rounded(float(singly[Metric.WER][row])),
+            "bleu": rounded(float(singly[Metric.BLEU4][row])),
+            "row": row,
+        }
+        for row, target in enumerate(result.targets)
+    ]
+    picked = [row["row"] for _, row in pick_clips(rows, 1, setup.score)]
+    shown = [result.clips[row] for row in picked], [result.translations[row] for row in picked]
+    for row, alignment in zip(picked, translator.align(*shown, every_head=True), strict=True):
+        aligned[row] = replace(aligned[row], maps=alignment.maps)
+    ids = [target.clip_id for target in result.targets]
+    return dict(zip(ids, aligned, strict=True))

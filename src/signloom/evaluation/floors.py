@@ -89,26 +89,14 @@ def _ngrams(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 Vector = npt.NDArray[np.float32]
+Floor = Callable[[Sequence[SourceSequence]], list[str]]
+"""What gives each of some clips a text."""
 RETRIEVAL_FRAMES = 16  # every clip is resampled to this many to be compared
 LINEAR_FRAMES = 8  # that the linear classifier sees of a clip
 PENALTIES = (1.0, 0.1, 0.01, 0.001)  # that it is tried with, scikit-learn's C
 MOST_STEPS = 200  # of the logistic regression
 MOST_TRAIN = 20_000  # clips of train that are read: each is compared with each evaluated clip
 MOST_CLASSES = 500  # different texts of train beyond which a text is no class to be told apart
-
-
-class RetrievalIndex:
-    """Sentences that can be found by what is signed."""
-
-    def __init__(
-        self, texts: Sequence[str], distances: Callable[[SourceSequence], FloatArray]
-    ) -> None:
-        """Take the sentence of each training clip, and how far all of them are from a clip."""
-        self._texts, self._distances = texts, distances
-
-    def nearest(self, sequence: SourceSequence) -> str:
-        """Return the sentence of the training clip nearest to a clip; of equals the first."""
-        return self._texts[int(np.argmin(self._distances(sequence)))]
 
 
 def thin_train(targets: Sequence[Target]) -> list[Target]:
@@ -118,22 +106,31 @@ def thin_train(targets: Sequence[Target]) -> list[Target]:
     return [target for target in targets if target.split != "train" or target.clip_id in kept]
 
 
-def build_retrieval(
+def fit_nearest(
     translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
-) -> RetrievalIndex:
-    """Index the training clips that have landmarks or glosses, as the model reads them.
+) -> Floor:
+    """Return what gives a clip the text of the nearest training clip; of equals the first.
+
+    Clips are compared as the model reads them.
 
     Raises:
-        UserError: If none has.
+        UserError: If no training clip has landmarks, or glosses.
     """
     train = [t for t in targets if t.split == "train" and t.clip_id in sequences]
     if not train:
         what, where = translator.source.name, translator.source.where_missing
         raise UserError(f"no train clip has {what}, so there are no floors; see {where}")
-    texts = [target.text for target in train]
-    if not translator.source.has_frames:
-        return RetrievalIndex(texts, gloss_distances([split_glosses(t.gloss) for t in train]))
-    vectors = np.stack([clip_vector(translator.rows(sequences[t.clip_id])) for t in train])
+    if translator.source.has_frames:
+        distances = _feature_distances(translator, [sequences[t.clip_id] for t in train])
+    else:
+        distances = gloss_distances([split_glosses(t.gloss) for t in train])
+    return lambda clips: [train[int(np.argmin(distances(clip)))].text for clip in clips]
+
+
+def _feature_distances(
+    translator: Translator, train: Sequence[SourceSequence]
+) -> Callable[[SourceSequence], FloatArray]:
+    vectors = np.stack([clip_vector(translator.rows(clip)) for clip in train])
     variance = np.square(vectors.std(axis=0), dtype=np.float64)
     variance[variance < 1e-12] = 1.0  # a column that never changes tells nothing
     known = vectors.astype(np.float64)  # once: SciPy would for every clip
@@ -143,13 +140,13 @@ def build_retrieval(
         found: FloatArray = cdist(query[None], known, "seuclidean", V=variance)[0]
         return found
 
-    return RetrievalIndex(texts, distances)
+    return distances
 
 
 def fit_linear(
     translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
-) -> Callable[[Sequence[SourceSequence]], list[str]] | None:
-    """Return what gives clips a text by logistic regression; None where texts are no classes.
+) -> Floor | None:
+    """Fit a logistic regression from clips to texts; None where texts are no classes.
 
     It is what anyone would try first: every text of train a class, some frames of a clip, what is
     missing replaced by its mean over train, each number brought to mean 0 and deviation 1, and

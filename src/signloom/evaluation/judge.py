@@ -18,7 +18,7 @@ from pydantic import Field
 from signloom.config import Natural, checked_dataclass, read_record
 from signloom.errors import UserError
 from signloom.evaluation.compare import PastRun, compare_runs
-from signloom.evaluation.metrics import FloatArray, ScoreOptions, Statistics, mean
+from signloom.evaluation.metrics import INTERVAL, FloatArray, ScoreOptions, Statistics, mean
 from signloom.evaluation.names import rounded
 from signloom.files import to_text, write_file
 from signloom.paths import JUDGEMENTS
@@ -237,24 +237,6 @@ class Judgements:
             one for one in self.results() if weights and weights in (one.weights_a, one.weights_b)
         ]
 
-    def between(self, a: str, b: str, level: float) -> "JudgementResult | None":
-        """Return how the weights `b` did against `a`: of several tasks that with most answers.
-
-        Args:
-            a: SHA-256 of a model's weights.
-            b: Of another's.
-            level: 0.05 for 95 % intervals.
-        """
-        found = []
-        for name in self.names():
-            task = self.read(name)
-            sides = [task.a.weights, task.b.weights]
-            if sorted(sides) == sorted([a, b]):
-                turned = sides != [a, b]
-                found.append(summarise(name, task, self.sheets(name), level=level, turned=turned))
-        there = [one for one in found if one is not None]
-        return max(there, key=lambda one: one.answers, default=None)
-
     def _folder(self, name: str) -> Path:
         if name not in (names := self.names()):
             there = ", ".join(names) or "none; `signloom judge A B` prepares one"
@@ -327,10 +309,8 @@ class JudgementResult:
         )
 
 
-def summarise(
-    name: str, task: Task, sheets: Sequence[Answers], *, level: float = 0.05, turned: bool = False
-) -> JudgementResult | None:
-    """Return what came of a task, A and B exchanged if `turned`; None before the first answer.
+def summarise(name: str, task: Task, sheets: Sequence[Answers]) -> JudgementResult | None:
+    """Return what came of a task; None before the first answer.
 
     Intervals are those of the bootstrap over clips that evaluation uses. Answers about clips that
     are in the task no more are left out.
@@ -342,9 +322,6 @@ def summarise(
             if (answer := sheet.answers.get(pair.clip_id)) is not None:
                 preferred[row, column] = PREFERENCES[answer.preferred]
                 of_a[row, column], of_b[row, column] = answer.a, answer.b
-    a, b = task.a, task.b
-    if turned:
-        a, b, preferred, of_a, of_b = b, a, -preferred, of_b, of_a
     judged = ~np.isnan(preferred).all(axis=0)
     if not judged.any():
         return None
@@ -355,12 +332,12 @@ def summarise(
     parts = tuple(mean(key, "", found.tolist()) for key, found in values.items())
     drawn = Statistics(parts=parts).resample(task.score)
     estimates = {
-        key: Estimate(float(found.mean()), *np.quantile(drawn[key], (level / 2, 1 - level / 2)))
+        key: Estimate(float(found.mean()), *np.quantile(drawn[key], INTERVAL))
         for key, found in values.items()
     }
     return JudgementResult(
-        task=name, a=a.name, b=b.name,
-        weights_a=a.weights, weights_b=b.weights,
+        task=name, a=task.a.name, b=task.b.name,
+        weights_a=task.a.weights, weights_b=task.b.weights,
         judges=int((~np.isnan(preferred)).any(axis=1).sum()),
         clips=int(judged.sum()), of=len(task.pairs), answers=int((~np.isnan(preferred)).sum()),
         wins=int((preference > 0).sum()), losses=int((preference < 0).sum()),

@@ -4,11 +4,13 @@ A corpus score is a function of sums over sentences. So any group of clips and a
 resample is scored without reading a string again.
 """
 
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import islice
+from itertools import groupby, islice
 from typing import Annotated, Any, Literal, TypeVar
 
 import jiwer
@@ -22,14 +24,19 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from signloom.config import Seed, checked_dataclass
-from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
-from signloom.evaluation.names import GLOSS_WER, Metric
+from signloom.evaluation.names import GLOSS_WER, Metric, rounded
 
 FloatArray = NDArray[np.float64]
 Words = Sequence[Sequence[str]]
 Numbers = Sequence[int] | Sequence[float]
 Formula = Callable[[FloatArray], dict[str, FloatArray]]
 Tokenizer = Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"]
+GlossRules = Literal["none", "phoenix_2014"]
+"""What the scoring of a data set does to glosses on both sides, before they are compared.
+
+PHOENIX-2014's script (Koller et al. 2015, "Continuous sign language recognition") makes no
+difference between variants of a sign that no recogniser is asked to tell apart.
+"""
 INTERVAL = (0.025, 0.975)  # quantiles of the 95 % percentile interval
 MAX_ORDER = 4  # n-grams counted for BLEU: up to four words
 CHRFPP_WORDS = 2  # n-grams of words in chrF++: up to two
@@ -80,6 +87,22 @@ class Score:
     high: float
     signature: str
     """Every setting that changes the number, as sacreBLEU writes it."""
+
+    @property
+    def interval(self) -> dict[str, float]:
+        """The value with its interval, as files have it."""
+        return dict(rounded({"value": self.value, "low": self.low, "high": self.high}))
+
+    def to_map(self) -> dict[str, float | str]:
+        """Return what scores.json has."""
+        return {**self.interval, "signature": self.signature}
+
+    def named(self, prefix: str) -> dict[str, float]:
+        """Return the same under the names that metrics.json and tables have."""
+        return {
+            f"{prefix}{end}": value
+            for end, value in zip(("", "_low", "_high"), self.interval.values(), strict=True)
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -178,6 +201,27 @@ def score_statistics(statistics: Statistics, options: ScoreOptions) -> dict[str,
     return scores
 
 
+def seed_interval(seeds: Sequence[FloatArray], options: ScoreOptions) -> tuple[float, float]:
+    """Return the interval of the mean of a metric over seeds, of resamples of clips and seeds.
+
+    In each resample the clips are drawn anew and so are the seeds; their deviations are enlarged by
+    the root of n / (n - 1), for which the resamples of so few fall short.
+
+    Args:
+        seeds: Of each seed the metric in every resample of the clips, shape (R,).
+        options: For the resamples.
+    """
+    n = len(seeds)
+    drawn = np.random.default_rng(options.seed).integers(0, n, (options.resamples, n))
+    rows = np.stack(seeds, axis=1)
+    means = rows.mean(axis=1)
+    offsets = np.take_along_axis(rows, drawn, axis=1).mean(axis=1) - means
+    enlarged = means + math.sqrt(n / (n - 1)) * offsets
+    # Enlarged, some would be below 0 % or above 100.
+    low, high = np.quantile(enlarged, INTERVAL).clip(rows.min(), rows.max())
+    return float(low), float(high)
+
+
 def sentence_scores(statistics: Statistics) -> dict[str, FloatArray]:
     """Return every metric of each sentence by itself, shape (N,).
 
@@ -187,6 +231,11 @@ def sentence_scores(statistics: Statistics) -> dict[str, FloatArray]:
     for part in statistics.parts:
         found |= part.singly(part.counts)
     return found
+
+
+def are_right(statistics: Statistics) -> list[bool]:
+    """Return of each sentence whether every word is right."""
+    return [bool(value > 0) for value in sentence_scores(statistics)[Metric.EXACT]]
 
 
 def _check_pairs(hyps: Sequence[str], refs: Sequence[str]) -> None:
@@ -387,6 +436,40 @@ def count_gloss_wer(hyps: Words, refs: Words, options: ScoreOptions) -> Counted:
     return _error_rate(GLOSS_WER, tokens, hyps, refs, replace(options, tokenizer="none"))
 
 
+_MARKS = ("__EMOTION__", "__PU__", "__LEFTHAND__")
+_WITHIN = re.compile("loc-|cl-|qu-|poss-|lh-|-PLUSPLUS|" + "|".join(_MARKS))
+_NAMES = {"S0NNE": "SONNE", "HABEN2": "HABEN", "ZEIGEN": "ZEIGEN-BILDSCHIRM"}
+_ROOM = re.compile("(?<=[A-Z][A-Z])RAUM")
+_SPELT = re.compile(r"[A-Z](\+[A-Z])*|SCH|NN")  # a letter, or two that a sign spells at once
+
+
+def clean_phoenix_2014(glosses: Sequence[str]) -> tuple[str, ...]:
+    """Return glosses as PHOENIX-2014's scoring compares them.
+
+    Where a sign is, on which hand and how often it is made does not count; neighbouring letters are
+    one word; what is repeated is one sign.
+    """
+    bare = " ".join(_WITHIN.sub("", gloss) for gloss in glosses).split()
+    named = " ".join(_NAMES.get(gloss, gloss) for gloss in bare)
+    named = named.replace("WIE AUSSEHEN", "WIE-AUSSEHEN")
+    joined = list[str]()
+    for is_spelt, run in groupby(named.split(), key=lambda one: bool(_SPELT.fullmatch(one))):
+        names = [*run]
+        joined += ["+".join(names)] if is_spelt else names
+    return tuple(name for name, _ in groupby(_ROOM.sub("", gloss) for gloss in joined))
+
+
+_GLOSS_RULES: dict[GlossRules, Callable[[Sequence[str]], tuple[str, ...]]] = {
+    "none": tuple,
+    "phoenix_2014": clean_phoenix_2014,
+}
+
+
+def clean_glosses(lines: Sequence[Sequence[str]], rules: GlossRules) -> list[tuple[str, ...]]:
+    """Return lines of glosses as the rules compare them."""
+    return [_GLOSS_RULES[rules](line) for line in lines]
+
+
 def count_cer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
     """Character error rate; each edit costs 1, a space is a character."""
 
@@ -399,11 +482,7 @@ def count_cer(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -
 
 def _error_rate(name: str, tokens: str, hyps: Words, refs: Words, options: ScoreOptions) -> Counted:
     edits = [
-        sum(
-            max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx)
-            for chunk in chunks
-            if chunk.type != "equal"
-        )
+        sum(count_edits(chunk) for chunk in chunks if chunk.type != "equal")
         for chunks in align(hyps, refs)
     ]
     signature = _join(
@@ -557,6 +636,11 @@ def _align(hyp: Sequence[str], ref: Sequence[str]) -> list[WordEdit]:
         )
         for chunk in align([hyp], [ref])[0]
     ]
+
+
+def count_edits(chunk: Any) -> int:
+    """Return how many words one of jiwer's chunks changes."""
+    return max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx)
 
 
 def align(hyps: Words, refs: Words) -> list[list[Any]]:

@@ -9,6 +9,8 @@ from signloom.config import get_map
 from signloom.corpus.manifest import is_single_word
 
 DECIMALS = 4  # of every number written; scores are 0 to 100
+LEVEL = 0.05  # of significance; intervals have the rest, 95 %
+TOO_FEW = "too few clips to decide"
 
 
 def rounded(value: Any, digits: int = DECIMALS) -> Any:
@@ -18,6 +20,15 @@ def rounded(value: Any, digits: int = DECIMALS) -> Any:
     if isinstance(value, list):
         return [rounded(one, digits) for one in value]
     return round(value, digits) if isinstance(value, float) else value
+
+
+def are_few(clips: int, level: float = LEVEL) -> bool:
+    """Return whether no result on these clips is significant, whatever it is.
+
+    Resamples of a few clips are so alike that their interval has hardly a width. By the sign test n
+    clips that all speak for one of two systems have the p-value 2 * 0.5^n: 6 clips are the fewest.
+    """
+    return 2 * 0.5**clips > level
 
 
 class Metric(StrEnum):

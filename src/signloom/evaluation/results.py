@@ -1,7 +1,7 @@
 """The files of an evaluation: metrics.json, hypotheses, breakdowns, alignments."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from signloom.evaluation.metrics import count_confusions, sentence_scores
 from signloom.evaluation.names import MAIN_METRICS, Metric, System, rounded
 from signloom.evaluation.records import EPOCHS
 from signloom.evaluation.stress import StressRow
-from signloom.evaluation.summary import COLUMNS, KINDS
+from signloom.evaluation.summary import COLUMNS, KINDS, SplitEvaluation
 from signloom.files import whole_file, write_file
 from signloom.paths import HYPOTHESES_NAME, SCORES_NAME
 from signloom.tables import write_rows
@@ -29,6 +29,8 @@ GRID = ("beam_size", "length_penalty", "score", "bleu4", "exact", "wer", "chosen
 CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")
 STRESS = ("name", *(field.name for field in fields(StressRow)))
 PARTS = ("encoder", "decoder", "cross")
+# Columns of hypotheses.tsv; empty where a system has no sentence.
+SHOWN_SYSTEMS = (System.GREEDY, System.BLIND, System.SWAPPED, System.RETRIEVAL, System.LINEAR)
 SCHEMA = pa.schema(
     [
         ("clip_id", pa.string()),
@@ -57,44 +59,20 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     Raises:
         UserError: If there is no history.
     """
-    folder = reports / "evaluation"
-    headline = evaluation.headline
-    grid = [
-        {name: int(v) if isinstance(v, bool) else v for name, v in rounded(asdict(row)).items()}
-        for row in evaluation.grid
-    ]
-    for row in grid:
-        row["score"] = row[headline]
-    splits = {split: found.to_map() for split, found in evaluation.splits.items()}
-    stress = [rounded(asdict(row)) for row in evaluation.stress]
-    scores = {
-        "format_version": FORMAT_VERSION,
-        "corpus": evaluation.corpus,
-        "headline": str(headline),
-        "options": asdict(evaluation.options),
-        "decoding": asdict(evaluation.decoding),
-        "grid": grid,
-        "splits": splits,
-        "seeds": evaluation.seeds.to_map() if evaluation.seeds else None,
-        "confidence": {split: found.to_map() for split, found in evaluation.reliability.items()},
-        "stress": stress,
-        "recognition": {split: one.to_map() for split, one in evaluation.recognition.items()},
-    }
-    _write_json(folder / SCORES_NAME, scores)
+    folder, splits = reports / "evaluation", evaluation.splits
+    _write_json(folder / SCORES_NAME, _scores(evaluation))
     write_confidence(folder / CONFIDENCE, evaluation.confidence)
-    write_rows(folder / HYPOTHESES_NAME, hypothesis_rows(evaluation))
-    if evaluation.recognition:
-        write_rows(folder / "signs.tsv", _sign_rows(evaluation))
-    write_rows(folder / "systems.csv", _system_rows(splits, headline))
-    write_rows(folder / "grid.csv", grid, columns=GRID)
-    named = [{"name": f"{row['split']} {row['change']}", **row} for row in stress]
-    write_rows(folder / "stress.csv", named, columns=STRESS)
-    write_rows(folder / "confusions.csv", _confusion_rows(evaluation), columns=CONFUSIONS)
-    write_alignments(folder / "alignments.parquet", evaluation.alignments)
+    write_rows(folder / "grid.csv", evaluation.grid, columns=GRID)
+    for name, (rows_of, columns) in TABLES.items():
+        rows = [row for split in splits.values() for row in rows_of(split, evaluation)]
+        if rows or columns:
+            write_rows(folder / name, rows, columns=columns)
     for kind in KINDS:
-        if any(kind in found["breakdowns"] for found in splits.values()):
-            rows = _breakdown_rows(splits, kind)
+        if any(kind in found.breakdowns for found in splits.values()):
+            rows = [row for found in splits.values() for row in _breakdown_rows(found, kind)]
             write_rows(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
+    alignments = {name: one for found in splits.values() for name, one in found.alignments.items()}
+    write_alignments(folder / "alignments.parquet", alignments)
     hint = "run `dvc repro train` again"
     epochs = check_shape(read_json(history, hint=hint), EPOCHS, where=history, hint=hint)["epochs"]
     write_rows(folder / "curves.csv", (rounded(epoch, 6) for epoch in epochs))
@@ -102,90 +80,134 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     _write_json(reports / "metrics.json", evaluation.metrics)
 
 
-def hypothesis_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
+def _scores(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the content of scores.json."""
+    splits, seeds = evaluation.splits, None
+    scored = {split: found.seeds for split, found in splits.items() if found.seeds}
+    if scored:
+        seeds = {
+            "names": evaluation.seeds,
+            "splits": {
+                split: {str(name): one.spread(name) for name in one.values}
+                for split, one in scored.items()
+            },
+            "together": {
+                split: {str(name): score.to_map() for name, score in one.together.items()}
+                for split, one in scored.items()
+            },
+        }
+    return {
+        "format_version": FORMAT_VERSION,
+        "corpus": evaluation.corpus,
+        "headline": str(evaluation.headline),
+        "options": asdict(evaluation.options),
+        "decoding": asdict(evaluation.decoding),
+        "grid": evaluation.grid,
+        "splits": {split: found.to_map() for split, found in splits.items()},
+        "seeds": seeds,
+        "confidence": {split: found.reliability.to_map() for split, found in splits.items()},
+        "stress": [rounded(asdict(row)) for found in splits.values() for row in found.stress],
+        "recognition": {
+            split: found.recognition.to_map()
+            for split, found in splits.items()
+            if found.recognition
+        },
+    }
+
+
+def hypothesis_rows(found: SplitEvaluation, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     """Yield one row a clip: reference, sentences of the systems, scores of the model's."""
-    for result in evaluation.results:
-        singly = sentence_scores(evaluation.counts[result.split][System.MODEL])
-        checks = evaluation.reliability[result.split].checks
-        for row, (target, facts, translation, check) in enumerate(
-            zip(result.targets, result.facts, result.translations, checks, strict=True)
-        ):
-            texts = {system: every[row] for system, every in result.texts.items()}
-            yield rounded(
-                {
-                    "clip_id": target.clip_id,
-                    "split": result.split,
-                    "signer": target.signer,
-                    "seen_in_train": int(target.text in evaluation.train_texts),
-                    "reference": target.text,
-                    "hypothesis": texts[System.MODEL],
-                    "greedy": texts[System.GREEDY],
-                    "blind": texts[System.BLIND],
-                    "swapped": texts.get(System.SWAPPED, ""),
-                    "retrieval": texts[System.RETRIEVAL],
-                    "linear": texts.get(System.LINEAR, ""),
-                    "bleu": float(singly[Metric.BLEU4][row]),
-                    "chrf": float(singly[Metric.CHRF][row]),
-                    "wer": float(singly[Metric.WER][row]),
-                    "exact": int(singly[Metric.EXACT][row] > 0),
-                    "hands": "" if facts.hands is None else facts.hands,
-                    "fps": "" if facts.fps is None else facts.fps,
-                    "seconds": "" if facts.seconds is None else facts.seconds,
-                    "log_prob": translation.hypothesis.log_prob,
-                    "score": translation.hypothesis.score,
-                    "tokens": len(translation.hypothesis.tokens),
-                    "confidence": "" if check.confidence is None else check.confidence,
-                    "familiar": "" if check.unlike is None else int(not check.unlike),
-                    **{name: float(singly[name][row]) for name in evaluation.options.commands},
-                    **({} if result.source.has_frames else {"gloss": target.gloss}),
-                }
-            )
+    result, singly = found.result, sentence_scores(found.counts[System.MODEL])
+    clips = zip(
+        result.targets, result.facts, result.translations, found.reliability.checks, strict=True
+    )
+    for row, (target, facts, translation, check) in enumerate(clips):
+        texts = {system: every[row] for system, every in result.texts.items()}
+        hypothesis = translation.hypothesis
+        yield rounded({
+            "clip_id": target.clip_id,
+            "split": result.split,
+            "signer": target.signer,
+            "seen_in_train": int(facts.is_seen),
+            "reference": target.text,
+            "hypothesis": texts[System.MODEL],
+            **{str(system): texts.get(system, "") for system in SHOWN_SYSTEMS},
+            "bleu": float(singly[Metric.BLEU4][row]),
+            "chrf": float(singly[Metric.CHRF][row]),
+            "wer": float(singly[Metric.WER][row]),
+            "exact": int(singly[Metric.EXACT][row] > 0),
+            **{name: _or_empty(getattr(facts, name)) for name in ("hands", "fps", "seconds")},
+            "log_prob": hypothesis.log_prob,
+            "score": hypothesis.score,
+            "tokens": len(hypothesis.tokens),
+            "confidence": _or_empty(check.confidence),
+            "familiar": "" if check.unlike is None else int(not check.unlike),
+            **{name: float(singly[name][row]) for name in evaluation.options.commands},
+            **({} if result.source.has_frames else {"gloss": target.gloss}),
+        })  # fmt: skip
 
 
-def _sign_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
+def _or_empty(value: float | None) -> float | str:
+    return "" if value is None else value
+
+
+def _sign_rows(found: SplitEvaluation, _: Evaluation) -> Iterator[dict[str, Any]]:
     """Yield one row a clip: its glosses, those that were read, when, and how sure."""
-    for split, found in evaluation.recognition.items():
-        rows = zip(found.targets, found.signs, found.each.tolist(), strict=True)
-        for target, signs, wer in rows:
-            yield {
-                "clip_id": target.clip_id,
-                "split": split,
-                "signer": target.signer,
-                "reference": " ".join(target.gloss.split()),
-                "signs": " ".join(sign.gloss for sign in signs),
-                "wer": rounded(wer),
-                "spans_s": " ".join(f"{sign.start_s:.2f}-{sign.end_s:.2f}" for sign in signs),
-                "posteriors": " ".join(f"{sign.posterior:.3f}" for sign in signs),
-            }
+    read = found.recognition
+    for target, signs, wer in zip(read.targets, read.signs, read.each, strict=True) if read else ():
+        yield {
+            "clip_id": target.clip_id,
+            "split": found.result.split,
+            "signer": target.signer,
+            "reference": " ".join(target.gloss.split()),
+            "signs": " ".join(sign.gloss for sign in signs),
+            "wer": rounded(wer),
+            "spans_s": " ".join(f"{sign.start_s:.2f}-{sign.end_s:.2f}" for sign in signs),
+            "posteriors": " ".join(f"{sign.posterior:.3f}" for sign in signs),
+        }
 
 
-def _system_rows(splits: Mapping[str, Any], headline: Metric) -> Iterable[dict[str, Any]]:
-    for split, found in splits.items():
-        for system, scores in found["systems"].items():
-            first, shown = scores[headline], dict.fromkeys((*MAIN_METRICS, Metric.CER))
-            yield {
-                "name": f"{split} {system}",  # what `dvc plots` puts on its axis
-                "split": split,
-                "system": system,
-                "metric": str(headline),
-                "score": first["value"],
-                "score_low": first["low"],
-                "score_high": first["high"],
-                **{name: scores[name]["value"] for name in shown},
-            }
+def _system_rows(found: SplitEvaluation, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    split, headline = found.result.split, evaluation.headline
+    for system, scores in found.systems.items():
+        shown = dict.fromkeys((*MAIN_METRICS, Metric.CER))
+        yield {
+            "name": f"{split} {system}",  # what `dvc plots` puts on its axis
+            "split": split,
+            "system": system,
+            "metric": str(headline),
+            **scores[headline].named("score"),
+            **{name: rounded(scores[name].value) for name in shown},
+        }
 
 
-def _confusion_rows(evaluation: Evaluation) -> Iterable[dict[str, Any]]:
-    for result in evaluation.results:
-        refs = [target.text for target in result.targets]
-        for found in count_confusions(result.texts[System.MODEL], refs, evaluation.options.score):
-            yield {"split": result.split, **asdict(found)}
+def _stress_rows(found: SplitEvaluation, _: Evaluation) -> Iterator[dict[str, Any]]:
+    for row in found.stress:
+        yield {"name": f"{row.split} {row.change}", **rounded(asdict(row))}
 
 
-def _breakdown_rows(splits: Mapping[str, Any], kind: str) -> Iterable[dict[str, Any]]:
-    for split, found in splits.items():
-        for row in found["breakdowns"].get(kind, []):
-            yield {"name": f"{split} {row['group']}", "split": split, **row}
+def _confusion_rows(found: SplitEvaluation, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    texts, refs = found.result.texts[System.MODEL], found.result.refs
+    for one in count_confusions(texts, refs, evaluation.options.score):
+        yield {"split": found.result.split, **asdict(one)}
+
+
+def _breakdown_rows(found: SplitEvaluation, kind: str) -> Iterator[dict[str, Any]]:
+    split = found.result.split
+    for group in found.breakdowns.get(kind, []):
+        yield {"name": f"{split} {group.group}", "split": split, **group.to_map()}
+
+
+Rows = Callable[[SplitEvaluation, Evaluation], Iterable[dict[str, Any]]]
+# To write a table: what yields its rows of a split, and its columns; without them the table is left
+# out where there is no row.
+TABLES: dict[str, tuple[Rows, Sequence[str] | None]] = {
+    HYPOTHESES_NAME: (hypothesis_rows, None),
+    "signs.tsv": (_sign_rows, None),
+    "systems.csv": (_system_rows, None),
+    "stress.csv": (_stress_rows, STRESS),
+    "confusions.csv": (_confusion_rows, CONFUSIONS),
+}
 
 
 def write_alignments(path: Path, alignments: Mapping[str, Alignment]) -> None:

@@ -1,12 +1,13 @@
 """Recognition: the signs that a model reads, scored as continuous sign recognition is.
 
-The field's measure is the word error rate of glosses. Floors stand beside it: the glosses of the
-nearest training clip, the best constant line, and the model with its landmarks zeroed or with
+The field's measure is the word error rate of glosses. It is compared with floors: the glosses of
+the nearest training clip, the best constant line, and the model with its landmarks zeroed or with
 another clip's. How signs are searched is chosen on dev.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import mean
 from typing import Any
 
@@ -15,22 +16,23 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.evaluation.floors import build_retrieval, fit_linear
-from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
+from signloom.evaluation.floors import fit_linear, fit_nearest
 from signloom.evaluation.metrics import (
+    GlossRules,
     Score,
     ScoreOptions,
     Statistics,
     align,
+    clean_glosses,
+    count_edits,
     count_gloss_wer,
     score_statistics,
+    seed_interval,
     sentence_scores,
 )
 from signloom.evaluation.names import GLOSS_WER, rounded
-from signloom.evaluation.summary import seed_interval
-from signloom.evaluation.systems import SplitResult, swap_clips
-from signloom.features.features import BoolArray, FloatArray
-from signloom.features.sources import SourceSequence
+from signloom.evaluation.systems import Setup, SplitResult, swap_clips
+from signloom.features.features import FloatArray
 from signloom.features.targets import Target
 from signloom.translation.labels import count_pairs, search_signs
 from signloom.translation.options import SignSearch
@@ -46,6 +48,8 @@ TOGETHER = "together"  # the same models as one: their probabilities are average
 EDITS = {"substitute": "substitutions", "delete": "deletions", "insert": "insertions"}
 
 Lines = list[tuple[str, ...]]  # glosses of clips
+Floors = Callable[[Sequence[LandmarkSequence], Lines], dict[str, Lines]]
+"""What gives clips, with their true glosses, the lines of each floor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -63,7 +67,7 @@ class Recognition:
     """Of clips whose glosses train has in this order: how many, and their error rate."""
     unseen: dict[str, float]  # of the others
     signers: dict[str, dict[str, float]]  # the same of each signer
-    each: FloatArray  # the model's error rate of each clip, %
+    each: list[float]  # the model's error rate of each clip, %
 
     def to_metrics(self) -> dict[str, Any]:
         """Return what metrics.json has of it."""
@@ -81,10 +85,7 @@ class Recognition:
 
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has of it."""
-        systems = {
-            name: {"value": s.value, "low": s.low, "high": s.high}
-            for name, s in self.systems.items()
-        }
+        systems = {name: score.interval for name, score in self.systems.items()}
         return dict(rounded({
             "clips": len(self.targets), "systems": systems,
             "signature": self.systems[MODEL].signature, "edits": self.edits,
@@ -93,84 +94,173 @@ class Recognition:
         }))  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Readings:
+    """What the models of all seeds read of the clips of a split that have glosses."""
+
+    split: str
+    targets: list[Target]
+    clips: list[LandmarkSequence]
+    seeds: list[list[FloatArray]]
+    """Log-probabilities of the labels of each clip, shapes (M, K), by each seed."""
+
+    @property
+    def together(self) -> list[FloatArray]:
+        """Log-probabilities of the mean of all seeds' probabilities."""
+        clips = zip(*self.seeds, strict=True)
+        return [np.log(np.mean(np.exp(clip), axis=0)) for clip in clips]
+
+    @property
+    def wanted(self) -> Lines:
+        """The glosses of each clip."""
+        return glosses_of(self.targets)
+
+
 def recognise(
-    translator: Translator,
-    targets: Sequence[Target],
-    sequences: Mapping[str, SourceSequence],
-    results: Sequence[SplitResult],
-    options: ScoreOptions,
-    others: Iterable[Translator] = (),
+    setup: Setup, results: Sequence[SplitResult], others: Iterable[Translator] = ()
 ) -> tuple[SignSearch | None, dict[str, Recognition]]:
-    """Read the signs of dev and test and score them; no gloss of either reaches the model.
+    """Read the signs of some splits and score them; no gloss of these reaches the model.
 
     Args:
-        translator: The trained model, or the models of all seeds as one.
-        targets: The whole corpus.
-        sequences: Clip id to landmarks, of all splits.
-        results: What was evaluated.
-        options: For the intervals.
+        setup: The trained model, or the models of all seeds as one, and the corpus.
+        results: What was evaluated; dev chooses the search.
         others: The same model trained with other seeds.
 
     Returns:
         The search with the fewest errors on dev, of all seeds or of these as one, and a recognition
         of each split whose clips have glosses; None and nothing of a model that reads no signs.
     """
+    translator = setup.translator
     if translator.spec.ctc.kind != "glosses":
         return None, {}
-    chosen = {r.split: [t for t in r.targets if t.gloss.split()] for r in results}
-    chosen = {split: found for split, found in chosen.items() if found}
-    clips = {split: [_landmarks(sequences, t) for t in found] for split, found in chosen.items()}
-    read = [
-        {split: one.label_log_probs(found) for split, found in clips.items()}
-        for one in (translator.alone, *others)
-    ]
-    glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
-    train, pairs = glosses_of(glossed), _count_signed(translator, glossed)
-    dev, rules = chosen.get("dev", []), options.gloss_rules
-    search = choose_search(translator, [one.get("dev", []) for one in read], dev, pairs, rules)
-    together = _together(read) if len(read) > 1 else {}
-    joint = choose_search(translator, [together.get("dev", [])], dev, pairs, rules)
-    floors = _build_floors(translator, targets, sequences, train)
-    model, used = (together, joint) if translator.is_joint else (read[0], search)
-    found = {}
-    for split, wanted in chosen.items():
-        seeds = [_names(translator, one[split], search) for one in read]
-        lines = _names(translator, model[split], used)
-        systems = {MODEL: lines}
-        if split in together:
-            systems[TOGETHER] = _names(translator, together[split], joint)
-        seed = np.random.default_rng([options.seed, *split.encode()])
-        if others_of := swap_clips([t.gloss for t in wanted], seed):
-            systems["swapped"] = [lines[other] for other in others_of]
-        nothing = translator.label_log_probs(clips[split], blind=True)
-        systems["blind"] = _names(translator, nothing, used)
-        systems |= floors(clips[split], glosses_of(wanted))
-        found[split] = Recognition(
-            targets=wanted,
-            signs=[
-                place_signs(translator, clip, log_probs, used)
-                for clip, log_probs in zip(clips[split], model[split], strict=True)
-            ],
-            **_score(wanted, systems, seeds, train, options),
-        )
-    return used, found
+    models = [translator.first_seed, *others]
+    read = [one for result in results if (one := _read_split(models, result))]
+    dev = next((one for one in read if one.split == "dev"), None)
+    glossed = [t for t in setup.targets if t.split == "train" and t.gloss.split()]
+    choose = partial(
+        choose_search, translator, targets=dev.targets if dev else [],
+        pairs=_count_signed(translator, glossed), rules=setup.score.gloss_rules,
+    )  # fmt: skip
+    search = choose(dev.seeds if dev else [])
+    joint = choose([dev.together] if dev else []) if len(models) > 1 else search
+    floors = _build_floors(setup, glosses_of(glossed))
+    return joint if translator.is_joint else search, {
+        one.split: _recognise_split(setup, one, search, joint, floors, glosses_of(glossed))
+        for one in read
+    }
 
 
-def _build_floors(
-    translator: Translator,
-    targets: Sequence[Target],
-    sequences: Mapping[str, SourceSequence],
+def _read_split(models: Sequence[Translator], result: SplitResult) -> Readings | None:
+    """Read the signs of a split; None where no clip has glosses."""
+    both = zip(result.targets, result.clips, strict=True)
+    # What reads glosses has no CTC head.
+    some = [(t, c) for t, c in both if t.gloss.split() and isinstance(c, LandmarkSequence)]
+    if not some:
+        return None
+    clips = [clip for _, clip in some]
+    return Readings(
+        split=result.split, targets=[target for target, _ in some], clips=clips,
+        seeds=[one.label_log_probs(clips) for one in models],
+    )  # fmt: skip
+
+
+def _recognise_split(
+    setup: Setup,
+    read: Readings,
+    search: SignSearch,
+    joint: SignSearch,
+    floors: Floors,
     train: Lines,
-) -> Callable[[Sequence[LandmarkSequence], Lines], dict[str, Lines]]:
-    """Return what gives clips, with their true glosses, the lines of each floor."""
-    as_texts = [replace(t, text=" ".join(t.gloss.split())) for t in targets if t.gloss.split()]
-    linear = fit_linear(translator, as_texts, sequences)
-    index = build_retrieval(translator, as_texts, sequences)
+) -> Recognition:
+    """Score the signs of a split.
+
+    Args:
+        setup: The model and the corpus.
+        read: What its seeds read.
+        search: By which the signs of each seed are searched.
+        joint: By which those of all seeds as one are.
+        floors: What gives the lines of each floor.
+        train: The glosses of train.
+    """
+    translator, rules, score = setup.translator, setup.score.gloss_rules, setup.score
+    together = read.together if len(read.seeds) > 1 else read.seeds[0]
+    used, log_probs = (joint, together) if translator.is_joint else (search, read.seeds[0])
+    lines = _names(translator, log_probs, used)
+    systems = {MODEL: lines}
+    if len(read.seeds) > 1:
+        systems[TOGETHER] = _names(translator, together, joint)
+    systems |= _controls(setup, read, lines, used) | floors(read.clips, read.wanted)
+    wanted = clean_glosses(read.wanted, rules)
+
+    def count(lines: Lines) -> Statistics:
+        return Statistics(parts=(count_gloss_wer(lines, wanted, score),))
+
+    model = count(lines)
+    scores = {
+        name: score_statistics(count(found), score)[GLOSS_WER] for name, found in systems.items()
+    }
+    seeds = [count(_names(translator, one, search)) for one in read.seeds]
+    errors = [one.values()[GLOSS_WER] for one in seeds] if len(seeds) > 1 else []
+    if errors:
+        low, high = seed_interval([one.resample(score)[GLOSS_WER] for one in seeds], score)
+        scores[SEEDS] = replace(scores[MODEL], value=mean(errors), low=low, high=high)
+    known = {*clean_glosses(train, rules)}
+    is_seen = [line in known for line in wanted]
+    signers = [target.signer for target in read.targets]
+    placed = zip(read.clips, log_probs, strict=True)
+    return Recognition(
+        targets=read.targets,
+        signs=[place_signs(translator, clip, one, used) for clip, one in placed],
+        systems=scores,
+        seeds=errors,
+        edits=_count_edits(clean_glosses(lines, rules), wanted),
+        seen=_score_rows(model, is_seen, score),
+        unseen=_score_rows(model, [not one for one in is_seen], score),
+        signers={
+            name: _score_rows(model, [one == name for one in signers], score)
+            for name in sorted({*signers})
+        },
+        each=sentence_scores(model)[GLOSS_WER].tolist(),
+    )
+
+
+def _controls(setup: Setup, read: Readings, lines: Lines, used: SignSearch) -> dict[str, Lines]:
+    """Return the signs of other clips for each clip, and those that are read of nothing."""
+    found: dict[str, Lines] = {}
+    dice = np.random.default_rng([setup.score.seed, *read.split.encode()])
+    if swapped := swap_clips([target.gloss for target in read.targets], dice):
+        found["swapped"] = [lines[other] for other in swapped]
+    nothing = setup.translator.label_log_probs(read.clips, blind=True)
+    return {**found, "blind": _names(setup.translator, nothing, used)}
+
+
+def _score_rows(
+    counted: Statistics, chosen: Sequence[bool], score: ScoreOptions
+) -> dict[str, float]:
+    """Return how many clips were chosen, and their error rate."""
+    rows = np.flatnonzero(chosen)
+    found: dict[str, float] = {"clips": len(rows)}
+    if len(rows):
+        wer = score_statistics(counted.select(rows), score)[GLOSS_WER]
+        found |= {GLOSS_WER: wer.value, "low": wer.low, "high": wer.high}
+    return found
+
+
+def _build_floors(setup: Setup, train: Lines) -> Floors:
+    as_texts = [
+        replace(t, text=" ".join(t.gloss.split())) for t in setup.targets if t.gloss.split()
+    ]
+    fitted = {
+        name: fit(setup.translator, as_texts, setup.sequences)
+        for name, fit in (("retrieval", fit_nearest), ("linear", fit_linear))
+    }
 
     def floors(clips: Sequence[LandmarkSequence], wanted: Lines) -> dict[str, Lines]:
-        found = {"retrieval": [tuple(index.nearest(clip).split()) for clip in clips]}
-        if linear:
-            found["linear"] = [tuple(line.split()) for line in linear(clips)]
+        found = {
+            name: [tuple(line.split()) for line in floor(clips)]
+            for name, floor in fitted.items()
+            if floor
+        }
         return {**found, "floor": _constant(train, wanted)}
 
     return floors
@@ -184,12 +274,6 @@ def _count_signed(
     # `signloom merge` puts a corpus's name in front of a signer's.
     signed = [t for t in glossed if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or glossed
     return count_pairs([[number[name] for name in line] for line in glosses_of(signed)])
-
-
-def _landmarks(sequences: Mapping[str, SourceSequence], target: Target) -> LandmarkSequence:
-    clip = sequences[target.clip_id]
-    assert isinstance(clip, LandmarkSequence)  # what reads glosses has no CTC head
-    return clip
 
 
 def choose_search(
@@ -230,17 +314,6 @@ def _names(translator: Translator, log_probs: Sequence[FloatArray], search: Sign
     return [tuple(names[n - 1] for n in search_signs(one, search)) for one in log_probs]
 
 
-def _together(read: Sequence[Mapping[str, Sequence[FloatArray]]]) -> dict[str, list[FloatArray]]:
-    """Return log-probabilities of the mean of all models' probabilities."""
-    return {
-        split: [
-            np.log(np.mean(np.exp(clip), axis=0))
-            for clip in zip(*(one[split] for one in read), strict=True)
-        ]
-        for split in read[0]
-    }
-
-
 def _constant(train: Lines, wanted: Lines) -> Lines:
     """Return the line of train with the fewest errors where every clip gets it."""
     lines = sorted(set(train))
@@ -248,58 +321,10 @@ def _constant(train: Lines, wanted: Lines) -> Lines:
     return [lines[int(errors.argmin())]] * len(wanted)
 
 
-def _score(
-    targets: Sequence[Target],
-    systems: Mapping[str, Lines],
-    lines: Sequence[Lines],
-    train: Lines,
-    options: ScoreOptions,
-) -> dict[str, Any]:
-    """Score lines of every system; of the model by itself what a recogniser's table has.
-
-    `lines` are those of the model of each seed.
-    """
-    wanted = clean_glosses(glosses_of(targets), options.gloss_rules)
-
-    def count(lines: Lines) -> Statistics:
-        return Statistics(parts=(count_gloss_wer(lines, wanted, options),))
-
-    counted = {name: count(lines) for name, lines in systems.items()}
-    scores = {name: score_statistics(c, options)[GLOSS_WER] for name, c in counted.items()}
-    seeds: list[float] = []
-    if len(lines) > 1:
-        all_ = [*map(count, lines)]
-        seeds = [one.values()[GLOSS_WER] for one in all_]
-        low, high = seed_interval([one.resample(options)[GLOSS_WER] for one in all_], options)
-        scores[SEEDS] = replace(scores[MODEL], value=mean(seeds), low=low, high=high)
-    model, known = counted[MODEL], set(clean_glosses(train, options.gloss_rules))
-    is_seen = np.array([line in known for line in wanted])
-
-    def score_rows(chosen: Sequence[bool] | BoolArray) -> dict[str, float]:
-        rows = np.flatnonzero(chosen)
-        found: dict[str, float] = {"clips": len(rows)}
-        if len(rows):
-            wer = score_statistics(model.select(rows), options)[GLOSS_WER]
-            found |= {GLOSS_WER: wer.value, "low": wer.low, "high": wer.high}
-        return found
-
-    signers = sorted({target.signer for target in targets})
-    return {
-        "systems": scores,
-        "seeds": seeds,
-        "edits": _count_edits(clean_glosses(systems[MODEL], options.gloss_rules), wanted),
-        "seen": score_rows(is_seen),
-        "unseen": score_rows(~is_seen),
-        "signers": {one: score_rows([t.signer == one for t in targets]) for one in signers},
-        "each": sentence_scores(model)[GLOSS_WER],
-    }
-
-
 def _count_edits(lines: Lines, wanted: Lines) -> dict[str, float]:
     """Return substitutions, deletions and insertions in % of the signs."""
     edits = dict.fromkeys(EDITS, 0)
     for chunk in (chunk for chunks in align(lines, wanted) for chunk in chunks):
         if chunk.type in edits:
-            reference = chunk.ref_end_idx - chunk.ref_start_idx
-            edits[chunk.type] += max(reference, chunk.hyp_end_idx - chunk.hyp_start_idx)
+            edits[chunk.type] += count_edits(chunk)
     return {EDITS[kind]: 100 * count / sum(map(len, wanted)) for kind, count in edits.items()}

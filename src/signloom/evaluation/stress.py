@@ -1,12 +1,12 @@
-"""Stress: what changes of real life cost a model, and whether it says that it is not sure.
+"""Stress: what changes of real life cost a model, and whether it then warns.
 
 Films of people begin late, pause, run faster or slower, lose hands and lean to one side. Every
-change here keeps the sentence and moves the landmarks alone; docs/evaluation.md lists them. The
-same translations of dev are what doubt is learnt from, see `signloom.evaluation.calibrate`.
+change here keeps the sentence and moves the landmarks alone; docs/evaluation.md lists them.
+Confidence is calibrated on these translations of dev, see `signloom.evaluation.calibrate`.
 """
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,22 +16,20 @@ from tqdm import tqdm
 from signloom.corpus.landmarks import FEATURES, LandmarkSequence
 from signloom.evaluation.metrics import (
     Score,
-    ScoreOptions,
     Statistics,
+    are_right,
     count_bleu,
     count_exact,
     count_wer,
     score_statistics,
-    sentence_scores,
 )
 from signloom.evaluation.names import Metric
+from signloom.evaluation.systems import Setup
 from signloom.features.augment import mirror
 from signloom.features.features import HANDS, FloatArray, resample, stretch
-from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
 from signloom.translation.confidence import Confidence
-from signloom.translation.options import DecodingOptions
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Translator
 
@@ -218,7 +216,6 @@ class Tried:
     originals: list[LandmarkSequence]
     """The clips without the change; of thousands under each change memory is short."""
     seed: int  # of the change
-    texts: list[str]
     hypotheses: list[Hypothesis]
     encodings: FloatArray  # mean states of the encoder, shape (N, D)
     right: list[bool]  # whether every word is right, of each clip
@@ -234,68 +231,54 @@ class Tried:
         return self.films or change_clips(self.change, self.clip_ids, self.originals, self.seed)
 
 
-def try_changes(
-    translator: Translator,
-    splits: Mapping[str, Sequence[Target]],
-    sequences: Mapping[str, SourceSequence],
-    decoding: DecodingOptions,
-    options: ScoreOptions,
-    metric: Metric,
-    *,
-    most: int,
-) -> list[Tried]:
-    """Translate clips of each split under every change that their landmarks allow.
+def try_changes(setup: Setup, targets: Sequence[Target], *, most: int) -> list[Tried]:
+    """Translate clips of one split under every change that their landmarks allow.
 
     Args:
-        translator: The model; one of glosses has nothing to change.
-        splits: The clips of each that have landmarks.
-        sequences: Clip id to landmarks.
-        decoding: The search.
-        options: Scoring; its seed is that of the changes.
-        metric: The headline.
-        most: Clips of each split; of more, every n-th is taken. 0: nothing is tried.
+        setup: The model, the landmarks and the search; the seed of the changes is that of scoring.
+            A model of glosses has nothing to change.
+        targets: The clips.
+        most: Of more, every n-th is taken. 0: nothing is tried.
     """
-    if not most or not translator.source.has_frames:
+    if not most or not setup.translator.source.has_frames:
         return []
-    jobs = []
-    for split, clips_of in splits.items():
-        targets = clips_of[:: -(-len(clips_of) // most)]
-        clips = [c for t in targets if isinstance(c := sequences[t.clip_id], LandmarkSequence)]
-        ids = [target.clip_id for target in targets]
-        jobs += [(split, name, targets, ids, clips) for name in change_names(clips)]
-    found = []
-    for split, name, targets, ids, clips in tqdm(
-        jobs, desc="changes of real life", unit="change", file=progress_file()
-    ):
-        changed = change_clips(name, ids, clips, options.seed)
-        one = try_change(translator, targets, clips, changed, decoding, options, metric, name=name)
-        found.append(replace(one, split=split))
-    return found
+    chosen = targets[:: -(-len(targets) // most)]
+    clips = [clip for clip in setup.clips(chosen) if isinstance(clip, LandmarkSequence)]
+    ids = [target.clip_id for target in chosen]
+    names = tqdm(
+        change_names(clips), desc=f"changes of real life, {chosen[0].split}", unit="change",
+        file=progress_file(),
+    )  # fmt: skip
+    return [
+        try_change(setup, chosen, clips, change_clips(name, ids, clips, setup.score.seed), name)
+        for name in names
+    ]
 
 
 def try_change(
-    translator: Translator, targets: Sequence[Target], originals: Sequence[LandmarkSequence],
-    changed: Sequence[LandmarkSequence], decoding: DecodingOptions, options: ScoreOptions,
-    metric: Metric, *, name: str,
-) -> Tried:  # fmt: skip
+    setup: Setup,
+    targets: Sequence[Target],
+    originals: Sequence[LandmarkSequence],
+    changed: Sequence[LandmarkSequence],
+    name: str,
+) -> Tried:
     """Translate clips of one split that a change has changed, and score them."""
-    translations = translator.translate(changed, decoding)
+    translations = setup.translator.translate(changed, setup.decoding)
     texts = [one.text for one in translations]
     refs = [one.text for one in targets]
     counters = (count_bleu, count_wer, count_exact)
-    statistics = Statistics(parts=tuple(count(texts, refs, options) for count in counters))
-    scores = score_statistics(statistics, options)
+    statistics = Statistics(parts=tuple(count(texts, refs, setup.score) for count in counters))
+    scores = score_statistics(statistics, setup.score)
     return Tried(
         split=targets[0].split,
         change=name,
         clip_ids=[target.clip_id for target in targets],
         originals=list(originals),
-        seed=options.seed,
-        texts=texts,
+        seed=setup.score.seed,
         hypotheses=[one.hypothesis for one in translations],
-        encodings=translator.encode_clips(changed),
-        right=[bool(value > 0) for value in sentence_scores(statistics)[Metric.EXACT]],
-        score=scores[metric],
+        encodings=setup.translator.encode_clips(changed),
+        right=are_right(statistics),
+        score=scores[setup.metric],
         wer=scores[Metric.WER].value,
         exact=scores[Metric.EXACT].value,
     )
@@ -313,12 +296,14 @@ class StressRow:
     score_high: float
     exact: float
     wer: float
-    told: float  # share of the clips whose translation is said without a warning
-    wrong: float  # share of these that is not right in every word; 0 where none is said
+    told: float  # share of the clips whose translation has no warning
+    wrong: float  # share of these that is not right in every word; 0 where there are none
 
 
-def is_told(tried: Tried, translator: Translator, confidence: Confidence | None) -> list[bool]:
-    """Return of each clip whether its translation is said without a warning."""
+def has_no_warning(
+    tried: Tried, translator: Translator, confidence: Confidence | None
+) -> list[bool]:
+    """Return of each clip whether its translation is shown without a warning."""
     if confidence is None:
         return [True] * len(tried.clip_ids)
     return [
@@ -329,9 +314,9 @@ def is_told(tried: Tried, translator: Translator, confidence: Confidence | None)
     ]
 
 
-def stress_row(tried: Tried, told: Sequence[bool]) -> StressRow:
-    """Count what is said and what of it is wrong."""
-    said = [right for right, is_said in zip(tried.right, told, strict=True) if is_said]
+def stress_row(tried: Tried, shown: Sequence[bool]) -> StressRow:
+    """Count the translations without a warning, and those of them that are wrong."""
+    right = [is_right for is_right, is_shown in zip(tried.right, shown, strict=True) if is_shown]
     return StressRow(
         split=tried.split,
         change=tried.change,
@@ -341,6 +326,6 @@ def stress_row(tried: Tried, told: Sequence[bool]) -> StressRow:
         score_high=tried.score.high,
         exact=tried.exact,
         wer=tried.wer,
-        told=100 * len(said) / len(told),
-        wrong=100 * said.count(False) / max(len(said), 1),
+        told=100 * len(right) / len(shown),
+        wrong=100 * right.count(False) / max(len(right), 1),
     )

@@ -1,6 +1,5 @@
 """Scores of an evaluation: of all systems, of groups of clips, of seeds, without the input."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
@@ -9,20 +8,31 @@ from typing import Any
 import numpy as np
 
 from signloom.corpus.words import KnownSentences
+from signloom.evaluation.calibrate import Reliability
 from signloom.evaluation.compare import Difference, compare
 from signloom.evaluation.metrics import (
-    INTERVAL,
-    FloatArray,
     Score,
     ScoreOptions,
     Statistics,
     measure,
     score_statistics,
+    seed_interval,
     split_words,
 )
-from signloom.evaluation.names import MAIN_METRICS, WITH_INTERVAL, Metric, System, rounded
+from signloom.evaluation.names import (
+    MAIN_METRICS,
+    WITH_INTERVAL,
+    Metric,
+    System,
+    are_few,
+    rounded,
+)
+from signloom.evaluation.signs import Recognition
+from signloom.evaluation.stress import StressRow
 from signloom.evaluation.systems import ClipFacts, SplitResult
+from signloom.features.sources import Source
 from signloom.features.targets import Target
+from signloom.translation.translator import Alignment
 
 INPUT_METRIC = Metric.CHRF  # of the check whether a model uses its input: it tells weak ones apart
 LENGTHS = ((1, 3), (4, 6), (7, 9), (10, 14), (15, 20), (21, 10**9))  # words of a reference
@@ -49,15 +59,12 @@ COLUMNS = (
     *(f"{metric}_{end}" for metric in MAIN_METRICS for end in ("low", "high")),
 )  # fmt: skip
 
-# Of each split and system, what was counted in its sentences.
-Counts = Mapping[str, Mapping[System, Statistics]]
 
-
-class Trained:
+class SeenInTrain:
     """What a model's training showed: sentences and signers."""
 
     def __init__(self, targets: Iterable[Target]) -> None:
-        """Look at the train clips of some."""
+        """Take the train clips of some targets."""
         train = [target for target in targets if target.split == "train"]
         self.texts = frozenset(target.text for target in train)
         self.signers = frozenset(target.signer for target in train)
@@ -83,10 +90,15 @@ class GroupScores:
     def to_map(self) -> dict[str, Any]:
         """Return the row of a table with `COLUMNS`."""
         row: dict[str, Any] = {"group": self.group, "clips": self.clips}
-        row |= {str(name): self.scores[name].value for name in GROUP_METRICS}
+        row |= {str(name): rounded(self.scores[name].value) for name in GROUP_METRICS}
         for name in MAIN_METRICS:
-            row |= {f"{name}_low": self.scores[name].low, f"{name}_high": self.scores[name].high}
-        return dict(rounded(row))
+            row |= self.scores[name].named(name)
+        return row
+
+    def brief(self) -> dict[str, Any]:
+        """Return what metrics.json has."""
+        shown = (Metric.BLEU4, Metric.WER, Metric.EXACT)
+        return {"clips": self.clips, **{str(name): self.scores[name].value for name in shown}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +114,8 @@ class InputCheck:
 
     @property
     def uses_input(self) -> bool:
-        """Whether the score surely falls."""
-        return self.fall.low > 0
+        """Whether the score falls significantly."""
+        return self.fall.is_better
 
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has."""
@@ -124,32 +136,91 @@ class InputCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitScores:
-    """The scores of a split."""
+class SeedScores:
+    """Scores on one split of models that differ in their seed alone, two or more."""
 
-    clips: int  # how many were scored
-    missing: list[str]  # ids of those without landmarks or glosses
-    clips_hash: str  # what identifies the clips of the split with their sentences
-    constant_sentence: str  # the sentence of the floor `constant`
+    values: dict[Metric, list[float]]  # of each seed, the first one first
+    intervals: dict[Metric, tuple[float, float]]  # of their mean, 95 % over seeds and clips
+    together: dict[Metric, Score]  # of all seeds as one model: the mean of their probabilities
+
+    def spread(self, metric: Metric) -> dict[str, Any]:
+        """Return mean, its interval, standard deviation (n - 1), number and values of a metric."""
+        (low, high), values = self.intervals[metric], self.values[metric]
+        found = {"mean": mean(values), "low": low, "high": high, "std": stdev(values)}
+        return dict(rounded({**found, "n": len(values), "values": values}))
+
+    def to_metrics(self) -> dict[str, Any]:
+        """Return what metrics.json has."""
+        found = {str(name): self.spread(name) for name in self.values}
+        for name, spread in found.items():
+            del spread["values"]
+            spread["together"] = self.together[Metric(name)].value
+        return found
+
+
+def score_seeds(
+    seeds: Sequence[Statistics], together: Statistics, options: ScoreOptions
+) -> SeedScores:
+    """Return the main metrics of each seed, and the interval of their mean.
+
+    Args:
+        seeds: What was counted in the sentences of each seed.
+        together: In those of all seeds as one model.
+        options: For the resamples.
+    """
+    drawn, every = [one.resample(options) for one in seeds], [one.values() for one in seeds]
+    joint = score_statistics(together, options)
+    return SeedScores(
+        values={name: [one[name] for one in every] for name in MAIN_METRICS},
+        intervals={
+            name: seed_interval([one[name] for one in drawn], options) for name in MAIN_METRICS
+        },
+        together={name: joint[name] for name in MAIN_METRICS},
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SplitEvaluation:
+    """One split: the sentences of all systems, their scores, and what else was measured."""
+
+    result: SplitResult
+    counts: dict[System, Statistics]  # what was counted in the sentences
     systems: dict[System, dict[str, Score]]  # system to metric to score
-    input_check: InputCheck | None  # None where all clips have one sentence
+    input_check: InputCheck | None  # None where all have one sentence, or clips are too few
     breakdowns: dict[str, list[GroupScores]]
     """Each of `KINDS` to its groups; language and corpus only where there are several."""
-    only_sentence: str | None
-    """What the model writes for every clip, though they say different things; None where it writes
-    different sentences."""
-    unknown_glosses: int | None
-    """How many of the glosses train lacks; None for a model of landmarks."""
+    seeds: SeedScores | None  # None of a single model
+    reliability: Reliability  # how true the confidence is
+    lookup: dict[str, Score]  # of the look-up among train's clips; empty where texts are sentences
+    recognition: Recognition | None  # None of a model that reads no signs
+    stress: list[StressRow]  # under each change; empty where none was tried
+    alignments: dict[str, Alignment]  # by clip id; empty for a model without attention
+
+    @property
+    def only_sentence(self) -> str | None:
+        """What the model writes for every clip, though they say different things; else None."""
+        written = set(self.result.texts[System.MODEL])
+        return written.pop() if len(written) == 1 and len(set(self.result.refs)) > 1 else None
+
+    @property
+    def remarks(self) -> dict[str, Any]:
+        """What both files have where it is so: the only sentence, the number of unknown glosses."""
+        found: dict[str, Any] = {}
+        if self.only_sentence is not None:
+            found["only_sentence"] = self.only_sentence
+        if not self.result.source.has_frames:
+            found["unknown_glosses"] = sum(len(one.unknown or ()) for one in self.result.facts)
+        return found
 
     def to_map(self) -> dict[str, Any]:
-        """Return what scores.json has."""
-        content = {
-            "clips": self.clips,
-            "missing": self.missing,
-            "clips_hash": self.clips_hash,
-            "constant_sentence": self.constant_sentence,
+        """Return what scores.json has of the scores."""
+        return {
+            "clips": len(self.result.targets),
+            "missing": self.result.missing,
+            "clips_hash": self.result.clips_hash,
+            "constant_sentence": self.result.texts[System.CONSTANT][0],
             "systems": {
-                str(system): {str(name): _score_map(score) for name, score in scores.items()}
+                str(system): {str(name): score.to_map() for name, score in scores.items()}
                 for system, scores in self.systems.items()
             },
             "input_check": self.input_check.to_map() if self.input_check else None,
@@ -157,247 +228,103 @@ class SplitScores:
                 kind: [group.to_map() for group in groups]
                 for kind, groups in self.breakdowns.items()
             },
+            **self.remarks,
         }
-        if self.only_sentence is not None:
-            content["only_sentence"] = self.only_sentence
-        if self.unknown_glosses is not None:
-            content["unknown_glosses"] = self.unknown_glosses
-        return content
 
+    def to_metrics(self, *, corpus: str, metric: Metric) -> dict[str, Any]:
+        """Return what reports/metrics.json has, which `dvc metrics show` prints.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeedScores:
-    """Scores of models that differ in their seed alone, two or more."""
-
-    names: list[str]  # of the seeds, the first one first
-    splits: dict[str, dict[Metric, list[float]]]  # split to metric to a value for each seed
-    intervals: dict[str, dict[Metric, tuple[float, float]]]
-    """Likewise, of their mean, 95 % over seeds and clips."""
-    together: dict[str, dict[Metric, Score]]
-    """Likewise, of all seeds translating as one: the mean of their probabilities."""
-
-    def to_map(self) -> dict[str, Any]:
-        """Return what scores.json has: mean, its interval, standard deviation (n - 1), values."""
-        splits = {
-            split: {
-                str(metric): _spread(values, self.intervals[split][metric])
-                for metric, values in found.items()
-            }
-            for split, found in self.splits.items()
+        Args:
+            corpus: Its name.
+            metric: The headline; it comes first.
+        """
+        model = self.systems[System.MODEL]
+        names = dict.fromkeys([metric, Metric.BLEU4, *Metric, *model])
+        values: dict[str, Any] = {str(name): model[name].value for name in names}
+        for name in WITH_INTERVAL:
+            values |= model[name].named(name)
+        for system in (one for one in System if one in self.systems and one != System.MODEL):
+            scores = self.systems[system]
+            values |= {f"{system.prefix}_{n}": scores[n].value for n in MAIN_METRICS}
+        values |= {one.group.split()[0]: one.brief() for one in self.breakdowns["sentence"]}
+        values["signers"] = {
+            one.group.split()[0]: one.brief() for one in self.breakdowns["new_signer"]
         }
-        together = {
-            split: {str(metric): _score_map(score) for metric, score in found.items()}
-            for split, found in self.together.items()
+        values["novelty"] = {
+            one.group.replace(" ", "_"): one.brief()
+            for one in self.breakdowns["novelty"]
+            if one.group != KNOWN
         }
-        return {"names": self.names, "splits": splits, "together": together}
+        if self.seeds:
+            values["seeds"] = self.seeds.to_metrics()
+        values |= {"clips": len(self.result.targets), "missing": len(self.result.missing)}
+        if self.input_check:
+            values["uses_input"] = int(self.input_check.uses_input)
+        values |= {**self.remarks, "signature": model[metric].signature}
+        values |= {"headline": str(metric), "corpus": corpus}
+        values["clips_hash"] = self.result.clips_hash
+        return dict(rounded(values))
 
-
-def score_seeds(
-    names: list[str],
-    counted: Mapping[str, Sequence[Statistics]],
-    together: Mapping[str, Mapping[str, Score]],
-    options: ScoreOptions,
-) -> SeedScores:
-    """Return each metric of each seed, and the interval of their mean.
-
-    Args:
-        names: Of the seeds.
-        counted: Of each split what was counted in the sentences of each seed.
-        together: Scores of all seeds as one model.
-        options: For the resamples.
-    """
-    values: dict[str, dict[Metric, list[float]]] = {}
-    intervals: dict[str, dict[Metric, tuple[float, float]]] = {}
-    for split, seeds in counted.items():
-        resampled = [one.resample(options) for one in seeds]
-        values[split], intervals[split] = {}, {}
-        for metric in MAIN_METRICS:
-            values[split][metric] = [one.values()[metric] for one in seeds]
-            found = [one[metric] for one in resampled]
-            intervals[split][metric] = seed_interval(found, options)
-    joint = {
-        split: {metric: scores[metric] for metric in MAIN_METRICS}
-        for split, scores in together.items()
-    }
-    return SeedScores(names=names, splits=values, intervals=intervals, together=joint)
-
-
-def seed_interval(seeds: Sequence[FloatArray], options: ScoreOptions) -> tuple[float, float]:
-    """Return the interval of the mean of a metric over seeds, of resamples of clips and seeds.
-
-    In each resample the clips are drawn anew and so are the seeds; their deviations are enlarged by
-    the root of n / (n - 1), for which the resamples of so few fall short.
-
-    Args:
-        seeds: Of each seed the metric in every resample of the clips, shape (R,).
-        options: For the resamples.
-    """
-    n = len(seeds)
-    drawn = np.random.default_rng(options.seed).integers(0, n, (options.resamples, n))
-    rows = np.stack(seeds, axis=1)
-    means = rows.mean(axis=1)
-    offsets = np.take_along_axis(rows, drawn, axis=1).mean(axis=1) - means
-    enlarged = means + math.sqrt(n / (n - 1)) * offsets
-    # Enlarged, some would be below 0 % or above 100.
-    low, high = np.quantile(enlarged, INTERVAL).clip(rows.min(), rows.max())
-    return float(low), float(high)
+    def measures(self) -> dict[str, Any]:
+        """Return what metrics.json has of what else was measured."""
+        found = self.reliability.to_metrics()
+        for name, score in self.lookup.items():
+            found |= score.named(name)
+        if self.recognition:
+            found |= self.recognition.to_metrics()
+        if self.stress:  # the lowest score under any change
+            found["stress_worst"] = rounded(min(row.score for row in self.stress))
+        return found
 
 
 def count(
-    results: Sequence[SplitResult],
+    result: SplitResult,
     options: ScoreOptions,
     given: Mapping[str, Mapping[tuple[str, System], Sequence[float]]],
     commands: Mapping[str, str],
-) -> dict[str, dict[System, Statistics]]:
+) -> dict[System, Statistics]:
     """Count what the metrics need in every sentence of every system.
 
     Args:
-        results: Sentences of all systems.
+        result: Sentences of all systems.
         options: The tokenizer.
         given: Further metrics, as `run_commands` returns them.
         commands: Their command lines, which are their signatures.
     """
-    counts: dict[str, dict[System, Statistics]] = {}
-    for result in results:
-        refs = [target.text for target in result.targets]
-        counts[result.split] = {}
-        for system, hyps in result.texts.items():
-            statistics = measure(hyps, refs, options)
-            for name, found in given.items():
-                signature = f"nrefs:1|mean:sentences|command:{commands[name]}"
-                statistics = statistics.extend(name, found[result.split, system], signature)
-            counts[result.split][system] = statistics
+    counts = {}
+    for system, hyps in result.texts.items():
+        statistics = measure(hyps, result.refs, options)
+        for name, found in given.items():
+            signature = f"nrefs:1|mean:sentences|command:{commands[name]}"
+            statistics = statistics.extend(name, found[result.split, system], signature)
+        counts[system] = statistics
     return counts
 
 
-def score_split(
-    result: SplitResult,
-    counts: Mapping[System, Statistics],
-    trained: Trained,
-    options: ScoreOptions,
-) -> SplitScores:
-    """Score every system on a split, and the model on groups of its clips.
-
-    Args:
-        result: Sentences of all systems.
-        counts: What was counted in them.
-        trained: Tells which sentences and signers were seen in training.
-        options: For the intervals.
-    """
-    return SplitScores(
-        clips=len(result.targets),
-        missing=result.missing,
-        clips_hash=result.clips_hash,
-        constant_sentence=result.texts[System.CONSTANT][0],
-        systems={s: score_statistics(counted, options) for s, counted in counts.items()},
-        input_check=check_input(
-            counts, options, "video" if result.source.has_frames else result.source.name
-        ),
-        breakdowns=_break_down(result, counts[System.MODEL], trained, options),
-        only_sentence=_only_sentence(result),
-        unknown_glosses=None
-        if result.source.has_frames
-        else sum(len(f.unknown or ()) for f in result.facts),
-    )
-
-
-def _only_sentence(result: SplitResult) -> str | None:
-    said, wanted = set(result.texts[System.MODEL]), {target.text for target in result.targets}
-    return said.pop() if len(said) == 1 and len(wanted) > 1 else None
-
-
 def check_input(
-    counts: Mapping[System, Statistics], options: ScoreOptions, shown: str
+    counts: Mapping[System, Statistics], options: ScoreOptions, source: Source
 ) -> InputCheck | None:
-    """Compare the model with the model that was shown other clips, if it was.
+    """Compare the model with the model that was shown other clips, if it was and clips suffice.
 
     Args:
         counts: Of `MODEL` and, where there is another sentence, `SWAPPED`.
         options: For the resamples.
-        shown: What was replaced, in a word.
+        source: What was exchanged between clips.
     """
-    if System.SWAPPED not in counts:
+    if System.SWAPPED not in counts or are_few(len(counts[System.MODEL])):
         return None
-    found = compare(counts[System.SWAPPED], counts[System.MODEL], options)
+    found = compare(
+        [counts[System.SWAPPED]], [counts[System.MODEL]], options, metrics=[INPUT_METRIC]
+    )
+    shown = "video" if source.has_frames else source.name
     return InputCheck(fall=found[INPUT_METRIC], shown=shown)
 
 
-def headline(
-    splits: Mapping[str, SplitScores], seeds: SeedScores | None, *, corpus: str, metric: Metric
-) -> dict[str, Any]:
-    """Pick what `dvc metrics show` prints: the content of reports/metrics.json.
-
-    Args:
-        splits: Scores by split.
-        seeds: None for a single model.
-        corpus: Its name.
-        metric: What a person compares first, and so comes first.
-    """
-    metrics: dict[str, Any] = {}
-    for split in sorted(splits, reverse=True):  # test first
-        found = splits[split].to_map()
-        model = found["systems"][System.MODEL]
-        names = dict.fromkeys([metric, Metric.BLEU4, *Metric, *model])
-        values: dict[str, Any] = {str(name): model[name]["value"] for name in names}
-        for name in WITH_INTERVAL:
-            values |= {f"{name}_low": model[name]["low"], f"{name}_high": model[name]["high"]}
-        for system in System:
-            if system != System.MODEL and system in found["systems"]:
-                scores = found["systems"][system]
-                values |= {f"{system.prefix}_{n}": scores[n]["value"] for n in MAIN_METRICS}
-        for row in found["breakdowns"]["sentence"]:
-            values[row["group"].split()[0]] = _brief(row)  # seen or unseen
-        values["signers"] = {
-            row["group"].split()[0]: _brief(row) for row in found["breakdowns"]["new_signer"]
-        }
-        values["novelty"] = {
-            row["group"].replace(" ", "_"): _brief(row)
-            for row in found["breakdowns"]["novelty"]
-            if row["group"] != KNOWN
-        }
-        if seeds:
-            values["seeds"] = _brief_seeds(seeds, split)
-        values |= {"clips": found["clips"], "missing": len(found["missing"])}
-        if check := found.get("input_check"):
-            values["uses_input"] = int(check["uses_input"])
-        values |= {key: found[key] for key in ("only_sentence", "unknown_glosses") if key in found}
-        values["signature"] = model[metric]["signature"]
-        values |= {"headline": str(metric), "corpus": corpus, "clips_hash": found["clips_hash"]}
-        metrics[split] = values
-    return metrics
-
-
-def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("clips", "bleu4", "wer", "exact")}
-
-
-def _brief_seeds(seeds: SeedScores, split: str) -> dict[str, Any]:
-    spreads, together = seeds.to_map()["splits"][split], seeds.together.get(split, {})
-    return {
-        name: {key: spread[key] for key in ("mean", "low", "high", "std", "n")}
-        | ({"together": together[Metric(name)].value} if together else {})
-        for name, spread in spreads.items()
-    }
-
-
-def _score_map(score: Score) -> dict[str, float | str]:
-    found = {"value": score.value, "low": score.low, "high": score.high}
-    return {**rounded(found), "signature": score.signature}
-
-
-def _spread(values: Sequence[float], interval: tuple[float, float]) -> dict[str, Any]:
-    found = {
-        "mean": mean(values), "low": interval[0], "high": interval[1], "std": stdev(values),
-        "n": len(values), "values": list(values),
-    }  # fmt: skip
-    return dict(rounded(found))
-
-
-def _break_down(
-    result: SplitResult, statistics: Statistics, trained: Trained, options: ScoreOptions
+def break_down(
+    result: SplitResult, statistics: Statistics, seen: SeenInTrain, options: ScoreOptions
 ) -> dict[str, list[GroupScores]]:
     """Score the model on groups of clips, each of `KINDS`."""
-    of_train = {target.clip_id: trained.groups(target) for target in result.targets}
+    of_train = {target.clip_id: seen.groups(target) for target in result.targets}
     group_of: dict[str, Callable[[Target, ClipFacts], str]] = {
         "sentence": lambda target, _: of_train[target.clip_id]["sentence"],
         "novelty": lambda target, _: of_train[target.clip_id]["novelty"],

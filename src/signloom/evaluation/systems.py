@@ -1,23 +1,30 @@
 """The systems that are scored: the model, its controls and the floors.
 
-A score means something only beside what can be had without looking: the floors here (one constant
-sentence, a random one, the sentence of the nearest training clip, that of a logistic regression),
-and two controls: the model with its landmarks zeroed, and with the video of another clip. For a
-model of glosses these are unknown glosses and those of another clip, and copying the glosses is one
-more floor.
+A score means something only compared with what can be had without looking: the floors here (one
+constant sentence, a random one, the sentence of the nearest training clip, that of a logistic
+regression), and two controls: the model with its landmarks zeroed, and with the video of another
+clip. For a model of glosses these are unknown glosses and those of another clip, and copying the
+glosses is one more floor.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from tqdm import tqdm
 
 from signloom.errors import UserError
-from signloom.evaluation.floors import best_constant, build_retrieval, fit_linear
+from signloom.evaluation.floors import (
+    Floor,
+    best_constant,
+    fit_linear,
+    fit_nearest,
+)
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric, System
+from signloom.features.features import FloatArray
 from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Source, SourceSequence
 from signloom.features.targets import Target, split_hash
@@ -34,19 +41,42 @@ logger = logging.getLogger(__name__)
 class ClipFacts:
     """What is known of a clip before any model has read it."""
 
+    is_seen: bool  # whether train has its sentence
     hands: float | None  # share of the frames with a hand; None where the layout has no hands
     fps: float | None  # of the video; None of glosses
     seconds: float | None
     unknown: tuple[str, ...] | None  # glosses that train never shows; None of landmarks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Setup:
+    """What every measure reads: a model, the corpus, the search, and how sentences are scored."""
+
+    translator: Translator  # the model, or the models of all seeds as one
+    targets: Sequence[Target]  # the whole corpus; floors come from its train split
+    sequences: Mapping[str, SourceSequence]  # landmarks or glosses by clip id, of all splits
+    decoding: DecodingOptions
+    score: ScoreOptions  # tokenizer, resamples, and the seed of all that is drawn
+    metric: Metric = Metric.BLEU4  # the headline
+
+    def split(self, name: str) -> list[Target]:
+        """Return the clips of a split that have landmarks, or glosses."""
+        return [t for t in self.targets if t.split == name and t.clip_id in self.sequences]
+
+    def clips(self, targets: Iterable[Target]) -> list[SourceSequence]:
+        """Return what the model reads of some clips."""
+        return [self.sequences[target.clip_id] for target in targets]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SplitResult:
     """The sentences of every system for the clips of one split."""
 
     split: str  # `dev` or `test`
     source: Source  # what the model reads
     targets: list[Target]  # the clips that have landmarks or glosses, in the corpus's order
+    clips: list[SourceSequence]  # those of the targets
+    encodings: FloatArray | None  # mean states of the encoder, shape (N, D); None of glosses
     facts: list[ClipFacts]  # one a target
     missing: list[str]  # ids of clips without them; they are counted and not scored
     clips_hash: str  # what identifies all clips of the split with their sentences
@@ -55,86 +85,141 @@ class SplitResult:
     """System to one sentence a target. `SWAPPED` is left out where all clips have one sentence,
     `COPY` where there are no glosses to copy, `LINEAR` where train has one text, or too many."""
 
+    @property
+    def refs(self) -> list[str]:
+        """The reference of each target."""
+        return [target.text for target in self.targets]
 
-def run_systems(
-    translator: Translator,
-    targets: Sequence[Target],
-    sequences: Mapping[str, SourceSequence],
-    decoding: DecodingOptions,
-    score: ScoreOptions,
-    metric: Metric = Metric.BLEU4,
-    *,
-    splits: Sequence[str] = ("dev", "test"),
-) -> list[SplitResult]:
-    """Let the model, its blind control and the floors translate the evaluated splits.
+
+def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[SplitResult]:
+    """Let the model, its controls and the floors translate the evaluated splits.
 
     Args:
-        translator: The trained model.
-        targets: The whole corpus; floors come from its train split.
-        sequences: Clip id to landmarks or glosses, of all splits.
-        decoding: How the model searches.
-        score: Tokenizer of the constant floor and seed of the random one.
-        metric: By which the constant floor is the best.
+        setup: The model and the corpus.
         splits: What to evaluate; a split without clips is left out, with a warning.
 
     Raises:
         UserError: If no split has a clip with landmarks, or glosses.
     """
+    source, targets = setup.translator.source, setup.targets
+    nearest = fit_nearest(setup.translator, targets, setup.sequences)
+    linear = fit_linear(setup.translator, targets, setup.sequences)
     train_texts = [target.text for target in targets if target.split == "train"]
-    index = build_retrieval(translator, targets, sequences)
-    linear = fit_linear(translator, targets, sequences)
-    results = []
+    known, results = frozenset(train_texts), []
     for split in splits:
-        kept, missing = _find_clips(translator, targets, sequences, split)
+        kept, missing = setup.split(split), _find_missing(setup, split)
         if not kept:
             logger.warning("%s: no clip to evaluate", split)
             continue
-        clips = [sequences[target.clip_id] for target in kept]
-        translations, texts = _model_texts(translator, clips, decoding, split)
-        refs = [target.text for target in kept]
-        seed = [score.seed, *split.encode()]
-        others = swap_clips(refs, np.random.default_rng(seed))
-        if others is not None:
-            # A translation depends on what is read alone: nothing is translated again.
-            texts[System.SWAPPED] = [texts[System.MODEL][other] for other in others]
-        texts[System.RETRIEVAL] = [index.nearest(clip) for clip in clips]
-        if linear:
-            texts[System.LINEAR] = linear(clips)
-        texts |= _blind_floors(train_texts, refs, score, metric, np.random.default_rng(seed))
-        facts = [clip_facts(clip) for clip in clips]
-        if copied := [" ".join(c.glosses) for c in clips if isinstance(c, GlossSequence)]:
-            texts[System.COPY] = copied
-            _tell_unknown(facts, copied, split)
+        asked = _Asked(
+            setup=setup, split=split, clips=setup.clips(kept), refs=[t.text for t in kept],
+            train_texts=train_texts, nearest=nearest, linear=linear,
+        )  # fmt: skip
+        texts = {system: say(asked) for system, say in SYSTEMS.items()}
+        pairs = zip(asked.clips, asked.refs, strict=True)
+        facts = [clip_facts(clip, is_seen=ref in known) for clip, ref in pairs]
+        if copied := texts[System.COPY]:
+            _log_unknown(facts, copied, split)
         results.append(SplitResult(
-            split=split, source=translator.source, targets=kept, facts=facts, missing=missing,
-            clips_hash=split_hash(targets, split), translations=translations, texts=texts,
+            split=split, source=source, targets=kept, clips=asked.clips,
+            encodings=setup.translator.encode_clips(asked.clips) if source.has_frames else None,
+            facts=facts, missing=missing, clips_hash=split_hash(targets, split),
+            translations=asked.model,
+            texts={system: said for system, said in texts.items() if said is not None},
         ))  # fmt: skip
     if not results:
         raise UserError(
-            f"no clip of {' or '.join(splits)} has {translator.source.name}, so there is nothing "
-            f"to evaluate; the manifest needs such clips, see {translator.source.where_missing}"
+            f"no clip of {' or '.join(splits)} has {source.name}, so there is nothing to evaluate; "
+            f"the manifest needs such clips, see {source.where_missing}"
         )
     return results
 
 
-def _find_clips(
-    translator: Translator,
-    targets: Sequence[Target],
-    sequences: Mapping[str, SourceSequence],
-    split: str,
-) -> tuple[list[Target], list[str]]:
-    """Return the clips of a split that can be read, and the ids of the others, which are named."""
-    chosen = [target for target in targets if target.split == split]
-    missing = [target.clip_id for target in chosen if target.clip_id not in sequences]
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Asked:
+    """The clips of one split, for which each system writes its sentences."""
+
+    setup: Setup
+    split: str
+    clips: list[SourceSequence]
+    refs: list[str]
+    train_texts: list[str]
+    nearest: Floor
+    linear: Floor | None
+
+    def dice(self) -> np.random.Generator:
+        """Return a generator of the split's own, at its beginning."""
+        return np.random.default_rng([self.setup.score.seed, *self.split.encode()])
+
+    @cached_property
+    def model(self) -> list[Translation]:
+        """What the model writes."""
+        return self.translate()
+
+    def translate(self, *, blind: bool = False, beam_size: int = 0) -> list[Translation]:
+        """Translate the clips as configured, but for what is named."""
+        search = self.setup.decoding
+        search = replace(search, beam_size=beam_size or search.beam_size)
+        what = f"translate {self.split}{', blind' * blind}{', greedily' * bool(beam_size)}"
+        with tqdm(total=len(self.clips), desc=what, unit="clip", file=progress_file()) as bar:
+            return self.setup.translator.translate(
+                self.clips, search, blind=blind, progress=bar.update
+            )
+
+
+def _greedy(asked: _Asked) -> list[str]:
+    is_greedy = asked.setup.decoding.beam_size == 1
+    return plain_texts(asked.model if is_greedy else asked.translate(beam_size=1))
+
+
+def _swapped(asked: _Asked) -> list[str] | None:
+    others = swap_clips(asked.refs, asked.dice())
+    # A translation depends on what is read alone: nothing is translated again.
+    texts = plain_texts(asked.model)
+    return None if others is None else [texts[other] for other in others]
+
+
+def _constant(asked: _Asked) -> list[str]:
+    setup, count = asked.setup, len(asked.clips)
+    return [best_constant(asked.train_texts, asked.refs, setup.score, setup.metric)] * count
+
+
+def _random(asked: _Asked) -> list[str]:
+    chosen = asked.dice().integers(0, len(asked.train_texts), len(asked.clips))
+    return [asked.train_texts[one] for one in chosen]
+
+
+def _copy(asked: _Asked) -> list[str] | None:
+    return [" ".join(c.glosses) for c in asked.clips if isinstance(c, GlossSequence)] or None
+
+
+# To add a system: a function here, its name and label in `names.py`.
+SYSTEMS: dict[System, Callable[[_Asked], list[str] | None]] = {
+    System.MODEL: lambda asked: plain_texts(asked.model),
+    System.GREEDY: _greedy,
+    System.BLIND: lambda asked: plain_texts(asked.translate(blind=True)),
+    System.SWAPPED: _swapped,
+    System.RETRIEVAL: lambda asked: asked.nearest(asked.clips),
+    System.LINEAR: lambda asked: asked.linear(asked.clips) if asked.linear else None,
+    System.CONSTANT: _constant,
+    System.RANDOM: _random,
+    System.COPY: _copy,
+}
+
+
+def _find_missing(setup: Setup, split: str) -> list[str]:
+    """Return the ids of the clips of a split that cannot be read, and log some of them."""
+    ids = [target.clip_id for target in setup.targets if target.split == split]
+    missing = [clip_id for clip_id in ids if clip_id not in setup.sequences]
     if missing:
         names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        what = translator.source.name
+        what = setup.translator.source.name
         logger.warning("%s: %d clips without %s: %s", split, len(missing), what, names)
-    return [target for target in chosen if target.clip_id in sequences], missing
+    return missing
 
 
-def _tell_unknown(facts: Sequence[ClipFacts], lines: Sequence[str], split: str) -> None:
-    """Say how many glosses of a split train lacks, and name some."""
+def _log_unknown(facts: Sequence[ClipFacts], lines: Sequence[str], split: str) -> None:
+    """Log how many glosses of a split train lacks, and some of them."""
     unknown = [name for one in facts for name in one.unknown or ()]
     if unknown:
         names = sorted(set(unknown))
@@ -148,13 +233,17 @@ def _tell_unknown(facts: Sequence[ClipFacts], lines: Sequence[str], split: str) 
         )
 
 
-def clip_facts(sequence: SourceSequence) -> ClipFacts:
+def clip_facts(sequence: SourceSequence, *, is_seen: bool) -> ClipFacts:
     """Return what is known of a clip from its landmarks or glosses."""
     if isinstance(sequence, GlossSequence):
-        return ClipFacts(hands=None, fps=None, seconds=None, unknown=sequence.unknown)
+        return ClipFacts(
+            is_seen=is_seen, hands=None, fps=None, seconds=None, unknown=sequence.unknown
+        )
     groups = [sequence.layout.group(hand) for hand in HANDS if hand in sequence.layout.group_names]
     hands = float(sequence.present[:, groups].any(axis=1).mean()) if groups else None
-    return ClipFacts(hands=hands, fps=sequence.fps, seconds=sequence.seconds, unknown=None)
+    return ClipFacts(
+        is_seen=is_seen, hands=hands, fps=sequence.fps, seconds=sequence.seconds, unknown=None
+    )
 
 
 def swap_clips(texts: Sequence[str], rng: np.random.Generator) -> list[int] | None:
@@ -180,39 +269,6 @@ def swap_clips(texts: Sequence[str], rng: np.random.Generator) -> list[int] | No
     for position, index in enumerate(circle):
         others[index] = circle[(position + step) % len(circle)]
     return others
-
-
-def _blind_floors(
-    train_texts: Sequence[str],
-    refs: Sequence[str],
-    score: ScoreOptions,
-    metric: Metric,
-    rng: np.random.Generator,
-) -> dict[System, list[str]]:
-    """Return the floors that need no clip."""
-    chosen = rng.integers(0, len(train_texts), len(refs))
-    return {
-        System.CONSTANT: [best_constant(train_texts, refs, score, metric)] * len(refs),
-        System.RANDOM: [train_texts[i] for i in chosen],
-    }
-
-
-def _model_texts(
-    translator: Translator, clips: Sequence[SourceSequence], decoding: DecodingOptions, split: str
-) -> tuple[list[Translation], dict[System, list[str]]]:
-    """Translate as configured, greedily and blind."""
-    passes = 2 if decoding.beam_size == 1 else 3
-    with tqdm(
-        total=passes * len(clips), desc=f"translate {split}", unit="clip", file=progress_file()
-    ) as bar:
-        model = translator.translate(clips, decoding, progress=bar.update)
-        greedy = model
-        if decoding.beam_size > 1:
-            greedy_options = replace(decoding, beam_size=1)
-            greedy = translator.translate(clips, greedy_options, progress=bar.update)
-        blind = translator.translate(clips, decoding, blind=True, progress=bar.update)
-    found = {System.MODEL: model, System.GREEDY: greedy, System.BLIND: blind}
-    return model, {system: plain_texts(translations) for system, translations in found.items()}
 
 
 def plain_texts(translations: Sequence[Translation]) -> list[str]:

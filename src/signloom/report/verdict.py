@@ -7,8 +7,10 @@ from signloom.evaluation.names import (
     FLOORS,
     GLOSS_SYSTEM_LABELS,
     SYSTEM_LABELS,
+    TOO_FEW,
     Metric,
     System,
+    are_few,
     describe_only,
     metric_heading,
     metric_label,
@@ -62,11 +64,13 @@ def verdict_sentences(sources: Sources) -> list[str]:
     if sources.seeds and headline in (spreads := sources.seeds["splits"].get(split, {})):
         tell = _as_one_sentence if sources.is_joint else _seeds_sentence
         sentences.append(tell(spreads[headline], headline))
-    if found["clips"] < FEW_CLIPS:
-        sentences.append("So few clips say little, and their intervals are too narrow.")
-    names = system_names(sources)
-    sentences.append(_floor_sentence(systems, names, headline))
-    sentences.append(_blind_sentence(systems, headline, is_read=sources.reads_glosses))
+    if are_few(found["clips"]):
+        sentences.append(f"These are {TOO_FEW} whether the model is better than a floor.")
+    else:
+        if found["clips"] < FEW_CLIPS:
+            sentences.append("So few clips say little, and their intervals are too narrow.")
+        sentences.append(_floor_sentence(systems, system_names(sources), headline))
+        sentences.append(_blind_sentence(systems, headline, is_read=sources.reads_glosses))
     if "only_sentence" in found:
         sentences.append(describe_only(found["only_sentence"], found["clips"]) + ".")
     if check := found.get("input_check"):

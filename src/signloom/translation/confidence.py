@@ -33,7 +33,7 @@ from signloom.files import hash_file, to_text, write_file
 from signloom.paths import EVALUATION, SEEDS_NAME
 from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import Hypothesis
-from signloom.translation.words import SignsSaid, WordOfSign
+from signloom.translation.words import SignCoverage, WordOfSign
 
 logger = logging.getLogger(__name__)
 CONFIDENCE = "confidence.json"
@@ -83,7 +83,7 @@ class Range:
 
 
 @checked_dataclass
-class Cloud:
+class MahalanobisModel:
     """Where the clips of train lie among vectors that describe a clip.
 
     How far a vector lies from train's is the Mahalanobis distance, as in Ren et al. (2023),
@@ -108,7 +108,7 @@ class Cloud:
 
 
 @checked_dataclass
-class Posture(Cloud):
+class Posture(MahalanobisModel):
     """Where hands and body are held, see `measure_posture`, in train's deviations of each."""
 
     middle: tuple[float, ...]  # mean of each number over train, shape (D,)
@@ -121,7 +121,7 @@ class Posture(Cloud):
 
 
 @checked_dataclass
-class TrainClips(Cloud):
+class TrainClips(MahalanobisModel):
     """What the clips of train are like: their figures, encodings and postures.
 
     An encoding is the mean of the encoder's states over a clip: it says what a model makes of a
@@ -199,7 +199,7 @@ def measure_posture(sequence: LandmarkSequence) -> npt.NDArray[np.float64] | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What is known of one translation; what was not measured is None."""
+    """Check of one translation. Fields that were not measured are None."""
 
     confidence: float | None  # share of dev's translations with such a score that were right
     is_unsure: bool  # whether that is less than `unsure_below`
@@ -222,13 +222,13 @@ class Check:
         return f"{UNSURE}: {right}" if self.is_unsure else ""
 
     @property
-    def told(self) -> float | None:
-        """The confidence, where it says something: dev has nothing like an unfamiliar clip."""
+    def usable_confidence(self) -> float | None:
+        """The confidence; None for an unfamiliar clip, which is like none of dev."""
         return None if self.unlike else self.confidence
 
     def to_map(self) -> dict[str, Any]:
         """Return the fields of JSON; docs/translation.md describes them."""
-        confidence = None if self.told is None else round(self.told, 3)
+        confidence = None if self.usable_confidence is None else round(self.usable_confidence, 3)
         familiar = None if self.unlike is None else not self.unlike
         return {"confidence": confidence, "familiar": familiar, "note": self.note}
 
@@ -247,7 +247,9 @@ class Confidence:
     decoding: DecodingOptions | None = None  # the search that was measured; older files lack it
     signs: SignSearch | None = None  # likewise, of signs; None where the model reads none
     words: tuple[WordOfSign, ...] = ()  # of train's sentences, and the signs that they translate
-    signs_said: SignsSaid = field(default_factory=SignsSaid)  # by which sentences are held to signs
+    signs_said: SignCoverage = field(
+        default_factory=SignCoverage
+    )  # by which sentences are held to signs
     seeds: dict[str, str] = field(default_factory=dict)
     """`hash_seeds` of the checkpoint where all seeds were measured as one; empty: the first was."""
 
@@ -340,7 +342,7 @@ def describe_train(
     for name in figures[0]:
         low, high = np.quantile([one[name] for one in figures], [TAIL, 1 - TAIL])
         ranges[name] = Range(low=_round(low), high=_round(high))
-    return TrainClips(figures=ranges, **_fit_cloud(encodings, others))
+    return TrainClips(figures=ranges, **_fit_mahalanobis(encodings, others))
 
 
 def describe_postures(
@@ -365,12 +367,12 @@ def describe_postures(
         middle=_rounded(middle), scale=_rounded(spread + LEAST_SPREAD), centre=(), directions=(),
         deviations=(), rest=1.0, limit=1.0,
     )  # fmt: skip
-    cloud = _fit_cloud(frame.scaled(every), frame.scaled(np.stack(held_out)))
+    cloud = _fit_mahalanobis(frame.scaled(every), frame.scaled(np.stack(held_out)))
     return replace(frame, **cloud)
 
 
-def _fit_cloud(vectors: FloatArray, others: FloatArray) -> dict[str, Any]:
-    """Return the fields of a `Cloud` of vectors (N, D), its limit from others."""
+def _fit_mahalanobis(vectors: FloatArray, others: FloatArray) -> dict[str, Any]:
+    """Return the fields of a `MahalanobisModel` of vectors (N, D), its limit from others."""
     centre = vectors.mean(axis=0, dtype=np.float64)
     _, spread, directions = np.linalg.svd(vectors - centre, full_matrices=False)
     variances = spread**2 / max(len(vectors) - 1, 1)
@@ -379,7 +381,7 @@ def _fit_cloud(vectors: FloatArray, others: FloatArray) -> dict[str, Any]:
     kept = min(DIRECTIONS, len(vectors) // 4, width - 1)
     rest = variances[kept:].sum() / (width - kept)
     least = max(LEAST * float(spread[0]), 1e-9)
-    found = Cloud(
+    found = MahalanobisModel(
         centre=_rounded(centre),
         directions=tuple(_rounded(one) for one in directions[:kept]),
         deviations=_rounded(np.maximum(np.sqrt(variances[:kept]), least)),

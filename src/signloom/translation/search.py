@@ -48,7 +48,7 @@ class Hypothesis:
     score: float
     """What hypotheses are ranked by: `log_prob`, less the decoder's own language model where that
     is used, after the length penalty, and less what the signs say against it."""
-    sign_cost: float = 0.0  # what the signs say against it, nats; `SignsSaid.cost`
+    sign_cost: float = 0.0  # what the signs say against it, nats; `SignCoverage.cost`
 
 
 @torch.inference_mode()

@@ -37,7 +37,7 @@ from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
 from signloom.translation.tokens import mean_log_probs
-from signloom.translation.words import SignsSaid
+from signloom.translation.words import SignCoverage
 
 # Source frames of a part, padding included: what the layers of a model of width 512 compute of
 # them stays nearer to the processor, which saves it some 7 % of the time of 8,000 at once.
@@ -101,7 +101,7 @@ class Translator:
         """
         self.spec = checkpoint.spec
         self.confidence = confidence
-        self.signs_said = confidence.signs_said if confidence else SignsSaid()
+        self.sign_costs = confidence.signs_said if confidence else SignCoverage()
         self._model = reduce_precision(checkpoint.model, precision)
         self._tokenizer = checkpoint.tokenizer
         self._device = device
@@ -128,20 +128,20 @@ class Translator:
         first = folder.parent.parent
         is_further = folder.parent.name == SEEDS_NAME and (first / WEIGHTS).is_file()
         if is_further and (checked := find_confidence(first)):
-            made.signs_said = checked.signs_said
+            made.sign_costs = checked.signs_said
         if made.confidence and made.confidence.seeds:
             further = [load_checkpoint(one, device) for one in seed_folders(folder)]
-            return made.beside([cls(one, device, precision) for one in further])
+            return made.with_seeds([cls(one, device, precision) for one in further])
         return made
 
-    def holding(self, signs_said: SignsSaid) -> "Translator":
-        """Return a translator that holds its sentences against the signs by these."""
+    def with_sign_costs(self, costs: SignCoverage) -> "Translator":
+        """Return a translator that ranks sentences by how they cover the signs that it reads."""
         made = copy.copy(self)
-        made.signs_said = signs_said
+        made.sign_costs = costs
         return made
 
-    def beside(self, others: "Sequence[Translator]") -> "Translator":
-        """Return a translator that asks models of further seeds, too.
+    def with_seeds(self, others: "Sequence[Translator]") -> "Translator":
+        """Return a translator that averages the probabilities of further seeds' models, too.
 
         Its sentences are unchecked unless the confidence was measured of all of them.
 
@@ -164,9 +164,9 @@ class Translator:
         return bool(self._others)
 
     @property
-    def alone(self) -> "Translator":
-        """The translator that asks the first model alone."""
-        return self.beside(()) if self._others else self
+    def first_seed(self) -> "Translator":
+        """The translator of the first model alone."""
+        return self.with_seeds(()) if self._others else self
 
     @property
     def is_checked(self) -> bool:
@@ -193,6 +193,10 @@ class Translator:
             UserError: If it was trained on something else.
         """
         return self.spec.reader.rows(sequence)
+
+    def _rows(self, sequences: Sequence[SourceSequence], *, blind: bool = False) -> list[Rows]:
+        rows = [self.rows(sequence) for sequence in sequences]
+        return [self.spec.reader.blind(one) for one in rows] if blind else rows
 
     def trim(self, sequence: SourceSequence) -> SourceSequence:
         """Return the part of a clip that the model reads: without rests at its ends."""
@@ -233,35 +237,64 @@ class Translator:
                 "which translations are unsure is not known: there is no confidence.json of these "
                 f"weights; {HINT}"
             )
-        rows = [self.rows(sequence) for sequence in sequences]
-        if blind:
-            rows = [self.spec.reader.blind(one) for one in rows]
+        rows = self._rows(sequences, blind=blind)
         done: dict[int, Translation] = {}
-        knows_signs = self.reads_signs and bool(self.signs_said.costs) and not blind
-        weight = options.sign_weight if knows_signs and not options.temperature else 0.0
         for part in _batches([len(row) for row in rows]):
-            memory = self._encode([rows[i] for i in part])
-            keys = [clip_key(sequences[i]) for i in part] if options.temperature else []
-            further = self._encode_others([rows[i] for i in part])
-            wanted = options.beam_size if weight else n_best
-            found = self._search(memory, options, wanted, keys, further)
-            if knows_signs:
-                read = self._read_glosses([sequences[i] for i in part], memory, further)
-                both = zip(found, read, strict=True)
-                found = [self._hold_against(*one, weight, options)[:n_best] for one in both]
-            encodings = mean_states(memory)
-            for index, hypotheses, encoding in zip(part, found, encodings, strict=True):
-                best = self._spell(hypotheses)
-                if self.confidence and self.is_checked and not blind:
-                    clip = self.trim(sequences[index])
-                    check = self.confidence.check(best.hypothesis, clip, encoding)
-                    best = replace(best, check=check)
-                    if (skip_unsure and check.word) or (check.unlike and not guess):
-                        best = replace(best, text="", alternatives=())
-                done[index] = best
+            some = [sequences[i] for i in part]
+            memories = self._models.encode([rows[i] for i in part])
+            hypotheses = self._hypotheses(memories, some, options, n_best, blind=blind)
+            found = [self._spell(one) for one in hypotheses]
+            if not blind:
+                found = [
+                    self._checked(*one, skip_unsure=skip_unsure, guess=guess)
+                    for one in zip(found, some, mean_states(memories[0]), strict=True)
+                ]
+            done |= zip(part, found, strict=True)
             if progress:
                 progress(len(part))
         return [done[index] for index in range(len(sequences))]
+
+    def _hypotheses(
+        self,
+        memories: Sequence[Memory],
+        sequences: Sequence[SourceSequence],
+        options: DecodingOptions,
+        n_best: int,
+        *,
+        blind: bool,
+    ) -> list[list[Hypothesis]]:
+        """Return the best hypotheses of a batch, ranked by the signs where the model reads them."""
+        ids = self._ids
+        if options.language:
+            ids = replace(ids, first=self._tokenizer.language_id(options.language))
+        ranks = self.reads_signs and bool(self.sign_costs.costs) and not blind
+        weight = options.sign_weight if ranks and not options.temperature else 0.0
+        (model, memory), *others = zip(self._models.models, memories, strict=True)
+        keys = [clip_key(one) for one in sequences] if options.temperature else []
+        count = options.beam_size if weight else n_best
+        found = search(model, memory, ids, options, n_best=count, keys=keys, others=others)
+        if ranks:
+            read = self._read_glosses(sequences, memories)
+            both = zip(found, read, strict=True)
+            found = [self._rank_by_signs(*one, weight, options)[:n_best] for one in both]
+        return found
+
+    def _checked(
+        self,
+        found: Translation,
+        sequence: SourceSequence,
+        encoding: FloatArray,
+        *,
+        skip_unsure: bool,
+        guess: bool,
+    ) -> Translation:
+        """Return a translation with its check, without text where this is asked for."""
+        if not self.confidence or not self.is_checked:
+            return found
+        check = self.confidence.check(found.hypothesis, self.trim(sequence), encoding)
+        if (skip_unsure and check.word) or (check.unlike and not guess):
+            found = replace(found, text="", alternatives=())
+        return replace(found, check=check)
 
     def _spell(self, hypotheses: Sequence[Hypothesis]) -> Translation:
         """Return the text of the best hypothesis, with the others."""
@@ -273,9 +306,8 @@ class Translator:
 
     def encode_clips(self, sequences: Sequence[SourceSequence]) -> FloatArray:
         """Return the mean of the encoder's states over each clip, shape (N, D)."""
-        return self._mean_states([self.rows(sequence) for sequence in sequences])
+        return self._mean_states(self._rows(sequences))
 
-    @torch.inference_mode()
     def label_log_probs(
         self, sequences: Sequence[SourceSequence], *, blind: bool = False
     ) -> list[FloatArray]:
@@ -284,25 +316,12 @@ class Translator:
         Label 0 is the blank; the others are numbered as in `spec.ctc.names`, from 1. Blind as in
         `translate`.
         """
-        rows = [self.rows(sequence) for sequence in sequences]
-        if blind:
-            rows = [self.spec.reader.blind(one) for one in rows]
+        rows = self._rows(sequences, blind=blind)
         found: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
-            some = [rows[i] for i in part]
-            log_probs = self._label_log_probs(self._encode(some), self._encode_others(some))
-            found |= zip(part, log_probs, strict=True)
+            memories = self._models.encode([rows[i] for i in part])
+            found |= zip(part, self._models.label_log_probs(memories), strict=True)
         return [found[index] for index in range(len(sequences))]
-
-    @torch.inference_mode()
-    def _label_log_probs(
-        self, memory: Memory, further: Sequence[tuple[Seq2Seq, Memory]]
-    ) -> list[FloatArray]:
-        every = [model.ctc_logits(one) for model, one in ((self._model, memory), *further)]
-        log_probs = mean_log_probs(every).cpu().numpy()
-        return [
-            log_probs[row, :length] for row, length in enumerate(memory.valid.sum(dim=1).tolist())
-        ]
 
     @property
     def reads_signs(self) -> bool:
@@ -310,32 +329,29 @@ class Translator:
         return self.spec.ctc.kind == "glosses" or self.source.kind == "glosses"
 
     def _read_glosses(
-        self,
-        sequences: Sequence[SourceSequence],
-        memory: Memory,
-        further: Sequence[tuple[Seq2Seq, Memory]],
+        self, sequences: Sequence[SourceSequence], memories: Sequence[Memory]
     ) -> list[Sequence[str]]:
         """Return the likeliest signs of each clip by the CTC head alone, or its glosses."""
         if self.spec.ctc.kind == "glosses":
-            names, log_probs = self.spec.ctc.names, self._label_log_probs(memory, further)
+            names, log_probs = self.spec.ctc.names, self._models.label_log_probs(memories)
             every = (search_signs(one, SignSearch()) for one in log_probs)
             return [[names[label - 1] for label in labels] for labels in every]
         return [one.glosses if isinstance(one, GlossSequence) else () for one in sequences]
 
-    def _hold_against(
+    def _rank_by_signs(
         self,
         hypotheses: Sequence[Hypothesis],
         glosses: Sequence[str],
         weight: float,
         options: DecodingOptions,
     ) -> list[Hypothesis]:
-        """Say of the hypotheses of a clip how badly they say its signs, and rank them by it.
+        """Return the hypotheses of a clip with the cost of its signs, and rank them by it.
 
-        The weight is that beside the mean log-probability of a token, whatever the penalty.
+        The weight is relative to the mean log-probability of a token, for every length penalty.
         """
         found = []
         for one in hypotheses:
-            cost = self.signs_said.cost(self._tokenizer.decode(one.tokens), glosses)
+            cost = self.sign_costs.cost(self._tokenizer.decode(one.tokens), glosses)
             scale = max(1, len(one.tokens)) ** (1 - options.length_penalty)
             found.append(replace(one, sign_cost=cost, score=one.score - weight * cost * scale))
         if weight:  # what did not end stays behind what did
@@ -347,7 +363,7 @@ class Translator:
 
         First the encoder's states, then the H features of `hand_columns`.
         """
-        rows = [self.rows(sequence) for sequence in sequences]
+        rows = self._rows(sequences)
         found = self._mean_states(rows).astype(np.float32)
         if not self.hand_columns:
             return found
@@ -362,7 +378,7 @@ class Translator:
     def _mean_states(self, rows: Sequence[Rows]) -> FloatArray:
         found: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
-            means = mean_states(self._encode([rows[i] for i in part]))
+            means = mean_states(self._first.encode([rows[i] for i in part])[0])
             found |= zip(part, means, strict=True)
         return np.stack([found[index] for index in range(len(rows))])
 
@@ -387,12 +403,12 @@ class Translator:
         Raises:
             ValueError: If the model's decoder does not look at the source.
         """
-        rows = [self.rows(sequence) for sequence in sequences]
+        rows = self._rows(sequences)
         has_time = self.source.has_frames
         step_s = self.spec.model.subsampling / self.spec.features.fps if has_time else 0.0
         found: dict[int, Alignment] = {}
         for part in _batches([len(row) for row in rows]):
-            memory = self._encode([rows[i] for i in part])
+            (memory,) = self._first.encode([rows[i] for i in part])
             written = [[self._ids.bos, *translations[i].hypothesis.tokens] for i in part]
             ids, _ = pad_ids(written, self._ids.pad)
             weights = self._model.align(memory, ids[:, :-1].to(self._device)).cpu()
@@ -416,7 +432,7 @@ class Translator:
 
     def _maps(self, row: Rows, tokens: Sequence[int]) -> dict[str, FloatArray]:
         """Return the maps of every layer and head for one clip."""
-        src, valid = self._pad([row])
+        src, valid = self._first.pad([row])
         ids = torch.tensor([[self._ids.bos, *tokens[:-1]]], device=self._device)
         return self._model.attention_maps(src, valid, ids).of_clip(0)
 
@@ -433,34 +449,42 @@ class Translator:
             before = after
         return tuple(pieces)
 
-    @torch.inference_mode()
-    def _encode(self, rows: list[Rows]) -> Memory:
-        return encode_in_parts(self._model, *self._pad(rows))
+    @property
+    def _first(self) -> "Ensemble":
+        return Ensemble([self._model], self._device)
 
-    def _encode_others(self, rows: list[Rows]) -> list[tuple[Seq2Seq, Memory]]:
-        """Return the models of further seeds, each with its memory."""
-        return [(one._model, one._encode(rows)) for one in self._others]
+    @property
+    def _models(self) -> "Ensemble":
+        return Ensemble([self._model, *(one._model for one in self._others)], self._device)
 
-    def _pad(self, rows: list[Rows]) -> tuple[SourceTensor, Tensor]:
-        """Return a batch as the model takes it, and which positions are real."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ensemble:
+    """Models of one seed or of several, whose probabilities are averaged."""
+
+    models: Sequence[Seq2Seq]
+    device: torch.device
+
+    def pad(self, rows: list[Rows]) -> tuple[SourceTensor, Tensor]:
+        """Return a batch as the models take it, and which positions are real."""
         src, valid = pad_source(rows)
         if src.is_floating_point():
-            src = src.to(next(self._model.parameters()).dtype)
-        return src.to(self._device), valid.to(self._device)
+            src = src.to(next(self.models[0].parameters()).dtype)
+        return src.to(self.device), valid.to(self.device)
 
     @torch.inference_mode()
-    def _search(
-        self,
-        memory: Memory,
-        options: DecodingOptions,
-        n_best: int,
-        keys: Sequence[str],
-        further: Sequence[tuple[Seq2Seq, Memory]],
-    ) -> list[list[Hypothesis]]:
-        ids, language = self._ids, options.language
-        if language:
-            ids = replace(ids, first=self._tokenizer.language_id(language))
-        return search(self._model, memory, ids, options, n_best=n_best, keys=keys, others=further)
+    def encode(self, rows: list[Rows]) -> list[Memory]:
+        """Return the memory of a batch by each model."""
+        src, valid = self.pad(rows)
+        return [encode_in_parts(model, src, valid) for model in self.models]
+
+    @torch.inference_mode()
+    def label_log_probs(self, memories: Sequence[Memory]) -> list[FloatArray]:
+        """Return the log-probabilities of the CTC labels of each clip, shapes (M, K)."""
+        both = zip(self.models, memories, strict=True)
+        log_probs = mean_log_probs([model.ctc_logits(one) for model, one in both]).cpu().numpy()
+        lengths = memories[0].valid.sum(dim=1).tolist()
+        return [log_probs[row, :length] for row, length in enumerate(lengths)]
 
 
 def clip_key(sequence: SourceSequence) -> str:

@@ -1,6 +1,6 @@
 """Words and the signs that they translate, learnt from train.
 
-So a word has its sign's time, and a sentence can be held against the signs that were read.
+So a word has the time of its sign, and sentences are ranked by how they cover the recognised signs.
 
 IBM model 1 (Brown et al. 1993) in both directions: how often a sign is written by a word, and a
 word written for a sign, nothing being possible on either side. Their product is the weight of the
@@ -127,10 +127,10 @@ def match_words(
 
 
 @checked_dataclass
-class SignsSaid:
-    """How well a sentence says the signs of a clip: each as often as it was read.
+class SignCoverage:
+    """How well a sentence covers the signs of a clip: each as often as it was read.
 
-    A sentence says a sign as often as it has a word behind which that sign stands; of several words
+    A sentence covers a sign as often as it has a word that translates that sign; of several words
     for one sign (`thank you`) the most frequent counts. Order plays no part, as grammars differ.
     """
 
@@ -155,7 +155,7 @@ class SignsSaid:
         )
 
 
-def learn_signs_said(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> SignsSaid:
+def fit_sign_coverage(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> SignCoverage:
     """Return the sign behind each word, and how surely train's sentences say each sign.
 
     A word has the sign that model 1 expects of it more often than not, unless the others of this
@@ -174,7 +174,7 @@ def learn_signs_said(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> 
         if chance > 0.5:
             words_of.setdefault(sign, []).append(word)
     written, signed = _count_in(lines), _count_in(glosses)
-    said = SignsSaid()
+    said = SignCoverage()
     for sign, words in sorted(words_of.items()):
         kept = words
         for word in words:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from signloom.config import Count, Gone, Natural, checked_dataclass, parse_options
 from signloom.errors import UserError
-from signloom.evaluation.gloss_rules import GlossRules
+from signloom.evaluation.metrics import GlossRules
 from signloom.evaluation.names import Metric, headline_metric
 from signloom.models.seq2seq import READ_BY
 from signloom.training.run import RunOptions

@@ -20,16 +20,14 @@ from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import UserError
-from signloom.evaluation.floors import best_constant, build_retrieval, thin_train
-from signloom.evaluation.gloss_rules import GlossRules, clean_glosses
-from signloom.evaluation.judge import Judgements
-from signloom.evaluation.metrics import ScoreOptions
+from signloom.evaluation.floors import best_constant, fit_nearest, thin_train
+from signloom.evaluation.metrics import GlossRules, ScoreOptions, clean_glosses
 from signloom.evaluation.names import GLOSS_WER, Metric, System, headline_metric
 from signloom.evaluation.stress import change_clips, change_names
-from signloom.evaluation.summary import Trained
+from signloom.evaluation.summary import SeenInTrain
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
-from signloom.files import hash_file, write_file
+from signloom.files import write_file
 from signloom.paths import REJECTS
 from signloom.translation.confidence import find_confidence, seed_folders
 from signloom.translation.options import DecodingOptions
@@ -41,6 +39,8 @@ from signloom_ops.nightly.store import TRANSLATIONS, ModelStore
 from signloom_ops.options import GateOptions
 
 PACE_CLIPS, PACE_ROUNDS = 16, 5
+Clips = Mapping[str, LandmarkSequence]
+"""Landmarks by clip id."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,8 @@ class StoredVersion:
     is_joint: bool  # or all of them as one
     decoding: DecodingOptions  # the search that its evaluation chose on dev
     precision: Precision  # precision of the weights, likewise
+    signs: GlossRules | None = None
+    """The rules by which the signs that it reads are compared; None: its sentences are."""
 
     @property
     def systems(self) -> tuple[Path, ...]:
@@ -71,6 +73,10 @@ class StoredVersion:
         """How it searches, as far as that tells it from other searches with the same weights."""
         found = {**asdict(self.decoding), "precision": self.precision}
         return {**found, "seeds_as_one": self.as_one} if self.is_joint else found
+
+    def load(self, folder: Path | None = None, device: torch.device | None = None) -> Translator:
+        """Load the model that translates for people, or that of a seed."""
+        return Translator.load(folder or self.checkpoints[0], device, precision=self.precision)
 
     @property
     def parameters(self) -> int:
@@ -196,12 +202,13 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     options = _settle_metric(options, targets, reads_signs=reads_signs)
     test, missing = _test_clips(store, targets, is_first=champion_version is None)
     if options.metric == GLOSS_WER:
+        challenger = replace(challenger, signs=inputs.score.gloss_rules)
         targets, test = _as_signs(targets, test, inputs.score.gloss_rules)
         # Glosses are words as they are written.
         inputs = replace(inputs, score=replace(inputs.score, tokenizer="none"))
     if champion_version is None:
-        return _ask_about_first(challenger, targets, test, inputs, options, refused)
-    champion = read_stored(store, champion_version)
+        return _compare_with_floors(challenger, targets, test, inputs, options, refused)
+    champion = replace(read_stored(store, champion_version), signs=challenger.signs)
     newest = _newest(targets, inputs.batches, options.slice_min_clips)
     logger.info(
         "versions %d and %d translate %d test clips and %d of the newest clips",
@@ -210,18 +217,14 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     frozen = read_shards(inputs.shards, [clip.clip_id for clip in test])
     latest = read_shards(inputs.shards, [clip.clip_id for clip in newest]) if newest else {}
     pair = (champion, challenger)
-    old, new = (_translate(one, frozen, latest, _rules(options, inputs)) for one in pair)
+    old, new = (_translate(one, frozen, latest) for one in pair)
     stress = _translate_stressed(*pair, frozen, inputs, options)
     clips = GateClips(
-        test=test, missing=missing, newest=newest, floors={}, trained=Trained(targets),
+        test=test, missing=missing, newest=newest, floors={}, trained=SeenInTrain(targets),
         stress=stress,
     )  # fmt: skip
     cost = partial(measure_cpu_s, champion, challenger, frozen)
-    before, now = (hash_file(one.checkpoints[0] / WEIGHTS) for one in pair)
-    people = Judgements().between(before, now, options.level)
-    return decide(
-        old, new, clips, options, inputs.score, refused=refused, measure_cpu_s=cost, people=people
-    )
+    return decide(old, new, clips, options, inputs.score, refused=refused, measure_cpu_s=cost)
 
 
 def _check_resamples(score: ScoreOptions, options: GateOptions) -> None:
@@ -286,21 +289,10 @@ def _as_signs(
     return named(targets), named(test)
 
 
-def _rules(options: GateOptions, inputs: GateInputs) -> GlossRules | None:
-    """Return the rules of signs where the gate is about these; None: it is about sentences."""
-    return inputs.score.gloss_rules if options.metric == GLOSS_WER else None
-
-
-Clips = Mapping[str, LandmarkSequence]
-"""Landmarks by clip id."""
-
-
-def _translate(
-    stored: StoredVersion, frozen: Clips, latest: Clips, rules: GlossRules | None
-) -> Translations:
+def _translate(stored: StoredVersion, frozen: Clips, latest: Clips) -> Translations:
     # The frozen clips come last: of a clip that is in both, one translation counts.
-    newest = translate_clips(stored, latest, keep=False, signs=rules)
-    return stored.with_texts({**newest, **translate_clips(stored, frozen, keep=True, signs=rules)})
+    newest = translate_clips(stored, latest, keep=False)
+    return stored.with_texts({**newest, **translate_clips(stored, frozen, keep=True)})
 
 
 def _translate_stressed(
@@ -313,12 +305,11 @@ def _translate_stressed(
     """Return, by change of real life, what both write of the clips; of few clips nothing."""
     if len(clips) < options.slice_min_clips:
         return {}
-    seed, rules = inputs.score.seed, _rules(options, inputs)
-    old, new = (translate_changed(one, clips, seed, rules) for one in (champion, challenger))
+    old, new = (translate_changed(one, clips, inputs.score.seed) for one in (champion, challenger))
     return {name: (old[name], new[name]) for name in old}
 
 
-def _ask_about_first(
+def _compare_with_floors(
     challenger: StoredVersion,
     targets: Sequence[Target],
     test: Sequence[Target],
@@ -329,18 +320,16 @@ def _ask_about_first(
     """Compare with what needs no learning, as there is no champion."""
     wanted = {target.clip_id for target in (*thin_train(targets), *test)}
     sequences = read_shards(inputs.shards, wanted)
-    translator = Translator.load(challenger.checkpoints[0], precision=challenger.precision)
-    index = build_retrieval(translator, targets, sequences)
+    nearest = fit_nearest(challenger.load(), targets, sequences)
     train = [target.text for target in targets if target.split == "train"]
     refs = [clip.text for clip in test]
     frozen = {clip.clip_id: sequences[clip.clip_id] for clip in test}
     floors = {
         System.CONSTANT: [best_constant(train, refs, inputs.score, headline_metric(train))]
         * len(refs),
-        System.RETRIEVAL: [index.nearest(clip) for clip in frozen.values()],
+        System.RETRIEVAL: nearest(list(frozen.values())),
     }
-    rules = _rules(options, inputs)
-    new = challenger.with_texts(translate_clips(challenger, frozen, keep=True, signs=rules))
+    new = challenger.with_texts(translate_clips(challenger, frozen, keep=True))
     clips = GateClips(test=test, missing=[], newest=[], floors=floors)
     return decide(
         None, new, clips, options, inputs.score, refused=refused, measure_cpu_s=lambda: (0.0, 0.0)
@@ -389,47 +378,30 @@ def _newest(
     return sorted(found, key=lambda target: target.clip_id)
 
 
-def translate_clips(
-    stored: StoredVersion,
-    sequences: Mapping[str, LandmarkSequence],
-    *,
-    keep: bool,
-    signs: GlossRules | None = None,
-) -> dict[str, list[str]]:
+def translate_clips(stored: StoredVersion, clips: Clips, *, keep: bool) -> dict[str, list[str]]:
     """Translate clips with the model of every seed, or all as one, as the version searches.
 
     Args:
         stored: The version.
-        sequences: Clip id to landmarks.
+        clips: Landmarks by clip id.
         keep: Write the sentences into the version's folder, and read them there if the same
             models have seen the same landmarks before.
-        signs: The signs that the models read in place of sentences, as these rules compare them.
 
     Returns:
         Clip id to the sentence of each seed, or to that of all as one.
     """
-    if not sequences:
+    if not clips:
         return {}
-    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, sequences, signs)}.json"
+    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, clips)}.json"
     if keep and path.is_file():
         return _read_kept(path)
-    clips = list(sequences.values())
-    by_seed = []
-    for folder in stored.systems:
-        translator = Translator.load(folder, precision=stored.precision)
-        by_seed.append(_write(translator, clips, stored, signs))
-    texts = {clip: [one[row] for one in by_seed] for row, clip in enumerate(sequences)}
-    if keep:
-        write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
-    return texts
+    sequences = list(clips.values())
+    by_seed = [_write(stored.load(folder), sequences, stored) for folder in stored.systems]
+    texts = {clip: [one[row] for one in by_seed] for row, clip in enumerate(clips)}
+    return _keep(path, texts) if keep else texts
 
 
-def translate_changed(
-    stored: StoredVersion,
-    clips: Mapping[str, LandmarkSequence],
-    seed: int,
-    signs: GlossRules | None = None,
-) -> dict[str, list[str]]:
+def translate_changed(stored: StoredVersion, clips: Clips, seed: int) -> dict[str, list[str]]:
     """Translate clips under changes of real life with the model that translates for people.
 
     The sentences are kept in the version's folder, and read there if the same model has seen the
@@ -440,44 +412,38 @@ def translate_changed(
     """
     ids, sequences = list(clips), list(clips.values())
     names = change_names(sequences)
-    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, clips, signs)}-stress-{seed}.json"
+    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, clips)}-stress-{seed}.json"
     if path.is_file() and list(kept := _read_kept(path)) == names:
         return kept
-    translator = Translator.load(stored.checkpoints[0], precision=stored.precision)
-    texts = {
-        name: _write(translator, change_clips(name, ids, sequences, seed), stored, signs)
-        for name in names
-    }
+    translator = stored.load()
+    changed = {name: change_clips(name, ids, sequences, seed) for name in names}
+    return _keep(path, {name: _write(translator, some, stored) for name, some in changed.items()})
+
+
+def _keep(path: Path, texts: dict[str, list[str]]) -> dict[str, list[str]]:
     write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
     return texts
 
 
 def _read_kept(path: Path) -> dict[str, list[str]]:
-    """Return sentences that were kept."""
     hint = f"remove {path}"
     found = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
     return dict(found)
 
 
 def _write(
-    translator: Translator,
-    clips: Sequence[LandmarkSequence],
-    stored: StoredVersion,
-    signs: GlossRules | None,
+    translator: Translator, clips: Sequence[LandmarkSequence], stored: StoredVersion
 ) -> list[str]:
     """Return the sentences of one model of a version, or the signs that it reads."""
-    if signs is None:
+    if stored.signs is None:
         return plain_texts(translator.translate(clips, stored.decoding))
     first = find_confidence(stored.checkpoints[0])  # the others have no search of their own
     lines = read_signs(translator, clips, first.signs if first else None)
-    return [
-        " ".join(line) for line in clean_glosses([[s.gloss for s in one] for one in lines], signs)
-    ]
+    glosses = clean_glosses([[sign.gloss for sign in one] for one in lines], stored.signs)
+    return [" ".join(line) for line in glosses]
 
 
-def measure_cpu_s(
-    old: StoredVersion, new: StoredVersion, sequences: Mapping[str, LandmarkSequence]
-) -> tuple[float, float]:
+def measure_cpu_s(old: StoredVersion, new: StoredVersion, sequences: Clips) -> tuple[float, float]:
     """Return the CPU time in which the served models of both translate the same clips, seconds.
 
     They take turns, and of some rounds the one counts that is worst for `new`: models of one size
@@ -485,10 +451,7 @@ def measure_cpu_s(
     """
     clips = list(sequences.values())[:PACE_CLIPS]
     device = torch.device("cpu")
-    pair = [
-        (Translator.load(one.checkpoints[0], device, precision=one.precision), one.decoding)
-        for one in (old, new)
-    ]
+    pair = [(one.load(device=device), one.decoding) for one in (old, new)]
     rounds = []
     for _ in range(PACE_ROUNDS):
         marks = [time.process_time()]
@@ -499,13 +462,11 @@ def measure_cpu_s(
     return max(rounds, key=lambda seconds: seconds[1] / seconds[0])
 
 
-def _hash_task(
-    stored: StoredVersion, sequences: Mapping[str, LandmarkSequence], signs: GlossRules | None
-) -> str:
+def _hash_task(stored: StoredVersion, clips: Clips) -> str:
     """Return what names a version's search over these landmarks; its weights never change."""
-    search = stored.search | ({} if signs is None else {"signs": signs})
+    search = stored.search | ({} if stored.signs is None else {"signs": stored.signs})
     digest = hashlib.sha256(json.dumps(search, sort_keys=True).encode())
-    for clip, sequence in sequences.items():
+    for clip, sequence in clips.items():
         size = (sequence.points.shape, sequence.fps, sequence.width, sequence.height)
         digest.update(f"\0{clip}\0{size}".encode())
         digest.update(sequence.points.tobytes() + sequence.present.tobytes())

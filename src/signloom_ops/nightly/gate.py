@@ -9,16 +9,13 @@ docs/ops/nights.md explains each rule.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
 
-from signloom.evaluation.judge import JudgementResult, to_map
+from signloom.evaluation.compare import Difference, compare
 from signloom.evaluation.metrics import (
-    FloatArray,
     ScoreOptions,
     Statistics,
     count_bleu,
@@ -29,19 +26,20 @@ from signloom.evaluation.metrics import (
 )
 from signloom.evaluation.names import (
     GLOSS_WER,
-    LOWER_IS_BETTER,
     SYSTEM_LABELS,
+    TOO_FEW,
     Metric,
     System,
+    are_few,
     metric_label,
+    rounded,
 )
-from signloom.evaluation.summary import INPUT_METRIC, LENGTHS, Trained
+from signloom.evaluation.summary import INPUT_METRIC, LENGTHS, SeenInTrain
 from signloom.evaluation.systems import swap_clips
 from signloom.features.targets import Target
 from signloom_ops.options import GateOptions
 
 FORMAT_VERSION = 2  # of decision.json; in version 1 the texts of rules name signers
-DECIMALS = 4
 YEAR_DAYS = 365  # refusals count for so long
 TESTS = YEAR_DAYS + 1  # most challengers in a year whose levels add up to the stated one
 _SHARES = math.fsum(1 / number for number in range(1, TESTS + 1))
@@ -83,7 +81,7 @@ class GateClips:
     floors: Mapping[System, Sequence[str]]
     """Sentences of the floors `constant` and `retrieval` for each test clip; for a first champion.
     """
-    trained: Trained | None = None  # of today: tells unseen sentences and signers
+    trained: SeenInTrain | None = None  # of today: tells unseen sentences and signers
     stress: Mapping[str, tuple[Sequence[str], Sequence[str]]] = field(default_factory=dict)
     """Change of real life to what the served models of champion and challenger write of each test
     clip under it; for a challenger."""
@@ -172,7 +170,6 @@ def decide(
     *,
     refused: int,
     measure_cpu_s: Callable[[], tuple[float, float]],
-    people: JudgementResult | None = None,
 ) -> Decision:
     """Decide whether a challenger becomes champion.
 
@@ -185,53 +182,39 @@ def decide(
         refused: Challengers that were refused in the 365 days before.
         measure_cpu_s: Returns the CPU time of champion and challenger for the same clips; called
             only where it can matter.
-        people: What judges said of the champion (A) and the challenger (B), if anybody was asked.
     """
     tonight = level_tonight(options.level, refused)
     new = count_system(challenger.by_seed(clips.test), clips.texts, score)
-    input_rule, input_figures = _uses_input(challenger, clips.test, new, options, score)
+    case = Case(clips=clips, challenger=challenger, new=new, options=options, score=score,
+                tonight=tonight)  # fmt: skip
     if champion is None:
-        floors_rule, floors = _floors(clips, new, options, score, tonight)
-        rules = [floors_rule, input_rule]
-        cost: dict[str, Any] = {
-            "parameters": {"champion": None, "challenger": challenger.parameters}, "cpu_s": None,
-        }  # fmt: skip
-        figures: dict[str, Any] = {"floors": floors, "scores": _scores(None, new), "slices": [],
-                                   "newest": None, "cost": cost}  # fmt: skip
+        judged = [rule(case) for rule in FIRST_RULES]
     else:
         old = count_system(champion.by_seed(clips.test), clips.texts, score)
-        pair = _Pair(clips=clips.test, old=old, new=new, options=options, score=score)
-        gain_rules, cost = _gain(pair, champion, challenger, tonight, measure_cpu_s)
-        slices_rule, slices = _slices(pair, clips.trained)
-        newest_rule, newest = _newest(champion, challenger, clips.newest, options, score)
-        stress_rule, stress = _stress(pair, clips.stress)
-        rules = [*gain_rules, _served(pair), slices_rule, stress_rule, input_rule, newest_rule]
-        figures = {"floors": [], "scores": _scores(pair, new), "slices": slices,
-                   "newest": newest, "cost": cost, "stress": stress}  # fmt: skip
-    if people is not None:
-        rules.append(_people(people, options))
-        figures["people"] = to_map(people)
+        values = {field.name: getattr(case, field.name) for field in fields(case)}
+        duel = Duel(**values, champion=champion, old=old, measure_cpu_s=measure_cpu_s)
+        judged = [rule(duel) for rule in RULES]
+    rules = tuple(rule for some, _ in judged for rule in some)
+    figures = {
+        "metric": options.metric, "level": options.level,
+        "level_tonight": float(f"{tonight:.3g}"), "refused_in_a_year": refused,
+        "clips": len(clips.test),
+        "test": [clip.clip_id for clip in clips.test],
+        "missing": list(clips.missing),
+        "options": asdict(options),
+        "uses_input": [],
+        "decoding": {
+            "champion": dict(champion.decoding) if champion else None,
+            "challenger": dict(challenger.decoding),
+        },
+        "floors": [], "scores": {}, "slices": [], "newest": None, "cost": {},
+    }  # fmt: skip
     return Decision(
         version=challenger.version,
         champion=champion.version if champion else None,
         promote=not _failed(rules),
-        rules=tuple(rules),
-        figures={
-            "metric": options.metric,
-            "level": options.level,
-            "level_tonight": float(f"{tonight:.3g}"),
-            "refused_in_a_year": refused,
-            "clips": len(clips.test),
-            "test": [clip.clip_id for clip in clips.test],
-            "missing": list(clips.missing),
-            "options": asdict(options),
-            "uses_input": input_figures,
-            "decoding": {
-                "champion": dict(champion.decoding) if champion else None,
-                "challenger": dict(challenger.decoding),
-            },
-            **figures,
-        },
+        rules=rules,
+        figures=figures | {name: found for _, some in judged for name, found in some.items()},
     )
 
 
@@ -243,102 +226,17 @@ def _failed(rules: Sequence[Rule]) -> set[str]:
     return failed
 
 
-# --- Statistics of systems ---
+# --- What the rules read ---
 
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class SystemCounts:
-    """What was counted in the sentences of each seed of a system."""
-
-    seeds: tuple[Statistics, ...]
-
-    def select(self, rows: Sequence[int]) -> "SystemCounts":
-        """Return the counts of some clips."""
-        return SystemCounts(seeds=tuple(one.select(np.array(rows)) for one in self.seeds))
-
-    def values(self, metric: str) -> list[float]:
-        """Return the score of each seed."""
-        return [one.values()[_counted(metric)] for one in self.seeds]
-
-    def resample(self, metric: str, score: ScoreOptions) -> FloatArray:
-        """Return the mean over the seeds in each of R resamples, shape (R,)."""
-        metric = _counted(metric)
-        alone = [
-            Statistics(parts=tuple(part for part in one.parts if metric in part.signatures))
-            for one in self.seeds
-        ]
-        drawn = np.stack([one.resample(score)[metric] for one in alone])
-        mean: FloatArray = drawn.mean(axis=0)
-        return mean
-
-
-def _counted(metric: str) -> str:
-    """Return what is counted for a metric: where the gate is about signs, the texts are signs."""
-    return Metric.WER if metric == GLOSS_WER else metric
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemDifference:
-    """A metric of systems A and B on the same clips."""
-
-    a: float  # mean over A's seeds
-    b: float  # mean over B's seeds
-    low: float  # lower end of the paired bootstrap interval of B - A
-    high: float  # upper end
-    p_value: float
-    """Twice the smaller share of resamples on one side of no difference. It is below the level
-    exactly when the interval of that level does not contain 0."""
-    spread: float  # standard deviation of B - A in the resamples
-    clips: int
-    resamples: int
-    is_error: bool = False  # lower is better
-
-    def lowest(self, tail: float) -> float:
-        """Return what B is surely better by than A, but for a chance of `tail`.
-
-        No resampling shows a chance of 1 in 50,000, so this is Student's interval with the
-        bootstrap's standard error; fewer degrees of freedom for few clips and few resamples. It
-        says nothing where not even n clips that all speak for B would: the sign test has 2^-n.
-
-        Source: Hesterberg (2015), What teachers should know about the bootstrap, 4.3 and 5.
-        """
-        if not tail or 0.5**self.clips > tail:
-            return -math.inf
-        freedom = 1 / (1 / (self.clips - 1) + 1 / (self.resamples - 1))
-        error = self.spread * math.sqrt(self.clips / (self.clips - 1))
-        return self.gain - float(stats.t.isf(tail, freedom)) * error
-
-    @property
-    def change(self) -> float:
-        """B - A."""
-        return self.b - self.a
-
-    @property
-    def gain(self) -> float:
-        """By how much B is better."""
-        return -self.change if self.is_error else self.change
-
-    @property
-    def is_surely_worse(self) -> bool:
-        """Whether the interval holds losses alone."""
-        return self.low > 0 if self.is_error else self.high < 0
-
-    def __str__(self) -> str:
-        """Return the change with its interval."""
-        return f"{self.change:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
-
-    def to_map(self, a: str, b: str) -> dict[str, float]:
-        """Return the figures for JSON, the two systems under names."""
-        found = {
-            a: self.a, b: self.b, "difference": self.change,
-            "low": self.low, "high": self.high, "p_value": self.p_value,
-        }  # fmt: skip
-        return {name: round(value, DECIMALS) for name, value in found.items()}
+Counts = tuple[Statistics, ...]
+"""What was counted in the sentences of a system, by each of its seeds."""
+Judged = tuple[list[Rule], dict[str, Any]]
+"""What a function of the rules returns: results of one or two, and figures for decision.json."""
 
 
 def count_system(
     texts: Sequence[Sequence[str]], refs: Sequence[str], score: ScoreOptions
-) -> SystemCounts:
+) -> Counts:
     """Count what the reported metrics need.
 
     Args:
@@ -347,68 +245,51 @@ def count_system(
         score: The tokenizer.
     """
     counters = (count_bleu, count_chrf, count_wer, count_exact)
-    return SystemCounts(
-        seeds=tuple(
-            Statistics(parts=tuple(counter(hyps, refs, score) for counter in counters))
-            for hyps in texts
-        )
-    )
-
-
-def measure_difference(
-    a: SystemCounts, b: SystemCounts, metric: str, score: ScoreOptions, level: float
-) -> SystemDifference:
-    """Compare two systems by the paired bootstrap over clips.
-
-    Args:
-        a: Counts of A.
-        b: Counts of B on the same clips in the same order; it may have another number of seeds.
-        metric: One of `REPORTED`, or gloss_wer, where the texts are signs.
-        score: Resamples and their seed.
-        level: 0.05 for a 95 % interval.
-    """
-    drawn = b.resample(metric, score) - a.resample(metric, score)
-    low, high = (float(end) for end in np.quantile(drawn, (level / 2, 1 - level / 2)))
-    fewer = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
-    return SystemDifference(
-        a=float(np.mean(a.values(metric))),
-        b=float(np.mean(b.values(metric))),
-        low=low,
-        high=high,
-        p_value=min(1.0, 2 * (fewer + 1) / (len(drawn) + 1)),
-        spread=float(drawn.std(ddof=1)),
-        clips=len(a.seeds[0]),
-        resamples=len(drawn),
-        is_error=metric in LOWER_IS_BETTER,
+    return tuple(
+        Statistics(parts=tuple(counter(hyps, refs, score) for counter in counters))
+        for hyps in texts
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Pair:
-    """Champion (old) and challenger (new), counted on the same clips."""
+class Case:
+    """A challenger, on what it is judged, and by which limits."""
 
-    clips: Sequence[Target]
-    old: SystemCounts
-    new: SystemCounts
+    clips: GateClips
+    challenger: Translations
+    new: Counts  # the challenger's, of the test clips
     options: GateOptions
     score: ScoreOptions
+    tonight: float  # the level that a promotion has
 
-    def difference(
-        self, rows: Sequence[int] | None = None, *, metric: str | None = None
-    ) -> SystemDifference:
-        """Compare them on all clips or on some rows, by the gate's metric or another."""
-        rows = range(len(self.clips)) if rows is None else rows
-        old, new = self.old.select(rows), self.new.select(rows)
-        metric = metric or self.options.metric
-        return measure_difference(old, new, metric, self.score, self.options.level)
+    def compare(
+        self, a: Counts, b: Counts, metric: str = "", level: float | None = None
+    ) -> Difference:
+        """Compare two systems on the same clips, by the gate's metric and level or others."""
+        counted = _counted(metric or self.options.metric)
+        level = self.options.level if level is None else level
+        return compare(a, b, self.score, metrics=[counted], level=level)[counted]
+
+    def is_lost(self, found: Difference) -> bool:
+        """Return whether a loss is too large and statistically significant."""
+        return found.gain < -self.options.slice_tolerance and found.is_worse
 
 
-def _is_worse(found: SystemDifference, options: GateOptions) -> bool:
-    """Return whether a loss is too large and statistically significant."""
-    return found.gain < -options.slice_tolerance and found.is_surely_worse
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Duel(Case):
+    """The same where there is a champion."""
+
+    champion: Translations
+    old: Counts  # the champion's, of the test clips
+    measure_cpu_s: Callable[[], tuple[float, float]]
 
 
-# --- Rules: each returns its result and its figures for decision.json ---
+def _counted(metric: str) -> str:
+    """Return what is counted for a metric: where the gate is about signs, the texts are signs."""
+    return Metric.WER if metric == GLOSS_WER else metric
+
+
+# --- Rules ---
 
 
 def _judge(name: str, text: str, *, is_good: bool | None) -> Rule:
@@ -417,73 +298,72 @@ def _judge(name: str, text: str, *, is_good: bool | None) -> Rule:
     return Rule(name=name, result=results[is_good], text=text)
 
 
-def _gain(
-    pair: _Pair,
-    champion: Translations,
-    challenger: Translations,
-    tonight: float,
-    measure_cpu_s: Callable[[], tuple[float, float]],
-) -> tuple[list[Rule], dict[str, Any]]:
+def _gain(duel: Duel) -> Judged:
     """Rules `better` and `equal_and_cheaper`: a better model, or an equal one that costs less."""
-    options, found = pair.options, pair.difference()
+    options, found = duel.options, duel.compare(duel.old, duel.new)
     name = metric_label(options.metric)
-    seeds = f"{champion.label} against {challenger.label}"
-    lowest = found.lowest(tonight)
+    lowest = found.lowest(duel.tonight)
     is_better = lowest > 0
-    figures = f"{name} {found.a:.1f} and {found.b:.1f}, {found}, p {found.p_value:.3f}"
-    text = f"{figures}; {_at_least(lowest, tonight)}; {seeds}, {len(pair.clips)} clips"
+    text = (
+        f"{name} {found.a:.1f} and {found.b:.1f}, {found}, p {found.p_value:.3f}; "
+        f"{_at_least(lowest, duel.tonight)}; {duel.champion.label} against "
+        f"{duel.challenger.label}, {len(duel.clips.test)} clips"
+    )
     better = _judge("better", text, is_good=is_better)
-    sizes = {"champion": champion.parameters, "challenger": challenger.parameters}
+    sizes = {"champion": duel.champion.parameters, "challenger": duel.challenger.parameters}
     cost: dict[str, Any] = {"parameters": sizes, "cpu_s": None}
-    equal = partial(_judge, "equal_and_cheaper")
     if is_better:
-        return [better, equal("it is better", is_good=None)], cost
-    if lowest <= -options.equal_margin:
+        cheaper = _judge("equal_and_cheaper", "it is better", is_good=None)
+    elif lowest <= -options.equal_margin:
         worse = f"{-lowest:.1f} {name}" if math.isfinite(lowest) else "much"
         text = f"it may be {worse} worse, at most {options.equal_margin:g} is equal"
-        return [better, equal(text, is_good=False)], cost
-    most = 1 - options.saving
-    share = challenger.parameters / champion.parameters
+        cheaper = _judge("equal_and_cheaper", text, is_good=False)
+    else:
+        cheaper, cost["cpu_s"] = _is_cheaper(duel)
+    return [better, cheaper], {"cost": cost}
+
+
+def _is_cheaper(duel: Duel) -> tuple[Rule, dict[str, float] | None]:
+    """Return whether an equal challenger costs less, and the CPU seconds if these had to decide."""
+    most = 1 - duel.options.saving
+    share = duel.challenger.parameters / duel.champion.parameters
     if share <= most:
-        return [better, equal(f"{share:.2f} of the parameters", is_good=True)], cost
-    cpu_old, cpu_new = measure_cpu_s()
-    cost["cpu_s"] = {"champion": round(cpu_old, DECIMALS), "challenger": round(cpu_new, DECIMALS)}
-    pace = cpu_new / cpu_old
-    text = f"equal, with {share:.2f} of the parameters and {pace:.2f} of the CPU time; asked for: "
-    return [better, equal(f"{text}{most:.2f} of either", is_good=pace <= most)], cost
+        text = f"{share:.2f} of the parameters"
+        return _judge("equal_and_cheaper", text, is_good=True), None
+    old, new = duel.measure_cpu_s()
+    text = (
+        f"equal, with {share:.2f} of the parameters and {new / old:.2f} of the CPU time; asked "
+        f"for: {most:.2f} of either"
+    )
+    rule = _judge("equal_and_cheaper", text, is_good=new / old <= most)
+    return rule, rounded({"champion": old, "challenger": new})
 
 
 def _at_least(lowest: float, tonight: float) -> str:
     if not math.isfinite(lowest):
-        return f"at tonight's level of {tonight:.2g} too few clips to tell"
+        return f"at tonight's level of {tonight:.2g} {TOO_FEW}"
     return f"at tonight's level of {tonight:.2g} a gain of {lowest:+.1f} or more"
 
 
-def _served(pair: _Pair) -> Rule:
+def _served(duel: Duel) -> Judged:
     """Rule `served`: no large loss of what translates for people, the first seed's model or all."""
-    options = pair.options
-    old, new = (SystemCounts(seeds=one.seeds[:1]) for one in (pair.old, pair.new))
-    found = measure_difference(old, new, options.metric, pair.score, options.level)
-    text = f"what translates for people: {found} {metric_label(options.metric)}"
-    return _judge("served", text, is_good=not _is_worse(found, options))
+    found = duel.compare(duel.old[:1], duel.new[:1])
+    text = f"what translates for people: {found} {metric_label(duel.options.metric)}"
+    return [_judge("served", text, is_good=not duel.is_lost(found))], {}
 
 
-def _slices(pair: _Pair, trained: Trained | None) -> tuple[Rule, list[dict[str, Any]]]:
+def _slices(duel: Duel) -> Judged:
     """Rule `slices`: no large loss on any signer or length, on what is seen or unseen in train."""
-    options = pair.options
-    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for row, clip in enumerate(pair.clips):
-        groups["signer", clip.signer].append(row)
-        groups["words", _length_name(clip.text, pair.score)].append(row)
-        for kind, group in trained.groups(clip).items() if trained else ():
-            groups[kind, group].append(row)
+    options = duel.options
     slices, worse, judged = [], [], 0
-    for (kind, group), rows in sorted(groups.items()):
-        found, result = pair.difference(rows), "few"
+    for (kind, group), rows in sorted(_group(duel).items()):
+        some = np.array(rows)
+        old, new = ([seed.select(some) for seed in counts] for counts in (duel.old, duel.new))
+        found, result = duel.compare(tuple(old), tuple(new)), "few"
         if len(rows) >= options.slice_min_clips:
             judged += 1
             result = "ok"
-            if _is_worse(found, options):
+            if duel.is_lost(found):
                 result = "worse"
                 # The signer's name only in `slices`, so that `signloom forget` can remove it.
                 name = "a signer" if kind == "signer" else f"{kind} {group}"
@@ -495,127 +375,132 @@ def _slices(pair: _Pair, trained: Trained | None) -> tuple[Rule, list[dict[str, 
             {"kind": kind, "group": group, "clips": len(rows), **figures, "result": result}
         )
     few = len(slices) - judged
-    text = "; ".join(worse) or f"none of {judged} groups of clips is surely worse"
+    text = "; ".join(worse) or f"none of {judged} groups of clips is significantly worse"
     text += f"; {few} with fewer than {options.slice_min_clips} clips not judged" if few else ""
-    return _judge("slices", text, is_good=not worse if judged else None), slices
+    rule = _judge("slices", text, is_good=not worse if judged else None)
+    return [rule], {"slices": slices}
 
 
-def _stress(
-    pair: _Pair, found: Mapping[str, tuple[Sequence[str], Sequence[str]]]
-) -> tuple[Rule, list[dict[str, Any]]]:
+def _group(case: Case) -> dict[tuple[str, str], list[int]]:
+    """Return the rows of the test clips by kind and name of a group."""
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row, clip in enumerate(case.clips.test):
+        seen = case.clips.trained.groups(clip) if case.clips.trained else {}
+        length = _length_name(clip.text, case.score)
+        for named in {"signer": clip.signer, "words": length, **seen}.items():
+            groups[named].append(row)
+    return groups
+
+
+def _stress(duel: Duel) -> Judged:
     """Rule `stress`: no large loss under any change of real life, of the models that translate.
 
     The level is shared among the changes (Bonferroni), so that chance alone refuses nobody.
     """
-    options = pair.options
-    if not found or len(pair.clips) < options.slice_min_clips:
-        return _judge("stress", f"{len(pair.clips)} test clips are too few", is_good=None), []
-    refs = [clip.text for clip in pair.clips]
+    changes, clips = duel.clips.stress, len(duel.clips.test)
+    if not changes or clips < duel.options.slice_min_clips:
+        rule = _judge("stress", f"{clips} test clips are too few", is_good=None)
+        return [rule], {"stress": []}
     figures, worse = [], []
-    for change, texts in found.items():
-        old, new = (count_system([each], refs, pair.score) for each in texts)
-        level = options.level / len(found)
-        one = measure_difference(old, new, options.metric, pair.score, level)
-        figures.append({"change": change, **one.to_map("champion", "challenger")})
-        if _is_worse(one, options):
-            worse.append(f"{change}: {one}")
-    text = "; ".join(worse) or f"surely worse under none of {len(found)} changes of real life"
-    return _judge("stress", text, is_good=not worse), figures
+    for change, texts in changes.items():
+        old, new = (count_system([each], duel.clips.texts, duel.score) for each in texts)
+        found = duel.compare(old, new, level=duel.options.level / len(changes))
+        figures.append({"change": change, **found.to_map("champion", "challenger")})
+        if duel.is_lost(found):
+            worse.append(f"{change}: {found}")
+    text = (
+        "; ".join(worse) or f"significantly worse under none of {len(changes)} changes of real life"
+    )
+    return [_judge("stress", text, is_good=not worse)], {"stress": figures}
 
 
-def _newest(
-    champion: Translations,
-    challenger: Translations,
-    clips: Sequence[Target],
-    options: GateOptions,
-    score: ScoreOptions,
-) -> tuple[Rule, dict[str, Any] | None]:
+def _newest(duel: Duel) -> Judged:
     """Rule `newest`: no large loss on the held-out clips of the newest batches."""
+    clips, options = duel.clips.newest, duel.options
     if not clips:
         text = "the newest batches have no dev or test clip"
-        return _judge("newest", text, is_good=None), None
+        return [_judge("newest", text, is_good=None)], {}
     refs = [clip.text for clip in clips]
-    old, new = (count_system(one.by_seed(clips), refs, score) for one in (champion, challenger))
-    found = measure_difference(old, new, options.metric, score, options.level)
-    figures = {"clips": len(clips), **found.to_map("champion", "challenger")}
+    systems = (duel.champion, duel.challenger)
+    old, new = (count_system(one.by_seed(clips), refs, duel.score) for one in systems)
+    found = duel.compare(old, new)
     text = f"{found} {metric_label(options.metric)} on the {len(clips)} newest dev and test clips"
-    if len(clips) < options.slice_min_clips:
-        text += f", fewer than {options.slice_min_clips}"
-        return _judge("newest", text, is_good=None), figures
-    return _judge("newest", text, is_good=not _is_worse(found, options)), figures
+    is_few = len(clips) < options.slice_min_clips
+    text += f", fewer than {options.slice_min_clips}" if is_few else ""
+    rule = _judge("newest", text, is_good=None if is_few else not duel.is_lost(found))
+    return [rule], {"newest": {"clips": len(clips), **found.to_map("champion", "challenger")}}
 
 
-def _uses_input(
-    challenger: Translations,
-    clips: Sequence[Target],
-    counts: SystemCounts,
-    options: GateOptions,
-    score: ScoreOptions,
-) -> tuple[Rule, list[dict[str, Any]]]:
+def _uses_input(case: Case) -> Judged:
     """Rule `uses_input`: each seed's score must fall when it gets another clip's video."""
-    refs = [clip.text for clip in clips]
+    refs, score = case.clips.texts, case.score
     others = swap_clips(refs, np.random.default_rng([score.seed, *b"test"]))
     if others is None:
         text = (
             "all test clips have one sentence, so this test cannot detect a model that ignores "
             "its input"
         )
-        return _judge("uses_input", text, is_good=False), []
+        return [_judge("uses_input", text, is_good=False)], {}
     figures, blind = [], []
-    for seed, texts in enumerate(challenger.by_seed(clips)):
+    for seed, texts in enumerate(case.challenger.by_seed(case.clips.test)):
         swapped = count_system([[texts[other] for other in others]], refs, score)
-        own = SystemCounts(seeds=counts.seeds[seed : seed + 1])
-        found = measure_difference(swapped, own, INPUT_METRIC, score, options.level)
-        fall = {"fall": found.change, "low": found.low, "high": found.high}
-        figures.append({"seed": seed, **{k: round(v, DECIMALS) for k, v in fall.items()}})
-        if found.low <= 0:
+        found = case.compare(swapped, case.new[seed : seed + 1], INPUT_METRIC)
+        fall = {"fall": found.difference, "low": found.low, "high": found.high}
+        figures.append({"seed": seed, **rounded(fall)})
+        if not found.is_better:
             blind.append(f"model {seed + 1} ignores its input")
     falls = ", ".join(f"{one['fall']:.1f} [{one['low']:.1f}, {one['high']:.1f}]" for one in figures)
     text = f"shown the video of another clip, chrF falls by {falls}"
-    text = "; ".join([*blind, text])
-    return _judge("uses_input", text, is_good=not blind), figures
+    if are_few(len(refs), case.options.level):
+        rule = _judge("uses_input", f"{text}; {TOO_FEW}", is_good=None)
+    else:
+        rule = _judge("uses_input", "; ".join([*blind, text]), is_good=not blind)
+    return [rule], {"uses_input": figures}
 
 
-def _people(found: JudgementResult, options: GateOptions) -> Rule:
-    """Rule `people`: judges do not surely prefer the champion's sentences (A)."""
-    if found.clips < options.slice_min_clips:
-        return _judge("people", f"{found}; fewer than {options.slice_min_clips}", is_good=None)
-    return _judge("people", str(found), is_good=found.preference.high >= 0)
-
-
-def _floors(
-    clips: GateClips, new: SystemCounts, options: GateOptions, score: ScoreOptions, tonight: float
-) -> tuple[Rule, list[dict[str, Any]]]:
+def _floors(case: Case) -> Judged:
     """Rule `floors`: a first champion beats what can be had without learning."""
-    refs = clips.texts
     figures, parts, is_above = [], [], True
-    for name, texts in clips.floors.items():
-        floor = count_system([texts], refs, score)
-        found = measure_difference(floor, new, options.metric, score, options.level)
-        lowest = found.lowest(tonight)
+    for name, texts in case.clips.floors.items():
+        found = case.compare(count_system([texts], case.clips.texts, case.score), case.new)
+        lowest = found.lowest(case.tonight)
         is_above &= lowest > 0
         figures.append({"name": name, **found.to_map("value", "challenger")})
         parts.append(
             f"the {SYSTEM_LABELS[name]} {found.a:.1f}, difference {found}, "
-            f"{_at_least(lowest, tonight)}"
+            f"{_at_least(lowest, case.tonight)}"
         )
-    mean = float(np.mean(new.values(options.metric)))
-    text = f"{metric_label(options.metric)} {mean:.1f}; {'; '.join(parts)}"
-    return _judge("floors", text, is_good=is_above), figures
+    metric = case.options.metric
+    mean = np.mean([one.values()[_counted(metric)] for one in case.new])
+    text = f"{metric_label(metric)} {mean:.1f}; {'; '.join(parts)}"
+    sizes = {"champion": None, "challenger": case.challenger.parameters}
+    cost = {"parameters": sizes, "cpu_s": None}
+    return [_judge("floors", text, is_good=is_above)], {"floors": figures, "cost": cost}
 
 
-def _scores(pair: _Pair | None, new: SystemCounts) -> dict[str, dict[str, Any]]:
-    """Return every reported metric of both systems, with the value of each seed."""
+def _scores(case: Case) -> Judged:
+    """Return every reported metric of both systems, with the value of each seed; judges nothing."""
+    old = case.old if isinstance(case, Duel) else ()
     found: dict[str, dict[str, Any]] = {}
     for metric in REPORTED:
-        values = [round(value, DECIMALS) for value in new.values(metric)]
-        found[metric] = {"champion": None, "challenger": round(float(np.mean(values)), DECIMALS),
-                         "champion_seeds": [], "challenger_seeds": values}  # fmt: skip
-        if pair is not None:
-            old = [round(value, DECIMALS) for value in pair.old.values(metric)]
-            figures = pair.difference(metric=metric).to_map("champion", "challenger")
-            found[metric] |= {**figures, "champion_seeds": old}
-    return found
+        before, now = (
+            [rounded(one.values()[metric]) for one in counts] for counts in (old, case.new)
+        )
+        found[metric] = {
+            "champion": None,
+            "challenger": rounded(float(np.mean(now))),
+            "champion_seeds": before,
+            "challenger_seeds": now,
+        }
+        if old:
+            found[metric] |= case.compare(old, case.new, metric).to_map("champion", "challenger")
+    return [], {"scores": found}
+
+
+FIRST_RULES: tuple[Callable[[Case], Judged], ...] = (_floors, _uses_input, _scores)
+RULES: tuple[Callable[[Duel], Judged], ...] = (
+    _gain, _served, _slices, _stress, _uses_input, _newest, _scores,
+)  # fmt: skip
 
 
 def _length_name(text: str, score: ScoreOptions) -> str:

@@ -197,7 +197,9 @@ def _find_glosses(
 
     glosses = [(clip.gloss or "").split() for clip in clips]
     landmarks = [sequences[clip.clip_id] for clip in clips]
-    translator = Translator.load(CHECKPOINT).alone  # seeds need not see a sign at the same moment
+    translator = Translator.load(
+        CHECKPOINT
+    ).first_seed  # seeds need not see a sign at the same moment
     aligned = align_glosses(translator, landmarks, glosses)
     read = [[sign.gloss for sign in signs] for signs in read_signs(translator, landmarks)]
     wrong = sum(map(Levenshtein.distance, read, glosses)) / sum(map(len, glosses))

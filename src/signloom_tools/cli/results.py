@@ -16,9 +16,10 @@ from signloom.errors import UserError
 from signloom.evaluation.names import (
     GLOSS_WER,
     LOOKUPS,
-    LOWER_IS_BETTER,
+    TOO_FEW,
     Metric,
     System,
+    are_few,
     describe_only,
     headline_metric,
     metric_heading,
@@ -39,14 +40,12 @@ from signloom.paths import (
     TARGETS,
 )
 from signloom.provenance import project_folder
-from signloom.tables import align_columns
 from signloom_tools.cli.arguments import add_numbers, number_of, refuse_in_corpus
 
 if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference, PastRun
     from signloom.evaluation.stress import StressRow
     from signloom.report.stage_files import MetricChange
-    from signloom_tools.evaluate.ranking import Ranking
 
 SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
 SHOWN = [*(metric for metric in Metric if metric not in SHORT_BLEU), GLOSS_WER]
@@ -173,7 +172,9 @@ def format_scores(split: str, scores: dict[str, Any]) -> str:
 
 
 def _describe_scores(scores: dict[str, Any], headline: Metric) -> Iterator[str]:
-    """Say what stands in no line of a metric: look-up, seeds, and what is wrong with the model."""
+    """Yield what no line of a metric shows: look-up, seeds, and what is wrong with the model."""
+    if are_few(scores["clips"]):
+        yield f"{TOO_FEW}: these intervals are too narrow"
     if "lookup_top1" in scores:
         first, five = (
             f"{scores[name]:.2f} [{scores[f'{name}_low']:.2f}, {scores[f'{name}_high']:.2f}]"
@@ -281,11 +282,10 @@ def run_compare(options: argparse.Namespace) -> None:
 def _rank(options: argparse.Namespace) -> None:
     """Print a ranking of many runs, and write it."""
     from signloom.evaluation.compare import common_clips, read_run
-    from signloom_tools.evaluate.ranking import rank_runs
+    from signloom_tools.evaluate.ranking import WRITERS, format_ranking, rank_runs
 
-    writers = {".html": _ranking_page, ".md": _ranking_markdown, ".json": _ranking_json}
-    if options.out and options.out.suffix not in writers:
-        raise UserError(f"{options.out}: expected a name that ends in {', '.join(writers)}")
+    if options.out and options.out.suffix not in WRITERS:
+        raise UserError(f"{options.out}: expected a name that ends in {', '.join(WRITERS)}")
     if options.out:
         refuse_in_corpus(options.out)
         given = [Path(name) for name in options.runs]
@@ -308,9 +308,9 @@ def _rank(options: argparse.Namespace) -> None:
         raise UserError(f"there is no evaluation of {split} here; run `dvc repro` first")
     metric = Metric(options.metric or runs[0].content.get("headline", Metric.BLEU4))
     ranking = rank_runs(runs, split, metric)
-    print(_ranking_json(ranking) if options.json else _ranking_text(ranking))
+    print(WRITERS[".json"](ranking) if options.json else format_ranking(ranking))
     if options.out:
-        write_file(options.out, writers[options.out.suffix](ranking))
+        write_file(options.out, WRITERS[options.out.suffix](ranking))
 
 
 def _every_run() -> list[str]:
@@ -327,68 +327,11 @@ def _every_run() -> list[str]:
             *map(str, logged)]  # fmt: skip
 
 
-def _ranking_caption(ranking: "Ranking") -> str:
-    left_out = f", {ranking.left_out} that not all have left out" if ranking.left_out else ""
-    return (
-        f"{ranking.split}: {ranking.clips} clips{left_out}. Every run of a cluster is better than "
-        f"all of later ones on these clips (paired bootstrap, {ranking.resamples} resamples, p at "
-        "most 0.05 for each pair, not corrected for their number); ranks: where it may stand."
-    )
-
-
-def _ranking_table(ranking: "Ranking") -> list[list[str]]:
-    """Return header and rows; the floors are those of each run's own evaluation."""
-    from signloom_tools.evaluate.ranking import FLOORS
-
-    others = [metric for metric in shown_metrics(ranking.metric) if metric != ranking.metric]
-    rows = [["run", "cluster", "ranks", metric_label(ranking.metric), "95 % interval",
-             *map(metric_label, others), "seeds", *FLOORS, "parameters", "search"]]  # fmt: skip
-    for run in ranking.runs:
-        ranks = f"{run.best}-{run.worst}" if run.best < run.worst else str(run.best)
-        seeds = "{:.2f} ± {:.2f} of {}".format(*run.seeds) if run.seeds else "1"
-        rows.append([
-            run.name, str(run.cluster), ranks, f"{run.value:.2f}",
-            f"[{run.low:.2f}, {run.high:.2f}]", *(f"{run.metrics[name]:.2f}" for name in others),
-            seeds, *(f"{run.floors[name]:.2f}" if name in run.floors else "-" for name in FLOORS),
-            f"{run.parameters:,}" if run.parameters is not None else "-", run.search,
-        ])  # fmt: skip
-    return rows
-
-
-def _ranking_text(ranking: "Ranking") -> str:
-    rows = _ranking_table(ranking)
-    lines = [_ranking_caption(ranking), ""]
-    for number, line in enumerate(table := align_columns(rows)):
-        if number == 1 or (number > 1 and rows[number][1] != rows[number - 1][1]):
-            lines.append("-" * max(map(len, table)))
-        lines.append(line)
-    return "\n".join(lines)
-
-
-def _ranking_markdown(ranking: "Ranking") -> str:
-    header, *rows = [[cell.replace("|", "\\|") for cell in row] for row in _ranking_table(ranking)]
-    lines = [header, ["---"] * len(header), *rows]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{table}\n\n{_ranking_caption(ranking)}\n"
-
-
-def _ranking_json(ranking: "Ranking") -> str:
-    return json.dumps({"format_version": 1, **asdict(ranking)}, ensure_ascii=False, indent=2)
-
-
-def _ranking_page(ranking: "Ranking") -> str:
-    from signloom_tools.evaluate.study_page import Section, StudyPage, StudyTable, render_study
-
-    header, *rows = _ranking_table(ranking)
-    table = StudyTable(caption=_ranking_caption(ranking), header=header, rows=rows)
-    section = Section(title=f"Ranked by {metric_label(ranking.metric)}", text=[], parts=[table])
-    return render_study(
-        StudyPage(title="Runs", lead=[], sections=[section], command="signloom compare --out")
-    )
-
-
 def format_differences(differences: "dict[str, Difference]") -> str:
-    """Return a table with a line a metric and a sentence under it."""
+    """Return a table with a line a metric and a sentence under it.
+
+    Where the clips are too few to decide, intervals and p-values have no meaning and are left out.
+    """
     lines = [
         f"  {'':<8}{'A':>8}{'B':>8}{'B - A':>8}  {'95 % interval':<17}{'p':>6}"
         f"{'better':>8}{'worse':>7}{'equal':>7}"
@@ -396,23 +339,25 @@ def format_differences(differences: "dict[str, Difference]") -> str:
     for name, found in differences.items():
         if name in SHORT_BLEU:
             continue
-        interval = f"[{found.low:.2f}, {found.high:.2f}]"
+        is_few = are_few(found.clips)
+        interval = "-" if is_few else f"[{found.low:.2f}, {found.high:.2f}]"
+        p_value = "-" if is_few else f"{found.p_value:.3f}"
         lines.append(
             f"  {metric_heading(name):<8}{found.a:>8.2f}{found.b:>8.2f}"
-            f"{found.difference:>+8.2f}  {interval:<17}{found.p_value:>6.3f}"
+            f"{found.difference:>+8.2f}  {interval:<17}{p_value:>6}"
             f"{found.wins:>8}{found.losses:>7}{found.ties:>7}"
         )
     return "\n".join([*lines, f"  {verdict(differences)}"])
 
 
 def verdict(differences: "dict[str, Difference]") -> str:
-    """Say which run is better, on which metrics surely (the 95 % interval is off 0)."""
-    sure: dict[str, list[str]] = {"better": [], "worse": []}
-    for name, found in differences.items():
-        if name in SHOWN and (found.low > 0 or found.high < 0):
-            gained = (found.low > 0) != (name in LOWER_IS_BETTER)
-            sure["better" if gained else "worse"].append(metric_label(name))
-    parts = [f"B is {word} on {', '.join(names)}" for word, names in sure.items() if names]
+    """Return on which metrics a run is significantly better: the 95 % interval does not hold 0."""
+    if any(are_few(found.clips) for found in differences.values()):
+        return f"{TOO_FEW.capitalize()}."
+    shown = {metric_label(name): one for name, one in differences.items() if name in SHOWN}
+    better = ", ".join(label for label, one in shown.items() if one.is_better)
+    worse = ", ".join(label for label, one in shown.items() if one.is_worse)
+    parts = [f"B is better on {better}"] * bool(better) + [f"B is worse on {worse}"] * bool(worse)
     return "; ".join(parts) + "." if parts else "No clear difference on these clips."
 
 
@@ -432,7 +377,8 @@ def add_stress(parser: argparse.ArgumentParser) -> None:
 def run_stress(options: argparse.Namespace) -> None:
     """Translate clips of the corpus under changes of real life and print what each costs."""
     from signloom.evaluation.evaluate import EvaluateOptions
-    from signloom.evaluation.stress import is_told, stress_row, try_changes
+    from signloom.evaluation.stress import has_no_warning, stress_row, try_changes
+    from signloom.evaluation.systems import Setup
     from signloom.extraction.extract import ExtractOptions
     from signloom.features.targets import read_targets
     from signloom.translation.translator import Translator
@@ -449,18 +395,19 @@ def run_stress(options: argparse.Namespace) -> None:
     wanted = [target for target in wanted if target.clip_id in sequences]
     if not wanted:
         raise UserError(f"{SHARDS} has no clip of {options.split}; `dvc repro extract` makes them")
-    tried = try_changes(
-        translator, {options.split: wanted}, sequences,
-        translator.decoding, evaluation.score, metric, most=options.clips,
+    setup = Setup(
+        translator=translator, targets=targets, sequences=sequences, decoding=translator.decoding,
+        score=evaluation.score, metric=metric,
     )  # fmt: skip
+    tried = try_changes(setup, wanted, most=options.clips)
     if options.films:
         corpus = load_section(PARAMS, "corpus", CorpusOptions)
         films = {clip.clip_id: clip for clip in read_manifest(corpus.path, corpus.signer_disjoint)}
-        tried += try_films(
-            translator, wanted, films, sequences, load_section(PARAMS, "extract", ExtractOptions),
-            translator.decoding, evaluation.score, metric, most=options.films,
-        )  # fmt: skip
-    rows = [stress_row(one, is_told(one, translator, translator.confidence)) for one in tried]
+        extract = load_section(PARAMS, "extract", ExtractOptions)
+        tried += try_films(setup, wanted, films, extract, most=options.films)
+    rows = [
+        stress_row(one, has_no_warning(one, translator, translator.confidence)) for one in tried
+    ]
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
         return

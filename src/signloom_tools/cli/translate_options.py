@@ -212,7 +212,7 @@ def _ask_all_seeds(translator: "Translator", options: TranslateOptions) -> "Tran
             f"--together: {checkpoint} has no seeds/, the models of further seeds; train "
             "with train.seeds: [1, 2, 3], or leave --together out"
         )
-    return translator.beside(others)
+    return translator.with_seeds(others)
 
 
 def check_attention(options: TranslateOptions, clips: int, inputs: Sequence[Path] = ()) -> None:

@@ -3,7 +3,7 @@
 import json
 import tempfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,26 +13,18 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
-from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import Metric
 from signloom.evaluation.stress import Tried, try_change
+from signloom.evaluation.systems import Setup
 from signloom.extraction.extract import ExtractOptions, extract_corpus, extractor_fingerprint
-from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
-from signloom.translation.options import DecodingOptions
-from signloom.translation.translator import Translator
 from signloom_tools.evaluate.film_changes import FILM_CHANGES, write_changed
 
 
 def try_films(
-    translator: Translator,
+    setup: Setup,
     targets: Sequence[Target],
     films: Mapping[str, Clip],
-    sequences: Mapping[str, SourceSequence],
     extract: ExtractOptions,
-    decoding: DecodingOptions,
-    options: ScoreOptions,
-    metric: Metric,
     *,
     most: int,
 ) -> list[Tried]:
@@ -42,14 +34,11 @@ def try_films(
     only writes the films.
 
     Args:
-        translator: The model; of landmarks.
+        setup: The model, of landmarks, with the landmarks of the clips as they are; the seed of
+            the changes is that of scoring.
         targets: The clips of one split.
         films: Clip id to the row of the manifest.
-        sequences: Clip id to the landmarks of the clip as it is.
         extract: How films are extracted.
-        decoding: The search.
-        options: Scoring; its seed is that of the changes.
-        metric: The headline.
         most: Clips, at most; of more, every n-th that has a film is taken.
 
     Raises:
@@ -58,36 +47,44 @@ def try_films(
     has_film = [t for t in targets if films[t.clip_id].video is not None]
     if not has_film:
         raise UserError("no clip of the split has a film, so there are no pictures to change")
-    translator.source.landmarks(as_points=True).check_extractor(
+    setup.translator.source.landmarks(as_points=True).check_extractor(
         json.loads(extractor_fingerprint(extract.detector_options))
     )
     chosen = has_film[:: -(-len(has_film) // most)]
-    originals = [c for t in chosen if isinstance(c := sequences[t.clip_id], LandmarkSequence)]
+    originals = [c for c in setup.clips(chosen) if isinstance(c, LandmarkSequence)]
+    found = []
+    for name, changed in _extract_changed(setup, chosen, originals, films, extract):
+        one = try_change(setup, chosen, originals, changed, name)
+        found.append(replace(one, films=changed))
+    return found
+
+
+def _extract_changed(
+    setup: Setup,
+    targets: Sequence[Target],
+    originals: Sequence[LandmarkSequence],
+    films: Mapping[str, Clip],
+    extract: ExtractOptions,
+) -> Iterator[tuple[str, list[LandmarkSequence]]]:
+    """Yield each change with the landmarks of the clips whose films were changed so."""
     with tempfile.TemporaryDirectory() as folder:
         made: list[Clip] = []
         for number, name in enumerate(FILM_CHANGES):
-            for target, landmarks in zip(chosen, originals, strict=True):
+            for target, landmarks in zip(targets, originals, strict=True):
                 film = films[target.clip_id]
                 path = Path(folder) / f"{number}-{len(made)}.mp4"
-                seed = [options.seed, number, zlib.crc32(target.clip_id.encode())]
+                seed = [setup.score.seed, number, zlib.crc32(target.clip_id.encode())]
                 assert film.video is not None
                 span = film.start_s, film.end_s
                 write_changed(path, film.video, span, name, landmarks, seed)
                 made.append(replace(film, clip_id=path.stem, video=path, start_s=None, end_s=None))
         extract_corpus(made, replace(extract, max_rejected_share=1.0), Path(folder))
         read = read_shards(Path(folder) / "shards")
-    found = []
     for number, name in enumerate(FILM_CHANGES):
-        ids = [one.clip_id for one in made[number * len(chosen) : (number + 1) * len(chosen)]]
+        clips = made[number * len(targets) : (number + 1) * len(targets)]
+        both = zip(clips, originals, strict=True)
         # Of a film in which nobody is found there are no landmarks.
-        changed = [
-            read.get(clip_id) or _nobody(one) for clip_id, one in zip(ids, originals, strict=True)
-        ]
-        one = try_change(
-            translator, chosen, originals, changed, decoding, options, metric, name=name
-        )
-        found.append(replace(one, films=changed))
-    return found
+        yield name, [read.get(clip.clip_id) or _nobody(original) for clip, original in both]
 
 
 def _nobody(one: LandmarkSequence) -> LandmarkSequence:

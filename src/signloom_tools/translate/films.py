@@ -111,7 +111,7 @@ def make_cues(sentences: Sequence[FilmSentence], *, for_people: bool) -> list[Cu
             start_s=round(one.start_s, 3), end_s=round(one.end_s, 3),
             text=(mark if one.check.word else "")
             + (one.text or (nothing if one.check.unlike else "")),
-            score=one.check.told,
+            score=one.check.usable_confidence,
         )
         for one in sentences
     ]  # fmt: skip

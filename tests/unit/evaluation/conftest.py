@@ -10,6 +10,6 @@ def translator() -> Translator:
 
 
 @pytest.fixture
-def knowing(translator: Translator) -> Translator:
+def knowing(translator: Translator) -> Knowing:
     clips = corpus()
     return Knowing(translator, {len(clips[t.clip_id].points): t.text for t in targets()})

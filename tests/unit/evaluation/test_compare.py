@@ -7,9 +7,8 @@ from sacrebleu.significance import PairedTest
 
 from signloom.errors import UserError
 from signloom.evaluation.compare import PastRun, Sentence, compare, compare_runs
-from signloom.evaluation.gloss_rules import GlossRules
-from signloom.evaluation.metrics import measure
-from signloom.evaluation.names import Metric
+from signloom.evaluation.metrics import GlossRules, measure
+from signloom.evaluation.names import Metric, are_few
 from tests.unit.evaluation.texts import noisy, options, sentences
 
 
@@ -23,7 +22,7 @@ def test_p_values_and_scores_are_those_of_sacrebleus_paired_bootstrap(
     test = PairedTest([("A", a), ("B", b)], metrics, [refs], test_type="bs", n_samples=1000)
     _, theirs = test()
     settings = options(resamples=1000, seed=12345)
-    ours = compare(measure(a, refs, settings), measure(b, refs, settings), settings)
+    ours = compare([measure(a, refs, settings)], [measure(b, refs, settings)], settings)
     names = {"bleu4": "BLEU", "chrf": "chrF2", "chrfpp": "chrF2++", "ter": "TER"}
     for name, theirs_name in names.items():
         first, second = theirs[theirs_name]
@@ -38,7 +37,7 @@ def test_wins_losses_and_ties_of_hand_made_sentences() -> None:
     refs = ["je vais à la maison", "tu viens demain", "elle mange"]
     a = ["je vais à la gare", "tu viens demain", "elle"]
     b = ["je vais à la maison", "tu pars demain", "elle"]
-    found = compare(measure(a, refs, options()), measure(b, refs, options()), options())
+    found = compare([measure(a, refs, options())], [measure(b, refs, options())], options())
     assert tuple(found) == tuple(Metric)
     for name in Metric:
         assert (found[name].wins, found[name].losses, found[name].ties) == (1, 1, 1)
@@ -54,7 +53,7 @@ def test_the_interval_is_that_of_the_differences_on_the_same_resamples() -> None
     a, b = noisy(refs, seed=6), noisy(refs, seed=7)
     settings = options(resamples=300)
     counted_a, counted_b = measure(a, refs, settings), measure(b, refs, settings)
-    found = compare(counted_a, counted_b, settings)["wer"]
+    found = compare([counted_a], [counted_b], settings)["wer"]
     rng = np.random.default_rng(settings.seed)
     differences = []
     for _ in range(300):
@@ -67,21 +66,30 @@ def test_the_interval_is_that_of_the_differences_on_the_same_resamples() -> None
 def test_a_system_does_not_differ_from_itself_and_does_from_a_wrecked_one() -> None:
     refs = sentences(50, seed=8, shortest=4)
     said = noisy(refs, seed=9)
-    wrecked = [" ".join(reversed(text.split())) for text in said]
-    same = compare(measure(said, refs, options()), measure(said, refs, options()), options())
+    own = measure(said, refs, options())
+    wrecked = measure([" ".join(reversed(text.split())) for text in said], refs, options())
+    same = compare([own], [own], options())
     assert all(found.p_value == 1 and found.ties == 50 for found in same.values())
-    worse = compare(measure(said, refs, options()), measure(wrecked, refs, options()), options())
-    assert worse["bleu4"].high < 0
+    worse = compare([own], [wrecked], options())
+    assert all(worse[name].is_worse for name in ("bleu4", "wer"))
     assert worse["wer"].low > 0  # more errors
     assert worse["wer"].wins < worse["wer"].losses
     assert worse["bleu4"].p_value < 0.05
 
 
 def test_other_sentences_cannot_be_paired() -> None:
+    one, two = (measure(["a"] * count, ["a"] * count, options()) for count in (1, 2))
     with pytest.raises(ValueError, match="1 sentences of A and 2 of B"):
-        compare(
-            measure(["a"], ["a"], options()), measure(["a", "b"], ["a", "b"], options()), options()
-        )
+        compare([one], [two], options())
+
+
+def test_what_is_significant_at_a_level_needs_as_many_clips_as_the_sign_test() -> None:
+    assert [n for n in range(12) if are_few(n)] == [0, 1, 2, 3, 4, 5]
+    assert [n for n in range(12) if are_few(n, 0.002)] == list(range(10))
+    refs = sentences(6, seed=0, shortest=4)
+    for count, is_better in ((5, False), (6, True)):
+        poor, good = (measure(hyps[:count], refs[:count], options()) for hyps in (["x"] * 6, refs))
+        assert {one.is_better for one in compare([poor], [good], options()).values()} == {is_better}
 
 
 def run_of_signs(read: list[str], rules: GlossRules = "none") -> PastRun:

@@ -4,23 +4,18 @@ import logging
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from signloom.errors import UserError
 from signloom.evaluation.compare import compare_runs, read_run
-from signloom.evaluation.evaluate import (
-    EvaluateOptions,
-    Evaluation,
-    GridOptions,
-    evaluate,
-    try_searches,
-)
+from signloom.evaluation.evaluate import Evaluation, GridOptions, evaluate, try_searches
 from signloom.evaluation.names import Metric, headline_metric
 from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import Target, split_hash
-from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
+from signloom.translation.words import SignCoverage
 from signloom_tools.cli.results import format_scores
 from tests import tiny
 from tests.unit.evaluation.world import (
@@ -28,46 +23,38 @@ from tests.unit.evaluation.world import (
     DEV,
     OPTIONS,
     TEST,
+    Changed,
     Knowing,
     corpus,
     history,
     read_table,
+    setup,
     targets,
+    wrong_unless,
 )  # fmt: skip
 
 
-class Searching(Knowing):
-    """Says what is right with beam 3 and penalty 0.5 alone; remembers what it was asked."""
-
-    asked: list[tuple[int, float, int]]
-
-    def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
-        self.asked.append((options.beam_size, options.length_penalty, len(sequences)))
-        said = super().translate(sequences, options, blind=blind, progress=progress)
-        if (options.beam_size, options.length_penalty) == (3, 0.5):
-            return said
-        return [dataclasses.replace(t, text=t.text.replace("demain", "hier")) for t in said]
-
-
 @pytest.fixture
-def searching(knowing: Translator) -> Searching:
-    translator = Searching(knowing, knowing._said)  # type: ignore[attr-defined]
-    translator.asked = []
-    return translator
+def searching(knowing: Knowing) -> Changed:
+    """Says what is right with beam 3 and penalty 0.5 alone."""
+    is_best = wrong_unless(lambda search: (search.beam_size, search.length_penalty) == (3, 0.5))
+    return Changed(knowing, is_best)
 
 
 GRID = GridOptions(beam_sizes=(1, 2, 3), length_penalties=(0.5, 1.0))
 WITH_GRID = dataclasses.replace(OPTIONS, grid=GRID)
 
 
-def test_the_best_search_on_dev_is_used_on_test(searching: Searching, tmp_path: Path) -> None:
+def test_the_best_search_on_dev_is_used_on_test(searching: Changed, tmp_path: Path) -> None:
     evaluation = evaluate(searching, targets(), corpus(), WITH_GRID)
     assert evaluation.decoding == dataclasses.replace(DECODING, beam_size=3, length_penalty=0.5)
     tried = searching.asked[:5]
-    assert {clips for _, _, clips in tried} == {len(DEV)}  # test is not touched
+    assert {clips for _, clips in tried} == {len(DEV)}  # test is not touched
     # Greedy search is the same with every penalty and tried once.
-    assert [pair[:2] for pair in tried] == [(1, 0.5), (2, 0.5), (2, 1.0), (3, 0.5), (3, 1.0)]
-    assert evaluation.results[1].texts["model"] == TEST
+    assert [(search.beam_size, search.length_penalty) for search, _ in tried] == [
+        (1, 0.5), (2, 0.5), (2, 1.0), (3, 0.5), (3, 1.0),
+    ]  # fmt: skip
+    assert evaluation.splits["test"].result.texts["model"] == TEST
     write_evaluation(tmp_path, evaluation, history(tmp_path))
     rows = read_table(tmp_path / "evaluation" / "grid.csv")
     assert [row["chosen"] for row in rows] == ["0", "0", "0", "0", "1", "0"]
@@ -76,71 +63,48 @@ def test_the_best_search_on_dev_is_used_on_test(searching: Searching, tmp_path: 
     assert rows[4]["wer"] == "0.0"
 
 
-def test_of_equal_searches_the_first_is_used(knowing: Translator) -> None:
+def test_of_equal_searches_the_first_is_used(knowing: Knowing) -> None:
     grid = GridOptions(beam_sizes=(4, 2), length_penalties=(0.8, 1.0))
-    options = dataclasses.replace(OPTIONS, grid=grid)
-    clips = corpus()
-    dev = [t for t in targets() if t.split == "dev"]
-    decoding, rows = try_searches(
-        knowing, [clips[t.clip_id] for t in dev], [t.text for t in dev], options, Metric.BLEU4
-    )
+    decoding, rows = try_searches(setup(knowing), grid)
     assert decoding == dataclasses.replace(DECODING, beam_size=4, length_penalty=0.8)
-    assert [row.chosen for row in rows] == [True, False, False, False]
+    assert [row["chosen"] for row in rows] == [1, 0, 0, 0]
 
 
-def test_dev_chooses_the_weight_of_the_internal_language_model(knowing: Translator) -> None:
-    class Weighing(Knowing):
-        """Says what is right where a tenth is subtracted."""
-
-        def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
-            said = super().translate(sequences, options, blind=blind, progress=progress)
-            if options.internal_lm_weight == 0.1:
-                return said
-            return [dataclasses.replace(t, text=t.text.replace("demain", "hier")) for t in said]
-
+def test_dev_chooses_the_weight_of_the_internal_language_model(knowing: Knowing) -> None:
     def chosen(*weights: float) -> float:
         grid = dataclasses.replace(GRID, internal_lm_weights=weights)
-        options = dataclasses.replace(OPTIONS, grid=grid)
-        return evaluate(translator, targets(), corpus(), options).decoding.internal_lm_weight
+        return try_searches(setup(translator), grid)[0].internal_lm_weight
 
-    translator = Weighing(knowing, knowing._said)  # type: ignore[attr-defined]
+    translator = Changed(knowing, wrong_unless(lambda search: search.internal_lm_weight == 0.1))
     assert (chosen(0.0, 0.1, 0.3), chosen(0.0, 0.3), chosen(0.3, 0.0)) == (0.1, 0.0, 0.3)
 
 
-def test_dev_chooses_the_weight_of_the_signs_with_the_most_beams(knowing: Translator) -> None:
-    class Held(Knowing):
-        """Says what is right where beams are held against the signs by a tenth."""
-
+def test_dev_chooses_the_weight_of_the_signs_with_the_most_beams(knowing: Knowing) -> None:
+    class Reading(Changed):
         reads_signs = True
-
-        def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
-            asked.append((options.beam_size, options.sign_weight))
-            said = super().translate(sequences, options, blind=blind, progress=progress)
-            if options.sign_weight == 0.1:
-                return said
-            return [dataclasses.replace(t, text=t.text.replace("demain", "hier")) for t in said]
+        sign_costs = SignCoverage(sign_of={}, costs={"A": 1.0})
 
     def chosen(*weights: float) -> tuple[int, float]:
-        asked.clear()
+        translator.asked.clear()
         grid = dataclasses.replace(GRID, length_penalties=(1.0,), sign_weights=weights)
-        options = dataclasses.replace(OPTIONS, grid=grid)
-        found = evaluate(translator, targets(), corpus(), options).decoding
+        found, _ = try_searches(setup(translator), grid)
         return found.beam_size, found.sign_weight
 
-    asked: list[tuple[int, float]] = []
-    translator = Held(knowing, knowing._said)  # type: ignore[attr-defined]
+    translator = Reading(knowing, wrong_unless(lambda search: search.sign_weight == 0.1))
     assert chosen(0.3, 0.1, 0.0) == (3, 0.1)
     # Without a weight all were tried before.
-    assert asked[:5] == [(1, 0.0), (2, 0.0), (3, 0.0), (3, 0.3), (3, 0.1)]
+    assert [(search.beam_size, search.sign_weight) for search, _ in translator.asked] == [
+        (1, 0.0), (2, 0.0), (3, 0.0), (3, 0.3), (3, 0.1),
+    ]  # fmt: skip
     assert chosen(0.3, 0.0) == (3, 0.3)  # of equals the first
     assert chosen(0.0, 0.3) == (2, 0.0)
-    assert chosen(0.3) == (3, 0.3)  # one is used whatever dev says
+    assert chosen(0.3) == (3, 0.3)  # one is used, right or wrong
     translator.reads_signs = False
     assert chosen(0.3, 0.1, 0.0) == (2, 0.0)
 
 
 def test_without_a_grid_or_without_dev_the_search_is_the_configured_one(
-    searching: Searching, caplog: pytest.LogCaptureFixture
+    searching: Changed, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert evaluate(searching, targets(), corpus(), OPTIONS).decoding == DECODING
     with caplog.at_level(logging.WARNING):
@@ -150,35 +114,25 @@ def test_without_a_grid_or_without_dev_the_search_is_the_configured_one(
     assert "no dev clip" in caplog.text
 
 
-def test_a_grid_beside_sampling_is_refused() -> None:
+def test_a_grid_is_not_for_sampling() -> None:
     with pytest.raises(UserError, match=r"grid\.beam_sizes and grid\.length_penalties to \[\]"):
         dataclasses.replace(WITH_GRID, decoding=tiny.decoding(temperature=1.0))
 
 
 @pytest.mark.parametrize(
-    ("beam_sizes", "penalties", "message"),
+    ("sizes", "penalties", "weights", "message"),
     [
-        ((1,), (), "give both beam_sizes and length_penalties"),
-        ((0,), (1.0,), "found 0, expected at least 1"),
-        ((1,), (-0.1,), "found -0.1, expected at least 0"),
+        ((1,), (), (), "give both beam_sizes and length_penalties"),
+        ((0,), (1.0,), (), "found 0, expected at least 1"),
+        ((1,), (-0.1,), (), "found -0.1, expected at least 0"),
+        ((), (), (0.1,), "tried with beam_sizes"),
     ],
 )
 def test_a_grid_that_cannot_be_searched_is_refused(
-    beam_sizes: tuple[int, ...], penalties: tuple[float, ...], message: str
+    sizes: Any, penalties: Any, weights: Any, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        GridOptions(beam_sizes=beam_sizes, length_penalties=penalties)
-
-
-def test_a_weight_is_tried_with_a_search() -> None:
-    with pytest.raises(ValueError, match="tried with beam_sizes"):
-        GridOptions(beam_sizes=(), length_penalties=(), internal_lm_weights=(0.1,))
-
-
-def test_the_options_say_what_they_vary() -> None:
-    varied = {"beam_size", "length_penalty"}
-    assert varied < {field.name for field in dataclasses.fields(DecodingOptions)}
-    assert isinstance(WITH_GRID, EvaluateOptions)
+        GridOptions(beam_sizes=sizes, length_penalties=penalties, internal_lm_weights=weights)
 
 
 # Every word that the reference has too, in percent of the reference; keeps what it was asked.
@@ -193,13 +147,15 @@ for line in lines:
 """
 
 
-def run(translator: Translator, script: str, *arguments: str) -> Evaluation:
-    command = shlex.join([sys.executable, "-c", script, *arguments])
+def run(
+    translator: Translator, script: str, *arguments: str, program: str = sys.executable
+) -> Evaluation:
+    command = shlex.join([program, "-c", script, *arguments])
     options = dataclasses.replace(OPTIONS, commands={"recall": command})
     return evaluate(translator, targets(), corpus(), options)
 
 
-def test_a_command_scores_every_system_in_one_go(knowing: Translator, tmp_path: Path) -> None:
+def test_a_command_scores_every_system_in_one_go(knowing: Knowing, tmp_path: Path) -> None:
     evaluation = run(knowing, RECALL.replace("\\\\n", "\\n"), str(tmp_path / "log"))
     (asked,) = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert len(asked) == 8 * (2 + 3)
@@ -225,7 +181,7 @@ def test_a_command_scores_every_system_in_one_go(knowing: Translator, tmp_path: 
 
 
 def test_no_command_can_take_the_place_of_a_column_or_a_headline(
-    knowing: Translator, tmp_path: Path
+    knowing: Knowing, tmp_path: Path
 ) -> None:
     options = dataclasses.replace(OPTIONS, together=True)
     evaluation = evaluate(knowing, targets(), corpus(), options, others=[("2", knowing)])
@@ -243,25 +199,17 @@ def test_no_command_can_take_the_place_of_a_column_or_a_headline(
         ("print(1)", "printed 1 lines for 40 sentences"),
         ("import sys; [print('bad') for _ in sys.stdin]", "line 1 is 'bad', expected a finite"),
         ("import sys; [print('nan') for _ in sys.stdin]", "line 1 is 'nan', expected a finite"),
+        ("", r"(?s)commands.recall.*cannot be run.*nothing is downloaded"),
     ],
 )
-def test_what_a_command_does_wrong_is_said(knowing: Translator, script: str, message: str) -> None:
+def test_what_a_command_does_wrong_is_named(knowing: Knowing, script: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        run(knowing, script)
-
-
-def test_a_command_that_is_not_there_is_said_with_the_mend(knowing: Translator) -> None:
-    options = dataclasses.replace(OPTIONS, commands={"comet": "/nowhere/comet --gpus 0"})
-    with pytest.raises(
-        UserError, match=r"(?s)commands.comet.*cannot be run.*nothing is downloaded"
-    ):
-        evaluate(knowing, targets(), corpus(), options)
+        run(knowing, script, program=sys.executable if script else "/nowhere/comet")
 
 
 @pytest.mark.parametrize(
     ("commands", "message"),
     [
-        ({"bleu4": "x"}, "'bleu4' cannot name"),
         ({"a b": "x"}, "'a b' cannot"),
         ({"a": " "}, "empty"),
         ({"bleu4_low": "x"}, "'bleu4_low' cannot"),
@@ -282,22 +230,14 @@ def words_corpus() -> list[Target]:
     ]
 
 
-class Silent(Knowing):
-    """Says nothing when it is greedy."""
-
-    def translate(self, sequences, options, **more):  # type: ignore[no-untyped-def]
-        found = super().translate(sequences, options, **more)
-        silent = options.beam_size == 1
-        return [dataclasses.replace(one, text="" if silent else one.text) for one in found]
-
-
-def test_single_words_are_not_judged_by_a_bleu_of_zero(knowing: Translator) -> None:
+def test_single_words_are_not_judged_by_a_bleu_of_zero(knowing: Knowing) -> None:
     clips = corpus()
     grid = GridOptions(beam_sizes=(1, 4), length_penalties=(1.0,))
     options = dataclasses.replace(OPTIONS, grid=grid)
-    said = Silent(knowing, {len(clips[t.clip_id].points): t.text for t in words_corpus()})
-    said._said[len(clips["test0"].points)] = "tea"
-    found = evaluate(said, words_corpus(), clips, options, corpus="cafe")
+    knowing._said = {len(clips[t.clip_id].points): t.text for t in words_corpus()}
+    knowing._said[len(clips["test0"].points)] = "tea"
+    silent = Changed(knowing, lambda text, search: text * (search.beam_size > 1))  # when greedy
+    found = evaluate(silent, words_corpus(), clips, options, corpus="cafe")
     test = found.metrics["test"]
     assert (test["headline"], test["corpus"]) == ("exact", "cafe")
     assert next(iter(test)) == "exact"
@@ -305,10 +245,10 @@ def test_single_words_are_not_judged_by_a_bleu_of_zero(knowing: Translator) -> N
     assert test["floor_exact"] == pytest.approx(66.6667)  # always "cup", not what sorts first
     assert test["signature"].startswith("nrefs:1")
     assert found.decoding.beam_size == 4
-    assert [(row.exact, row.chosen) for row in found.grid] == [(0.0, False), (100.0, True)]
+    assert [(row["exact"], row["chosen"]) for row in found.grid] == [(0, 0), (100, 1)]
 
 
-def test_single_words_are_looked_up_among_those_of_train(knowing: Translator) -> None:
+def test_single_words_are_looked_up_among_those_of_train(knowing: Knowing) -> None:
     clips = corpus()
     # Of the words milk, cup, cup: taken for milk, cup and tea.
     clips |= {"test0": clips["train3"], "test1": clips["train1"], "test2": clips["train0"]}
@@ -320,7 +260,7 @@ def test_single_words_are_looked_up_among_those_of_train(knowing: Translator) ->
     assert "look-up: 66.67 [" in format_scores("test", test)
 
 
-def test_no_look_up_is_scored_where_train_has_none_of_the_words(knowing: Translator) -> None:
+def test_no_look_up_is_scored_where_train_has_none_of_the_words(knowing: Knowing) -> None:
     clips = corpus()
     said = Knowing(knowing, {len(clip.points): "tea" for clip in clips.values()})
     others = [
@@ -333,30 +273,21 @@ def test_no_look_up_is_scored_where_train_has_none_of_the_words(knowing: Transla
     assert "look-up" not in format_scores("test", metrics["test"])
 
 
-class Hasty(Knowing):
-    """Writes eight glosses with two wrong; with beam 2 only half of them, but those right."""
-
-    def translate(self, sequences, options, **more):  # type: ignore[no-untyped-def]
-        found = super().translate(sequences, options, **more)
-        text = "A B C D" if options.beam_size == 2 else "A B C X E F G Y"
-        return [dataclasses.replace(one, text=text) for one in found]
-
-
 @pytest.mark.parametrize(("are_glosses", "beam"), [(False, 2), (True, 3)])
 def test_a_search_for_glosses_is_chosen_by_their_errors(
-    knowing: Translator, are_glosses: bool, beam: int
+    knowing: Knowing, are_glosses: bool, beam: int
 ) -> None:
-    clips = [corpus()[one.clip_id] for one in targets() if one.split == "dev"]
+    line = "A B C D E F G H"
+    made = [dataclasses.replace(t, text=line, gloss=line * are_glosses) for t in targets()]
     grid = GridOptions(beam_sizes=(2, 3), length_penalties=(1.0,))
-    decoding, _ = try_searches(
-        Hasty(knowing, knowing._said),  # type: ignore[attr-defined]
-        clips, ["A B C D E F G H"] * len(clips), dataclasses.replace(OPTIONS, grid=grid),
-        Metric.BLEU4, are_glosses=are_glosses,
-    )  # fmt: skip
+    hasty = Changed(
+        knowing, lambda _, search: "A B C D" if search.beam_size == 2 else "A B C X E F G Y"
+    )
+    decoding, _ = try_searches(setup(hasty, targets=made), grid)
     assert decoding.beam_size == beam
 
 
-def test_sentences_are_judged_by_bleu(knowing: Translator) -> None:
+def test_sentences_are_judged_by_bleu(knowing: Knowing) -> None:
     test = evaluate(knowing, targets(), corpus(), OPTIONS).metrics["test"]
     assert test["headline"] == "bleu4"
     assert not any(name.startswith("lookup") for name in test)

@@ -9,6 +9,7 @@ from signloom.evaluation.floors import best_constant
 from signloom.evaluation.metrics import (
     WordEdit,
     align_words,
+    clean_phoenix_2014,
     count_confusions,
     measure,
     score_corpus,
@@ -225,3 +226,19 @@ def test_the_best_constant_does_not_depend_on_the_order_of_the_candidates() -> N
     assert best_constant(candidates[::-1], ["x"], options()) == "a"
     with pytest.raises(ValueError, match="0 candidates on 1 references"):
         best_constant([], ["x"], options())
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("loc-NORD cl-KOMMEN poss-MEIN lh-WIND", "NORD KOMMEN MEIN WIND"),
+        ("__EMOTION__ REGEN __LEFTHAND__ S0NNE", "REGEN SONNE"),
+        ("WIE AUSSEHEN ZEIGEN", "WIE-AUSSEHEN ZEIGEN-BILDSCHIRM"),
+        ("REGEN-PLUSPLUS REGEN STARK", "REGEN STARK"),
+        ("ALPENRAUM RAUM", "ALPEN RAUM"),
+        ("A SCH A IM NN C D", "A+SCH+A IM NN+C+D"),
+        ("", ""),
+    ],
+)
+def test_variants_that_phoenix_2014_does_not_tell_apart_are_one(given: str, expected: str) -> None:
+    assert " ".join(clean_phoenix_2014(given.split())) == expected

@@ -21,6 +21,7 @@ from tests.unit.evaluation.world import (
     SCORE,
     TEST,
     TRAIN,
+    Knowing,
     corpus,
     history,
     read_table,
@@ -28,7 +29,7 @@ from tests.unit.evaluation.world import (
 )
 
 
-def test_metrics_hold_what_dvc_metrics_show_must_print(knowing: Translator) -> None:
+def test_metrics_hold_what_dvc_metrics_show_must_print(knowing: Knowing) -> None:
     metrics = evaluate(knowing, targets(), corpus(), OPTIONS).metrics
     assert list(metrics) == ["test", "dev"]
     for split, refs in (("test", TEST), ("dev", DEV)):
@@ -48,7 +49,7 @@ def test_metrics_hold_what_dvc_metrics_show_must_print(knowing: Translator) -> N
 
 
 def test_files_say_what_was_found_and_are_the_same_each_time(
-    knowing: Translator, tmp_path: Path
+    knowing: Knowing, tmp_path: Path
 ) -> None:
     written = []
     for name in ("a", "b"):
@@ -96,10 +97,10 @@ def test_files_say_what_was_found_and_are_the_same_each_time(
     assert looked[0]["weights"] == [64] * 8  # quarters in 255ths
 
 
-def test_what_a_model_says_cannot_break_the_tables(knowing: Translator, tmp_path: Path) -> None:
+def test_what_a_model_says_cannot_break_the_tables(knowing: Knowing, tmp_path: Path) -> None:
     clips = corpus()
     said = {len(clip.points): 'a\tb\n"c" \u2028 d' for clip in clips.values()}
-    knowing._said = said  # type: ignore[attr-defined]
+    knowing._said = said
     evaluation = evaluate(knowing, targets(), clips, OPTIONS)
     write_evaluation(tmp_path, evaluation, history(tmp_path))
     rows = read_table(tmp_path / "evaluation" / "hypotheses.tsv")
@@ -131,16 +132,14 @@ def test_every_head_is_kept_of_the_best_the_median_and_the_worst_clip_alone(
     translator: Translator,
 ) -> None:
     evaluation = evaluate(translator, targets(), corpus(), OPTIONS)
-    kept = [clip_id for clip_id, found in evaluation.alignments.items() if found.maps]
-    rows = [
-        {name: str(value) for name, value in row.items()} for row in hypothesis_rows(evaluation)
-    ]
-    for split in ("dev", "test"):
-        of_split = [row for row in rows if row["split"] == split]
-        picked = {row["clip_id"] for _, row in pick_clips(of_split, 1, SCORE)}
-        assert picked == {clip_id for clip_id in kept if clip_id.startswith(split)}
-        more = {row["clip_id"] for _, row in pick_clips(of_split, 2, SCORE)}
-        assert picked <= more
+    for split, one in evaluation.splits.items():
+        kept = {clip_id for clip_id, found in one.alignments.items() if found.maps}
+        rows = [
+            {name: str(value) for name, value in row.items()}
+            for row in hypothesis_rows(one, evaluation)
+        ]
+        assert kept == {row["clip_id"] for _, row in pick_clips(rows, 1, SCORE)}, split
+        assert kept <= {row["clip_id"] for _, row in pick_clips(rows, 2, SCORE)}
 
 
 def test_a_token_in_the_middle_of_a_character_has_no_text_of_its_own(
@@ -166,6 +165,6 @@ def test_a_model_without_attention_leaves_an_empty_table(
     checkpoint = Checkpoint(spec=spec, model=model, tokenizer=tokenizer)
     forgetful = Translator(checkpoint, torch.device("cpu"))
     evaluation = evaluate(forgetful, targets(), corpus(), OPTIONS)
-    assert evaluation.alignments == {}
+    assert evaluation.splits["test"].alignments == {}
     write_evaluation(tmp_path, evaluation, history(tmp_path))
     assert pq.read_table(tmp_path / "evaluation" / "alignments.parquet").num_rows == 0

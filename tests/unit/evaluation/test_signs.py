@@ -15,7 +15,7 @@ from signloom.features.targets import CtcLabels, Target
 from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator
 from signloom_tools.importing.recombine import SIGNER
-from tests.unit.evaluation.world import SCORE, TRAIN, corpus, targets, untrained
+from tests.unit.evaluation.world import TRAIN, corpus, setup, targets, untrained
 
 NAMES = tuple(sorted({word for text in TRAIN for word in text.upper().split()}))
 CLIPS = corpus()
@@ -45,15 +45,19 @@ class Reader(Translator):
         return np.log(rows).astype(np.float32)
 
 
+def results_of(of: Sequence[Target], splits: Sequence[str] = ("dev", "test")) -> Any:
+    return [
+        SimpleNamespace(split=split, targets=some, clips=[CLIPS[one.clip_id] for one in some])
+        for split in splits
+        for some in [[one for one in of if one.split == split]]
+    ]
+
+
 def recognised(
     translator: Translator, others: Sequence[Translator] = (), of: Sequence[Target] | None = None
 ) -> dict[str, Recognition]:
     every = list(targets() if of is None else of)
-    results: Any = [
-        SimpleNamespace(split=split, targets=[t for t in every if t.split == split])
-        for split in ("dev", "test")
-    ]
-    _, found = recognise(translator, every, CLIPS, results, SCORE, others)
+    _, found = recognise(setup(translator, targets=every), results_of(every), others)
     return found
 
 
@@ -97,7 +101,7 @@ def test_seeds_as_one_are_the_model_that_reads() -> None:
         is_joint = True
 
         @property
-        def alone(self) -> Translator:
+        def first_seed(self) -> Translator:
             return Reader(missing=1, sure=0.5)
 
     others = [Reader(sure=0.9), Reader(sure=0.9)]
@@ -170,13 +174,14 @@ def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> 
         for n, t in enumerate(targets())
         if t.split == "train"
     ]
-    results: Any = [
-        SimpleNamespace(split="dev", targets=[t for t in targets() if t.split == "dev"])
-    ]
     clips = CLIPS | {t.clip_id: CLIPS["train0"] for t in made}
     # It hears too little to be right without a bigram.
-    both = [recognise(Reader(sure=0.06), of, clips, results, SCORE)[0]
-            for of in (targets(), [*targets(), *made])]  # fmt: skip
+    both = [
+        recognise(
+            setup(Reader(sure=0.06), targets=of, sequences=clips), results_of(targets(), ["dev"])
+        )[0]
+        for of in (targets(), [*targets(), *made])
+    ]
     assert both[0] is not None
     assert both[0].pairs
     assert both[0] == both[1]

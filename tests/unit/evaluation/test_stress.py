@@ -54,23 +54,24 @@ def test_an_evaluation_says_what_each_change_costs(tmp_path: Path) -> None:
     translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
     options = dataclasses.replace(OPTIONS, stress=2)
     evaluation = evaluate(translator, targets(), corpus(), options, weights="0" * 64)
-    assert len(evaluation.stress) == 2 * len(CHANGES)
-    assert {row.clips for row in evaluation.stress} == {2}  # of test every second of three
+    found = {split: one.stress for split, one in evaluation.splits.items()}
+    assert [len(rows) for rows in found.values()] == [len(CHANGES)] * 2
+    assert {row.clips for row in found["test"]} == {2}  # every second of three
     write_evaluation(tmp_path / "reports", evaluation, history(tmp_path))
     rows = read_table(tmp_path / "reports/evaluation/stress.csv")
     assert [row["name"] for row in rows][:2] == [f"dev {NONE}", "dev 0.5 s still before"]
     metrics = json.loads((tmp_path / "reports/metrics.json").read_text())
-    scores = [row.score for row in evaluation.stress if row.split == "test"]
+    scores = [row.score for row in found["test"]]
     assert metrics["test"]["stress_worst"] == pytest.approx(min(scores), abs=1e-4)
     written = read_confidence(tmp_path / "reports/evaluation" / CONFIDENCE)
     assert written == evaluation.confidence
     assert written.train
     assert written.train.posture
     plain = evaluate(translator, targets(), corpus(), OPTIONS)
-    assert plain.stress == []
+    assert plain.splits["test"].stress == []
     assert plain.confidence.train
     assert plain.confidence.train.posture is None
-    assert plain.results[0].texts == evaluation.results[0].texts
+    assert plain.splits["dev"].result.texts == evaluation.splits["dev"].result.texts
 
 
 def test_features_of_another_network_are_changed_in_time_alone() -> None:
@@ -82,7 +83,7 @@ def tried(change: str, *found: tuple[float, bool]) -> Tried:
     """Return clips with these scores of a token, right or not."""
     return Tried(
         split="dev", change=change, clip_ids=[str(n) for n in range(len(found))],
-        originals=[CLIP] * len(found), seed=1, texts=[""] * len(found),
+        originals=[CLIP] * len(found), seed=1,
         hypotheses=[Hypothesis(tokens=(1,), log_prob=score, score=score) for score, _ in found],
         encodings=np.zeros((len(found), 2), np.float32), right=[right for _, right in found],
         score=Score("bleu4", 0, 0, 0, ""), wer=0, exact=0,
@@ -108,8 +109,7 @@ def test_doubt_begins_where_a_fifth_of_what_is_said_under_any_change_is_right() 
 def test_what_is_said_is_all_where_nothing_was_measured(tmp_path: Path) -> None:
     translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
     one = tried("lost", (-0.1, True), (-0.2, False))
-    told = stress.is_told(one, translator, None)
-    row = stress.stress_row(one, told)
+    row = stress.stress_row(one, stress.has_no_warning(one, translator, None))
     assert (row.told, row.wrong) == (100, 50)
     assert stress.stress_row(one, [True, False]).wrong == 0
     assert stress.stress_row(one, [False, False]).told == 0

@@ -1,6 +1,8 @@
 import random
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,18 +10,18 @@ import torch
 
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate, seed_name
-from signloom.evaluation.metrics import measure, score_corpus
-from signloom.evaluation.names import Metric
-from signloom.evaluation.summary import KINDS, Trained, check_input, headline, seed_interval
+from signloom.evaluation.metrics import measure, score_corpus, seed_interval
+from signloom.evaluation.names import Metric, System
+from signloom.evaluation.summary import KINDS, SeenInTrain, check_input
 from signloom.report.stage_files import score_of
 from signloom.translation.confidence import plain_score, seed_folders
-from signloom.translation.translator import Translator
 from tests.tiny import TRAIN, lose
 from tests.unit.evaluation.world import (
     DECODING,
     OPTIONS,
     SCORE,
     TEST,
+    Changed,
     Knowing,
     corpus,
     targets,
@@ -27,9 +29,10 @@ from tests.unit.evaluation.world import (
 )
 
 CLIPS = {t.clip_id: t for t in targets()}
+TEXT_WORDS = ["je", "tu", "vais", "va", "à", "la", "maison", "gare", "demain", "mange", "pomme"]
 
 
-def test_breakdowns_cover_every_clip_once(knowing: Translator) -> None:
+def test_breakdowns_cover_every_clip_once(knowing: Knowing) -> None:
     test = evaluate(knowing, targets(), corpus(), OPTIONS).splits["test"].to_map()
     assert tuple(test["breakdowns"]) == KINDS[:-2]  # of one corpus, in one language
     for rows in test["breakdowns"].values():
@@ -43,25 +46,25 @@ def test_breakdowns_cover_every_clip_once(knowing: Translator) -> None:
     assert groups["fps"] == ["24-27"]
 
 
-def test_rows_of_train_tell_signers_words_and_frames_apart(knowing: Translator) -> None:
+def test_rows_of_train_tell_signers_words_and_frames_apart(knowing: Knowing) -> None:
     train, test = (next(t for t in targets() if t.split == split) for split in ("train", "test"))
     said = ["one small tea", "one large tea", "one small coffee"]
-    trained = Trained(replace(train, text=text, signer="anna") for text in said)
+    seen = SeenInTrain(replace(train, text=text, signer="anna") for text in said)
     one = replace(test, text="one large coffee", signer="anna")
-    assert trained.groups(one) == {
+    assert seen.groups(one) == {
         "sentence": "unseen", "novelty": "old words in old frames", "new_signer": "seen in train",
     }  # fmt: skip
     other = replace(test, text="one small milk", signer="ben")
-    assert trained.groups(other)["novelty"] == "new words in old frames"
-    assert trained.groups(other)["new_signer"] == "unseen"
-    assert trained.groups(replace(test, text=said[0]))["novelty"] == "known sentences"
+    assert seen.groups(other)["novelty"] == "new words in old frames"
+    assert seen.groups(other)["new_signer"] == "unseen"
+    assert seen.groups(replace(test, text=said[0]))["novelty"] == "known sentences"
     found = evaluate(knowing, targets(), corpus(), OPTIONS)
-    metrics = headline(found.splits, None, corpus="tiny", metric=Metric.CHRF)["test"]
+    metrics = found.splits["test"].to_metrics(corpus="tiny", metric=Metric.CHRF)
     assert metrics["signers"]["unseen"]["clips"] == len(TEST)
     assert sum(row["clips"] for row in metrics["novelty"].values()) == metrics["unseen"]["clips"]
 
 
-def test_breakdowns_know_hands_and_frame_rates_and_score_each_group(knowing: Translator) -> None:
+def test_breakdowns_know_hands_and_frame_rates_and_score_each_group(knowing: Knowing) -> None:
     clips = corpus()
     frames = len(clips["test0"].points)
     missing = slice(0, int(0.6 * frames))
@@ -83,42 +86,38 @@ def test_breakdowns_know_hands_and_frame_rates_and_score_each_group(knowing: Tra
     assert rates == {"24-27": 2, "45+": 1}
 
 
-def test_a_corpus_in_several_languages_has_a_score_of_each(knowing: Translator) -> None:
+def test_a_corpus_in_several_languages_has_a_score_of_each(knowing: Knowing) -> None:
     mixed = [replace(t, language="de" if t.clip_id == "test1" else "fr") for t in targets()]
     test = evaluate(knowing, mixed, corpus(), OPTIONS).splits["test"].to_map()
     rows = {row["group"]: row["clips"] for row in test["breakdowns"]["language"]}
     assert rows == {"de": 1, "fr": len(TEST) - 1}
 
 
-class Ignoring(Knowing):
-    """Says a fluent sentence whatever it sees."""
-
-    def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
-        said = super().translate(sequences, options, blind=blind, progress=progress)
-        return [replace(translation, text="tu vas à la maison") for translation in said]
-
-
-def test_lengths_are_counted_in_the_words_of_the_metrics(knowing: Translator) -> None:
+def test_lengths_are_counted_in_the_words_of_the_metrics(knowing: Knowing) -> None:
     score = replace(SCORE, tokenizer="char")
-    found = (
-        evaluate(knowing, targets(), corpus(), replace(OPTIONS, score=score))
-        .splits["test"]
-        .to_map()
+    found = evaluate(knowing, targets(), corpus(), replace(OPTIONS, score=score)).splits["test"]
+    assert [row.group for row in found.breakdowns["words"]] == ["10-14", "15-20"]
+
+
+def test_a_model_that_ignores_its_input_is_named(knowing: Knowing) -> None:
+    clips, wanted = corpus(), targets()
+    for target in targets():  # of 3 clips nothing is significant
+        again = replace(target, clip_id=f"{target.clip_id}-2")
+        clips[again.clip_id] = clips[target.clip_id]
+        wanted += [again] * (target.split == "test")
+    looking, blind = (
+        evaluate(one, wanted, clips, OPTIONS)
+        for one in (knowing, Changed(knowing, lambda *_: "tu vas à la maison"))
     )
-    assert [row["group"] for row in found["breakdowns"]["words"]] == ["10-14", "15-20"]
-
-
-def test_a_model_that_ignores_its_input_is_named(knowing: Translator) -> None:
-    looking = evaluate(knowing, targets(), corpus(), OPTIONS)
-    for split in ("dev", "test"):
-        found = looking.splits[split].to_map()["input_check"]
-        assert found["model"] == 100
-        assert found["fall"] == pytest.approx(100 - found["swapped"])
-        assert found["low"] > 0
-        assert found["uses_input"]
-        assert found["text"].endswith("the model looks at its input.")
+    found = looking.splits["test"].to_map()["input_check"]
+    assert found["model"] == 100
+    assert found["fall"] == pytest.approx(100 - found["swapped"])
+    assert found["low"] > 0
+    assert found["uses_input"]
+    assert found["text"].endswith("the model looks at its input.")
     assert looking.metrics["test"]["uses_input"] == 1
-    blind = evaluate(Ignoring(knowing, knowing._said), targets(), corpus(), OPTIONS)
+    assert looking.splits["dev"].to_map()["input_check"] is None  # two clips
+    assert "uses_input" not in looking.metrics["dev"]
     found = blind.splits["test"].to_map()["input_check"]
     assert (found["fall"], found["low"], found["high"], found["p_value"]) == (0, 0, 0, 1)
     assert not found["uses_input"]
@@ -144,55 +143,32 @@ def test_a_model_that_writes_nothing_or_one_sentence_is_named(
 
 def test_different_sentences_that_have_nothing_to_do_with_the_video_are_named_too() -> None:
     rng = random.Random(4)
-    words = [
-        "je",
-        "tu",
-        "il",
-        "vais",
-        "vas",
-        "va",
-        "à",
-        "la",
-        "le",
-        "maison",
-        "gare",
-        "demain",
-        "lundi",
-        "mange",
-        "pomme",
-        "pain",
-    ]
-    refs = [" ".join(rng.choices(words, k=6)) for _ in range(200)]
+    refs = [" ".join(rng.choices(TEXT_WORDS, k=6)) for _ in range(200)]
     said = rng.sample(refs, 200)
-    counts = {"model": measure(said, refs, SCORE)}
-    counts["swapped"] = measure(said[1:] + said[:1], refs, SCORE)
-    found = check_input(counts, SCORE, "video")
-    assert found is not None
-    assert not found.uses_input
     half = [ref if i % 2 else text for i, (ref, text) in enumerate(zip(refs, said, strict=True))]
-    counts = {"model": measure(half, refs, SCORE)}
-    counts["swapped"] = measure(half[1:] + half[:1], refs, SCORE)
-    found = check_input(counts, SCORE, "video")
-    assert found is not None
-    assert found.uses_input
+    glosses: Any = SimpleNamespace(has_frames=False, name="glosses")
+    for texts, source, uses_input in ((said, untrained().source, False), (half, glosses, True)):
+        counts = {
+            System.MODEL: measure(texts, refs, SCORE),
+            System.SWAPPED: measure(texts[1:] + texts[:1], refs, SCORE),
+        }
+        found = check_input(counts, SCORE, source)
+        assert found is not None
+        assert found.uses_input == uses_input
+    assert found.to_map()["text"].startswith("Shown the glosses of another clip, chrF goes from")
 
 
-def test_several_seeds_have_mean_and_spread(knowing: Translator) -> None:
-    class Other(Knowing):
-        def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
-            said = super().translate(sequences, options, blind=blind, progress=progress)
-            return [replace(t, text=t.text.replace("maison", self.word)) for t in said]
-
-        word = "gare"
-
-    other, third = Other(knowing, knowing._said), Other(knowing, knowing._said)  # type: ignore[attr-defined]
-    third.word = "ville maintenant"
+def test_several_seeds_have_mean_and_spread(knowing: Knowing) -> None:
+    other, third = (
+        Changed(knowing, lambda text, _, word=word: text.replace("maison", word))
+        for word in ("gare", "ville maintenant")
+    )
     others = [("5", other), ("6", third)]
     evaluation = evaluate(knowing, targets(), corpus(), OPTIONS, others=others)
-    assert evaluation.seeds is not None
-    seeds = evaluation.seeds.to_map()
-    assert seeds["names"] == ["first", "5", "6"]
-    wer = seeds["splits"]["dev"]["wer"]
+    assert evaluation.seeds == ["first", "5", "6"]
+    seeds = evaluation.splits["dev"].seeds
+    assert seeds is not None
+    wer = seeds.spread(Metric.WER)
     # 8 words: none wrong, one wrong, one wrong and one too many.
     assert wer["values"] == [0, 12.5, 25]
     assert (wer["mean"], wer["std"], wer["n"]) == (12.5, 12.5, 3)  # std with n - 1
@@ -200,12 +176,12 @@ def test_several_seeds_have_mean_and_spread(knowing: Translator) -> None:
     assert wer["low"] <= 0 < 25 <= wer["high"]
     found = evaluation.metrics["dev"]["seeds"]["wer"]
     assert {key: found[key] for key in ("mean", "std", "n")} == {"mean": 12.5, "std": 12.5, "n": 3}
-    assert found["together"] == seeds["together"]["dev"]["wer"]["value"] == 0  # here the first's
+    assert found["together"] == seeds.together[Metric.WER].value == 0  # here the first's
     assert evaluation.metrics["dev"]["wer"] == 0  # the first seed's
     single = evaluate(knowing, targets(), corpus(), OPTIONS)
-    assert single.seeds is None
+    assert single.seeds == []
     assert "seeds" not in single.metrics["dev"]
-    assert single.splits == evaluation.splits
+    assert single.splits["dev"].to_map() == evaluation.splits["dev"].to_map()
 
 
 def test_no_interval_of_seeds_leaves_what_a_metric_can_be() -> None:
@@ -231,9 +207,8 @@ def test_seeds_as_one_are_the_model_where_this_is_asked_for() -> None:
     found = evaluate(first, targets(), corpus(), as_one, others=others, seeds=hashes)
     apart = evaluate(first, targets(), corpus(), OPTIONS, others=others, seeds=hashes)
     assert (found.confidence.seeds, apart.confidence.seeds) == (hashes, {})
-    assert found.seeds is not None
-    assert apart.seeds is not None
-    assert found.seeds.to_map() == apart.seeds.to_map()  # each alone, and all as one
+    for split in ("dev", "test"):  # each alone, and all as one
+        assert found.splits[split].seeds == apart.splits[split].seeds
     metrics = found.metrics["test"]
     assert metrics["together"] == 3
     assert "together" not in apart.metrics["test"]
@@ -241,11 +216,11 @@ def test_seeds_as_one_are_the_model_where_this_is_asked_for() -> None:
         assert metrics[name] == pytest.approx(seeds["together"], abs=1e-3)
         assert score_of(metrics, name) == metrics[name]
         assert score_of(apart.metrics["test"], name) == seeds["mean"]
-    (result,) = [one for one in found.results if one.split == "test"]
-    said = first.beside(more).translate([corpus()[t.clip_id] for t in result.targets], DECODING)
+    result = found.splits["test"].result
+    said = first.with_seeds(more).translate([corpus()[t.clip_id] for t in result.targets], DECODING)
     assert [one.hypothesis for one in result.translations] == [one.hypothesis for one in said]
-    dev = next(one for one in found.results if one.split == "dev")
-    lowest = min(plain_score(one.hypothesis) for one in dev.translations)
+    dev = found.splits["dev"].result.translations
+    lowest = min(plain_score(one.hypothesis) for one in dev)
     assert found.confidence.levels[0].score == pytest.approx(lowest, abs=1e-3)
 
 

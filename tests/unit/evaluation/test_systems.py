@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,7 @@ import torch
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate
-from signloom.evaluation.floors import build_retrieval, clip_vector, fit_classifier, fit_linear
+from signloom.evaluation.floors import clip_vector, fit_classifier, fit_linear, fit_nearest
 from signloom.evaluation.names import System
 from signloom.evaluation.systems import run_systems, swap_clips
 from signloom.features.targets import Target
@@ -19,15 +18,17 @@ from tests.unit.evaluation.world import (
     SCORE,
     TEST,
     TRAIN,
+    Changed,
     Knowing,
     corpus,
     sequence,
+    setup,
     targets,
 )
 
 
 def test_every_system_says_one_sentence_a_clip(translator: Translator) -> None:
-    dev, test = run_systems(translator, targets(), corpus(), DECODING, SCORE)
+    dev, test = run_systems(setup(translator))
     assert (dev.split, test.split) == ("dev", "test")
     assert set(test.texts) == set(System) - {System.COPY}
     assert [len(texts) for texts in test.texts.values()] == [len(TEST)] * len(test.texts)
@@ -41,7 +42,7 @@ def test_every_system_says_one_sentence_a_clip(translator: Translator) -> None:
 def test_the_random_floor_depends_on_its_seed_only(translator: Translator) -> None:
     def say(seed: int) -> list[list[str]]:
         score = replace(SCORE, seed=seed)
-        results = run_systems(translator, targets(), corpus(), DECODING, score)
+        results = run_systems(setup(translator, score=score))
         return [result.texts["random"] for result in results]
 
     assert say(1) == say(1)
@@ -50,12 +51,12 @@ def test_the_random_floor_depends_on_its_seed_only(translator: Translator) -> No
 
 def test_retrieval_finds_the_training_clip_that_was_signed_again(translator: Translator) -> None:
     clips = corpus()
-    index = build_retrieval(translator, targets(), clips)
+    nearest = fit_nearest(translator, targets(), clips)
     for i, text in enumerate(TRAIN):
         clip = clips[f"train{i}"]
         noise = np.random.default_rng(i).normal(0, 0.01, clip.points.shape).astype(np.float32)
         again = replace(clip, points=clip.points + noise)
-        assert index.nearest(again) == text
+        assert nearest([again]) == [text]
 
 
 def test_a_linear_classifier_tells_training_clips_apart(translator: Translator) -> None:
@@ -65,7 +66,7 @@ def test_a_linear_classifier_tells_training_clips_apart(translator: Translator) 
     assert classify([clips[f"train{i}"] for i in range(len(TRAIN))]) == TRAIN
     one_text = [replace(target, text="one") for target in targets()]
     assert fit_linear(translator, one_text, clips) is None  # scikit-learn wants two
-    results = run_systems(translator, one_text, clips, DECODING, SCORE)
+    results = run_systems(setup(translator, targets=one_text))
     assert all(System.LINEAR not in result.texts for result in results)
 
 
@@ -118,19 +119,19 @@ def test_clip_vectors_have_one_length_and_keep_the_ends() -> None:
 
 
 def test_clips_without_landmarks_are_named_and_not_scored(
-    knowing: Translator, caplog: pytest.LogCaptureFixture
+    knowing: Knowing, caplog: pytest.LogCaptureFixture
 ) -> None:
     clips = corpus()
     del clips["test1"], clips["train2"]
     evaluation = evaluate(knowing, targets(), clips, OPTIONS)
     assert "test: 1 clips without landmarks: test1" in caplog.text
-    assert evaluation.splits["test"].missing == ["test1"]
+    assert evaluation.splits["test"].result.missing == ["test1"]
     assert evaluation.metrics["test"]["clips"] == 2
     assert evaluation.metrics["test"]["missing"] == 1
     assert evaluation.metrics["dev"]["missing"] == 0
 
 
-def test_without_any_landmarks_there_is_an_error(knowing: Translator) -> None:
+def test_without_any_landmarks_there_is_an_error(knowing: Knowing) -> None:
     clips = corpus()
     only_train = {clip_id: clip for clip_id, clip in clips.items() if clip_id.startswith("train")}
     with pytest.raises(UserError, match="no clip of dev or test has landmarks"):
@@ -139,20 +140,10 @@ def test_without_any_landmarks_there_is_an_error(knowing: Translator) -> None:
         evaluate(knowing, targets(), {}, OPTIONS)
 
 
-def test_greedy_decoding_is_not_done_twice(translator: Translator) -> None:
-    calls: list[bool] = []
-
-    class Counting(Knowing):
-        def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
-            calls.append(blind)
-            return super().translate(sequences, options, blind=blind, progress=progress)
-
-    clips = corpus()
-    counting = Counting(translator, {len(clip.points): "a" for clip in clips.values()})
-    greedy = replace(DECODING, beam_size=1)
-    splits: Sequence[str] = ("test",)
-    (result,) = run_systems(counting, targets(), clips, greedy, SCORE, splits=splits)
-    assert calls == [False, True]
+def test_greedy_decoding_is_not_done_twice(knowing: Knowing) -> None:
+    asked = Changed(knowing, lambda text, _: text)
+    (result,) = run_systems(setup(asked, decoding=replace(DECODING, beam_size=1)), ("test",))
+    assert len(asked.asked) == 2  # and blind
     assert result.texts["greedy"] == result.texts["model"]
 
 
@@ -172,23 +163,22 @@ def test_another_clip_has_another_sentence_wherever_there_are_enough() -> None:
         assert same == max(0, 2 * most - size)  # no permutation has fewer
 
 
-def test_one_sentence_for_all_clips_has_no_swap(knowing: Translator) -> None:
+def test_one_sentence_for_all_clips_has_no_swap(knowing: Knowing) -> None:
     assert swap_clips(["a", "a"], np.random.default_rng(0)) is None
     assert swap_clips(["a"], np.random.default_rng(0)) is None
     alike = [replace(t, text="demain") if t.split == "dev" else t for t in targets()]
     evaluation = evaluate(knowing, alike, corpus(), OPTIONS)
     assert evaluation.splits["dev"].input_check is None
     assert "swapped" not in evaluation.splits["dev"].systems
-    assert "uses_input" not in evaluation.metrics["dev"]
-    assert "uses_input" in evaluation.metrics["test"]
+    assert "swapped" in evaluation.splits["test"].systems
 
 
 def test_no_reference_reaches_the_model(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def say(corpus_targets: list[Target]) -> list[dict[str, list[str]]]:
-        results = evaluate(translator, corpus_targets, corpus(), OPTIONS).results
-        return [{k: r.texts[k] for k in ("model", "greedy", "blind")} for r in results]
+        splits = evaluate(translator, corpus_targets, corpus(), OPTIONS).splits.values()
+        return [{k: one.result.texts[k] for k in ("model", "greedy", "blind")} for one in splits]
 
     honest = say(targets())
     assert any(text for result in honest for text in result["model"])

@@ -12,7 +12,7 @@ import pytest
 import sacrebleu
 
 from signloom.evaluation.floors import best_constant
-from signloom.evaluation.metrics import score_corpus
+from signloom.evaluation.metrics import ScoreOptions, Statistics, count_gloss_wer, score_corpus
 from signloom.evaluation.names import Metric
 from tests.unit.evaluation.texts import noisy, options, sentences
 
@@ -89,6 +89,27 @@ def test_a_recognisers_published_output_gets_its_published_scores(split: str) ->
     assert scores["chrf"].value == pytest.approx(expected["chrf"], abs=1e-9)
     assert scores["ter"].value == pytest.approx(expected["ter"], abs=1e-9)
     assert scores["wer"].value == pytest.approx(expected["published_wer_stmc"], abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("split", "plain", "cleaned"), [("dev", 19.5571, 19.5356), ("test", 20.9897, 20.8734)]
+)
+def test_a_published_recognisers_output_has_its_error_rate(
+    split: str, plain: float, cleaned: float
+) -> None:
+    """STMC on PHOENIX-2014T, printed as 19.6 and 21.0; cleaned as SignJoey's code does it."""
+    folder = shared("wer_check")
+    hyps, refs = (
+        [line.split() for line in (folder / f"{split}.{kind}").read_text().splitlines()]
+        for kind in ("hyp", "ref")
+    )
+    for rules, expected in (("none", plain), ("phoenix_2014", cleaned)):
+        options = ScoreOptions(tokenizer="none", gloss_rules=rules, resamples=100)  # type: ignore[arg-type]
+        counted = count_gloss_wer(hyps, refs, options)
+        assert Statistics(parts=(counted,)).values()["gloss_wer"] == pytest.approx(
+            expected, abs=1e-4
+        )
+    assert "tok:glosses.phoenix_2014" in counted.signatures["gloss_wer"]
 
 
 def phoenix(split: str) -> list[dict[str, str]]:

@@ -2,7 +2,10 @@
 
 import csv
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,9 +14,11 @@ from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions
+from signloom.evaluation.systems import Setup
 from signloom.features.sources import LandmarkSource
 from signloom.features.targets import NO_LABELS, Target
 from signloom.features.tokenizer import Tokenizer
+from signloom.translation.options import DecodingOptions
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Alignment, Translation, Translator
 from tests import tiny
@@ -49,6 +54,15 @@ def corpus() -> dict[str, LandmarkSequence]:
     return {t.clip_id: sequence(i, frames=8 + i) for i, t in enumerate(targets())}
 
 
+def setup(translator: Translator, **changes: Any) -> Setup:
+    """A model on this corpus."""
+    plain = Setup(
+        translator=translator, targets=targets(), sequences=corpus(), decoding=DECODING,
+        score=SCORE,
+    )  # fmt: skip
+    return replace(plain, **changes)
+
+
 class Knowing(Translator):
     """Says the reference when it sees, nothing when it is blind, one word less when greedy."""
 
@@ -75,6 +89,24 @@ class Knowing(Translator):
     def align(self, sequences, translations, *, every_head=False):  # type: ignore[no-untyped-def]
         weights = np.full((2, 4), 0.25, np.float32)
         return [Alignment(tokens=("a", ""), step_s=0.4, weights=weights) for _ in translations]
+
+
+class Changed(Knowing):
+    """Says what `Knowing` does, changed by a test; remembers its searches, with their clips."""
+
+    def __init__(self, knowing: Knowing, change: Callable[[str, DecodingOptions], str]) -> None:
+        super().__init__(knowing, knowing._said)
+        self._change, self.asked = change, list[tuple[DecodingOptions, int]]()
+
+    def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
+        self.asked.append((options, len(sequences)))
+        said = super().translate(sequences, options, blind=blind, progress=progress)
+        return [replace(one, text=self._change(one.text, options)) for one in said]
+
+
+def wrong_unless(is_right: Callable[[DecodingOptions], bool]) -> Callable[..., str]:
+    """Return a change that leaves what a search says right, or not."""
+    return lambda text, search: text if is_right(search) else text.replace("demain", "hier")
 
 
 def history(folder: Path) -> Path:

@@ -15,12 +15,14 @@ from tests.report_project import SCORE, score, write_project
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Sources:
-    return read_sources(write_project(tmp_path))
+    found = read_sources(write_project(tmp_path))
+    found.splits["test"]["clips"] = 8  # of the 5 that there are nothing is significant
+    return found
 
 
 def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None:
     said = " ".join(verdict_sentences(sources))
-    assert "On 5 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in said
+    assert "On 8 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in said
     assert "60.0 BLEU-4 above the strongest floor (nearest training clip, 20.0" in said
     assert "So few clips say little" in said
     assert "comes from looking, not from guessing" in said
@@ -35,6 +37,10 @@ def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None
     sources.splits["test"]["systems"]["model"]["bleu4"] = score(12.0)
     assert "This is worse than the strongest floor" in " ".join(verdict_sentences(sources))
     assert "without landmarks: 1 clip." in said
+    sources.splits["test"]["clips"] = 5
+    said = " ".join(verdict_sentences(sources))
+    assert "too few clips to decide" in said
+    assert "floor (nearest training clip" not in said
 
 
 def test_an_ensemble_heads_the_page_and_is_named(sources: Sources) -> None:
@@ -81,7 +87,7 @@ def test_the_verdict_compares_with_the_kept_run(
 def test_a_model_that_writes_nothing_is_named_in_the_verdict(sources: Sources) -> None:
     assert "writes" not in " ".join(verdict_sentences(sources))
     sources.splits["test"]["only_sentence"] = ""
-    said = "This model writes nothing for each of the 5 clips: it has not learnt to translate."
+    said = "This model writes nothing for each of the 8 clips: it has not learnt to translate."
     assert said in verdict_sentences(sources)
 
 

@@ -107,11 +107,8 @@ def test_checking_changes_no_translation(checkpoint: Path) -> None:
     ):
         assert dataclasses.replace(found, check=other.check) == other
         assert other.check.note == NOT_CALIBRATED
-
-
-def test_blind_translations_are_not_checked(checkpoint: Path) -> None:
-    (found,) = Translator.load(checkpoint, CPU).translate(DEV[:1], GREEDY, blind=True)
-    assert found.check.note == NOT_CALIBRATED
+    (blind,) = checked.translate(DEV[:1], GREEDY, blind=True)
+    assert blind.check.note == NOT_CALIBRATED
 
 
 def test_nothing_is_written_for_what_is_unsure_if_that_is_asked_for(checkpoint: Path) -> None:
@@ -181,18 +178,9 @@ def test_what_was_measured_is_found_with_the_model(
     confidence = read_confidence(path)
     path.rename(folder / CONFIDENCE)
     assert find_confidence(checkpoint) == confidence
-
-
-def test_what_was_measured_of_other_weights_is_passed_over(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = checkpoint.with_name("evaluation") / CONFIDENCE
-    right = read_confidence(path)
-    write_confidence(path, dataclasses.replace(right, weights="0" * 64))
-    assert find_confidence(checkpoint) is None
-    write_confidence(EVALUATION / CONFIDENCE, right)
-    assert find_confidence(checkpoint) == right
+    other = dataclasses.replace(confidence, weights="0" * 64)  # is passed over
+    write_confidence(checkpoint / CONFIDENCE, other)
+    assert find_confidence(checkpoint) == (None if place == "checkpoint" else confidence)
 
 
 def test_a_search_is_that_which_was_measured_where_no_flag_says_otherwise(checkpoint: Path) -> None:
@@ -216,17 +204,20 @@ def test_a_search_is_that_which_was_measured_where_no_flag_says_otherwise(checkp
     assert decoding("--temperature", "0").top_k == 0
 
 
-def test_a_damaged_file_is_named(checkpoint: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format_version": 99}, r"confidence\.json: found format version 99"),
+        ({"unsure_below": 2}, r"confidence\.json.*unsure_below"),
+        (None, "is damaged"),
+    ],
+)
+def test_a_damaged_file_is_named(
+    checkpoint: Path, change: dict[str, int] | None, message: str
+) -> None:
     path = checkpoint.with_name("evaluation") / CONFIDENCE
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "format_version": 99}))
-    with pytest.raises(UserError, match=r"confidence\.json: found format version 99"):
-        find_confidence(checkpoint)
-    path.write_text(json.dumps({**content, "unsure_below": 2}))
-    with pytest.raises(UserError, match=r"confidence\.json: unsure_below|confidence\.json\.unsure"):
-        find_confidence(checkpoint)
-    path.write_text("{")
-    with pytest.raises(UserError, match="is damaged"):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}) if change else "{")
+    with pytest.raises(UserError, match=message):
         find_confidence(checkpoint)
 
 

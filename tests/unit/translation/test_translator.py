@@ -34,7 +34,7 @@ from signloom.translation.confidence import (
 from signloom.translation.precision import Precision
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator, encode_in_parts
-from signloom.translation.words import SignsSaid, learn_signs_said
+from signloom.translation.words import SignCoverage, fit_sign_coverage
 from signloom_tools.translate.serving import from_payload, to_payload
 from tests import tiny
 from tests.contract.variants import DOCUMENT_003, build
@@ -116,8 +116,8 @@ def test_the_beam_that_says_the_signs_is_the_best_where_they_weigh_enough(tmp_pa
     assert translator.translate(CLIPS, held, n_best=6) == plain
     every = [[one, *one.alternatives] for one in plain]
     words = {word for beam in every for one in beam for word, _, _ in locate_words(one.text)}
-    said = SignsSaid(sign_of=dict.fromkeys(sorted(words), "A"), costs={"A": 1.0, "B": 1.0})
-    translator.signs_said = said
+    said = SignCoverage(sign_of=dict.fromkeys(sorted(words), "A"), costs={"A": 1.0, "B": 1.0})
+    translator.sign_costs = said
     read = [[sign.gloss for sign in signs] for signs in read_signs(translator, CLIPS)]
     assert all(read)
     found = translator.translate(CLIPS, held, n_best=6)
@@ -154,8 +154,8 @@ def test_a_model_of_a_further_seed_holds_sentences_against_signs_as_the_first_do
     first = tmp_path / "checkpoint"
     for folder in (first, first / "seeds" / "2"):
         save_checkpoint(folder, checkpoint())
-    assert not Translator.load(first / "seeds" / "2", CPU).signs_said.costs
-    found = learn_signs_said(["a b", "b"], [["A", "B"], ["B"]])
+    assert not Translator.load(first / "seeds" / "2", CPU).sign_costs.costs
+    found = fit_sign_coverage(["a b", "b"], [["A", "B"], ["B"]])
     measured = Confidence(
         weights=hash_file(first / WEIGHTS), unsure_below=0.5, levels=(), train=None,
         signs_said=found,
@@ -167,10 +167,10 @@ def test_a_model_of_a_further_seed_holds_sentences_against_signs_as_the_first_do
     save_file({name: value + 1 for name, value in weights.items()}, path)
     for folder in (first, first / "seeds" / "2"):
         translator = Translator.load(folder, CPU)
-        assert translator.signs_said == found
+        assert translator.sign_costs == found
     assert translator.confidence is None
     (first / WEIGHTS).unlink()
-    assert not Translator.load(first / "seeds" / "2", CPU).signs_said.costs
+    assert not Translator.load(first / "seeds" / "2", CPU).sign_costs.costs
 
 
 def write_seeds(first: Path, ctc: CtcLabels = LETTERS) -> None:
@@ -202,14 +202,14 @@ def test_seeds_that_were_measured_as_one_are_loaded_as_one(
     ]
     options = tiny.decoding(beam_size=3, temperature=temperature)
     found = joint.translate(CLIPS, options, n_best=2, skip_unsure=True)
-    wanted = joint.alone.beside(others).translate(CLIPS, options, n_best=2)
+    wanted = joint.first_seed.with_seeds(others).translate(CLIPS, options, n_best=2)
     assert [one.hypothesis for one in found] == [one.hypothesis for one in wanted]
     assert all(one.check.confidence is not None for one in found)
-    alone = joint.alone.translate(CLIPS, options, n_best=2)
+    alone = joint.first_seed.translate(CLIPS, options, n_best=2)
     assert [one.hypothesis.log_prob for one in found] != [one.hypothesis.log_prob for one in alone]
     assert all(one.check.confidence is None for one in alone)
     with pytest.raises(UserError, match="which translations are unsure is not known"):
-        joint.alone.translate(CLIPS, options, skip_unsure=True)
+        joint.first_seed.translate(CLIPS, options, skip_unsure=True)
     assert len(joint.align(CLIPS, found)) == len(CLIPS)
 
 
@@ -233,13 +233,13 @@ def test_seeds_as_one_read_signs_by_the_mean_of_their_probabilities(tmp_path: Pa
     write_seeds(tmp_path, CtcLabels(kind="glosses", names=("A", "B", "C")))
     joint = Translator.load(tmp_path, CPU)
     each = [
-        Translator.load(tmp_path / name, CPU).alone.label_log_probs(CLIPS)
+        Translator.load(tmp_path / name, CPU).first_seed.label_log_probs(CLIPS)
         for name in ("", "seeds/2", "seeds/10")
     ]
     for found, *alone in zip(joint.label_log_probs(CLIPS), *each, strict=True):
         np.testing.assert_allclose(np.exp(found), np.exp(alone).mean(axis=0), atol=1e-5)
-    costs = SignsSaid(sign_of={}, costs={"A": 1.0, "B": 1.0, "C": 1.0})
-    joint.signs_said = costs
+    costs = SignCoverage(sign_of={}, costs={"A": 1.0, "B": 1.0, "C": 1.0})
+    joint.sign_costs = costs
     lines = [[sign.gloss for sign in signs] for signs in read_signs(joint, CLIPS)]
     said = joint.translate(CLIPS, tiny.decoding())
     assert [t.hypothesis.sign_cost for t in said] == [

@@ -5,8 +5,8 @@ import itertools
 from signloom.corpus.words import locate_words
 from signloom.translation.signs import Sign
 from signloom.translation.words import (
+    fit_sign_coverage,
     index_words,
-    learn_signs_said,
     learn_words,
     match_words,
 )
@@ -59,7 +59,7 @@ def test_nothing_is_learned_without_words() -> None:
 
 
 def test_a_sentence_that_says_other_signs_than_were_read_costs_more() -> None:
-    said = learn_signs_said([s.text for s in EVERY], [s.glosses for s in EVERY])
+    said = fit_sign_coverage([s.text for s in EVERY], [s.glosses for s in EVERY])
     pairs = [
         (said.cost(one.text, one.glosses), said.cost(one.text, other.glosses))
         for one, other in itertools.pairwise(EVERY)
@@ -75,7 +75,7 @@ def test_a_sentence_that_says_other_signs_than_were_read_costs_more() -> None:
 def test_several_words_of_one_sign_say_it_once_and_what_no_word_follows_costs_nothing() -> None:
     texts = ["thank you tea", "tea", "a coffee", "thank you coffee"] * 20
     glosses = [["THANK-YOU", "TEA"], ["TEA", "SHRUG"], ["COFFEE"], ["COFFEE", "THANK-YOU"]] * 20
-    said = learn_signs_said(texts, glosses)
+    said = fit_sign_coverage(texts, glosses)
     assert said.count("Thank you, a tea!")["THANK-YOU"] == 1
     assert said.cost("thank you tea", ["THANK-YOU", "TEA"]) == 0
     assert said.cost("tea", ["THANK-YOU", "TEA"]) == said.costs["THANK-YOU"] > 3
@@ -83,4 +83,4 @@ def test_several_words_of_one_sign_say_it_once_and_what_no_word_follows_costs_no
     # SHRUG is in every second sentence with tea: what is said with and without it is the same.
     assert said.costs.get("SHRUG", 0.0) == 0
     assert said.cost("tea", ["TEA", "NEVER-SEEN"]) == 0
-    assert learn_signs_said([], []).cost("tea", ["TEA"]) == 0
+    assert fit_sign_coverage([], []).cost("tea", ["TEA"]) == 0

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from signloom.evaluation.judge import JudgementResult
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.features.targets import Target
 from signloom_ops.nightly.gate import Decision, GateClips, GateOptions, Translations, decide
@@ -90,7 +89,6 @@ def decided(
     clips: GateClips,
     *,
     cpu_s: tuple[float, float] | None = None,
-    people: JudgementResult | None = None,
     refused: int = 0,
     **changes: Any,
 ) -> Decision:
@@ -98,6 +96,5 @@ def decided(
     options = dataclasses.replace(OPTIONS, **changes)
     measure = (lambda: cpu_s) if cpu_s else no_clock
     return decide(
-        champion, challenger, clips, options, SCORE,
-        refused=refused, measure_cpu_s=measure, people=people,
-    )  # fmt: skip
+        champion, challenger, clips, options, SCORE, refused=refused, measure_cpu_s=measure
+    )

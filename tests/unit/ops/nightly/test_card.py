@@ -33,11 +33,15 @@ def corpus(tmp_path: Path) -> Path:
 def test_a_card_tells_data_scores_and_what_made_the_version(
     store: ModelStore, corpus: Path
 ) -> None:
+    scores = json.loads((store.evaluation(1) / "scores.json").read_text(encoding="utf-8"))
+    test = scores["splits"]["test"]
+    assert test["input_check"] is None  # 3 clips are too few
+    check = dict.fromkeys(("model", "swapped", "fall", "low", "high", "p_value"), 1.0)
+    test["input_check"] = {**check, "metric": "chrf", "uses_input": True, "text": "It looks."}
+    (store.evaluation(1) / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
     path = write_card(store.folder(1), corpus)
     assert path == store.folder(1) / CARD
     text = path.read_text(encoding="utf-8")
-    scores = json.loads((store.evaluation(1) / "scores.json").read_text(encoding="utf-8"))
-    test = scores["splits"]["test"]
     bleu = test["systems"]["constant"]["bleu4"]
     for line in (
         "# Model card: weekly, version 0001",

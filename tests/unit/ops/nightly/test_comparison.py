@@ -12,7 +12,6 @@ from signloom.errors import UserError
 from signloom.evaluation.stress import NONE
 from signloom.features.targets import CtcLabels, read_targets, write_targets
 from signloom.files import hash_file
-from signloom.paths import JUDGEMENTS
 from signloom.translation.confidence import (
     CONFIDENCE,
     Confidence,
@@ -32,7 +31,6 @@ from signloom_ops.nightly.comparison import (
 )
 from signloom_ops.nightly.store import ModelStore
 from tests import tiny
-from tests.unit.evaluation.judged import judge
 from tests.unit.ops.nightly.versions import GATE, add_version, inputs, write_project
 
 
@@ -87,7 +85,7 @@ def test_of_a_corpus_of_glosses_the_signs_are_compared_that_the_models_read(root
     assert found["scores"]["wer"]["challenger"] > 50  # it has learnt nothing
     stored = read_stored(store, challenger)
     clips = read_shards(root / "data/landmarks/shards", ["test1", "test2"])
-    lines = translate_clips(stored, clips, keep=False, signs="none")
+    lines = translate_clips(replace(stored, signs="none"), clips, keep=False)
     for seed, folder in enumerate(stored.checkpoints):
         signs = read_signs(Translator.load(folder), list(clips.values()))
         assert [" ".join(s.gloss for s in one) for one in signs] == [
@@ -162,8 +160,8 @@ def test_seeds_that_were_evaluated_as_one_are_judged_as_one_with_what_they_cost(
     stored = read_stored(store, version)
     assert stored.parameters == 2 * apart.parameters
     texts = translate_clips(stored, clips, keep=True)  # not those that each wrote
-    first, *others = [Translator.load(folder).alone for folder in stored.checkpoints]
-    joint = first.beside(others).translate(list(clips.values()), stored.decoding)
+    first, *others = [Translator.load(folder).first_seed for folder in stored.checkpoints]
+    joint = first.with_seeds(others).translate(list(clips.values()), stored.decoding)
     assert texts == {
         clip: [" ".join(one.text.split())] for clip, one in zip(clips, joint, strict=True)
     }
@@ -270,20 +268,6 @@ def test_without_a_test_clip_there_is_nothing_to_judge_on(root: Path) -> None:
     store = ModelStore(root / "data/models")
     with pytest.raises(UserError, match="split test"):
         ask_gate(store, add_version(root, d_model=8), inputs(root), GATE)
-
-
-def test_what_people_said_of_these_two_models_counts(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(root)
-    store = ModelStore(root / "data/models")
-    store.promote(add_version(root, d_model=8), by="test")
-    challenger = add_version(root, d_model=16)
-    weights = [hash_file(store.checkpoint(n) / "model.safetensors") for n in (1, challenger)]
-    judge(root / JUDGEMENTS, "old", a=weights[0], b=weights[1])
-    rules = {one.name: one for one in ask_gate(store, challenger, inputs(root), GATE).rules}
-    assert rules["people"].result == "failed"
-    assert "B better in 0, worse in 15, equal in 5" in rules["people"].text
 
 
 def test_sentences_under_changes_of_real_life_are_kept_with_their_version(root: Path) -> None:

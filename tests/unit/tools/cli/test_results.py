@@ -64,7 +64,7 @@ def test_two_runs_are_compared_on_every_metric(
     write_run(tmp_path / "b" / "reports" / "evaluation", GOOD, version=1)
     found = json.loads(printed(capsys, "compare", a, tmp_path / "b", "--json"))
     settings = ScoreOptions(**SCORE)  # type: ignore[arg-type]
-    expected = compare(measure(BAD, REFS, settings), measure(GOOD, REFS, settings), settings)
+    expected = compare([measure(BAD, REFS, settings)], [measure(GOOD, REFS, settings)], settings)
     metrics = found["splits"]["test"]["metrics"]
     assert set(metrics) == set(expected)
     for name, difference in expected.items():
@@ -78,16 +78,36 @@ def test_two_runs_are_compared_on_every_metric(
     table = printed(capsys, "compare", a, tmp_path / "b")
     assert "test: 4 clips, paired bootstrap, 200 resamples" in table
     assert f"{metrics['wer']['difference']:+.2f}" in table
-    assert "No clear difference" in table
 
 
-def test_a_sure_difference_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a = write_run(tmp_path / "a", ["non"] * 4)
-    b = write_run(tmp_path / "b", REFS)
+def test_the_metrics_with_a_significant_difference_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refs = REFS * 2
+    a = write_run(tmp_path / "a", ["non"] * 8, refs=refs)
+    b = write_run(tmp_path / "b", refs, refs=refs)
     assert "B is better on" in (text := printed(capsys, "compare", a, b))
     assert "WER" in text.splitlines()[-1]
     assert "B is worse on" in (text := printed(capsys, "compare", b, a))
     assert "better on" not in text
+    assert "No clear difference" in printed(capsys, "compare", a, a)
+
+
+@pytest.mark.parametrize(("clips", "decides"), [(1, False), (5, False), (6, True)])
+def test_five_clips_or_fewer_decide_nothing(
+    clips: int, decides: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refs = (REFS * 2)[:clips]
+    a = write_run(tmp_path / "a", ["non"] * clips, refs=refs)
+    b = write_run(tmp_path / "b", refs, refs=refs)
+    text = printed(capsys, "compare", a, b)
+    assert ("B is better on" in text, "Too few clips to decide" in text) == (decides, not decides)
+    assert ("[100.00, 100.00]" in text) == decides  # an interval without a width proves nothing
+    ranked = printed(capsys, "compare", a, b, a, "--json")
+    assert {run["cluster"] for run in json.loads(ranked)["runs"]} == ({1, 2} if decides else {1})
+    assert ("too few clips" in printed(capsys, "compare", a, b, a)) == (not decides)
+    scores = metrics_file(tmp_path, 100.0, clips=clips)
+    assert ("too few clips" in printed(capsys, "scores", "--metrics", scores)) == (not decides)
 
 
 def test_clips_that_only_one_run_has_are_left_out_and_counted(

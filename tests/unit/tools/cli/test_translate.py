@@ -74,7 +74,7 @@ def test_models_of_all_seeds_translate_together_where_one_asks_for_it(
     models = [Translator.load(folder) for folder in (both, both / "seeds/2")]
     search = DecodingOptions(beam_size=2, length_penalty=1.0, max_tokens=6)
     clip = models[0].source.glosses().encode("HAUS REGEN")
-    (wanted,) = models[0].beside(models[1:]).translate([clip], search)
+    (wanted,) = models[0].with_seeds(models[1:]).translate([clip], search)
     assert scores[2] == pytest.approx(wanted.hypothesis.score, abs=1e-4)
     with pytest.raises(SystemExit, match=r"weights together, so nothing says which are unsure"):
         translate(both, "--together", "--skip-unsure", "--glosses", "HAUS")

@@ -11,8 +11,8 @@ from signloom.corpus.shards import read_shards
 from signloom.detection.video import Video
 from signloom.errors import UserError
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import Metric
-from signloom.evaluation.stress import Tried, is_told, stress_row
+from signloom.evaluation.stress import Tried, has_no_warning, stress_row
+from signloom.evaluation.systems import Setup
 from signloom.extraction.extract import extract_corpus
 from signloom.features.targets import Target
 from signloom.translation.translator import Translator
@@ -77,15 +77,17 @@ def test_films_are_changed_extracted_again_and_scored(clips: list[Clip], tmp_pat
     films = {clip.clip_id: clip for clip in clips}
     score = ScoreOptions(tokenizer="13a", resamples=100, seed=1)
 
+    setup = Setup(
+        translator=translator, targets=targets, sequences=sequences, decoding=tiny.decoding(),
+        score=score,
+    )  # fmt: skip
+
     def tried(most: int) -> list[Tried]:
-        return try_films(
-            translator, targets, films, sequences, OPTIONS, tiny.decoding(), score, Metric.BLEU4,
-            most=most,
-        )  # fmt: skip
+        return try_films(setup, targets, films, OPTIONS, most=most)
 
     found = tried(2)
     assert [one.change for one in found] == list(FILM_CHANGES)
-    rows = [stress_row(one, is_told(one, translator, None)) for one in found]
+    rows = [stress_row(one, has_no_warning(one, translator, None)) for one in found]
     assert all((row.clips, row.told) == (2, 100) for row in rows)
     # Written again a film shows the same; its first picture held, more of it.
     same = found[0].clips[0].points - sequences[clips[0].clip_id].points
