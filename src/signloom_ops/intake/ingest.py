@@ -312,7 +312,7 @@ def _apply(
     return IngestResult(
         manifest=manifest, batch=plan.batch, clips=plan.clips, videos=plan.videos,
         changes=plan.changes, rejects=plan.rejects, known=plan.known, waiting=plan.waiting,
-        version=settle(corpus),
+        version=settle(corpus, manifest),
     )  # fmt: skip
 
 

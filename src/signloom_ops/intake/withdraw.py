@@ -159,7 +159,7 @@ def _remove(
     ]
     write_ledger(corpus.folder / DELIVERIES, deliveries, Delivery)
     after = replace_manifest(corpus, manifest, left)
-    settle(corpus)
+    settle(corpus, after)
     return after
 
 

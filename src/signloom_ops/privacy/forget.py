@@ -414,7 +414,7 @@ def remove(signer: str, project: Project) -> Removal:
         _remove_kept(parts, [*cards.values(), *of_clips])
         _remove_landmarks(person, project)
         mark_versions(person, removal.trained, store)
-        for part in parts:
+        for part in plan_removal(person, project):  # anew: marks lie in one of these files
             remove_paths(part.removed)
             for path, content in part.rewritten.items():
                 write_file(path, content)

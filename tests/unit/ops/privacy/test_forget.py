@@ -122,7 +122,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = add_evaluated_version(root, others, models="data/models", parent=1)
     store.apply_decision({
         "version": 1, "champion": None, "promote": True, "reasons": [],
-        "verdict": "zoë-1 was the best",
+        "verdict": "the best",
         "test": [target.clip_id for target in targets if target.split == "test"],
         "slices": [{"kind": "signer", "group": "zoë"}, {"kind": "signer", "group": "eve"}],
     }, by=None)  # fmt: skip
