@@ -219,9 +219,8 @@ def evaluate(
         metric=headline_metric(target.text for target in targets if target.split == "train"),
     )  # fmt: skip
     decoding, grid = try_searches(setup, options.grid)
-    splits, confidence = _evaluate_splits(
-        replace(setup, decoding=decoding), options, further, weights
-    )
+    setup = replace(setup, decoding=decoding)
+    splits, confidence = _evaluate_splits(setup, options, further, weights)
     first = seed_name(translator.spec.provenance)
     return Evaluation(
         corpus=corpus,
