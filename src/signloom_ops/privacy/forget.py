@@ -333,13 +333,16 @@ def _scrub_versions(
             for path in sorted(folder.rglob("*"))
             if path.is_file() and not {store.checkpoint(version), kept} & set(path.parents)
         ]
-    frozen = store.root / FROZEN
-    if frozen.is_file():
-        if set(store.frozen_test() or ()) <= set(person.clip_ids):
-            removed.append(frozen)  # the next champion's test clips are frozen instead
-        else:
-            files.append(frozen)
     return _scrub_files(files, person), removed
+
+
+def _scrub_frozen_test(person: Person, store: ModelStore) -> None:
+    """Take the person's clips out of the frozen ones; without any, the next champion's are."""
+    path = store.root / FROZEN
+    if set(store.frozen_test() or ()) <= set(person.clip_ids):
+        remove_paths([path])
+    elif (content := scrub_file(path, person)) is not None:
+        write_file(path, content)
 
 
 def _scrub_tables(
@@ -411,9 +414,10 @@ def remove(signer: str, project: Project) -> Removal:
         write_file(removal_note(corpus), to_text(dataclasses.asdict(person)))
         parts, cards = plan_removal(person, project), _find_cards(removal, store)
         of_clips = [corpus.path, *_files_of(corpus.imported_shards)] if person.clip_ids else []
-        _remove_kept(parts, [*cards.values(), *of_clips])
+        _remove_kept(parts, [*cards.values(), *of_clips, store.root / FROZEN])
         _remove_landmarks(person, project)
         mark_versions(person, removal.trained, store)
+        _scrub_frozen_test(person, store)
         for part in parts:
             remove_paths(part.removed)
             for path, content in part.rewritten.items():
