@@ -498,11 +498,13 @@ def sync_marks(params: Path, project: Project) -> str:
     """Have the model registry show the marks; return what came of it."""
     tracking = read_tracking(params)
     if not tracking.enabled or not project.store.versions():
-        return "the model registry has nothing to be told"
+        return "the model registry has no version to mark"
     from signloom_ops.nightly.registry import sync_registry  # it loads MLflow
 
     try:
         changed = sync_registry(project.store, tracking)
     except UserError as error:
-        return f"the model registry was not told: {error}; `signloom champion sync` makes it up"
-    return f"the model registry was told: {'; '.join(changed) or 'it knew'}"
+        return (
+            f"the model registry was not updated: {error}; `signloom champion sync` does it later"
+        )
+    return f"the model registry was updated: {'; '.join(changed) or 'nothing changed'}"

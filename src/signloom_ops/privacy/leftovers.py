@@ -52,7 +52,7 @@ def tell_left(
     elsewhere = _readable_files_naming(person, corpus, deliveries)
     if elsewhere:
         yield (
-            f"files still have a name of theirs ({_some(elsewhere)}): look at them; sentences and "
+            f"files still have a name of theirs ({_some(elsewhere)}): read them; sentences and "
             "texts that people wrote are never changed"
         )
     if not is_word(person.signer):
