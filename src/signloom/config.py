@@ -129,7 +129,7 @@ def load_params(path: Path, *, may_be_empty: bool = False) -> dict[str, Any]:
     Raises:
         UserError: If the file is missing, is not YAML or is not a map.
     """
-    with explained(path, "correct it, or run from the project's root", kind="valid YAML"):
+    with explained(path, "correct it, or run from the project's root", fault="is not valid YAML"):
         values = read_yaml(_read_text(path, _MOST_YAML))
         json.dumps(values, default=str)  # refuses circles, and keys that are no text
     if values is None and may_be_empty:
@@ -140,7 +140,7 @@ def load_params(path: Path, *, may_be_empty: bool = False) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def explained(path: Path, hint: str, *, kind: str) -> Iterator[None]:
+def explained(path: Path, hint: str, *, fault: str = "is damaged") -> Iterator[None]:
     """Turn what can go wrong with reading a file into the message of a user's error."""
     try:
         yield
@@ -154,7 +154,7 @@ def explained(path: Path, hint: str, *, kind: str) -> Iterator[None]:
     except RecursionError:
         raise UserError(f"{path}: maps or lists are nested too deeply; {hint}") from None
     except (ruamel.yaml.error.YAMLError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not {kind}: {error}; {hint}") from None
+        raise UserError(f"{path} {fault} ({error}); {hint}") from None
 
 
 def _read_text(path: Path, most_bytes: int) -> str:
@@ -311,7 +311,7 @@ def read_json(path: Path, *, hint: str) -> Any:
     Raises:
         UserError: If it is missing, cannot be read or is not JSON.
     """
-    with explained(path, hint, kind="valid JSON"):
+    with explained(path, hint):
         return json.loads(_read_text(path, _MOST_JSON))
 
 
@@ -325,7 +325,7 @@ def read_text(path: Path, *, hint: str) -> str:
     Raises:
         UserError: If it is missing, too large, no file or not UTF-8.
     """
-    with explained(path, hint, kind="text"):
+    with explained(path, hint):
         return _read_text(path, _MOST_JSON).removeprefix("\ufeff")
 
 

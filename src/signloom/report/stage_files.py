@@ -168,7 +168,7 @@ def read_table(path: Path, *, stage: str) -> list[Row]:
     Raises:
         UserError: It is missing or damaged; the message names the stage to run.
     """
-    with explained(path, _rerun(stage), kind="a whole table"):
+    with explained(path, _rerun(stage)):
         found = read_rows(path)
         for row in found:
             for name in COLUMNS[path.name]:

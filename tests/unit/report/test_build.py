@@ -349,7 +349,7 @@ def _use(sources: Sources) -> None:
         ("hypotheses.tsv", "\t-1.5\n", "\n", "a torn line: "),
         ("hypotheses.tsv", "test0\ttest", "test0\tdev", ""),
         ("confusions.csv", ",9", ",", "could not convert string"),
-        ("confusions.csv", "dev", '"', "not a whole table: "),
+        ("confusions.csv", "dev", '"', "damaged ("),
     ],
 )
 def test_a_damaged_table_of_a_stage_is_named(
@@ -366,7 +366,7 @@ def test_a_damaged_table_of_a_stage_is_named(
     with pytest.raises(UserError) as caught:
         read_sources(own)
     assert said in str(caught.value)
-    assert f"{name} is not a whole table" in str(caught.value)
+    assert f"{name} is damaged" in str(caught.value)
 
 
 def test_removed_options_are_read_where_they_are_as_the_constants() -> None:
