@@ -251,10 +251,10 @@ def test_what_has_no_meaning_for_films_is_refused(hands: Path) -> None:
     for arguments, message in (
         (["a.npy", "--into", "out"], "--into: only with --write"),
         (["a.npy", "--write", "vtt", "--json"], "--json: not with --write"),
-        (["a.npy", "--watch", "clips"], "leave out the other PATHs"),
+        (["a.npy", "--watch", "clips"], "remove the other PATHs"),
         (["--watch", "clips", "--video", "clips/films"], "name a folder outside clips"),
         (["--watch", "none"], "there is no such folder"),
-        (["--watch", "clips", "--glosses", "A"], "--watch: of videos and landmarks"),
+        (["--watch", "clips", "--glosses", "A"], "--watch: these options apply to videos"),
     ):
         with pytest.raises(SystemExit, match=message):
             main(["translate", *arguments])

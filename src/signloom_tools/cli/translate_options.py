@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import gc
 import sys
 import typing
 from collections.abc import Sequence
@@ -172,10 +173,14 @@ class TranslateOptions:
 
 def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOptions]":
     """Load the model that the options name, and how it is to search."""
-    from signloom.translation.confidence import HINT, NOT_CALIBRATED
-    from signloom.translation.translator import Translator
+    gc.disable()  # its runs take a fifth of an import, and upset ast in Python 3.11's threads
+    try:
+        from signloom.translation.confidence import HINT, NOT_CALIBRATED
+        from signloom.translation.translator import Translator
 
-    translator = Translator.load(options.model.checkpoint, precision=options.precision)
+        translator = Translator.load(options.model.checkpoint, precision=options.precision)
+    finally:
+        gc.enable()
     if options.search.together and not translator.is_joint:
         translator = _ask_all_seeds(translator, options)
     if not translator.is_checked:
