@@ -19,9 +19,10 @@ from pipeline.ci.markdown import code, folded, interval_bars, line_chart, table
 from pipeline.stage import run
 from signloom.errors import UserError
 from signloom.evaluation.names import Metric, metric_label, shown_metrics
-from signloom.files import begins_as_ours, write_file
+from signloom.files import write_file
 from signloom.paths import EVALUATION
 from signloom.tables import read_rows
+from signloom_tools.outputs import begins_as_ours
 
 MARK = "<!-- signloom scores -->"
 _BREAKDOWNS = {"by_signer": "signer", "by_words": "words of the reference",

@@ -76,32 +76,6 @@ def check_writable(path: Path) -> None:
         ) from None
 
 
-def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:
-    """Refuse to write a file onto what a command reads, or over a file that may not be replaced.
-
-    Args:
-        path: The file that is to be written.
-        inputs: Files that the command reads, under any name or link.
-        overwrite: Whether other files may be replaced.
-
-    Raises:
-        UserError: If `path` is one of the inputs, or already exists.
-        OSError: If it cannot be written.
-    """
-    check_writable(path)
-    if not os.path.lexists(path):
-        return
-    for given in inputs:
-        if given.exists() and path.exists() and path.samefile(given):
-            raise UserError(f"cannot write to {path}: it is the input {given}; give another name")
-    if path.is_dir():
-        raise UserError(f"{path} is a folder, expected the name of a file")
-    if not overwrite:
-        raise UserError(
-            f"{path} already exists and was not changed; give --overwrite to replace it"
-        )
-
-
 def check_output_folder(folder: Path, inputs: Iterable[Path], made: Collection[str]) -> None:
     """Refuse to replace a folder that has something other than what the same command makes.
 
@@ -128,14 +102,6 @@ def check_output_folder(folder: Path, inputs: Iterable[Path], made: Collection[s
             )
     elif os.path.lexists(folder):
         raise UserError(f"{folder} is a file, expected the name of a folder; it was left")
-
-
-def begins_as_ours(path: Path, header: str) -> bool:
-    """Return whether a table may be replaced: it is not there, or begins as we write it."""
-    if not os.path.lexists(path):
-        return True
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return file.readline(len(header) + 1).rstrip("\n") == header
 
 
 def half_written(folder: Path, pattern: str) -> Iterator[Path]:
@@ -189,20 +155,6 @@ def replace_folder(new: Path, folder: Path) -> None:
         new = old
     flush_to_disk(folder.parent)
     shutil.rmtree(new)
-
-
-@contextlib.contextmanager
-def made_whole(folder: Path) -> Iterator[None]:
-    """Make a folder, unless an empty one is there; what fails in the block leaves nothing in it."""
-    was_there = folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        if was_there:
-            folder.mkdir(exist_ok=True)
-        raise
 
 
 def copy_folder(source: Path, target: Path) -> None:

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from signloom.errors import UserError
-from signloom.files import check_output, write_file
+from signloom.files import write_file
 from signloom.report.attention import Alignment, AttentionClip, render_attention
 from signloom.terminal import run_program
 from signloom.training.loop import EpochRecord
 from signloom.training.run import ctc_positions
+from signloom_tools.outputs import check_output
 from studies.reversal.lab import (
     LabOptions,
     LabResult,

@@ -179,7 +179,7 @@ def _update_registry() -> None:
 
 def _update_dvc() -> None:
     """Tell DVC, where it knows the store."""
-    from signloom.dvc import track_again
+    from signloom_tools.dvc import track_again
 
     if note := track_again(MODELS):
         print(note)

@@ -25,12 +25,12 @@ from signloom.corpus.manifest import (
     load_manifest,
     write_manifest,
 )
-from signloom.dvc import refuse_drawn, track_version
 from signloom.errors import FULL_DISK, UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
 from signloom.files import flush_to_disk, half_written, hash_file, to_text, write_file
 from signloom.tables import tsv_text
 from signloom_ops.lock import hold_lock
+from signloom_tools.dvc import refuse_drawn, track_version
 from signloom_tools.importing.new_corpus import VIDEOS
 
 DELIVERIES = "deliveries.tsv"

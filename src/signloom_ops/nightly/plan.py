@@ -17,7 +17,6 @@ from typing import Any, Literal
 from signloom.config import get_map, load_params, load_section, parse_options
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest, has_ended, load_manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
-from signloom.dvc import check_names
 from signloom.errors import UserError
 from signloom.evaluation.names import reads_glosses
 from signloom.features.targets import read_targets
@@ -35,6 +34,7 @@ from signloom_ops.nightly.gate import YEAR_DAYS, level_tonight
 from signloom_ops.nightly.record import StepResult, find_interrupted
 from signloom_ops.nightly.store import FORGOTTEN, ModelStore
 from signloom_ops.options import OpsOptions, Start, load_ops
+from signloom_tools.dvc import check_names
 
 ALSO = "also_of"  # mark of a version: keys of further corpora that give the same model
 BY_HAND = "rows added by hand"  # clips of no delivery that came after the first model

@@ -7,7 +7,6 @@ from typing import Any
 
 from signloom.config import load_section
 from signloom.corpus.manifest import Clip, CorpusOptions, Manifest
-from signloom.dvc import track_version, write_start
 from signloom.files import to_text, write_file
 from signloom.paths import (
     CHECKPOINT,
@@ -39,6 +38,7 @@ from signloom_ops.nightly.record import StepResult
 from signloom_ops.nightly.registry import sync_registry
 from signloom_ops.nightly.store import ModelStore
 from signloom_ops.options import DriftOptions, OpsOptions
+from signloom_tools.dvc import track_version, write_start
 
 
 def track_interrupted(corpus: Path, commands: Commands) -> StepResult:

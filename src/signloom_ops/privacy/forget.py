@@ -33,7 +33,6 @@ from urllib.parse import quote, unquote_to_bytes
 from signloom.config import check_shape, load_section, read_json, read_record, shape
 from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
-from signloom.dvc import DvcCache, check_names, refuse_drawn, track_again, track_version
 from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
 from signloom.extraction.extract import ExtractOptions, clip_key, extractor_fingerprint
@@ -93,6 +92,7 @@ from signloom_ops.privacy.names import (
     texts_of,
     videos_like,
 )
+from signloom_tools.dvc import DvcCache, check_names, refuse_drawn, track_again, track_version
 from signloom_tools.versions import POINTER
 
 # Written by stages, which write them again without the person; and logs.

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from signloom.corpus.manifest import CorpusOptions
-from signloom.dvc import ask_dvc
 from signloom.paths import CHECKPOINT, MODELS, REPORTS, SPOOL, WEIGHTS_NAME
 from signloom_ops.intake.changes import changes_folder
 from signloom_ops.privacy.names import Person, files_naming, is_word
+from signloom_tools.dvc import ask_dvc
 from signloom_tools.importing.captions import READ_SUFFIXES
 
 # MLflow's own files, and what waits to be sent there.

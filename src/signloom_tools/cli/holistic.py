@@ -20,10 +20,11 @@ from signloom.detection.mediapipe_models import MODELS_VARIABLE, own_networks, t
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.extract import VideoSegment, count_frames
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
-from signloom.files import check_output, check_writable, write_file
+from signloom.files import check_writable, write_file
 from signloom.progress import progress_file
 from signloom_tools.holistic import WRITERS, Face, read_film, write_video
 from signloom_tools.options import argument, option
+from signloom_tools.outputs import check_output
 
 STANDARD_INPUT = Path("-")
 _LIMIT_S = 60.0  # of a film; and one more for each of its frames

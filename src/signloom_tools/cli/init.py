@@ -14,7 +14,7 @@ from signloom.config import NonNegative
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS
 from signloom.corpus.rejects import REJECTS_NAME
 from signloom.errors import Problem, UserError
-from signloom.files import check_output, whole_folder
+from signloom.files import whole_folder
 from signloom.paths import PARAMS
 from signloom_tools.cli.landmarks import import_sources
 from signloom_tools.importing.captioned import CueRows, read_films
@@ -55,6 +55,7 @@ from signloom_tools.importing.user_tables import (
     same_header,
 )
 from signloom_tools.options import argument, group, option, read_pairs
+from signloom_tools.outputs import check_output
 from signloom_tools.presets import adopt
 
 TIMES = ("start_s", "end_s", "start_frame", "end_frame", "fps")  # of videos only

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from signloom.config import check_shape, read_json, shape
-from signloom.dvc import write_start
 from signloom.errors import UserError
-from signloom.files import check_writable, hash_file, hash_folder, made_whole, to_text, write_file
+from signloom.files import check_writable, hash_file, hash_folder, to_text, write_file
 from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
 from signloom.terminal import run_program
+from signloom_tools.dvc import write_start
+from signloom_tools.outputs import made_whole
 
 FILES = Path(__file__).parents[1] / "project"  # in the package; none in a clone
 STATE = Path(".signloom.json")  # which version's files a project has, and their hashes

@@ -15,7 +15,6 @@ from signloom.corpus.manifest import CorpusOptions, id_problem, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards
 from signloom.errors import UserError
 from signloom.extraction.cache import LandmarkCache, VideoHashes, cache_folder
-from signloom.files import check_output
 from signloom.paths import EVALUATION, HYPOTHESES_NAME, PARAMS, SHARDS
 from signloom.progress import progress_file
 from signloom.tables import read_rows
@@ -26,6 +25,7 @@ from signloom_tools.importing.importer import Imported, import_landmarks
 from signloom_tools.importing.options import ImportOptions
 from signloom_tools.importing.pose_files import write_pose
 from signloom_tools.options import argument, group, option
+from signloom_tools.outputs import check_output
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from signloom.dvc import SHARED_WITH
 from signloom.errors import UserError
-from signloom.files import check_writable, made_whole
+from signloom.files import check_writable
 from signloom.paths import OPS, PARAMS
 from signloom_tools.cli.installed import (
     FILES,
@@ -15,7 +14,9 @@ from signloom_tools.cli.installed import (
     upgrade_project,
     version,
 )
+from signloom_tools.dvc import SHARED_WITH
 from signloom_tools.options import argument, option
+from signloom_tools.outputs import made_whole
 
 # The code: one for all.
 LINKED = ("src", "pipeline", "presets", "dvc.yaml", "schemas")

@@ -26,7 +26,7 @@ from signloom.evaluation.names import (
     metric_label,
     shown_metrics,
 )
-from signloom.files import check_output, write_file
+from signloom.files import write_file
 from signloom.paths import (
     CHECKPOINT,
     EVALUATION,
@@ -41,11 +41,12 @@ from signloom.paths import (
 )
 from signloom.provenance import project_folder
 from signloom_tools.cli.arguments import add_numbers, number_of, refuse_in_corpus
+from signloom_tools.outputs import check_output
 
 if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference, PastRun
     from signloom.evaluation.stress import StressRow
-    from signloom.report.stage_files import MetricChange
+    from signloom_tools.evaluate.baseline import MetricChange
 
 SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
 SHOWN = [*(metric for metric in Metric if metric not in SHORT_BLEU), GLOSS_WER]
@@ -69,7 +70,7 @@ def add_scores(parser: argparse.ArgumentParser) -> None:
 
 def run_scores(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
-    from signloom.report.stage_files import keep_baseline
+    from signloom_tools.evaluate.baseline import keep_baseline
 
     hint = "run `dvc repro evaluate` first"
     if options.metrics.is_dir():
@@ -96,12 +97,8 @@ def run_scores(options: argparse.Namespace) -> None:
 
 def _print_changes(metrics: dict[str, Any], options: argparse.Namespace) -> None:
     """Print what is different from the last commit and from the kept run."""
-    from signloom.report.stage_files import (
-        list_changes,
-        read_baseline,
-        read_committed,
-        why_not_comparable,
-    )
+    from signloom.report.stage_files import read_baseline, why_not_comparable
+    from signloom_tools.evaluate.baseline import list_changes, read_committed
 
     try:
         kept = read_baseline(options.metrics.with_name("baseline.json"))
@@ -315,8 +312,8 @@ def _rank(options: argparse.Namespace) -> None:
 
 def _every_run() -> list[str]:
     """Return the names of all evaluations that the project knows."""
-    from signloom.dvc import ask_dvc
     from signloom.evaluation.compare import GIT
+    from signloom_tools.dvc import ask_dvc
 
     own = [EVALUATION] if EVALUATION.is_dir() else []
     versions = sorted(MODELS.glob("[0-9]*/evaluation"))

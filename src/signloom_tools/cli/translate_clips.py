@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
 from signloom.errors import UserError, readable_name
-from signloom.files import check_output, check_writable
+from signloom.files import check_writable
 from signloom.progress import progress_file
 from signloom_tools.cli.arguments import refuse_in_corpus
 from signloom_tools.cli.translate_options import (
@@ -29,6 +29,7 @@ from signloom_tools.cli.translate_options import (
     write_attention,
 )
 from signloom_tools.importing.captions import write_captions
+from signloom_tools.outputs import check_output
 from signloom_tools.stopwatch import Stopwatch
 from signloom_tools.translate.inputs import (
     ClipPath,

@@ -26,7 +26,7 @@ from signloom.corpus.rejects import REJECTS_HEADER, REJECTS_NAME, Reject, write_
 from signloom.corpus.shards import write_shards
 from signloom.detection.detector import DetectorOptions
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
-from signloom.files import begins_as_ours, check_output_folder, whole_folder, write_file
+from signloom.files import check_output_folder, whole_folder, write_file
 from signloom.progress import progress_file
 from signloom.tables import tsv_text
 from signloom_tools.importing import keypoints, numpy_arrays
@@ -46,6 +46,7 @@ from signloom_tools.importing.options import (
 )
 from signloom_tools.importing.pose_files import read_pose
 from signloom_tools.importing.skeletons import FLAT
+from signloom_tools.outputs import begins_as_ours
 
 IMPORT_VERSION = 1  # raise it when the same file gives other landmarks
 _READERS: dict[str, Callable[[Path, SourceDefaults], Iterator[ClipSource]]] = {

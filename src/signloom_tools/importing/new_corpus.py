@@ -28,7 +28,7 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.errors import ClipError, Problem, UserError, name_problem
-from signloom.files import begins_as_ours, whole_file, write_file
+from signloom.files import whole_file, write_file
 from signloom.progress import progress_file
 from signloom.system import link_file
 from signloom.tables import tsv_text
@@ -43,6 +43,7 @@ from signloom_tools.importing.pictures import (
     open_pictures,
 )
 from signloom_tools.importing.user_tables import FieldSource, Row, how_to_use
+from signloom_tools.outputs import begins_as_ours
 
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
 

@@ -17,7 +17,6 @@ from signloom.checkpoint import (
     save_checkpoint,
 )
 from signloom.corpus.landmarks import HANDS_POSE, build_layout
-from signloom.dvc import write_start
 from signloom.errors import UserError
 from signloom.features.glosses import GlossKind, GlossVocabulary
 from signloom.features.sources import GlossSource, LandmarkSource
@@ -43,6 +42,7 @@ from signloom.training.warm_start import (
     warm_start,
 )
 from signloom.translation.translator import Translator
+from signloom_tools.dvc import write_start
 from signloom_tools.params_file import update_params
 from tests import tiny
 from tests.tiny import ROOT

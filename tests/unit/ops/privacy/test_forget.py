@@ -12,7 +12,6 @@ import pytest
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
 from signloom.corpus.shards import read_clip_frames, write_shards
 from signloom.detection.video import DECODER
-from signloom.dvc import track_version
 from signloom.errors import UserError
 from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
 from signloom.extraction.extract import extractor_fingerprint
@@ -32,6 +31,7 @@ from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.store import ModelStore
 from signloom_tools.cli.main import main
+from signloom_tools.dvc import track_version
 from tests.extraction import OPTIONS as EXTRACT
 from tests.power_cut import RENAMES, PowerCutError, cut_before
 from tests.processes import call

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from signloom import dvc
 from signloom.errors import UserError
 from signloom_ops.intake.changes import is_unfinished
+from signloom_tools import dvc
 from tests.intake import deliver, found_corpus, take
 
 BUSY = "ERROR: 'corpus' is busy, it is being blocked by:\n  (PID 17): dvc repro"
