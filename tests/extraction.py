@@ -1,7 +1,5 @@
-"""What tests of the extraction share: options, two drawn clips, `.task` files, its output."""
+"""What tests of the extraction share: options, two drawn clips, its output."""
 
-import warnings
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +8,6 @@ import numpy.typing as npt
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip, read_manifest
-from signloom.detection.mediapipe_models import HAND_MODELS, POSE_MODELS, models_folder
 from signloom.detection.video import Video
 from signloom.extraction.extract import ExtractOptions
 from signloom_demo.draw import DrawOptions, draw_corpus
@@ -20,8 +17,6 @@ OPTIONS = ExtractOptions(
     groups=("hands", "pose"),
     min_detection_confidence=0.5,
     min_tracking_confidence=0.5,
-    hand_model="",
-    pose_model="",
     runtime="litert",
     executor="processes",
     time_limit_s=60.0,
@@ -63,43 +58,3 @@ def frames_of(clip: Clip) -> list[npt.NDArray[np.uint8]]:
     assert clip.video
     with Video(clip.video) as video:
         return [frame.rgb for frame in video.frames()]
-
-
-def write_hand_task(path: Path) -> Path:
-    """A hand_landmarker .task file."""
-    palm, hand = (_read(name) for name in HAND_MODELS)
-    return _write(path, {"hand_detector.tflite": palm, "hand_landmarks_detector.tflite": hand})
-
-
-def write_pose_task(path: Path) -> Path:
-    """A pose_landmarker .task file."""
-    # Unlike the hand's, these models do not say how their pixels are to be scaled.
-    person, pose = (_read(name) for name in POSE_MODELS)
-    return _write(
-        path,
-        {
-            "pose_detector.tflite": _with_pixel_scale(person, mean=127.5, std=127.5),
-            "pose_landmarks_detector.tflite": _with_pixel_scale(pose, mean=0.0, std=255.0),
-        },
-    )
-
-
-def _read(name: str) -> bytes:
-    return (models_folder() / name).read_bytes()
-
-
-def _with_pixel_scale(model: bytes, *, mean: float, std: float) -> bytes:
-    from mediapipe.tasks.python.metadata.metadata_writers import metadata_writer
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # it leaves files open
-        writer = metadata_writer.MetadataWriter.create(bytearray(model))
-        writer.add_image_input([mean], [std])
-        return bytes(writer.populate()[0])
-
-
-def _write(path: Path, models: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:  # MediaPipe cannot inflate
-        for name, model in models.items():
-            archive.writestr(zipfile.ZipInfo(name), model)
-    return path

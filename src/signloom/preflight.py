@@ -280,9 +280,6 @@ def _machine_problems(
     extract: ExtractOptions, evaluate: EvaluateOptions, tune: TuneOptions
 ) -> Iterator[str]:
     """Name what this machine lacks."""
-    for name, path in (("hand_model", extract.hand_model), ("pose_model", extract.pose_model)):
-        if path and not Path(path).is_file():
-            yield f"extract.{name}: {path} does not exist; name a .task file, or leave it empty"
     for name, command in evaluate.commands.items():
         program = shlex.split(command)[0]
         if shutil.which(program) is None:

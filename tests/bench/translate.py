@@ -84,7 +84,7 @@ def measure_warm(checkpoint: Path, video: Path) -> tuple[Spent, dict[str, float]
     from signloom_tools.translate.timed import translate_timed
 
     translator = Translator.load(checkpoint)
-    detector = options_of_fingerprint(translator.source.extractor, "", "")
+    detector = options_of_fingerprint(translator.source.extractor)
     options = DECODING
     watches: list[Stopwatch] = []
 

@@ -31,11 +31,9 @@ from signloom.detection.mediapipe_models import (
     POSE_MODELS,
     REFINED_FACE_MODELS,
     HandGraph,
-    HandTask,
     HolisticGraph,
     Points,
     PoseGraph,
-    PoseTask,
     models_folder,
     package_folder,
 )
@@ -69,13 +67,8 @@ class DetectorOptions:
     """Least confidence to take something for a hand or a person."""
     min_tracking_confidence: Share = 0.5
     """Least confidence to go on following it; below, detect again."""
-    hand_model: str = ""
-    """Path of a hand_landmarker .task file; empty: the models inside MediaPipe's package."""
-    pose_model: str = ""
-    """Path of a pose_landmarker .task file, likewise."""
     runtime: Literal["litert", "mediapipe"] = "litert"
-    """Who runs MediaPipe's networks: LiteRT, where `uses_litert`, or MediaPipe's own graphs. The
-    landmarks are the same."""
+    """Who runs MediaPipe's networks, LiteRT or MediaPipe's graphs; the landmarks are the same."""
     fps: NonNegative = 0.0
     """Frames a second that are looked at, of a video that has more; 0: all."""
 
@@ -89,12 +82,6 @@ class DetectorOptions:
             )
         if 0 < self.fps < MIN_FPS:
             raise ValueError(f"fps: found {self.fps:g}, expected 0 (all) or {MIN_FPS:g} or more")
-        if self.hand_model and self.detector == "holistic":
-            raise ValueError("hand_model: 'holistic' has its own; use detector 'hands+pose'")
-        if self.pose_model and self.detector != "hands+pose":
-            raise ValueError(
-                f"pose_model: {self.detector!r} cannot use one; use detector 'hands+pose'"
-            )
 
     @property
     def layout(self) -> Layout:
@@ -103,8 +90,8 @@ class DetectorOptions:
 
     @property
     def uses_litert(self) -> bool:
-        """Whether the detector needs no graph of MediaPipe: only .task files do."""
-        return self.runtime == "litert" and not self.hand_model and not self.pose_model
+        """Whether the detector needs no graph of MediaPipe."""
+        return self.runtime == "litert"
 
 
 class Detector(ABC):
@@ -229,13 +216,13 @@ class HandsDetector(Detector):
     def __init__(self, options: DetectorOptions, threads: int) -> None:
         self.layout, self._threads = options.layout, threads
         self._hands = _build_hands(options, threads)
-        self._pose: PoseGraph | PoseTask | PoseNetworks | None = None
+        self._pose: PoseGraph | PoseNetworks | None = None
         self._handedness = HandednessTracker()
 
     @staticmethod
     def packaged_models(options: DetectorOptions) -> tuple[str, ...]:
         """Return the model files inside MediaPipe's package that it would read."""
-        return () if options.hand_model else HAND_MODELS
+        return HAND_MODELS
 
     def reset(self) -> None:
         """Forget the last clip."""
@@ -292,14 +279,11 @@ class HandsPoseDetector(HandsDetector):
     @staticmethod
     def packaged_models(options: DetectorOptions) -> tuple[str, ...]:
         """Return the model files inside MediaPipe's package that it would read."""
-        pose = () if options.pose_model else POSE_MODELS
-        return HandsDetector.packaged_models(options) + pose
+        return HAND_MODELS + POSE_MODELS
 
 
-def _build_hands(options: DetectorOptions, threads: int) -> "HandGraph | HandTask | HandNetworks":
+def _build_hands(options: DetectorOptions, threads: int) -> "HandGraph | HandNetworks":
     confidences = (options.min_detection_confidence, options.min_tracking_confidence)
-    if options.hand_model:
-        return HandTask(Path(options.hand_model), *confidences)
     if options.uses_litert:
         from signloom.detection.runtime import HandNetworks
 
@@ -307,10 +291,8 @@ def _build_hands(options: DetectorOptions, threads: int) -> "HandGraph | HandTas
     return HandGraph(*confidences, threads=threads)
 
 
-def _build_pose(options: DetectorOptions, threads: int) -> "PoseGraph | PoseTask | PoseNetworks":
+def _build_pose(options: DetectorOptions, threads: int) -> "PoseGraph | PoseNetworks":
     confidences = (options.min_detection_confidence, options.min_tracking_confidence)
-    if options.pose_model:
-        return PoseTask(Path(options.pose_model), *confidences)
     if options.uses_litert:
         from signloom.detection.runtime import PoseNetworks
 
@@ -434,16 +416,6 @@ def _model_files(options: DetectorOptions) -> dict[str, Path]:
     if missing := sorted(name for name in names if not (folder / name).is_file()):
         raise UserError(
             f"{folder} does not hold the models {', '.join(missing)}; install MediaPipe 0.10.21, "
-            "take them out of its wheel (`signloom landmarks --networks WHEEL`), or use detector "
-            "'hands' or 'hands+pose' and give .task files as extract.hand_model and "
-            "extract.pose_model"
+            "or take them out of its wheel (`signloom landmarks --networks WHEEL`)"
         )
-    for key in ("hand_model", "pose_model"):
-        if found := getattr(options, key):
-            files[key] = Path(found)
-            if not files[key].is_file():
-                raise UserError(
-                    f"extract.{key}: {found} is not a file; give the path of a .task file, "
-                    "seen from the project's root, or leave it empty for MediaPipe's own"
-                )
     return files

@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from tqdm import tqdm
 
-from signloom.config import MAX_FPS, MIN_FPS, Count, Positive, Share, checked_dataclass
+from signloom.config import MAX_FPS, MIN_FPS, Count, Gone, Positive, Share, checked_dataclass
 from signloom.corpus.landmark_folder import SHARDS_NAME, summarize_clips, write_landmarks
 from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip
@@ -82,6 +82,9 @@ class ExtractOptions(DetectorOptions):
     """Most frames in one Parquet file; 25,000 make some 5 MB."""
     max_rejected_share: Share = 0.1
     """Fail if more than this share of the clips cannot be read."""
+    GONE: ClassVar = dict.fromkeys(
+        ("hand_model", "pose_model"), Gone("", "MediaPipe's own models are read; remove the line")
+    )
 
     @property
     def detector_options(self) -> DetectorOptions:
@@ -302,15 +305,11 @@ def find_extracted(path: Path, options: DetectorOptions) -> LandmarkSequence | P
     return cache.load(key) if isinstance(found, int) else found
 
 
-def options_of_fingerprint(
-    fingerprint: Mapping[str, Any], hand_model: str, pose_model: str
-) -> DetectorOptions:
+def options_of_fingerprint(fingerprint: Mapping[str, Any]) -> DetectorOptions:
     """Return the options that extract a new video as the landmarks of a model were extracted.
 
     Args:
         fingerprint: What `extractor_fingerprint` wrote, parsed.
-        hand_model: Path of the hand_landmarker .task file of the time, or empty.
-        pose_model: Path of the pose_landmarker .task file of the time, or empty.
 
     Raises:
         UserError: If this installation would give other landmarks, or none of that kind.
@@ -324,8 +323,6 @@ def options_of_fingerprint(
             groups=tuple(fingerprint["groups"]),
             min_detection_confidence=fingerprint["min_detection_confidence"],
             min_tracking_confidence=fingerprint["min_tracking_confidence"],
-            hand_model=hand_model,
-            pose_model=pose_model,
             runtime="litert" if "litert" in fingerprint else "mediapipe",
             fps=fingerprint.get("fps", 0.0),
         )
@@ -339,10 +336,7 @@ def options_of_fingerprint(
     except ValueError as error:
         raise UserError(f"the landmarks of the checkpoint cannot be made here: {error}") from error
     here = json.loads(extractor_fingerprint(options))
-    hint = (
-        "install what constraints.txt names and give the .task files of its training, if any "
-        "(--hand-model, --pose-model), or extract and train again with `dvc repro`"
-    )
+    hint = "install what constraints.txt names, or extract and train again with `dvc repro`"
     check_same_extractor(here, fingerprint, hint=hint)
     return options
 
@@ -509,7 +503,7 @@ def _extract(
         run, workers = stack.enter_context(_executor(options))
         run_once = functools.partial(
             run,
-            functools.partial(extract_part, options=_with_absolute_paths(options)),
+            functools.partial(extract_part, options=options.detector_options),
             limit_s=lambda part: options.time_limit_s * len(part) + count(part),
             jobs_per_worker=_CLIPS_PER_WORKER,
         )
@@ -596,12 +590,3 @@ def _executor(options: ExtractOptions) -> Iterator[tuple[Callable[..., Any], int
     else:
         with ray_cluster() as workers:
             yield run_on_ray, workers
-
-
-def _with_absolute_paths(options: ExtractOptions) -> DetectorOptions:
-    """Return the detector's options for a process whose working folder may be another."""
-    hand_model, pose_model = (
-        str(Path(path).absolute()) if path else ""
-        for path in (options.hand_model, options.pose_model)
-    )
-    return replace(options.detector_options, hand_model=hand_model, pose_model=pose_model)

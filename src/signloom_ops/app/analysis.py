@@ -198,7 +198,7 @@ class Analyst:
     def _detector(self, model: Model | None) -> DetectorOptions:
         if model is not None:
             source = model.translator.source.landmarks()
-            return options_of_fingerprint(source.extractor, "", "")
+            return options_of_fingerprint(source.extractor)
         return load_section(PARAMS, "extract", ExtractOptions).detector_options
 
     def _load(self) -> Model | None:

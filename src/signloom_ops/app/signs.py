@@ -51,7 +51,7 @@ def encode_film(
             return np.array(kept.values, np.float32)
     if sequence is None:
         source = translator.source.landmarks()
-        detector = options_of_fingerprint(source.extractor, "", "")
+        detector = options_of_fingerprint(source.extractor)
         sequence = extract_video(film, detector, threads=2)
         if spans := segment_by_rest(sequence):  # clips of train have no rests either
             sequence = cut(sequence, (spans[0][0], spans[-1][1]))

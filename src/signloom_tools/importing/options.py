@@ -163,12 +163,6 @@ class CaptionOptions:
 class ReadOptions:
     """What files that are given to a model do not say."""
 
-    hand_model: str = option(
-        "hand_landmarker .task file that the model was trained with, if any", "", metavar="TASK"
-    )
-    pose_model: str = option(
-        "pose_landmarker .task file that the model was trained with, if any", "", metavar="TASK"
-    )
     defaults: SourceDefaults = group(
         SourceDefaults,
         only=("fps", "width", "height", "keys", "allow_outside", "allow_pickle"),

@@ -172,8 +172,7 @@ class ClipReader:
 
     @functools.cached_property
     def _detector(self) -> DetectorOptions:
-        models = self._options.hand_model, self._options.pose_model
-        return options_of_fingerprint(self._extractor, *models)
+        return options_of_fingerprint(self._extractor)
 
     def _read_video(self, source: ClipPath, _: Layout) -> Clips:
         path, packed = source.path, None

@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from signloom.detection.detector import (
 from signloom.detection.mediapipe_models import HAND_MODELS, models_folder
 from signloom.errors import UserError
 from signloom_demo.draw import read_truth
-from tests.extraction import DRAWING, draw_two_clips, frames_of, write_hand_task, write_pose_task
+from tests.extraction import DRAWING, draw_two_clips, frames_of
 from tests.extraction import OPTIONS as EXTRACT
 
 Frames = list[npt.NDArray[np.uint8]]
@@ -52,25 +51,13 @@ def clips(corpus: Path) -> dict[str, Frames]:
 
 
 @pytest.fixture(scope="module")
-def tasks(tmp_path_factory: pytest.TempPathFactory) -> DetectorOptions:
-    """Options that name .task files."""
-    folder = tmp_path_factory.mktemp("tasks")
-    return replace(
-        HANDS_AND_POSE,
-        hand_model=str(write_hand_task(folder / "hand.task")),
-        pose_model=str(write_pose_task(folder / "pose.task")),
-    )
-
-
-@pytest.fixture(scope="module")
-def built(tasks: DetectorOptions) -> Callable[[str], Detector]:
+def built() -> Callable[[str], Detector]:
     """One detector of each kind."""
     kinds = {
         "holistic": OPTIONS,
         "face": ALL_GROUPS,
         "hands": HANDS,
         "hands+pose": HANDS_AND_POSE,
-        "tasks": tasks,
     }
     made: dict[str, Detector] = {}
 
@@ -85,10 +72,7 @@ def built(tasks: DetectorOptions) -> Callable[[str], Detector]:
 
 KINDS = [
     "holistic",
-    *(
-        pytest.param(kind, marks=pytest.mark.slow)
-        for kind in ("face", "hands", "hands+pose", "tasks")
-    ),
+    *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("face", "hands", "hands+pose")),
 ]
 
 
@@ -254,33 +238,6 @@ def test_a_failed_frame_does_not_spoil_the_next_clip(
     assert_same(detect(detector, frames), expected)
 
 
-@pytest.mark.mediapipe
-def test_frames_of_one_time_are_no_error_for_task_files(
-    clips: dict[str, Frames], built: Callable[[str], Detector]
-) -> None:
-    frame = next(iter(clips.values()))[0]
-    detector = built("tasks")
-    detector.reset()
-    assert [detector.detect(frame, 0.0)[1].all() for _ in range(3)] == [True] * 3
-
-
-@pytest.mark.slow
-@pytest.mark.mediapipe
-def test_task_files_need_none_of_the_graphs_that_newer_mediapipe_lacks(
-    clips: dict[str, Frames], tasks: DetectorOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Quick twin: test_frames_of_one_time_are_no_error_for_task_files."""
-    import mediapipe  # noqa: F401
-
-    monkeypatch.setitem(sys.modules, "mediapipe.python.solution_base", None)  # cannot be imported
-    with pytest.raises(ImportError):
-        build_detector(replace(HANDS, runtime="mediapipe"))
-    with quiet_native_code():
-        detector = build_detector(tasks)
-    frame = next(iter(clips.values()))[0]
-    assert detect(detector, [frame])[1].all()
-
-
 def test_the_description_tells_what_changes_landmarks_and_nothing_else(tmp_path: Path) -> None:
     found = describe_detector(OPTIONS)
     assert found["litert"].startswith("2.3.")
@@ -302,28 +259,11 @@ def test_the_description_tells_what_changes_landmarks_and_nothing_else(tmp_path:
         {"detector": "hands+pose"},
     ):
         assert describe_detector(replace(OPTIONS, **change)) != found
-    here, there, other = (tmp_path / name for name in ("a.task", "b.task", "c.task"))
-    for path, content in ((here, b"one"), (there, b"one"), (other, b"two")):
-        path.write_bytes(content)
-    mine, same, changed = (
-        describe_detector(replace(HANDS, hand_model=str(path))) for path in (here, there, other)
-    )
-    assert mine == same != changed
-    assert list(mine["models"]) == ["hand_model"]
 
 
 def test_model_files_that_cannot_be_used_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    absent = replace(HANDS, hand_model=str(tmp_path / "absent.task"))
-    for use in (describe_detector, build_detector):
-        with pytest.raises(UserError, match=r"extract\.hand_model: .*absent\.task is not a file"):
-            use(absent)
-    (tmp_path / "broken.task").write_bytes(b"no zip")
-    broken = str(tmp_path / "broken.task")
-    for options in (replace(HANDS, hand_model=broken), replace(HANDS_AND_POSE, pose_model=broken)):
-        with pytest.raises(UserError, match=r"MediaPipe cannot use .*broken\.task"):
-            build_detector(options)
     monkeypatch.setenv("SIGNLOOM_MODELS", str(tmp_path))
     with pytest.raises(UserError, match=r"does not hold the models face_.*0\.10\.21"):
         describe_detector(ALL_GROUPS)
@@ -359,9 +299,8 @@ def test_where_mediapipe_is_not_installed_its_networks_alone_find_the_same(
     assert describe_detector(options) == described
     for found, other in zip(find(), expected, strict=True):
         np.testing.assert_array_equal(found, other)
-    for change in ({"runtime": "mediapipe"}, {"hand_model": "some.task"}):
-        with pytest.raises(UserError, match="need itself, so Python"):
-            describe_detector(replace(options, **change))
+    with pytest.raises(UserError, match="needs the package itself, so Python"):
+        describe_detector(replace(options, runtime="mediapipe"))
 
 
 @pytest.mark.parametrize(
@@ -373,13 +312,7 @@ def test_where_mediapipe_is_not_installed_its_networks_alone_find_the_same(
         ({"groups": ("hands", "hands")}, "each once"),
         ({"detector": "hands"}, "detector 'hands' sees no pose, only hands"),
         ({"detector": "hands+pose", "groups": ("lips",)}, "'hands[+]pose' sees no lips"),
-        ({"hand_model": "a.task"}, "hand_model: 'holistic' has its own"),
-        ({"pose_model": "a.task"}, "pose_model: 'holistic' cannot use one"),
         ({"fps": 0.5}, "fps: found 0.5, expected 0 .all. or 1 or more"),
-        (
-            {"detector": "hands", "groups": ("hands",), "pose_model": "a.task"},
-            "pose_model: 'hands' cannot use one; use detector 'hands[+]pose'",
-        ),
     ],
 )
 def test_options_that_do_not_fit_together_are_refused(

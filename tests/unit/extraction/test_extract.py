@@ -239,19 +239,19 @@ def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
     for runtime in ("mediapipe", "litert"):
         options = replace(OPTIONS, runtime=runtime)
         fingerprint = json.loads(extractor_fingerprint(options))
-        assert options_of_fingerprint(fingerprint, "", "") == options.detector_options
+        assert options_of_fingerprint(fingerprint) == options.detector_options
         with pytest.raises(
             UserError, match=rf"other settings .*\({runtime}: .*, not 0\.9\); install"
         ):
-            options_of_fingerprint(fingerprint | {runtime: "0.9"}, "", "")
+            options_of_fingerprint(fingerprint | {runtime: "0.9"})
     for change, message in (
-        ({"models": {"hand_model": "ab12"}}, r"hand_model': 'ab12'.* give the \.task files"),
+        ({"models": {"hand_model": "ab12"}}, r"hand_model': 'ab12'.*extract and train again"),
         ({"detector": "hands"}, "detector 'hands' sees no pose"),
     ):
         with pytest.raises(UserError, match=message):
-            options_of_fingerprint(fingerprint | change, "", "")
+            options_of_fingerprint(fingerprint | change)
     with pytest.raises(UserError, match="came from elsewhere"):
-        options_of_fingerprint({"from": "a .pose file"}, "", "")
+        options_of_fingerprint({"from": "a .pose file"})
 
 
 @pytest.mark.parametrize(

@@ -282,15 +282,3 @@ def test_imported_landmarks_are_taken_as_they_are(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out/quality.parquet").num_rows == 100
     with pytest.raises(UserError, match="1 of 1 clips"):
         take_imported(clips[-1:], tmp_path / "imported", tmp_path / "none", **take)
-
-
-def test_a_model_that_is_not_there_ends_the_stage_at_once(
-    clips: list[Clip], tmp_path: Path
-) -> None:
-    gone = replace(OPTIONS, detector="hands", groups=("hands",), hand_model="no.task")
-    with pytest.raises(UserError, match=r"extract\.hand_model: no\.task is not a file"):
-        extract_corpus(clips, gone, tmp_path / "out")
-    torn = tmp_path / "torn.task"
-    torn.write_bytes(b"torn")
-    with pytest.raises(UserError, match=r"extract\.hand_model: MediaPipe cannot use .*torn\.task"):
-        extract_corpus(clips, replace(gone, hand_model=str(torn)), tmp_path / "out")

@@ -81,7 +81,6 @@ def test_weights_of_a_version_that_is_gone_stop_no_night_before_it_chooses_other
         ({"model": {"source": "glosses", "subsampling": 1}, "train": {"ctc_weight": 0.0}},
          "model.source is glosses, but tokenize_targets.source is none"),
         ({"evaluate": {"commands": {"comet": "nowhere/python lines.py"}}}, "'nowhere/python'"),
-        ({"extract": {"detector": "hands+pose", "hand_model": "no.task"}}, "no.task does not exis"),
         ({"tune": {"space": {"model.d_model": {"choices": [30]}}, "first": []}},
          "tune.space.model.d_model: 30 cannot be trained with (trial: model: d_m"),
         ({"tune": {"space": {"model.d_model": {"choices": [64]},
