@@ -108,7 +108,7 @@ def read_sources(paths: ReportPaths) -> Sources:
     Raises:
         UserError: If a file is missing or of another format version; says which stage writes it.
     """
-    scores = _read_json(paths.evaluation / SCORES_NAME, records.SCORES, hint=_rerun("evaluate"))
+    scores = read_scores(paths.evaluation / SCORES_NAME)
     history = _read_json(paths.checkpoint / HISTORY_NAME, records.HISTORY, hint=_rerun("train"))
     trials = paths.tune / "trials.json"
     search = _read_json(trials, _ANY, hint=_rerun("tune")) if trials.is_file() else {"trials": []}
@@ -141,6 +141,15 @@ def read_sources(paths: ReportPaths) -> Sources:
         ),
         judgements=Judgements(paths.judgements).results_of(read_weights(paths.evaluation)),
     )
+
+
+def read_scores(path: Path) -> dict[str, Any]:
+    """Return the content of scores.json.
+
+    Raises:
+        UserError: If it is missing, damaged or of another format version.
+    """
+    return _read_json(path, records.SCORES, hint=_rerun("evaluate"))
 
 
 def _test_first(splits: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.config import Count, Natural, load_section, read_json
+from signloom.config import Count, Natural, check_shape, load_section, read_json
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.evaluation.names import (
@@ -35,6 +35,7 @@ from signloom.paths import (
     PARAMS,
     REPORT_PAGE,
     REPORTS,
+    SCORES_NAME,
     SHARDS,
     SPOOL,
     TARGETS,
@@ -69,22 +70,22 @@ def add_scores(parser: argparse.ArgumentParser) -> None:
 
 def run_scores(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
-    from signloom.report.stage_files import keep_baseline
+    from signloom.evaluation.records import KEPT
+    from signloom.report.stage_files import keep_baseline, read_scores
 
-    hint = "run `dvc repro evaluate` first"
     if options.metrics.is_dir():
         raise UserError(f"{options.metrics} is a folder, expected a file such as metrics.json")
+    hint = "run `dvc repro evaluate` first"
     metrics = read_json(options.metrics, hint=hint)
+    check_shape(metrics, KEPT, where=options.metrics, hint=hint)
     baseline = options.metrics.with_name("baseline.json")
     if options.keep:
         check_output(baseline, [options.metrics], overwrite=True)
-    try:
-        tables = [format_scores(split, found) for split, found in metrics.items()]
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise UserError(f"{options.metrics} holds no scores of an evaluation; {hint}") from None
+    content = read_scores(_scores_of(options.metrics))
     if options.metrics == METRICS and PARAMS.is_file():
         _check_corpus(metrics)
-    print(*tables, sep="\n")
+    splits = sorted(content["splits"], reverse=True)
+    print(*(format_scores(split, content) for split in splits), sep="\n")
     _print_changes(metrics, options)
     if options.keep:
         keep_baseline(metrics, baseline)
@@ -92,6 +93,12 @@ def run_scores(options: argparse.Namespace) -> None:
     print(f"report:  open {REPORT_PAGE} in a browser")
     # MLflow's own front page shows GenAI traces, of which there are none.
     print("runs:    mlflow ui, then http://127.0.0.1:5000 > Experiments > Model training")
+
+
+def _scores_of(metrics: Path) -> Path:
+    """Return the scores.json of a metrics.json: below it, or next to it in a version's folder."""
+    below = metrics.with_name(EVALUATION.name) / SCORES_NAME
+    return below if below.parent.is_dir() else metrics.with_name(SCORES_NAME)
 
 
 def _print_changes(metrics: dict[str, Any], options: argparse.Namespace) -> None:
@@ -145,56 +152,60 @@ def _check_corpus(metrics: dict[str, Any]) -> None:
         print(f"the clips of {' and '.join(changed)} have changed since: `dvc repro` scores them\n")
 
 
-def format_scores(split: str, scores: dict[str, Any]) -> str:
-    """Return a split's scores as a small table."""
-    headline = Metric(scores.get("headline", Metric.BLEU4))
-    floors = [system for system in BESIDE if f"{system.prefix}_{headline}" in scores]
+def format_scores(split: str, content: dict[str, Any]) -> str:
+    """Return a split's scores as a small table.
+
+    Args:
+        split: Its name.
+        content: Of scores.json.
+    """
+    found, headline = content["splits"][split], Metric(content.get("headline", Metric.BLEU4))
+    systems = found["systems"]
+    model, floors = systems[System.MODEL], [one for one in BESIDE if one in systems]
     shown = dict.fromkeys((*shown_metrics(headline), Metric.CER))
     if headline == Metric.BLEU4:
         shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
 
     def line(key: str) -> str:
-        interval = f"[{scores[f'{key}_low']:.2f}, {scores[f'{key}_high']:.2f}]"
-        beside = "".join(
-            f"{scores[name]:>10.2f}"
-            for name in (f"{floor.prefix}_{key}" for floor in floors)
-            if name in scores
-        )
-        return f"  {metric_heading(key):<8}{scores[key]:>7.2f}  {interval:<17}{beside}".rstrip()
+        interval = f"[{model[key]['low']:.2f}, {model[key]['high']:.2f}]"
+        cells = "".join(f"{systems[floor][key]['value']:>10.2f}" for floor in floors)
+        return f"  {metric_heading(key):<8}{model[key]['value']:>7.2f}  {interval:<17}{cells}"
 
-    head = f"{split}: {scores['clips']} clips, 95 % intervals".ljust(36)
+    head = f"{split}: {found['clips']} clips, 95 % intervals".ljust(36)
     return "\n".join([
         head + "".join(f"{floor:>10}" for floor in floors),
-        *map(line, shown),
-        *(f"  {note}" for note in _describe_scores(scores, headline)),
-        f"  {scores['signature']}\n",
+        *(line(key) for key in shown if key in model),
+        *(f"  {note}" for note in _describe_scores(split, content, headline)),
+        f"  {model[headline]['signature']}\n",
     ])  # fmt: skip
 
 
-def _describe_scores(scores: dict[str, Any], headline: Metric) -> Iterator[str]:
+def _describe_scores(split: str, content: dict[str, Any], headline: Metric) -> Iterator[str]:
     """Yield what no line of a metric shows: look-up, seeds, and what is wrong with the model."""
-    if are_few(scores["clips"]):
+    found = content["splits"][split]
+    if are_few(found["clips"]):
         yield f"{TOO_FEW}: these intervals are too narrow"
-    if "lookup_top1" in scores:
+    if lookup := found.get("lookup"):
         first, five = (
-            f"{scores[name]:.2f} [{scores[f'{name}_low']:.2f}, {scores[f'{name}_high']:.2f}]"
+            f"{lookup[name]['value']:.2f} [{lookup[name]['low']:.2f}, {lookup[name]['high']:.2f}]"
             for name in LOOKUPS
         )
         yield f"look-up: {first} % nearest, {five} % among the five nearest signs"
-    if seeds := scores.get("seeds"):
-        shown = [
-            (metric_label(name), seeds[name]) for name in seeds if name in shown_metrics(headline)
-        ]
-        spreads = (f"{label} {one['mean']:.2f} ± {one['std']:.2f}" for label, one in shown)
-        count = seeds[headline]["n"]
-        yield f"mean and standard deviation of {count} seeds: {', '.join(spreads)}"
-        if "together" in seeds[headline]:
-            joint = (f"{label} {one['together']:.2f}" for label, one in shown)
-            above = ", as above" if scores.get("together") else ""
-            yield f"all seeds as one, their probabilities averaged{above}: {', '.join(joint)}"
-    if "only_sentence" in scores:
-        yield describe_only(scores["only_sentence"], scores["clips"])
-    if scores.get("uses_input") == 0:
+    if (seeds := content["seeds"]) and headline in (spreads := seeds["splits"][split]):
+        names = [name for name in shown_metrics(headline) if name in spreads]
+        shown = (
+            f"{metric_label(name)} {spreads[name]['mean']:.2f} ± {spreads[name]['std']:.2f}"
+            for name in names
+        )
+        count = spreads[headline]["n"]
+        yield f"mean and standard deviation of {count} seeds: {', '.join(shown)}"
+        if joint := seeds.get("together", {}).get(split):
+            said = (f"{metric_label(name)} {joint[name]['value']:.2f}" for name in names)
+            above = ", as above" if content["options"].get("together") else ""
+            yield f"all seeds as one, their probabilities averaged{above}: {', '.join(said)}"
+    if "only_sentence" in found:
+        yield describe_only(found["only_sentence"], found["clips"])
+    if (check := found["input_check"]) and not check["uses_input"]:
         yield "THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score"
 
 
