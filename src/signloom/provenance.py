@@ -58,6 +58,16 @@ def _git_state(folder: Path) -> dict[str, str]:
     return {"git_commit": commit, "git_dirty": str(dirty).lower()}
 
 
+def committed(path: Path) -> str:
+    """Return a file's text as of the last commit.
+
+    Raises:
+        OSError: If there is no Git.
+        CalledProcessError: If the commit does not have the file.
+    """
+    return _git(path.resolve().parent, "show", f"HEAD:./{path.name}")
+
+
 def _git(folder: Path, *arguments: str) -> str:
     command = ["git", *arguments]
     result = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)

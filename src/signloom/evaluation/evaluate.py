@@ -160,15 +160,18 @@ class Evaluation:
 
 
 def describe(translator: Translator, options: EvaluateOptions) -> str:
-    """Return a name by which a person tells this evaluation from others."""
+    """Return what tells this evaluation from others, its parts with commas between them."""
     model = translator.spec.model
     decoding = options.decoding
+    train = translator.spec.provenance.get("params", {}).get("train", {})
+    epochs = f"epochs {train['epochs']}, " if "epochs" in train else ""
     search = "best of grid" if options.grid.beam_sizes else f"beam {decoding.beam_size}"
     if decoding.temperature:
         search = f"drawn at temperature {decoding.temperature:g}"
     return (
-        f"{model.family} {model.encoder_layers}+{model.decoder_layers}x{model.d_model} "
-        f"{model.norm}-norm, {search}{', all seeds as one' if options.together else ''}"
+        f"d_model {model.d_model}, {epochs}{model.family} {model.encoder_layers}+"
+        f"{model.decoder_layers}, {model.norm}-norm, {search}"
+        f"{', all seeds as one' if options.together else ''}"
     )
 
 

@@ -18,6 +18,7 @@ from signloom.evaluation.names import Metric, metric_label, reads_glosses, shown
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
 from signloom.paths import HISTORY_NAME, HYPOTHESES_NAME, JUDGEMENTS, SCORES_NAME
+from signloom.provenance import committed
 from signloom.tables import read_rows
 
 VERSIONS = {
@@ -152,6 +153,12 @@ def read_scores(path: Path) -> dict[str, Any]:
     return _read_json(path, records.SCORES, hint=_rerun("evaluate"))
 
 
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Return the content of metrics.json; errors as of `read_scores`."""
+    hint = _rerun("evaluate")
+    return dict(check_shape(read_json(path, hint=hint), records.KEPT, where=path, hint=hint))
+
+
 def _test_first(splits: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(splits.items(), reverse=True))
 
@@ -214,11 +221,8 @@ def read_baseline(path: Path) -> dict[str, Any]:
 def read_committed(path: Path) -> dict[str, Any]:
     """Return the metrics file of the last commit; empty if there is none, or no Git."""
     try:
-        done = subprocess.run(
-            ["git", "show", f"HEAD:./{path.name}"],
-            cwd=path.parent, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        return dict(check_shape(json.loads(done.stdout), records.KEPT, where=path, hint=""))
+        content = json.loads(committed(path))
+        return dict(check_shape(content, records.KEPT, where=path, hint=""))
     except (OSError, subprocess.CalledProcessError, ValueError):
         return {}
 

@@ -10,21 +10,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.config import Count, Natural, check_shape, load_section, read_json
+from signloom.config import Count, Natural, load_section
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.evaluation.names import (
     GLOSS_WER,
-    LOOKUPS,
     TOO_FEW,
     Metric,
-    System,
     are_few,
-    describe_only,
     headline_metric,
     metric_heading,
     metric_label,
-    shown_metrics,
 )
 from signloom.files import check_output, write_file
 from signloom.paths import (
@@ -33,7 +29,6 @@ from signloom.paths import (
     METRICS,
     MODELS,
     PARAMS,
-    REPORT_PAGE,
     REPORTS,
     SCORES_NAME,
     SHARDS,
@@ -46,15 +41,9 @@ from signloom_tools.cli.arguments import add_numbers, number_of, refuse_in_corpu
 if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference, PastRun
     from signloom.evaluation.stress import StressRow
-    from signloom.report.stage_files import MetricChange
 
 SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
 SHOWN = [*(metric for metric in Metric if metric not in SHORT_BLEU), GLOSS_WER]
-# What is shown beside a score: the floors, then the model without its input and with a wrong one.
-BESIDE = (
-    System.CONSTANT, System.RANDOM, System.RETRIEVAL, System.LINEAR, System.BLIND, System.SWAPPED,
-    System.COPY,
-)  # fmt: skip
 
 
 def add_scores(parser: argparse.ArgumentParser) -> None:
@@ -70,58 +59,33 @@ def add_scores(parser: argparse.ArgumentParser) -> None:
 
 def run_scores(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
-    from signloom.evaluation.records import KEPT
-    from signloom.report.stage_files import keep_baseline, read_scores
+    from signloom.report.scores import describe_scores
+    from signloom.report.stage_files import keep_baseline, read_baseline, read_metrics, read_scores
 
     if options.metrics.is_dir():
         raise UserError(f"{options.metrics} is a folder, expected a file such as metrics.json")
-    hint = "run `dvc repro evaluate` first"
-    metrics = read_json(options.metrics, hint=hint)
-    check_shape(metrics, KEPT, where=options.metrics, hint=hint)
-    baseline = options.metrics.with_name("baseline.json")
+    metrics, baseline = read_metrics(options.metrics), options.metrics.with_name("baseline.json")
     if options.keep:
         check_output(baseline, [options.metrics], overwrite=True)
     content = read_scores(_scores_of(options.metrics))
     if options.metrics == METRICS and PARAMS.is_file():
         _check_corpus(metrics)
-    splits = sorted(content["splits"], reverse=True)
-    print(*(format_scores(split, content) for split in splits), sep="\n")
-    _print_changes(metrics, options)
+    try:
+        kept = read_baseline(baseline)
+    except UserError:
+        if not options.keep:  # a damaged one is no reason not to replace it
+            raise
+        kept = {}
+    print(*describe_scores(content, metrics, options.metrics, kept), sep="\n")
     if options.keep:
         keep_baseline(metrics, baseline)
-        print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
-    print(f"report:  open {REPORT_PAGE} in a browser")
-    # MLflow's own front page shows GenAI traces, of which there are none.
-    print("runs:    mlflow ui, then http://127.0.0.1:5000 > Experiments > Model training")
+        print(f"kept in {baseline}; commit it, `dvc repro report` compares with it")
 
 
 def _scores_of(metrics: Path) -> Path:
     """Return the scores.json of a metrics.json: below it, or next to it in a version's folder."""
     below = metrics.with_name(EVALUATION.name) / SCORES_NAME
     return below if below.parent.is_dir() else metrics.with_name(SCORES_NAME)
-
-
-def _print_changes(metrics: dict[str, Any], options: argparse.Namespace) -> None:
-    """Print what is different from the last commit and from the kept run."""
-    from signloom.report.stage_files import (
-        list_changes,
-        read_baseline,
-        read_committed,
-        why_not_comparable,
-    )
-
-    try:
-        kept = read_baseline(options.metrics.with_name("baseline.json"))
-    except UserError:
-        if not options.keep:  # a damaged one is no reason not to replace it
-            raise
-        kept = {}
-    for name, before in (("last commit", read_committed(options.metrics)), ("kept run", kept)):
-        if found := list_changes(metrics, before):
-            print(f"against the {name}:\n{format_changes(found)}\n")
-        for split in metrics.keys() & before.keys():
-            if reason := why_not_comparable(metrics[split], before[split]):
-                print(f"not compared with the scores of {split} of the {name}: {reason}\n")
 
 
 def _check_corpus(metrics: dict[str, Any]) -> None:
@@ -150,77 +114,6 @@ def _check_corpus(metrics: dict[str, Any]) -> None:
     ]  # fmt: skip
     if changed:
         print(f"the clips of {' and '.join(changed)} have changed since: `dvc repro` scores them\n")
-
-
-def format_scores(split: str, content: dict[str, Any]) -> str:
-    """Return a split's scores as a small table.
-
-    Args:
-        split: Its name.
-        content: Of scores.json.
-    """
-    found, headline = content["splits"][split], Metric(content.get("headline", Metric.BLEU4))
-    systems = found["systems"]
-    model, floors = systems[System.MODEL], [one for one in BESIDE if one in systems]
-    shown = dict.fromkeys((*shown_metrics(headline), Metric.CER))
-    if headline == Metric.BLEU4:
-        shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
-
-    def line(key: str) -> str:
-        interval = f"[{model[key]['low']:.2f}, {model[key]['high']:.2f}]"
-        cells = "".join(f"{systems[floor][key]['value']:>10.2f}" for floor in floors)
-        return f"  {metric_heading(key):<8}{model[key]['value']:>7.2f}  {interval:<17}{cells}"
-
-    head = f"{split}: {found['clips']} clips, 95 % intervals".ljust(36)
-    return "\n".join([
-        head + "".join(f"{floor:>10}" for floor in floors),
-        *(line(key) for key in shown if key in model),
-        *(f"  {note}" for note in _describe_scores(split, content, headline)),
-        f"  {model[headline]['signature']}\n",
-    ])  # fmt: skip
-
-
-def _describe_scores(split: str, content: dict[str, Any], headline: Metric) -> Iterator[str]:
-    """Yield what no line of a metric shows: look-up, seeds, and what is wrong with the model."""
-    found = content["splits"][split]
-    if are_few(found["clips"]):
-        yield f"{TOO_FEW}: these intervals are too narrow"
-    if lookup := found.get("lookup"):
-        first, five = (
-            f"{lookup[name]['value']:.2f} [{lookup[name]['low']:.2f}, {lookup[name]['high']:.2f}]"
-            for name in LOOKUPS
-        )
-        yield f"look-up: {first} % nearest, {five} % among the five nearest signs"
-    if (seeds := content["seeds"]) and headline in (spreads := seeds["splits"][split]):
-        names = [name for name in shown_metrics(headline) if name in spreads]
-        shown = (
-            f"{metric_label(name)} {spreads[name]['mean']:.2f} ± {spreads[name]['std']:.2f}"
-            for name in names
-        )
-        count = spreads[headline]["n"]
-        yield f"mean and standard deviation of {count} seeds: {', '.join(shown)}"
-        if joint := seeds.get("together", {}).get(split):
-            said = (f"{metric_label(name)} {joint[name]['value']:.2f}" for name in names)
-            above = ", as above" if content["options"].get("together") else ""
-            yield f"all seeds as one, their probabilities averaged{above}: {', '.join(said)}"
-    if "only_sentence" in found:
-        yield describe_only(found["only_sentence"], found["clips"])
-    if (check := found["input_check"]) and not check["uses_input"]:
-        yield "THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score"
-
-
-def format_changes(found: "list[MetricChange]") -> str:
-    """Return a line a split; how sure the changes are is for `signloom compare` to say."""
-    lines = []
-    for split in dict.fromkeys(change.split for change in found):
-        parts = [
-            f"{metric_label(change.metric)} {change.before:.2f} -> {change.now:.2f} "
-            f"({change.now - change.before:+.2f})"
-            for change in found
-            if change.split == split
-        ]
-        lines.append(f"  {split}: " + ", ".join(parts))
-    return "\n".join(lines)
 
 
 def add_compare(parser: argparse.ArgumentParser) -> None:

@@ -14,10 +14,10 @@ from signloom.evaluation.evaluate import Evaluation, GridOptions, evaluate, try_
 from signloom.evaluation.names import Metric, System, headline_metric
 from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import Target, split_hash
+from signloom.report.scores import format_scores
 from signloom.report.stage_files import read_scores
 from signloom.translation.translator import Translator
 from signloom.translation.words import SignCoverage
-from signloom_tools.cli.results import format_scores
 from tests import tiny
 from tests.unit.evaluation.world import (
     DECODING,
