@@ -155,7 +155,7 @@ def read_scores(path: Path) -> dict[str, Any]:
 
 def read_metrics(path: Path) -> dict[str, Any]:
     """Return the content of metrics.json; errors as of `read_scores`."""
-    hint = _rerun("evaluate")
+    hint = "run `dvc repro evaluate` first"
     return dict(check_shape(read_json(path, hint=hint), records.KEPT, where=path, hint=hint))
 
 
