@@ -53,7 +53,6 @@ test-all: setup  ## every test, the slow ones too (about half an hour on two cor
 
 demo: setup  ## draw a corpus, run the whole pipeline on it, print the scores
 	dvc repro
-	@signloom scores
 
 smoke: setup  ## the same stages on a handful of clips (under 2 minutes)
 	bash pipeline/smoke/run.sh

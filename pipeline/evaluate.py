@@ -22,14 +22,17 @@ from signloom.paths import (
     SHARDS,
     TARGETS,
 )
-from signloom.tracking.run import Run, RunOf, read_tracking
+from signloom.tracking.run import Run, RunOf, name_run, read_tracking
 from signloom.translation.confidence import hash_seeds
 from signloom.translation.translator import Translator
 
 NOTE = (
-    "Scores beside floors and controls: metrics; sort runs by `score/test`, which is the metric in "
-    "the tag `headline`. Sentences and tables: artifacts, `evaluation`."
+    "The numbers that decide: metrics; sort runs by `score/test`, which is the metric in the tag "
+    "`headline`. Sentences and scores of every system: artifacts, `tables`."
 )
+# MLflow shows these; every other file is an artifact, too.
+TABLES = ("hypotheses.tsv", "systems.csv", "signs.tsv", "stress.csv", "by_signer.csv",
+          "by_sentence.csv")  # fmt: skip
 
 
 def main() -> None:
@@ -48,7 +51,7 @@ def main() -> None:
         "targets": hash_file(TARGETS),
         "checkpoint": hash_folder(CHECKPOINT),
     }
-    name = f"{describe(translator, options)}, weights {hashes['checkpoint'][:6]}"
+    name = name_run(f"{describe(translator, options)}, weights {hashes['checkpoint'][:6]}")
     of = RunOf(stage="evaluate", name=name)
     with Run.start(tracking, of, data=hashes, note=NOTE) as log:
         log.log_params({"evaluate": dataclasses.asdict(options)})
@@ -62,8 +65,7 @@ def main() -> None:
         headline = evaluation.headline
         log.set_tags({"headline": headline})
         log.log_metrics({"score": {s: one[headline] for s, one in evaluation.metrics.items()}})
-        for row in (row for found in evaluation.splits.values() for row in found.stress):
-            log.log_metrics({"stress": {row.split: {row.change: row.score}}})
+        log.log_tables([one for name in TABLES if (one := EVALUATION / name).is_file()])
         log.log_artifact(METRICS)
         log.log_artifact(EVALUATION, folder="evaluation")
 

@@ -11,14 +11,16 @@ from signloom.paths import (
     EVALUATION,
     LANDMARKS,
     LAST_NIGHT,
+    METRICS,
     PARAMS,
-    REPORT_PAGE,
     REPORTS,
+    SCORES_NAME,
     TARGETS,
     TUNE,
 )
 from signloom.report.build import ReportOptions, build_report
-from signloom.report.stage_files import ReportPaths
+from signloom.report.scores import describe_scores
+from signloom.report.stage_files import ReportPaths, read_baseline, read_metrics, read_scores
 from signloom_ops.nightly.page import night_section
 
 
@@ -34,7 +36,9 @@ def main() -> None:
         checkpoint=CHECKPOINT,
     )
     build_report(paths, REPORTS, options, [partial(night_section, LAST_NIGHT)])
-    logging.info("open %s", REPORT_PAGE)
+    scores, metrics = read_scores(EVALUATION / SCORES_NAME), read_metrics(METRICS)
+    for text in describe_scores(scores, metrics, METRICS, read_baseline(BASELINE)):
+        logging.info("%s", text)
 
 
 if __name__ == "__main__":

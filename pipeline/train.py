@@ -8,7 +8,7 @@ from functools import partial
 
 from pipeline.stage import run
 from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
-from signloom.tracking.run import Run, RunOf, read_tracking
+from signloom.tracking.run import Run, RunOf, name_run, read_tracking
 from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions, describe, read_run_options, spread, write_results
 from signloom.training.seeds import TrainingRun, open_run
@@ -30,7 +30,7 @@ def main() -> None:
             training.train(number, below.log_metrics)
     else:
         note = f"{len(training.data.train)} train and {len(training.data.dev)} dev clips. {NOTE}"
-        of = RunOf(stage="train", name=describe(training.options), key=training.key())
+        of = RunOf(stage="train", name=name_run(describe(training.options)), key=training.key())
         with training.hold(), start_run(of, note=note) as whole:
             train_every(training, start_run, whole)
 

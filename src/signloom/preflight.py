@@ -254,11 +254,12 @@ def _log_unwritable(train: Sequence[Target], lengths: Mapping[str, int], run: Ru
     known = [target for target in train if target.clip_id in lengths]
     frames = [lengths[target.clip_id] for target in known]
     for name, (without, spelling) in count_unwritable(known, frames, run).items():
-        logger.info(
-            "CTC: %d of %d train clips have more %s than memory positions and cannot be written; "
-            "of %d clips the length is not known yet",
-            without, spelling, name, len(train) - len(known),
-        )  # fmt: skip
+        if without:
+            logger.info(
+                "CTC: %d of %d train clips have more %s than memory positions and cannot be "
+                "written; of %d clips the length is not known yet",
+                without, spelling, name, len(train) - len(known),
+            )  # fmt: skip
 
 
 def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
-from signloom.files import hash_folder
+from signloom.files import hash_file, hash_folder
 
 PACKAGE = Path(__file__).parent
 LIBRARIES = ("torch", "numpy", "mediapipe", "pyarrow", "tokenizers", "sacrebleu", "jiwer")
@@ -28,13 +28,14 @@ def library_versions() -> dict[str, str]:
 
 
 def code_hash(*packages: str) -> str:
-    """Return one hash of the source of some folders of this package.
+    """Return one hash of the source of some folders or files of this package.
 
     Args:
-        packages: Names of folders, such as `models`.
+        packages: Their names, such as `models` and `tune/space.py`.
     """
-    hashes = "".join(hash_folder(PACKAGE / package, "*.py") for package in packages)
-    return hashlib.sha256(hashes.encode()).hexdigest()
+    paths = [PACKAGE / package for package in packages]
+    hashes = (hash_folder(one, "*.py") if one.is_dir() else hash_file(one) for one in paths)
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def git_state() -> dict[str, str]:
@@ -55,6 +56,16 @@ def _git_state(folder: Path) -> dict[str, str]:
     except (OSError, subprocess.CalledProcessError):
         return {"git_commit": "unknown", "git_dirty": "unknown"}
     return {"git_commit": commit, "git_dirty": str(dirty).lower()}
+
+
+def committed(path: Path) -> str:
+    """Return a file's text as of the last commit.
+
+    Raises:
+        OSError: If there is no Git.
+        CalledProcessError: If the commit does not have the file.
+    """
+    return _git(path.resolve().parent, "show", f"HEAD:./{path.name}")
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -86,7 +86,7 @@ def test_experiments_and_runs_name_each_other(project: Path) -> None:
     for name, seed in (("here", 2), ("away", 3)):
         lines = call("signloom", "runs", name, cwd=project).splitlines()
         above, line = sorted(lines, key=lambda line: line.rpartition("\t")[2])
-        assert above.endswith(f"\tdvc repro {name}")
+        assert above.endswith(f"\tdvc repro {name}: seed {seed}")
         experiment, baseline, corpus, _, status, run_id, run_name = line.split("\t")
         assert (experiment, baseline, corpus) == (name, head[:7], "scratch")
         assert (status, run_name) == ("FINISHED", f"train seed {seed}")

@@ -67,16 +67,18 @@ def test_the_commit_is_the_repository_s(tmp_path: Path, monkeypatch: pytest.Monk
     assert git_state()["git_commit"] == head.stdout.strip()
 
 
-def test_a_code_hash_changes_with_the_folders_it_is_of_and_with_no_other(
+def test_a_code_hash_changes_with_the_code_it_is_of_and_with_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(provenance.PACKAGE, tmp_path / "signloom")
     monkeypatch.setattr(provenance, "PACKAGE", tmp_path / "signloom")
-    before = provenance.code_hash("models", "training")
+    named = ("models", "training/loop.py")
+    before = provenance.code_hash(*named)
     for name, is_same in (("report/charts.py", True), ("translation/search.py", True),
-                          ("models/layers.py", False), ("training/loop.py", False)):  # fmt: skip
+                          ("training/loss.py", True), ("models/layers.py", False),
+                          ("training/loop.py", False)):  # fmt: skip
         path = tmp_path / "signloom" / name
         text = path.read_text()
         path.write_text(text + "\n# changed\n")
-        assert (provenance.code_hash("models", "training") == before) == is_same, name
+        assert (provenance.code_hash(*named) == before) == is_same, name
         path.write_text(text)

@@ -57,7 +57,7 @@ class Reliability:
         return 100 * sum(apart) / len(self.right) if apart else None
 
     def to_metrics(self) -> dict[str, Any]:
-        """Return what metrics.json has of it."""
+        """Return the error, and how many translations are unsure or of unfamiliar clips."""
         found: dict[str, Any] = {}
         if self.error is not None:
             found["calibration_error"] = rounded(self.error)

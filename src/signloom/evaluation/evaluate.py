@@ -37,6 +37,7 @@ from signloom.evaluation.metrics import (
     sentence_scores,
 )
 from signloom.evaluation.names import (
+    GLOSS_WER,
     LOOKUPS,
     Metric,
     System,
@@ -75,14 +76,10 @@ GridRow = dict[str, float]
 # Columns of hypotheses.tsv and entries of metrics.json, which no command may overwrite.
 TAKEN = {
     *Metric, *System, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
-    "bleu", "hands", "fps", "seconds", "log_prob", "score",
-    "tokens", "clips", "missing", "seeds", "seen", "unseen", "signers", "novelty",
-    "uses_input", "signature",
-    "gloss", "unknown_glosses", "confidence", "familiar", "calibration_error", "unsure",
-    "unfamiliar", "stress_worst", "only_sentence", "corpus", "clips_hash", "headline", *LOOKUPS,
-    "gloss_wer", "gloss_substitutions", "gloss_deletions", "gloss_insertions", "together",
+    "bleu", "hands", "fps", "seconds", "log_prob", "score", "tokens", "gloss", "confidence",
+    "familiar", GLOSS_WER, "best_floor", "stress_worst", "clips", "missing", "headline", "corpus",
+    "clips_hash", "signature",
 }  # fmt: skip
-TAKEN_PREFIXES = tuple(f"{system.prefix}_" for system in System)
 TAKEN_SUFFIXES = ("_low", "_high")
 ONE_SEED = "there is one model; train with train.seeds: [1, 2, 3], or set it to false"
 
@@ -128,8 +125,8 @@ class EvaluateOptions:
                 "grid compares beam searches; set grid.beam_sizes and grid.length_penalties to []"
             )
         for name, command in self.commands.items():
-            is_taken = name.startswith(TAKEN_PREFIXES) or name.endswith(TAKEN_SUFFIXES)
-            if name in TAKEN or is_taken or not name.isidentifier():
+            is_taken = name in TAKEN or name.endswith(TAKEN_SUFFIXES)
+            if is_taken or not name.isidentifier():
                 raise ValueError(
                     f"commands: {name!r} cannot name a metric; use letters, digits and _, and no "
                     "name that metrics.json or hypotheses.tsv has already, such as comet"
@@ -153,28 +150,28 @@ class Evaluation:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """The headline numbers, as in reports/metrics.json, test first."""
-        as_one = {"together": len(self.seeds)} if self.seeds and self.options.together else {}
+        """What decides, as in reports/metrics.json, test first."""
         return {
-            split: {
-                **found.to_metrics(corpus=self.corpus, metric=self.headline),
-                **as_one,
-                **found.measures(),
-            }
+            split: found.to_metrics(
+                corpus=self.corpus, metric=self.headline, together=self.options.together
+            )
             for split, found in sorted(self.splits.items(), reverse=True)
         }
 
 
 def describe(translator: Translator, options: EvaluateOptions) -> str:
-    """Return a name by which a person tells this evaluation from others."""
+    """Return what tells this evaluation from others, its parts with commas between them."""
     model = translator.spec.model
     decoding = options.decoding
+    train = translator.spec.provenance.get("params", {}).get("train", {})
+    epochs = f"epochs {train['epochs']}, " if "epochs" in train else ""
     search = "best of grid" if options.grid.beam_sizes else f"beam {decoding.beam_size}"
     if decoding.temperature:
         search = f"drawn at temperature {decoding.temperature:g}"
     return (
-        f"{model.family} {model.encoder_layers}+{model.decoder_layers}x{model.d_model} "
-        f"{model.norm}-norm, {search}{', all seeds as one' if options.together else ''}"
+        f"d_model {model.d_model}, {epochs}{model.family} {model.encoder_layers}+"
+        f"{model.decoder_layers}, {model.norm}-norm, {search}"
+        f"{', all seeds as one' if options.together else ''}"
     )
 
 

@@ -53,7 +53,6 @@ LOWER_IS_BETTER: tuple[str, ...] = (Metric.TER, Metric.WER, Metric.CER, GLOSS_WE
 MAIN_METRICS = (Metric.BLEU4, Metric.CHRF, Metric.WER, Metric.EXACT)
 # Where texts are single words: that of the nearest clip of train, or one of the five nearest.
 LOOKUPS = {"lookup_top1": 1, "lookup_top5": 5}
-WITH_INTERVAL = (*MAIN_METRICS, Metric.BLEU1, Metric.CER)
 METRIC_LABELS: dict[str, str] = {
     Metric.BLEU1: "BLEU-1",
     Metric.BLEU2: "BLEU-2",
@@ -114,11 +113,6 @@ class System(StrEnum):
     LINEAR = "linear"
     RANDOM = "random"
     COPY = "copy"  # of a model of glosses alone: the glosses in lower case
-
-    @property
-    def prefix(self) -> str:
-        """What the names of its scores begin with in reports/metrics.json."""
-        return "floor" if self is System.CONSTANT else self.value
 
 
 # Systems that learn next to nothing or see nothing.

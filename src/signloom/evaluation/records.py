@@ -64,6 +64,7 @@ _SPLIT = shape(
     only_sentence=(str, ""), input_check=(_INPUT_CHECK | None, None),
     systems=Annotated[_map(_map(_SCORE)), AfterValidator(_check_systems)],
     breakdowns=_map(_list(Annotated[_SHOWN, AfterValidator(_check_group)])),
+    lookup=(_map(shape(value=Finite, low=Finite, high=Finite)), {}),
 )  # fmt: skip
 _LEVEL = shape(confidence=Finite, clips=Count, right=Natural, low=Finite, high=Finite)
 _STRESS = shape(split=str, change=str, clips=Count, score=Finite, score_low=Finite,

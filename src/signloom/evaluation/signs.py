@@ -69,20 +69,6 @@ class Recognition:
     signers: dict[str, dict[str, float]]  # the same of each signer
     each: list[float]  # the model's error rate of each clip, %
 
-    def to_metrics(self) -> dict[str, Any]:
-        """Return what metrics.json has of it."""
-        model = self.systems[MODEL]
-        found: dict[str, Any] = {
-            GLOSS_WER: model.value,
-            f"{GLOSS_WER}_low": model.low,
-            f"{GLOSS_WER}_high": model.high,
-            **{f"gloss_{name}": value for name, value in self.edits.items()},
-            **{f"{name}_{GLOSS_WER}": s.value for name, s in self.systems.items() if name != MODEL},
-            f"seen_{GLOSS_WER}": self.seen,
-            f"unseen_{GLOSS_WER}": self.unseen,
-        }
-        return dict(rounded(found))
-
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has of it."""
         systems = {name: score.interval for name, score in self.systems.items()}

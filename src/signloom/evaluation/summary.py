@@ -1,7 +1,7 @@
 """Scores of an evaluation: of all systems, of groups of clips, of seeds, without the input."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any
 
@@ -20,8 +20,9 @@ from signloom.evaluation.metrics import (
     split_words,
 )
 from signloom.evaluation.names import (
+    FLOORS,
+    GLOSS_WER,
     MAIN_METRICS,
-    WITH_INTERVAL,
     Metric,
     System,
     are_few,
@@ -95,11 +96,6 @@ class GroupScores:
             row |= self.scores[name].named(name)
         return row
 
-    def brief(self) -> dict[str, Any]:
-        """Return what metrics.json has."""
-        shown = (Metric.BLEU4, Metric.WER, Metric.EXACT)
-        return {"clips": self.clips, **{str(name): self.scores[name].value for name in shown}}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputCheck:
@@ -149,14 +145,6 @@ class SeedScores:
         found = {"mean": mean(values), "low": low, "high": high, "std": stdev(values)}
         return dict(rounded({**found, "n": len(values), "values": values}))
 
-    def to_metrics(self) -> dict[str, Any]:
-        """Return what metrics.json has."""
-        found = {str(name): self.spread(name) for name in self.values}
-        for name, spread in found.items():
-            del spread["values"]
-            spread["together"] = self.together[Metric(name)].value
-        return found
-
 
 def score_seeds(
     seeds: Sequence[Statistics], together: Statistics, options: ScoreOptions
@@ -204,12 +192,14 @@ class SplitEvaluation:
 
     @property
     def remarks(self) -> dict[str, Any]:
-        """What both files have where it is so: the only sentence, the number of unknown glosses."""
+        """What scores.json has where it is so: the only sentence, unknown glosses, a look-up."""
         found: dict[str, Any] = {}
         if self.only_sentence is not None:
             found["only_sentence"] = self.only_sentence
         if not self.result.source.has_frames:
             found["unknown_glosses"] = sum(len(one.unknown or ()) for one in self.result.facts)
+        if self.lookup:
+            found["lookup"] = {name: score.interval for name, score in self.lookup.items()}
         return found
 
     def to_map(self) -> dict[str, Any]:
@@ -231,50 +221,41 @@ class SplitEvaluation:
             **self.remarks,
         }
 
-    def to_metrics(self, *, corpus: str, metric: Metric) -> dict[str, Any]:
-        """Return what reports/metrics.json has, which `dvc metrics show` prints.
+    def to_metrics(self, *, corpus: str, metric: Metric, together: bool) -> dict[str, Any]:
+        """Return what reports/metrics.json has: what decides, in the headline metric.
 
         Args:
             corpus: Its name.
             metric: The headline; it comes first.
+            together: Whether several seeds are one model; else a score is their mean.
         """
-        model = self.systems[System.MODEL]
-        names = dict.fromkeys([metric, Metric.BLEU4, *Metric, *model])
-        values: dict[str, Any] = {str(name): model[name].value for name in names}
-        for name in WITH_INTERVAL:
-            values |= model[name].named(name)
-        for system in (one for one in System if one in self.systems and one != System.MODEL):
-            scores = self.systems[system]
-            values |= {f"{system.prefix}_{n}": scores[n].value for n in MAIN_METRICS}
-        values |= {one.group.split()[0]: one.brief() for one in self.breakdowns["sentence"]}
-        values["signers"] = {
-            one.group.split()[0]: one.brief() for one in self.breakdowns["new_signer"]
-        }
-        values["novelty"] = {
-            one.group.replace(" ", "_"): one.brief()
-            for one in self.breakdowns["novelty"]
-            if one.group != KNOWN
-        }
-        if self.seeds:
-            values["seeds"] = self.seeds.to_metrics()
-        values |= {"clips": len(self.result.targets), "missing": len(self.result.missing)}
-        if self.input_check:
-            values["uses_input"] = int(self.input_check.uses_input)
-        values |= {**self.remarks, "signature": model[metric].signature}
-        values |= {"headline": str(metric), "corpus": corpus}
-        values["clips_hash"] = self.result.clips_hash
-        return dict(rounded(values))
-
-    def measures(self) -> dict[str, Any]:
-        """Return what metrics.json has of what else was measured."""
-        found = self.reliability.to_metrics()
-        for name, score in self.lookup.items():
-            found |= score.named(name)
+        systems = self.systems
+        own = [name for name in systems[System.MODEL] if name not in [*Metric]]  # of commands
+        found = self._score(metric, together).named(metric)
+        found |= {name: self._score(name, together).value for name in (Metric.WER, *own)}
         if self.recognition:
-            found |= self.recognition.to_metrics()
+            found[GLOSS_WER] = self.recognition.systems[System.MODEL].value
+        found["best_floor"] = max(systems[one][metric].value for one in FLOORS if one in systems)
+        controls = [one for one in (System.BLIND, System.SWAPPED) if one in systems]
+        found |= {str(one): systems[one][metric].value for one in controls}
         if self.stress:  # the lowest score under any change
-            found["stress_worst"] = rounded(min(row.score for row in self.stress))
-        return found
+            found["stress_worst"] = min(row.score for row in self.stress)
+        return {
+            **rounded(found), "clips": len(self.result.targets),
+            # By these, scores of two runs can be compared.
+            "missing": len(self.result.missing), "headline": str(metric), "corpus": corpus,
+            "clips_hash": self.result.clips_hash,
+            "signature": systems[System.MODEL][metric].signature,
+        }  # fmt: skip
+
+    def _score(self, metric: str, together: bool) -> Score:
+        """Return the model's score; of seeds that are not one model their mean."""
+        score = self.systems[System.MODEL][metric]
+        if self.seeds is None or together or metric not in self.seeds.values:
+            return score
+        name = Metric(metric)
+        low, high = self.seeds.intervals[name]
+        return replace(score, value=mean(self.seeds.values[name]), low=low, high=high)
 
 
 def count(

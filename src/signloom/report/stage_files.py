@@ -1,6 +1,8 @@
 """The files that the stages wrote, read and checked for the report."""
 
+import json
 import math
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +14,11 @@ from signloom.evaluation import records
 from signloom.evaluation.compare import read_weights
 from signloom.evaluation.judge import JudgementResult, Judgements
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import Metric, metric_label, reads_glosses
+from signloom.evaluation.names import Metric, metric_label, reads_glosses, shown_metrics
 from signloom.features.targets import Target, read_targets
+from signloom.files import write_file
 from signloom.paths import HISTORY_NAME, HYPOTHESES_NAME, JUDGEMENTS, SCORES_NAME
+from signloom.provenance import committed
 from signloom.tables import read_rows
 
 VERSIONS = {
@@ -105,7 +109,7 @@ def read_sources(paths: ReportPaths) -> Sources:
     Raises:
         UserError: If a file is missing or of another format version; says which stage writes it.
     """
-    scores = _read_json(paths.evaluation / SCORES_NAME, records.SCORES, hint=_rerun("evaluate"))
+    scores = read_scores(paths.evaluation / SCORES_NAME)
     history = _read_json(paths.checkpoint / HISTORY_NAME, records.HISTORY, hint=_rerun("train"))
     trials = paths.tune / "trials.json"
     search = _read_json(trials, _ANY, hint=_rerun("tune")) if trials.is_file() else {"trials": []}
@@ -138,6 +142,21 @@ def read_sources(paths: ReportPaths) -> Sources:
         ),
         judgements=Judgements(paths.judgements).results_of(read_weights(paths.evaluation)),
     )
+
+
+def read_scores(path: Path) -> dict[str, Any]:
+    """Return the content of scores.json.
+
+    Raises:
+        UserError: If it is missing, damaged or of another format version.
+    """
+    return _read_json(path, records.SCORES, hint=_rerun("evaluate"))
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Return the content of metrics.json; errors as of `read_scores`."""
+    hint = "run `dvc repro evaluate` first"
+    return dict(check_shape(read_json(path, hint=hint), records.KEPT, where=path, hint=hint))
 
 
 def _test_first(splits: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,6 +195,17 @@ def read_table(path: Path, *, stage: str) -> list[Row]:
         return found
 
 
+def keep_baseline(metrics: Mapping[str, Any], path: Path) -> None:
+    """Write reports/baseline.json: the scores that later reports are compared with.
+
+    Args:
+        metrics: The content of reports/metrics.json.
+        path: The file; it is committed, so that the report depends on no state of Git.
+    """
+    content = {"format_version": VERSIONS["baseline.json"], "metrics": metrics}
+    write_file(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+
+
 def read_baseline(path: Path) -> dict[str, Any]:
     """Return the metrics of the kept run; empty if none was kept.
 
@@ -188,10 +218,41 @@ def read_baseline(path: Path) -> dict[str, Any]:
     return dict(_read_json(path, shape(metrics=records.KEPT), hint=hint)["metrics"])
 
 
+def read_committed(path: Path) -> dict[str, Any]:
+    """Return the metrics file of the last commit; empty if there is none, or no Git."""
+    try:
+        content = json.loads(committed(path))
+        return dict(check_shape(content, records.KEPT, where=path, hint=""))
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricChange:
+    """One score of a split, before and now."""
+
+    split: str
+    metric: str
+    before: float
+    now: float
+
+
 def score_of(scores: Mapping[str, Any], metric: str) -> float:
     """Return a score of metrics.json; of seeds that are not one model their mean, as reported."""
     seeds = {} if scores.get("together") else scores.get("seeds", {})
     return float(seeds.get(metric, {}).get("mean", scores[metric]))
+
+
+def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[MetricChange]:
+    """Return what changed, of the splits and metrics that both have and that can be compared."""
+    return [
+        MetricChange(split, metric, score_of(before[split], metric), score_of(found, metric))
+        for split, found in now.items()
+        if split in before and not why_not_comparable(found, before[split])
+        for metric in shown_metrics(found.get("headline", Metric.BLEU4))
+        if isinstance(found.get(metric), int | float)
+        and isinstance(before[split].get(metric), int | float)
+    ]
 
 
 def why_not_comparable(now: Mapping[str, Any], before: Mapping[str, Any]) -> str:

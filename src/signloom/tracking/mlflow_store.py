@@ -66,7 +66,7 @@ def answer_limit() -> str:
 
 
 def run_address(experiment: str, run: str) -> str:
-    """Return as text where MLflow shows a run and all runs of its experiment.
+    """Return as text where MLflow shows a run.
 
     Its first page is about agents and prompts, and leads to no run.
 
@@ -78,8 +78,7 @@ def run_address(experiment: str, run: str) -> str:
     shown = re.sub(r"://[^/@]*@", "://", store)  # with "***" as password it would be refused
     base = shown if store.startswith("http") else "http://127.0.0.1:5000"
     where = "MLflow" if store.startswith("http") else "MLflow, after `mlflow ui`"
-    runs, kind = f"{base}/#/experiments/{experiment}/runs", "?workflowType=machine_learning"
-    return f"{where}: {runs}/{run}{kind}\nall runs: {runs}{kind}"
+    return f"{where}: {base}/#/experiments/{experiment}/runs/{run}"
 
 
 def tell_waiting() -> None:

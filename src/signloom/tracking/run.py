@@ -6,15 +6,19 @@ Nothing here talks to MLflow, nor waits for it: records go to a journal on disk,
 `mlflow ui` finds them; runs of an experiment that DVC makes in a copy of the project go there too.
 """
 
+import functools
+import json
 import logging
 import os
 import platform
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,14 +26,16 @@ from types import TracebackType
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
+from ruamel.yaml.error import YAMLError
 
-from signloom.config import checked_dataclass, load_params, load_section
+from signloom.config import checked_dataclass, load_params, load_section, read_yaml
 from signloom.corpus.manifest import CorpusOptions
 from signloom.errors import UserError
 from signloom.files import hash_file
 from signloom.log import ONCE, keep_in_log, log_path
 from signloom.paths import DVC_LOCK, PARAMS, SPOOL
-from signloom.provenance import git_state, project_folder, running_dvc
+from signloom.provenance import committed, git_state, project_folder, running_dvc
+from signloom.tables import read_rows
 from signloom.tracking.journal import Journal, Spool
 from signloom.tracking.mlflow_store import run_address, store_name
 
@@ -65,12 +71,44 @@ def read_tracking(params: Path) -> TrackingOptions:
     return replace(options, experiment=load_section(params, "corpus", CorpusOptions).name)
 
 
+def name_run(description: str) -> str:
+    """Return a run's name: what was changed in params.yaml, then what describes it in any case.
+
+    Args:
+        description: Parts with commas between them, such as `d_model 64, epochs 20, seed 1`.
+    """
+    return ", ".join(dict.fromkeys([*changed_params(Path.cwd()), *description.split(", ")]))
+
+
+@functools.cache
+def changed_params(folder: Path) -> tuple[str, ...]:
+    """Return what a folder's params.yaml has otherwise than the last commit, as `d_model 64`.
+
+    A name that several sections have is given with its section. Nothing of `tracking`, which
+    changes no result; nothing where there is no commit.
+    """
+    try:
+        before, now = (
+            dict(flatten(one, separator="."))
+            for one in (read_yaml(committed(folder / PARAMS)), load_params(folder / PARAMS))
+        )
+    except (OSError, subprocess.CalledProcessError, UserError, YAMLError, AttributeError):
+        return ()
+    names = Counter(key.rpartition(".")[2] for key in now)
+    shown = {key: name if names[name := key.rpartition(".")[2]] == 1 else key for key in now}
+    return tuple(
+        f"{shown[key]} {_short(value)}"
+        for key, value in now.items()
+        if value != before.get(key) and not key.startswith("tracking.")
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOf:
     """Which run it is."""
 
     stage: str  # the DVC stage, e.g. `train`
-    name: str  # what differs from other runs of the stage; the run table shows its beginning
+    name: str  # what differs from other runs of the stage, see `name_run`
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
     """What makes it the same run when it is opened again, after its process died or was done."""
     parent: str | None = None  # key of the run that it is listed below, such as that of a search
@@ -168,6 +206,13 @@ class Run:
             folder: Where below the run's artifacts; the top if not given.
         """
 
+    def log_tables(self, paths: Sequence[Path]) -> None:
+        """Keep tables below `tables/` as `mlflow.log_table` does, so that MLflow shows them.
+
+        Args:
+            paths: Tables that the program wrote (.csv, .tsv).
+        """
+
     def _write(self, kind: str, **values: Any) -> None:
         """Keep a record."""
 
@@ -228,6 +273,17 @@ class _TrackedRun(Run):
             logger.warning("%s is not logged: %s", path, error)
         else:
             self._write("artifact", copy=copy, folder=folder)
+
+    def log_tables(self, paths: Sequence[Path]) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            for path in paths:
+                rows = read_rows(path)
+                data = [[_number(cell) for cell in row.values()] for row in rows]
+                text = json.dumps({"columns": [*rows[0]] if rows else [], "data": data})
+                Path(name, f"{path.stem}.json").write_text(text, encoding="utf-8")
+            self.log_artifact(Path(name), folder="tables")
+        logged = [{"path": f"tables/{path.stem}.json", "type": "table"} for path in paths]
+        self._write("tags", values={"mlflow.loggedArtifacts": json.dumps(logged)})
 
     def _write(self, kind: str, **values: Any) -> None:
         try:
@@ -312,6 +368,13 @@ def _short(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def _number(cell: str) -> float | str:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
 def _open_journal(options: TrackingOptions, of: RunOf, tags: Mapping[str, str]) -> Journal:
     """Begin the records of a run, which name the run above it."""
     parent = of.parent or _key_above(of.key)
@@ -340,6 +403,7 @@ def _describe_repro() -> dict[str, Any]:
     """Return what the run of this `dvc repro` shows; each of its stages opens it again."""
     experiment, commit = os.environ.get("DVC_EXP_NAME"), git_state()["git_commit"]
     name = experiment or (f"of {commit[:7]}" if commit != "unknown" else "")
+    name = ": ".join(filter(None, (name, ", ".join(changed_params(Path.cwd())))))
     note = {"mlflow.note.content": "The stages of one `dvc repro` lie below."}
     return {"name": f"{REPRO} {name}".strip(), "tags": _tags(REPRO, "dvc.yaml") | note}
 
@@ -356,6 +420,8 @@ def _tags(stage: str, source: str) -> dict[str, str]:
         "host": platform.node(),
         "device": _device(),
     }
+    if changed := changed_params(Path.cwd()):
+        found["changed"] = ", ".join(changed)
     if DVC_LOCK.is_file():
         found["dvc_lock"] = hash_file(DVC_LOCK)
     # Set by `dvc exp run`, whether here or in a queue, and by `signloom retrain`.

@@ -75,7 +75,7 @@ _STAGES = {
         name="vocabulary {vocabulary}", measure=_measure_tokens, artifacts=(TOKENIZER, LABELS)
     ),
     "report": _Kept(
-        name="page", measure=_measure_page, artifacts=(REPORT_PAGE,),
+        name="page", measure=_measure_page, artifacts=(REPORT_PAGE, FIGURES),
         data={"landmarks": LANDMARKS, "targets": TARGETS, "checkpoint": CHECKPOINT,
               "evaluation": EVALUATION},
     ),

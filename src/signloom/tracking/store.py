@@ -42,7 +42,8 @@ class Store:
 
         Returns:
             What `send` needs to know of it: `run_id`, `above` (the run of the `dvc repro`),
-            `load_step` (at which the load of the machine goes on), `is_new`; and its `experiment`.
+            `load_step` (at which the load of the machine goes on), `is_new`, `rest_ms` (between
+            its last end and now); and its `experiment`.
 
         Raises:
             WaitError: If the experiment was deleted, or the run above is not there.
@@ -58,27 +59,32 @@ class Store:
                 )
         if parent:
             tags = {**tags, "mlflow.parentRunId": parent}
-        run_id, is_new = self._open(experiment, start["key"], {**start, "tags": tags})
+        run_id, rest_ms = self._open(experiment, start["key"], {**start, "tags": tags})
+        is_new = rest_ms is None
         if parent and not is_new:  # it was killed in one `dvc repro` and goes on in another
             self._client.set_tag(run_id, "mlflow.parentRunId", parent)
         load = set() if is_new else self._steps(run_id, f"{MACHINE_PREFIX}process_memory_mb")
         return {
             "run_id": run_id, "above": parent if repro else None, "experiment": experiment,
-            "load_step": 1 + max(load, default=-1), "is_new": is_new,
+            "load_step": 1 + max(load, default=-1), "is_new": is_new, "rest_ms": rest_ms or 0,
         }  # fmt: skip
 
-    def _open(self, experiment: str, key: str, start: Mapping[str, Any]) -> tuple[str, bool]:
-        """Return the id of the run with a key, which runs from now on, and whether it is new."""
+    def _open(self, experiment: str, key: str, start: Mapping[str, Any]) -> tuple[str, int | None]:
+        """Return the id of the run with a key, which runs from now on, and how long it rested.
+
+        That is milliseconds since its last end; None of a new run.
+        """
         if (found := self._find(experiment, key)) is None:
             run = self._client.create_run(
                 experiment, start_time=start["time_ms"], run_name=start["name"],
                 tags=_cut({**start["tags"], KEY: key}),
             )  # fmt: skip
-            return str(run.info.run_id), True
+            return str(run.info.run_id), None
+        before = self._client.get_run(found)
         self._client.update_run(found, status="RUNNING", name=start["name"])
-        if "error" in self._client.get_run(found).data.tags:  # of the process before
+        if "error" in before.data.tags:  # of the process before
             self._client.delete_tag(found, "error")
-        return found, False
+        return found, max(0, start["time_ms"] - (before.info.end_time or start["time_ms"]))
 
     def _find(self, experiment: str, key: str) -> str | None:
         runs = self._client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
@@ -181,9 +187,12 @@ class Store:
             self._client.log_artifacts(box.sent["run_id"], folder, one["folder"])
 
     def _end(self, box: Outbox, records: Records) -> None:
-        for run_id in filter(None, (box.sent["run_id"], box.sent.get("above"))):
-            status, time_ms = records[-1]["status"], records[-1]["time_ms"]
-            self._client.set_terminated(run_id, status, end_time=time_ms)
+        status, time_ms = records[-1]["status"], records[-1]["time_ms"]
+        # MLflow's duration is that of the work: a search that goes on days later did not take days.
+        worked_ms = time_ms - box.sent.get("rest_ms", 0)
+        self._client.set_terminated(box.sent["run_id"], status, end_time=worked_ms)
+        if above := box.sent.get("above"):
+            self._client.set_terminated(above, status, end_time=time_ms)
 
 
 _SENDERS = {

@@ -124,11 +124,12 @@ def deciding_options(options: RunOptions) -> dict[str, Any]:
 
 
 def describe(options: RunOptions) -> str:
-    """Return a name by which a person tells this run from others."""
+    """Return what tells this run from others, its parts with commas between them."""
     model, train = options.model, options.train
     return (
-        f"{model.family} {model.encoder_layers}+{model.decoder_layers}x{model.d_model} "
-        f"{model.norm}-norm lr {train.learning_rate:g} seed {', '.join(map(str, train.seeds))}"
+        f"d_model {model.d_model}, epochs {train.epochs}, {model.family} {model.encoder_layers}+"
+        f"{model.decoder_layers}, {model.norm}-norm, learning_rate {train.learning_rate:g}, "
+        f"seed {' '.join(map(str, train.seeds))}"
     )
 
 

@@ -37,9 +37,14 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 DEAD_AFTER = 3  # missing heartbeats
 RETRIES = 3  # of a trial whose process dies: then its values are taken to be what kills it
 MAX_OUTAGE_S = 900  # for which the database may be away
-# Folders whose code decides what a trial is worth; the last two where an objective decodes dev.
-PACKAGES = ("corpus", "features", "models", "training", "tune")
-DECODING_PACKAGES = ("translation", "evaluation")
+# Code and libraries that decide what a trial is worth, and those that do where an objective decodes
+# dev. What landmarks and tokens were made with is in their hashes.
+PACKAGES = (
+    "corpus", "features", "models", "training", "tune/objective.py", "tune/search.py",
+    "tune/space.py", "tune/storage.py",
+)  # fmt: skip
+DECODING_PACKAGES = ("translation", "evaluation/metrics.py")
+LIBRARIES, DECODING_LIBRARIES = ("torch", "numpy", "python"), ("tokenizers", "sacrebleu", "jiwer")
 UNDECIDING = ("cache_mb", "snapshot_s")  # of the section train: they change no number
 OUTAGE = (optuna.exceptions.StorageInternalError, sqlalchemy.exc.DBAPIError)
 logger = logging.getLogger(__name__)
@@ -64,6 +69,8 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
     decodes = any(name in DECODED for name in options.objectives)
     scoring: list[str] = [options.tokenizer] if decodes else []
     scoring += [options.gloss_rules] if options.gloss_rules != "none" else []
+    versions = library_versions()
+    libraries = (*LIBRARIES, *(DECODING_LIBRARIES if decodes else ()))
     others = asdict(base)
     for name in UNDECIDING:
         del others["train"][name]
@@ -77,7 +84,7 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
         "the other parameters": others,
         "the data": dict(data),
         "the code": code_hash(*PACKAGES, *(DECODING_PACKAGES if decodes else ())),
-        "the libraries": [library_versions(), optuna.__version__],
+        "the libraries": [{name: versions.get(name) for name in libraries}, optuna.__version__],
     }  # fmt: skip
     return {name: _digest(content) for name, content in parts.items()}
 

@@ -10,21 +10,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signloom.config import Count, Natural, load_section, read_json
+from signloom.config import Count, Natural, load_section
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.evaluation.names import (
     GLOSS_WER,
-    LOOKUPS,
     TOO_FEW,
     Metric,
-    System,
     are_few,
-    describe_only,
     headline_metric,
     metric_heading,
     metric_label,
-    shown_metrics,
 )
 from signloom.files import write_file
 from signloom.paths import (
@@ -33,8 +29,8 @@ from signloom.paths import (
     METRICS,
     MODELS,
     PARAMS,
-    REPORT_PAGE,
     REPORTS,
+    SCORES_NAME,
     SHARDS,
     SPOOL,
     TARGETS,
@@ -46,15 +42,9 @@ from signloom_tools.outputs import check_output
 if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference, PastRun
     from signloom.evaluation.stress import StressRow
-    from signloom_tools.evaluate.baseline import MetricChange
 
 SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
 SHOWN = [*(metric for metric in Metric if metric not in SHORT_BLEU), GLOSS_WER]
-# What is shown beside a score: the floors, then the model without its input and with a wrong one.
-BESIDE = (
-    System.CONSTANT, System.RANDOM, System.RETRIEVAL, System.LINEAR, System.BLIND, System.SWAPPED,
-    System.COPY,
-)  # fmt: skip
 
 
 def add_scores(parser: argparse.ArgumentParser) -> None:
@@ -70,48 +60,33 @@ def add_scores(parser: argparse.ArgumentParser) -> None:
 
 def run_scores(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
-    from signloom_tools.evaluate.baseline import keep_baseline
+    from signloom.report.scores import describe_scores
+    from signloom.report.stage_files import keep_baseline, read_baseline, read_metrics, read_scores
 
-    hint = "run `dvc repro evaluate` first"
     if options.metrics.is_dir():
         raise UserError(f"{options.metrics} is a folder, expected a file such as metrics.json")
-    metrics = read_json(options.metrics, hint=hint)
-    baseline = options.metrics.with_name("baseline.json")
+    metrics, baseline = read_metrics(options.metrics), options.metrics.with_name("baseline.json")
     if options.keep:
         check_output(baseline, [options.metrics], overwrite=True)
-    try:
-        tables = [format_scores(split, found) for split, found in metrics.items()]
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise UserError(f"{options.metrics} holds no scores of an evaluation; {hint}") from None
+    content = read_scores(_scores_of(options.metrics))
     if options.metrics == METRICS and PARAMS.is_file():
         _check_corpus(metrics)
-    print(*tables, sep="\n")
-    _print_changes(metrics, options)
-    if options.keep:
-        keep_baseline(metrics, baseline)
-        print(f"kept in {baseline}; commit it, `dvc repro report` compares with it\n")
-    print(f"report:  open {REPORT_PAGE} in a browser")
-    # MLflow's own front page shows GenAI traces, of which there are none.
-    print("runs:    mlflow ui, then http://127.0.0.1:5000 > Experiments > Model training")
-
-
-def _print_changes(metrics: dict[str, Any], options: argparse.Namespace) -> None:
-    """Print what is different from the last commit and from the kept run."""
-    from signloom.report.stage_files import read_baseline, why_not_comparable
-    from signloom_tools.evaluate.baseline import list_changes, read_committed
-
     try:
-        kept = read_baseline(options.metrics.with_name("baseline.json"))
+        kept = read_baseline(baseline)
     except UserError:
         if not options.keep:  # a damaged one is no reason not to replace it
             raise
         kept = {}
-    for name, before in (("last commit", read_committed(options.metrics)), ("kept run", kept)):
-        if found := list_changes(metrics, before):
-            print(f"against the {name}:\n{format_changes(found)}\n")
-        for split in metrics.keys() & before.keys():
-            if reason := why_not_comparable(metrics[split], before[split]):
-                print(f"not compared with the scores of {split} of the {name}: {reason}\n")
+    print(*describe_scores(content, metrics, options.metrics, kept), sep="\n")
+    if options.keep:
+        keep_baseline(metrics, baseline)
+        print(f"kept in {baseline}; commit it, `dvc repro report` compares with it")
+
+
+def _scores_of(metrics: Path) -> Path:
+    """Return the scores.json of a metrics.json: below it, or next to it in a version's folder."""
+    below = metrics.with_name(EVALUATION.name) / SCORES_NAME
+    return below if below.parent.is_dir() else metrics.with_name(SCORES_NAME)
 
 
 def _check_corpus(metrics: dict[str, Any]) -> None:
@@ -140,73 +115,6 @@ def _check_corpus(metrics: dict[str, Any]) -> None:
     ]  # fmt: skip
     if changed:
         print(f"the clips of {' and '.join(changed)} have changed since: `dvc repro` scores them\n")
-
-
-def format_scores(split: str, scores: dict[str, Any]) -> str:
-    """Return a split's scores as a small table."""
-    headline = Metric(scores.get("headline", Metric.BLEU4))
-    floors = [system for system in BESIDE if f"{system.prefix}_{headline}" in scores]
-    shown = dict.fromkeys((*shown_metrics(headline), Metric.CER))
-    if headline == Metric.BLEU4:
-        shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
-
-    def line(key: str) -> str:
-        interval = f"[{scores[f'{key}_low']:.2f}, {scores[f'{key}_high']:.2f}]"
-        beside = "".join(
-            f"{scores[name]:>10.2f}"
-            for name in (f"{floor.prefix}_{key}" for floor in floors)
-            if name in scores
-        )
-        return f"  {metric_heading(key):<8}{scores[key]:>7.2f}  {interval:<17}{beside}".rstrip()
-
-    head = f"{split}: {scores['clips']} clips, 95 % intervals".ljust(36)
-    return "\n".join([
-        head + "".join(f"{floor:>10}" for floor in floors),
-        *map(line, shown),
-        *(f"  {note}" for note in _describe_scores(scores, headline)),
-        f"  {scores['signature']}\n",
-    ])  # fmt: skip
-
-
-def _describe_scores(scores: dict[str, Any], headline: Metric) -> Iterator[str]:
-    """Yield what no line of a metric shows: look-up, seeds, and what is wrong with the model."""
-    if are_few(scores["clips"]):
-        yield f"{TOO_FEW}: these intervals are too narrow"
-    if "lookup_top1" in scores:
-        first, five = (
-            f"{scores[name]:.2f} [{scores[f'{name}_low']:.2f}, {scores[f'{name}_high']:.2f}]"
-            for name in LOOKUPS
-        )
-        yield f"look-up: {first} % nearest, {five} % among the five nearest signs"
-    if seeds := scores.get("seeds"):
-        shown = [
-            (metric_label(name), seeds[name]) for name in seeds if name in shown_metrics(headline)
-        ]
-        spreads = (f"{label} {one['mean']:.2f} ± {one['std']:.2f}" for label, one in shown)
-        count = seeds[headline]["n"]
-        yield f"mean and standard deviation of {count} seeds: {', '.join(spreads)}"
-        if "together" in seeds[headline]:
-            joint = (f"{label} {one['together']:.2f}" for label, one in shown)
-            above = ", as above" if scores.get("together") else ""
-            yield f"all seeds as one, their probabilities averaged{above}: {', '.join(joint)}"
-    if "only_sentence" in scores:
-        yield describe_only(scores["only_sentence"], scores["clips"])
-    if scores.get("uses_input") == 0:
-        yield "THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score"
-
-
-def format_changes(found: "list[MetricChange]") -> str:
-    """Return a line a split; how sure the changes are is for `signloom compare` to say."""
-    lines = []
-    for split in dict.fromkeys(change.split for change in found):
-        parts = [
-            f"{metric_label(change.metric)} {change.before:.2f} -> {change.now:.2f} "
-            f"({change.now - change.before:+.2f})"
-            for change in found
-            if change.split == split
-        ]
-        lines.append(f"  {split}: " + ", ".join(parts))
-    return "\n".join(lines)
 
 
 def add_compare(parser: argparse.ArgumentParser) -> None:

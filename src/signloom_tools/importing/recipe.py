@@ -303,6 +303,10 @@ def choose_values(
         recipe, reasons = _choose_for_landmarks(clips, corpus, params)
     owned = {"folder": corpus.as_posix(), "manifest": MANIFEST, "signer_disjoint": signer_disjoint}
     values: Sections = {"corpus": owned, **recipe}
+    if params.get("tune", {}).get("trials"):  # of the demo, whose space fits the demo
+        values["tune"] = {"trials": 0}
+        reasons = [*reasons, "tune.trials 0: no search for better parameters; tune.trials: 20, for "
+                   "one of 20 trials, switches it on (docs/tuning.md)"]  # fmt: skip
     # What another corpus was called is not this one's name.
     for section, key in (("report", "title"), ("tracking", "experiment")):
         if params.get(section, {}).get(key):

@@ -66,11 +66,9 @@ def test_an_evaluation_says_how_sure_each_translation_is(knowing: Knowing, tmp_p
     assert found == evaluation.confidence
     assert found.weights == "0" * 64
     assert sum(level.clips for level in found.levels) == 2  # of dev
-    metrics = json.loads((tmp_path / "reports/metrics.json").read_text())
     scores = json.loads((folder / "scores.json").read_text())
     for split, clips in (("test", 3), ("dev", 2)):
         part = scores["confidence"][split]
-        assert metrics[split]["calibration_error"] == part["calibration_error"]
         assert sum(level["clips"] for level in part["levels"]) == clips
         right = [row["exact"] == "1" for row in read_table(folder / "hypotheses.tsv")
                  if row["split"] == split]  # fmt: skip
@@ -85,8 +83,8 @@ def test_without_dev_nothing_is_calibrated(knowing: Knowing) -> None:
     evaluation = evaluate(knowing, some, corpus(), OPTIONS)
     assert evaluation.confidence.levels == ()
     assert evaluation.confidence.train
-    assert "calibration_error" not in evaluation.metrics["test"]
-    assert evaluation.metrics["test"]["unfamiliar"] >= 0
+    found = evaluation.splits["test"].reliability.to_metrics()
+    assert found.keys() == {"unfamiliar"}
 
 
 def test_an_evaluation_leaves_the_translations_as_they_were(tmp_path: Path) -> None:

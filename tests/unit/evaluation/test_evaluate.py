@@ -11,12 +11,13 @@ import pytest
 from signloom.errors import UserError
 from signloom.evaluation.compare import compare_runs, read_run
 from signloom.evaluation.evaluate import Evaluation, GridOptions, evaluate, try_searches
-from signloom.evaluation.names import Metric, headline_metric
+from signloom.evaluation.names import Metric, System, headline_metric
 from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import Target, split_hash
+from signloom.report.scores import format_scores
+from signloom.report.stage_files import read_scores
 from signloom.translation.translator import Translator
 from signloom.translation.words import SignCoverage
-from signloom_tools.cli.results import format_scores
 from tests import tiny
 from tests.unit.evaluation.world import (
     DECODING,
@@ -241,23 +242,26 @@ def test_single_words_are_not_judged_by_a_bleu_of_zero(knowing: Knowing) -> None
     test = found.metrics["test"]
     assert (test["headline"], test["corpus"]) == ("exact", "cafe")
     assert next(iter(test)) == "exact"
-    assert (test["exact"], test["bleu4"]) == (pytest.approx(66.6667), 0)
-    assert test["floor_exact"] == pytest.approx(66.6667)  # always "cup", not what sorts first
+    assert test["exact"] == pytest.approx(66.6667)
+    constant = found.splits["test"].systems[System.CONSTANT]["exact"]
+    assert constant.value == pytest.approx(66.6667)  # always "cup", not what sorts first
     assert test["signature"].startswith("nrefs:1")
     assert found.decoding.beam_size == 4
     assert [(row["exact"], row["chosen"]) for row in found.grid] == [(0, 0), (100, 1)]
 
 
-def test_single_words_are_looked_up_among_those_of_train(knowing: Knowing) -> None:
+def test_single_words_are_looked_up_among_those_of_train(knowing: Knowing, tmp_path: Path) -> None:
     clips = corpus()
     # Of the words milk, cup, cup: taken for milk, cup and tea.
     clips |= {"test0": clips["train3"], "test1": clips["train1"], "test2": clips["train0"]}
     said = Knowing(knowing, {len(clip.points): "tea" for clip in clips.values()})
-    test = evaluate(said, words_corpus(), clips, OPTIONS).metrics["test"]
-    assert test["lookup_top1"] == pytest.approx(66.6667)
-    assert test["lookup_top1_low"] < test["lookup_top1"] < test["lookup_top1_high"]
-    assert test["lookup_top5"] == test["lookup_top5_low"] == 100
-    assert "look-up: 66.67 [" in format_scores("test", test)
+    write_evaluation(tmp_path, evaluate(said, words_corpus(), clips, OPTIONS), history(tmp_path))
+    scores = read_scores(tmp_path / "evaluation/scores.json")
+    one, five = scores["splits"]["test"]["lookup"].values()
+    assert one["value"] == pytest.approx(66.6667)
+    assert one["low"] < one["value"] < one["high"]
+    assert five["value"] == five["low"] == 100
+    assert "look-up: 66.67 [" in format_scores("test", scores)
 
 
 def test_no_look_up_is_scored_where_train_has_none_of_the_words(knowing: Knowing) -> None:
@@ -267,10 +271,9 @@ def test_no_look_up_is_scored_where_train_has_none_of_the_words(knowing: Knowing
         dataclasses.replace(one, text=f"un{one.text}" if one.split == "test" else one.text)
         for one in words_corpus()
     ]
-    metrics = evaluate(said, others, clips, OPTIONS).metrics
-    assert "lookup_top1" in metrics["dev"]
-    assert "lookup_top1" not in metrics["test"]
-    assert "look-up" not in format_scores("test", metrics["test"])
+    splits = evaluate(said, others, clips, OPTIONS).splits
+    assert "lookup" in splits["dev"].to_map()
+    assert "lookup" not in splits["test"].to_map()
 
 
 @pytest.mark.parametrize(("are_glosses", "beam"), [(False, 2), (True, 3)])
@@ -288,9 +291,10 @@ def test_a_search_for_glosses_is_chosen_by_their_errors(
 
 
 def test_sentences_are_judged_by_bleu(knowing: Knowing) -> None:
-    test = evaluate(knowing, targets(), corpus(), OPTIONS).metrics["test"]
+    found = evaluate(knowing, targets(), corpus(), OPTIONS)
+    test = found.metrics["test"]
     assert test["headline"] == "bleu4"
-    assert not any(name.startswith("lookup") for name in test)
+    assert not found.splits["test"].lookup
     assert test["clips_hash"] == split_hash(reversed(targets()), "test")
     others = [dataclasses.replace(t, text=f"{t.text} x") for t in targets()]
     assert test["clips_hash"] != split_hash(others, "test")

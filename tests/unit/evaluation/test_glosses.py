@@ -19,7 +19,7 @@ from signloom.evaluation.systems import run_systems
 from signloom.features.glosses import GlossSequence, GlossVocabulary
 from signloom.features.targets import build_targets, write_targets
 from signloom.report.build import build_report
-from signloom.report.stage_files import ReportPaths
+from signloom.report.stage_files import ReportPaths, read_scores
 from signloom.translation.confidence import CONFIDENCE, read_confidence
 from studies.gloss_to_text.study import score_seeds
 from tests import glosses, report_project
@@ -100,9 +100,9 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tables_leave_out_what_glosses_have_not(evaluated: Path) -> None:
-    metrics = json.loads((evaluated / "reports/metrics.json").read_text())
-    assert (metrics["test"]["unknown_glosses"], metrics["dev"]["unknown_glosses"]) == (2, 0)
-    assert {"copy_bleu4", "retrieval_bleu4", "blind_bleu4"} <= metrics["test"].keys()
+    splits = read_scores(evaluated / "reports/evaluation/scores.json")["splits"]
+    assert (splits["test"]["unknown_glosses"], splits["dev"]["unknown_glosses"]) == (2, 0)
+    assert {"copy", "retrieval", "blind"} <= splits["test"]["systems"].keys()
     for kind in ("hands", "fps"):
         path = evaluated / f"reports/evaluation/by_{kind}.csv"
         assert read_table(path) == []
@@ -151,6 +151,7 @@ def test_every_seed_is_scored_in_both_ways(evaluated: Path) -> None:
     assert "mode:phoenix_legacy" in legacy["signature"]
     assert "tok:13a" in plain["signature"]
     # OPTIONS score with 13a, and dev is as it was evaluated.
-    metrics = json.loads((evaluated / "reports/metrics.json").read_text())["dev"]
-    assert plain["chrf"]["each"] == [round(metrics["chrf"], 2)]
-    assert plain["floors_bleu4"]["copy"] == round(metrics["copy_bleu4"], 2)
+    scores = read_scores(evaluated / "reports/evaluation/scores.json")
+    systems = scores["splits"]["dev"]["systems"]
+    assert plain["chrf"]["each"] == [round(systems["model"]["chrf"]["value"], 2)]
+    assert plain["floors_bleu4"]["copy"] == round(systems["copy"]["bleu4"]["value"], 2)

@@ -61,19 +61,24 @@ def recognised(
     return found
 
 
+def values(found: dict[str, Recognition]) -> dict[str, float]:
+    """The error rates of all systems on test."""
+    return {name: score.value for name, score in found["test"].systems.items()}
+
+
 def test_what_is_read_is_scored_beside_its_floors() -> None:
     found = recognised(Reader())
-    test = found["test"].to_metrics()
+    test, wer = found["test"], values(found)
     # Of 14 signs VAS is in no train clip: it cannot be read.
-    assert test["gloss_wer"] == pytest.approx(100 / 14, abs=1e-3)
-    assert (test["gloss_deletions"], test["gloss_substitutions"]) == (test["gloss_wer"], 0)
-    assert test["blind_gloss_wer"] == 100
-    assert test["swapped_gloss_wer"] > test["gloss_wer"]
-    assert test["floor_gloss_wer"] > 50
+    assert wer["model"] == pytest.approx(100 / 14, abs=1e-3)
+    assert (test.edits["deletions"], test.edits["substitutions"]) == (wer["model"], 0)
+    assert wer["blind"] == 100
+    assert wer["swapped"] > wer["model"]
+    assert wer["floor"] > 50
     # Whole lines of train are its classes, and no clip of test has one of them whole but one.
-    assert test["linear_gloss_wer"] > test["gloss_wer"]
-    assert (test["seen_gloss_wer"]["clips"], test["unseen_gloss_wer"]["clips"]) == (1, 2)
-    assert test["seen_gloss_wer"]["gloss_wer"] == 0
+    assert wer["linear"] > wer["model"]
+    assert (test.seen["clips"], test.unseen["clips"]) == (1, 2)
+    assert test.seen["gloss_wer"] == 0
     names = [sign.gloss for sign in found["test"].signs[0]]
     assert names == ["DEMAIN", "TU", "VIENS"]
     spans = [(sign.start_s, sign.end_s) for sign in found["test"].signs[0]]
@@ -82,15 +87,15 @@ def test_what_is_read_is_scored_beside_its_floors() -> None:
 
 
 def test_seeds_read_together() -> None:
-    alone = recognised(Reader(missing=1, sure=0.5))["test"].to_metrics()
+    alone = values(recognised(Reader(missing=1, sure=0.5)))
     both = recognised(Reader(missing=1, sure=0.5), [Reader(sure=0.9), Reader(sure=0.9)])
-    together = both["test"].to_metrics()
-    assert "together_gloss_wer" not in alone
-    assert together["gloss_wer"] == alone["gloss_wer"]
-    assert together["together_gloss_wer"] < alone["gloss_wer"]
-    others = recognised(Reader())["test"].to_metrics()["gloss_wer"]
-    assert both["test"].seeds == pytest.approx([alone["gloss_wer"], others, others], abs=1e-3)
-    assert together["seeds_gloss_wer"] == pytest.approx(sum(both["test"].seeds) / 3, abs=1e-3)
+    joint = values(both)
+    assert "together" not in alone
+    assert joint["model"] == alone["model"]
+    assert joint["together"] < alone["model"]
+    others = values(recognised(Reader()))["model"]
+    assert both["test"].seeds == pytest.approx([alone["model"], others, others], abs=1e-3)
+    assert joint["seeds"] == pytest.approx(sum(both["test"].seeds) / 3, abs=1e-3)
     assert recognised(Reader())["test"].seeds == []
 
 

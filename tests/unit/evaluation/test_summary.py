@@ -13,7 +13,6 @@ from signloom.evaluation.evaluate import evaluate, seed_name
 from signloom.evaluation.metrics import measure, score_corpus, seed_interval
 from signloom.evaluation.names import Metric, System
 from signloom.evaluation.summary import KINDS, SeenInTrain, check_input
-from signloom.report.stage_files import score_of
 from signloom.translation.confidence import plain_score, seed_folders
 from tests.tiny import TRAIN, lose
 from tests.unit.evaluation.world import (
@@ -59,9 +58,8 @@ def test_rows_of_train_tell_signers_words_and_frames_apart(knowing: Knowing) -> 
     assert seen.groups(other)["new_signer"] == "unseen"
     assert seen.groups(replace(test, text=said[0]))["novelty"] == "known sentences"
     found = evaluate(knowing, targets(), corpus(), OPTIONS)
-    metrics = found.splits["test"].to_metrics(corpus="tiny", metric=Metric.CHRF)
-    assert metrics["signers"]["unseen"]["clips"] == len(TEST)
-    assert sum(row["clips"] for row in metrics["novelty"].values()) == metrics["unseen"]["clips"]
+    (signers,) = found.splits["test"].breakdowns["new_signer"]
+    assert (signers.group, signers.clips) == ("unseen", len(TEST))
 
 
 def test_breakdowns_know_hands_and_frame_rates_and_score_each_group(knowing: Knowing) -> None:
@@ -115,14 +113,11 @@ def test_a_model_that_ignores_its_input_is_named(knowing: Knowing) -> None:
     assert found["low"] > 0
     assert found["uses_input"]
     assert found["text"].endswith("the model looks at its input.")
-    assert looking.metrics["test"]["uses_input"] == 1
     assert looking.splits["dev"].to_map()["input_check"] is None  # two clips
-    assert "uses_input" not in looking.metrics["dev"]
     found = blind.splits["test"].to_map()["input_check"]
     assert (found["fall"], found["low"], found["high"], found["p_value"]) == (0, 0, 0, 1)
     assert not found["uses_input"]
     assert "a fall of 0.0 [0.0, 0.0]: this model ignores its input" in found["text"]
-    assert blind.metrics["test"]["uses_input"] == 0
 
 
 @pytest.mark.parametrize(
@@ -135,10 +130,10 @@ def test_a_model_that_writes_nothing_or_one_sentence_is_named(
 ) -> None:
     stuck = Knowing(knowing, dict.fromkeys(knowing._said, said))
     evaluation = evaluate(stuck, targets(), corpus(), OPTIONS)
-    assert evaluation.metrics["test"]["only_sentence"] == said
     assert f"test: This model {words}: it has not learnt to translate" in caplog.text
     assert evaluation.splits["dev"].to_map()["only_sentence"] == said
-    assert "only_sentence" not in evaluate(knowing, targets(), corpus(), OPTIONS).metrics["test"]
+    single = evaluate(knowing, targets(), corpus(), OPTIONS).splits["test"]
+    assert "only_sentence" not in single.to_map()
 
 
 def test_different_sentences_that_have_nothing_to_do_with_the_video_are_named_too() -> None:
@@ -174,13 +169,13 @@ def test_several_seeds_have_mean_and_spread(knowing: Knowing) -> None:
     assert (wer["mean"], wer["std"], wer["n"]) == (12.5, 12.5, 3)  # std with n - 1
     # Of three seeds that differ so, the interval is wider than that of clips alone.
     assert wer["low"] <= 0 < 25 <= wer["high"]
-    found = evaluation.metrics["dev"]["seeds"]["wer"]
-    assert {key: found[key] for key in ("mean", "std", "n")} == {"mean": 12.5, "std": 12.5, "n": 3}
-    assert found["together"] == seeds.together[Metric.WER].value == 0  # here the first's
-    assert evaluation.metrics["dev"]["wer"] == 0  # the first seed's
+    assert seeds.together[Metric.WER].value == 0  # here the first's
+    assert evaluation.metrics["dev"]["wer"] == 12.5  # the mean
+    bleu4 = [evaluation.metrics["dev"][f"bleu4{end}"] for end in ("_low", "_high")]
+    assert bleu4 == pytest.approx(seeds.intervals[Metric.BLEU4], abs=1e-3)
     single = evaluate(knowing, targets(), corpus(), OPTIONS)
     assert single.seeds == []
-    assert "seeds" not in single.metrics["dev"]
+    assert single.metrics["dev"]["wer"] == 0
     assert single.splits["dev"].to_map() == evaluation.splits["dev"].to_map()
 
 
@@ -209,13 +204,12 @@ def test_seeds_as_one_are_the_model_where_this_is_asked_for() -> None:
     assert (found.confidence.seeds, apart.confidence.seeds) == (hashes, {})
     for split in ("dev", "test"):  # each alone, and all as one
         assert found.splits[split].seeds == apart.splits[split].seeds
-    metrics = found.metrics["test"]
-    assert metrics["together"] == 3
-    assert "together" not in apart.metrics["test"]
-    for name, seeds in metrics["seeds"].items():
-        assert metrics[name] == pytest.approx(seeds["together"], abs=1e-3)
-        assert score_of(metrics, name) == metrics[name]
-        assert score_of(apart.metrics["test"], name) == seeds["mean"]
+    seeds = found.splits["test"].seeds
+    assert seeds is not None
+    for name in (Metric.BLEU4, Metric.WER):
+        joint, mean = seeds.together[name].value, seeds.spread(name)["mean"]
+        assert found.metrics["test"][name] == pytest.approx(joint, abs=1e-3)
+        assert apart.metrics["test"][name] == pytest.approx(mean, abs=1e-3)
     result = found.splits["test"].result
     said = first.with_seeds(more).translate([corpus()[t.clip_id] for t in result.targets], DECODING)
     assert [one.hypothesis for one in result.translations] == [one.hypothesis for one in said]

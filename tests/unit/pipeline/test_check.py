@@ -142,7 +142,9 @@ def test_the_check_counts_the_clips_that_ctc_cannot_write(
     with caplog.at_level("INFO"):
         main()
     for name in ("CTC labels", "tokens"):
-        assert f"CTC: {unwritable} of 1 train clips have more {name} than memory" in caplog.text
+        said = f"CTC: 1 of 1 train clips have more {name} than memory" in caplog.text
+        assert said == bool(unwritable)
+    assert unwritable or "CTC:" not in caplog.text
 
 
 def test_films_whose_length_is_not_known_are_left_to_training(
@@ -150,8 +152,7 @@ def test_films_whose_length_is_not_known_are_left_to_training(
 ) -> None:
     with caplog.at_level("INFO"):
         main()
-    assert "CTC: 0 of 0 train clips" in caplog.text
-    assert "of 1 clips the length is not known yet" in caplog.text
+    assert "CTC:" not in caplog.text
 
 
 def test_all_that_does_not_fit_comes_in_one_message() -> None:

@@ -22,16 +22,26 @@ import pytest
 from signloom.errors import UserError
 from signloom.log import StageLog
 from signloom.paths import SPOOL
-from signloom.provenance import project_folder
+from signloom.provenance import git_state, project_folder
+from signloom.tables import write_rows
 from signloom.tracking import run as run_module
 from signloom.tracking.deliver import Sender, deliver_until_done
 from signloom.tracking.journal import Spool
 from signloom.tracking.mlflow_store import hide_password, prepare_database, store_name
-from signloom.tracking.run import Run, RunOf, TrackingOptions, flatten, read_tracking
+from signloom.tracking.run import (
+    Run,
+    RunOf,
+    TrackingOptions,
+    flatten,
+    name_run,
+    read_tracking,
+)
 from signloom.tracking.store import KEY, MAX_VALUE_CHARS, Store
+from signloom.training.run import describe
 from signloom_tools.cli.main import main
 from signloom_tools.cli.runs import find_runs
-from tests.processes import fork, wait, wait_until
+from tests import tiny
+from tests.processes import call, fork, wait, wait_until
 
 # MLflow's own code uses what its libraries deprecate.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -141,6 +151,64 @@ def test_a_run_goes_to_mlflow_and_keeps_what_it_is_given(store: Path, tmp_path: 
     artifacts = store / "mlruns" / kept.info.experiment_id / kept.info.run_id / "artifacts"
     assert (artifacts / "metrics.json").read_text() == "{}"
     assert (artifacts / "report" / "curves.svg").is_file()
+
+
+def test_a_run_is_named_by_what_was_changed_and_two_trainings_never_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "model: {d_model: 128}\ntrain: {epochs: 100, rest_s: 1}\naugment: {rest_s: 1}\n"
+    Path("params.yaml").write_text(text)
+    changed = run_module.changed_params.__wrapped__  # a process asks once
+    assert changed(tmp_path) == ()
+    call("git", "init", "--quiet")
+    call("git", "add", "params.yaml")
+    call("git", "commit", "--quiet", "-m", "start")
+    assert changed(tmp_path) == ()
+    for old, new in (("128", "64"), ("100", "20"), ("rest_s: 1}\na", "rest_s: 0.5}\na")):
+        text = text.replace(old, new)
+    Path("params.yaml").write_text(f"{text}tracking: {{experiment: other}}\n")
+    assert changed(tmp_path) == ("d_model 64", "epochs 20", "train.rest_s 0.5")
+    name = name_run("d_model 64, epochs 20, transformer 2+2")
+    assert name == "d_model 64, epochs 20, train.rest_s 0.5, transformer 2+2"
+    with start("x", stage="tune") as run:
+        pass
+    assert (
+        f"dvc repro of {git_state()['git_commit'][:7]}: d_model 64, epochs 20"
+        in (run_module._describe_repro()["name"])
+    )
+    assert read(run).data.tags["changed"] == "d_model 64, epochs 20, train.rest_s 0.5"
+    short, long = (describe(tiny.run_options(epochs=epochs)) for epochs in (20, 30))
+    assert short != long
+
+
+def test_tables_are_those_that_mlflow_shows(tmp_path: Path) -> None:
+    systems = [{"name": "a, b", "bleu4": 12.5}, {"name": "c", "bleu4": 1}]
+    write_rows(tmp_path / "systems.csv", systems)
+    write_rows(tmp_path / "said.tsv", [{"clip_id": "c0", "hypothesis": "je vais"}])
+    with start("x", stage="evaluate") as run:
+        run.log_tables([tmp_path / "systems.csv", tmp_path / "said.tsv"])
+    info = read(run).info
+
+    def table(name: str) -> Any:
+        client = mlflow.MlflowClient()
+        found = client.load_table(info.experiment_id, f"tables/{name}.json", [info.run_id])
+        return found.to_dict("records")
+
+    assert table("systems") == systems
+    assert table("said") == [{"clip_id": "c0", "hypothesis": "je vais"}]
+
+
+def test_work_that_goes_on_later_took_the_time_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that is opened again: MLflow shows the end less the start."""
+    now_ms = run_module._now_ms
+    for hours in (0, 1, 3):
+        monkeypatch.setattr(run_module, "_now_ms", lambda h=hours: now_ms() + h * 3_600_000)
+        with start("search", stage="tune", key="opened again"):
+            pass
+        assert deliver()
+        info = find("opened again").info
+        assert 0 <= info.end_time - info.start_time < 600_000
 
 
 @pytest.mark.parametrize(

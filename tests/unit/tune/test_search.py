@@ -13,8 +13,10 @@ import torch
 
 from signloom.errors import UserError
 from signloom.features.targets import NO_LABELS
+from signloom.provenance import PACKAGE, library_versions
 from signloom.tracking.run import TrackingOptions
 from signloom.training.run import RunOptions
+from signloom.tune import storage
 from signloom.tune.search import Studies, open_studies, plan_search
 from signloom.tune.space import TuneOptions, apply_values, parse_space
 from signloom.tune.storage import FINISHED, OWNER, REASON, SLOT, _retry, identify, quiet
@@ -225,6 +227,24 @@ def test_code_that_decodes_counts_only_where_an_objective_decodes(
     )
     assert one["the objective"] != other["the objective"]
     assert one["the code"] != identify(base, OPTIONS, HASHES)["the code"]
+
+
+def test_no_part_of_a_search_is_what_decides_none_of_its_trials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another metric or detector, a new release, or a change to the report of a search."""
+    base, before = tiny.run_options(), library_versions()
+    decoding = dataclasses.replace(OPTIONS, objectives=("bleu4",))
+    found = [identify(base, options, HASHES) for options in (OPTIONS, decoding)]
+    for name, counts in (("signloom", (False, False)), ("mediapipe", (False, False)),
+                         ("sacrebleu", (False, True)), ("torch", (True, True))):  # fmt: skip
+        changed = {**before, name: "0"}
+        monkeypatch.setattr("signloom.tune.storage.library_versions", lambda c=changed: c)
+        now = [identify(base, options, HASHES) for options in (OPTIONS, decoding)]
+        assert (now[0] != found[0], now[1] != found[1]) == counts, name
+    read = [*storage.PACKAGES, *storage.DECODING_PACKAGES]
+    assert all((PACKAGE / name).exists() for name in read)
+    assert not {"tune", "evaluation", "tune/summary.py", "tune/worker.py"} & {*read}
 
 
 def test_what_cannot_be_trained_is_said_before_the_first_trial() -> None:

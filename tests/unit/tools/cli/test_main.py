@@ -1,4 +1,3 @@
-import json
 import os
 import subprocess
 import sys
@@ -7,16 +6,7 @@ from pathlib import Path
 import pytest
 
 from signloom_tools.cli.main import find_commands, main
-
-SCORES = {
-    "clips": 48,
-    "signature": "nrefs:1|...",
-    **{
-        f"{name}{end}": 80.0
-        for name in ("bleu4", "bleu1", "chrf", "wer", "cer")
-        for end in ("", "_low", "_high")
-    },
-}
+from tests.unit.tools.cli.test_results import metrics_file
 
 
 def test_the_help_lists_every_command_once_and_loads_nothing_heavy() -> None:
@@ -114,8 +104,7 @@ def test_an_option_of_translate_out_of_range_is_refused_in_words(
 
 
 def test_a_reader_who_leaves_ends_the_command_without_a_word(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.json"
-    path.write_text(json.dumps({"dev": SCORES, "test": SCORES}))
+    path = metrics_file(tmp_path, 80.0)
     reading, writing = os.pipe()
     os.close(reading)
     call = "from signloom_tools.cli.main import find_commands, main; main()"

@@ -16,24 +16,6 @@ from signloom_tools.cli.main import main
 from signloom_tools.evaluate.ranking import rank_runs
 from tests.processes import call
 
-SCORES = {
-    "clips": 48,
-    "signature": "nrefs:1|...",
-    **{
-        key + suffix: value
-        for key, value in (
-            ("bleu4", 80.0),
-            ("bleu1", 90.0),
-            ("chrf", 85.0),
-            ("wer", 9.5),
-            ("cer", 5.0),
-        )
-        for suffix in ("", "_low", "_high")
-    },
-    "floor_bleu4": 3.25,
-    "retrieval_bleu4": 40.0,
-    "blind_bleu4": 2.0,
-}
 REFS = ["je vais à la maison", "tu viens demain", "elle mange une pomme", "il est là"]
 GOOD = [*REFS[:3], "il est"]
 BAD = ["je vais à la gare", "tu viens", "elle mange une pomme", "il est là"]
@@ -263,28 +245,61 @@ def test_a_run_can_be_a_commit(
         main(["compare", "git:nowhere"])
 
 
-def metrics_file(folder: Path, bleu: float, **extra: Any) -> Path:
-    values = {"bleu4": bleu, "bleu1": 90.0, "chrf": 85.0, "wer": 9.5, "cer": 5.0}
-    bounds = {f"{k}_{end}": v for k, v in values.items() for end in ("low", "high")}
+def metrics_file(
+    folder: Path,
+    bleu: float,
+    *,
+    clips: int = 4,
+    floors: dict[str, float] | None = None,
+    split: dict[str, Any] | None = None,
+    headline: str = "bleu4",
+    seeds: dict[str, Any] | None = None,
+    **extra: str,
+) -> Path:
+    """Write metrics.json with more keys, and scores.json with more of a split; return the first."""
+    values = {"bleu4": bleu, "bleu1": 90.0, "chrf": 85.0, "wer": 9.5, "cer": 5.0, "exact": 60.0}
+    every = {"model": values} | {
+        name: dict.fromkeys(values, value)
+        for name, value in ({"constant": 3.25, "blind": 2.0} | (floors or {})).items()
+    }
+    systems = {
+        name: {
+            metric: {"value": value, "low": value, "high": value, "signature": "nrefs:1|..."}
+            for metric, value in scores.items()
+        }
+        for name, scores in every.items()
+    }
+    of_split = {"clips": clips, "missing": [], "constant_sentence": "", "input_check": None,
+                "breakdowns": {}, "systems": systems, **(split or {})}  # fmt: skip
+    content = {
+        "format_version": 2, "headline": headline, "options": {"score": {}, "precision": "float32"},
+        "decoding": {"beam_size": 1, "length_penalty": 1.0}, "grid": [], "seeds": seeds,
+        "splits": {"dev": of_split, "test": of_split},
+    }  # fmt: skip
+    (folder / "evaluation").mkdir(exist_ok=True)
+    (folder / "evaluation/scores.json").write_text(json.dumps(content))
     path = folder / "metrics.json"
-    path.write_text(
-        json.dumps({"test": {"clips": 4, "signature": "nrefs:1", **values, **bounds, **extra}})
-    )
+    metrics = {"clips": clips, "signature": "nrefs:1", "headline": headline, "wer": 9.5,
+               headline: values[headline], **extra}  # fmt: skip
+    path.write_text(json.dumps({"test": metrics}))
     return path
 
 
 def test_scores_stand_beside_their_floors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "metrics.json"
-    path.write_text(json.dumps({"dev": SCORES, "test": SCORES}))
-    main(["scores", "--metrics", str(path)])
-    text = capsys.readouterr().out
-    head, bleu = (next(x for x in text.splitlines() if y in x) for y in ("test: 48", "BLEU-4"))
-    assert re.search(r"constant +retrieval +blind$", head)
-    assert re.search(r"80\.00 .* 3\.25 .* 2\.00$", bleu)
-    assert "nrefs:1" in text
-    assert "reports/index.html" in text
+    path = metrics_file(tmp_path, 80.0, clips=48, floors={"retrieval": 40.0})
+    lines = printed(capsys, "scores", "--metrics", path).splitlines()
+    head, bleu, bleu1, _, wer, *_ = lines
+    assert head.split() == ["test:", "48", "clips,", "95", "%", "intervals", "constant",
+                            "retrieval", "blind"]  # fmt: skip
+    for line in (bleu, bleu1, wer):
+        assert line.split()[-3:] == ["3.25", "40.00", "2.00"]
+    assert bleu.index("3.25") + 4 == head.index("constant") + 8  # one column
+    assert any(line.startswith("dev: 48 clips") for line in lines)
+    assert lines[-2].startswith("report:  open reports/index.html")
+    (tmp_path / "metrics.json").rename(tmp_path / "evaluation/metrics.json")  # as of a version
+    assert printed(capsys, "scores", "--metrics", tmp_path / "evaluation/metrics.json")
 
 
 def test_scores_stand_beside_the_last_commit_and_the_kept_run(
@@ -301,7 +316,7 @@ def test_scores_stand_beside_the_last_commit_and_the_kept_run(
     call("git", "commit", "-m", "sixty")
     metrics_file(tmp_path, 61.5)
     text = printed(capsys, "scores", "--metrics", path)
-    assert "against the last commit:\n  test: BLEU-4 60.00 -> 61.50 (+1.50), chrF" in text
+    assert "against the last commit:\n  test: BLEU-4 60.00 -> 61.50 (+1.50), WER" in text
     assert "against the kept run:\n  test: BLEU-4 50.00 -> 61.50 (+11.50)" in text
     content = json.loads((tmp_path / "baseline.json").read_text())
     assert content["metrics"]["test"]["bleu4"] == 50
@@ -314,7 +329,11 @@ def test_scores_stand_beside_the_last_commit_and_the_kept_run(
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("[1]", "holds no scores"), ('{"a": 1}', "holds no scores"), (None, "is a folder")],
+    [
+        ("[1]", "the file is damaged; run"),
+        ('{"a": 1}', "metrics.json: a: found"),
+        (None, "is a folder"),
+    ],
 )
 def test_what_holds_no_scores_is_said(content: str | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "metrics.json" if content else tmp_path
@@ -324,24 +343,17 @@ def test_what_holds_no_scores_is_said(content: str | None, message: str, tmp_pat
         main(["scores", "--metrics", str(path)])
 
 
-def test_every_floor_stands_beside_its_score(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    floors = {f"{name}_{metric}": 10.0 + i for i, name in enumerate(("floor", "random"))
-              for metric in ("bleu4", "wer")}  # fmt: skip
-    path = metrics_file(tmp_path, 50.0, **floors)
-    head, bleu, bleu1, _, wer, *_ = printed(capsys, "scores", "--metrics", path).splitlines()
-    assert head.split()[-2:] == ["constant", "random"]
-    assert bleu.split()[-2:] == wer.split()[-2:] == ["10.00", "11.00"]
-    assert bleu.index("10.00") + 5 == head.index("constant") + 8  # one column
-    assert bleu1.split()[-1] == "90.00]"
-
-
 def test_seeds_and_a_model_that_ignores_its_input_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spread = {name: {"mean": 52.25, "std": 1.5, "n": 3} for name in ("bleu4", "chrf", "wer")}
-    path = metrics_file(tmp_path, 50.0, seeds=spread, uses_input=0, swapped_bleu4=49.0)
+    spread = {"mean": 52.25, "std": 1.5, "n": 3, "values": [50.75, 52.25, 53.75]}
+    of_split = dict.fromkeys(("bleu4", "chrf", "wer"), spread)
+    seeds = {"names": ["1", "2", "3"], "splits": {"dev": of_split, "test": of_split}}
+    check = {"metric": "chrf", "model": 50.0, "swapped": 49.0, "fall": 1.0, "low": -1.0,
+             "high": 3.0, "p_value": 0.4, "uses_input": False, "text": ""}  # fmt: skip
+    path = metrics_file(
+        tmp_path, 50.0, seeds=seeds, split={"input_check": check}, floors={"swapped": 49.0}
+    )
     text = printed(capsys, "scores", "--metrics", path)
     assert "of 3 seeds: BLEU-4 52.25 ± 1.50, chrF" in text
     assert "THIS MODEL IGNORES ITS INPUT" in text
@@ -351,7 +363,7 @@ def test_seeds_and_a_model_that_ignores_its_input_are_said(
 def test_a_model_that_writes_nothing_for_every_clip_is_said_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = metrics_file(tmp_path, 0.0, only_sentence="")
+    path = metrics_file(tmp_path, 0.0, split={"only_sentence": ""})
     found = printed(capsys, "scores", "--metrics", path)
     assert "  This model writes nothing for each of the 4 clips" in found
 
@@ -415,8 +427,7 @@ def test_scores_of_another_corpus_are_no_change(
 def test_scores_of_single_words_begin_with_the_share_that_is_right(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exact = {"exact": 60.0, "exact_low": 50.0, "exact_high": 70.0, "retrieval_exact": 40.0}
-    path = metrics_file(tmp_path, 0.0, headline="exact", **exact)
+    path = metrics_file(tmp_path, 0.0, headline="exact", floors={"retrieval": 40.0})
     _, first, *others = printed(capsys, "scores", "--metrics", path).splitlines()
-    assert first.split() == ["exact,", "%", "60.00", "[50.00,", "70.00]", "40.00"]
+    assert first.split()[:5] == ["exact,", "%", "60.00", "[60.00,", "60.00]"]
     assert not any("BLEU" in line for line in others)

@@ -10,6 +10,7 @@ from signloom.config import load_params, load_section
 from signloom.corpus.manifest import Clip
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.training.run import read_run_options
+from signloom.tune.space import TuneOptions
 from signloom_tools.evaluate.outlook import plan_trainings
 from signloom_tools.importing.recipe import (
     Facts,
@@ -70,7 +71,7 @@ def test_only_enough_clips_of_dev_choose_the_weights_of_a_search(
     dev: int, weights: list[float], signs: list[float], tmp_path: Path
 ) -> None:
     clips = [clip("a", "a b", "train"), *(clip(f"d{n}", "a b", "dev") for n in range(dev))]
-    values, _ = choose_values(clips, tmp_path, PARAMS, signer_disjoint=True, text_only=True)
+    values, reasons = choose_values(clips, tmp_path, PARAMS, signer_disjoint=True, text_only=True)
     path = tmp_path / "params.yaml"
     path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     adopt(path, values)
@@ -78,6 +79,12 @@ def test_only_enough_clips_of_dev_choose_the_weights_of_a_search(
     assert found.grid.internal_lm_weights == tuple(weights)
     assert found.grid.sign_weights == tuple(signs)
     assert found.decoding.internal_lm_weight == 0
+    assert load_section(path, "tune", TuneOptions).trials == 0
+    assert "tune.trials: 20" in reasons[-1]
+    values, reasons = choose_values(
+        clips, tmp_path, load_params(path), signer_disjoint=True, text_only=True
+    )
+    assert ("tune" in values, reasons) == (False, [])  # already switched off
 
 
 def test_init_says_what_the_outlook_costs_as_it_plans_it() -> None:

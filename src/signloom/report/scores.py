@@ -1,0 +1,122 @@
+"""The scores of an evaluation on a terminal, as stage `report` and `signloom scores` print them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from signloom.evaluation.names import (
+    LOOKUPS,
+    TOO_FEW,
+    Metric,
+    System,
+    are_few,
+    describe_only,
+    metric_heading,
+    metric_label,
+    shown_metrics,
+)
+from signloom.paths import REPORT_PAGE
+from signloom.report.stage_files import (
+    MetricChange,
+    list_changes,
+    read_committed,
+    why_not_comparable,
+)
+
+# What is shown beside a score: the floors, then the model without its input and with a wrong one.
+BESIDE = (
+    System.CONSTANT, System.RANDOM, System.RETRIEVAL, System.LINEAR, System.BLIND, System.SWAPPED,
+    System.COPY,
+)  # fmt: skip
+
+
+def describe_scores(
+    content: Mapping[str, Any], metrics: Mapping[str, Any], path: Path, kept: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield the scores of each split, what has changed in them, and where to look next.
+
+    Args:
+        content: Of scores.json.
+        metrics: Of metrics.json.
+        path: Of the latter.
+        kept: That of the run that was kept; empty if none was.
+    """
+    for split in sorted(content["splits"], reverse=True):
+        yield format_scores(split, content)
+    for name, before in (("last commit", read_committed(path)), ("kept run", kept)):
+        if found := list_changes(metrics, before):
+            yield f"against the {name}:\n{format_changes(found)}\n"
+        for split in metrics.keys() & before.keys():
+            if reason := why_not_comparable(metrics[split], before[split]):
+                yield f"not compared with the scores of {split} of the {name}: {reason}\n"
+    yield f"report:  open {REPORT_PAGE} in a browser"
+    # MLflow's own front page shows GenAI traces, of which there are none.
+    yield "runs:    mlflow ui, then http://127.0.0.1:5000 > Experiments > Model training"
+
+
+def format_scores(split: str, content: Mapping[str, Any]) -> str:
+    """Return a split's scores as a small table.
+
+    Args:
+        split: Its name.
+        content: Of scores.json.
+    """
+    found, headline = content["splits"][split], Metric(content.get("headline", Metric.BLEU4))
+    systems = found["systems"]
+    model, floors = systems[System.MODEL], [one for one in BESIDE if one in systems]
+    shown = dict.fromkeys((*shown_metrics(headline), Metric.CER))
+    if headline == Metric.BLEU4:
+        shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
+
+    def line(key: str) -> str:
+        interval = f"[{model[key]['low']:.2f}, {model[key]['high']:.2f}]"
+        cells = "".join(f"{systems[floor][key]['value']:>10.2f}" for floor in floors)
+        return f"  {metric_heading(key):<8}{model[key]['value']:>7.2f}  {interval:<17}{cells}"
+
+    head = f"{split}: {found['clips']} clips, 95 % intervals".ljust(36)
+    return "\n".join([
+        head + "".join(f"{floor:>10}" for floor in floors),
+        *(line(key) for key in shown if key in model),
+        *(f"  {note}" for note in _describe_scores(split, content, headline)),
+        f"  {model[headline]['signature']}\n",
+    ])  # fmt: skip
+
+
+def _describe_scores(split: str, content: Mapping[str, Any], headline: Metric) -> Iterator[str]:
+    """Yield what no line of a metric shows: look-up, seeds, and what is wrong with the model."""
+    found = content["splits"][split]
+    if are_few(found["clips"]):
+        yield f"{TOO_FEW}: these intervals are too narrow"
+    if lookup := found.get("lookup"):
+        first, five = (
+            f"{lookup[name]['value']:.2f} [{lookup[name]['low']:.2f}, {lookup[name]['high']:.2f}]"
+            for name in LOOKUPS
+        )
+        yield f"look-up: {first} % nearest, {five} % among the five nearest signs"
+    if (seeds := content["seeds"]) and headline in (spreads := seeds["splits"][split]):
+        names = [name for name in shown_metrics(headline) if name in spreads]
+        shown = (
+            f"{metric_label(name)} {spreads[name]['mean']:.2f} ± {spreads[name]['std']:.2f}"
+            for name in names
+        )
+        count = spreads[headline]["n"]
+        yield f"mean and standard deviation of {count} seeds: {', '.join(shown)}"
+        if joint := seeds.get("together", {}).get(split):
+            said = (f"{metric_label(name)} {joint[name]['value']:.2f}" for name in names)
+            above = ", as above" if content["options"].get("together") else ""
+            yield f"all seeds as one, their probabilities averaged{above}: {', '.join(said)}"
+    if "only_sentence" in found:
+        yield describe_only(found["only_sentence"], found["clips"])
+    if (check := found["input_check"]) and not check["uses_input"]:
+        yield "THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score"
+
+
+def format_changes(found: Iterable[MetricChange]) -> str:
+    """Return a line a split; how sure the changes are is for `signloom compare` to say."""
+    parts: dict[str, list[str]] = {}
+    for one in found:
+        parts.setdefault(one.split, []).append(
+            f"{metric_label(one.metric)} {one.before:.2f} -> {one.now:.2f} "
+            f"({one.now - one.before:+.2f})"
+        )
+    return "\n".join(f"  {split}: {', '.join(changes)}" for split, changes in parts.items())
