@@ -1,5 +1,6 @@
 """A flipped bit in a file from which numbers follow is found when the file is read, or harmless."""
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,10 @@ from signloom.features.targets import (
     write_targets,
 )
 from signloom.features.tokenizer import Tokenizer
+from signloom.files import check_seal, to_sealed
 from signloom.tables import read_parquet, write_parquet
+from signloom_ops.nightly.store import ModelStore
+from signloom_ops.privacy.names import Person, scrub_file
 from tests import tiny
 
 FLIPS = 300
@@ -84,3 +88,33 @@ def test_a_flipped_bit_is_found_or_changes_nothing(tmp_path: Path, name: str) ->
     assert all(path.name in message for message in found)
     # The rest lies in white space, or in the name of the checksum.
     assert len(found) > 0.8 * (40 if "/" in name else FLIPS)
+
+
+def test_a_damaged_checkpoint_becomes_no_version(tmp_path: Path) -> None:
+    checkpoint = tiny.write_checkpoint(tmp_path / "checkpoint")
+    tiny.write_checkpoint(checkpoint / "seeds/2")
+    (tmp_path / "evaluation").mkdir()
+    store = ModelStore(tmp_path / "models")
+    for folder in (checkpoint, checkpoint / "seeds/2"):
+        weights = folder / "model.safetensors"
+        raw = weights.read_bytes()
+        weights.write_bytes(next(flipped(raw, 1)))
+        with pytest.raises(UserError, match=f"{weights} is damaged"):
+            store.add(checkpoint, tmp_path / "evaluation", {})
+        weights.write_bytes(raw)
+    assert store.add(checkpoint, tmp_path / "evaluation", {}) == 1
+
+
+def test_what_is_scrubbed_has_a_checksum_again_unless_it_was_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "decision.json"
+    person = Person(
+        signer="zoe", request="", clip_ids=(), videos=(), files=(), shared=(), entries=()
+    )
+    raw = to_sealed({"signers": ["zoe", "ada"], "promote": True})
+    for content, is_whole in ((raw, True), (raw.replace(b"true", b"null"), False)):
+        path.write_bytes(content)
+        scrubbed = scrub_file(path, person)
+        assert isinstance(scrubbed, bytes)
+        assert b"zoe" not in scrubbed
+        with contextlib.nullcontext() if is_whole else pytest.raises(ValueError, match="SHA-256"):
+            check_seal(scrubbed)
