@@ -1,7 +1,6 @@
 """Search for better parameters. DVC stage `tune`; `signloom adopt` writes the winner."""
 
 import dataclasses
-import json
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from tqdm import tqdm
 from pipeline.stage import run
 from signloom.config import load_section
 from signloom.devices import restart_portable
-from signloom.files import write_file
+from signloom.files import to_sealed, write_file
 from signloom.paths import PARAMS, TUNE
 from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
@@ -33,7 +32,7 @@ def main() -> None:
     """Run the trials that are still missing and write them all."""
     if not load_section(PARAMS, "tune", TuneOptions).trials:
         shutil.rmtree(TUNE, ignore_errors=True)  # nothing of an earlier search may remain
-        write_file(TUNE / "trials.json", json.dumps(NO_SEARCH, indent=1) + "\n")
+        write_file(TUNE / "trials.json", to_sealed(NO_SEARCH))
         logging.info("tune.trials is 0: no search")
         return
     if read_run_options(PARAMS).train.portable:
@@ -98,8 +97,8 @@ def show_progress(options: TuneOptions) -> Iterator[Progress]:
 
 def write_search(result: Mapping[str, Any]) -> None:
     """Write all trials, the best one and the figures."""
-    write_file(TUNE / "trials.json", json.dumps(result, indent=1) + "\n")
-    write_file(TUNE / "best.json", json.dumps(result["best"], indent=1) + "\n")
+    write_file(TUNE / "trials.json", to_sealed(result))
+    write_file(TUNE / "best.json", to_sealed(result["best"]))
     for chart in draw_search(result):
         write_file(TUNE / "figures" / f"{chart.name}.svg", chart.svg)
 

@@ -4,7 +4,10 @@ import copy
 import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+from signloom.files import hash_file, to_sealed, write_file
 
 _DEEP, _HUGE = "a deep place", "a huge number"
 WRONG: dict[str, Any] = {
@@ -12,6 +15,17 @@ WRONG: dict[str, Any] = {
     "large": 10**12, "fraction": 0.5, "nan": float("nan"), "true": True, "map": {},
     "strange map": {"a": [1]}, "deep": _DEEP, "huge": _HUGE, "long": "x" * 100_000,
 }  # fmt: skip
+
+
+def edit_json(path: Path, **changes: object) -> None:
+    """Change values of a JSON file of ours, which gets the checksum of what it is then."""
+    write_file(path, to_sealed({**json.loads(path.read_text(encoding="utf-8")), **changes}))
+
+
+def keep_hashes(folder: Path) -> None:
+    """Take the files of a checkpoint, which a test changed, for those that were trained."""
+    names = ("tokenizer.json", "model.safetensors")
+    edit_json(folder / "checkpoint.json", sha256={name: hash_file(folder / name) for name in names})
 
 
 def damaged_texts(content: Any, seed: int, count: int) -> Iterator[tuple[str, str]]:

@@ -1,21 +1,28 @@
 """Checkpoints: weights, options, tokeniser and provenance of a model in one folder."""
 
-import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
 
-from signloom.config import check_version, checked_dataclass, get_map, parse_record, read_json
+from signloom.config import (
+    check_version,
+    checked_dataclass,
+    explained,
+    get_map,
+    parse_record,
+    read_json,
+    read_record,
+)
 from signloom.errors import UserError
 from signloom.features.features import FeatureOptions
 from signloom.features.sources import Reader, Source, source_of_fields
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
-from signloom.files import whole_folder, write_file
+from signloom.files import hash_file, to_sealed, whole_folder, write_file
 from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
@@ -26,6 +33,7 @@ FORMAT_VERSION = 4
 WEIGHTS, SPEC, TOKENIZER = WEIGHTS_NAME, "checkpoint.json", "tokenizer.json"
 _TRIES, _PAUSE_S = 20, 0.02  # to read a folder that others replace
 _MOST_NAMED = 3  # tensors in a message
+_HINT = "copy the whole folder again, bring it back with `dvc checkout`, or train again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +73,13 @@ class _File:
     ctc: CtcLabels
     provenance: dict[str, Any]
     text_model: TextModel | None = None
+
+
+@checked_dataclass
+class _Hashes:
+    """What checkpoint.json holds of the files beside it, by name."""
+
+    sha256: dict[str, str] = field(default_factory=dict)  # empty: of Signloom 0.2
 
 
 def build_from_spec(spec: CheckpointSpec, tokenizer: Tokenizer) -> Seq2Seq:
@@ -111,12 +126,12 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     }
     if spec.text_model is not None:
         content["text_model"] = asdict(spec.text_model)
-    text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
     weights = {k: v.detach().cpu().contiguous() for k, v in checkpoint.model.state_dict().items()}
     with whole_folder(folder) as temporary:
-        write_file(temporary / SPEC, text + "\n")
         checkpoint.tokenizer.save(temporary / TOKENIZER)
         safetensors.torch.save_file(weights, temporary / WEIGHTS)
+        content["sha256"] = {name: hash_file(temporary / name) for name in (TOKENIZER, WEIGHTS)}
+        write_file(temporary / SPEC, to_sealed(content, sort_keys=True))
         # safetensors makes it for its owner alone; others of the machine translate with it too.
         (temporary / WEIGHTS).chmod((temporary / SPEC).stat().st_mode)
 
@@ -172,6 +187,7 @@ def _load_once(folder: Path, device: torch.device) -> Checkpoint:
             "`dvc repro train` or give another folder"
         )
     spec = _load_spec(folder / SPEC)
+    check_hashes(folder)
     tokenizer = Tokenizer.load(folder / TOKENIZER)
     try:
         _check_sizes(folder / WEIGHTS, spec, tokenizer)
@@ -188,6 +204,22 @@ def _load_once(folder: Path, device: torch.device) -> Checkpoint:
             "train again with `dvc repro train`, or copy the whole folder again"
         ) from None
     return Checkpoint(spec=spec, model=model.to(device).eval(), tokenizer=tokenizer)
+
+
+def check_hashes(folder: Path) -> None:
+    """Compare the weights and the tokeniser of a checkpoint with their SHA-256 in checkpoint.json.
+
+    One of Signloom 0.2 has none.
+
+    Raises:
+        UserError: If a file is missing or is not the one that was trained.
+    """
+    kept = read_record(folder / SPEC, _Hashes, hint=_HINT).sha256
+    for name in (TOKENIZER, WEIGHTS):
+        with explained(folder / name, _HINT):
+            found = hash_file(folder / name)
+            if found != (expected := kept.get(name, found)):
+                raise ValueError(f"found SHA-256 {found[:16]}, expected {expected[:16]}")
 
 
 def _name_now(name: str) -> str:
@@ -224,7 +256,7 @@ def _check_sizes(path: Path, spec: CheckpointSpec, tokenizer: Tokenizer) -> None
 
 def _load_spec(path: Path) -> CheckpointSpec:
     hint = "train again, or use the Signloom that made it (see `provenance` in that file)"
-    content = read_json(path, hint="copy the whole folder again, or train again")
+    content = read_json(path, hint=_HINT)
     check_version(path, content, FORMAT_VERSION, hint=hint)
     if get_map(content, "model").get("source") == "tokens":  # what glosses were called
         content["model"]["source"] = "glosses"

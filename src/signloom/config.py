@@ -17,6 +17,7 @@ import pydantic.dataclasses
 import ruamel.yaml
 
 from signloom.errors import UserError
+from signloom.files import SEAL, check_seal
 
 T = TypeVar("T")
 
@@ -309,10 +310,15 @@ def read_json(path: Path, *, hint: str) -> Any:
         hint: What to do if it is missing or torn, as the end of the message.
 
     Raises:
-        UserError: If it is missing, cannot be read or is not JSON.
+        UserError: If it is missing, cannot be read, is not JSON or differs from its checksum.
     """
     with explained(path, hint):
-        return json.loads(_read_text(path, _MOST_JSON))
+        text = _read_text(path, _MOST_JSON)
+        check_seal(text.encode())
+        content = json.loads(text)
+        if isinstance(content, dict):
+            content.pop(SEAL, None)
+        return content
 
 
 def read_text(path: Path, *, hint: str) -> str:

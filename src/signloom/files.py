@@ -172,6 +172,56 @@ def to_text(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
+SEAL = "signloom.sha256"
+"""Key in JSON or in a file's metadata: the SHA-256 of the file in which these digits are 0."""
+UNSEALED, _NONE = "0" * 64, "none"
+_PLACE = re.compile(rb'signloom\.sha256(?:": ?"|\x18@)([0-9a-f]{64})')
+
+
+def to_sealed(content: Mapping[str, Any], **layout: Any) -> bytes:
+    """Return JSON with its checksum, which `check_seal` compares.
+
+    Args:
+        content: A former checksum in it is replaced.
+        layout: For `json.dumps`, in place of that of `to_text`.
+    """
+    layout = {"ensure_ascii": False, "indent": 1, **layout}
+    return seal(f"{json.dumps({**content, SEAL: UNSEALED}, **layout)}\n".encode())
+
+
+def seal(raw: bytes) -> bytes:
+    """Return the bytes of a file with their checksum; without a place for one, as they are."""
+    found = _find_seal(raw)
+    if found is None or found[1] == _NONE:
+        return raw
+    start, _, digest = found
+    return raw[:start] + digest.encode() + raw[start + len(digest) :]
+
+
+def check_seal(raw: bytes) -> None:
+    """Compare the bytes of a file with the checksum in it; of Signloom 0.2 it has none.
+
+    Raises:
+        ValueError: If they differ.
+    """
+    found = _find_seal(raw)
+    if found is not None and found[1] != found[2]:
+        raise ValueError(f"found SHA-256 {found[2][:16]}, expected {found[1][:16]}")
+
+
+def _find_seal(raw: bytes) -> tuple[int, str, str] | None:
+    """Return where the checksum of a file stands, what it is, and what it is to be."""
+    last = raw.rfind(SEAL.encode())  # in Parquet, text of the table may come before it
+    if last < 0:
+        return None
+    place = _PLACE.match(raw, last)
+    if place is None:
+        return last, _NONE, hashlib.sha256(raw).hexdigest()
+    start, end = place.span(1)
+    digest = hashlib.sha256(raw[:start] + UNSEALED.encode() + raw[end:]).hexdigest()
+    return start, place[1].decode(), digest
+
+
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file's bytes as hex."""
     with path.open("rb") as file:

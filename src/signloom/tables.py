@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from signloom.errors import UserError
-from signloom.files import write_file
+from signloom.files import SEAL, UNSEALED, check_seal, seal, write_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,6 +75,23 @@ def _fold(cell: str) -> str:
     return " ".join(cell.split()) if any(end in cell for end in "\t\n\r") else cell
 
 
+def write_parquet(path: Path, table: "pa.Table") -> None:
+    """Write a Parquet table with its checksum, whole or not at all."""
+    write_file(path, to_parquet(table))
+
+
+def to_parquet(table: "pa.Table") -> bytes:
+    """Return a Parquet file with a checksum of all its bytes, which `read_parquet` compares."""
+    import pyarrow.parquet as pq
+
+    metadata = {k: v for k, v in (table.schema.metadata or {}).items() if k != SEAL.encode()}
+    table, buffer = table.replace_schema_metadata(metadata), io.BytesIO()
+    with pq.ParquetWriter(buffer, table.schema, compression="zstd") as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({SEAL: UNSEALED})
+    return seal(buffer.getvalue())
+
+
 def read_parquet(path: Path, version: int, *, hint: str, key: bytes = VERSION_KEY) -> "pa.Table":
     """Read a Parquet table that a stage wrote.
 
@@ -85,16 +102,18 @@ def read_parquet(path: Path, version: int, *, hint: str, key: bytes = VERSION_KE
         key: Where its metadata have the version.
 
     Raises:
-        UserError: If it is missing, damaged or of another format version.
+        UserError: If it is missing, damaged (by its checksum, too) or of another format version.
     """
     import pyarrow as pa  # here, so that commands without such tables do not load it
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
+        raw = path.read_bytes()
+        check_seal(raw)
+        table = pq.read_table(pa.BufferReader(raw))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; {hint}") from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{path} is damaged ({error}); {hint}") from None
     found = (table.schema.metadata or {}).get(key, b"none").decode(errors="replace")
     if found != str(version):

@@ -9,9 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from signloom.config import check_shape, check_version, checked_dataclass, parse_record, read_json
+from signloom.config import (
+    check_shape,
+    check_version,
+    checked_dataclass,
+    parse_record,
+    read_json,
+    shape,
+)
 from signloom.errors import UserError
 from signloom.evaluation import records
+from signloom.files import hash_folder
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, SCORES_NAME
 
 if TYPE_CHECKING:
@@ -19,8 +27,10 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 2  # of champion.json; in version 1 its last three fields were other files
 CHECKPOINT_NAME, EVALUATION_NAME = "checkpoint", "evaluation"  # in a version's folder
-POINTER = "champion.json"
+POINTER, VERSION = "champion.json", "version.json"  # the latter in a version's folder
 HINT = f"bring it back with `dvc checkout {MODELS}.dvc` or `dvc pull`"
+
+_KEPT = shape(checkpoint_hash=(str, ""))  # of version.json
 
 Action = Literal["promote", "rollback"]
 Verdict = Literal["promote", "refuse"]
@@ -191,14 +201,37 @@ class NamedModel:
     precision: "Precision" = "float32"
 
 
+def check_kept(checkpoint: Path) -> None:
+    """Compare the files of a version's checkpoint with the hash in the version.json beside it.
+
+    Args:
+        checkpoint: One that is of no version has no such file, and is let pass.
+
+    Raises:
+        UserError: If they differ, or version.json is damaged.
+    """
+    path = checkpoint.with_name(VERSION)
+    if not path.is_file():
+        return
+    kept = check_shape(read_json(path, hint=HINT), _KEPT, where=path, hint=HINT)
+    found, expected = hash_folder(checkpoint), kept.get("checkpoint_hash", "none")
+    if found != expected:
+        raise UserError(
+            f"{checkpoint} is not what it was when it was kept (found SHA-256 {found[:16]}, "
+            f"expected {expected[:16]}): a file is torn or was changed, or its weights were "
+            f"removed as those of an old version; {HINT}"
+        )
+
+
 def find_version(name: str) -> NamedModel:
     """Return a version by its name, `champion`, `challenger` or a number.
 
     Raises:
-        UserError: If there is no such version, or its evaluation is missing or damaged.
+        UserError: If there is no such version, or its files are missing or damaged.
     """
     versions = Versions()
     version = versions.resolve(name)
+    check_kept(versions.checkpoint(version))
     return NamedModel(versions.checkpoint(version), **versions.search_options(version))
 
 

@@ -48,6 +48,17 @@ def flip(seed: int, count: int, raw: Callable[[], bytes] = _good_film) -> Maker:
     return write
 
 
+def flip_bit(seed: int) -> Maker:
+    """Return what flips one bit of a file."""
+
+    def write(path: Path) -> None:
+        content, chance = bytearray(path.read_bytes()), random.Random(seed)
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        path.write_bytes(content)
+
+    return write
+
+
 def bytes_of(content: bytes) -> Maker:
     """Return what writes these bytes."""
     return lambda path: path.write_bytes(content)
@@ -550,6 +561,8 @@ DAMAGES: dict[str, Maker] = {
     "half": lambda path: os.truncate(path, path.stat().st_size // 2),
     "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
     "noise": lambda path: path.write_bytes(random.Random(7).randbytes(path.stat().st_size + 9)),
+    "an older copy": lambda path: os.utime(path, (0, 0)),
+    "a clock ahead": lambda path: os.utime(path, (4e9, 4e9)),
     "wrong bytes": lambda path: flip(8, 5, path.read_bytes)(path),
     "a list": bytes_of(b"[]"),
     "a map": bytes_of(b"{}"),

@@ -9,6 +9,7 @@ What must hold for each case is in `judge`; what came of it is a line of build/a
 import argparse
 import contextlib
 import fnmatch
+import functools
 import hashlib
 import importlib
 import json
@@ -281,6 +282,14 @@ ALONE = (
 )  # fmt: skip
 
 
+# Verbs that print what follows from files: from a flipped bit follows the same, or nothing.
+ANSWERS = ("compare reports", "translate shards", "translate --model", "lookup shards",
+           "champion show", "champion list")  # fmt: skip
+SEALED, FLIPS = (".parquet", ".json", ".safetensors"), 6
+FORGET = verb("forget, a word of ours", "forget {given} --yes",
+              "data/inbox/* data/raw/.* data/app/*")  # fmt: skip
+
+
 def draw(cases: Iterable[Case], most: int, seed: int) -> list[Case]:
     """Draw so many cases of each verb and kind; of inputs that nobody would give it, a fifth."""
     chance, groups = random.Random(seed), defaultdict(list)
@@ -319,6 +328,12 @@ def all_cases(base: Path) -> Iterator[Case]:
             for name, change in damages(base / path):
                 yield Case(verb=verb, kind="damage", name=f"{path}: {name}",
                            prepare=_damaging(path, change))  # fmt: skip
+            if verb.name in ANSWERS and path.endswith(SEALED):
+                for seed in range(FLIPS):
+                    yield Case(verb=verb, kind="rot", name=f"{path}: bit {seed}",
+                               prepare=_damaging(path, inputs.flip_bit(seed)))  # fmt: skip
+    for name in ("test", "train", "dev", "model", "fr", "signers", "champion", "none", "7"):
+        yield Case(verb=FORGET, kind="word", name=name, prepare=_recorded_by(name))
     check = next(verb for verb in ALONE if verb.name == "stage check")
     for name, change in wrong_params(base):
         yield Case(verb=check, kind="params", name=name, prepare=_damaging("params.yaml", change))
@@ -418,6 +433,19 @@ def _starting_from_text(file: str, change: inputs.Maker) -> Callable[[Path], str
         path.write_text(yaml.safe_dump(params), encoding="utf-8")
         change(project / TEXT_MODEL / file)
         return folder
+
+    return prepare
+
+
+def _recorded_by(name: str) -> Callable[[Path], str]:
+    """Return what puts one film of a signer of this name into the inbox; no version knows them."""
+
+    def prepare(project: Path) -> str:
+        folder = project / "data/inbox" / name
+        folder.mkdir(parents=True)
+        (folder / "film.mp4").write_bytes(inputs._good_film())
+        (folder / "film.txt").write_text("une phrase\n", encoding="utf-8")
+        return name
 
     return prepare
 
@@ -527,8 +555,18 @@ def run_case(base: Path, case: Case) -> Result:
         out, err = ((box / name).read_bytes().decode(errors="replace") for name in ("out", "err"))
         result.faults = judge(box / "project", case.verb, result, out, err)
         result.faults += changes(before, fingerprints(box), case.verb)
+        if case.kind == "rot" and code == 0 and out != answer(base, case.verb):
+            result.faults.append("another answer from a flipped bit")
         result.said = err[-2000:] if result.faults else err[-300:]
     return result
+
+
+@functools.cache
+def answer(base: Path, verb: Verb) -> str:
+    """Return what a verb prints where nothing is damaged."""
+    with sandbox(base) as box:
+        execute(box, verb, "")
+        return (box / "out").read_bytes().decode(errors="replace")
 
 
 def judge(project: Path, verb: Verb, result: Result, out: str, err: str) -> list[str]:

@@ -15,12 +15,14 @@ import pytest
 
 from signloom.config import load_section
 from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, PARAMS
 from signloom.preflight import check_params
 from signloom.translation.translator import Translator
 from signloom_ops.nightly.store import ModelStore
 from signloom_ops.options import load_ops
 from signloom_tools.cli.main import main
+from signloom_tools.versions import check_kept
 from tests import tiny
 
 ARCHIVE = Path(__file__).with_name("project_0_2_0.tar.gz")
@@ -49,6 +51,16 @@ def test_versions_and_champion_are_those_that_were_kept(
     assert (store.champion(), store.versions()) == (kept["champion"], kept["versions"])
     main(["champion", "list"])
     assert "1\tchampion" in capsys.readouterr().out
+
+
+def test_a_flipped_bit_in_a_kept_version_is_found(kept: dict[str, Any]) -> None:
+    checkpoint = ModelStore().checkpoint(kept["champion"])
+    check_kept(checkpoint)
+    content = bytearray((checkpoint / "model.safetensors").read_bytes())
+    content[-9] ^= 16
+    (checkpoint / "model.safetensors").write_bytes(content)
+    with pytest.raises(UserError, match="found SHA-256"):
+        check_kept(checkpoint)
 
 
 def test_the_corpus_opens_and_the_waiting_delivery_comes_in(

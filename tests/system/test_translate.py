@@ -19,6 +19,7 @@ from signloom.translation.confidence import Confidence, Level, write_confidence
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captions import read_captions
 from tests import tiny
+from tests.damage import edit_json
 from tests.extraction import draw_two_clips
 from tests.films import sketch_film
 from tests.tiny import write_checkpoint
@@ -127,7 +128,7 @@ def test_films_replace_neither_the_clips_of_their_folder_nor_what_stands_there(
 
 def test_a_checkpoint_of_another_format_version_says_so(hands: Path) -> None:
     path = hands / "data/checkpoint/checkpoint.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 1}))
+    edit_json(path, format_version=1)
     with pytest.raises(SystemExit, match="found format version 1"):
         main(["translate", "clips/words.npy", *SIZES])
 

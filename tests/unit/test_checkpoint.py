@@ -24,7 +24,7 @@ from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import FAMILIES
 from tests import tiny
-from tests.damage import damaged_texts
+from tests.damage import damaged_texts, edit_json, keep_hashes
 from tests.processes import fork
 
 
@@ -63,10 +63,11 @@ def test_weights_from_before_there_were_other_recurrences_are_read(tmp_path: Pat
     older = {name.replace(".recurrence.", ".lstm."): tensor for name, tensor in weights.items()}
     assert any(".lstm." in name for name in older)
     safetensors.torch.save_file(older, path)
+    keep_hashes(tmp_path / "old")
     spec_path = tmp_path / "old" / "checkpoint.json"
     content = json.loads(spec_path.read_text())
     del content["model"]["encoder_norm"], content["model"]["embedding_width"]
-    spec_path.write_text(json.dumps(content))
+    edit_json(spec_path, **content)
     loaded = load_checkpoint(tmp_path / "old", torch.device("cpu"))
     assert loaded.spec == spec
     assert all(torch.equal(loaded.model.state_dict()[name], w) for name, w in weights.items())
@@ -172,8 +173,7 @@ def test_a_checkpoint_whose_options_do_not_fit_its_weights_takes_no_memory(
 ) -> None:
     folder = saved_folder(tmp_path)
     content = json.loads((folder / "checkpoint.json").read_text())
-    content["model"] |= change
-    (folder / "checkpoint.json").write_text(json.dumps(content))
+    edit_json(folder / "checkpoint.json", model=content["model"] | change)
     before = peak_mb()
     with pytest.raises(UserError, match=message):
         load_checkpoint(folder, torch.device("cpu"))
@@ -190,6 +190,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, wrong: float) -
     weights = safetensors.torch.load_file(path)
     weights["decoder.output.weight"][3, 5] = wrong
     safetensors.torch.save_file(weights, path)
+    keep_hashes(path.parent)
     with pytest.raises(UserError, match=r"decoder\.output\.weight holds numbers that are not fin"):
         load_checkpoint(path.parent, torch.device("cpu"))
 
@@ -199,10 +200,13 @@ def test_weights_of_another_kind_or_torn_are_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for damaged in (b"", whole[:100], whole[:-1], b"\xff" * 100, whole[:8] + b"[" * len(whole)):
         path.write_bytes(damaged)
+        assert "found SHA-256" in load_in_words(path.parent, path.name)
+        keep_hashes(path.parent)
         assert "or is torn" in load_in_words(path.parent, path.name)
     path.write_bytes(whole)
     weights = {k: v.to(torch.float16) for k, v in safetensors.torch.load_file(path).items()}
     safetensors.torch.save_file(weights, path)
+    keep_hashes(path.parent)
     assert "found numbers of kind F16, expected F32" in load_in_words(path.parent, path.name)
 
 

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.files import write_file
-from signloom.tables import read_parquet
+from signloom.tables import read_parquet, write_parquet
 
 FORMAT_VERSION = 1
 HANDS = ("left_hand", "right_hand")
@@ -125,9 +123,7 @@ def count_side_swaps(wrists: npt.NDArray[np.float32]) -> int:
 def write_quality(path: Path, rows: Iterable[ClipQuality]) -> None:
     """Write quality.parquet, a row a clip, sorted by clip id."""
     ordered = [asdict(row) for row in sorted(rows, key=lambda row: row.clip_id)]
-    buffer = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(ordered, schema=_SCHEMA), buffer, compression="zstd")
-    write_file(path, buffer.getvalue().to_pybytes())
+    write_parquet(path, pa.Table.from_pylist(ordered, schema=_SCHEMA))
 
 
 def read_quality(path: Path) -> list[ClipQuality]:

@@ -121,6 +121,9 @@ class Counted:
         return replace(self, counts=self.counts[rows])
 
 
+Counting = Callable[[Sequence[str], Sequence[str], ScoreOptions], Counted]
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Statistics:
     """What was counted in each of N sentences; every score of any of them follows."""
@@ -163,19 +166,29 @@ class Statistics:
         return found
 
 
-def measure(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Statistics:
+def measure(
+    hyps: Sequence[str],
+    refs: Sequence[str],
+    options: ScoreOptions,
+    counters: Sequence[Counting] | None = None,
+) -> Statistics:
     """Count in each sentence what the metrics need.
+
+    White space of any kind, as much as there is, separates words and counts as one space.
 
     Args:
         hyps: Detokenised sentences; empty ones are allowed and cost what they lack.
         refs: Their references in the same order, none empty.
         options: The tokenizer.
+        counters: Of the metrics that are wanted, if not all are.
 
     Raises:
         ValueError: If the lengths differ, there is nothing to score or a reference is empty.
     """
     _check_pairs(hyps, refs)
-    return Statistics(parts=tuple(counter(hyps, refs, options) for counter in COUNTERS))
+    hyps, refs = ([" ".join(text.split()) for text in texts] for texts in (hyps, refs))
+    wanted = COUNTERS if counters is None else counters
+    return Statistics(parts=tuple(count(hyps, refs, options) for count in wanted))
 
 
 def score_corpus(

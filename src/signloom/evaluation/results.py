@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from signloom.config import check_shape, read_json
 from signloom.evaluation.evaluate import Evaluation
@@ -17,9 +16,9 @@ from signloom.evaluation.names import MAIN_METRICS, Metric, System, rounded
 from signloom.evaluation.records import EPOCHS
 from signloom.evaluation.stress import StressRow
 from signloom.evaluation.summary import COLUMNS, KINDS, SplitEvaluation
-from signloom.files import whole_file, write_file
+from signloom.files import to_sealed, write_file
 from signloom.paths import HYPOTHESES_NAME, SCORES_NAME
-from signloom.tables import write_rows
+from signloom.tables import write_parquet, write_rows
 from signloom.translation.confidence import CONFIDENCE, write_confidence
 from signloom.translation.translator import Alignment
 
@@ -60,7 +59,7 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
         UserError: If there is no history.
     """
     folder, splits = reports / "evaluation", evaluation.splits
-    _write_json(folder / SCORES_NAME, _scores(evaluation))
+    write_file(folder / SCORES_NAME, to_sealed(_scores(evaluation), indent=2))
     write_confidence(folder / CONFIDENCE, evaluation.confidence)
     write_rows(folder / "grid.csv", evaluation.grid, columns=GRID)
     for name, (rows_of, columns) in TABLES.items():
@@ -77,7 +76,8 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     epochs = check_shape(read_json(history, hint=hint), EPOCHS, where=history, hint=hint)["epochs"]
     write_rows(folder / "curves.csv", (rounded(epoch, 6) for epoch in epochs))
     # Last: who sees the metrics may rely on the rest.
-    _write_json(reports / "metrics.json", evaluation.metrics)
+    metrics = json.dumps(evaluation.metrics, ensure_ascii=False, indent=2)  # as DVC reads it
+    write_file(reports / "metrics.json", metrics + "\n")
 
 
 def _scores(evaluation: Evaluation) -> dict[str, Any]:
@@ -225,9 +225,4 @@ def write_alignments(path: Path, alignments: Mapping[str, Alignment]) -> None:
         }
         for clip_id, alignment in alignments.items()
     ]
-    with whole_file(path) as temporary:
-        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary, compression="zstd")
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    write_file(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+    write_parquet(path, pa.Table.from_pylist(rows, schema=SCHEMA))

@@ -16,11 +16,11 @@ from tqdm import tqdm
 from signloom.corpus.landmarks import FEATURES, LandmarkSequence
 from signloom.evaluation.metrics import (
     Score,
-    Statistics,
     are_right,
     count_bleu,
     count_exact,
     count_wer,
+    measure,
     score_statistics,
 )
 from signloom.evaluation.names import Metric
@@ -267,7 +267,7 @@ def try_change(
     texts = [one.text for one in translations]
     refs = [one.text for one in targets]
     counters = (count_bleu, count_wer, count_exact)
-    statistics = Statistics(parts=tuple(count(texts, refs, setup.score) for count in counters))
+    statistics = measure(texts, refs, setup.score, counters)
     scores = score_statistics(statistics, setup.score)
     return Tried(
         split=targets[0].split,

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import Field
 
 from signloom.config import checked_dataclass, parse_options, read_record
@@ -25,8 +24,8 @@ from signloom.features.glosses import (
     split_glosses,
 )
 from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text, read_source
-from signloom.files import whole_file, write_file
-from signloom.tables import VERSION_KEY, read_parquet
+from signloom.files import to_sealed, write_file
+from signloom.tables import VERSION_KEY, read_parquet, write_parquet
 
 FORMAT_VERSION = 2
 LABELS_FORMAT_VERSION = 3  # 3: what the labels mean
@@ -127,8 +126,7 @@ def write_targets(
         text = json.dumps(glosses.to_fields(), ensure_ascii=False)
         schema = schema.with_metadata({**schema.metadata, _GLOSSES_KEY: text.encode()})
     columns = {name: [getattr(target, name) for target in targets] for name in schema.names}
-    with whole_file(path) as temporary:
-        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")
+    write_parquet(path, pa.table(columns, schema=schema))
 
 
 def read_targets(path: Path) -> list[Target]:
@@ -280,7 +278,7 @@ def write_labels(path: Path, labels: CtcLabels) -> None:
         "kind": labels.kind,
         "labels": list(labels.names),
     }
-    write_file(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    write_file(path, to_sealed(content))
 
 
 def read_labels(path: Path) -> CtcLabels:

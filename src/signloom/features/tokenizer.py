@@ -24,7 +24,7 @@ import tokenizers
 
 from signloom.config import Natural, checked_dataclass, read_record
 from signloom.errors import UserError
-from signloom.files import write_file
+from signloom.files import to_sealed, write_file
 
 FORMAT_VERSION = 1
 SOURCE_SHA256 = "ecb6f9fc369894346f0511f4074ca75cee5cd5f3b06d02f1ba35fcd39f8e121d"
@@ -224,7 +224,7 @@ class Tokenizer:
             content["is_spaced"] = True
         if self.languages:
             content["languages"] = self.languages
-        write_file(path, json.dumps(content, indent=1) + "\n")
+        write_file(path, to_sealed(content, ensure_ascii=True))
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":

@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import json
 import logging
 import math
 import os
@@ -33,7 +32,7 @@ from signloom.features.augment import AugmentOptions
 from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.features import FeatureOptions
 from signloom.features.targets import NO_LABELS, Target
-from signloom.files import write_file
+from signloom.files import to_sealed, write_file
 from signloom.log import ONCE
 from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model, planned
@@ -536,7 +535,7 @@ def write_results(folder: Path, results: Sequence[TrainingResult]) -> None:
                     for r in results
                 ],
             }
-            write_file(folder / SEEDS, json.dumps(content, indent=1) + "\n")
+            write_file(folder / SEEDS, to_sealed(content))
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(
             f"the trained model could not be written to {folder}: {error}; make room, then run "
@@ -556,7 +555,7 @@ def write_history(path: Path, fit: Fit) -> None:
         "best_epoch": fit.best_epoch,
         "epochs": [asdict(record) for record in fit.history],
     }
-    write_file(path, json.dumps(content, indent=1) + "\n")
+    write_file(path, to_sealed(content))
 
 
 def spread(results: Sequence[TrainingResult]) -> dict[str, float]:

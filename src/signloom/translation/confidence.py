@@ -29,7 +29,7 @@ from signloom.corpus.landmarks import FEATURES, LandmarkSequence
 from signloom.errors import UserError
 from signloom.features.features import FloatArray, normalise, resample
 from signloom.features.sources import SourceSequence
-from signloom.files import hash_file, to_text, write_file
+from signloom.files import hash_file, to_sealed, write_file
 from signloom.paths import EVALUATION, SEEDS_NAME
 from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import Hypothesis
@@ -403,7 +403,7 @@ def _rounded(values: npt.NDArray[np.float64]) -> tuple[float, ...]:
 
 def write_confidence(path: Path, confidence: Confidence) -> None:
     """Write `confidence.json`."""
-    write_file(path, to_text({"format_version": FORMAT_VERSION, **asdict(confidence)}))
+    write_file(path, to_sealed({"format_version": FORMAT_VERSION, **asdict(confidence)}))
 
 
 def read_confidence(path: Path) -> Confidence:

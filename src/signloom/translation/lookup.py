@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 import safetensors
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 from tqdm import tqdm
 
 from signloom.checkpoint import SPEC, WEIGHTS
@@ -17,12 +17,12 @@ from signloom.corpus.shards import hash_position, read_clip_frames, read_shards,
 from signloom.errors import UserError
 from signloom.features.features import FloatArray
 from signloom.features.targets import read_targets
-from signloom.files import hash_file, whole_file
+from signloom.files import SEAL, UNSEALED, check_seal, hash_file, seal, write_file
 from signloom.paths import LOOKUP, SHARDS, TARGETS
 from signloom.progress import progress_file
 from signloom.translation.translator import Translator
 
-FORMAT_VERSION = 2  # 2: hands beside the encoder's states
+FORMAT_VERSION = 3  # 2: hands beside the encoder's states; 3: with a checksum
 CLIPS_AT_ONCE = 256  # whose landmarks are in memory
 RIDGE = 0.01  # mean variances of train's encodings that are added in every direction
 
@@ -174,8 +174,8 @@ def open_index(
     encodings = _read(path, made_of)
     if encodings is None:
         encodings = np.concatenate(list(_encode(translator, clip_ids, shards)))
-        with whole_file(path) as temporary:
-            save_file({"encodings": encodings}, temporary, {"made_of": made_of})
+        metadata = {"made_of": made_of, SEAL: UNSEALED}
+        write_file(path, seal(save({"encodings": encodings}, metadata)))
     hands = len(translator.hand_columns)
     return SignIndex.of_train(clip_ids, [texts[one] for one in clip_ids], encodings, hands)
 
@@ -193,10 +193,11 @@ def _identify(checkpoint: Path, weights: str, texts: dict[str, str], shards: Pat
 def _read(path: Path, made_of: str) -> FloatArray | None:
     """Return what is kept; None if it is not there, torn, or of something else."""
     try:
+        check_seal(path.read_bytes())
         with safetensors.safe_open(path, "numpy") as file:
             if (file.metadata() or {}).get("made_of") == made_of:
                 return np.asarray(file.get_tensor("encodings"))
-    except (OSError, safetensors.SafetensorError):
+    except (OSError, ValueError, safetensors.SafetensorError):
         pass
     return None
 

@@ -31,7 +31,7 @@ from signloom_ops.app.signs import encode_film, index_recordings
 from signloom_ops.app.takes import Take, TakeError, TakeStore
 from signloom_tools.translate.segmentation import cut, segment_by_rest
 from signloom_tools.translate.timed import to_json, translate_timed
-from signloom_tools.versions import find_current
+from signloom_tools.versions import check_kept, find_current
 
 DARK = 50.0  # mean brightness of 255 below which hands are seen badly
 # Faults that show before a recording is whole: its pictures came smaller, and fewer.
@@ -215,6 +215,7 @@ class Analyst:
         files = [path for path in (weights, current.evaluation / CONFIDENCE) if path.is_file()]
         stamp = [(path, path.stat().st_mtime_ns) for path in files]
         if stamp != self._stamp:
+            check_kept(checkpoint)
             translator = Translator.load(checkpoint)
             translator.source.landmarks(checkpoint)  # glosses cannot be filmed
             scores = read_scores(current.evaluation / SCORES_NAME)

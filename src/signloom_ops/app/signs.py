@@ -12,7 +12,7 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import ClipError, UserError
 from signloom.extraction.extract import extract_video, options_of_fingerprint
 from signloom.features.features import FloatArray
-from signloom.files import hash_file, to_text, write_file
+from signloom.files import hash_file, to_sealed, write_file
 from signloom.translation.lookup import SignIndex
 from signloom.translation.translator import Translator
 from signloom_ops.app.takes import Take, TakeStore
@@ -56,7 +56,7 @@ def encode_film(
         if spans := segment_by_rest(sequence):  # clips of train have no rests either
             sequence = cut(sequence, (spans[0][0], spans[-1][1]))
     encoding = translator.encode_signs([sequence])[0]
-    write_file(path, to_text({"weights": weights, "values": encoding.tolist(), "hands": hands}))
+    write_file(path, to_sealed({"weights": weights, "values": encoding.tolist(), "hands": hands}))
     return encoding
 
 

@@ -27,7 +27,7 @@ from signloom.evaluation.stress import change_clips, change_names
 from signloom.evaluation.summary import SeenInTrain
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
-from signloom.files import write_file
+from signloom.files import to_sealed, write_file
 from signloom.paths import REJECTS
 from signloom.translation.confidence import find_confidence, seed_folders
 from signloom.translation.options import DecodingOptions
@@ -37,6 +37,7 @@ from signloom.translation.translator import Translator
 from signloom_ops.nightly.gate import YEAR_DAYS, Decision, GateClips, Translations, decide
 from signloom_ops.nightly.store import TRANSLATIONS, ModelStore
 from signloom_ops.options import GateOptions
+from signloom_tools.versions import check_kept
 
 PACE_CLIPS, PACE_ROUNDS = 16, 5
 Clips = Mapping[str, LandmarkSequence]
@@ -110,6 +111,7 @@ def read_stored(store: ModelStore, version: int) -> StoredVersion:
             f"version {version} has no weights any more; train it again, and `signloom champion "
             "add` brings them back"
         )
+    check_kept(checkpoint)
     confidence = find_confidence(checkpoint)
     return StoredVersion(
         version=version,
@@ -421,7 +423,7 @@ def translate_changed(stored: StoredVersion, clips: Clips, seed: int) -> dict[st
 
 
 def _keep(path: Path, texts: dict[str, list[str]]) -> dict[str, list[str]]:
-    write_file(path, json.dumps(texts, ensure_ascii=False, indent=0) + "\n")
+    write_file(path, to_sealed(texts, indent=0))
     return texts
 
 

@@ -22,6 +22,7 @@ from signloom.evaluation.metrics import (
     count_chrf,
     count_exact,
     count_wer,
+    measure,
     split_words,
 )
 from signloom.evaluation.names import (
@@ -245,10 +246,7 @@ def count_system(
         score: The tokenizer.
     """
     counters = (count_bleu, count_chrf, count_wer, count_exact)
-    return tuple(
-        Statistics(parts=tuple(counter(hyps, refs, score) for counter in counters))
-        for hyps in texts
-    )
+    return tuple(measure(hyps, refs, score, counters) for hyps in texts)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -15,7 +15,14 @@ from typing import Any
 
 from signloom.config import check_shape, check_version, read_json, shape
 from signloom.errors import UserError
-from signloom.files import copy_folder, half_written, hash_folder, to_text, whole_folder, write_file
+from signloom.files import (
+    copy_folder,
+    half_written,
+    hash_folder,
+    to_sealed,
+    whole_folder,
+    write_file,
+)
 from signloom.paths import MODELS, SEEDS_NAME, WEIGHTS_NAME
 from signloom_ops.lock import hold_lock
 from signloom_ops.nightly import schemas
@@ -24,16 +31,18 @@ from signloom_tools.versions import (
     EVALUATION_NAME,
     HINT,
     POINTER,
+    VERSION,
     Action,
     Pointer,
     Verdict,
     Versions,
+    check_kept,
     folder_name,
 )
 from signloom_tools.versions import FORMAT_VERSION as POINTER_FORMAT
 
 FORMAT_VERSION = 1  # of version.json
-VERSION, DECISION = "version.json", "decision.json"  # in a version's folder
+DECISION = "decision.json"  # in a version's folder
 TRANSLATIONS = "translations"  # in a version's folder, by hash of the landmarks
 FROZEN, MARKS = "frozen_test.json", "marks.json"  # next to a champion.json of format 1
 FORGOTTEN = "forgotten"  # a mark: a map for each request, with its number of clips
@@ -66,11 +75,15 @@ class ModelStore(Versions):
             The version's number, from 1.
 
         Raises:
-            UserError: If either folder is missing.
+            UserError: If either folder is missing, or a file of the checkpoint is damaged.
         """
         for folder, stage in ((checkpoint, "train"), (evaluation, "evaluate")):
             if not folder.is_dir():
                 raise UserError(f"{folder} does not exist; run `dvc repro {stage}` first")
+        from signloom.checkpoint import check_hashes  # it loads torch
+
+        for spec in sorted(checkpoint.rglob("checkpoint.json")):  # and of the further seeds
+            check_hashes(spec.parent)
         with self._change():
             made_of = hash_folder(checkpoint)
             same = [v for v in self.versions() if self.facts(v).get("checkpoint_hash") == made_of]
@@ -94,7 +107,7 @@ class ModelStore(Versions):
             metrics = evaluation.with_name("metrics.json")
             if metrics.is_file():
                 shutil.copy2(metrics, new / EVALUATION_NAME)
-            (new / VERSION).write_text(to_text(content), encoding="utf-8")
+            (new / VERSION).write_bytes(to_sealed(content))
 
     def promote(self, version: int, *, by: str) -> None:
         """Make a version the champion; nothing changes if it is already.
@@ -122,7 +135,7 @@ class ModelStore(Versions):
         version = decision["version"]
         self.check_known(version)
         with self._change():
-            write_file(self.folder(version) / DECISION, to_text(decision))
+            write_file(self.folder(version) / DECISION, to_sealed(decision))
             pointer = self.pointer()
             verdicts = {**pointer.verdicts, folder_name(version): _verdict(decision)}
             pointer = replace(pointer, verdicts=verdicts)
@@ -242,7 +255,7 @@ class ModelStore(Versions):
             self._write(pointer)
         return list(pointer.frozen_test or ())
 
-    def without_clips(self, clips: Collection[str]) -> str | None:
+    def without_clips(self, clips: Collection[str]) -> bytes | None:
         """Return champion.json without some test clips; None if it names none of them.
 
         Where none is left, those of the next champion are frozen.
@@ -251,7 +264,7 @@ class ModelStore(Versions):
         left = tuple(clip for clip in pointer.frozen_test or () if clip not in clips)
         if pointer.frozen_test is None or left == pointer.frozen_test:
             return None
-        return _to_text(replace(pointer, frozen_test=left or None))
+        return _to_bytes(replace(pointer, frozen_test=left or None))
 
     def marks(self, version: int) -> dict[str, Any]:
         """Return what was noted about a version after it was made."""
@@ -339,11 +352,7 @@ class ModelStore(Versions):
         if action == "promote" and pointer.champion == version:
             return pointer
         self.check_known(version)
-        if hash_folder(self.checkpoint(version)) != self.facts(version).get("checkpoint_hash"):
-            raise UserError(
-                f"{self.checkpoint(version)} is not what it was when it was kept: a file is torn "
-                f"or was changed, or its weights were removed as those of an old version; {HINT}"
-            )
+        check_kept(self.checkpoint(version))
         return _frozen(pointer, test).move(version, action, by)
 
     def _next(self) -> int:
@@ -359,7 +368,7 @@ class ModelStore(Versions):
     def _write(self, pointer: Pointer) -> None:
         """Replace champion.json, unless nothing changes: with it a change is done."""
         if pointer != super().pointer():
-            write_file(self.root / POINTER, _to_text(pointer))
+            write_file(self.root / POINTER, _to_bytes(pointer))
 
 
 def remove_half_written(folder: Path, pattern: str = ".*.tmp") -> None:
@@ -386,5 +395,5 @@ def _frozen(pointer: Pointer, clips: Sequence[str]) -> Pointer:
     return replace(pointer, frozen_test=tuple(sorted(clips)))
 
 
-def _to_text(pointer: Pointer) -> str:
-    return to_text(asdict(replace(pointer, format_version=POINTER_FORMAT)))
+def _to_bytes(pointer: Pointer) -> bytes:
+    return to_sealed(asdict(replace(pointer, format_version=POINTER_FORMAT)))

@@ -6,6 +6,7 @@ JSON, folders in paths. There they are compared as a whole, and nowhere else: a 
 which people may have written a name are listed for a person to read.
 """
 
+import contextlib
 import csv
 import io
 import json
@@ -20,10 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from signloom.config import checked_dataclass
+from signloom.config import checked_dataclass, explained
 from signloom.corpus.manifest import SPLITS, parse_segment
-from signloom.files import hash_file
+from signloom.files import check_seal, hash_file, seal
 from signloom.paths import METRICS
+from signloom.tables import to_parquet
 from signloom_ops.intake.deliveries import SIGNER_FILE, Candidate, Request, scan
 from signloom_tools.importing.captions import READ_SUFFIXES, split_name
 from signloom_tools.importing.user_tables import QUOTED, SEPARATORS, find_sources
@@ -256,7 +258,13 @@ def scrub_file(path: Path, person: Person) -> str | bytes | None:
         after = f"{BLANK}\n" if before.strip() == person.signer else before
     else:
         after = scrub_table(path.name, before, person)
-    return None if after == before else after.encode("utf-8", errors="surrogateescape")
+    if after == before:
+        return None
+    was, made = (one.encode("utf-8", errors="surrogateescape") for one in (before, after))
+    with contextlib.suppress(ValueError):  # what is damaged stays so
+        check_seal(was)
+        return seal(made)
+    return made
 
 
 def _scrub_json(name: str, before: str, person: Person) -> str:
@@ -272,6 +280,8 @@ def _scrub_json(name: str, before: str, person: Person) -> str:
 
 
 def _scrub_parquet(path: Path, person: Person) -> bytes | None:
+    with explained(path, "bring it back with `dvc checkout`, or make it again"):
+        check_seal(path.read_bytes())
     table = pq.read_table(path)
     if "clip_id" not in table.column_names:
         return None
@@ -279,9 +289,7 @@ def _scrub_parquet(path: Path, person: Person) -> bytes | None:
     kept = table.filter(pc.invert(theirs))
     if len(kept) == len(table):
         return None
-    buffer = io.BytesIO()
-    pq.write_table(kept, buffer, compression="zstd")
-    return buffer.getvalue()
+    return to_parquet(kept)
 
 
 def _dump_like(before: str, value: Any) -> str:

@@ -33,6 +33,17 @@ def test_hand_worked_wer_cer_and_bleu() -> None:
     assert scores["exact"].value == 0
 
 
+@pytest.mark.parametrize("space", ["\n", "\r\n", "\t", "\u00a0", "\u202f", "\u3000", "-\n", "  "])
+def test_white_space_of_any_kind_separates_words_in_every_metric(space: str) -> None:
+    ref, plain = "porte monnaie rouge ?", " ".join(f"porte{space}monnaie rouge ?".split())
+    odd = f" porte{space}monnaie rouge\u00a0?\n"
+    expected, found = (score_corpus([hyp], [ref], options()) for hyp in (plain, odd))
+    assert {name: one.value for name, one in found.items()} == {
+        name: one.value for name, one in expected.items()
+    }
+    assert found["wer"].value == pytest.approx(100 * jiwer.wer(ref, plain))
+
+
 def test_a_moved_block_is_one_edit_for_ter_and_two_for_wer() -> None:
     scores = score_corpus(["demain je vais"], ["je vais demain"], options())
     assert scores["ter"].value == pytest.approx(100 / 3)

@@ -16,6 +16,7 @@ from signloom.features.tokenizer import (
     read_source,
 )
 from signloom.files import hash_file
+from tests.damage import edit_json
 
 TEXTS = ("je vais à la maison", "bonjour", "je t'aime")
 HARD = (
@@ -78,7 +79,7 @@ def test_a_saved_tokenizer_is_the_same(tmp_path: Path, vocabulary: str) -> None:
 def test_a_foreign_file_is_refused(tmp_path: Path, key: str, value: object, message: str) -> None:
     path = tmp_path / "tokenizer.json"
     Tokenizer.build(TEXTS, "pruned").save(path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    edit_json(path, **{key: value})
     with pytest.raises(UserError, match=message):
         Tokenizer.load(path)
 
@@ -216,6 +217,6 @@ def test_a_saved_file_of_ones_own_that_was_changed_is_refused(
     path = tmp_path / "tokenizer.json"
     Tokenizer.build(TEXTS, "pruned", read_source(written(tmp_path, own))).save(path)
     content = json.loads(path.read_text())
-    path.write_text(json.dumps(content | {"source_json": content["source_json"] + " "}))
+    edit_json(path, source_json=content["source_json"] + " ")
     with pytest.raises(UserError, match=r"made from a tokenizer.json with SHA-256"):
         Tokenizer.load(path)

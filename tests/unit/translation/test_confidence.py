@@ -40,6 +40,7 @@ from signloom_tools.cli.translate_options import TranslateOptions, load_translat
 from signloom_tools.options import read_options
 from signloom_tools.translate.timed import to_json, translate_timed
 from tests import tiny
+from tests.damage import edit_json
 from tests.extraction import OPTIONS
 
 CPU = torch.device("cpu")
@@ -216,7 +217,7 @@ def test_a_damaged_file_is_named(
     checkpoint: Path, change: dict[str, int] | None, message: str
 ) -> None:
     path = checkpoint.with_name("evaluation") / CONFIDENCE
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}) if change else "{")
+    edit_json(path, **change) if change else path.write_text("{")
     with pytest.raises(UserError, match=message):
         find_confidence(checkpoint)
 

@@ -71,10 +71,12 @@ def test_encodings_are_kept_until_landmarks_change_and_texts_are_those_of_now(
     assert kept.stat().st_mtime_ns == made
     assert np.array_equal(again.directions, first.directions)
     monkeypatch.setattr(lookup, "CLIPS_AT_ONCE", 2)
-    kept.write_bytes(kept.read_bytes()[:100])  # torn
-    _, again = build(tmp_path)
-    assert again.clip_ids == first.clip_ids
-    np.testing.assert_allclose(again.directions, first.directions, atol=1e-4)
+    raw = kept.read_bytes()
+    for damaged in (raw[:100], raw[:-1] + bytes([raw[-1] ^ 64])):
+        kept.write_bytes(damaged)
+        _, again = build(tmp_path)
+        assert again.clip_ids == first.clip_ids
+        np.testing.assert_allclose(again.directions, first.directions, atol=1e-4)
     write_corpus(tmp_path, shift=50)
     _, moved = build(tmp_path)
     assert not np.allclose(moved.directions, first.directions, atol=0.1)

@@ -38,6 +38,7 @@ from signloom.translation.words import SignCoverage, fit_sign_coverage
 from signloom_tools.translate.serving import from_payload, to_payload
 from tests import tiny
 from tests.contract.variants import DOCUMENT_003, build
+from tests.damage import keep_hashes
 
 CPU, EOS = torch.device("cpu"), 2
 LETTERS = CtcLabels(kind="characters", names=tuple(sorted(set("".join(tiny.SENTENCES)))))
@@ -165,6 +166,7 @@ def test_a_model_of_a_further_seed_holds_sentences_against_signs_as_the_first_do
     path = first / "seeds" / "2" / WEIGHTS
     weights = load_file(path)
     save_file({name: value + 1 for name, value in weights.items()}, path)
+    keep_hashes(path.parent)
     for folder in (first, first / "seeds" / "2"):
         translator = Translator.load(folder, CPU)
         assert translator.sign_costs == found

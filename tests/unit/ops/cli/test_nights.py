@@ -13,6 +13,7 @@ from signloom.files import hash_file, hash_folder
 from signloom.paths import SHARDS, TARGETS
 from signloom_ops.nightly.store import ModelStore
 from signloom_tools.cli.main import main
+from tests.damage import edit_json
 from tests.unit.ops.nightly.versions import add_version, write_project
 
 PARAMS = {
@@ -164,9 +165,8 @@ def test_a_trained_model_is_added_by_hand_with_who_is_in_it(
         main(["champion", "add"])
     assert ModelStore().versions() == []
     spec = project / "data/checkpoint/checkpoint.json"
-    content = json.loads(spec.read_text())
     data = {"landmarks": hash_folder(SHARDS), "targets": hash_file(TARGETS)}
-    spec.write_text(json.dumps({**content, "provenance": {"data": data}}))
+    edit_json(spec, provenance={"data": data})
     main(["champion", "add"])
     facts = ModelStore().facts(1)
     assert facts["signers"] == {"train": {"train": 4}, "dev": {"dev": 4}, "test": {"test": 8}}

@@ -14,6 +14,7 @@ from signloom.paths import JUDGEMENTS
 from signloom_ops.app.analysis import read_scores
 from signloom_ops.nightly.card import CARD, escape, write_card
 from signloom_ops.nightly.store import ModelStore
+from tests.damage import edit_json
 from tests.unit.evaluation.judged import judge
 from tests.unit.ops.nightly.versions import add_evaluated_version
 
@@ -38,7 +39,7 @@ def test_a_card_tells_data_scores_and_what_made_the_version(
     assert test["input_check"] is None  # 3 clips are too few
     check = dict.fromkeys(("model", "swapped", "fall", "low", "high", "p_value"), 1.0)
     test["input_check"] = {**check, "metric": "chrf", "uses_input": True, "text": "It looks."}
-    (store.evaluation(1) / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
+    edit_json(store.evaluation(1) / "scores.json", **scores)
     path = write_card(store.folder(1), corpus)
     assert path == store.folder(1) / CARD
     text = path.read_text(encoding="utf-8")
@@ -75,7 +76,7 @@ def test_the_card_of_a_model_of_glosses_speaks_of_no_landmarks(
     path = folder / "checkpoint/checkpoint.json"
     spec = json.loads(path.read_text(encoding="utf-8"))
     spec["model"]["source"], spec["extractor"] = "glosses", {}
-    path.write_text(json.dumps(spec), encoding="utf-8")
+    edit_json(path, **spec)
     text = write_card(folder, corpus).read_text(encoding="utf-8")
     assert "from glosses to text" in text
     assert "`signloom translate --glosses TEXT --model 1`" in text
@@ -94,7 +95,7 @@ def test_a_version_of_before_a_metric_was_added_is_still_read(
         for values in split["systems"].values():
             for name in values.keys() - set(MAIN_METRICS):
                 del values[name]
-    path.write_text(json.dumps(scores), encoding="utf-8")
+    edit_json(path, **scores)
     assert "### test: " in write_card(folder, corpus).read_text(encoding="utf-8")
     shown = read_scores(path)
     headline = scores["headline"]

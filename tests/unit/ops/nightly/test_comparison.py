@@ -31,6 +31,7 @@ from signloom_ops.nightly.comparison import (
 )
 from signloom_ops.nightly.store import ModelStore
 from tests import tiny
+from tests.damage import edit_json
 from tests.unit.ops.nightly.versions import GATE, add_version, inputs, write_project
 
 
@@ -225,7 +226,7 @@ def test_a_champion_of_another_format_is_refused_before_anything_is_trained(root
     store = ModelStore(root / "data/models")
     store.promote(add_version(root, d_model=8), by="test")
     path = store.checkpoint(1) / "checkpoint.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 1}))
+    edit_json(path, format_version=1)
     with pytest.raises(UserError, match=r"version 1, .*reads .*signloom champion add"):
         check_readable(store, root / "data/landmarks/shards")
 

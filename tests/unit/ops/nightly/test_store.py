@@ -11,6 +11,7 @@ import torch
 
 from signloom.checkpoint import load_checkpoint
 from signloom.errors import UserError
+from signloom_ops.nightly.comparison import read_stored
 from signloom_ops.nightly.store import KEPT_WEIGHTS, ModelStore
 from signloom_tools.versions import find_version
 from tests.intake import tree
@@ -83,12 +84,17 @@ def test_promotions_and_rollbacks_are_one_after_another(store: ModelStore) -> No
     assert actions == [*["promote"] * 3, "rollback", "promote", "rollback", "rollback"]
 
 
-def test_a_torn_version_does_not_become_champion(store: ModelStore) -> None:
+def test_a_torn_version_is_not_loaded_and_does_not_become_champion(
+    store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signloom_tools.versions.Versions", lambda: store)
     store.promote(add(store, "one"), by="test")
     add(store, "two")
     (store.checkpoint(2) / "model.safetensors").write_text("tor")
-    with pytest.raises(UserError, match="not what it was"):
-        store.promote(2, by="test")
+    for use in (lambda: store.promote(2, by="test"), lambda: find_version("2"),
+                lambda: read_stored(store, 2)):  # fmt: skip
+        with pytest.raises(UserError, match="not what it was"):
+            use()
     assert store.champion() == 1
 
 
