@@ -20,6 +20,7 @@ import psutil  # type: ignore[import-untyped]
 
 from signloom.errors import UserError
 
+_UNFINISHED = ".unfinished"  # in a folder that is being made
 _TEMPORARY = re.compile(
     r"\..+\.(\d{1,9})(?:-[0-9a-f]+)?\.tmp", re.DOTALL
 )  # the process, and its thread
@@ -193,11 +194,25 @@ def replace_folder(new: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def made_whole(folder: Path) -> Iterator[None]:
-    """Make a folder, unless an empty one is there; what fails in the block leaves nothing in it."""
-    was_there = folder.exists()
+    """Make a folder, or fill an empty one; what fails in the block leaves nothing in it.
+
+    What was killed in the block is made anew.
+
+    Raises:
+        UserError: If it holds something.
+        OSError: If it cannot be written.
+    """
+    was_there, unfinished = folder.exists(), folder / _UNFINISHED
+    if was_there and not (folder.is_dir() and (unfinished.exists() or not any(folder.iterdir()))):
+        raise UserError(f"{folder} exists and is no empty folder: name another")
+    check_writable(folder)
+    if unfinished.exists():
+        shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     try:
+        unfinished.touch()
         yield
+        unfinished.unlink()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         if was_there:

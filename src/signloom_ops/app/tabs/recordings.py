@@ -12,6 +12,7 @@ from starlette.routing import Route
 from signloom.config import parse_options
 from signloom.corpus.manifest import read_day
 from signloom.detection.video import Video
+from signloom.dvc import refuse_drawn
 from signloom.errors import ClipError, UserError
 from signloom.paths import PARAMS
 from signloom_ops.app.labels import SUFFIXES, read_labels
@@ -25,6 +26,7 @@ from signloom_ops.app.takes import (
     TakeStore,
     one_line,
 )
+from signloom_ops.nightly.plan import read_settings
 from signloom_ops.options import load_ops
 
 MAX_NAME = 100  # letters of a signer's name
@@ -153,4 +155,14 @@ class Recordings:
             raise TakeError("ids: expected a list")
         done = self._takes.deliver(load_ops(PARAMS).inbox, ids)
         folder = done.folder.as_posix() if done.folder else None
-        return {"folder": folder, "takes": done.takes, "left": done.left}
+        return {"folder": folder, "takes": done.takes, "left": done.left, "refused": _refusal()}
+
+
+def _refusal() -> str:
+    """Return why a night would not take in what is delivered; empty: it would."""
+    try:
+        settings = read_settings(PARAMS)
+        refuse_drawn(settings.corpus.folder)
+    except UserError as error:
+        return str(error)
+    return ""
