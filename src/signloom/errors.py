@@ -10,10 +10,19 @@ _MOST_OF_A_LINE, _MOST = 2_000, 20_000  # characters of a message
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_RIGHT = "ask the owner of the files, or work in a copy of your own"
 _IN_THE_WAY = "something with this name already exists: choose another path, or move it"
+_MORE_MEMORY = (
+    "memory ran out: end other programs, allow more (`ulimit -v`), or lower train.max_frames"
+)
+# How torch, OpenBLAS and Python say that memory ran out.
+_OUT_OF_MEMORY = re.compile(
+    "allocate memory|not enough memory|out of memory|bad_alloc|can't start new thread",
+    re.IGNORECASE,
+)
 _HINTS = {
     **dict.fromkeys(FULL_DISK, "the disk is full: free some space and run the same again"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _NO_RIGHT),
     **dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.EISDIR), _IN_THE_WAY),
+    errno.ENOMEM: _MORE_MEMORY,
     errno.ELOOP: "links that lead to each other: remove one of them",
     errno.ENAMETOOLONG: "give it a shorter name",
 }
@@ -109,6 +118,10 @@ def explain(error: BaseException) -> str | None:
         words = f"{os.strerror(error.errno or 0)}; {hint}"
         named = isinstance(error.filename, str | bytes) and error.filename
         return shorten(f"{readable_name(os.fsdecode(named))}: {words}" if named else words)
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error))
+    ):
+        return _MORE_MEMORY
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         extra = _EXTRAS.get(package, "training")

@@ -176,7 +176,7 @@ def load_ops(params: Path) -> OpsOptions:
         UserError: If a key is unknown or a value is wrong, all in one message.
     """
     path = params.with_name(OPS.name)
-    if params.is_file() and "retrain" in load_params(params, may_be_empty=True):
+    if params.exists() and "retrain" in load_params(params, may_be_empty=True):
         raise UserError(
             f"{params}: its section `retrain` is {path.name} now, in the same folder: move its "
             "keys there, to the left margin, and remove the section"

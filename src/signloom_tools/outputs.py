@@ -9,6 +9,8 @@ from pathlib import Path
 from signloom.errors import UserError
 from signloom.files import check_writable
 
+_UNFINISHED = ".unfinished"  # in a folder that is being made
+
 
 def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:
     """Refuse to write a file onto what a command reads, or over a file that may not be replaced.
@@ -46,11 +48,25 @@ def begins_as_ours(path: Path, header: str) -> bool:
 
 @contextlib.contextmanager
 def made_whole(folder: Path) -> Iterator[None]:
-    """Make a folder, unless an empty one is there; what fails in the block leaves nothing in it."""
-    was_there = folder.exists()
+    """Make a folder, or fill an empty one; what fails in the block leaves nothing in it.
+
+    What was killed in the block is made anew.
+
+    Raises:
+        UserError: If it holds something.
+        OSError: If it cannot be written.
+    """
+    was_there, unfinished = folder.exists(), folder / _UNFINISHED
+    if was_there and not (folder.is_dir() and (unfinished.exists() or not any(folder.iterdir()))):
+        raise UserError(f"{folder} exists and is no empty folder: name another")
+    check_writable(folder)
+    if unfinished.exists():
+        shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     try:
+        unfinished.touch()
         yield
+        unfinished.unlink()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         if was_there:

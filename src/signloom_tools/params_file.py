@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,10 @@ def _add_keys(node: Any, added: Mapping[str, Any], whole: str) -> tuple[int, int
     first, last = node.value[0][0], node.value[-1][1]
     end = whole.find("\n", max(_end_of(last), node.value[-1][0].end_mark.index))
     end = len(whole) if end < 0 else end
+    # A comment may go on below the last key, further to the right.
+    goes_on = re.compile(rf"\n {{{first.start_mark.column + 1},}}#[^\n]*")
+    while comment := goes_on.match(whole, end):
+        end = comment.end()
     indent = "\n" + " " * first.start_mark.column
     return end, end, "".join(indent + line for line in lines)
 

@@ -343,6 +343,8 @@ class CorpusOptions:
                 f"manifest: found {self.manifest!r}, expected the name of a "
                 f"{' or '.join(SUFFIXES)} file in corpus.folder"
             )
+        if "\0" in str(self.folder):
+            raise ValueError(f"folder: found {str(self.folder)!r}, expected a path without NUL")
 
     @property
     def name(self) -> str:

@@ -36,6 +36,7 @@ MIN_COVERED = 0.9  # share of the promised seconds that must be there; less is a
 # Below this share of its frames a person should look.
 MIN_WHOLE = 0.5
 MAX_PIXELS = 7680 * 4320  # 8K; a picture takes three bytes a pixel, several times over
+_MAX_SIDE = 16_384  # OpenCV warps pictures of less than 32,767 pixels a side
 _SEEK_FROM_S = 2.0  # below, decoding from the start is cheaper than seeking
 _SEEK_MARGIN_S = 1.0  # seeking lands on a key frame near the target: aim before it
 _READ_ON_S = 10.0  # to the next segment, where the container lists no key frames
@@ -103,7 +104,7 @@ class Video:
         has_square = abs(stretch - 1) <= _SAME_RATE or not 1 / _MAX_STRETCH < stretch < _MAX_STRETCH
         self._stretch = 1.0 if has_square else stretch
         width, height = self._shown_size(self._stream.width, self._stream.height)
-        if width * height > MAX_PIXELS:
+        if width * height > MAX_PIXELS or max(width, height) > _MAX_SIDE:
             self.close()
             raise ClipError(
                 f"its picture is {width}x{height}, more than 8K",

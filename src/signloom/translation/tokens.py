@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from signloom.errors import UserError
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.translation.options import DecodingOptions
 
@@ -67,6 +68,23 @@ class InternalLanguageModel(Scorer):
     def select(self, rows: Int[Tensor, " B"]) -> None:
         """Go on with the given clips."""
         self._state = self._state.select(rows)
+
+
+class NotFiniteError(UserError):
+    """A model whose numbers left the range of its precision: nothing follows from them."""
+
+
+def check_finite(values: Tensor) -> None:
+    """Refuse NaN and infinity.
+
+    Raises:
+        NotFiniteError: If there are some.
+    """
+    if not bool(values.isfinite().all()):
+        raise NotFiniteError(
+            "the model computes numbers that are not finite (NaN or infinity), so it translates "
+            "nothing; train it again with a lower train.learning_rate, or copy it again"
+        )
 
 
 def mean_log_probs(every: Sequence[Float[Tensor, "... V"]]) -> Float[Tensor, "... V"]:
@@ -175,7 +193,9 @@ def _log_sum_exp(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R 1"]:
     for rows in torch.split(logits, ROWS_AT_ONCE):
         most = rows.amax(dim=-1, keepdim=True).float()
         sums.append((rows - most).exp_().sum(dim=-1, keepdim=True).log_() + most)
-    return torch.cat(sums)
+    total = torch.cat(sums)
+    check_finite(total)
+    return total
 
 
 def _top(logits: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R K"], Tensor]:

@@ -3,6 +3,7 @@
 Shape letters as in `seq2seq`.
 """
 
+import contextlib
 import copy
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ from signloom.translation.labels import search_signs
 from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
-from signloom.translation.tokens import mean_log_probs
+from signloom.translation.tokens import NotFiniteError, check_finite, mean_log_probs
 from signloom.translation.words import SignCoverage
 
 # Source frames of a part, padding included: what the layers of a model of width 512 compute of
@@ -83,6 +84,7 @@ class Translator:
     """
 
     _others: "Sequence[Translator]" = ()
+    _name = "the checkpoint"
 
     def __init__(
         self,
@@ -124,6 +126,7 @@ class Translator:
         device = device or pick_device("auto")
         checkpoint = load_checkpoint(folder, device)
         made = cls(checkpoint, device, precision, find_confidence(folder))
+        made._name = str(folder)
         # Models of further seeds are not measured by themselves; they learnt from the same clips.
         first = folder.parent.parent
         is_further = folder.parent.name == SEEDS_NAME and (first / WEIGHTS).is_file()
@@ -242,7 +245,8 @@ class Translator:
         for part in _batches([len(row) for row in rows]):
             some = [sequences[i] for i in part]
             memories = self._models.encode([rows[i] for i in part])
-            hypotheses = self._hypotheses(memories, some, options, n_best, blind=blind)
+            with self._named_errors():
+                hypotheses = self._hypotheses(memories, some, options, n_best, blind=blind)
             found = [self._spell(one) for one in hypotheses]
             if not blind:
                 found = [
@@ -253,6 +257,14 @@ class Translator:
             if progress:
                 progress(len(part))
         return [done[index] for index in range(len(sequences))]
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Name the checkpoint where its numbers are not finite."""
+        try:
+            yield
+        except NotFiniteError as error:
+            raise UserError(f"{self._name}: {error}") from None
 
     def _hypotheses(
         self,
@@ -320,7 +332,8 @@ class Translator:
         found: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
             memories = self._models.encode([rows[i] for i in part])
-            found |= zip(part, self._models.label_log_probs(memories), strict=True)
+            with self._named_errors():
+                found |= zip(part, self._models.label_log_probs(memories), strict=True)
         return [found[index] for index in range(len(sequences))]
 
     @property
@@ -379,6 +392,8 @@ class Translator:
         found: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
             means = mean_states(self._first.encode([rows[i] for i in part])[0])
+            with self._named_errors():
+                check_finite(torch.from_numpy(means))
             found |= zip(part, means, strict=True)
         return np.stack([found[index] for index in range(len(rows))])
 
@@ -482,7 +497,9 @@ class Ensemble:
     def label_log_probs(self, memories: Sequence[Memory]) -> list[FloatArray]:
         """Return the log-probabilities of the CTC labels of each clip, shapes (M, K)."""
         both = zip(self.models, memories, strict=True)
-        log_probs = mean_log_probs([model.ctc_logits(one) for model, one in both]).cpu().numpy()
+        found = mean_log_probs([model.ctc_logits(one) for model, one in both])
+        check_finite(found.logsumexp(dim=-1))
+        log_probs = found.cpu().numpy()
         lengths = memories[0].valid.sum(dim=1).tolist()
         return [log_probs[row, :length] for row, length in enumerate(lengths)]
 

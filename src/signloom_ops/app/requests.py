@@ -1,12 +1,13 @@
 """Requests: their bodies, bounded in size and time, and answers as JSON, errors with a reason."""
 
+import contextlib
 import errno
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
-from anyio import CapacityLimiter, fail_after, to_thread
+from anyio import CapacityLimiter, create_task_group, fail_after, to_thread
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -18,8 +19,14 @@ from signloom_ops.app.takes import TakeError
 
 MAX_JSON = 1_000_000  # bytes
 _PIECE_S = 60.0  # between two parts of a request
+MOST_LOOKING = 4  # requests that wait for the model; it works on one
+_RETRY_S = 10
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNWRITABLE = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class BusyError(Exception):
+    """Too many requests wait for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,8 @@ def route(
         client = request.client.host if request.client else ""
         number = request.path_params.get("id", "")
         asked = Asked(number, request.query_params, body, client)
-        found = await to_thread.run_sync(work, asked, limiter=limiter)
+        async with _turn(request, limiter):
+            found = await to_thread.run_sync(work, asked)
         if isinstance(found, Response):
             return found
         if is_dataclass(found) and not isinstance(found, type):
@@ -83,6 +91,39 @@ def route(
         return JSONResponse({} if found is None else found, status)
 
     return Route(path, endpoint, methods=[method])
+
+
+@contextlib.asynccontextmanager
+async def _turn(request: Request, limiter: CapacityLimiter | None) -> AsyncIterator[None]:
+    """Wait until a request may be worked on; its client may go meanwhile.
+
+    Raises:
+        BusyError: If too many wait already.
+        ClientDisconnect: If the client has gone.
+    """
+    if limiter is None:
+        yield
+        return
+    if limiter.statistics().tasks_waiting >= MOST_LOOKING:
+        raise BusyError
+    has_turn = False
+    async with create_task_group() as both:
+
+        async def leave() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            both.cancel_scope.cancel()
+
+        both.start_soon(leave)
+        await limiter.acquire()
+        has_turn = True
+        both.cancel_scope.cancel()
+    if not has_turn:
+        raise ClientDisconnect
+    try:
+        yield
+    finally:
+        limiter.release()
 
 
 async def _read_body(request: Request, most: int) -> bytes:
@@ -138,7 +179,13 @@ async def _refuse_late(_request: Request, _error: Exception) -> Response:
     return JSONResponse({"error": "the request did not come whole"}, 408, headers)
 
 
+async def _refuse_busy(_request: Request, _error: Exception) -> Response:
+    why = f"others are being looked at: try again in {_RETRY_S} seconds"
+    return JSONResponse({"error": why}, 503, {"retry-after": str(_RETRY_S)})
+
+
 HANDLERS: dict[Any, Any] = {
+    BusyError: _refuse_busy,
     TakeError: _refuse,
     ClipError: _refuse,
     UserError: _refuse,

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from signloom.config import Count, read_text
 from signloom.errors import UserError
-from signloom.paths import APP
+from signloom.paths import APP, PARAMS
 from signloom_tools.cli.arguments import number_of
 
 LOCAL = "127.0.0.1"
@@ -56,9 +56,12 @@ def run_app(options: argparse.Namespace) -> None:
     from signloom_ops.app.guard import Guard
     from signloom_ops.app.server import App, read_consent
     from signloom_ops.lock import hold_lock
+    from signloom_ops.options import load_ops
 
     prompts = _read_prompts(options.prompts)
-    read_consent()  # an error here, not on the page, if it cannot be read
+    # An error here, not on the page or in the server, if one cannot be read.
+    read_consent()
+    load_ops(PARAMS)
 
     with hold_lock(APP / ".lock", hint="use it, or stop it first"), socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

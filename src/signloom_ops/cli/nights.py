@@ -127,6 +127,8 @@ def _list_versions(options: argparse.Namespace) -> None:
         print(f"{version}\t{names.get(version, '')}\t{verdict}{mark}")
     if not store.versions():
         print(f"{store.root} has no version yet; `signloom retrain` makes one")
+    if pointer.champion is not None:
+        store.check_known(pointer.champion)
 
 
 def _promote_version(options: argparse.Namespace) -> None:

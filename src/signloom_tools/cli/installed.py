@@ -22,7 +22,7 @@ from typing import Any
 
 from signloom.config import check_shape, read_json, shape
 from signloom.errors import UserError
-from signloom.files import check_writable, hash_file, hash_folder, to_text, write_file
+from signloom.files import hash_file, hash_folder, to_text, write_file
 from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
 from signloom.terminal import run_program
 from signloom_tools.dvc import write_start
@@ -91,9 +91,6 @@ def make_installed_project(folder: Path) -> None:
         UserError: If the folder holds something, or the package has no files of a project.
     """
     files = project_files()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} exists and is no empty folder: name another")
-    check_writable(folder)
     with made_whole(folder):
         begin_project(folder, {**files, "README.md": README})
         write_stamps(folder)

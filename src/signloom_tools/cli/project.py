@@ -1,11 +1,11 @@
 """The command that makes another project folder beside this one, for another corpus."""
 
 import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from signloom.errors import UserError
-from signloom.files import check_writable
 from signloom.paths import OPS, PARAMS
 from signloom_tools.cli.installed import (
     FILES,
@@ -71,7 +71,7 @@ def make_project(root: Path, folder: Path) -> None:
     """Make a project folder that shares the code of another and nothing else.
 
     Args:
-        root: the project whose code, and parameters to begin with, it gets
+        root: the project whose code, and the parameters of its last commit, it gets
         folder: where; missing or empty
 
     Raises:
@@ -83,20 +83,28 @@ def make_project(root: Path, folder: Path) -> None:
             f"{root} lacks {', '.join(missing)}: run this in the folder of a Signloom project"
         )
     target = folder.resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UserError(f"{folder} exists and is no empty folder: name another")
     inside = target.relative_to(root).parts[:1] if target.is_relative_to(root) else ()
     if inside and inside[0] in (*LINKED, "data", "reports", ".git", ".dvc"):
         raise UserError(
             f"{folder} would lie in {inside[0]}, which the stages watch: name another folder, for "
             "example corpora/weather"
         )
-    check_writable(target)
     with made_whole(target):
         for name in LINKED:
             (target / name).symlink_to(os.path.relpath(root / name, target))
-        files = {name: (root / name).read_text("utf-8") for name in COPIED}
+        files = {name: _committed(root / name) for name in COPIED}
         begin_project(target, files, cache=root / ".dvc/cache")
         (root / SHARED_WITH).parent.mkdir(parents=True, exist_ok=True)
         with (root / SHARED_WITH).open("a", encoding="utf-8") as file:
             file.write(f"{target}\n")
+
+
+def _committed(path: Path) -> str:
+    """Return a file of the last commit, without what was changed for one corpus."""
+    command = ["git", "show", f"HEAD:./{path.name}"]
+    try:
+        return subprocess.run(
+            command, cwd=path.parent, capture_output=True, encoding="utf-8", check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return path.read_text("utf-8")

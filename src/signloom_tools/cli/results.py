@@ -237,8 +237,9 @@ def format_differences(differences: "dict[str, Difference]") -> str:
 
     Where the clips are too few to decide, intervals and p-values have no meaning and are left out.
     """
+    width = 1 + max(7, *(len(metric_heading(name)) for name in differences))
     lines = [
-        f"  {'':<8}{'A':>8}{'B':>8}{'B - A':>8}  {'95 % interval':<17}{'p':>6}"
+        f"  {'':<{width}}{'A':>8}{'B':>8}{'B - A':>8}  {'95 % interval':<17}{'p':>6}"
         f"{'better':>8}{'worse':>7}{'equal':>7}"
     ]
     for name, found in differences.items():
@@ -248,7 +249,7 @@ def format_differences(differences: "dict[str, Difference]") -> str:
         interval = "-" if is_few else f"[{found.low:.2f}, {found.high:.2f}]"
         p_value = "-" if is_few else f"{found.p_value:.3f}"
         lines.append(
-            f"  {metric_heading(name):<8}{found.a:>8.2f}{found.b:>8.2f}"
+            f"  {metric_heading(name):<{width}}{found.a:>8.2f}{found.b:>8.2f}"
             f"{found.difference:>+8.2f}  {interval:<17}{p_value:>6}"
             f"{found.wins:>8}{found.losses:>7}{found.ties:>7}"
         )

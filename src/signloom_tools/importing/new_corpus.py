@@ -114,8 +114,10 @@ def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force
         return
     source = source.resolve()
     if target.is_symlink() or target.exists():
-        is_same = target.resolve() == source and target.is_symlink() != copy
-        if is_same:
+        is_same = target.resolve() == source or (
+            target.is_file() and filecmp.cmp(source, target, shallow=False)
+        )
+        if is_same and target.is_symlink() != copy:  # as when a copy was interrupted
             return
         if not force:
             raise UserError(f"{target} already exists; --force replaces it")

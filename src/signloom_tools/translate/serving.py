@@ -21,7 +21,7 @@ from signloom.config import FrameRate, Side, checked_dataclass, parse_options
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.devices import pick_device
 from signloom.errors import UserError
-from signloom.files import check_output_folder, whole_folder
+from signloom.files import check_output_folder, whole_folder, write_file
 from signloom.translation.confidence import find_confidence_file
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
@@ -232,6 +232,9 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
             signature=_signature(translator.decoding),
             input_example=pd.DataFrame([to_payload(_example(source.layout))]),
         )
+        record = temporary / "MLmodel"
+        own = f"{Path(__file__).parent}{os.sep}"  # MLflow reads the name of the code alone
+        write_file(record, record.read_text(encoding="utf-8").replace(own, ""))
 
 
 def _signature(decoding: DecodingOptions) -> Any:

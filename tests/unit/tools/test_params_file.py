@@ -40,6 +40,12 @@ def test_updates_keep_comments_and_order(tmp_path: Path) -> None:
     assert "# a comment" in after
 
 
+def test_a_comment_of_several_lines_stays_whole(tmp_path: Path) -> None:
+    text = "evaluate:\n  grid:\n    sizes: [1]  # of several\n                # one\n  seed: 1\n"
+    _, after = update_params(write(tmp_path, text), {"evaluate": {"grid": {"weights": [0.1]}}})
+    assert after == text.replace("  seed", "    weights: [0.1]\n  seed")
+
+
 @pytest.mark.parametrize("indent", ["", "  "])
 def test_a_list_below_its_key_is_replaced(tmp_path: Path, indent: str) -> None:
     text = f"train:\n  seeds:  # of weights\n  {indent}- 1\n  {indent}- 2\n  epochs: 3\n"

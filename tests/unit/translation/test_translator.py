@@ -59,6 +59,22 @@ def checkpoint(ctc: CtcLabels = LETTERS) -> Checkpoint:
     return Checkpoint(spec=spec, model=model, tokenizer=tokenizer)
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_numbers_that_overflow_end_in_the_name_of_the_checkpoint(
+    tmp_path: Path, temperature: float
+) -> None:
+    save_checkpoint(tmp_path / "one", checkpoint())
+    weights = load_file(tmp_path / "one" / WEIGHTS)
+    for name in ("decoder.output.weight", "ctc.weight"):
+        weights[name].fill_(3e38)
+    save_file(weights, tmp_path / "one" / WEIGHTS)
+    translator = Translator.load(tmp_path / "one", CPU)
+    with pytest.raises(UserError, match=r"one: .* not finite"):
+        translator.translate(CLIPS, tiny.decoding(temperature=temperature))
+    with pytest.raises(UserError, match=r"one: .* not finite"):
+        translator.label_log_probs(CLIPS)
+
+
 def test_a_language_that_is_asked_for_comes_first() -> None:
     base = checkpoint(NO_LABELS)
     tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned", languages=("de", "fr"))

@@ -675,7 +675,9 @@ on("#deliver", "click", async () => {
   const done = await ask("POST", "/api/deliver", {});
   await tabs.clips();
   const left = Object.values(done.left).map(inWords).join("\n");
-  tell(`${done.takes.length ? say("delivered", { count: done.takes.length }) : say("nothing")}\n${left}`);
+  const next = done.refused ? `${say("not_taken")} ${inWords(done.refused)}` : say("taken");
+  const said = done.takes.length ? `${say("delivered", { count: done.takes.length })} ${next}` : say("nothing");
+  tell(`${said}\n${left}`);
 });
 
 document.addEventListener("keydown", (event) => {

@@ -7,6 +7,8 @@ import socket
 import struct
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date
@@ -20,6 +22,7 @@ from signloom.errors import ClipError
 from signloom_ops.app import analysis, connections, server
 from signloom_ops.app.connections import MOST_WAITING
 from signloom_ops.app.guard import OPEN, Guard
+from signloom_ops.app.requests import MOST_LOOKING
 from signloom_ops.app.server import PAGES, App
 from signloom_ops.app.takes import MAX_PIECE
 from signloom_ops.cli.app import hosts_of
@@ -220,7 +223,18 @@ def test_words_of_consent_that_are_not_utf_8_are_told(asker: Asker) -> None:
         main(["app", "--no-browser"])
 
 
-def test_the_page_opens_while_fifty_long_films_wait_to_be_looked_at(
+@pytest.mark.parametrize("name", ["params.yaml", "ops.yaml"])
+def test_unreadable_parameters_end_the_app_before_its_address(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(b"\xff\xfe")
+    with pytest.raises(SystemExit, match=f"{name}: byte 0 is 0xff, expected UTF-8"):
+        main(["app", "--no-browser", "--port", "8799"])
+    assert capsys.readouterr().out == ""
+
+
+def test_the_page_opens_while_films_wait_and_further_ones_are_refused(
     asker: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end = threading.Event()
@@ -234,14 +248,56 @@ def test_the_page_opens_while_fifty_long_films_wait_to_be_looked_at(
     path = f"/api/takes/{take['id']}"
     asker.change("PUT", f"{path}/film?offset=0", b"film")
     asker.change("POST", f"{path}/whole", {"size": 4})
+    waiting = asker.app.looking.statistics
     with ThreadPoolExecutor(50) as clients:
         asked = [clients.submit(asker.change, "POST", f"{path}/look", {}) for _ in range(50)]
-        while not asker.app.looking.statistics().tasks_waiting >= 49:
-            time.sleep(0.01)
+        wait_until(lambda: sum(one.done() for one in asked) == 49 - MOST_LOOKING)
+        status, headers, _ = asker.ask("POST", f"{path}/look", b"{}", x_signloom="1")
+        assert (status, headers["retry-after"]) == (503, "10")
         assert asker.ask("GET", "/")[0] == 200
         assert asker.ask("GET", "/api/start")[0] == 200
         may_end.set()
-        assert {one.result()[0] for one in asked} == {422}
+        found = Counter(one.result()[0] for one in asked)
+        assert found == {503: 49 - MOST_LOOKING, 422: 1 + MOST_LOOKING}
+    assert (waiting().tasks_waiting, waiting().borrowed_tokens) == (0, 0)
+
+
+def test_a_client_who_gives_up_leaves_the_queue(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, looked = threading.Event(), []
+
+    def look(*_: Any, **__: Any) -> None:
+        looked.append(1)
+        may_end.wait(20)
+        raise ClipError("it is long", "cut it")
+
+    monkeypatch.setattr(analysis, "extract_video", look)
+    take = asker.change("POST", "/api/takes", {"suffix": ".webm"})[1]
+    path = f"/api/takes/{take['id']}"
+    asker.change("PUT", f"{path}/film?offset=0", b"film")
+    asker.change("POST", f"{path}/whole", {"size": 4})
+    waiting = asker.app.looking.statistics
+    with ThreadPoolExecutor(1) as clients:
+        first = clients.submit(asker.change, "POST", f"{path}/look", {})
+        wait_until(lambda: waiting().borrowed_tokens == 1)
+        with socket.create_connection(("127.0.0.1", asker.port)) as line:
+            line.sendall(
+                f"POST {path}/look HTTP/1.1\r\nhost: {asker.host}\r\nx-signloom: 1\r\n"
+                f"cookie: signloom={asker.guard.token}\r\ncontent-length: 2\r\n\r\n{{}}".encode()
+            )
+            wait_until(lambda: waiting().tasks_waiting == 1)
+        wait_until(lambda: waiting().tasks_waiting == 0)
+        may_end.set()
+        assert first.result()[0] == 422
+    assert looked == [1]
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 15.0) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_half_requests_keep_nobody_out_and_end(

@@ -138,6 +138,11 @@ def test_the_versions_are_listed_and_the_champion_is_explained(
         "1\tchampion\tnot judged; learnt from 24 clips of people forgotten since",
         "2\tchallenger\tnot judged",
     ]
+    Path("data/models/0001").rename("away")
+    with pytest.raises(SystemExit, match="has no version 1"):
+        main(["champion", "list"])
+    assert capsys.readouterr().out == "2\tchallenger\tnot judged\n"
+    Path("away").rename("data/models/0001")
     main(["champion"])
     shown = capsys.readouterr().out
     assert "version 1, promote by anna (forced) at 2" in shown

@@ -50,6 +50,23 @@ def test_a_project_has_the_code_and_a_beginning_of_its_own(
     assert (root / ".dvc/cache/shared_with.txt").read_text() == f"{weather}\n"  # for `dvc gc`
 
 
+def test_a_project_begins_with_what_is_committed_and_is_made_again_after_a_kill(root: Path) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *command], check=True)
+    committed = Path("params.yaml").read_text()
+    Path("params.yaml").write_text(committed.replace("data/demo/corpus", "data/raw/other"))
+    script = (
+        "import os, signloom_tools.cli.project as p; p.begin_project = lambda *a, **k: os._exit(9);"
+        "p.make_project(p.Path.cwd(), p.Path('weather'))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    assert (root / "weather/src").exists()
+    main(["project", "weather"])
+    assert (root / "weather/params.yaml").read_text() == committed
+    assert not (root / "weather/.unfinished").exists()
+
+
 @pytest.mark.slow
 def test_a_stage_runs_in_one_project_and_leaves_the_other_alone(root: Path) -> None:
     for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):

@@ -147,6 +147,21 @@ def test_videos_of_all_corpora_are_linked_below_their_names() -> None:
         main(["merge", "both", "a", "b"])
 
 
+def test_copies_of_a_merge_that_was_killed_are_taken() -> None:
+    for name in ("a", "b"):
+        make_films(name)
+    main(["merge", "both", "a", "b", "--copy"])
+    Path("both/manifest.tsv").unlink()  # what is written last
+    films = sorted(Path("both").rglob("*.mp4"))
+    films[-1].unlink()
+    main(["merge", "both", "a", "b", "--copy"])
+    assert sorted(Path("both").rglob("*.mp4")) == films
+    Path("both/manifest.tsv").unlink()
+    films[0].write_bytes(b"another")
+    with pytest.raises(SystemExit, match="already exists; --force"):
+        main(["merge", "both", "a", "b", "--copy"])
+
+
 def test_videos_and_landmarks_merge_only_as_landmarks() -> None:
     make_films("films")
     make_corpus("points", "fr", HANDS_POSE, "kaggle", train=2)
