@@ -1,6 +1,7 @@
 """The device that a computation runs on, its code path and the memory that it takes."""
 
 import contextlib
+import logging
 import os
 import platform
 import sys
@@ -10,6 +11,8 @@ import torch
 
 from signloom.errors import UserError
 from signloom.system import peak_memory_bytes
+
+logger = logging.getLogger(__name__)
 
 # Each library picks its fastest instructions when it loads, and other instructions round and add up
 # otherwise. MKL promises equal results on all processors for COMPATIBLE alone.
@@ -72,19 +75,18 @@ def restart_portable() -> None:
     """Start this process's command again with the code path, unless it has it.
 
     The libraries read the variables when they load, which is before any parameter is read. The
-    process keeps its number, so whoever waits for it sees nothing of it.
-
-    Raises:
-        UserError: If the processor is none of those that share the path.
+    process keeps its number, so whoever waits for it sees nothing of it. On a processor that does
+    not share the path a warning says that the last digits will differ.
     """
     if platform.machine() not in {"x86_64", "AMD64"}:
-        raise UserError(
-            f"train.portable is for x86 processors, and this is {platform.machine()}; set it to "
-            "false"
+        logger.warning(
+            "train.portable: %s is no x86 processor, so the last digits differ from those of one",
+            platform.machine(),
         )
+        return
     if is_portable():
         if torch.backends.cpu.get_cpu_capability() != "AVX2":
-            raise UserError("train.portable needs a processor with AVX2; set it to false")
+            logger.warning("train.portable: without AVX2 the last digits differ from those with it")
         return
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

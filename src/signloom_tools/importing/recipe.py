@@ -307,6 +307,8 @@ def choose_values(
         values["tune"] = {"trials": 0}
         reasons = [*reasons, "tune.trials 0: no search for better parameters; tune.trials: 20, for "
                    "one of 20 trials, switches it on (docs/tuning.md)"]  # fmt: skip
+    if params.get("train", {}).get("portable"):  # slower, so that all see the demo's numbers
+        values["train"] = {**values.get("train", {}), "portable": False}
     # What another corpus was called is not this one's name.
     for section, key in (("report", "title"), ("tracking", "experiment")):
         if params.get(section, {}).get(key):
