@@ -34,9 +34,13 @@ stages:
     metrics: [{metrics.json: {cache: false}}]
 """
 
-SHOW = """
+FIND = """
 import json, mlflow, sys
-print(json.dumps(mlflow.get_run(sys.argv[1]).data.to_dictionary()))
+found = mlflow.search_runs(
+    search_all_experiments=True, output_format="list",
+    filter_string=f"tags.dvc_experiment = '{sys.argv[1]}'",
+)
+print(json.dumps([one.to_dictionary() for one in found]))
 """
 
 
@@ -84,15 +88,14 @@ def test_experiments_and_runs_name_each_other(project: Path) -> None:
     assert Path(shown["away"]["cache"]) == project / "data/cache/landmarks"
     assert shown["away"]["code"] != shown["here"]["code"]
     for name, seed in (("here", 2), ("away", 3)):
-        lines = call("signloom", "runs", name, cwd=project).splitlines()
-        above, line = sorted(lines, key=lambda line: line.rpartition("\t")[2])
-        assert above.endswith(f"\tdvc repro {name}: seed {seed}")
-        experiment, baseline, corpus, _, status, run_id, run_name = line.split("\t")
-        assert (experiment, baseline, corpus) == (name, head[:7], "scratch")
-        assert (status, run_name) == ("FINISHED", f"train seed {seed}")
-        data = json.loads(call(sys.executable, "-W", "ignore", "-c", SHOW, run_id, cwd=project))
-        assert data["tags"]["dvc_experiment"] == name
-        assert data["tags"]["mlflow.parentRunId"] in above
-        assert data["metrics"]["test/bleu4"] == shown[name]["test"]["bleu4"]
-    assert len(call("signloom", "runs", cwd=project).splitlines()) == 4
+        runs = json.loads(call(sys.executable, "-W", "ignore", "-c", FIND, name, cwd=project))
+        above, own = sorted(runs, key=lambda run: run["info"]["run_name"])
+        assert above["info"]["run_name"] == f"dvc repro {name}: seed {seed}"
+        assert (own["info"]["status"], own["info"]["run_name"]) == (
+            "FINISHED", f"train seed {seed}",
+        )  # fmt: skip
+        tags = own["data"]["tags"]
+        assert (tags["dvc_experiment"], tags["dvc_baseline"]) == (name, head)
+        assert tags["mlflow.parentRunId"] == above["info"]["run_id"]
+        assert own["data"]["metrics"]["test/bleu4"] == shown[name]["test"]["bleu4"]
     assert not any(path.is_dir() for path in (project / "data/.tracking").iterdir())  # all sent

@@ -87,12 +87,6 @@ def tell_waiting() -> None:
         logger.info("asking %s%s", store_name(), limit)
 
 
-def is_there() -> bool:
-    """Return whether there can be runs: a database that is missing would be made by asking it."""
-    path = _database_file()
-    return path is None or path.is_file()
-
-
 def _database_file() -> Path | None:
     """Return the file of a database that MLflow opens itself; None of a server."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DEFAULT_STORE}"

@@ -49,7 +49,6 @@ COMMANDS: Commands = {
         "compare": (results.add_compare, "compare two runs, with the significance of differences"),
         "stress": (results.add_stress, "measure robustness to pauses, speed, lost hands"),
         "judge": (results.add_judge, "let people compare two systems blindly; show the result"),
-        "runs": (results.add_runs, "list the MLflow runs of a DVC experiment"),
         "deliver": (results.add_deliver, "upload runs that MLflow has not received"),
     },
 }

@@ -382,36 +382,6 @@ def run_judge(options: argparse.Namespace) -> None:
     print(f"signloom judge {name} --show")
 
 
-def add_runs(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom runs`."""
-    parser.description = (
-        "List the MLflow runs of a DVC experiment, by its name in `dvc exp show`; "
-        "without a name, of every experiment."
-    )
-    parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT")
-    parser.set_defaults(run=run_runs)
-
-
-def run_runs(options: argparse.Namespace) -> None:
-    """Print a line a run."""
-    from signloom.tracking.mlflow_store import tell_waiting
-    from signloom_tools.cli.runs import find_runs
-
-    os.chdir(project_folder())  # where the default store lies
-    tell_waiting()
-    found = find_runs(options.experiment)
-    if not found:
-        name = f"of the experiment {options.experiment!r}" if options.experiment else "of one"
-        raise UserError(
-            f"no run {name}. `dvc exp show` names the experiments; one whose results DVC took from "
-            "its cache ran nothing, and `signloom deliver` brings runs that wait"
-        )
-    for one in found:
-        when = f"{one.start:%Y-%m-%d %H:%M}"
-        where = f"{one.dvc_experiment}\t{one.baseline[:7]}\t{one.mlflow_experiment}"
-        print(f"{where}\t{when}\t{one.status}\t{one.run_id}\t{one.name}")
-
-
 def add_deliver(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom deliver`."""
     parser.description = (

@@ -368,16 +368,6 @@ def test_a_model_that_writes_nothing_for_every_clip_is_said_so(
     assert "  This model writes nothing for each of the 4 clips" in found
 
 
-def test_looking_for_runs_in_an_empty_folder_leaves_no_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    with pytest.raises(SystemExit, match="no run of one"):
-        main(["runs"])
-    assert not list(tmp_path.iterdir())
-
-
 def project_of(folder: Path, name: str, texts: list[str]) -> None:
     """Write params.yaml and a manifest of a corpus."""
     corpus = folder / "data" / "raw" / name
