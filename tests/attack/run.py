@@ -286,7 +286,7 @@ ANSWERS = ("compare reports", "translate shards", "translate --model", "lookup s
            "champion show", "champion list")  # fmt: skip
 SEALED, FLIPS = (".parquet", ".json", ".safetensors"), 6
 FORGET = verb("forget, a word of ours", "forget {given} --yes",
-              "data/inbox/* data/raw/.* data/app/*")  # fmt: skip
+              "data/inbox/* data/landmarks* data/tokens* data/checkpoint* reports/*")  # fmt: skip
 
 
 def draw(cases: Iterable[Case], most: int, seed: int) -> list[Case]:

@@ -31,7 +31,7 @@ from signloom.config import (
 )
 from signloom.corpus.manifest import VIDEO_SUFFIXES, has_ended
 from signloom.errors import UserError
-from signloom.files import flush_to_disk, to_text, write_file
+from signloom.files import flush_to_disk, to_sealed, to_text, write_file
 from signloom.paths import APP
 
 MAX_FILM = 2 * 10**9  # bytes of one film
@@ -426,7 +426,7 @@ class TakeStore:
             yield self.get(take.id)
 
     def _keep(self, take: Take) -> Take:
-        write_file(self._folder(take.id) / "take.json", to_text(asdict(take)))
+        write_file(self._folder(take.id) / "take.json", to_sealed(asdict(take)))
         return take
 
 
