@@ -156,3 +156,7 @@ def walk_routes(tab: Browser, project: Path) -> None:
             tab.ask("POST", f"{live}/keep", {}, expected=404)  # no sentence has ended
     assert len(tab.ask("GET", "/api/takes")) == 1
     assert len(tab.ask("POST", "/api/deliver", {})["takes"]) == 1
+    for path in ("/api/judge", "/api/wanted", "/api/nights", "/api/learn"):
+        tab.ask("GET", path)
+    tab.ask("DELETE", "/api/learn", {}, expected=422)  # none runs
+    tab.ask("POST", "/api/rollback", {}, expected=409)  # no former champion
