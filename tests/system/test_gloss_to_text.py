@@ -31,7 +31,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "evaluate": {"decoding": {"beam_size": 2, "length_penalty": 1.0, "min_tokens": 0,
                               "max_tokens": 20, "no_repeat_ngram": 0, "ctc_weight": 0.0},
                  "grid": {"beam_sizes": [], "length_penalties": []}},
-    "report": {"samples": 1},
 }  # fmt: skip
 
 

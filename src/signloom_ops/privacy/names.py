@@ -152,7 +152,8 @@ def scrub_value(value: Any, person: Person, names: Set[str] = frozenset()) -> An
 
 
 def _scrub_field(key: str, value: Any, person: Person) -> Any:
-    if key in _PATH_KEYS and isinstance(value, str):
+    # `model.source` is no path: a person called `glosses` changes no parameters.
+    if key in _PATH_KEYS and isinstance(value, str) and "/" in value:
         return blank_folders(value, person)
     if key in _SIGNER_KEYS:
         return scrub_value(value, person, person.signer_names)

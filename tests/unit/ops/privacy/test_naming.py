@@ -117,6 +117,12 @@ def test_keys_of_ours_stay_though_people_are_called_so() -> None:
     }
 
 
+def test_parameters_stay_though_a_person_is_called_like_their_value() -> None:
+    before = {"params": {"model": {"source": "test"}}, "source": "data/inbox/test/day"}
+    assert scrub_value(before, TEST)["params"] == before["params"]
+    assert "test" not in scrub_value(before, TEST)["source"]
+
+
 def test_a_name_goes_from_paths_where_it_is_a_folder() -> None:
     found = blank_folders("data/inbox/test/a; test; data/test-2; data/inbox/test", TEST)
     assert found == "data/inbox/(forgotten)/a; (forgotten); data/test-2; data/inbox/(forgotten)"
