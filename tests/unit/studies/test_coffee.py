@@ -156,7 +156,7 @@ def test_every_family_is_trained_and_scored(options: CoffeeOptions, tmp_path: Pa
     assert (found["family"], found["seed"], found["best_epoch"]) == ("lstm", 1, 1)
     for split, count in (("dev", 5), ("test", 8)):
         assert found[split]["clips"] == count
-        assert {"bleu4", "wer", "blind_bleu4", "floor_bleu4"} <= found[split].keys()
+        assert {"bleu4", "wer", "blind", "best_floor"} <= found[split].keys()
 
 
 def test_the_study_changes_what_it_says_and_nothing_else() -> None:
