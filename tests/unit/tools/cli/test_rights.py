@@ -38,6 +38,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     Path("made/checkpoint").mkdir(parents=True)
     Path("made/checkpoint/checkpoint.json").write_text('{"extractor": {}}')
+    for name in ("tokenizer.json", "model.safetensors"):
+        Path("made/checkpoint", name).write_text(name)
     keep_undecided(make_project(), ModelStore())
     deliver(Path("data/inbox/ada"), "n", frames=20)
     Path("presets").mkdir()
