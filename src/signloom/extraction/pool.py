@@ -63,7 +63,7 @@ class _Worker:
         self._most_jobs = most_jobs
         self._jobs_done = 0
         self._process: Any = None
-        self._pipe: Connection
+        self._pipe: Any  # a Connection; on Windows it has another class
 
     def do(self, job: object, limit_s: float) -> Any:
         """Return what the function returns.

@@ -414,9 +414,11 @@ def remove(signer: str, project: Project) -> Removal:
         _remove_kept(parts, [*cards.values(), *of_clips])
         _remove_landmarks(person, project)
         mark_versions(person, removal.trained, store)
-        for part in plan_removal(person, project):  # anew: marks lie in one of these files
+        for part in parts:
             remove_paths(part.removed)
             for path, content in part.rewritten.items():
+                if path == store.root / POINTER:  # which has the marks since it was read
+                    content = store.without_clips(person.clip_ids) or content
                 write_file(path, content)
             if part.what == VERSIONS:
                 _write_cards(cards, project)
