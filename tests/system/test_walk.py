@@ -40,7 +40,6 @@ WALK: list[tuple[int, list[str]]] = [
     (0, ["stress", "--split", "dev"]),
     (1, ["outlook"]),  # too few signers
     (0, ["wanted"]),
-    (1, ["runs"]),
     (0, ["deliver"]),
     (0, ["cache"]),
     (0, ["translate", CLIP, "--json", "--signs"]),
