@@ -67,7 +67,7 @@ def test_two_runs_from_empty_caches_give_the_same_bytes(tmp_path: Path) -> None:
         ("stretch: 0\n", "stretch: 0.1\n", {"train", "tune"}),
         ("trials: 2", "trials: 3", {"tune"}),
         ("max_tokens: 64", "max_tokens: 65", {"tokenize_targets"}),
-        ("frames_per_shard: 200", "frames_per_shard: 201", {"extract"}),
+        ("time_limit_s: 60.0", "time_limit_s: 61.0", {"extract"}),
         ("experiment: smoke", "experiment: other", set()),
     ):
         edit(params, old, new)
