@@ -47,3 +47,4 @@ SEEDS_NAME = "seeds"  # a folder: checkpoints of further seeds
 HISTORY_NAME = "history.json"
 SCORES_NAME = "scores.json"
 HYPOTHESES_NAME = "hypotheses.tsv"
+SIGNS_NAME = "signs.tsv"

@@ -4,6 +4,7 @@ A .tsv has no quotes, so its cells have no tabs and no line ends; a .csv is quot
 """
 
 import csv
+import hashlib
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,15 +19,22 @@ if TYPE_CHECKING:
 VERSION_KEY = b"signloom.format_version"  # in the metadata of a Parquet table
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
+def read_rows(path: Path, checksum: str = "") -> list[dict[str, str]]:
     """Read the rows of a table that the program wrote, by the names in its first line.
+
+    Args:
+        path: The table.
+        checksum: SHA-256 of its bytes as hex, if it was noted when it was written.
 
     Raises:
         OSError: If it is missing or cannot be read.
-        ValueError: If a line has fewer or more cells than the first.
+        ValueError: If its checksum differs, or a line has fewer or more cells than the first.
     """
     is_tsv = path.suffix == ".tsv"
-    text = path.read_text(encoding="utf-8")
+    raw = path.read_bytes()
+    if checksum and (found := hashlib.sha256(raw).hexdigest()) != checksum:
+        raise ValueError(f"found SHA-256 {found[:16]}, expected {checksum[:16]}")
+    text = raw.decode("utf-8")
     lines = text.split("\n") if is_tsv else io.StringIO(text, newline="")
     reader = csv.DictReader(
         (line for line in lines if line),

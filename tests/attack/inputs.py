@@ -7,7 +7,7 @@ import random
 import socket
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -572,6 +572,12 @@ DAMAGES: dict[str, Maker] = {
     "deep maps": bytes_of(b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
     "a link to itself": lambda path: (path.unlink(), path.symlink_to(path.name)),
+}
+# What a copy, a backup or a clock that was set makes of the times of files, oldest first.
+TIMES: dict[str, Callable[[Sequence[Path]], list[float]]] = {
+    "a copy without times": lambda files: [1.7e9] * len(files),
+    "the newest is the oldest": lambda files: [1.7e9 - number for number, _ in enumerate(files)],
+    "a clock years ahead": lambda files: [4e9] * len(files),
 }
 WRONG = (None, [], {}, "x", -1, 1e308, True, "\x1b[2J", [[[]]], 10**30)
 

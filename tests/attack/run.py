@@ -331,6 +331,9 @@ def all_cases(base: Path) -> Iterator[Case]:
                 for seed in range(FLIPS):
                     yield Case(verb=verb, kind="rot", name=f"{path}: bit {seed}",
                                prepare=_damaging(path, inputs.flip_bit(seed)))  # fmt: skip
+        if verb.name in (*ANSWERS, "ingest inbox", "retrain --dry-run"):
+            for name, order in inputs.TIMES.items():
+                yield Case(verb=verb, kind="times", name=name, prepare=_copied(order))
     for name in ("test", "train", "dev", "model", "fr", "signers", "champion", "none", "7"):
         yield Case(verb=FORGET, kind="word", name=name, prepare=_recorded_by(name))
     check = next(verb for verb in ALONE if verb.name == "stage check")
@@ -470,6 +473,21 @@ def _all_films_in_the_corpus(project: Path) -> str:
     return "given"
 
 
+def _copied(order: Callable[[Sequence[Path]], Iterable[float]]) -> Callable[[Path], str]:
+    """Return what gives all files of a project other times, as a copy, a backup or a clock does."""
+
+    def prepare(project: Path) -> str:
+        files = sorted(
+            (one for one in project.rglob("*") if one.is_file() and ".git" not in one.parts),
+            key=lambda one: one.stat().st_mtime,
+        )
+        for path, time_s in zip(files, order(files), strict=True):
+            os.utime(path, (time_s, time_s))
+        return ""
+
+    return prepare
+
+
 def _damaging(path: str, change: inputs.Maker) -> Callable[[Path], str]:
     def prepare(project: Path) -> str:
         change(project / path)
@@ -554,8 +572,9 @@ def run_case(base: Path, case: Case) -> Result:
         out, err = ((box / name).read_bytes().decode(errors="replace") for name in ("out", "err"))
         result.faults = judge(box / "project", case.verb, result, out, err)
         result.faults += changes(before, fingerprints(box), case.verb)
-        if case.kind == "rot" and code == 0 and out != answer(base, case.verb):
-            result.faults.append("another answer from a flipped bit")
+        is_compared = case.kind in ("rot", "times") and code == 0
+        if is_compared and out != answer(base, case.verb):
+            result.faults.append("another answer from a flipped bit or from other times of files")
         result.said = err[-2000:] if result.faults else err[-300:]
     return result
 

@@ -3,6 +3,7 @@
 import contextlib
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 
 from signloom.checkpoint import load_checkpoint
 from signloom.errors import UserError
+from signloom.evaluation.compare import read_run
+from signloom.evaluation.metrics import ScoreOptions
 from signloom.features.glosses import GlossVocabulary
 from signloom.features.targets import (
     CtcLabels,
@@ -23,8 +26,8 @@ from signloom.features.targets import (
     write_targets,
 )
 from signloom.features.tokenizer import Tokenizer
-from signloom.files import check_seal, to_sealed
-from signloom.tables import read_parquet, write_parquet
+from signloom.files import check_seal, hash_file, to_sealed
+from signloom.tables import read_parquet, write_parquet, write_rows
 from signloom_ops.nightly.store import ModelStore
 from signloom_ops.privacy.names import Person, scrub_file
 from tests import tiny
@@ -43,6 +46,7 @@ def write_tokens(folder: Path) -> None:
     write_targets(folder / "targets.parquet", targets, GlossVocabulary.build(["A B"], "glosses"))
     Tokenizer.build(tiny.SENTENCES, "pruned").save(folder / "tokenizer.json")
     write_labels(folder / "labels.json", CtcLabels(kind="glosses", names=("A", "B")))
+    write_hypotheses(folder / "hypotheses.tsv")
     write_parquet(folder / "other.parquet", pa.table({"a": ["x", "y"]}, metadata={"v": "1"}))
 
 
@@ -52,7 +56,22 @@ def read_model(path: Path) -> Any:
     return found.spec, found.tokenizer, weights
 
 
+def write_hypotheses(path: Path) -> None:
+    """Write a table of an evaluation, and the scores.json that has its checksum."""
+    row = {"clip_id": "ada-1", "split": "test", "signer": "ada", "reference": "a b"}
+    write_rows(path, [{**row, "hypothesis": text} for text in tiny.SENTENCES])
+    tables = {path.name: hash_file(path)}
+    content = {
+        "format_version": 2,
+        "options": {"score": asdict(ScoreOptions(tokenizer="13a"))},
+        "splits": {},
+        "tables": tables,
+    }
+    path.with_name("scores.json").write_bytes(to_sealed(content))
+
+
 READERS: dict[str, Callable[[Path], Any]] = {
+    "hypotheses.tsv": lambda path: read_run(str(path.parent)).splits,
     "targets.parquet": lambda path: (read_targets(path), read_glosses(path)),
     "tokenizer.json": Tokenizer.load,
     "labels.json": read_labels,

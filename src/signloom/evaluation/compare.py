@@ -13,7 +13,7 @@ import numpy as np
 import safetensors
 from scipy import stats
 
-from signloom.config import parse_options, read_json
+from signloom.config import explained, parse_options, read_json
 from signloom.errors import UserError
 from signloom.evaluation.metrics import (
     FloatArray,
@@ -24,7 +24,14 @@ from signloom.evaluation.metrics import (
     sentence_scores,
 )
 from signloom.evaluation.names import LEVEL, LOWER_IS_BETTER, Metric, are_few, rounded
-from signloom.paths import CHECKPOINT, EVALUATION, HYPOTHESES_NAME, SCORES_NAME, WEIGHTS_NAME
+from signloom.paths import (
+    CHECKPOINT,
+    EVALUATION,
+    HYPOTHESES_NAME,
+    SCORES_NAME,
+    SIGNS_NAME,
+    WEIGHTS_NAME,
+)
 from signloom.tables import read_rows
 
 GIT = "git:"  # before the name of a revision or of a DVC experiment
@@ -259,9 +266,14 @@ def _read_folder(name: str, folder: Path) -> PastRun:
     try:
         score = content["options"]["score"]
         commands = content["options"].get("commands", {})  # unknown to version 1
-        splits = _read_sentences(folder / HYPOTHESES_NAME, commands)
-        if (signs := folder / "signs.tsv").is_file():
-            _add_signs(splits, signs)
+        tables = content.get("tables", {})  # unknown before version 0.3
+        with explained(folder / HYPOTHESES_NAME, _HINT):
+            rows = read_rows(folder / HYPOTHESES_NAME, tables.get(HYPOTHESES_NAME, ""))
+        splits = _split_sentences(rows, commands)
+        if (signs := folder / SIGNS_NAME).is_file():
+            with explained(signs, _HINT):
+                rows = read_rows(signs, tables.get(SIGNS_NAME, ""))
+            _add_signs(splits, rows)
     except (KeyError, TypeError, ValueError) as error:  # torn lines give None
         raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_HINT}") from None
     options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
@@ -291,9 +303,11 @@ def _count_parameters(folder: Path) -> int | None:
         raise UserError(f"{path} holds no weights ({error}); bring it back or remove it") from None
 
 
-def _read_sentences(path: Path, metrics: Iterable[str]) -> dict[str, dict[str, Sentence]]:
+def _split_sentences(
+    rows: Iterable[Mapping[str, str]], metrics: Iterable[str]
+) -> dict[str, dict[str, Sentence]]:
     splits: dict[str, dict[str, Sentence]] = {}
-    for row in read_rows(path):
+    for row in rows:
         splits.setdefault(row["split"], {})[row["clip_id"]] = Sentence(
             reference=row["reference"],
             hypothesis=row["hypothesis"],
@@ -302,8 +316,8 @@ def _read_sentences(path: Path, metrics: Iterable[str]) -> dict[str, dict[str, S
     return splits
 
 
-def _add_signs(splits: dict[str, dict[str, Sentence]], path: Path) -> None:
-    for row in read_rows(path):
+def _add_signs(splits: dict[str, dict[str, Sentence]], rows: Iterable[Mapping[str, str]]) -> None:
+    for row in rows:
         clips = splits[row["split"]]
         clips[row["clip_id"]] = replace(
             clips[row["clip_id"]],

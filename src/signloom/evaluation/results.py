@@ -16,8 +16,8 @@ from signloom.evaluation.names import MAIN_METRICS, Metric, System, rounded
 from signloom.evaluation.records import EPOCHS
 from signloom.evaluation.stress import StressRow
 from signloom.evaluation.summary import COLUMNS, KINDS, SplitEvaluation
-from signloom.files import to_sealed, write_file
-from signloom.paths import HYPOTHESES_NAME, SCORES_NAME
+from signloom.files import hash_file, to_sealed, write_file
+from signloom.paths import HYPOTHESES_NAME, SCORES_NAME, SIGNS_NAME
 from signloom.tables import write_parquet, write_rows
 from signloom.translation.confidence import CONFIDENCE, write_confidence
 from signloom.translation.translator import Alignment
@@ -59,13 +59,16 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
         UserError: If there is no history.
     """
     folder, splits = reports / "evaluation", evaluation.splits
-    write_file(folder / SCORES_NAME, to_sealed(_scores(evaluation), indent=2))
     write_confidence(folder / CONFIDENCE, evaluation.confidence)
     write_rows(folder / "grid.csv", evaluation.grid, columns=GRID)
+    tables = {}
     for name, (rows_of, columns) in TABLES.items():
         rows = [row for split in splits.values() for row in rows_of(split, evaluation)]
         if rows or columns:
             write_rows(folder / name, rows, columns=columns)
+            tables[name] = hash_file(folder / name)
+    scores = {**_scores(evaluation), "tables": tables}
+    write_file(folder / SCORES_NAME, to_sealed(scores, indent=2))
     for kind in KINDS:
         if any(kind in found.breakdowns for found in splits.values()):
             rows = [row for found in splits.values() for row in _breakdown_rows(found, kind)]
@@ -203,7 +206,7 @@ Rows = Callable[[SplitEvaluation, Evaluation], Iterable[dict[str, Any]]]
 # out where there is no row.
 TABLES: dict[str, tuple[Rows, Sequence[str] | None]] = {
     HYPOTHESES_NAME: (hypothesis_rows, None),
-    "signs.tsv": (_sign_rows, None),
+    SIGNS_NAME: (_sign_rows, None),
     "systems.csv": (_system_rows, None),
     "stress.csv": (_stress_rows, STRESS),
     "confusions.csv": (_confusion_rows, CONFUSIONS),

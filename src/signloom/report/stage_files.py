@@ -17,7 +17,7 @@ from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric, metric_label, reads_glosses, shown_metrics
 from signloom.features.targets import Target, read_targets
 from signloom.files import write_file
-from signloom.paths import HISTORY_NAME, HYPOTHESES_NAME, JUDGEMENTS, SCORES_NAME
+from signloom.paths import HISTORY_NAME, HYPOTHESES_NAME, JUDGEMENTS, SCORES_NAME, SIGNS_NAME
 from signloom.provenance import committed
 from signloom.tables import read_rows
 
@@ -28,7 +28,7 @@ VERSIONS = {
 COLUMNS = {  # that are read; there may be others
     HYPOTHESES_NAME: ("clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
                        "wer", "bleu", "log_prob"),
-    "signs.tsv": ("clip_id", "reference", "signs", "wer", "spans_s", "posteriors"),
+    SIGNS_NAME: ("clip_id", "reference", "signs", "wer", "spans_s", "posteriors"),
     "confusions.csv": ("split", "kind", "reference", "hypothesis", "count"),
     "rejects.tsv": ("clip_id", "reason", "hint"),
 }  # fmt: skip
@@ -115,7 +115,7 @@ def read_sources(paths: ReportPaths) -> Sources:
     search = _read_json(trials, _ANY, hint=_rerun("tune")) if trials.is_file() else {"trials": []}
     if search["trials"]:
         check_shape(search, records.TRIALS, where=trials, hint=_rerun("tune"))
-    corpus = scores.get("corpus", "")
+    corpus, tables = scores.get("corpus", ""), scores.get("tables", {})
     return Sources(
         corpus=corpus,
         headline=Metric(scores.get("headline", Metric.BLEU4)),
@@ -126,11 +126,15 @@ def read_sources(paths: ReportPaths) -> Sources:
         confidence=_test_first(scores.get("confidence", {})),
         stress=scores.get("stress", []),
         recognition=_test_first(scores.get("recognition", {})),
-        signs=_read_signs(paths.evaluation / "signs.tsv"),
+        signs=_read_signs(paths.evaluation / SIGNS_NAME, tables),
         seeds=scores["seeds"],
         before=read_baseline(paths.baseline),
-        hypotheses=read_table(paths.evaluation / HYPOTHESES_NAME, stage="evaluate"),
-        confusions=read_table(paths.evaluation / "confusions.csv", stage="evaluate"),
+        hypotheses=read_table(
+            paths.evaluation / HYPOTHESES_NAME, stage="evaluate", checksums=tables
+        ),
+        confusions=read_table(
+            paths.evaluation / "confusions.csv", stage="evaluate", checksums=tables
+        ),
         epochs=history["epochs"],
         best_epoch=history["best_epoch"],
         search=search if search["trials"] else None,
@@ -163,8 +167,9 @@ def _test_first(splits: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(splits.items(), reverse=True))
 
 
-def _read_signs(path: Path) -> dict[str, Row]:
-    rows = read_table(path, stage="evaluate") if path.is_file() else []
+def _read_signs(path: Path, checksums: Mapping[str, str]) -> dict[str, Row]:
+    found = path.is_file()
+    rows = read_table(path, stage="evaluate", checksums=checksums) if found else []
     return {row["clip_id"]: row for row in rows}
 
 
@@ -178,14 +183,19 @@ def _read_json(path: Path, kind: Any, *, hint: str) -> dict[str, Any]:
     return dict(check_shape(content, kind, where=path, hint=hint))
 
 
-def read_table(path: Path, *, stage: str) -> list[Row]:
+def read_table(path: Path, *, stage: str, checksums: Mapping[str, str] = {}) -> list[Row]:
     """Read a table that a stage wrote.
+
+    Args:
+        path: The table.
+        stage: Which stage.
+        checksums: SHA-256 of tables by name; one without is not compared.
 
     Raises:
         UserError: It is missing or damaged; the message names the stage to run.
     """
     with explained(path, _rerun(stage)):
-        found = read_rows(path)
+        found = read_rows(path, checksums.get(path.name, ""))
         for row in found:
             for name in COLUMNS[path.name]:
                 if name not in row:

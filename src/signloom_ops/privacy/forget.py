@@ -15,8 +15,10 @@ what is found by something else, before that by which it is found, and last what
 7. films of the corpus, and last the rows of its manifest.
 """
 
+import contextlib
 import dataclasses
 import difflib
+import hashlib
 import json
 import logging
 import os
@@ -37,7 +39,7 @@ from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
 from signloom.extraction.extract import ExtractOptions, clip_key, extractor_fingerprint
 from signloom.features.targets import read_targets
-from signloom.files import half_written, to_text, whole_file, write_file
+from signloom.files import half_written, to_sealed, to_text, whole_file, write_file
 from signloom.paths import (
     EVALUATION,
     FIGURES,
@@ -50,6 +52,7 @@ from signloom.paths import (
     NIGHTS,
     REPORT_PAGE,
     REPORTS,
+    SCORES_NAME,
     SHARDS,
     SNAPSHOTS,
     SPOOL,
@@ -316,8 +319,27 @@ def _files_of(path: Path) -> list[Path]:
 
 
 def _scrub_files(paths: Iterable[Path], person: Person) -> dict[Path, str | bytes]:
-    found = {path: scrub_file(path, person) for path in paths}
-    return {path: content for path, content in found.items() if content is not None}
+    every = {path: scrub_file(path, person) for path in paths}
+    found = {path: content for path, content in every.items() if content is not None}
+    return {**_renew_checksums(found), **found}
+
+
+def _renew_checksums(found: dict[Path, str | bytes]) -> dict[Path, bytes]:
+    """Take each scores.json out, and return it with the checksums of the tables that change.
+
+    It is written before them, so that a removal that was cut off between them finds itself again.
+    """
+    renewed = {}
+    for path in {one.with_name(SCORES_NAME) for one in found}:
+        with contextlib.suppress(OSError, ValueError):  # none, or damaged
+            content = json.loads(found.get(path) or path.read_bytes())
+            for name in content.get("tables", {}):
+                if (table := found.get(path.with_name(name))) is not None:
+                    raw = table if isinstance(table, bytes) else table.encode()
+                    content["tables"][name] = hashlib.sha256(raw).hexdigest()
+            renewed[path] = to_sealed(content, indent=2)
+            found.pop(path, None)
+    return renewed
 
 
 def _scrub_versions(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from signloom.config import read_json
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
 from signloom.corpus.shards import read_clip_frames, write_shards
 from signloom.detection.video import DECODER
@@ -16,7 +17,7 @@ from signloom.errors import UserError
 from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
 from signloom.extraction.extract import extractor_fingerprint
 from signloom.features.targets import Target, write_targets
-from signloom.files import hash_file
+from signloom.files import hash_file, to_sealed
 from signloom_ops.intake.changes import (
     DELIVERIES,
     INTAKE_REJECTS,
@@ -226,9 +227,13 @@ def test_a_signer_of_the_test_split_leaves_the_frozen_clips(project: Path) -> No
     make_corpus()
     store = ModelStore()
     store.mark(1, "other", "stays")
+    table, scores = (store.evaluation(1) / name for name in ("hypotheses.tsv", "scores.json"))
+    content = {**read_json(scores, hint=""), "tables": {table.name: hash_file(table)}}
+    scores.write_bytes(to_sealed(content))
     main(["forget", "cleo", "--yes"])
     assert store.frozen_test() == ["dana-1"]
-    rows = (store.evaluation(1) / "hypotheses.tsv").read_text(encoding="utf-8")
+    assert read_json(scores, hint="")["tables"] == {table.name: hash_file(table)}
+    rows = table.read_text(encoding="utf-8")
     assert "dana-1" in rows
     assert "cleo" not in rows
     assert store.marks(1)["forgotten"][0]["splits"] == ["test"]
