@@ -163,7 +163,7 @@ def test_the_lines_for_slurm_call_what_they_should(
         (commands / name).write_text(text)
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands.resolve()}:/usr/bin:/bin")
-    lines = "".join(block for block in blocks("start.md", "bash") if "sbatch" in block)
+    lines = "".join(block for block in blocks("scaling.md", "bash") if "sbatch" in block)
     subprocess.run(["bash", "-euo", "pipefail", "-c", lines], check=True, capture_output=True)
     calls = Path("calls.log").read_text().splitlines()
     assert calls[:9] == [
