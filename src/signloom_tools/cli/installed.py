@@ -76,12 +76,25 @@ def project_files() -> dict[str, str]:
     names = sorted(path for pattern in patterns for path in root.glob(pattern)
                    if path.is_file() and path.suffix != ".pyc")  # fmt: skip
     found = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in names}
+    if root == CLONE:
+        found |= {name: _committed(CLONE / name) for name in OWN}
     for name in ("dvc.yaml", "data/demo/dvc.yaml"):
         found[name] = _DEPENDENCY.sub(
             lambda match: f"{match[1]}{STAMPS.as_posix()}/{match[2].replace('/', '.')}", found[name]
         )
     found["dvc.yaml"] = found["dvc.yaml"].replace("stages:\n", _STAGE, 1)
     return found
+
+
+def _committed(path: Path) -> str:
+    """Return a file of the clone's last commit, without what was changed for one corpus."""
+    command = ["git", "show", f"HEAD:./{path.name}"]
+    try:
+        return subprocess.run(
+            command, cwd=path.parent, capture_output=True, encoding="utf-8", check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return path.read_text("utf-8")
 
 
 def make_installed_project(folder: Path) -> None:

@@ -31,10 +31,14 @@ def test_a_project_of_a_clone_begins_with_the_drawn_corpus_and_is_made_again_aft
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
     clone = work / "clone"
-    for name in ("params.yaml", "pyproject.toml", "dvc.yaml", "data/demo/dvc.yaml"):
+    for name in (*installed.OWN, "pyproject.toml", "dvc.yaml", "data/demo/dvc.yaml"):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         text = (ROOT / name).read_text().replace("folder: data/demo/corpus", "folder: data/raw/my")
         (clone / name).write_text(text)
+    git = ["git", "-C", str(clone), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *command], check=True)
+    (clone / "params.yaml").write_text("train: {epochs: 1}\n")  # for one corpus, and not committed
     monkeypatch.setattr(installed, "CLONE", clone)
     main(["project", FOLDER])
     assert f"cd {FOLDER}" in capsys.readouterr().out
