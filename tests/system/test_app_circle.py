@@ -22,7 +22,7 @@ import pytest
 from signloom.paths import MODELS
 from signloom_demo.grammar import sentences
 from signloom_ops.nightly.store import ModelStore
-from signloom_tools.cli.installed import make_installed_project
+from signloom_tools.cli.installed import make_project
 from tests.camera import SignerBeforeCamera, begin_live, sign_live, wait_for
 from tests.system.test_app import Server, begin, press, write
 from tests.unit.report.test_browser import Tab, find_chromium, open_tab
@@ -145,7 +145,7 @@ class Walk:
 def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk]:
     """Go from an empty project to translations of what is signed live."""
     project = folder / "signs of mine, ä"
-    make_installed_project(project)
+    make_project(project)
     (project / "sentences.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     (project / "ops.yaml").write_text(OPS, encoding="utf-8")
     camera, server = SignerBeforeCamera(folder / "camera.y4m"), Server(project)

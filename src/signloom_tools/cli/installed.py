@@ -97,39 +97,27 @@ def _committed(path: Path) -> str:
         return path.read_text("utf-8")
 
 
-def make_installed_project(folder: Path) -> None:
+def make_project(folder: Path) -> None:
     """Make a project of the package's files, whose corpus is the drawn one.
 
     Raises:
-        UserError: If the folder holds something.
-    """
-    files = project_files()
-    with made_whole(folder):
-        begin_project(folder, {**files, "README.md": README})
-        update_params(folder / PARAMS, {"corpus": DRAWN})  # those of a clone may name its own
-        write_stamps(folder)
-        _write_state(folder, _hashes(files))
-
-
-def begin_project(folder: Path, files: Mapping[str, str]) -> None:
-    """Make a folder a project of DVC's, with some files and those that stages and reports need.
-
-    Args:
-        folder: It exists and is empty.
-        files: Their texts by name.
-
-    Raises:
-        UserError: If DVC is missing or fails.
+        UserError: If the folder holds something, or DVC is missing or fails.
     """
     from signloom.evaluation.judge import make_judgements  # imports scores, which takes a while
 
+    files = project_files()
     texts = {BASELINE: '{"format_version": 1, "metrics": {}}\n', LAST_NIGHT: "{}\n"}
-    _write_all(folder, {**files, **{path.as_posix(): text for path, text in texts.items()}})
-    make_judgements(folder / JUDGEMENTS)
-    (folder / START).parent.mkdir(exist_ok=True)
-    write_start(None, folder / START)
-    _init_dvc(folder)
-    _write_all(folder, {name: text for name, text in files.items() if name.startswith(".dvc/")})
+    further = {"README.md": README, **{path.as_posix(): text for path, text in texts.items()}}
+    with made_whole(folder):
+        _write_all(folder, {**files, **further})
+        update_params(folder / PARAMS, {"corpus": DRAWN})  # those of a clone may name its own
+        make_judgements(folder / JUDGEMENTS)
+        (folder / START).parent.mkdir(exist_ok=True)
+        write_start(None, folder / START)
+        _init_dvc(folder)
+        _write_all(folder, {name: text for name, text in files.items() if name.startswith(".dvc/")})
+        write_stamps(folder)
+        _write_state(folder, _hashes(files))
 
 
 def _init_dvc(folder: Path) -> None:

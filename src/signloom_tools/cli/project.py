@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from signloom.errors import UserError
-from signloom_tools.cli.installed import make_installed_project, upgrade_project, version
+from signloom_tools.cli.installed import make_project, upgrade_project, version
 from signloom_tools.options import argument, option
 
 NEXT = """\
@@ -35,5 +35,5 @@ def run_project(options: ProjectOptions) -> None:
     elif options.upgrade or options.folder is None:
         raise UserError("give FOLDER, or --upgrade in the folder of a project")
     else:
-        make_installed_project(options.folder)
+        make_project(options.folder)
         print(NEXT.format(folder=options.folder))

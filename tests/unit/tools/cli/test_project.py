@@ -27,7 +27,7 @@ def test_a_project_of_a_clone_begins_with_the_drawn_corpus_and_is_made_again_aft
 ) -> None:
     script = (
         "import os, signloom_tools.cli.installed as p; p.write_stamps = lambda *a: os._exit(9);"
-        f"p.make_installed_project(p.Path({FOLDER!r}))"
+        f"p.make_project(p.Path({FOLDER!r}))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
     clone = work / "clone"
