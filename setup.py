@@ -1,16 +1,11 @@
 """Puts the files of a project (stages, parameters, presets) into the wheel, from where they lie."""
 
 import shutil
+import tomllib
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
-
-FILES = (
-    "params.yaml", "ops.yaml", "dvc.yaml", "schemas/*.json", ".gitignore", ".dvcignore",
-    "presets/*.yaml", "pipeline/*.py", "data/.gitignore", "data/demo/.gitignore",
-    "data/demo/dvc.yaml", "data/demo/params.yaml", ".dvc/plots/*",
-)  # fmt: skip
 
 
 class BuildWithProject(build_py):
@@ -22,7 +17,8 @@ class BuildWithProject(build_py):
         if self.editable_mode:
             return
         root = Path(__file__).parent
-        for pattern in FILES:
+        settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+        for pattern in settings["tool"]["signloom"]["project-files"]:
             for path in root.glob(pattern):
                 target = Path(self.build_lib) / "signloom_tools/project" / path.relative_to(root)
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,6 @@ OPTIONS = IngestOptions(
     max_duration_s=4.0,
     min_side=48,
     max_side=200,
-    script_share=0.8,
     length_factor=3.0,
     settle_s=0.0,
     shares=(80.0, 10.0, 10.0),

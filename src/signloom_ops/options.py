@@ -15,7 +15,6 @@ from signloom.config import (
     Count,
     Gone,
     NonNegative,
-    Share,
     checked_dataclass,
     load_params,
     parse_options,
@@ -24,11 +23,16 @@ from signloom.errors import UserError
 from signloom.paths import OPS
 
 Start = Literal["champion", "scratch"]
+SCRIPT_SHARE = 0.8  # least share of a sentence's letters in scripts that train's sentences use
+EQUAL_MARGIN = 1.0  # a challenger that is significantly less than so many points worse is equal
+SAVING = 0.1  # share of parameters or of CPU time that an equal one must save
 
 
 @checked_dataclass
 class IngestOptions:
     """Section `ingest`: what a new clip must be like to come into the corpus."""
+
+    GONE: ClassVar = {"script_share": Gone.fixed(SCRIPT_SHARE)}
 
     min_duration_s: NonNegative = 0.3
     """Shortest clip accepted, seconds."""
@@ -38,8 +42,6 @@ class IngestOptions:
     """Fewest pixels of the shorter side of the upright picture."""
     max_side: int = 4096
     """Most pixels of the longer side."""
-    script_share: Share = 0.8
-    """Least share of a sentence's letters in scripts that the sentences of train use."""
     length_factor: Annotated[float, Field(ge=1)] = 3.0
     """How many times longer, or shorter, than any of train a sentence may be."""
     settle_s: NonNegative = 10.0
@@ -124,6 +126,10 @@ class DriftOptions:
 class GateOptions:
     """Section `gate`: what a challenger must show."""
 
+    GONE: ClassVar = {
+        "equal_margin": Gone.fixed(EQUAL_MARGIN), "saving": Gone.fixed(SAVING)
+    }  # fmt: skip
+
     seeds: Annotated[int, Field(ge=1, le=1000)] = 3
     """Models of the challenger, of different seeds, at least."""
     metric: Literal["auto", "chrf", "bleu4", "exact", "gloss_wer"] = "auto"
@@ -131,10 +137,6 @@ class GateOptions:
     the glosses, else chrF."""
     level: Annotated[float, Field(ge=0.002, le=0.5)] = 0.05
     """The chance that a year's nights promote a model that is not better."""
-    equal_margin: Annotated[float, Field(ge=0, le=100)] = 1.0
-    """A challenger that is significantly less than this many points worse counts as equal."""
-    saving: Share = 0.1
-    """An equal one must save this share of parameters or of CPU time."""
     slice_min_clips: Annotated[int, Field(ge=2)] = 20
     """Smaller groups of clips are shown and not judged."""
     slice_tolerance: Annotated[float, Field(ge=0, le=100)] = 3.0

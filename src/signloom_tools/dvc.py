@@ -126,9 +126,6 @@ def _outs(parent: Path, stage: Any) -> list[Path]:
     return [(base / str(name)).resolve() for name in names]
 
 
-SHARED_WITH = Path(".dvc/cache/shared_with.txt")  # projects that keep their files in our cache
-
-
 class DvcCache:
     """What DVC keeps of old versions on this machine; there may be no DVC."""
 

@@ -148,6 +148,8 @@ def draw_whole() -> Drawing:
         "projection to V", "~logits (B, T, V)",
     ))  # fmt: skip
     drawing.wire((200, memory), (480 - WIDE / 2 - 1, memory))
+    drawing.wire((130 + WIDE / 2, memory + STEP), (300, memory + STEP), (300, memory + 1))
+    drawing.text(305, memory + STEP / 2, "ctc_feedback", 'font-size="11"')
     return drawing
 
 

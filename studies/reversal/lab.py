@@ -26,6 +26,7 @@ from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
 from signloom.translation.options import DecodingOptions
 from signloom.translation.search import SpecialIds, search
+from signloom_tools.presets import read_preset
 from studies.runs import log_training
 
 DEFAULTS = Path(__file__).with_name("reversal.yaml")
@@ -95,17 +96,24 @@ class LabResult:
     model: Seq2Seq  # with the weights of that epoch
 
 
-def read_lab(assignments: Sequence[str], params: Path = DEFAULTS) -> LabOptions:
+def read_lab(
+    assignments: Sequence[str], params: Path = DEFAULTS, *, preset: str = ""
+) -> LabOptions:
     """Read the lab's parameters with some of them changed.
 
     Args:
         assignments: Such as `model.family=lstm`; values as in JSON, anything else is text.
         params: A file with sections task, model, train and decoding.
+        preset: Whose model and training come before the assignments; empty: those of `params`.
 
     Raises:
-        UserError: If an assignment names no parameter or its value is refused.
+        UserError: If an assignment names no parameter, its value is refused, or there is no such
+            preset.
     """
     values = load_params(params)
+    wanted = read_preset(preset) if preset else {}
+    for section in ("model", "train"):
+        values[section].update(wanted.get(section, {}))
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         section, _, name = key.partition(".")

@@ -2,7 +2,8 @@
 
 Sizes and recipe: studies/reversal/reversal.yaml; studies/reversal/README.md.
 
-Usage: python -m studies.reversal.run [--family NAME] [--seed N] [--set SECTION.NAME=VALUE]
+Usage: python -m studies.reversal.run [--preset NAME] [--family NAME] [--seed N]
+    [--set SECTION.NAME=VALUE]
 """
 
 import argparse
@@ -13,10 +14,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline.stage import run
 from signloom.errors import UserError
 from signloom.files import write_file
 from signloom.report.attention import Alignment, AttentionClip, render_attention
-from signloom.terminal import run_program
 from signloom.training.loop import EpochRecord
 from signloom.training.run import ctc_positions
 from signloom_tools.outputs import check_output
@@ -39,6 +40,7 @@ SHOWN = 3  # sequences on the page of attention
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and run the lab."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--preset", default="", help="of presets/, such as document-004")
     parser.add_argument("--family", help="such as lstm; see docs/models.md")
     parser.add_argument("--seed", type=int, help="of weights, sequences and their order")
     parser.add_argument(
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=Path, default=OUT, help="(%(default)s)")
     options = parser.parse_args(arguments)
-    run_program(lambda: run_reverse(options), stopped="stopped")
+    run_reverse(options)
 
 
 def run_reverse(options: argparse.Namespace) -> None:
@@ -72,7 +74,7 @@ def run_reverse(options: argparse.Namespace) -> None:
         assignments.append(f"model.family={options.family}")
     if options.seed is not None:
         assignments.append(f"train.seeds=[{options.seed}]")
-    lab = read_lab(assignments)
+    lab = read_lab(assignments, preset=options.preset)
 
     def show(record: EpochRecord) -> None:
         print(
@@ -136,4 +138,4 @@ def _write_attention(path: Path, lab: LabOptions, result: LabResult) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -11,7 +11,6 @@ Quick twin: tests/unit/ops/app/test_page.py.
 
 import argparse
 import base64
-import re
 import tempfile
 import threading
 import time
@@ -23,10 +22,9 @@ import pytest
 from signloom.paths import MODELS
 from signloom_demo.grammar import sentences
 from signloom_ops.nightly.store import ModelStore
-from signloom_tools.cli.project import make_project
+from signloom_tools.cli.installed import make_project
 from tests.camera import SignerBeforeCamera, begin_live, sign_live, wait_for
 from tests.system.test_app import Server, begin, press, write
-from tests.tiny import ROOT
 from tests.unit.report.test_browser import Tab, find_chromium, open_tab
 
 TEXTS = ("bonjour maman", "je mange du pain", "tu bois de l'eau", "elle est fatiguée")
@@ -147,9 +145,7 @@ class Walk:
 def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk]:
     """Go from an empty project to translations of what is signed live."""
     project = folder / "signs of mine, ä"
-    make_project(ROOT, project)
-    config = project / ".dvc/config"  # its own cache: nothing of a test stays in the repository's
-    config.write_text(re.sub(r"(?s)\[cache\].*", "", config.read_text(encoding="utf-8")))
+    make_project(project)
     (project / "sentences.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     (project / "ops.yaml").write_text(OPS, encoding="utf-8")
     camera, server = SignerBeforeCamera(folder / "camera.y4m"), Server(project)

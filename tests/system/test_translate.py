@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -252,54 +251,7 @@ def test_what_has_no_meaning_for_films_is_refused(hands: Path) -> None:
     for arguments, message in (
         (["a.npy", "--into", "out"], "--into: only with --write"),
         (["a.npy", "--write", "vtt", "--json"], "--json: not with --write"),
-        (["a.npy", "--watch", "clips"], "remove the other PATHs"),
-        (["--watch", "clips", "--video", "clips/films"], "name a folder outside clips"),
-        (["--watch", "none"], "there is no such folder"),
-        (["--watch", "clips", "--glosses", "A"], "--watch: these options apply to videos"),
+        (["--write", "vtt", "--glosses", "A"], "--write: these options apply to videos"),
     ):
         with pytest.raises(SystemExit, match=message):
             main(["translate", *arguments])
-
-
-def test_a_watched_folder_gets_captions_once_and_of_whole_files_only(
-    hands: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inbox, film = hands / "inbox", hands / "inbox/deep/film.npy"
-    film.parent.mkdir(parents=True)
-    film_of_hands(hands / "film.npy", [(1.0, 3.0)], 4)
-    content = (hands / "film.npy").read_bytes()
-
-    def run(*steps: Callable[[], object]) -> str:
-        """Watch; what arrives, arrives between two looks; then Ctrl-C."""
-        waiting = iter(steps)
-
-        def sleep(_: float) -> None:
-            step = next(waiting, None)
-            if step is None:
-                raise KeyboardInterrupt
-            step()
-
-        monkeypatch.setattr("signloom_tools.cli.translate_clips.time.sleep", sleep)
-        main(["translate", "--watch", str(inbox), *SIZES])  # ends without an error
-        out, err = capsys.readouterr()
-        return out + err
-
-    nothing = int
-    said = run(
-        lambda: film.write_bytes(content[:1000]),  # the copy has begun
-        lambda: film.write_bytes(content[:5000]),
-        lambda: film.write_bytes(content),
-        lambda: (inbox / ".half.npy").write_bytes(content[:5000]),
-        lambda: (inbox / "torn.npy").write_bytes(b"these are no numbers"),
-        nothing, nothing, nothing,
-    )  # fmt: skip
-    assert said.count("film.vtt: 1 sentences") == 1
-    assert said.count("error: ") == 1
-    assert "torn.npy" in said
-    assert "stopped; 1 translated, 1 not" in said
-    captions = film.with_suffix(".vtt")
-    written = captions.stat().st_mtime_ns
-    again = run(nothing, nothing, nothing)
-    assert "stopped; 0 translated, 1 not" in again  # the torn one is tried again, once
-    assert captions.stat().st_mtime_ns == written
-    assert not list(inbox.rglob("*.tmp"))

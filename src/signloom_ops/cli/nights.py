@@ -37,7 +37,6 @@ def add_retrain(parser: argparse.ArgumentParser) -> None:
         choices=("champion", "scratch"),
         help="weights to train from; `start` of ops.yaml if not given",
     )
-    parser.add_argument("--no-pull", action="store_true", help="do not ask the DVC remote first")
     parser.add_argument(
         "--force", action="store_true", help="train though nothing is new, as after new parameters"
     )
@@ -49,9 +48,7 @@ def run_retrain(options: argparse.Namespace) -> None:
     from signloom_ops.nightly.night import NOTHING, code_of, run_night
     from signloom_ops.nightly.plan import NightRequest, dry_run
 
-    request = NightRequest(
-        params=options.params, start=options.start, pull=not options.no_pull, force=options.force
-    )
+    request = NightRequest(params=options.params, start=options.start, force=options.force)
     if options.dry_run:
         found = dry_run(request)
         as_json = json.dumps(asdict(found), ensure_ascii=False, indent=1)

@@ -24,7 +24,7 @@ from signloom.extraction.pool import count_workers, run_in_processes
 from signloom.progress import progress_file
 from signloom_ops.intake.deliveries import Candidate
 from signloom_ops.intake.inbox import Content, Inbox, other_id
-from signloom_ops.options import IngestOptions
+from signloom_ops.options import SCRIPT_SHARE, IngestOptions
 from signloom_tools.importing.new_corpus import clip_id_of
 
 _LIMIT_S = 60.0  # for a clip, and another for each `_BYTES_A_SECOND` of its file
@@ -41,19 +41,18 @@ class TextRules:
     characters: tuple[int, int]  # lengths of the shortest and the longest sentence
     words: int  # number of words of the longest sentence, separated by spaces
 
-    def problems(self, text: str, *, script_share: float, length_factor: float) -> list[str]:
+    def problems(self, text: str, *, length_factor: float) -> list[str]:
         """Say what is odd about a sentence.
 
         Args:
             text: With single spaces, not empty.
-            script_share: Least share of its letters in known scripts.
             length_factor: How many times longer or shorter than all others it may be.
         """
         found = []
         scripts = Counter(_scripts(text))
         letters = sum(scripts.values())
         known = sum(count for name, count in scripts.items() if name in self.scripts)
-        if letters and known < script_share * letters:
+        if letters and known < SCRIPT_SHARE * letters:
             other = ", ".join(sorted(scripts.keys() - self.scripts))
             found.append(
                 f"{known} of {letters} letters of the text are in the corpus's script "
@@ -336,13 +335,11 @@ class _Check:
         yield from self._text(candidate)
 
     def _text(self, candidate: Candidate) -> list[Problem]:
-        text, options = candidate.values.get("text"), self._options
+        text = candidate.values.get("text")
         if not text:
             empty = Problem("the sentence is empty", "write it down")
             return [] if candidate.problems else [empty]
-        found = self._rules.problems(
-            text, script_share=options.script_share, length_factor=options.length_factor
-        )
+        found = self._rules.problems(text, length_factor=self._options.length_factor)
         hint = "correct the sentence, or change `ingest` in ops.yaml"
         return [Problem(odd, hint) for odd in found]
 

@@ -38,7 +38,7 @@ from signloom.evaluation.names import (
 from signloom.evaluation.summary import INPUT_METRIC, LENGTHS, SeenInTrain
 from signloom.evaluation.systems import swap_clips
 from signloom.features.targets import Target
-from signloom_ops.options import GateOptions
+from signloom_ops.options import EQUAL_MARGIN, SAVING, GateOptions
 
 FORMAT_VERSION = 2  # of decision.json; in version 1 the texts of rules name signers
 YEAR_DAYS = 365  # refusals count for so long
@@ -312,9 +312,9 @@ def _gain(duel: Duel) -> Judged:
     cost: dict[str, Any] = {"parameters": sizes, "cpu_s": None}
     if is_better:
         cheaper = _judge("equal_and_cheaper", "it is better", is_good=None)
-    elif lowest <= -options.equal_margin:
+    elif lowest <= -EQUAL_MARGIN:
         worse = f"{-lowest:.1f} {name}" if math.isfinite(lowest) else "much"
-        text = f"it may be {worse} worse, at most {options.equal_margin:g} is equal"
+        text = f"it may be {worse} worse, at most {EQUAL_MARGIN:g} is equal"
         cheaper = _judge("equal_and_cheaper", text, is_good=False)
     else:
         cheaper, cost["cpu_s"] = _is_cheaper(duel)
@@ -323,7 +323,7 @@ def _gain(duel: Duel) -> Judged:
 
 def _is_cheaper(duel: Duel) -> tuple[Rule, dict[str, float] | None]:
     """Return whether an equal challenger costs less, and the CPU seconds if these had to decide."""
-    most = 1 - duel.options.saving
+    most = 1 - SAVING
     share = duel.challenger.parameters / duel.champion.parameters
     if share <= most:
         text = f"{share:.2f} of the parameters"

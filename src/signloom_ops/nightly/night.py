@@ -122,7 +122,7 @@ class _Night:
         store.settle()
         for folder in (NIGHTS, REPORTS, START.parent):
             remove_half_written(folder)
-        if remote and self.request.pull:
+        if remote:
             if record.has_untracked:
                 with record.step("track") as step:
                     step.result = steps.track_interrupted(corpus.folder, self.commands)

@@ -49,8 +49,6 @@ class NightRequest:
     params: Path
     start: Start | None
     """Weights to train from; None: those of `start` of ops.yaml."""
-    pull: bool
-    """Whether to pull new versions from the DVC remote first."""
     force: bool
     """Whether to train even if nothing is new."""
 

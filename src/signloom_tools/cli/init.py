@@ -2,7 +2,6 @@
 
 import functools
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -160,7 +159,7 @@ def run_init(options: InitOptions) -> None:
     if options.landmarks:
         _init_landmarks(options)
     else:
-        plan = make_plan(options, _ask if sys.stdin.isatty() else None)
+        plan = make_plan(options)
         finish_corpus(options.corpus, options.writing, plan, text_only=options.text_only)
 
 
@@ -182,7 +181,7 @@ def _init_landmarks(options: InitOptions) -> None:
         print(f"{found.clips} clips, {found.frames} frames, {len(found.rejects)} not imported")
         table = corpus / IMPORTED_SHARDS.parent / CLIPS_NAME
         tables = replace(_assume(options.tables, pattern.groupindex), table=[str(table)])
-        plan = make_plan(replace(options, corpus=corpus, tables=tables), None)
+        plan = make_plan(replace(options, corpus=corpus, tables=tables))
         check_plan(plan)
         print("a model of these clips:")
         print(*(f"  {line}" for line in describe_uses(plan.clips, imports.detector)), sep="\n")
@@ -253,22 +252,8 @@ def finish_corpus(
         raise UserError(f"{len(plan.refusals)} rows were left out; {corpus / REFUSED} says why")
 
 
-def _ask(question: str) -> str:
-    """Put a question; no answer, and the end of the input, take what was guessed."""
-    try:
-        return input(question)
-    except EOFError:
-        print()
-        return ""
-
-
-def make_plan(options: InitOptions, ask: Callable[[str], str] | None) -> CorpusPlan:
-    """Read the tables, settle the columns, and decide what becomes of each row.
-
-    Args:
-        options: Of the command.
-        ask: Puts a question to a person; None: nobody is there.
-    """
+def make_plan(options: InitOptions) -> CorpusPlan:
+    """Read the tables, settle the columns, and decide what becomes of each row."""
     given = options.tables
     if given.only and not given.table:
         raise UserError("--only chooses rows of a table; give --table FILE, too")
@@ -281,7 +266,7 @@ def make_plan(options: InitOptions, ask: Callable[[str], str] | None) -> CorpusP
     videos = VideoFolder(options.videos) if options.videos else None
     found = _read_rows(options, tables, videos)
     has_splits = all(split for _, split in found.rows) or given.shares is not None
-    sources = _find_sources(options, found.header, has_splits, ask)
+    sources = _find_sources(options, found.header, has_splits)
     imported = None if options.of_takes else imported_clips(options.corpus)
     _check_videos(options, imported is not None)
     if options.text_only:
@@ -318,15 +303,10 @@ def _read_rows(
     )
 
 
-def _find_sources(
-    options: InitOptions,
-    header: list[str],
-    has_splits: bool,
-    ask: Callable[[str], str] | None,
-) -> Sources:
+def _find_sources(options: InitOptions, header: list[str], has_splits: bool) -> Sources:
     """Settle and print where each field comes from."""
-    given, settled = options.tables, ("split",) if has_splits else ()
-    sources = find_sources(header, given.column, given.set, given.pick, ask, settled)
+    given = options.tables
+    sources = find_sources(header, given.column, given.set, given.pick)
     if has_splits:
         sources.pop("split", None)
     if "gloss" in sources and not options.text_only:  # signs alone are recognised, not translated

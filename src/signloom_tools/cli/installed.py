@@ -1,6 +1,6 @@
-"""Projects of an installed package: their files come from the package, without a clone.
+"""Projects: their files come from the installed package, or from the clone that is installed.
 
-A project has copies of parameters, presets and stages; the code stays in the package. Where stages
+A project has copies of parameters, presets and stages; the code stays where it is. Where stages
 of a clone depend on folders of src/, those of a project depend on stamps: files of `data/code` that
 hold the hash of a folder of the package. Stage `code` writes them anew each time, so an upgraded
 package runs again exactly the stages whose code it changes.
@@ -16,6 +16,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,14 @@ from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
 from signloom.terminal import run_program
 from signloom_tools.dvc import write_start
 from signloom_tools.outputs import made_whole
+from signloom_tools.params_file import update_params
 
 FILES = Path(__file__).parents[1] / "project"  # in the package; none in a clone
+CLONE = Path(__file__).parents[3]
 STATE = Path(".signloom.json")  # which version's files a project has, and their hashes
 STAMPS = Path("data/code")
 FORMAT_VERSION = 1
+DRAWN = {"folder": "data/demo/corpus", "manifest": "manifest.tsv"}  # what a project begins with
 OWN = (PARAMS.as_posix(), OPS.as_posix(), "data/demo/params.yaml")  # values of the user
 
 README = """\
@@ -41,8 +45,8 @@ README = """\
     signloom scores
     signloom init data/raw/NAME --videos DIR --table FILE --use    # then the same two again
 
-Your values are in params.yaml and ops.yaml. The code is the installed package:
-`pip install --upgrade signloom`, then `signloom project --upgrade`.
+Your values are in params.yaml and ops.yaml. The code is the installed package: after
+`pip install --upgrade signloom` (or `git pull` in the clone) run `signloom project --upgrade`.
 """
 _STAGE = """\
 stages:
@@ -64,18 +68,16 @@ def version() -> str:
 
 
 def project_files() -> dict[str, str]:
-    """Return the files of a project of this version, by their name in it.
-
-    Raises:
-        UserError: In a clone, which has no packaged files.
-    """
+    """Return the files of a project of this version, by their name in it."""
+    root, patterns = FILES, ["**/*"]
     if not FILES.is_dir():
-        raise UserError(
-            "this is not the folder of a Signloom project: go to the clone, or install the package "
-            "(`pip install signloom`), which brings the files of a project along"
-        )
-    names = sorted(path for path in FILES.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    found = {path.relative_to(FILES).as_posix(): path.read_text("utf-8") for path in names}
+        root, settings = CLONE, tomllib.loads((CLONE / "pyproject.toml").read_text("utf-8"))
+        patterns = settings["tool"]["signloom"]["project-files"]
+    names = sorted(path for pattern in patterns for path in root.glob(pattern)
+                   if path.is_file() and path.suffix != ".pyc")  # fmt: skip
+    found = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in names}
+    if root == CLONE:
+        found |= {name: _committed(CLONE / name) for name in OWN}
     for name in ("dvc.yaml", "data/demo/dvc.yaml"):
         found[name] = _DEPENDENCY.sub(
             lambda match: f"{match[1]}{STAMPS.as_posix()}/{match[2].replace('/', '.')}", found[name]
@@ -84,42 +86,41 @@ def project_files() -> dict[str, str]:
     return found
 
 
-def make_installed_project(folder: Path) -> None:
-    """Make a project of the package's files.
+def _committed(path: Path) -> str:
+    """Return a file of the clone's last commit, without what was changed for one corpus."""
+    command = ["git", "show", f"HEAD:./{path.name}"]
+    try:
+        return subprocess.run(
+            command, cwd=path.parent, capture_output=True, encoding="utf-8", check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return path.read_text("utf-8")
+
+
+def make_project(folder: Path) -> None:
+    """Make a project of the package's files, whose corpus is the drawn one.
 
     Raises:
-        UserError: If the folder holds something, or the package has no files of a project.
+        UserError: If the folder holds something, or DVC is missing or fails.
     """
+    from signloom.evaluation.judge import make_judgements  # imports scores, which takes a while
+
     files = project_files()
+    texts = {BASELINE: '{"format_version": 1, "metrics": {}}\n', LAST_NIGHT: "{}\n"}
+    further = {"README.md": README, **{path.as_posix(): text for path, text in texts.items()}}
     with made_whole(folder):
-        begin_project(folder, {**files, "README.md": README})
+        _write_all(folder, {**files, **further})
+        update_params(folder / PARAMS, {"corpus": DRAWN})  # those of a clone may name its own
+        make_judgements(folder / JUDGEMENTS)
+        (folder / START).parent.mkdir(exist_ok=True)
+        write_start(None, folder / START)
+        _init_dvc(folder)
+        _write_all(folder, {name: text for name, text in files.items() if name.startswith(".dvc/")})
         write_stamps(folder)
         _write_state(folder, _hashes(files))
 
 
-def begin_project(folder: Path, files: Mapping[str, str], *, cache: Path | None = None) -> None:
-    """Make a folder a project of DVC's, with some files and those that stages and reports need.
-
-    Args:
-        folder: It exists and is empty.
-        files: Their texts by name.
-        cache: Of another project, to keep files once; None: its own.
-
-    Raises:
-        UserError: If DVC is missing or fails.
-    """
-    from signloom.evaluation.judge import make_judgements  # imports scores, which takes a while
-
-    texts = {BASELINE: '{"format_version": 1, "metrics": {}}\n', LAST_NIGHT: "{}\n"}
-    _write_all(folder, {**files, **{path.as_posix(): text for path, text in texts.items()}})
-    make_judgements(folder / JUDGEMENTS)
-    (folder / START).parent.mkdir(exist_ok=True)
-    write_start(None, folder / START)
-    _init_dvc(folder, cache)
-    _write_all(folder, {name: text for name, text in files.items() if name.startswith(".dvc/")})
-
-
-def _init_dvc(folder: Path, cache: Path | None) -> None:
+def _init_dvc(folder: Path) -> None:
     if importlib.util.find_spec("dvc") is None:
         raise UserError("a project trains models: pip install 'signloom[training]'")
     is_in_git = any((one / ".git").exists() for one in folder.resolve().parents)
@@ -130,7 +131,6 @@ def _init_dvc(folder: Path, cache: Path | None) -> None:
         raise UserError(f"`dvc init` failed in {folder}: {done.stderr.strip()}")
     config = "[core]\n    analytics = false\n"
     config += "" if is_in_git else "    no_scm = true\n"  # or DVC looks for Git and finds none
-    config += f"[cache]\n    dir = {os.path.relpath(cache, folder / '.dvc')}\n" if cache else ""
     write_file(folder / ".dvc/config", config)
 
 
@@ -151,7 +151,7 @@ def _hashes(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
-    """Return version and hashes of the files of a project; None in a clone and its sisters.
+    """Return version and hashes of the files of a project; None in a clone.
 
     Raises:
         UserError: If the file is damaged, or the project is of a later version.

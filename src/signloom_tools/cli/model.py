@@ -21,13 +21,14 @@ class SummaryOptions:
 
     params: Path = option("file of parameters", PARAMS)
     vocab: Count | None = option("rows of the output (default: as in data/tokens)", None)
+    width: Count | None = option("numbers of a frame (default: those of the features)", None)
 
 
 def run_summary(options: SummaryOptions) -> None:
     """Print what the configured model consists of and costs."""
     from signloom_tools.cli.summary import print_summary
 
-    print_summary(options.params, options.vocab)
+    print_summary(options.params, options.vocab, options.width)
 
 
 @dataclass(frozen=True, kw_only=True)

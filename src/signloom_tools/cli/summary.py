@@ -47,10 +47,10 @@ class Sizes:
     is_shared: bool = False  # whether source ids are target ids
 
 
-def print_summary(params: Path, vocab: int | None) -> None:
+def print_summary(params: Path, vocab: int | None, width: int | None) -> None:
     """Build the model of the parameters, untrained, and print what it consists of."""
     model_options = load_section(params, "model", ModelOptions)
-    sizes = find_sizes(params, model_options, vocab)
+    sizes = find_sizes(params, model_options, vocab, width)
     torch.manual_seed(0)
     eos = sizes.vocab_size - 1  # any id will do
     model = build_model(
@@ -83,8 +83,10 @@ def describe_device(device: torch.device) -> str:
     return f"this CPU, {torch.get_num_threads()} threads"
 
 
-def find_sizes(params: Path, model: ModelOptions, vocab: int | None) -> Sizes:
-    """Take the sizes from the outputs of the stages, or from the parameters where there are none.
+def find_sizes(
+    params: Path, model: ModelOptions, vocab: int | None, width: int | None = None
+) -> Sizes:
+    """Take sizes that are not given from the outputs of the stages, or from the parameters.
 
     Raises:
         UserError: If neither these nor `vocab` give the size of the vocabulary.
@@ -102,10 +104,10 @@ def find_sizes(params: Path, model: ModelOptions, vocab: int | None) -> Sizes:
     layout = shards_metadata(shards).layout if shards.is_dir() else build_layout(features.groups)
     glosses = read_glosses(targets) if targets.is_file() else NO_GLOSSES
     has_ctc = load_section(params, "train", TrainOptions).ctc_weight > 0
+    if width is None and model.source == "glosses":
+        width = glosses.size or vocab
     return Sizes(
-        input_width=glosses.size or vocab
-        if model.source == "glosses"
-        else feature_width(features, layout),
+        input_width=width or feature_width(features, layout),
         vocab_size=vocab,
         ctc_labels=len(read_labels(labels)) + 1 if has_ctc and labels.is_file() else 0,
         frames=round(CLIP_S * features.fps),

@@ -1,12 +1,11 @@
 """Translation of the videos and landmark files that a person names."""
 
-import contextlib
 import functools
 import itertools
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -37,7 +36,6 @@ from signloom_tools.translate.inputs import (
     GivenClip,
     UnreadableClip,
     find_clips,
-    list_files,
     video_seconds,
 )
 from signloom_tools.video_writer import ENCODERS
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     from signloom_tools.translate.films import FilmSentence
     from signloom_tools.translate.timed import TimedTranslation
 
-POLL_S = 2.0  # between two looks into a folder that is watched
 LONG_S = 60.0  # a longer clip is hardly one sentence
 LONGEST_S = 600.0  # and a longer one would take more memory than there is
 CLIPS_AT_ONCE = 16  # the model translates them together; they are printed together, too
@@ -61,7 +58,7 @@ def translate_clips(options: TranslateOptions) -> bool:
     Raises:
         UserError: If anything could not be translated; the rest is printed before.
     """
-    video, watch = options.clips.video, options.clips.watch
+    video = options.clips.video
     if video:
         refuse_in_corpus(video)
         check_writable(video)
@@ -72,9 +69,6 @@ def translate_clips(options: TranslateOptions) -> bool:
             'landmarks; use signloom translate --glosses "..."'
         )
     with ThreadPoolExecutor(1) as pool:
-        if watch:
-            watch_folder(_FilmWork(options, extractor, layout, pool, []), watch, extractor)
-            return False
         sources = find_clips(options.paths, extractor)
         inputs = [source.path for source in sources]
         if video and video.suffix in ENCODERS:
@@ -84,7 +78,7 @@ def translate_clips(options: TranslateOptions) -> bool:
                 )
             check_output(video, inputs, overwrite=options.overwrite)
         check_attention(options, len(sources), inputs)
-        kind = _FilmWork if options.clips.captions else _ClipWork
+        kind = _FilmWork if options.clips.write else _ClipWork
         work = kind(options, extractor, layout, pool, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
             work.translate(sources, bar)
@@ -99,36 +93,6 @@ def _read_make(options: TranslateOptions) -> tuple[dict[str, Any], Layout]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         load_translator(options)  # says what is wrong with it
         raise
-
-
-def watch_folder(work: "_FilmWork", folder: Path, extractor: Mapping[str, Any]) -> None:
-    """Write captions for the films that are in a folder and arrive there, until Ctrl-C.
-
-    A film is read when its size and date have not changed for `POLL_S`; one that has captions is
-    done, also after a new start. One that cannot be translated is tried again when it changes.
-    """
-    if not folder.is_dir():
-        raise UserError(f"--watch {folder}: there is no such folder; make it")
-    work.wait()
-    _print_message(f"watching {folder} every {POLL_S:g} s; Ctrl-C ends it")
-    before, tried = dict[Path, tuple[int, int]](), dict[Path, tuple[int, int]]()
-    try:
-        while True:
-            now = dict[Path, tuple[int, int]]()
-            for path in list_files(folder, extractor):
-                with contextlib.suppress(FileNotFoundError):  # taken away meanwhile
-                    now[path] = (path.stat().st_size, path.stat().st_mtime_ns)
-            for path, stamp in now.items():
-                # What writes a file names it with a dot until it is whole, if it takes such care.
-                is_whole = stamp[0] > 0 and before.get(path) == stamp and path.name[0] != "."
-                if is_whole and tried.get(path) != stamp and not work.has_captions(path):
-                    tried[path] = stamp
-                    with tqdm(disable=True) as bar:
-                        work.translate([ClipPath(path=path)], bar)
-            before = now
-            time.sleep(POLL_S)
-    except KeyboardInterrupt:
-        _print_message(f"stopped; {work.captioned} translated, {work.failed} not")
 
 
 class _Work:
@@ -197,7 +161,7 @@ class _Work:
 
     def _is_sentence(self, name: str, seconds: float) -> bool:
         """Say of what is long that it is translated as one sentence; refuse what is no sentence."""
-        if self._options.clips.captions or seconds <= LONG_S:
+        if self._options.clips.write or seconds <= LONG_S:
             return True
         hint = "--write vtt cuts a film into its sentences"
         if seconds > LONGEST_S:
@@ -250,11 +214,11 @@ class _Work:
         if self.failed:
             raise UserError(f"not translated: {self.failed} of the clips, see above")
         if self.not_understood:
-            is_hidden = not (self._options.guess or self._options.clips.captions)
+            is_hidden = not (self._options.guess or self._options.clips.write)
             hint = "; --guess writes the model's guess" if is_hidden else ""
             _print_message(f"not understood: {self.not_understood}{hint}")
         # Of a film's many sentences one more is marked.
-        return bool(self.not_understood) and not self._options.clips.captions
+        return bool(self.not_understood) and not self._options.clips.write
 
 
 class _ClipWork(_Work):
@@ -334,13 +298,7 @@ class _ClipWork(_Work):
 
 
 class _FilmWork(_Work):
-    """Films of several sentences: captions are written.
-
-    Attributes:
-        captioned: How many films have got captions.
-    """
-
-    captioned = 0
+    """Films of several sentences: captions are written."""
 
     def translate(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> None:
         """Cut films into sentences, one film after another, and write their captions."""
@@ -354,26 +312,17 @@ class _FilmWork(_Work):
             except (UserError, OSError) as error:
                 self.fail(str(path), str(error))
 
-    def has_captions(self, film: Path) -> bool:
-        """Return whether the captions of a film that is watched exist."""
-        return self._caption_name(ClipPath(path=film), film.stem).exists()
-
-    def _caption_name(self, source: ClipPath, clip_id: str) -> Path:
-        into = self._options.clips.into
-        if into is None and source.clip_id is not None:
-            raise UserError("say with --into FOLDER where the captions are to be written")
-        folder = into or source.path.parent
-        if into and self._options.clips.watch:
-            folder = into / source.path.parent.relative_to(self._options.clips.watch)
-        return folder / f"{clip_id.replace('/', '_')}.{self._options.clips.captions}"
-
     def _caption_path(self, source: ClipPath, clip_id: str) -> Path:
         """Return where captions may be written.
 
         Raises:
             UserError: If they may not.
         """
-        path = self._caption_name(source, clip_id)
+        into = self._options.clips.into
+        if into is None and source.clip_id is not None:
+            raise UserError("say with --into FOLDER where the captions are to be written")
+        folder = into or source.path.parent
+        path = folder / f"{clip_id.replace('/', '_')}.{self._options.clips.write}"
         refuse_in_corpus(path)
         check_writable(path)
         check_output(path, self._inputs, overwrite=self._options.overwrite)
@@ -400,9 +349,8 @@ class _FilmWork(_Work):
             if options.clips.find:
                 signs = find_film_signs(translator, clip.sequence, spans, options.clips.find)
         self.not_understood += sum(bool(one.check.unlike) for one in sentences)
-        cues = make_cues(sentences, for_people=self._options.clips.captions != "json")
+        cues = make_cues(sentences, for_people=self._options.clips.write != "json")
         write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
-        self.captioned += 1
         now = datetime.now().isoformat(sep=" ", timespec="seconds")
         marked = sum(bool(one.check.word) for one in sentences)
         tqdm.write(

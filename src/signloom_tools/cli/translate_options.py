@@ -77,10 +77,6 @@ class ClipOptions:
         "cut films into sentences and write these captions next to each film", None
     )
     into: Path | None = option("folder for the captions", None, metavar="FOLDER")
-    watch: Path | None = option(
-        "write captions (vtt) for the films in a folder and for those that arrive, until Ctrl-C",
-        None, metavar="FOLDER",
-    )  # fmt: skip
     pause_s: Positive | None = option(
         "cut a film where the hands rest for S seconds (0.35)", None, flag="--pause", metavar="S"
     )
@@ -92,11 +88,6 @@ class ClipOptions:
     font: Path | None = option("of the subtitles (default: DejaVu Sans)", None)
     timing: bool = option("print the time of each step", False)
     read: ReadOptions = group(ReadOptions)
-
-    @property
-    def captions(self) -> str | None:
-        """Format of the captions; None: each clip is one sentence."""
-        return self.write or ("vtt" if self.watch else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,24 +133,18 @@ class TranslateOptions:
                     f"{', '.join(found)}: these options apply to videos and landmarks; remove them "
                     "or --glosses"
                 )
-        elif not self.paths and not clips.watch:
+        elif not self.paths:
             raise UserError("give a PATH of videos or landmarks, or --glosses")
-        if clips.watch and self.paths:
-            raise UserError("--watch names the folder that is read; remove the other PATHs")
         wrong: dict[str, object]
-        if clips.captions:
+        if clips.write:
             wrong = {"--json": self.json, "--attention": self.attention,
                      "--n-best": self.n_best > 1}  # fmt: skip
         else:
             wrong = {"--into": clips.into, "--pause": clips.pause_s}
         if names := [name for name, value in wrong.items() if value]:
             raise UserError(
-                f"{', '.join(names)}: {'not with' if clips.captions else 'only with'} --write or "
-                "--watch"
+                f"{', '.join(names)}: {'not with' if clips.write else 'only with'} --write"
             )
-        watch, video = clips.watch, clips.video
-        if watch and video and (video.suffix or video.resolve().is_relative_to(watch.resolve())):
-            raise UserError(f"--video {video}: with --watch, name a folder outside {watch}")
 
     @functools.cached_property
     def model(self) -> "NamedModel":

@@ -5,7 +5,7 @@ import gzip
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -283,8 +283,6 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
 }
 """Fields, and what makers of corpora call their columns, lower-cased, the likeliest first."""
 
-ASKED = ("text", "signer", "split", "clip_id", "gloss")
-
 
 @dataclass(frozen=True, slots=True)
 class FieldSource:
@@ -319,18 +317,14 @@ def find_sources(
     columns: Mapping[str, str] = MappingProxyType({}),
     constants: Mapping[str, str] = MappingProxyType({}),
     patterns: Mapping[str, str] = MappingProxyType({}),
-    ask: Callable[[str], str] | None = None,
-    settled: Sequence[str] = (),
 ) -> Sources:
-    """Decide where each field comes from: as given, as asked, or by a known name.
+    """Decide where each field comes from: as given, or by a known name.
 
     Args:
         header: The table's columns.
         columns: Field and column, as given.
         constants: Field and value of every row, as given.
         patterns: Field and regular expression with one group, as given.
-        ask: Puts a question to a person and returns the answer; None: nobody is there.
-        settled: Fields that need no column.
 
     Raises:
         UserError: If a given column does not exist, or a pattern is none.
@@ -342,12 +336,7 @@ def find_sources(
             )
     given = {name: FieldSource(column) for name, column in columns.items()}
     given |= {name: FieldSource(None, value) for name, value in constants.items()}
-    guessed = _guess(header, given)
-    sources = {**guessed, **given}
-    if ask is not None:
-        for field in ASKED:
-            if field not in given and field not in settled:
-                _ask(ask, header, field, sources)
+    sources = {**_guess(header, given), **given}
     for field, pattern in patterns.items():
         source = sources.get(field)
         if source is None or source.column is None:
@@ -367,25 +356,6 @@ def _guess(header: Sequence[str], given: Mapping[str, FieldSource]) -> Sources:
             found[field] = FieldSource(match, guessed=True)
             plain = {key: name for key, name in plain.items() if name != match}
     return found
-
-
-def _ask(ask: Callable[[str], str], header: Sequence[str], field: str, sources: Sources) -> None:
-    """Ask for the column of a field until the answer is one, or none."""
-    guess = sources.get(field)
-    default = f" [{guess.column}]" if guess else ""
-    known = f"columns: {', '.join(header)}\n" if field == ASKED[0] else ""
-    while True:
-        question = f"{known}{field}: which column, or =VALUE for every row{default}? "
-        answer = ask(question).strip()
-        if not answer:
-            return
-        if answer.startswith("="):
-            sources[field] = FieldSource(None, answer[1:])
-            return
-        if answer in header:
-            sources[field] = FieldSource(answer)
-            return
-        known = f"there is no column {answer!r}; columns: {', '.join(header)}\n"
 
 
 def _compile(field: str, pattern: str) -> re.Pattern[str]:

@@ -20,6 +20,7 @@ from studies.reversal.lab import (
     summarise_lab,
 )
 from studies.reversal.run import main
+from tests.tiny import ROOT
 
 TASK = ReverseOptions(symbols=5, min_length=2, max_length=4, train=60, dev=20, test=20)
 TINY = [
@@ -64,6 +65,17 @@ def test_the_documents_sizes_and_a_faster_recipe_are_the_defaults() -> None:
     assert (model.encoder_layers, model.decoder_layers, model.norm) == (1, 1, "pre")
     assert (train.epochs, train.learning_rate) == (4, 0.003)
     assert train.max_frames // task.max_length == 64
+
+
+def test_a_preset_is_the_documents_model_and_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    lab = read_lab(["train.epochs=1"], preset="document-004")
+    model, train = lab.model, lab.train
+    assert (model.norm, model.encoder_norm, model.decoder_norm) == ("post", False, False)
+    assert (model.initialization, model.embedding_scale) == ("torch", False)
+    assert (train.optimizer, train.learning_rate, train.schedule) == ("adam", 0.001, "constant")
+    assert (train.warmup_steps, train.epochs) == (1, 1)
+    assert train.max_frames // lab.task.max_length == 64
 
 
 def test_assignments_change_one_value_each() -> None:
@@ -173,9 +185,9 @@ def test_the_command_prints_epochs_and_writes_scores(
 def test_the_page_of_attention_replaces_no_file_of_the_users(tmp_path: Path) -> None:
     page = tmp_path / "lab.html"
     page.write_text("mine")
-    with pytest.raises(SystemExit, match="is there and no page of this task"):
+    with pytest.raises(UserError, match="is there and no page of this task"):
         main(["--out", str(tmp_path / "lab.json")])
-    with pytest.raises(SystemExit, match=r"expected a name such as .*lab\.json"):
+    with pytest.raises(UserError, match=r"expected a name such as .*lab\.json"):
         main(["--out", str(tmp_path / "new" / "lab.html")])
     assert page.read_text() == "mine"
 
@@ -192,12 +204,12 @@ def test_the_command_says_why_there_is_no_page_of_attention(
 
 
 def test_the_command_says_what_is_wrong() -> None:
-    with pytest.raises(SystemExit, match=r"error: .*model\.family: found 'cnn'"):
+    with pytest.raises(UserError, match=r"model\.family: found 'cnn'"):
         main(["--family", "cnn"])
 
 
 def test_a_result_replaces_only_its_like(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("{}")
     for name in ("notes.json", ""):
-        with pytest.raises(SystemExit, match="no result of this task"):
+        with pytest.raises(UserError, match="no result of this task"):
             main(["--out", str(tmp_path / name)])

@@ -6,24 +6,7 @@ import pytest
 
 from signloom.config import load_params
 from signloom_tools.params_file import update_params
-
-GOOD = """\
-stage:
-  rate: 1e-3  # a comment
-  count: 3
-  norm: pre
-  inner: {size: 4}
-  name: x
-  sizes: [1, 2]
-  step: 1
-other: {}
-"""
-
-
-def write(folder: Path, text: str) -> Path:
-    path = folder / "params.yaml"
-    path.write_text(text)
-    return path
+from tests.unit.test_config import GOOD, write
 
 
 def test_updates_keep_comments_and_order(tmp_path: Path) -> None:

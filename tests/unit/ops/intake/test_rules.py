@@ -21,7 +21,7 @@ COUNTS = st.dictionaries(st.sampled_from("abcdefghij"), st.integers(1, 30), min_
 
 
 def problems(text: str) -> list[str]:
-    return FRENCH.problems(text, script_share=0.8, length_factor=2.0)
+    return FRENCH.problems(text, length_factor=2.0)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_odd_sentences_do_not(text: str, words: str) -> None:
 def test_a_foreign_name_is_no_fault_but_does_not_make_a_script_known() -> None:
     rules = learn_rules(["je vais à la maison avec maman ce soir"] * 30 + ["Δ est une lettre"])
     assert rules.scripts == {"LATIN"}
-    assert rules.problems("ma mère Анна est là ce soir", script_share=0.8, length_factor=3.0) == []
+    assert rules.problems("ma mère Анна est là ce soir", length_factor=3.0) == []
 
 
 @given(new=COUNTS, counts=st.tuples(*[st.integers(0, 200)] * 3))
@@ -77,7 +77,7 @@ def test_a_share_of_nothing_gets_nobody() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"min_duration_s": 5.0}, {"min_side": 0}, {"max_side": 10}, {"script_share": 1.5},
+    [{"min_duration_s": 5.0}, {"min_side": 0}, {"max_side": 10},
      {"length_factor": 0.5}, {"settle_s": -1.0}, {"shares": (1.0, 2.0)},
      {"shares": (0.0, 1.0, 1.0)}],
 )  # fmt: skip

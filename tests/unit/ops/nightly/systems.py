@@ -15,8 +15,6 @@ OPTIONS = GateOptions(
     seeds=3,
     metric="chrf",
     level=0.05,
-    equal_margin=1.0,
-    saving=0.1,
     slice_min_clips=15,
     slice_tolerance=3.0,
 )

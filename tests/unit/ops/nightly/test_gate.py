@@ -226,7 +226,7 @@ def test_equal_systems_are_promoted_about_as_rarely_as_the_level_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("level", 0.6), ("seeds", 0), ("saving", 1.5), ("slice_tolerance", -1.0)]
+    ("name", "value"), [("level", 0.6), ("seeds", 0), ("slice_tolerance", -1.0)]
 )
 def test_options_out_of_range_are_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):

@@ -41,7 +41,7 @@ from tests.unit.ops.nightly.night_project import (
     read_night,
 )
 
-ASK = NightRequest(params=PARAMS, start=None, pull=True, force=False)
+ASK = NightRequest(params=PARAMS, start=None, force=False)
 
 
 @pytest.fixture(autouse=True)

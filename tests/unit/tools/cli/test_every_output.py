@@ -26,7 +26,7 @@ READ = {
     "landmarks": {"films", "--networks"},
     "export": {"--landmarks"},
     "adopt": {"--best"},
-    "translate": {"paths", "--watch", "--font", "--checkpoint"},
+    "translate": {"paths", "--font", "--checkpoint"},
     "lookup": {"paths", "--checkpoint"},
     "export-model": {"--checkpoint"},
     "scores": {"--metrics"},  # of --keep tells test_outputs.py

@@ -13,7 +13,7 @@ from signloom_tools.cli import installed
 from signloom_tools.cli.installed import (
     STATE,
     check_project,
-    make_installed_project,
+    make_project,
     upgrade_project,
 )
 from tests.damage import damaged_texts
@@ -38,7 +38,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             shutil.copyfile(path, target)
     monkeypatch.setattr(installed, "FILES", package)
     monkeypatch.setattr(installed, "_init_dvc", lambda *_: None)  # it takes two seconds
-    make_installed_project(project)
+    make_project(project)
     (project / MINE).write_text("# mine\n")
     for name in NEWER:
         with (package / name).open("a") as file:

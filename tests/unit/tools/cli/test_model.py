@@ -4,15 +4,19 @@ import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from pipeline.tune import main as search
-from signloom.config import load_params
+from signloom.config import load_params, load_section
+from signloom.corpus.manifest import CorpusOptions
 from signloom.models.registry import build_model, planned
 from signloom.paths import TUNE
+from signloom.preflight import SECTIONS, check_params, check_together
 from signloom.training.run import read_run_options
+from signloom.tune.space import TuneOptions, parse_space
 from signloom_tools.cli.main import main
 from signloom_tools.cli.summary import count_by_half, count_mult_adds, find_sizes, list_parts
 from tests import tiny
@@ -165,12 +169,21 @@ def test_a_preset_changes_the_parameters_and_builds_a_model(
     assert "has these values already" in shown or "\n+  " in shown
     found = read_run_options(params)
     for section, values in load_params(preset).items():
-        read = json.loads(json.dumps(dataclasses.asdict(getattr(found, section))))
+        options: Any = load_section(params, section, SECTIONS[section])
+        read = json.loads(json.dumps(dataclasses.asdict(options)))
+        assert read.get("space", {}).items() >= values.pop("space", {}).items()
         assert read.items() >= values.items()
+    # The whole configuration: the pipeline's own checks pass, and a search holds this model.
+    check_params(params)
+    check_together(params, load_section(params, "corpus", CorpusOptions))
+    tune = load_section(params, "tune", TuneOptions)
+    widths = parse_space(tune.space)["model.d_model"]
+    assert not tune.trials or widths.holds(found.model.d_model)
+    reads = dataclasses.replace(found.model, source="landmarks")  # as the sums of docs/models.md
     with planned():
-        model = build_model(found.model, input_width=126, vocab_size=130_000, ctc_labels=0)
+        model = build_model(reads, input_width=126, vocab_size=130_000, ctc_labels=0)
     size = sum(parameter.numel() for parameter in model.parameters())
-    expected = {  # the sums of docs/models.md
+    expected = {
         "document-000": 18_971_136 + 158_455_760,
         "document-002": 18_980_352 + 158_475_216,
         "document-003": 37_959_168 + 158_475_216,
@@ -178,20 +191,23 @@ def test_a_preset_changes_the_parameters_and_builds_a_model(
     assert size == expected.get(preset.stem, size)
 
 
+@pytest.mark.parametrize(("width", "encoder"), [(None, 18_971_136), (2048, 19_955_200)])
 def test_the_summary_after_document_000_has_the_figures_of_the_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    width: int | None, encoder: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tiny.ROOT)
     params = tmp_path / "params.yaml"
     params.write_bytes(Path("params.yaml").read_bytes())
     main(["adopt", "--params", str(params), "--preset", "document-000"])
     found = read_run_options(params)
-    sizes = find_sizes(params, found.model, 130_000)
-    assert (sizes.input_width, sizes.frames, sizes.ctc_labels) == (126, 250, 0)
+    sizes = find_sizes(params, found.model, 130_000, width)
+    assert (sizes.input_width, sizes.frames, sizes.ctc_labels) == (width or 126, 250, 0)
     with planned():
-        model = build_model(found.model, input_width=126, vocab_size=130_000, ctc_labels=0)
+        model = build_model(
+            found.model, input_width=sizes.input_width, vocab_size=130_000, ctc_labels=0
+        )
     totals = count_by_half(model)
-    assert totals["encoder"] == 18_971_136
+    assert totals["encoder"] == encoder
     assert totals["decoder"] + totals["head"] == 158_455_760
     assert found.train.max_frames // sizes.frames == 16
     assert set(dataclasses.asdict(found.augment).values()) == {0.0, 0.2}  # 0.2: of no mask
