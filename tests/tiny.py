@@ -222,14 +222,7 @@ def write_project(folder: Path) -> TrainingFiles:
     files = TrainingFiles(shards=folder / SHARDS, tokens=folder / TOKENS)
     files.shards.parent.mkdir(parents=True)
     sequences = {example.target.clip_id: example.sequence for example in examples}
-    write_shards(
-        files.shards,
-        {clip_id: len(sequence.points) for clip_id, sequence in sequences.items()},
-        sequences.__getitem__,
-        layout=HANDS_POSE,
-        extractor='{"detector": "tiny"}',
-        frames_per_shard=1000,
-    )
+    write_clips(files.shards, sequences, '{"detector": "tiny"}')
     write_targets(files.targets, [example.target for example in examples])
     data.tokenizer.save(files.tokenizer)
     write_labels(files.labels, data.labels)
@@ -249,6 +242,32 @@ def write_project(folder: Path) -> TrainingFiles:
     return files
 
 
+def write_clips(
+    folder: Path,
+    clips: Mapping[str, LandmarkSequence],
+    extractor: str = "{}",
+    frames_per_shard: int = 1000,
+) -> int:
+    """Write clips of one layout as `extract` does."""
+    return write_shards(
+        folder, {name: len(clip.points) for name, clip in clips.items()}, clips.__getitem__,
+        layout=next(iter(clips.values())).layout, extractor=extractor,
+        frames_per_shard=frames_per_shard,
+    )  # fmt: skip
+
+
+def checkpoint(tokenizer: Tokenizer | None = None, *, seed: int = 1, **of: Any) -> Checkpoint:
+    """Return a tiny model with drawn weights; keyword arguments change its spec."""
+    plain = CheckpointSpec(
+        model=MODEL, features=FEATURES, source=LandmarkSource(layout=HANDS_POSE, extractor={}),
+        ctc=NO_LABELS, provenance={},
+    )  # fmt: skip
+    spec = dataclasses.replace(plain, **of)
+    tokenizer = tokenizer or Tokenizer.build(SENTENCES, "pruned")
+    torch.manual_seed(seed)
+    return Checkpoint(spec=spec, model=build_from_spec(spec, tokenizer).eval(), tokenizer=tokenizer)
+
+
 def write_checkpoint(
     folder: Path,
     *,
@@ -262,20 +281,12 @@ def write_checkpoint(
     from signloom.extraction.extract import extractor_fingerprint
     from tests.extraction import OPTIONS
 
-    spec = CheckpointSpec(
-        model=dataclasses.replace(MODEL, **changes),  # type: ignore[arg-type]
-        features=features,
-        source=LandmarkSource(
-            layout=layout,
-            extractor=extractor or json.loads(extractor_fingerprint(OPTIONS.detector_options)),
-        ),
-        ctc=ctc,
-        provenance={"made_by": "tests"},
-    )
-    tokenizer = Tokenizer.build(SENTENCES, "pruned")
-    torch.manual_seed(1)
-    model = build_from_spec(spec, tokenizer)
-    save_checkpoint(folder, Checkpoint(spec=spec, model=model, tokenizer=tokenizer))
+    extractor = extractor or json.loads(extractor_fingerprint(OPTIONS.detector_options))
+    made = checkpoint(
+        model=dataclasses.replace(MODEL, **changes), features=features, ctc=ctc,  # type: ignore[arg-type]
+        source=LandmarkSource(layout=layout, extractor=extractor),
+    )  # fmt: skip
+    save_checkpoint(folder, made)
     return folder
 
 

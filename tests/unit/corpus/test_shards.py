@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.shards import (
     FRAMES_PER_ROW_GROUP,
+    ShardsMetadata,
     find_shards,
     hash_position,
     read_clip_frames,
@@ -24,6 +25,7 @@ from signloom.corpus.shards import (
     write_shards,
 )
 from signloom.errors import UserError
+from tests import tiny
 
 MADE_BY = '{"detector": "none"}'
 
@@ -43,22 +45,8 @@ def clips_of(count: int) -> dict[str, LandmarkSequence]:
     return {f"clip-{seed:03d}": clip_of(seed, frames=seed % 7 + 1) for seed in range(count)}
 
 
-def write(
-    folder: Path,
-    clips: Mapping[str, LandmarkSequence],
-    frames_per_shard: int = 40,
-    layout: Layout = HANDS_POSE,
-    extractor: str = MADE_BY,
-) -> int:
-    frames = {clip_id: len(clip.points) for clip_id, clip in clips.items()}
-    return write_shards(
-        folder,
-        frames,
-        clips.__getitem__,
-        layout=layout,
-        extractor=extractor,
-        frames_per_shard=frames_per_shard,
-    )
+def write(folder: Path, clips: Mapping[str, LandmarkSequence], frames_per_shard: int = 40) -> int:
+    return tiny.write_clips(folder, clips, MADE_BY, frames_per_shard)
 
 
 def only_file(folder: Path) -> Path:
@@ -77,42 +65,20 @@ def assert_equal(found: LandmarkSequence, expected: LandmarkSequence) -> None:
         assert getattr(found, name) == getattr(expected, name)
 
 
-def test_all_clips_are_read_back_in_order(tmp_path: Path) -> None:
-    clips = clips_of(25)
-    assert write(tmp_path / "shards", clips) == 25
-    found = read_shards(tmp_path / "shards")
-    assert list(found) == list(clips)
-    for clip_id, expected in clips.items():
-        assert_equal(found[clip_id], expected)
-
-
-def test_no_shard_has_more_frames_than_asked_for(tmp_path: Path) -> None:
-    clips = clips_of(60) | {"long": clip_of(0, frames=300)}
-    write(tmp_path / "shards", clips, frames_per_shard=40)
-    for path in (tmp_path / "shards").iterdir():
-        table = pq.read_table(path, columns=["clip_id", "frames"])
-        assert sum(table["frames"].to_pylist()) <= 40 or table["clip_id"].to_pylist() == ["long"]
-
-
-def test_chosen_clips_are_read_alone(tmp_path: Path) -> None:
-    clips = clips_of(25)
-    write(tmp_path / "shards", clips)
-    found = read_shards(tmp_path / "shards", ["clip-017", "clip-003"])
-    assert list(found) == ["clip-003", "clip-017"]
-    assert_equal(found["clip-017"], clips["clip-017"])
-    assert read_shards(tmp_path / "shards", []) == {}
-
-
 def test_only_the_shard_of_a_chosen_clip_is_opened(tmp_path: Path) -> None:
     clips = clips_of(60)
     folder = tmp_path / "shards"
     write(folder, clips)
+    frames = {clip_id: len(clip.points) for clip_id, clip in clips.items()}
+    assert read_clip_frames(folder) == frames
+    assert shards_metadata(folder) == ShardsMetadata(layout=HANDS_POSE, extractor=MADE_BY)
     bounds = sorted(shard_bound(path.name) for path in folder.iterdir())
     (bound,) = find_shards(["clip-017"], bounds)
     for path in folder.iterdir():
         if path.name != shard_name(bound):
             path.write_bytes(b"torn")
     assert_equal(read_shards(folder, ["clip-017"])["clip-017"], clips["clip-017"])
+    assert read_shards(folder, []) == {}
     with pytest.raises(UserError, match="damaged shard"):
         read_shards(folder)
 
@@ -130,35 +96,6 @@ def test_only_the_row_group_of_a_chosen_clip_is_read(tmp_path: Path) -> None:
     assert_equal(read_shards(tmp_path / "shards", [first])[first], clips[first])
     with pytest.raises(UserError, match="damaged shard"):
         read_shards(tmp_path / "shards", [max(clips)])
-
-
-def test_frames_are_counted_without_the_landmarks(tmp_path: Path) -> None:
-    clips = clips_of(25)
-    write(tmp_path / "shards", clips)
-    found = read_clip_frames(tmp_path / "shards")
-    assert list(found.items()) == [(clip_id, len(clip.points)) for clip_id, clip in clips.items()]
-
-
-def test_the_bytes_do_not_depend_on_the_order(tmp_path: Path) -> None:
-    clips = clips_of(25)
-    write(tmp_path / "one", clips)
-    write(tmp_path / "two", dict(reversed(clips.items())))
-    assert digest(tmp_path / "one") == digest(tmp_path / "two")
-
-
-def test_a_clip_added_to_many_rewrites_one_shard_and_adds_at_most_one(tmp_path: Path) -> None:
-    clips = {f"{number}": clip_of(number, frames=1) for number in range(400)}
-    write(tmp_path / "shards", clips, frames_per_shard=20)
-    splits = 0
-    for number in range(400, 425):
-        before = digest(tmp_path / "shards")
-        clips[f"{number}"] = clip_of(number, frames=1)
-        write(tmp_path / "shards", clips, frames_per_shard=20)
-        after = digest(tmp_path / "shards")
-        assert sum(after.get(name) != value for name, value in before.items()) == 1
-        splits += len(after) - len(before)
-        assert len(after) - len(before) in (0, 1)
-    assert splits > 0
 
 
 def test_names_tell_ranges_of_positions() -> None:
@@ -186,19 +123,6 @@ def test_pandas_can_use_a_shard(tmp_path: Path) -> None:
     np.testing.assert_array_equal(present, clips["clip-003"].present)
 
 
-def test_the_metadata_tells_layout_and_make(tmp_path: Path) -> None:
-    write(tmp_path / "shards", clips_of(3))
-    metadata = shards_metadata(tmp_path / "shards")
-    assert metadata.layout == HANDS_POSE
-    assert metadata.extractor == MADE_BY
-
-
-def test_writing_replaces_what_was_there(tmp_path: Path) -> None:
-    write(tmp_path / "shards", clips_of(25))
-    write(tmp_path / "shards", clips_of(3))
-    assert len(read_shards(tmp_path / "shards")) == 3
-
-
 def test_an_error_midway_leaves_what_was_there(tmp_path: Path) -> None:
     clips = clips_of(15)
     write(tmp_path / "shards", clips)
@@ -211,45 +135,27 @@ def test_an_error_midway_leaves_what_was_there(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="power cut"):
         write_shards(
-            tmp_path / "shards",
-            {clip_id: len(clip.points) for clip_id, clip in clips.items()},
-            load,
-            layout=HANDS_POSE,
-            extractor="{}",
-            frames_per_shard=20,
-        )
+            tmp_path / "shards", {name: len(clip.points) for name, clip in clips.items()}, load,
+            layout=HANDS_POSE, extractor="{}", frames_per_shard=20,
+        )  # fmt: skip
     assert list(tmp_path.iterdir()) == [tmp_path / "shards"]
     assert digest(tmp_path / "shards") == before
 
 
-def test_no_clip_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no clip to write"):
-        write(tmp_path / "shards", {})
-
-
-def test_another_layout_is_refused(tmp_path: Path) -> None:
-    hands = Layout("hands", 1, HANDS_POSE.groups[:2])
-    with pytest.raises(ValueError, match="has the layout 'hands-pose'"):
-        write(tmp_path / "s", clips_of(1), layout=hands)
-
-
-def test_a_wrong_count_of_frames_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="clip 'a' has 12 frames, not 11"):
-        write_shards(
-            tmp_path / "s",
-            {"a": 11},
-            lambda _: clip_of(0),
-            layout=HANDS_POSE,
-            extractor="{}",
-            frames_per_shard=9,
-        )
-
-
-def test_numbers_beyond_half_precision_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("frames", "scale", "message"),
+    [(11, 1, "clip 'a' has 12 frames, not 11"), (12, 1e6, r"beyond half precision \(65504\)")],
+)
+def test_what_cannot_be_written_is_refused(
+    tmp_path: Path, frames: int, scale: float, message: str
+) -> None:
     clip = clip_of(0)
-    clip = dataclasses.replace(clip, points=clip.points * np.float32(1e6))
-    with pytest.raises(ValueError, match=r"beyond half precision \(65504\)"):
-        write(tmp_path / "s", {"far": clip})
+    clip = dataclasses.replace(clip, points=clip.points * np.float32(scale))
+    with pytest.raises(ValueError, match=message):
+        write_shards(
+            tmp_path / "s", {"a": frames}, lambda _: clip, layout=HANDS_POSE, extractor="{}",
+            frames_per_shard=9,
+        )  # fmt: skip
 
 
 def test_missing_clips_are_named(tmp_path: Path) -> None:
@@ -285,7 +191,7 @@ def test_a_foreign_parquet_file_is_refused(tmp_path: Path, name: str, message: s
 
 def test_shards_of_different_make_do_not_mix(tmp_path: Path) -> None:
     write(tmp_path / "one", clips_of(2))
-    write(tmp_path / "two", clips_of(2), extractor="{}")
+    tiny.write_clips(tmp_path / "two", clips_of(2))
     only_file(tmp_path / "two").rename(tmp_path / "one" / shard_name(1))
     for read in (read_shards, read_clip_frames, shards_metadata):
         with pytest.raises(UserError, match="made in different ways"):
