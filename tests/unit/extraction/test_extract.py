@@ -254,20 +254,6 @@ def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
         options_of_fingerprint({"from": "a .pose file"})
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"min_detection_confidence": 1.5}, "min_detection_confidence: found 1.5, expected at"),
-        ({"max_rejected_share": -0.1}, "max_rejected_share: found -0.1, expected at least 0"),
-        ({"frames_per_shard": 0}, "frames_per_shard: found 0, expected at least 1"),
-        ({"time_limit_s": 0.0}, "time_limit_s: found 0.0, expected more than 0"),
-    ],
-)
-def test_options_out_of_range_are_refused(change: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(OPTIONS, **change)
-
-
 @pytest.mark.parametrize("count", [1, 3, 9])
 def test_shares_are_disjoint_and_together_all_films(count: int) -> None:
     clips = [

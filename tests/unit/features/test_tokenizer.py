@@ -49,25 +49,6 @@ def test_pruning_keeps_the_segmentation_of_train_text() -> None:
     assert tokenizer.vocab_size == 3 + 256 + len(used - set(load_source().byte_ids))
 
 
-def test_pad_is_an_id_of_its_own() -> None:
-    for vocabulary in ("pruned", "full"):
-        tokenizer = Tokenizer.build(TEXTS, vocabulary)
-        assert len({tokenizer.pad, tokenizer.bos, tokenizer.eos}) == 3
-        assert tokenizer.decode([tokenizer.bos, tokenizer.eos, tokenizer.pad]) == ""
-
-
-def test_broken_utf8_is_replaced() -> None:
-    tokenizer = Tokenizer.build(TEXTS, "pruned")
-    assert tokenizer.decode([3 + 0xC3]) == "\ufffd"  # the first byte of two
-
-
-@pytest.mark.parametrize("vocabulary", ["pruned", "full"])
-def test_a_saved_tokenizer_is_the_same(tmp_path: Path, vocabulary: str) -> None:
-    tokenizer = Tokenizer.build(TEXTS, vocabulary)
-    tokenizer.save(tmp_path / "tokenizer.json")
-    assert Tokenizer.load(tmp_path / "tokenizer.json") == tokenizer
-
-
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
