@@ -97,17 +97,6 @@ def test_as_many_seeds_at_a_time_as_their_threads_have_cores(
     assert count_jobs(9, 6, fabric) == 1
 
 
-@pytest.mark.slow
-def test_two_processes_give_the_losses_of_one(tmp_path: Path) -> None:
-    """One takes the same two parts in turn; dropout is drawn by part, so it is the same too.
-
-    Quick twin: test_without_dropout_parts_give_the_losses_of_the_whole.
-    """
-    assert run_together(tmp_path / "two", options()) == [0, 0]
-    run(tmp_path / "one", options(accumulate=2))
-    assert_close(history(tmp_path / "two"), history(tmp_path / "one"), SAME)
-
-
 def test_without_dropout_parts_give_the_losses_of_the_whole(tmp_path: Path) -> None:
     still = dataclasses.replace(options(token_drop=0.0), model=tiny.MODEL)
     run(tmp_path / "whole", still)

@@ -248,14 +248,6 @@ def test_a_plateau_halves_the_rate() -> None:
     assert rates == pytest.approx([*expected, 0.0625, 0.0625, 0.05, 0.05, 0.05, 0.05])
 
 
-def test_other_schedules_ignore_a_plateau() -> None:
-    schedule = schedule_of("constant", warmup=1)
-    for _ in range(9):
-        schedule.step()
-        schedule.end_epoch(2.0)
-    assert schedule.lr == pytest.approx(0.1)
-
-
 @pytest.mark.parametrize("name", ["cosine", "inverse_sqrt", "plateau", "constant"])
 def test_a_schedule_goes_on_from_its_state_to_the_bit(name: ScheduleName) -> None:
     whole, before, after = (schedule_of(name) for _ in range(3))
@@ -300,47 +292,6 @@ def test_the_mean_of_the_last_epochs() -> None:
         average.after_epoch()
         torch.testing.assert_close(bias_of(average.weights()), start + expected)
     assert average.weights()["1.num_batches_tracked"].item() == 5
-
-
-def test_a_model_has_the_average_for_a_while() -> None:
-    model = build()
-    average = WeightAverage(model, average_last=2)
-    for _ in range(2):
-        move(model, 1.0)
-        average.after_epoch()
-    own = copy.deepcopy(model.state_dict())
-    expected = copy.deepcopy(average.weights())
-    with average.applied():
-        assert not torch.equal(bias_of(model.state_dict()), bias_of(own))
-        for name, tensor in model.state_dict().items():
-            assert torch.equal(tensor, expected[name])
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, own[name])
-        assert torch.equal(average.weights()[name], expected[name])
-
-
-@pytest.mark.parametrize("average_last", [2, 0])
-def test_an_average_goes_on_from_its_state_to_the_bit(
-    average_last: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    file = tmp_path_factory.mktemp("state") / "state.pt"
-    model = build()
-    average = WeightAverage(model, average_last=average_last)
-    for epoch in range(5):
-        if epoch == 3:
-            torch.save((model.state_dict(), average.state_dict()), file)
-        move(model, 0.3)
-        average.after_epoch()
-    resumed = build()
-    again = WeightAverage(resumed, average_last=average_last)
-    weights, state = torch.load(file, weights_only=True)
-    resumed.load_state_dict(weights)
-    again.load_state_dict(state)
-    for _ in range(2):
-        move(resumed, 0.3)
-        again.after_epoch()
-    for name, tensor in average.weights().items():
-        assert torch.equal(tensor, again.weights()[name]), name
 
 
 def test_without_an_average_the_weights_are_the_models_own() -> None:
