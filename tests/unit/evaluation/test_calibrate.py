@@ -50,9 +50,7 @@ def test_the_calibration_error_is_the_gap_between_confidence_and_share_right() -
     assert found.error == pytest.approx(100 * (2 * 0.2 + 2 * 0.4) / 4)
     assert found.to_metrics() == {"calibration_error": 30.0, "unsure": 2, "unfamiliar": 0}
     assert checked((0.5, True), (0.5, False)).error == 0
-
-
-def test_what_was_not_measured_is_no_metric() -> None:
+    # What was not measured is no metric.
     assert checked((None, True), unlike=None).to_metrics() == {}
     assert checked((None, True), unlike=("a hand",)).to_metrics() == {"unfamiliar": 1}
 

@@ -13,12 +13,9 @@ from signloom.evaluation.systems import run_systems, swap_clips
 from signloom.features.targets import Target
 from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import (
-    DECODING,
     OPTIONS,
-    SCORE,
     TEST,
     TRAIN,
-    Changed,
     Knowing,
     corpus,
     sequence,
@@ -37,16 +34,6 @@ def test_every_system_says_one_sentence_a_clip(translator: Translator) -> None:
     assert set(test.texts["constant"]) <= set(TRAIN)
     assert len(set(test.texts["constant"])) == 1
     assert set(test.texts["random"]) | set(test.texts["retrieval"]) <= set(TRAIN)
-
-
-def test_the_random_floor_depends_on_its_seed_only(translator: Translator) -> None:
-    def say(seed: int) -> list[list[str]]:
-        score = replace(SCORE, seed=seed)
-        results = run_systems(setup(translator, score=score))
-        return [result.texts["random"] for result in results]
-
-    assert say(1) == say(1)
-    assert any(say(1) != say(seed) for seed in range(2, 6))
 
 
 def test_retrieval_finds_the_training_clip_that_was_signed_again(translator: Translator) -> None:
@@ -138,13 +125,6 @@ def test_without_any_landmarks_there_is_an_error(knowing: Knowing) -> None:
         evaluate(knowing, targets(), only_train, OPTIONS)
     with pytest.raises(UserError, match="no train clip has landmarks"):
         evaluate(knowing, targets(), {}, OPTIONS)
-
-
-def test_greedy_decoding_is_not_done_twice(knowing: Knowing) -> None:
-    asked = Changed(knowing, lambda text, _: text)
-    (result,) = run_systems(setup(asked, decoding=replace(DECODING, beam_size=1)), ("test",))
-    assert len(asked.asked) == 2  # and blind
-    assert result.texts["greedy"] == result.texts["model"]
 
 
 def test_another_clip_has_another_sentence_wherever_there_are_enough() -> None:
