@@ -35,9 +35,7 @@ def read_config(folder: Path) -> configparser.ConfigParser:
     return config
 
 
-def test_a_project_has_the_code_and_a_beginning_of_its_own(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_project_has_its_own_beginning(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["project", "corpora/weather"])
     assert "cd corpora/weather" in capsys.readouterr().out
     weather = root / "corpora/weather"
@@ -91,16 +89,15 @@ def test_a_stage_runs_in_one_project_and_leaves_the_other_alone(root: Path) -> N
     assert call("dvc", "stage", "list", "--all", "--name-only", cwd=root).count("extract") == 1
 
 
-@pytest.mark.parametrize(
-    ("folder", "why"), [("data/weather", "lie in data"), ("full", "no empty folder")]
-)
-def test_a_project_is_not_made_where_it_would_be_in_the_way(
-    root: Path, folder: str, why: str
-) -> None:
+def test_a_project_is_not_made_in_the_way(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "full").mkdir()
     (root / "full/mine.txt").touch()
-    with pytest.raises(SystemExit, match=why):
-        main(["project", folder])
+    for folder, why in (("data/weather", "lie in data"), ("full", "no empty folder")):
+        with pytest.raises(SystemExit, match=why):
+            main(["project", folder])
+    monkeypatch.chdir(root / "full")  # which is no project
+    with pytest.raises(SystemExit, match="run this in the folder of a Signloom project"):
+        main(["project", "weather"])
     assert not (root / "data/weather").exists()
 
 
@@ -110,9 +107,3 @@ def test_a_full_disk_leaves_no_project(root: Path) -> None:
     )
     assert "the disk is full: free some space and run the same again" in done.stderr
     assert not (root / "Zeichen für alle").exists()
-
-
-def test_a_project_is_made_from_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="run this in the folder of a Signloom project"):
-        main(["project", "corpora/weather"])
