@@ -121,9 +121,7 @@ def refusal(folder: Path, file: str) -> str:
         pytest.param("tokenizer.json", 1, 2_000, marks=pytest.mark.slow),
     ],
 )
-def test_a_checkpoint_with_damaged_json_is_refused(
-    tmp_path: Path, file: str, seed: int, count: int
-) -> None:
+def test_damaged_json_is_refused(tmp_path: Path, file: str, seed: int, count: int) -> None:
     path = tiny.write_checkpoint(tmp_path) / file
     refused = 0
     for done, text in damaged_texts(json.loads(path.read_text()), seed, count):
@@ -183,5 +181,7 @@ def test_weights_of_another_kind_or_torn_are_refused(tmp_path: Path) -> None:
     safetensors.torch.save_file(weights, path)
     keep_hashes(tmp_path)
     assert "found numbers of kind F16, expected F32" in refusal(tmp_path, path.name)
+    edit_json(tmp_path / "checkpoint.json", format_version=7)
+    assert "found format version 7" in refusal(tmp_path, "checkpoint.json")
     path.unlink()
     assert "model.safetensors missing" in refusal(tmp_path, path.name)

@@ -26,9 +26,7 @@ def test_a_folder_is_hashed_by_names_and_bytes(tmp_path: Path) -> None:
         hash_folder(tmp_path / "absent")
 
 
-def test_a_file_is_written_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_whole_or_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new" / "a.txt"
     write_file(path, "é\n")
     assert path.read_bytes() == "é\n".encode()

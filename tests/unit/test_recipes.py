@@ -1,9 +1,12 @@
 """The examples of pages that can be copied: they run, and do what their page says."""
 
+import contextlib
 import json
 import os
 import re
 import runpy
+import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +15,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
+from tests.processes import wait_until
 from tests.tiny import ROOT
 
 
@@ -74,11 +78,15 @@ def test_the_example_is_a_stage_of_dvc(folder: Path) -> None:
 
 
 def search(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Run the search of the page; return the parameters and values of finished trials."""
+    """Run the search of the page here; return the values and numbers of finished trials."""
     _, code = blocks("log/recipes.md", "python")
     Path("search.py").write_text(code)
     monkeypatch.setattr(sys, "argv", ["search.py", "0"])
     runpy.run_path("search.py")
+    return finished()
+
+
+def finished() -> list[object]:
     study = optuna.load_study(study_name="search", storage="sqlite:///search.db")
     done = study.get_trials(states=(TrialState.COMPLETE,))
     return [(trial.params, trial.value) for trial in done]
@@ -93,6 +101,28 @@ def test_a_search_whose_trial_was_left_running_ends_as_one_that_nobody_disturbed
     study = optuna.create_study(study_name="search", storage="sqlite:///search.db")
     study.ask().suggest_float("x", -10, 10)  # what a killed process leaves
     assert search(monkeypatch) == undisturbed
+
+
+@pytest.mark.slow  # its quick twin is the test above
+def test_a_killed_search_ends_as_any_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    undisturbed = search(monkeypatch)
+    Path("search.db").unlink()
+    process = subprocess.Popen([sys.executable, "search.py", "0.5"], stderr=subprocess.DEVNULL)
+    wait_until(lambda: has_finished(3))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 3 <= len(finished()) < 6
+    assert search(monkeypatch) == undisturbed
+
+
+def has_finished(trials: int) -> bool:
+    """Look without Optuna, which would make the tables that the other process is making."""
+    try:
+        with contextlib.closing(sqlite3.connect("file:search.db?mode=ro", uri=True)) as database:
+            found = database.execute("SELECT COUNT(*) FROM trials WHERE state = 'COMPLETE'")
+            return bool(found.fetchone()[0] >= trials)
+    except sqlite3.OperationalError:  # they are just being made
+        return False
 
 
 # Starts what it is given, once for each task of an array, with the variables that SLURM sets.
@@ -117,9 +147,7 @@ done
 """
 
 
-def test_the_lines_for_slurm_call_what_they_should(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lines_for_slurm_are_right(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = Path("bin")
     commands.mkdir()
     said = '#!/bin/bash\necho "$(basename "$0") $*"\n'

@@ -16,7 +16,6 @@ from signloom.corpus.shards import (
     FRAMES_PER_ROW_GROUP,
     ShardsMetadata,
     find_shards,
-    hash_position,
     read_clip_frames,
     read_shards,
     shard_bound,
@@ -98,15 +97,6 @@ def test_only_the_row_group_of_a_chosen_clip_is_read(tmp_path: Path) -> None:
         read_shards(tmp_path / "shards", [max(clips)])
 
 
-def test_names_tell_ranges_of_positions() -> None:
-    assert hash_position("clip") == int(hashlib.sha256(b"clip").hexdigest()[:8], 16)
-    assert shard_name(0x80000000) == "shard-80000000.parquet"
-    assert shard_bound("shard-80000000.parquet") == 0x80000000
-    for bad in ("shard-00000.parquet", "shard-8000000g.parquet", "other.parquet", "shard-+0000000"):
-        with pytest.raises(ValueError, match="no shard's name"):
-            shard_bound(bad)
-
-
 def test_pandas_can_use_a_shard(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     clips = clips_of(9)
@@ -146,9 +136,7 @@ def test_an_error_midway_leaves_what_was_there(tmp_path: Path) -> None:
     ("frames", "scale", "message"),
     [(11, 1, "clip 'a' has 12 frames, not 11"), (12, 1e6, r"beyond half precision \(65504\)")],
 )
-def test_what_cannot_be_written_is_refused(
-    tmp_path: Path, frames: int, scale: float, message: str
-) -> None:
+def test_bad_clips_are_not_written(tmp_path: Path, frames: int, scale: float, message: str) -> None:
     clip = clip_of(0)
     clip = dataclasses.replace(clip, points=clip.points * np.float32(scale))
     with pytest.raises(ValueError, match=message):
@@ -158,35 +146,22 @@ def test_what_cannot_be_written_is_refused(
         )  # fmt: skip
 
 
-def test_missing_clips_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("shard-00000000.parquet", "found landmark format version 7, this program reads 2"),
+     ("a.parquet", "take foreign files out")],
+)  # fmt: skip
+def test_what_is_missing_or_foreign_is_named(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(UserError, match="no landmark shards there; run `dvc repro extract`"):
+        read_shards(tmp_path)
     write(tmp_path / "shards", clips_of(3))
     with pytest.raises(UserError, match=r"no landmarks of 2 clips \(x, y\).*rejects.tsv"):
         read_shards(tmp_path / "shards", ["clip-001", "y", "x"])
-
-
-def test_a_missing_folder_says_which_stage_makes_it(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no landmark shards there; run `dvc repro extract`"):
-        read_shards(tmp_path / "shards")
-
-
-def test_another_version_names_both(tmp_path: Path) -> None:
-    write(tmp_path / "shards", clips_of(3))
-    path = only_file(tmp_path / "shards")
-    table = pq.read_table(path)
-    metadata = table.schema.metadata | {b"signloom.format_version": b"7"}
-    pq.write_table(table.replace_schema_metadata(metadata), path)
-    with pytest.raises(UserError, match="found landmark format version 7, this program reads 2"):
-        read_shards(tmp_path / "shards")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("shard-00000000.parquet", "format version none"), ("a.parquet", "take foreign files out")],
-)
-def test_a_foreign_parquet_file_is_refused(tmp_path: Path, name: str, message: str) -> None:
-    pq.write_table(pa.table({"a": [1]}), tmp_path / name)
+    (tmp_path / "other").mkdir()
+    table = pa.table({"a": [1]}, metadata={"signloom.format_version": "7"})
+    pq.write_table(table, tmp_path / "other" / name)
     with pytest.raises(UserError, match=message):
-        read_shards(tmp_path)
+        read_shards(tmp_path / "other")
 
 
 def test_shards_of_different_make_do_not_mix(tmp_path: Path) -> None:

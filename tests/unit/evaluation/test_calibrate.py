@@ -20,7 +20,6 @@ from signloom.translation.confidence import (
     read_confidence,
 )
 from signloom.translation.search import Hypothesis
-from signloom.translation.translator import Translator
 from tests import tiny
 from tests.unit.evaluation.world import OPTIONS, Knowing, corpus, history, read_table, targets
 
@@ -83,22 +82,6 @@ def test_without_dev_nothing_is_calibrated(knowing: Knowing) -> None:
     assert evaluation.confidence.train
     found = evaluation.splits["test"].reliability.to_metrics()
     assert found.keys() == {"unfamiliar"}
-
-
-def test_an_evaluation_leaves_the_translations_as_they_were(tmp_path: Path) -> None:
-    """What was measured before never reaches the next evaluation."""
-    translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
-    sequences: dict[str, LandmarkSequence] = corpus()
-    one = evaluate(translator, targets(), sequences, OPTIONS)
-    translator.confidence = one.confidence
-    other = evaluate(translator, targets(), sequences, OPTIONS)
-    for split in ("dev", "test"):
-        before, after = (found.splits[split].result for found in (one, other))
-        assert before.texts == after.texts
-        assert [found.hypothesis for found in before.translations] == [
-            found.hypothesis for found in after.translations
-        ]
-    assert one.metrics == other.metrics
 
 
 def test_a_film_of_another_body_is_unlike_train_whatever_the_encoder_makes_of_it() -> None:

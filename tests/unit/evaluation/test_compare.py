@@ -12,9 +12,7 @@ from signloom.evaluation.names import Metric, are_few
 from tests.unit.evaluation.texts import noisy, options, sentences
 
 
-def test_p_values_and_scores_are_those_of_sacrebleus_paired_bootstrap(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_p_values_are_those_of_sacrebleus_paired_bootstrap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "12345")
     refs = sentences(60, seed=0, shortest=4)
     a, b = noisy(refs, seed=1), noisy(refs, seed=2)

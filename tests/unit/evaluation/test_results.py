@@ -48,9 +48,7 @@ def test_metrics_hold_the_numbers_that_decide_and_no_others(knowing: Knowing) ->
         assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
 
 
-def test_files_say_what_was_found_and_are_the_same_each_time(
-    knowing: Knowing, tmp_path: Path
-) -> None:
+def test_files_hold_what_was_found_and_are_reproducible(knowing: Knowing, tmp_path: Path) -> None:
     written = []
     for name in ("a", "b"):
         folder = tmp_path / name
@@ -97,9 +95,7 @@ def test_what_a_model_says_cannot_break_the_tables(knowing: Knowing, tmp_path: P
     assert [row["hypothesis"] for row in rows] == ['a b "c" d'] * 5
 
 
-def test_the_attention_is_that_of_the_translation_over_the_clips_own_frames(
-    translator: Translator,
-) -> None:
+def test_attention_is_that_of_the_translation_over_the_clips_frames(translator: Translator) -> None:
     clips = [corpus()[name] for name in ("test2", "train0", "dev1")]  # of different lengths
     said = translator.translate(clips, DECODING)
     together = translator.align(clips, said)
@@ -118,9 +114,7 @@ def test_the_attention_is_that_of_the_translation_over_the_clips_own_frames(
         assert every.maps["cross"].mean(axis=(0, 1)) == pytest.approx(looked.weights, abs=1e-5)
 
 
-def test_every_head_is_kept_of_the_best_the_median_and_the_worst_clip_alone(
-    translator: Translator,
-) -> None:
+def test_every_head_is_kept_of_the_best_median_and_worst_clip_alone(translator: Translator) -> None:
     evaluation = evaluate(translator, targets(), corpus(), OPTIONS)
     for split, one in evaluation.splits.items():
         kept = {clip_id for clip_id, found in one.alignments.items() if found.maps}
@@ -132,9 +126,7 @@ def test_every_head_is_kept_of_the_best_the_median_and_the_worst_clip_alone(
         assert kept <= {row["clip_id"] for _, row in pick_clips(rows, 2, SCORE)}
 
 
-def test_a_token_in_the_middle_of_a_character_has_no_text_of_its_own(
-    translator: Translator,
-) -> None:
+def test_a_token_within_a_character_has_no_text_of_its_own(translator: Translator) -> None:
     tokenizer = Tokenizer.build(TRAIN, "pruned")
     ids = [*tokenizer.encode("à é"), *tokenizer.encode("ت"), tokenizer.eos]
     clip = corpus()["test0"]

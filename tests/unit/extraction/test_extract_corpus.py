@@ -184,7 +184,7 @@ def test_too_many_rejects_write_the_report_and_nothing_else(
 def test_a_video_that_changes_meanwhile_is_rejected_and_not_remembered(
     clips: list[Clip], warm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Quick twin: test_cache.py::test_a_changed_file_is_hashed_again."""
+    """Quick twin: test_cache.py::test_a_changed_file_is_rehashed."""
     room = videos.write_video(tmp_path / "room.mp4", frames=1)
     growing = replace(clips[0], clip_id="growing", video=room)
     hash_videos = VideoHashes.hash_videos

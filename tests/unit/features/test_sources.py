@@ -37,9 +37,7 @@ def epoch(clips: Clips) -> list[torch.Tensor]:
 
 # Nothing, some clips, everything.
 @pytest.mark.parametrize(("cache_mb", "kept"), [(0, 0), (1, 8), (100, 12)])
-def test_kept_and_streamed_clips_give_the_same_bits(
-    corpus: tuple[Path, Clips], cache_mb: int, kept: int
-) -> None:
+def test_streaming_changes_no_bit(corpus: tuple[Path, Clips], cache_mb: int, kept: int) -> None:
     shards, held = corpus
     landmarks = StoredLandmarks(shards, held.source, cache_mb=cache_mb)
     assert landmarks.keep([target.clip_id for target in held.targets]) == kept

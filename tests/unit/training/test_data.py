@@ -28,9 +28,7 @@ def name(target: Target) -> str:
     return target.clip_id
 
 
-def test_targets_without_landmarks_are_left_out_and_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_landmarks_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     data = load(tmp_path)
     assert "7 of 15 train clips have no landmarks" in caplog.text
     assert "lost0, lost1, lost2, lost3, lost4, ..." in caplog.text
@@ -44,9 +42,7 @@ def test_a_split_without_landmarks_is_refused(tmp_path: Path) -> None:
         load(tmp_path, drop="dev")
 
 
-def test_what_does_not_fit_streams_and_is_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_does_not_fit_streams(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     streamed, kept = load(tmp_path / "a", cache_mb=0), load(tmp_path / "b")
     assert "0 of 12 clips fit into train.cache_mb: 0" in caplog.text

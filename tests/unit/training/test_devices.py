@@ -72,9 +72,7 @@ def threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("threads")
-def test_threads_follow_from_the_size_of_the_model(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_threads_follow_the_model_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(6)), raising=False)
     assert choose_threads(1_000_000) == torch.get_num_threads() == 2
@@ -88,9 +86,7 @@ def test_threads_follow_from_the_size_of_the_model(
         assert usable_cores(quota) == cores
 
 
-def test_as_many_seeds_at_a_time_as_their_threads_have_cores(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_as_many_seeds_at_a_time_as_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = open_devices(tiny.TRAIN)
     monkeypatch.setattr("signloom.training.devices.usable_cores", lambda: 6)
     assert [count_jobs(seeds, 2, fabric) for seeds in (1, 2, 9)] == [1, 2, 3]

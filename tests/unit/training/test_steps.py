@@ -91,18 +91,6 @@ def test_two_passes_under_dropout_are_pulled_towards_each_other() -> None:
     torch.testing.assert_close(ctc, (one.ctc + other.ctc) / 2, rtol=1e-5, atol=0)
 
 
-def test_counts_are_those_of_the_losses() -> None:
-    loss, source = setting()
-    batch = source.build(1, [0, 1, 2])
-    counts = Counts(*loss.count(batch).tolist())
-    assert counts.tokens == batch.tgt_valid.sum().item() - 3  # bos is never guessed
-    assert counts.tokens == len(real_rows(batch))
-    assert counts.labels == 3
-    assert counts.skipped == 0
-    assert counts.frames == batch.src_valid.sum().item()
-    assert counts.padded_frames == batch.src_valid.numel()
-
-
 def test_what_does_not_fit_is_taken_in_parts(caplog: pytest.LogCaptureFixture) -> None:
     step, source = setting()
     fabric = open_devices(step.options)

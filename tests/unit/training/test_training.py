@@ -53,9 +53,7 @@ def test_ctc_with_no_room_at_all_is_refused() -> None:
     train(data, tiny.run_options(ctc_weight=0.0, epochs=1), provenance={}, log=ignore)
 
 
-def test_sentences_that_an_encoder_alone_cannot_write_are_counted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_sentences_too_long_for_an_encoder_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     data = tiny.training_data()
     long = [
         dataclasses.replace(e, target=dataclasses.replace(e.target, ids=[1, *[5] * 9, 2]))

@@ -96,9 +96,7 @@ def logits(one: Checkpoint, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_with_the_same_vocabulary_the_model_is_the_trained_one(
-    tmp_path: Path, family: dict[str, Any]
-) -> None:
+def test_with_the_same_vocabulary_nothing_changes(tmp_path: Path, family: dict[str, Any]) -> None:
     old = trained(tmp_path / "old", **family)
     new = checkpoint(seed=2, dropout=0.5, initialization="torch", **family)
     warm_start(new, tmp_path / "old", seed=3)
@@ -107,9 +105,7 @@ def test_with_the_same_vocabulary_the_model_is_the_trained_one(
     assert torch.equal(logits(new, [1, 5, 260])[0], logits(old, [1, 5, 260])[0])
 
 
-def test_a_model_with_another_tokenizer_json_is_refused_and_names_it_in_its_provenance(
-    tmp_path: Path,
-) -> None:
+def test_another_tokenizer_json_is_refused_and_stands_in_the_provenance(tmp_path: Path) -> None:
     trained(tmp_path / "old")
     whole = tokenizers.Tokenizer(tokenizers.models.BPE())
     whole.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -129,9 +125,7 @@ def test_a_model_with_another_tokenizer_json_is_refused_and_names_it_in_its_prov
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_known_tokens_and_labels_keep_their_logits_when_others_come(
-    tmp_path: Path, family: dict[str, Any]
-) -> None:
+def test_known_tokens_and_labels_keep_their_logits(tmp_path: Path, family: dict[str, Any]) -> None:
     old = trained(tmp_path / "old", **family)
     new = checkpoint(GROWN, "ABCDE", seed=2, **family)
     assert new.tokenizer.vocab_size > old.tokenizer.vocab_size
@@ -149,9 +143,7 @@ def test_known_tokens_and_labels_keep_their_logits_when_others_come(
     torch.testing.assert_close(after[..., added], mean, rtol=1e-5, atol=1e-5)
 
 
-def test_rows_keep_their_bits_and_vanished_ones_are_dropped(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_known_rows_keep_their_bits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     old = trained(tmp_path / "old", texts=GROWN, glosses="ABC", ctc_feedback=True)
     new = checkpoint((*tiny.SENTENCES, "vélo"), "BCD", seed=2, ctc_feedback=True)
@@ -206,17 +198,6 @@ def test_everything_that_does_not_fit_is_in_one_message(tmp_path: Path) -> None:
         "CTC labels: trained with glosses, now characters",
     ), strict=True):  # fmt: skip
         assert found in line
-
-
-def test_a_missing_folder_is_refused_with_what_to_name(tmp_path: Path) -> None:
-    missing = tmp_path / "checkpoint"
-    for act in (
-        lambda: warm_start(checkpoint(), missing, seed=3),
-        lambda: describe_start(str(missing)),
-    ):
-        with pytest.raises(UserError, match=r"does not exist; name the .* DVC removes it"):
-            act()
-    assert describe_start("") == {}
 
 
 @pytest.mark.parametrize("kind", ["glosses", "subwords"])
@@ -290,29 +271,27 @@ def test_a_night_says_where_training_starts_without_touching_params_yaml(
     params = tmp_path / "params.yaml"
     params.write_bytes((ROOT / "pipeline/smoke/params.yaml").read_bytes())
     update_params(params, {"train": {"start_from": "mine"}})
+    (tmp_path / "data").mkdir()
     if said is not None:
-        (tmp_path / "data").mkdir()
         write_start(yaml.safe_load(said), tmp_path / START)
     assert read_run_options(params).train.start_from == expected
     # It replaced the parameter silently.
     assert ("replaces train.start_from (mine)" in caplog.text) == (expected != "mine")
+    (tmp_path / START).write_text("start_from: [a]\n")
+    with pytest.raises(UserError, match=r"data/start.yaml: start_from: found .*, expected text"):
+        read_run_options(params)
 
 
-def test_a_missing_start_names_the_file_that_asks_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_start_names_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"^train\.start_from: data/old does not exist"):
-        describe_start("data/old")
+    assert describe_start("") == {}
+    missing = r"^train\.start_from: data/old does not exist; name the .* DVC removes it"
+    for act in (
+        lambda: warm_start(checkpoint(), Path("data/old"), seed=3),
+        lambda: describe_start("data/old"),
+    ):
+        with pytest.raises(UserError, match=missing):
+            act()
     write_start("data/old")
     with pytest.raises(UserError, match=r"^data/start\.yaml: start_from: data/old does not exist"):
         describe_start("data/old")
-
-
-def test_what_a_person_wrote_into_the_file_of_nights_is_checked(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / START).write_text("start_from: [a]\n")
-    params = tmp_path / "params.yaml"
-    params.write_bytes((ROOT / "pipeline/smoke/params.yaml").read_bytes())
-    with pytest.raises(UserError, match=r"data/start.yaml: start_from: found .*, expected text"):
-        read_run_options(params)
