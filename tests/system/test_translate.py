@@ -145,20 +145,6 @@ def test_videos_are_translated_and_a_bad_one_is_named(folder: Path) -> None:
         assert film.get(cv2.CAP_PROP_FPS) == 15
 
 
-@pytest.mark.slow
-@pytest.mark.mediapipe
-def test_one_video_is_one_line_of_text_and_its_timing_adds_up(folder: Path) -> None:
-    """Quick twins: test_landmark_files_are_translated_and_a_bad_one_is_named, test_timed.py."""
-    done = translate("videos/b.mp4", "--timing", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
-    assert "videos/b.mp4" not in line
-    for part in ("start", "video decoding", "landmarks", "model"):
-        assert f"{part} " in done.stderr
-    alone = translate("videos/b.mp4", "--json", cwd=folder)
-    assert " ".join(json.loads(alone.stdout)["text"].split()) == line
-
-
 def film_of_hands(path: Path, spans: list[tuple[float, float]], seconds: float) -> None:
     """Write the hands of a sketched film as an array (S, 126)."""
     points = sketch_film(spans, seconds, fps=10.0).points[:, :42]

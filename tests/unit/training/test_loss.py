@@ -220,12 +220,6 @@ def test_bfloat16_rounds_products_and_no_sums(smoothing: float) -> None:
         assert error < max(1.1 * reference, 0.01)
 
 
-def test_a_bfloat16_head_gets_bfloat16_gradients() -> None:
-    case = Case(9, 40, dtype=torch.bfloat16)
-    loss = case.chunked(0.1, chunk_rows=2)
-    assert [gradient.dtype for gradient in case.gradients(loss)] == [torch.bfloat16] * 3
-
-
 def test_a_gradient_becomes_the_parameters_own_without_a_copy() -> None:
     case = Case(30, 5000)
     weight = torch.nn.Parameter(case.weight.detach())

@@ -79,20 +79,6 @@ def test_a_sparse_update_of_every_row_is_the_dense_one(
     assert_same(sparse, dense)
 
 
-def test_rows_that_are_not_used_keep_weights_and_moments(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Model()
-    optimizer = optimiser_of(model, monkeypatch, sparse=True, name="adamw")
-    train(model, optimizer, [EVERY])
-    weight, state = model.embedding.weight, optimizer.state[model.embedding.weight]
-    before = [x.detach().clone() for x in (weight, state["exp_avg"], state["exp_avg_sq"])]
-    train(model, optimizer, [torch.tensor([2, 3, 2])])
-    used = torch.zeros(IDS, dtype=torch.bool)
-    used[[2, 3]] = True
-    for was, now in zip(before, (weight, state["exp_avg"], state["exp_avg_sq"]), strict=True):
-        assert torch.equal(now[~used], was[~used])
-        assert (now[used] != was[used]).all()
-
-
 def test_a_row_by_hand() -> None:
     table = nn.Embedding(optim.SPARSE_ROWS, 1)
     nn.init.constant_(table.weight, 2.0)
