@@ -7,11 +7,10 @@ from pathlib import Path
 
 import torch
 
-from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.features.glosses import GlossKind
 from signloom.features.sources import GlossSource
-from signloom.features.targets import NO_LABELS, TokenizeOptions, build_glosses, build_targets
+from signloom.features.targets import TokenizeOptions, build_glosses, build_targets
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.data import TrainingData
 from signloom.training.run import RunOptions
@@ -66,17 +65,8 @@ def run_options(model: ModelOptions = MODEL, **changes: object) -> RunOptions:
 
 def untrained(data: TrainingData, model_options: ModelOptions = MODEL) -> Translator:
     """Return a real, untrained model of the data's glosses."""
-    spec = CheckpointSpec(
-        model=model_options,
-        features=tiny.FEATURES,
-        source=data.source,
-        ctc=NO_LABELS,
-        provenance={},
-    )
-    torch.manual_seed(0)
-    model = build_from_spec(spec, data.tokenizer).eval()
-    checkpoint = Checkpoint(spec=spec, model=model, tokenizer=data.tokenizer)
-    return Translator(checkpoint, torch.device("cpu"))
+    made = tiny.checkpoint(data.tokenizer, seed=0, model=model_options, source=data.source)
+    return Translator(made, torch.device("cpu"))
 
 
 def write_corpus(folder: Path, corpus: Sequence[Clip] = ()) -> Path:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import traceback
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,13 +69,30 @@ def call(*command: str, cwd: Path | None = None, **more: str) -> str:
     return done.stdout
 
 
-def fork_together(action: Callable[[], None], count: int) -> list[int]:
-    """Start as many processes as `torchrun --nproc-per-node` would, with its environment."""
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+def wait_for_answer(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Wait until a server, which was just started, answers."""
+    deadline = time.monotonic() + 3 * WAIT_S
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except OSError:  # that of urllib among them
+            said = log.read_text()[-3000:]
+            assert process.poll() is None, said
+            assert time.monotonic() < deadline, said
+            time.sleep(0.3)
+
+
+def fork_together(action: Callable[[], None], count: int) -> list[int]:
+    """Start as many processes as `torchrun --nproc-per-node` would, with its environment."""
     common = {
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": count,
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": count,
         "LOCAL_WORLD_SIZE": count, "GROUP_RANK": 0, "TORCHELASTIC_RUN_ID": "test",
     }  # fmt: skip
 

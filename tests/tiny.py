@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec, save_checkpoint
@@ -27,66 +29,34 @@ from signloom.translation.options import DecodingOptions
 from signloom.tune.space import ConfirmOptions, TrialLimits, TuneOptions
 
 ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("SIGNLOOM_SHARED", ROOT.parent / "shared")) / "data"
 INPUT_WIDTH = 6
 VOCAB = 20
 EOS = 2  # of the models that have to know it
 
 MODEL = ModelOptions(
-    family="transformer",
-    source="landmarks",
-    d_model=16,
-    heads=2,
-    encoder_layers=2,
-    decoder_layers=2,
-    d_ff=24,
-    dropout=0.0,
-    subsampling=1,
-    conv_kernel=3,
-)
+    family="transformer", source="landmarks", d_model=16, heads=2, encoder_layers=2,
+    decoder_layers=2, d_ff=24, dropout=0.0, subsampling=1, conv_kernel=3,
+)  # fmt: skip
 FEATURES = FeatureOptions(
-    fps=10.0,
-    groups=("hands", "pose"),
-    normalise="body",
-    differences=1,
-    max_gap_s=0.3,
+    fps=10.0, groups=("hands", "pose"), normalise="body", differences=1, max_gap_s=0.3
 )
-NO_AUGMENT = AugmentOptions(
-    stretch=0.0,
-    rotate_deg=0.0,
-    scale=0.0,
-    hand_shift=0.0,
-    hand_scale=0.0,
-    noise=0.0,
-    mirror=0.0,
-    hand_drop=0.0,
-    time_mask=0.0,
-    max_span=0.0,
-)
+NO_AUGMENT = AugmentOptions(**{one.name: 0.0 for one in dataclasses.fields(AugmentOptions)})
 AUGMENT = AugmentOptions(
-    stretch=0.3,
-    rotate_deg=10.0,
-    scale=0.2,
-    hand_shift=0.05,
-    hand_scale=0.1,
-    noise=0.01,
-    mirror=0.5,
-    hand_drop=0.5,
-    time_mask=0.5,
-    max_span=0.4,
-)
+    stretch=0.3, rotate_deg=10.0, scale=0.2, hand_shift=0.05, hand_scale=0.1, noise=0.01,
+    mirror=0.5, hand_drop=0.5, time_mask=0.5, max_span=0.4,
+)  # fmt: skip
 TRAIN = TrainOptions(
-    seeds=[3],
-    device="cpu",
-    epochs=2,
-    patience=5,
-    max_frames=80,
-    cache_mb=100,
-    learning_rate=0.003,
-    warmup_steps=4,
-    label_smoothing=0.1,
-    ctc_weight=0.3,
-    token_drop=0.1,
-)
+    seeds=[3], device="cpu", epochs=2, patience=5, max_frames=80, cache_mb=100,
+    learning_rate=0.003, warmup_steps=4, label_smoothing=0.1, ctc_weight=0.3, token_drop=0.1,
+)  # fmt: skip
+
+
+def shared(name: str) -> Path:
+    """Return other people's data; skip the test where they are absent."""
+    if not (SHARED / name).exists():
+        pytest.skip(f"needs {SHARED / name}; set SIGNLOOM_SHARED to the folder above data/")
+    return SHARED / name
 
 
 def model(seed: int = 0, *, ctc_labels: int = 5, **changes: object) -> Seq2Seq:
@@ -101,10 +71,7 @@ def model(seed: int = 0, *, ctc_labels: int = 5, **changes: object) -> Seq2Seq:
 
 def decoding(**changes: Any) -> DecodingOptions:
     """Return options of a greedy search; keyword arguments change them."""
-    plain = DecodingOptions(
-        beam_size=1, length_penalty=1.0, min_tokens=0, max_tokens=12, no_repeat_ngram=0
-    )
-    return dataclasses.replace(plain, **changes)
+    return DecodingOptions(**{"beam_size": 1, "length_penalty": 1.0, "max_tokens": 12, **changes})
 
 
 def source(seed: int, lengths: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -170,14 +137,9 @@ def training_data(clips: int = 8) -> TrainingData:
         kind = number % len(SENTENCES)
         ids = [tokenizer.bos, *tokenizer.encode(SENTENCES[kind]), tokenizer.eos]
         target = Target(
-            clip_id=f"{split}{number}",
-            split=split,
-            signer=split,
-            text=SENTENCES[kind],
-            ids=ids,
-            gloss=f"G{kind}",
-            labels=[kind + 1] if split == "train" else [],
-        )
+            clip_id=f"{split}{number}", split=split, signer=split, text=SENTENCES[kind], ids=ids,
+            gloss=f"G{kind}", labels=[kind + 1] if split == "train" else [],
+        )  # fmt: skip
         return Example(target, sequence(kind, frames=10 + number % 3))
 
     made = {"name": "tiny"}
@@ -199,20 +161,11 @@ def run_options(**changes: object) -> RunOptions:
 def tune_options(*, seed: int, trials: int, epochs: int, space: dict[str, Any]) -> TuneOptions:
     """Return the options of a small search."""
     return TuneOptions(
-        seed=seed,
-        trials=trials,
-        epochs=epochs,
-        objectives=("dev_loss",),
-        pruner="median",
-        storage="sqlite:///optuna.db",
-        workers=1,
-        heartbeat_s=5,
+        seed=seed, trials=trials, epochs=epochs, objectives=("dev_loss",), pruner="median",
+        storage="sqlite:///optuna.db", workers=1, heartbeat_s=5,
         limits=TrialLimits(parameters=None, memory_mb=None, seconds=None),
-        confirm=ConfirmOptions(top=0, seeds=1),
-        tokenizer="13a",
-        first=[],
-        space=space,
-    )
+        confirm=ConfirmOptions(top=0, seeds=1), tokenizer="13a", first=[], space=space,
+    )  # fmt: skip
 
 
 def write_project(folder: Path) -> TrainingFiles:
@@ -222,14 +175,7 @@ def write_project(folder: Path) -> TrainingFiles:
     files = TrainingFiles(shards=folder / SHARDS, tokens=folder / TOKENS)
     files.shards.parent.mkdir(parents=True)
     sequences = {example.target.clip_id: example.sequence for example in examples}
-    write_shards(
-        files.shards,
-        {clip_id: len(sequence.points) for clip_id, sequence in sequences.items()},
-        sequences.__getitem__,
-        layout=HANDS_POSE,
-        extractor='{"detector": "tiny"}',
-        frames_per_shard=1000,
-    )
+    write_clips(files.shards, sequences, '{"detector": "tiny"}')
     write_targets(files.targets, [example.target for example in examples])
     data.tokenizer.save(files.tokenizer)
     write_labels(files.labels, data.labels)
@@ -249,6 +195,32 @@ def write_project(folder: Path) -> TrainingFiles:
     return files
 
 
+def write_clips(
+    folder: Path,
+    clips: Mapping[str, LandmarkSequence],
+    extractor: str = "{}",
+    frames_per_shard: int = 1000,
+) -> int:
+    """Write clips of one layout as `extract` does."""
+    return write_shards(
+        folder, {name: len(clip.points) for name, clip in clips.items()}, clips.__getitem__,
+        layout=next(iter(clips.values())).layout, extractor=extractor,
+        frames_per_shard=frames_per_shard,
+    )  # fmt: skip
+
+
+def checkpoint(tokenizer: Tokenizer | None = None, *, seed: int = 1, **of: Any) -> Checkpoint:
+    """Return a tiny model with drawn weights; keyword arguments change its spec."""
+    plain = CheckpointSpec(
+        model=MODEL, features=FEATURES, source=LandmarkSource(layout=HANDS_POSE, extractor={}),
+        ctc=NO_LABELS, provenance={},
+    )  # fmt: skip
+    spec = dataclasses.replace(plain, **of)
+    tokenizer = tokenizer or Tokenizer.build(SENTENCES, "pruned")
+    torch.manual_seed(seed)
+    return Checkpoint(spec=spec, model=build_from_spec(spec, tokenizer).eval(), tokenizer=tokenizer)
+
+
 def write_checkpoint(
     folder: Path,
     *,
@@ -262,20 +234,12 @@ def write_checkpoint(
     from signloom.extraction.extract import extractor_fingerprint
     from tests.extraction import OPTIONS
 
-    spec = CheckpointSpec(
-        model=dataclasses.replace(MODEL, **changes),  # type: ignore[arg-type]
-        features=features,
-        source=LandmarkSource(
-            layout=layout,
-            extractor=extractor or json.loads(extractor_fingerprint(OPTIONS.detector_options)),
-        ),
-        ctc=ctc,
-        provenance={"made_by": "tests"},
-    )
-    tokenizer = Tokenizer.build(SENTENCES, "pruned")
-    torch.manual_seed(1)
-    model = build_from_spec(spec, tokenizer)
-    save_checkpoint(folder, Checkpoint(spec=spec, model=model, tokenizer=tokenizer))
+    extractor = extractor or json.loads(extractor_fingerprint(OPTIONS.detector_options))
+    made = checkpoint(
+        model=dataclasses.replace(MODEL, **changes), features=features, ctc=ctc,  # type: ignore[arg-type]
+        source=LandmarkSource(layout=layout, extractor=extractor),
+    )  # fmt: skip
+    save_checkpoint(folder, made)
     return folder
 
 

@@ -195,9 +195,7 @@ def repeat_video(source: Path, target: Path, times: int) -> None:
 @pytest.mark.parametrize(
     ("max_file_bytes", "place"), [(1500, "data/cache/landmarks"), (8000, "data/landmarks")]
 )
-def test_a_file_that_cannot_grow_ends_in_words(
-    project: Path, max_file_bytes: int, place: str
-) -> None:
+def test_a_file_that_cannot_grow_is_named(project: Path, max_file_bytes: int, place: str) -> None:
     with Stage(project, max_file_bytes=max_file_bytes) as stage:
         assert stage.wait() == 1
         check_full(stage, place)

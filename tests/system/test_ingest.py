@@ -62,9 +62,7 @@ def kill_before(number: int, act: Callable[[], object]) -> int:
     return wait(fork(run))
 
 
-def test_killed_anywhere_the_corpus_is_valid_and_a_second_run_finishes(
-    project: Path, corpus: CorpusOptions
-) -> None:
+def test_after_any_kill_a_second_run_finishes(project: Path, corpus: CorpusOptions) -> None:
     take_again = functools.partial(ingest, corpus, request_of(INBOX, inbox=True), OPTIONS, day=DAY)
     plan_ingest(corpus, request_of(INBOX, inbox=True), OPTIONS, day=DAY)  # hashes are kept
     shutil.copytree("data/raw", "start")
@@ -103,9 +101,7 @@ def corpus_on_small_disk(
 
 
 @pytest.mark.parametrize("left_bytes", [0, 8192, 16384, 24576])  # lock, videos, tables
-def test_on_a_full_disk_nothing_comes_in_by_halves(
-    corpus_on_small_disk: CorpusOptions, left_bytes: int
-) -> None:
+def test_a_full_disk_takes_no_halves(corpus_on_small_disk: CorpusOptions, left_bytes: int) -> None:
     corpus = corpus_on_small_disk
     ballast = Path("data/raw/ballast")
     size = shutil.disk_usage("data/raw").free - left_bytes

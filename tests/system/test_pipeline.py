@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -74,21 +73,6 @@ def test_two_runs_from_empty_caches_give_the_same_bytes(tmp_path: Path) -> None:
         # Stage check reads every section, and writes the same.
         assert changed_stages(first) - {"check"} == expected, new
         params.write_text(original)
-
-
-@pytest.mark.slow
-def test_no_corpus_is_said_by_dvc_repro_itself(tmp_path: Path) -> None:
-    """Quick twin: test_a_mistake_ends_in_words_and_not_in_a_traceback."""
-    for name in ("params.yaml", "dvc.yaml"):
-        shutil.copy(ROOT / name, tmp_path)
-    for name in ("pipeline", "src"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    edit(tmp_path / "params.yaml", "folder: data/demo/corpus", "folder: data/raw/nothing")
-    assert run("dvc", "init", "--no-scm", cwd=tmp_path).returncode == 0
-    done = run("dvc", "repro", cwd=tmp_path)
-    assert done.returncode != 0
-    assert "data/raw/nothing/manifest.tsv: no manifest there, so no corpus" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,8 @@ a folder, and a server that speaks S3, with keys in the environment and its addr
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,16 +17,15 @@ from pathlib import Path
 import pytest
 
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, write_manifest
-from signloom.corpus.shards import write_shards
 from signloom.files import hash_folder
 from signloom_ops.nightly.store import ModelStore
 from signloom_tools.params_file import update_params
 from tests import processes
-from tests.tiny import ROOT, halve, training_data
+from tests.processes import free_port, wait_for_answer
+from tests.tiny import ROOT, halve, training_data, write_clips
 
 CORPUS = Path("data/raw/tiny")
 RESULTS = ("data/tokens", "data/checkpoint", "data/landmarks", "reports/evaluation", "data/models")
-SERVER_WAIT_S = 120.0
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "x"}
 pytestmark = pytest.mark.slow
 call = partial(processes.call, **KEYS)
@@ -38,12 +35,8 @@ def write_corpus(folder: Path) -> None:
     data = training_data()
     examples = {f"{example.target.clip_id} {split}": (example, split)
                 for split in ("train", "dev") for example in getattr(data, split)}  # fmt: skip
-    frames = {name: len(example.sequence.points) for name, (example, _) in examples.items()}
-    layout = data.train[0].sequence.layout
-    write_shards(
-        folder / IMPORTED_SHARDS, frames, lambda name: halve(examples[name][0].sequence),
-        layout=layout, extractor='{"detector": "imported"}', frames_per_shard=1000,
-    )  # fmt: skip
+    sequences = {name: halve(example.sequence) for name, (example, _) in examples.items()}
+    write_clips(folder / IMPORTED_SHARDS, sequences, '{"detector": "imported"}')
     clips = [
         Clip(clip_id=name, video=None, text=example.target.text, signer=split, split=split,
              gloss="A")
@@ -95,9 +88,7 @@ def commit(root: Path, message: str) -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that speaks S3, with a bucket; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     log = tmp_path_factory.mktemp("server") / "log.txt"
     with log.open("w") as errors:
         process = subprocess.Popen(
@@ -106,16 +97,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         )  # fmt: skip
     address = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + SERVER_WAIT_S
-        while True:
-            assert process.poll() is None, log.read_text()
-            try:
-                make = urllib.request.Request(f"{address}/signs", method="PUT")
-                urllib.request.urlopen(make, timeout=SERVER_WAIT_S).close()
-                break
-            except (urllib.error.URLError, ConnectionError):
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.2)
+        wait_for_answer(f"{address}/moto-api/", process, log)
+        make = urllib.request.Request(f"{address}/signs", method="PUT")
+        urllib.request.urlopen(make).close()
         yield address
     finally:
         process.terminate()

@@ -67,9 +67,3 @@ def test_the_recipe_of_the_document_learns_in_ten_epochs() -> None:
     assert len(result.history) == 10
     assert result.exact >= 0.99
     assert result.dev_loss <= 0.003
-
-
-def test_four_epochs_are_enough() -> None:
-    result = learn("train.seeds=[42]")
-    assert len(result.history) == 4
-    assert result.exact >= 0.98

@@ -1,14 +1,11 @@
 """`signloom export-model --format mlflow`, served by a real `mlflow models serve`."""
 
-import copy
 import dataclasses
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -33,10 +30,10 @@ from signloom.translation.translator import Translator
 from signloom_tools.translate.serving import from_payload, to_payload
 from signloom_tools.translate.timed import to_json, translate_timed
 from tests import tiny
+from tests.processes import free_port, wait_for_answer
 from tests.tiny import write_checkpoint
 
 EXPORT = [sys.executable, "-c", "from signloom_tools.cli.main import main; main()", "export-model"]
-STARTS_S = 300  # on a busy machine
 CLIPS = [
     to_payload(tiny.lose(tiny.sequence(seed, frames=9 + seed), "left_hand", slice(2, 5)))
     for seed in range(3)
@@ -63,9 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(folder / "model")]
     command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(port)]
     # The model carries its own code: the package must not be found elsewhere.
@@ -77,16 +72,7 @@ def url(folder: Path) -> Iterator[str]:
             command, stdout=log, stderr=log, env=environment, cwd=folder, start_new_session=True
         )
     try:
-        end_s = time.monotonic() + STARTS_S
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=5).close()
-                break
-            except (urllib.error.URLError, OSError):
-                text = (folder / "log").read_text()[-3000:]
-                assert server.poll() is None, text
-                assert time.monotonic() < end_s, text
-                time.sleep(0.5)
+        wait_for_answer(f"http://127.0.0.1:{port}/ping", server, folder / "log")
         yield f"http://127.0.0.1:{port}/invocations"
     finally:
         os.killpg(server.pid, signal.SIGKILL)
@@ -102,9 +88,7 @@ def ask(url: str, content: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
-def test_a_request_with_landmarks_is_answered_with_their_translations(
-    folder: Path, url: str
-) -> None:
+def test_a_request_with_landmarks_is_answered_with_translations(folder: Path, url: str) -> None:
     params = {"beam_size": 3, "max_tokens": 6, "n_best": 2, "guess": True}
     answer = ask(url, {"dataframe_records": CLIPS, "params": params})
     translator = Translator.load(folder / "checkpoint", torch.device("cpu"))
@@ -150,18 +134,16 @@ def test_a_served_model_says_what_it_has_never_seen_and_is_silent_if_asked(url: 
     ("params", "changes", "message"),
     [
         ({"beam_size": 100_000}, {}, "beam_size: found 100000, expected at most 64"),
-        ({"max_tokens": 100_000}, {}, "max_tokens: found 100000, expected at most 512"),
-        ({"length_penalty": 1e9}, {}, "length_penalty: found 1000000000.0, expected at most 10"),
         ({"n_best": 9, "beam_size": 3}, {}, "n_best: found 9, expected 1 to beam_size (3)"),
         ({}, {"fps": 1e-3}, "fps: found 0.001, expected at least 1"),
-        ({}, {"fps": 1e-9}, "fps: found 1e-09, expected at least 1"),
-        ({}, {"width": 10**9}, "width: found 1000000000, expected at most 32768"),
+        ({}, {"frames": [{"right_hand": [[0, 0, 0]]}]}, "frame 0: right_hand has the shape (1, 3)"),
         ({}, {"frames": CLIPS[0]["frames"] * 500}, "frames at 10 frames a second or more"),
     ],
 )
-def test_a_small_request_cannot_occupy_the_server(
+def test_a_wrong_request_is_refused_and_a_small_one_cannot_occupy_the_server(
     url: str, params: dict[str, Any], changes: dict[str, Any], message: str
 ) -> None:
+    """Quick twin: tests/unit/tools/translate/test_payload.py."""
     with pytest.raises(urllib.error.HTTPError) as caught:
         ask(url, {"dataframe_records": [{**CLIPS[0], **changes}], "params": params})
     with caught.value as error:
@@ -169,14 +151,3 @@ def test_a_small_request_cannot_occupy_the_server(
         answer = json.loads(error.read())
     assert message in answer["message"]
     assert "Traceback" not in answer["message"]
-
-
-@pytest.mark.slow
-def test_a_wrong_clip_is_a_bad_request_that_says_what_is_wrong(url: str) -> None:
-    clip = copy.deepcopy(CLIPS[0])
-    clip["frames"][3]["right_hand"].pop()
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        ask(url, {"dataframe_records": [clip]})
-    with caught.value as error:
-        assert error.code == 400
-        assert "frame 3: right_hand has the shape (20, 3)" in error.read().decode()

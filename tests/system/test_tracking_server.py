@@ -4,12 +4,8 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,7 @@ import pytest
 
 from signloom.paths import SPOOL
 from tests import tiny
-from tests.processes import wait_until
+from tests.processes import free_port, wait_for_answer, wait_until
 
 EPOCHS = 40
 STAGE = f"""
@@ -44,10 +40,7 @@ class Server:
     """`mlflow server` with a SQLite backend, as a person starts it."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.folder = folder
+        self.port, self.folder = free_port(), folder
 
     def start(self) -> None:
         command = ["server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1",
@@ -58,14 +51,8 @@ class Server:
                 [sys.executable, "-m", "mlflow", *command],
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        end_s = time.monotonic() + 240
-        while time.monotonic() < end_s:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5):
-                    return
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.5)
-        raise AssertionError((self.folder / "server.log").read_text()[-2000:])
+        url, log = f"http://127.0.0.1:{self.port}/health", self.folder / "server.log"
+        wait_for_answer(url, self.process, log)
 
     def kill(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)

@@ -119,9 +119,7 @@ def test_ctrl_c_ends_in_words_and_training_goes_on(project: Path) -> None:
     finish(project)
 
 
-def test_a_full_disk_stops_no_training(
-    project: Path, small_disk: Callable[[str, int], None]
-) -> None:
+def test_full_disks_stop_no_training(project: Path, small_disk: Callable[[str, int], None]) -> None:
     small_disk("data/.training", 900)  # the first snapshots are small enough
     finish(project)
     assert "No space left on device" in errors(project)
@@ -195,10 +193,8 @@ def test_dvc_repro_goes_on_with_an_interrupted_stage(project: Path) -> None:
     assert contents(project / "data/checkpoint") == contents(project / "expected")
 
 
-def test_seeds_trained_at_a_time_give_the_bytes_of_one_after_another(
-    project: Path, tmp_path: Path
-) -> None:
-    """Quick twin: test_as_many_seeds_at_a_time_as_their_threads_have_cores."""
+def test_seeds_at_a_time_give_the_bytes_of_one_by_one(project: Path, tmp_path: Path) -> None:
+    """Quick twin: test_as_many_seeds_at_a_time_as_there_are_cores."""
     if usable_cores() < 2:
         pytest.skip("one core trains one seed at a time")
     change(project, seeds=[3, 5], epochs=3, snapshot_s=60.0)

@@ -18,7 +18,6 @@ from signloom.translation.confidence import Confidence, Level, write_confidence
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captions import read_captions
 from tests import tiny
-from tests.damage import edit_json
 from tests.extraction import draw_two_clips
 from tests.films import sketch_film
 from tests.tiny import write_checkpoint
@@ -52,19 +51,19 @@ def hands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_landmark_files_are_translated_by_a_model_of_such_files(
+def check_row(row: dict[str, Any], fps: int) -> None:
+    assert {"source", "clip_id", "text", "score", "confidence", "familiar", "note"} <= row.keys()
+    assert row["seconds"] == pytest.approx(row["frames"] / fps, abs=1e-3)
+    assert row["alternatives"][0]["score"] <= row["score"]
+    for token in row["tokens"]:
+        assert 0 <= token["start_s"] <= token["end_s"] <= row["seconds"]
+
+
+def test_landmark_files_are_translated_and_a_bad_one_is_named(
     hands: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["translate", "clips/words.npy", *SIZES])
-    names = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
-    assert names == ["clips/words.npy: words-1", "clips/words.npy: words-2"]
     with pytest.raises(SystemExit, match="--fps"):
         main(["translate", "clips/words.npy"])
-
-
-def test_a_bad_file_is_named_and_the_others_are_translated(
-    hands: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["translate", "clips", "--json", "--n-best", "2", *SIZES])
     out, err = capsys.readouterr()
@@ -74,25 +73,9 @@ def test_a_bad_file_is_named_and_the_others_are_translated(
     assert [row["clip_id"] for row in rows] == ["words-1", "words-2"]
     for row in rows:
         check_row(row, fps=10)
-
-
-def check_row(row: dict[str, Any], fps: int) -> None:
-    assert row.keys() == {
-        "source", "clip_id", "text", "score", "log_prob", "alternatives", "tokens", "frames",
-        "seconds", "confidence", "familiar", "note",
-    }  # fmt: skip
-    assert row["seconds"] == pytest.approx(row["frames"] / fps, abs=1e-3)
-    assert [set(other) for other in row["alternatives"]] == [{"text", "score", "log_prob"}]
-    assert row["alternatives"][0]["score"] <= row["score"]
-    for token in row["tokens"]:
-        assert 0 <= token["start_s"] <= token["end_s"] <= row["seconds"]
-
-
-def test_several_clips_cannot_be_one_film(hands: Path) -> None:
-    for name in "abc":
-        (hands / f"{name}.mp4").write_bytes(b"no video")
-    with pytest.raises(SystemExit, match="there are 3 clips; give a folder for them"):
-        main(["translate", "a.mp4", "b.mp4", "c.mp4", "--video", "one.mp4"])
+    main(["translate", "clips/words.npy", *SIZES])
+    names = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["clips/words.npy: words-1", "clips/words.npy: words-2"]
 
 
 def test_a_film_never_replaces_the_video_that_it_is_made_of(hands: Path) -> None:
@@ -125,13 +108,6 @@ def test_films_replace_neither_the_clips_of_their_folder_nor_what_stands_there(
     assert (hands / "films/words-2.webm").stat().st_size == written
 
 
-def test_a_checkpoint_of_another_format_version_says_so(hands: Path) -> None:
-    path = hands / "data/checkpoint/checkpoint.json"
-    edit_json(path, format_version=1)
-    with pytest.raises(SystemExit, match="found format version 1"):
-        main(["translate", "clips/words.npy", *SIZES])
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model, and a folder with two drawn clips and a file that is no video."""
@@ -148,7 +124,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.mediapipe
 def test_videos_are_translated_and_a_bad_one_is_named(folder: Path) -> None:
-    """Quick twin: test_a_bad_file_is_named_and_the_others_are_translated."""
+    """Quick twin: test_landmark_files_are_translated_and_a_bad_one_is_named."""
     done = translate("videos", "--json", "--n-best", 2, "--video", "films", cwd=folder)
     assert done.returncode == 1
     assert "error: videos/bad.mp4: no video that can be decoded" in done.stderr
@@ -168,29 +144,13 @@ def test_videos_are_translated_and_a_bad_one_is_named(folder: Path) -> None:
         assert film.get(cv2.CAP_PROP_FPS) == 15
 
 
-@pytest.mark.slow
-@pytest.mark.mediapipe
-def test_one_video_is_one_line_of_text_and_its_timing_adds_up(folder: Path) -> None:
-    """Quick twins: test_landmark_files_are_translated_by_a_model_of_such_files, test_timed.py."""
-    done = translate("videos/b.mp4", "--timing", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
-    assert "videos/b.mp4" not in line
-    for part in ("start", "video decoding", "landmarks", "model"):
-        assert f"{part} " in done.stderr
-    alone = translate("videos/b.mp4", "--json", cwd=folder)
-    assert " ".join(json.loads(alone.stdout)["text"].split()) == line
-
-
 def film_of_hands(path: Path, spans: list[tuple[float, float]], seconds: float) -> None:
     """Write the hands of a sketched film as an array (S, 126)."""
     points = sketch_film(spans, seconds, fps=10.0).points[:, :42]
     np.save(path, points.reshape(len(points), -1))
 
 
-def test_a_film_is_cut_into_sentences_and_gets_captions(
-    hands: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_film_is_cut_and_gets_captions(hands: Path, capsys: pytest.CaptureFixture[str]) -> None:
     film_of_hands(hands / "film.npy", [(1.0, 3.0), (4.5, 6.5)], 8)
     model_confidence(hands / "data/checkpoint", right=0)
     for kind in ("vtt", "srt", "eaf", "txt", "json"):
@@ -225,9 +185,7 @@ def model_confidence(checkpoint: Path, right: int) -> None:
     write_confidence(checkpoint / "confidence.json", found)
 
 
-def test_a_film_in_which_nobody_signs_gets_no_sentence(
-    hands: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_still_film_gets_no_sentence(hands: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(hands / "still.npy", np.full((60, 126), 0.5))
     main(["translate", "still.npy", *SIZES, "--write", "vtt"])
     assert "still.vtt: 0 sentences" in capsys.readouterr().out
@@ -248,8 +206,11 @@ def test_what_is_too_long_for_a_sentence_is_told_how_to_be_cut(
 
 
 def test_what_has_no_meaning_for_films_is_refused(hands: Path) -> None:
+    for name in "abc":
+        (hands / f"{name}.mp4").touch()
     for arguments, message in (
         (["a.npy", "--into", "out"], "--into: only with --write"),
+        (["a.mp4", "b.mp4", "c.mp4", "--video", "one.mp4"], "there are 3 clips; give a folder"),
         (["a.npy", "--write", "vtt", "--json"], "--json: not with --write"),
         (["--write", "vtt", "--glosses", "A"], "--write: these options apply to videos"),
     ):

@@ -88,9 +88,7 @@ def wait_for(studies: Studies, pid: int, process: "subprocess.Popen[bytes]") -> 
 
 
 @pytest.mark.slow
-def test_three_workers_on_one_postgresql_and_one_is_killed(
-    postgres: str, project: TrainingFiles
-) -> None:
+def test_three_workers_on_postgresql_survive_a_kill(postgres: str, project: TrainingFiles) -> None:
     studies = prepare(project, storage=postgres, trials=TRIALS, epochs=40, heartbeat_s=2)
     workers = [start_worker() for _ in range(3)]
     wait_for(studies, workers[1].pid, workers[1])
@@ -155,14 +153,3 @@ def test_confirming_at_a_time_gives_what_one_after_another_gives(
     assert summaries[0] == summaries[1]
     assert owners[0] == {os.getpid()}
     assert os.getpid() not in owners[1]
-
-
-@pytest.mark.slow
-def test_a_worker_without_its_search_says_what_is_different(project: TrainingFiles) -> None:
-    prepare(project, trials=2)
-    update_params(PARAMS, {"train": {"weight_decay": 0.5}})
-    code = "from signloom_tools.cli.main import main; main(['tune-worker'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "has no study of these parameters" in done.stderr
-    assert "the other parameters" in done.stderr

@@ -42,9 +42,7 @@ def test_a_folder_takes_the_place_of_another(tmp_path: Path, is_there: bool) -> 
     assert (tmp_path / "checkpoint/file").read_text() == "new"
 
 
-def test_a_folder_is_whole_or_not_there_and_nobody_who_was_killed_leaves_one(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_is_whole_or_not_there_and_no_kill_leaves_one(tmp_path: Path) -> None:
     folder, at_work = tmp_path / "checkpoint", tmp_path / f".checkpoint.{os.getppid()}.tmp"
     make(tmp_path / ".checkpoint.999999999.tmp", "of a process that was killed")
     make(at_work, "of another that writes now")

@@ -24,9 +24,7 @@ def said(text: str) -> list[str]:
     return [line.split(" ", 2)[-1] for line in text.splitlines()[1:]]
 
 
-def test_a_warning_repeats_for_each_trial_seed_and_process(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fact_is_logged_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "train.log"
 
     def train() -> None:
@@ -55,9 +53,7 @@ def test_the_next_run_of_a_stage_replaces_its_log_and_says_everything_again(
     assert capfd.readouterr().err.count("no room") == 2
 
 
-def test_a_log_that_cannot_be_written_keeps_nothing_back(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritable_log_hides_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     logger = logger_of(tmp_path / "file" / "train.log", "x")
     for _ in range(2):

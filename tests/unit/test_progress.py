@@ -27,8 +27,3 @@ def test_a_file_of_messages_gets_a_line_a_minute(
 def test_what_takes_less_leaves_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(tqdm(range(100), file=progress_file())) == list(range(100))
     assert capsys.readouterr().err == ""
-
-
-def test_a_terminal_has_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert progress_file() is None

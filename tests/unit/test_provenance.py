@@ -1,4 +1,3 @@
-import hashlib
 import shutil
 import subprocess
 from pathlib import Path
@@ -6,14 +5,9 @@ from pathlib import Path
 import pytest
 
 from signloom import provenance
-from signloom.files import hash_file, hash_folder, write_file
-from signloom.provenance import LIBRARIES, git_state, library_versions
+from signloom.files import hash_folder, write_file
+from signloom.provenance import git_state
 from tests.tiny import ROOT
-
-
-def test_a_file_is_hashed_by_its_bytes(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"signloom")
-    assert hash_file(tmp_path / "a") == hashlib.sha256(b"signloom").hexdigest()
 
 
 def test_a_folder_is_hashed_by_names_and_bytes(tmp_path: Path) -> None:
@@ -32,9 +26,7 @@ def test_a_folder_is_hashed_by_names_and_bytes(tmp_path: Path) -> None:
         hash_folder(tmp_path / "absent")
 
 
-def test_a_file_is_written_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_whole_or_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new" / "a.txt"
     write_file(path, "é\n")
     assert path.read_bytes() == "é\n".encode()
@@ -49,10 +41,6 @@ def test_a_file_is_written_whole_or_not_at_all(
         write_file(path, "other")
     assert path.read_text() == "é\n"
     assert [file.name for file in path.parent.iterdir()] == ["a.txt"]
-
-
-def test_versions_name_every_library() -> None:
-    assert {"signloom", "python", *LIBRARIES} == set(library_versions())
 
 
 def test_the_commit_is_the_repository_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

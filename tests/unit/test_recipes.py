@@ -104,9 +104,7 @@ def test_a_search_whose_trial_was_left_running_ends_as_one_that_nobody_disturbed
 
 
 @pytest.mark.slow  # its quick twin is the test above
-def test_a_killed_search_ends_as_one_that_nobody_disturbed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_search_ends_as_any_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     undisturbed = search(monkeypatch)
     Path("search.db").unlink()
     process = subprocess.Popen([sys.executable, "search.py", "0.5"], stderr=subprocess.DEVNULL)
@@ -149,9 +147,7 @@ done
 """
 
 
-def test_the_lines_for_slurm_call_what_they_should(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lines_for_slurm_are_right(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = Path("bin")
     commands.mkdir()
     said = '#!/bin/bash\necho "$(basename "$0") $*"\n'

@@ -23,9 +23,3 @@ def test_inner_parts_are_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> N
         spend(0.5)
     assert watch.seconds["inner"] == pytest.approx(0.75)
     assert watch.seconds["outer"] == pytest.approx(0.5)
-
-
-def test_the_line_has_every_part_and_its_share() -> None:
-    watch = Stopwatch()
-    watch.seconds.update(landmarks=3.0, model=1.0)
-    assert watch.describe() == "landmarks 3.00 s (75 %), model 1.00 s (25 %)"

@@ -37,9 +37,7 @@ except KeyboardInterrupt:
         assert process.wait(timeout=10) == 7
 
 
-def test_where_no_link_may_be_made_windows_gets_a_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_links_windows_gets_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "film.mp4").write_text("film")
 
     def refuse(*_: object) -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from signloom.tables import align_columns, read_rows, tsv_text, write_rows
+from signloom.tables import read_rows, tsv_text, write_rows
 
 ROWS = [{"clip_id": "a", "text": 'said "one",\u2028two'}, {"clip_id": "b", "text": ""}]
 
@@ -29,9 +29,3 @@ def test_a_cell_with_a_line_end_stays_one_line_and_other_spaces_stay() -> None:
     assert tsv_text(["n", "text"], [[1, "two\nlines\tof"], [2, "a  b"]]) == (
         "n\ttext\n1\ttwo lines of\n2\ta  b\n"
     )
-
-
-def test_columns_lie_below_each_other() -> None:
-    rows = [["part", "size"], ["encoder", "7"]]
-    assert align_columns(rows, right=[1]) == ["part     size", "encoder     7"]
-    assert align_columns(rows) == ["part     size", "encoder  7"]

@@ -15,6 +15,7 @@ from signloom.corpus.manifest import (
     CorpusOptions,
     check_splits,
     read_manifest,
+    read_table,
     write_manifest,
 )
 from signloom.errors import UserError
@@ -72,9 +73,7 @@ def test_a_manifest_becomes_clips(write: Callable[..., Path], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["manifest.tsv", "manifest.csv", "manifest.parquet"])
-def test_what_is_written_is_read_back(
-    write: Callable[..., Path], tmp_path: Path, name: str
-) -> None:
+def test_what_is_written_is_read(write: Callable[..., Path], tmp_path: Path, name: str) -> None:
     write(HEADER)  # makes the videos
     clips = [
         Clip(clip_id="ü 1.a_b-c", video=tmp_path / "videos" / "a.mp4", text="1, 2; l'\"été\"",
@@ -84,15 +83,8 @@ def test_what_is_written_is_read_back(
     ]  # fmt: skip
     write_manifest(tmp_path / name, clips)
     assert read_manifest(tmp_path / name) == clips
+    assert read_table(tmp_path / name).header == [*HEADER.split("\t"), "start_s", "end_s", "gloss"]
     assert [p.name for p in tmp_path.iterdir() if "tmp" in p.name] == []
-
-
-def test_columns_without_values_are_not_written(write: Callable[..., Path], tmp_path: Path) -> None:
-    video = write(HEADER).parent / "videos" / "a.mp4"
-    clip = Clip(clip_id="a", video=video, text="x", signer="s", split="train", gloss="X")
-    write_manifest(tmp_path / "m.tsv", [clip])
-    lines = (tmp_path / "m.tsv").read_text().splitlines()
-    assert lines[:2] == ["# signloom-manifest 1", HEADER + "\tgloss"]
 
 
 def test_a_sentence_that_would_break_the_table_is_not_written(tmp_path: Path) -> None:
@@ -128,6 +120,7 @@ def test_a_sentence_that_would_break_the_table_is_not_written(tmp_path: Path) ->
         (r"a" "\tvideos\\a.mp4\tx\ts\ttrain\t\t\t\t", "is not a file in .*write / between folders"),
         ("a\t../a.mp4\tx\ts\ttrain\t\t\t\t", "video '../a.mp4' leaves the manifest's folder"),
         ("a\t/tmp/a.mp4\tx\ts\ttrain\t\t\t\t", "video '/tmp/a.mp4' is an absolute path"),
+        ("a\t\tx\ts\ttrain\t\t\t\t", "video is empty"),
         ("a\tvideos/a.mp4\tx\ts\ttrain", "5 fields, but 9 columns"),
         ("a\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t\t", "10 fields, but 9 columns"),
     ],
@@ -144,24 +137,16 @@ def test_all_problems_come_in_one_message_by_line(write: Callable[..., Path]) ->
         "",
         "c\tvideos/c.mp4\tx\ts",
     )
-    assert problems_of(path).splitlines() == [
-        f"{path}: 6 problems; the format is in docs/data.md",
-        "  manifest.tsv line 3: end_s 'late' is not a number of seconds, 0 or more, as in 3.25",
-        "  manifest.tsv line 3: text is empty",
-        "  manifest.tsv line 3: split 'valid' is not train, dev or test",
-        f"  manifest.tsv line 3: video 'videos/z.mp4' is not a file in {path.parent}; restore it "
-        "or remove the row",
-        "  manifest.tsv line 3: clip_id 'a' is in line 2 already",
-        "  manifest.tsv line 5: 4 fields, but 6 columns",
-    ]
-
-
-def test_a_long_list_of_problems_is_cut(write: Callable[..., Path]) -> None:
+    first, *problems = problems_of(path).splitlines()
+    assert first.startswith(f"{path}: 6 problems")
+    for found, problem in zip(
+        problems, ("end_s", "text", "split", "video", "clip_id", "4 fields"), strict=True
+    ):
+        line = 5 if problem == "4 fields" else 3
+        assert found.startswith(f"  manifest.tsv line {line}: {problem}")
     rows = [f"c{n}\tvideos/{n}.mp4\tx\ts\ttrain" for n in range(1234)]
     lines = problems_of(write(HEADER, *rows)).splitlines()
-    assert lines[0].endswith("1234 problems; the format is in docs/data.md")
-    assert len(lines) == 52
-    assert lines[-1] == "  ... and 1184 more"
+    assert (len(lines), lines[-1]) == (52, "  ... and 1184 more")
 
 
 def test_a_linked_folder_outside_is_refused_and_a_linked_file_is_not(
@@ -180,24 +165,10 @@ def test_a_linked_folder_outside_is_refused_and_a_linked_file_is_not(
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "loop"])
-def test_a_video_that_cannot_be_found_is_named(
-    write: Callable[..., Path], tmp_path: Path, name: str
-) -> None:
+def test_a_missing_video_is_named(write: Callable[..., Path], tmp_path: Path, name: str) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     problem = problem_of_row(write, f"a\t{name}/b.mp4\tx\ts\ttrain", header=HEADER)
     assert "cannot be looked up" in problem or "is not a file" in problem
-
-
-def test_a_corpus_without_dev_is_refused_before_extraction(write: Callable[..., Path]) -> None:
-    path = write(HEADER, "a\tvideos/a.mp4\tx\ts\ttrain")
-    with pytest.raises(UserError, match="no clip is in the split dev"):
-        check_splits(path, read_manifest(path))
-
-
-def test_one_signer_typed_in_two_ways_is_one_signer(write: Callable[..., Path]) -> None:
-    rows = ("a\tvideos/a.mp4\tx\tZo\u00eb\ttrain", "b\tvideos/b.mp4\tx\tZoe\u0308\ttest")
-    with pytest.raises(UserError, match="signer"):
-        read_manifest(write(HEADER, *rows))
 
 
 def test_a_manifest_in_the_working_folder_is_read(
@@ -219,35 +190,16 @@ def test_a_signer_in_two_splits_is_refused_unless_allowed(write: Callable[..., P
     assert "line 2: signer 'anna' is in train (lines 2) and test (lines 4); give each" in message
     assert "corpus.signer_disjoint" in message
     assert len(read_manifest(path, signer_disjoint=False)) == 3
-
-
-@pytest.mark.parametrize(
-    ("header", "problem"),
-    [
-        (
-            "clip_id\tvideo\ttext\tsigner",
-            "missing column split; found clip_id, video, text, signer",
-        ),
-        (HEADER + "\tstart", "unknown column 'start'; did you mean 'start_s'?"),
-        (HEADER + "\tGloss", "unknown column 'Gloss'; did you mean 'gloss'?"),
-        (HEADER + "\tcamera", "unknown column 'camera'; remove it"),
-        (HEADER + "\ttext", "column 'text' is there 2 times"),
-    ],
-)
-def test_each_fault_of_the_header_is_named(
-    write: Callable[..., Path], header: str, problem: str
-) -> None:
-    cells = {"clip_id": "a", "video": "videos/a.mp4", "split": "train"}
-    row = "\t".join(cells.get(name, "1") for name in header.split("\t"))
-    assert f"manifest.tsv line 2: {problem}" in problems_of(
-        write("# signloom-manifest 1", header, row)
-    )
+    # One signer, typed in two ways.
+    rows = ("a\tvideos/a.mp4\tx\tZo\u00eb\ttrain", "b\tvideos/b.mp4\tx\tZoe\u0308\ttest")
+    assert "signer" in problems_of(write(HEADER, *rows))
 
 
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
         ([], "the file is empty"),
+        ([HEADER, "a\tvideos/a.mp4\tx\ts\ttrain"], "no clip is in the split dev"),
         (["# signloom-manifest 1"], "the file is empty"),
         ([HEADER], "line 1: no clip follows the header"),
         ([HEADER, "a\tvideos/a.mp4\tx\ts\tdev"], "no clip is in the split train"),
@@ -258,18 +210,38 @@ def test_each_fault_of_the_header_is_named(
 def test_a_manifest_without_use_is_refused(
     write: Callable[..., Path], lines: list[str], problem: str
 ) -> None:
-    assert re.search(problem, problems_of(write(*lines)))
+    path = write(*lines)
+    with pytest.raises(UserError, match=problem):
+        check_splits(path, read_manifest(path))
+
+
+@pytest.mark.parametrize(
+    ("imported", "header", "problem"),
+    [
+        (False, "clip_id\tvideo\ttext\tsigner", "missing column split; found clip_id, video, te"),
+        (False, HEADER + "\tstart", "unknown column 'start'; did you mean 'start_s'?"),
+        (False, HEADER + "\tGloss", "unknown column 'Gloss'; did you mean 'gloss'?"),
+        (False, HEADER + "\tcamera", "unknown column 'camera'; remove it"),
+        (False, HEADER + "\ttext", "column 'text' is there 2 times"),
+        (False, "clip_id\ttext\tsigner\tsplit", "missing column video; it names the videos; land"),
+        (True, HEADER, "column 'video' is there, and imported landmarks in"),
+        (True, "clip_id\ttext\tsigner\tsplit\tend_s", "column 'end_s' cuts videos, but the landm"),
+    ],
+)
+def test_each_fault_of_the_header_is_named(
+    write: Callable[..., Path], tmp_path: Path, imported: bool, header: str, problem: str
+) -> None:
+    if imported:
+        (tmp_path / IMPORTED_SHARDS).mkdir(parents=True)
+    cells = {"clip_id": "a", "video": "videos/a.mp4", "split": "train"}
+    row = "\t".join(cells.get(name, "1") for name in header.split("\t"))
+    found = problems_of(write("# signloom-manifest 1", header, row))
+    assert f"manifest.tsv line 2: {problem}" in found
 
 
 def test_a_missing_manifest_names_the_ways_to_a_corpus(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no corpus.*make demo.*docs/data.md"):
         read_manifest(tmp_path / "manifest.tsv")
-
-
-def test_a_foreign_kind_of_table_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "manifest.xlsx").touch()
-    with pytest.raises(UserError, match=r"ends in .tsv or .csv or .parquet"):
-        read_manifest(tmp_path / "manifest.xlsx")
 
 
 @pytest.mark.parametrize("name", ["m.xlsx", "sub/m.tsv", "../m.tsv", ""])
@@ -299,37 +271,13 @@ def test_parquet_problems_carry_the_row(write: Callable[..., Path], tmp_path: Pa
     assert "row 1" not in message  # NaN is what pandas writes for no value
 
 
-def test_a_corpus_of_imported_landmarks_names_no_videos(
-    write: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_imported_landmarks_need_no_videos(write: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / IMPORTED_SHARDS).mkdir(parents=True)
     path = write("clip_id\ttext\tsigner\tsplit\tgloss", "a\tbonjour\tanna\ttrain\tBONJOUR")
     (clip,) = read_manifest(path)
     assert clip.video is None
     write_manifest(tmp_path / "again.tsv", [clip])
     assert read_manifest(tmp_path / "again.tsv") == [clip]
-
-
-@pytest.mark.parametrize(
-    ("imported", "header", "problem"),
-    [
-        (False, "clip_id\ttext\tsigner\tsplit", "missing column video; it names the videos; land"),
-        (True, HEADER, "column 'video' is there, and imported landmarks in"),
-        (True, "clip_id\ttext\tsigner\tsplit\tend_s", "column 'end_s' cuts videos, but the landm"),
-    ],
-)
-def test_videos_and_imported_landmarks_do_not_mix(
-    write: Callable[..., Path], tmp_path: Path, imported: bool, header: str, problem: str
-) -> None:
-    if imported:
-        (tmp_path / IMPORTED_SHARDS).mkdir(parents=True)
-    cells = {"clip_id": "a", "video": "videos/a.mp4", "split": "train"}
-    row = "\t".join(cells.get(name, "1") for name in header.split("\t"))
-    assert f"manifest.tsv line 1: {problem}" in problems_of(write(header, row))
-
-
-def test_a_corpus_of_videos_names_every_video(write: Callable[..., Path]) -> None:
-    assert problem_of_row(write, "a\t\tx\tanna\ttrain\t\t\t\t") == "video is empty"
 
 
 def test_a_small_file_with_billions_of_rows_is_refused_before_it_is_read(

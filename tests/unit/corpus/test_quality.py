@@ -13,7 +13,6 @@ from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout, buil
 from signloom.corpus.quality import (
     ClipQuality,
     count_side_swaps,
-    longest_absence,
     measure_quality,
     read_quality,
     write_quality,
@@ -61,13 +60,6 @@ def test_gaps_are_the_longest_and_count_the_ends() -> None:
     assert row.left_hand_gap_s == pytest.approx(0.3)
     assert row.right_hand_gap_s == pytest.approx(0.5)
     assert row.any_hand_gap_s == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize(
-    ("there", "expected"), [("0", 1), ("1", 0), ("001000", 3), ("0001", 3), ("1110", 1), ("00", 2)]
-)
-def test_longest_absence(there: str, expected: int) -> None:
-    assert longest_absence(np.array([flag == "1" for flag in there], dtype=bool)) == expected
 
 
 def test_jitter_is_of_each_hand_in_palm_lengths_and_square_pixels() -> None:
@@ -164,15 +156,6 @@ def test_side_swaps(
     assert count_side_swaps(wrists(right, left)) == expected, f"{name}, mirrored"
 
 
-def test_swaps_of_a_clip_are_measured_in_its_palms() -> None:
-    clip = still_clip()
-    left, right = (HANDS_POSE.slice(f"{side}_hand") for side in ("left", "right"))
-    clip.points[4:, left], clip.points[4:, right] = (
-        clip.points[4:, right].copy(), clip.points[4:, left].copy(),
-    )  # fmt: skip
-    assert measure_quality("a", clip).side_swaps == 1
-
-
 def test_the_table_is_read_back_sorted_and_without_our_code(tmp_path: Path) -> None:
     lips = build_layout(("lips",))
     rows = [
@@ -190,11 +173,6 @@ def test_the_table_is_read_back_sorted_and_without_our_code(tmp_path: Path) -> N
     assert table.column_names == [field.name for field in fields(ClipQuality)]
     assert table["left_hand"].to_pylist() == [1.0, 1.0, None]
     assert table.schema.metadata[b"signloom.quality_version"] == b"1"
-
-
-def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
-    write_quality(tmp_path / "quality.parquet", [])
-    assert read_quality(tmp_path / "quality.parquet") == []
 
 
 def test_a_missing_damaged_or_other_table_is_named(tmp_path: Path) -> None:

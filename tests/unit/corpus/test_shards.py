@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
+from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.shards import (
     FRAMES_PER_ROW_GROUP,
+    ShardsMetadata,
     find_shards,
-    hash_position,
     read_clip_frames,
     read_shards,
     shard_bound,
@@ -24,6 +24,7 @@ from signloom.corpus.shards import (
     write_shards,
 )
 from signloom.errors import UserError
+from tests import tiny
 
 MADE_BY = '{"detector": "none"}'
 
@@ -43,22 +44,8 @@ def clips_of(count: int) -> dict[str, LandmarkSequence]:
     return {f"clip-{seed:03d}": clip_of(seed, frames=seed % 7 + 1) for seed in range(count)}
 
 
-def write(
-    folder: Path,
-    clips: Mapping[str, LandmarkSequence],
-    frames_per_shard: int = 40,
-    layout: Layout = HANDS_POSE,
-    extractor: str = MADE_BY,
-) -> int:
-    frames = {clip_id: len(clip.points) for clip_id, clip in clips.items()}
-    return write_shards(
-        folder,
-        frames,
-        clips.__getitem__,
-        layout=layout,
-        extractor=extractor,
-        frames_per_shard=frames_per_shard,
-    )
+def write(folder: Path, clips: Mapping[str, LandmarkSequence], frames_per_shard: int = 40) -> int:
+    return tiny.write_clips(folder, clips, MADE_BY, frames_per_shard)
 
 
 def only_file(folder: Path) -> Path:
@@ -77,42 +64,20 @@ def assert_equal(found: LandmarkSequence, expected: LandmarkSequence) -> None:
         assert getattr(found, name) == getattr(expected, name)
 
 
-def test_all_clips_are_read_back_in_order(tmp_path: Path) -> None:
-    clips = clips_of(25)
-    assert write(tmp_path / "shards", clips) == 25
-    found = read_shards(tmp_path / "shards")
-    assert list(found) == list(clips)
-    for clip_id, expected in clips.items():
-        assert_equal(found[clip_id], expected)
-
-
-def test_no_shard_has_more_frames_than_asked_for(tmp_path: Path) -> None:
-    clips = clips_of(60) | {"long": clip_of(0, frames=300)}
-    write(tmp_path / "shards", clips, frames_per_shard=40)
-    for path in (tmp_path / "shards").iterdir():
-        table = pq.read_table(path, columns=["clip_id", "frames"])
-        assert sum(table["frames"].to_pylist()) <= 40 or table["clip_id"].to_pylist() == ["long"]
-
-
-def test_chosen_clips_are_read_alone(tmp_path: Path) -> None:
-    clips = clips_of(25)
-    write(tmp_path / "shards", clips)
-    found = read_shards(tmp_path / "shards", ["clip-017", "clip-003"])
-    assert list(found) == ["clip-003", "clip-017"]
-    assert_equal(found["clip-017"], clips["clip-017"])
-    assert read_shards(tmp_path / "shards", []) == {}
-
-
 def test_only_the_shard_of_a_chosen_clip_is_opened(tmp_path: Path) -> None:
     clips = clips_of(60)
     folder = tmp_path / "shards"
     write(folder, clips)
+    frames = {clip_id: len(clip.points) for clip_id, clip in clips.items()}
+    assert read_clip_frames(folder) == frames
+    assert shards_metadata(folder) == ShardsMetadata(layout=HANDS_POSE, extractor=MADE_BY)
     bounds = sorted(shard_bound(path.name) for path in folder.iterdir())
     (bound,) = find_shards(["clip-017"], bounds)
     for path in folder.iterdir():
         if path.name != shard_name(bound):
             path.write_bytes(b"torn")
     assert_equal(read_shards(folder, ["clip-017"])["clip-017"], clips["clip-017"])
+    assert read_shards(folder, []) == {}
     with pytest.raises(UserError, match="damaged shard"):
         read_shards(folder)
 
@@ -132,44 +97,6 @@ def test_only_the_row_group_of_a_chosen_clip_is_read(tmp_path: Path) -> None:
         read_shards(tmp_path / "shards", [max(clips)])
 
 
-def test_frames_are_counted_without_the_landmarks(tmp_path: Path) -> None:
-    clips = clips_of(25)
-    write(tmp_path / "shards", clips)
-    found = read_clip_frames(tmp_path / "shards")
-    assert list(found.items()) == [(clip_id, len(clip.points)) for clip_id, clip in clips.items()]
-
-
-def test_the_bytes_do_not_depend_on_the_order(tmp_path: Path) -> None:
-    clips = clips_of(25)
-    write(tmp_path / "one", clips)
-    write(tmp_path / "two", dict(reversed(clips.items())))
-    assert digest(tmp_path / "one") == digest(tmp_path / "two")
-
-
-def test_a_clip_added_to_many_rewrites_one_shard_and_adds_at_most_one(tmp_path: Path) -> None:
-    clips = {f"{number}": clip_of(number, frames=1) for number in range(400)}
-    write(tmp_path / "shards", clips, frames_per_shard=20)
-    splits = 0
-    for number in range(400, 425):
-        before = digest(tmp_path / "shards")
-        clips[f"{number}"] = clip_of(number, frames=1)
-        write(tmp_path / "shards", clips, frames_per_shard=20)
-        after = digest(tmp_path / "shards")
-        assert sum(after.get(name) != value for name, value in before.items()) == 1
-        splits += len(after) - len(before)
-        assert len(after) - len(before) in (0, 1)
-    assert splits > 0
-
-
-def test_names_tell_ranges_of_positions() -> None:
-    assert hash_position("clip") == int(hashlib.sha256(b"clip").hexdigest()[:8], 16)
-    assert shard_name(0x80000000) == "shard-80000000.parquet"
-    assert shard_bound("shard-80000000.parquet") == 0x80000000
-    for bad in ("shard-00000.parquet", "shard-8000000g.parquet", "other.parquet", "shard-+0000000"):
-        with pytest.raises(ValueError, match="no shard's name"):
-            shard_bound(bad)
-
-
 def test_pandas_can_use_a_shard(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     clips = clips_of(9)
@@ -186,19 +113,6 @@ def test_pandas_can_use_a_shard(tmp_path: Path) -> None:
     np.testing.assert_array_equal(present, clips["clip-003"].present)
 
 
-def test_the_metadata_tells_layout_and_make(tmp_path: Path) -> None:
-    write(tmp_path / "shards", clips_of(3))
-    metadata = shards_metadata(tmp_path / "shards")
-    assert metadata.layout == HANDS_POSE
-    assert metadata.extractor == MADE_BY
-
-
-def test_writing_replaces_what_was_there(tmp_path: Path) -> None:
-    write(tmp_path / "shards", clips_of(25))
-    write(tmp_path / "shards", clips_of(3))
-    assert len(read_shards(tmp_path / "shards")) == 3
-
-
 def test_an_error_midway_leaves_what_was_there(tmp_path: Path) -> None:
     clips = clips_of(15)
     write(tmp_path / "shards", clips)
@@ -211,81 +125,48 @@ def test_an_error_midway_leaves_what_was_there(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="power cut"):
         write_shards(
-            tmp_path / "shards",
-            {clip_id: len(clip.points) for clip_id, clip in clips.items()},
-            load,
-            layout=HANDS_POSE,
-            extractor="{}",
-            frames_per_shard=20,
-        )
+            tmp_path / "shards", {name: len(clip.points) for name, clip in clips.items()}, load,
+            layout=HANDS_POSE, extractor="{}", frames_per_shard=20,
+        )  # fmt: skip
     assert list(tmp_path.iterdir()) == [tmp_path / "shards"]
     assert digest(tmp_path / "shards") == before
 
 
-def test_no_clip_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no clip to write"):
-        write(tmp_path / "shards", {})
-
-
-def test_another_layout_is_refused(tmp_path: Path) -> None:
-    hands = Layout("hands", 1, HANDS_POSE.groups[:2])
-    with pytest.raises(ValueError, match="has the layout 'hands-pose'"):
-        write(tmp_path / "s", clips_of(1), layout=hands)
-
-
-def test_a_wrong_count_of_frames_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="clip 'a' has 12 frames, not 11"):
-        write_shards(
-            tmp_path / "s",
-            {"a": 11},
-            lambda _: clip_of(0),
-            layout=HANDS_POSE,
-            extractor="{}",
-            frames_per_shard=9,
-        )
-
-
-def test_numbers_beyond_half_precision_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("frames", "scale", "message"),
+    [(11, 1, "clip 'a' has 12 frames, not 11"), (12, 1e6, r"beyond half precision \(65504\)")],
+)
+def test_bad_clips_are_not_written(tmp_path: Path, frames: int, scale: float, message: str) -> None:
     clip = clip_of(0)
-    clip = dataclasses.replace(clip, points=clip.points * np.float32(1e6))
-    with pytest.raises(ValueError, match=r"beyond half precision \(65504\)"):
-        write(tmp_path / "s", {"far": clip})
-
-
-def test_missing_clips_are_named(tmp_path: Path) -> None:
-    write(tmp_path / "shards", clips_of(3))
-    with pytest.raises(UserError, match=r"no landmarks of 2 clips \(x, y\).*rejects.tsv"):
-        read_shards(tmp_path / "shards", ["clip-001", "y", "x"])
-
-
-def test_a_missing_folder_says_which_stage_makes_it(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no landmark shards there; run `dvc repro extract`"):
-        read_shards(tmp_path / "shards")
-
-
-def test_another_version_names_both(tmp_path: Path) -> None:
-    write(tmp_path / "shards", clips_of(3))
-    path = only_file(tmp_path / "shards")
-    table = pq.read_table(path)
-    metadata = table.schema.metadata | {b"signloom.format_version": b"7"}
-    pq.write_table(table.replace_schema_metadata(metadata), path)
-    with pytest.raises(UserError, match="found landmark format version 7, this program reads 2"):
-        read_shards(tmp_path / "shards")
+    clip = dataclasses.replace(clip, points=clip.points * np.float32(scale))
+    with pytest.raises(ValueError, match=message):
+        write_shards(
+            tmp_path / "s", {"a": frames}, lambda _: clip, layout=HANDS_POSE, extractor="{}",
+            frames_per_shard=9,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("shard-00000000.parquet", "format version none"), ("a.parquet", "take foreign files out")],
-)
-def test_a_foreign_parquet_file_is_refused(tmp_path: Path, name: str, message: str) -> None:
-    pq.write_table(pa.table({"a": [1]}), tmp_path / name)
-    with pytest.raises(UserError, match=message):
+    [("shard-00000000.parquet", "found landmark format version 7, this program reads 2"),
+     ("a.parquet", "take foreign files out")],
+)  # fmt: skip
+def test_what_is_missing_or_foreign_is_named(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(UserError, match="no landmark shards there; run `dvc repro extract`"):
         read_shards(tmp_path)
+    write(tmp_path / "shards", clips_of(3))
+    with pytest.raises(UserError, match=r"no landmarks of 2 clips \(x, y\).*rejects.tsv"):
+        read_shards(tmp_path / "shards", ["clip-001", "y", "x"])
+    (tmp_path / "other").mkdir()
+    table = pa.table({"a": [1]}, metadata={"signloom.format_version": "7"})
+    pq.write_table(table, tmp_path / "other" / name)
+    with pytest.raises(UserError, match=message):
+        read_shards(tmp_path / "other")
 
 
 def test_shards_of_different_make_do_not_mix(tmp_path: Path) -> None:
     write(tmp_path / "one", clips_of(2))
-    write(tmp_path / "two", clips_of(2), extractor="{}")
+    tiny.write_clips(tmp_path / "two", clips_of(2))
     only_file(tmp_path / "two").rename(tmp_path / "one" / shard_name(1))
     for read in (read_shards, read_clip_frames, shards_metadata):
         with pytest.raises(UserError, match="made in different ways"):

@@ -55,9 +55,15 @@ def test_bytes_that_are_not_utf8_are_named_by_line(tmp_path: Path) -> None:
     assert len(table.rows) == 2
 
 
-def test_utf16_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="UTF-16; save it as UTF-8"):
         read_table(write(tmp_path / "m.tsv", "a\tb\n".encode("utf-16")))
+    with pytest.raises(UserError, match="not a readable Parquet file"):
+        read_table(write(tmp_path / "m.parquet", b"PAR1 and then nothing"))
+    table = pa.table({"a": [1]}, metadata={"signloom.manifest_version": "3"})
+    pq.write_table(table, tmp_path / "m.parquet")
+    with pytest.raises(UserError, match="found manifest version '3', this program reads version 1"):
+        read_table(tmp_path / "m.parquet")
 
 
 def test_an_open_quote_is_named_with_its_line(tmp_path: Path) -> None:
@@ -85,18 +91,6 @@ def test_parquet_types_become_text(tmp_path: Path) -> None:
         (0, "column 'list' is list<element: int64>; expected text or numbers")
     ]
     assert (table.header_line, table.unit) == (0, "row")
-
-
-def test_another_parquet_version_names_both(tmp_path: Path) -> None:
-    table = pa.table({"a": [1]}, metadata={"signloom.manifest_version": "3"})
-    pq.write_table(table, tmp_path / "m.parquet")
-    with pytest.raises(UserError, match="found manifest version '3', this program reads version 1"):
-        read_table(tmp_path / "m.parquet")
-
-
-def test_a_torn_parquet_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="not a readable Parquet file"):
-        read_table(write(tmp_path / "m.parquet", b"PAR1 and then nothing"))
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".csv", ".parquet"])

@@ -20,7 +20,6 @@ from signloom.translation.confidence import (
     read_confidence,
 )
 from signloom.translation.search import Hypothesis
-from signloom.translation.translator import Translator
 from tests import tiny
 from tests.unit.evaluation.world import OPTIONS, Knowing, corpus, history, read_table, targets
 
@@ -50,9 +49,7 @@ def test_the_calibration_error_is_the_gap_between_confidence_and_share_right() -
     assert found.error == pytest.approx(100 * (2 * 0.2 + 2 * 0.4) / 4)
     assert found.to_metrics() == {"calibration_error": 30.0, "unsure": 2, "unfamiliar": 0}
     assert checked((0.5, True), (0.5, False)).error == 0
-
-
-def test_what_was_not_measured_is_no_metric() -> None:
+    # What was not measured is no metric.
     assert checked((None, True), unlike=None).to_metrics() == {}
     assert checked((None, True), unlike=("a hand",)).to_metrics() == {"unfamiliar": 1}
 
@@ -85,22 +82,6 @@ def test_without_dev_nothing_is_calibrated(knowing: Knowing) -> None:
     assert evaluation.confidence.train
     found = evaluation.splits["test"].reliability.to_metrics()
     assert found.keys() == {"unfamiliar"}
-
-
-def test_an_evaluation_leaves_the_translations_as_they_were(tmp_path: Path) -> None:
-    """What was measured before never reaches the next evaluation."""
-    translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
-    sequences: dict[str, LandmarkSequence] = corpus()
-    one = evaluate(translator, targets(), sequences, OPTIONS)
-    translator.confidence = one.confidence
-    other = evaluate(translator, targets(), sequences, OPTIONS)
-    for split in ("dev", "test"):
-        before, after = (found.splits[split].result for found in (one, other))
-        assert before.texts == after.texts
-        assert [found.hypothesis for found in before.translations] == [
-            found.hypothesis for found in after.translations
-        ]
-    assert one.metrics == other.metrics
 
 
 def test_a_film_of_another_body_is_unlike_train_whatever_the_encoder_makes_of_it() -> None:

@@ -21,7 +21,6 @@ from signloom.features.targets import build_targets, write_targets
 from signloom.report.build import build_report
 from signloom.report.stage_files import ReportPaths, read_scores
 from signloom.translation.confidence import CONFIDENCE, read_confidence
-from studies.gloss_to_text.study import score_seeds
 from tests import glosses, report_project
 from tests.unit.evaluation.world import DECODING, OPTIONS, history, read_table, setup
 
@@ -138,20 +137,3 @@ def test_the_page_says_nothing_of_landmarks(evaluated: Path, tmp_path: Path) -> 
     with (evaluated / "reports/evaluation/hypotheses.tsv").open(encoding="utf-8") as lines:
         shown = [row["gloss"] for row in csv.DictReader(lines, delimiter="\t")]
     assert any(f">{gloss}<" in page for gloss in shown)
-
-
-def test_every_seed_is_scored_in_both_ways(evaluated: Path) -> None:
-    found = score_seeds(
-        evaluated / "checkpoint",
-        evaluated / "reports/evaluation",
-        TARGETS,
-        evaluated / "landmarks/shards",
-    )
-    legacy, plain = (found["scores"][name]["dev"] for name in ("phoenix_legacy", "13a"))
-    assert "mode:phoenix_legacy" in legacy["signature"]
-    assert "tok:13a" in plain["signature"]
-    # OPTIONS score with 13a, and dev is as it was evaluated.
-    scores = read_scores(evaluated / "reports/evaluation/scores.json")
-    systems = scores["splits"]["dev"]["systems"]
-    assert plain["chrf"]["each"] == [round(systems["model"]["chrf"]["value"], 2)]
-    assert plain["floors_bleu4"]["copy"] == round(systems["copy"]["bleu4"]["value"], 2)

@@ -68,9 +68,7 @@ def test_what_a_judge_is_shown_does_not_say_whose_sentence_is_whose(judgements: 
     assert answered["answer"]["scores"] == ([80, 20] if first_is_new else [20, 80])
 
 
-def test_judges_at_once_overwrite_nothing_and_go_on_where_they_were(
-    judgements: Judgements, tmp_path: Path
-) -> None:
+def test_judges_overwrite_nothing_and_go_on_later(judgements: Judgements, tmp_path: Path) -> None:
     def work(judge: str, clips: range) -> None:
         for clip in clips:
             say(judgements, judge, clip, "new", 60, 40)

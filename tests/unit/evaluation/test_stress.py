@@ -12,7 +12,7 @@ from signloom.evaluation.calibrate import choose_limit
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.metrics import Score
 from signloom.evaluation.results import write_evaluation
-from signloom.evaluation.stress import CHANGES, NONE, OF_TIME, Tried
+from signloom.evaluation.stress import CHANGES, NONE, Tried
 from signloom.translation.confidence import CONFIDENCE, fit_levels, read_confidence
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Translator
@@ -72,11 +72,6 @@ def test_an_evaluation_says_what_each_change_costs(tmp_path: Path) -> None:
     assert plain.confidence.train
     assert plain.confidence.train.posture is None
     assert plain.splits["dev"].result.texts == evaluation.splits["dev"].result.texts
-
-
-def test_features_of_another_network_are_changed_in_time_alone() -> None:
-    assert set(OF_TIME) < set(CHANGES)
-    assert "zoom 1.3" not in OF_TIME
 
 
 def tried(change: str, *found: tuple[float, bool]) -> Tried:

@@ -7,18 +7,15 @@ import torch
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate
-from signloom.evaluation.floors import clip_vector, fit_classifier, fit_linear, fit_nearest
+from signloom.evaluation.floors import fit_linear, fit_nearest
 from signloom.evaluation.names import System
 from signloom.evaluation.systems import run_systems, swap_clips
 from signloom.features.targets import Target
 from signloom.translation.translator import Translator
 from tests.unit.evaluation.world import (
-    DECODING,
     OPTIONS,
-    SCORE,
     TEST,
     TRAIN,
-    Changed,
     Knowing,
     corpus,
     sequence,
@@ -37,16 +34,6 @@ def test_every_system_says_one_sentence_a_clip(translator: Translator) -> None:
     assert set(test.texts["constant"]) <= set(TRAIN)
     assert len(set(test.texts["constant"])) == 1
     assert set(test.texts["random"]) | set(test.texts["retrieval"]) <= set(TRAIN)
-
-
-def test_the_random_floor_depends_on_its_seed_only(translator: Translator) -> None:
-    def say(seed: int) -> list[list[str]]:
-        score = replace(SCORE, seed=seed)
-        results = run_systems(setup(translator, score=score))
-        return [result.texts["random"] for result in results]
-
-    assert say(1) == say(1)
-    assert any(say(1) != say(seed) for seed in range(2, 6))
 
 
 def test_retrieval_finds_the_training_clip_that_was_signed_again(translator: Translator) -> None:
@@ -70,16 +57,7 @@ def test_a_linear_classifier_tells_training_clips_apart(translator: Translator) 
     assert all(System.LINEAR not in result.texts for result in results)
 
 
-def test_a_linear_classifier_of_sentences_that_occur_once_each_warns_of_nothing() -> None:
-    texts = [f"sentence {number}" for number in range(30)]
-    vectors = np.eye(30, dtype=np.float32)
-    model = fit_classifier(vectors, texts)
-    assert model.predict(vectors[3:4]).tolist() == ["sentence 3"]
-
-
-def test_the_linear_floor_bears_clips_whose_body_is_out_of_the_picture(
-    translator: Translator,
-) -> None:
+def test_the_linear_floor_bears_clips_without_a_body(translator: Translator) -> None:
     """With the pose missing in 43 % of the frames it named 30 % of letters, ten lines 49 to 54."""
     rng = np.random.default_rng(0)
     clip = sequence(0)
@@ -108,19 +86,7 @@ def test_the_linear_floor_bears_clips_whose_body_is_out_of_the_picture(
     assert np.mean([one == target.text for one, target in zip(found, asked, strict=True)]) > 0.9
 
 
-def test_clip_vectors_have_one_length_and_keep_the_ends() -> None:
-    for frames in (1, 5, 16, 40):
-        matrix = np.arange(frames * 3, dtype=np.float32).reshape(frames, 3)
-        vector = clip_vector(matrix).reshape(16, 3)
-        assert vector[0].tolist() == matrix[0].tolist()
-        assert vector[-1].tolist() == matrix[-1].tolist()
-    whole = np.random.default_rng(0).random((16, 3), dtype=np.float32)
-    assert clip_vector(whole).tolist() == whole.ravel().tolist()
-
-
-def test_clips_without_landmarks_are_named_and_not_scored(
-    knowing: Knowing, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_clips_are_not_scored(knowing: Knowing, caplog: pytest.LogCaptureFixture) -> None:
     clips = corpus()
     del clips["test1"], clips["train2"]
     evaluation = evaluate(knowing, targets(), clips, OPTIONS)
@@ -138,13 +104,6 @@ def test_without_any_landmarks_there_is_an_error(knowing: Knowing) -> None:
         evaluate(knowing, targets(), only_train, OPTIONS)
     with pytest.raises(UserError, match="no train clip has landmarks"):
         evaluate(knowing, targets(), {}, OPTIONS)
-
-
-def test_greedy_decoding_is_not_done_twice(knowing: Knowing) -> None:
-    asked = Changed(knowing, lambda text, _: text)
-    (result,) = run_systems(setup(asked, decoding=replace(DECODING, beam_size=1)), ("test",))
-    assert len(asked.asked) == 2  # and blind
-    assert result.texts["greedy"] == result.texts["model"]
 
 
 def test_another_clip_has_another_sentence_wherever_there_are_enough() -> None:
@@ -173,9 +132,7 @@ def test_one_sentence_for_all_clips_has_no_swap(knowing: Knowing) -> None:
     assert "swapped" in evaluation.splits["test"].systems
 
 
-def test_no_reference_reaches_the_model(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_references_never_leak(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     def say(corpus_targets: list[Target]) -> list[dict[str, list[str]]]:
         splits = evaluate(translator, corpus_targets, corpus(), OPTIONS).splits.values()
         return [{k: one.result.texts[k] for k in ("model", "greedy", "blind")} for one in splits]

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +13,8 @@ import sacrebleu
 from signloom.evaluation.floors import best_constant
 from signloom.evaluation.metrics import ScoreOptions, Statistics, count_gloss_wer, score_corpus
 from signloom.evaluation.names import Metric
+from tests.tiny import shared
 from tests.unit.evaluation.texts import noisy, options, sentences
-
-SHARED = Path(os.environ.get("SIGNLOOM_SHARED", Path(__file__).parents[4] / "shared"))
 
 
 @pytest.mark.parametrize("tokenizer", ["13a", "none", "char"])
@@ -68,35 +66,10 @@ def test_rouge_l_is_that_of_the_usual_package(hyp: str, ref: str, expected: floa
     assert score_corpus([hyp], [ref], options())["rouge_l"].value == pytest.approx(100 * expected)
 
 
-def shared(name: str) -> Path:
-    path = SHARED / "data" / name
-    if not path.is_dir():
-        pytest.skip(f"needs {name} in {SHARED / 'data'}; set SIGNLOOM_SHARED to its place")
-    return path
-
-
-@pytest.mark.parametrize("split", ["dev", "test"])
-def test_a_recognisers_published_output_gets_its_published_scores(split: str) -> None:
-    folder = shared("wer_check")
-    refs = (folder / f"{split}.ref").read_text(encoding="utf-8").splitlines()
-    hyps = (folder / f"{split}.hyp").read_text(encoding="utf-8").splitlines()
-    expected = json.loads((folder / "expected.json").read_text())[split]
-    scores = score_corpus(hyps, refs, options(tokenizer="none"))
-    assert len(refs) == expected["n"]
-    assert scores["wer"].value == pytest.approx(expected["wer_jiwer"], abs=1e-9)
-    assert scores["cer"].value == pytest.approx(expected["cer_jiwer"], abs=1e-9)
-    assert scores["bleu4"].value == pytest.approx(expected["bleu4_sacrebleu_tok_none"], abs=1e-9)
-    assert scores["chrf"].value == pytest.approx(expected["chrf"], abs=1e-9)
-    assert scores["ter"].value == pytest.approx(expected["ter"], abs=1e-9)
-    assert scores["wer"].value == pytest.approx(expected["published_wer_stmc"], abs=0.06)
-
-
 @pytest.mark.parametrize(
     ("split", "plain", "cleaned"), [("dev", 19.5571, 19.5356), ("test", 20.9897, 20.8734)]
 )
-def test_a_published_recognisers_output_has_its_error_rate(
-    split: str, plain: float, cleaned: float
-) -> None:
+def test_published_outputs_have_their_error_rates(split: str, plain: float, cleaned: float) -> None:
     """STMC on PHOENIX-2014T, printed as 19.6 and 21.0; cleaned as SignJoey's code does it."""
     folder = shared("wer_check")
     hyps, refs = (

@@ -10,19 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from signloom.checkpoint import Checkpoint, CheckpointSpec, build_from_spec
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.systems import Setup
-from signloom.features.sources import LandmarkSource
-from signloom.features.targets import NO_LABELS, Target
+from signloom.features.targets import Target
 from signloom.features.tokenizer import Tokenizer
 from signloom.translation.options import DecodingOptions
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Alignment, Translation, Translator
 from tests import tiny
-from tests.tiny import FEATURES, MODEL
 
 SCORE = ScoreOptions(tokenizer="13a", resamples=100, seed=1)
 DECODING = tiny.decoding(beam_size=2, max_tokens=8)
@@ -125,14 +122,5 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 def untrained() -> Translator:
     """A real, untrained model."""
-    tokenizer = Tokenizer.build(TRAIN, "pruned")
-    spec = CheckpointSpec(
-        model=MODEL,
-        features=FEATURES,
-        source=LandmarkSource(layout=HANDS_POSE, extractor={}),
-        ctc=NO_LABELS,
-        provenance={},
-    )
-    torch.manual_seed(0)
-    model = build_from_spec(spec, tokenizer).eval()
-    return Translator(Checkpoint(spec=spec, model=model, tokenizer=tokenizer), torch.device("cpu"))
+    made = tiny.checkpoint(Tokenizer.build(TRAIN, "pruned"), seed=0)
+    return Translator(made, torch.device("cpu"))

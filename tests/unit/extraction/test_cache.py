@@ -67,9 +67,7 @@ HANDS = replace(
     [tiny.lose(tiny.sequence(), "left_hand", slice(2, 5)), HANDS,
      replace(tiny.sequence(), missing_frames=3)],
 )  # fmt: skip
-def test_landmarks_come_back_in_half_precision(
-    cache: LandmarkCache, clip: LandmarkSequence
-) -> None:
+def test_landmarks_come_back_in_half_floats(cache: LandmarkCache, clip: LandmarkSequence) -> None:
     cache.store(KEY, pack_landmarks(clip))
     assert cache.look_up(KEY) == len(clip.points)
     found = cache.load(KEY)
@@ -80,19 +78,16 @@ def test_landmarks_come_back_in_half_precision(
     assert measure_quality("a", found).missing_frames == clip.missing_frames
 
 
-def test_a_reject_comes_back_unless_it_is_of_older_rules(
+def test_a_reject_that_was_stored_comes_back_unless_it_is_of_older_rules(
     cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert cache.look_up(KEY) is None
+    with pytest.raises(UserError, match="vanished or was damaged"):
+        cache.load(KEY)
     cache.store(KEY, pack_unreadable(REJECT))
     assert cache.look_up(KEY) == REJECT
     monkeypatch.setattr(video_hashes, "_REJECT_RULES", video_hashes._REJECT_RULES + 1)
     assert cache.look_up(KEY) is None
-
-
-def test_what_was_never_stored_is_not_there(cache: LandmarkCache) -> None:
-    assert cache.look_up(KEY) is None
-    with pytest.raises(UserError, match="vanished or was damaged"):
-        cache.load(KEY)
 
 
 @pytest.mark.parametrize("entry", [pack_landmarks(tiny.sequence()), pack_unreadable(REJECT)])
@@ -133,9 +128,7 @@ def test_what_is_used_is_kept_and_what_is_not_is_pruned(cache: LandmarkCache) ->
     assert cache.measure().entries == 0
 
 
-def test_what_a_killed_writer_left_is_pruned_and_a_living_one_is_spared(
-    cache: LandmarkCache,
-) -> None:
+def test_what_a_killed_writer_left_is_pruned_and_a_living_one_stays(cache: LandmarkCache) -> None:
     cache.store(KEY, pack_landmarks(tiny.sequence()))
     folder = entry_path(cache).parent
     left, fresh = folder / ".x.clip.1.tmp", folder / ".y.clip.2.tmp"
@@ -148,9 +141,7 @@ def test_what_a_killed_writer_left_is_pruned_and_a_living_one_is_spared(
     assert cache.look_up(KEY) == 12
 
 
-def test_an_entry_of_somebody_else_can_be_used(
-    cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entries_of_others_are_used(cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.store(KEY, pack_unreadable(REJECT))
     os.utime(entry_path(cache), (0, time.time() - DAY_S))
 
@@ -171,9 +162,7 @@ def test_entries_that_go_while_they_are_counted_are_no_error(
     assert cache.prune(0.0)[0] == 1
 
 
-def test_a_folder_that_cannot_be_used_is_refused_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unusable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.touch()
     for folder in (file, file / "below"):
@@ -197,9 +186,7 @@ def test_the_hash_is_that_of_the_bytes_and_read_once(
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_a_changed_file_is_hashed_again(
-    tmp_path: Path, video: Path, no_wait: None, size: int
-) -> None:
+def test_a_changed_file_is_rehashed(tmp_path: Path, video: Path, no_wait: None, size: int) -> None:
     folder = tmp_path / "cache"
     old = VideoHashes(folder).hash_videos([video])[video]
     assert old.is_still(video)
@@ -234,9 +221,7 @@ def test_files_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     assert VideoHashes(tmp_path).hash_videos([tmp_path / "none", tmp_path, fifo]) == {}
 
 
-def test_hashes_of_files_that_are_gone_are_pruned(
-    tmp_path: Path, video: Path, no_wait: None
-) -> None:
+def test_hashes_of_removed_files_are_pruned(tmp_path: Path, video: Path, no_wait: None) -> None:
     folder = tmp_path / "cache"
     hashes = VideoHashes(folder)
     hashes.hash_videos([video, Path(__file__)])
@@ -260,6 +245,8 @@ def test_the_command_shows_and_prunes(
 ) -> None:
     monkeypatch.setenv("SIGNLOOM_CACHE", str(cache.folder))
     assert cache_folder() == cache.folder
+    main(["cache"])
+    assert "entries     0" in capsys.readouterr().out
     cache.store(KEY, pack_landmarks(tiny.sequence()))
     cache.store(OTHER, pack_unreadable(REJECT))
     os.utime(entry_path(cache), (0, time.time() - 3 * DAY_S))
@@ -277,13 +264,3 @@ def test_the_command_shows_and_prunes(
         with pytest.raises(SystemExit):
             main(["cache", "prune", "--days", days])
         assert f"--days: found {days!r}, expected" in capsys.readouterr().err
-
-
-def test_an_empty_cache_is_shown_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SIGNLOOM_CACHE", raising=False)
-    main(["cache"])
-    assert "entries     0" in capsys.readouterr().out
-    main(["cache", "prune", "--days", "0"])

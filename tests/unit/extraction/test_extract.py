@@ -1,7 +1,6 @@
 """Real MediaPipe on drawn clips: exact, and on the right side."""
 
 import json
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,10 +35,9 @@ from signloom.extraction.extract import (
     options_of_fingerprint,
     take_share,
 )
-from tests import videos
+from tests import tiny, videos
 from tests.extraction import OPTIONS, draw_two_clips, frames_of
 
-SHARED = Path(os.environ.get("SIGNLOOM_SHARED", Path(__file__).parents[4] / "shared"))
 SIDES = ("left", "right")
 
 
@@ -65,9 +63,7 @@ def detect(detector: Detector, frames: list[npt.NDArray[np.uint8]]) -> LandmarkS
 
 
 @pytest.mark.mediapipe
-def test_hands_get_lost_where_red_and_blue_are_swapped(
-    clips: list[Clip], detector: Detector
-) -> None:
+def test_hands_are_lost_where_colours_are_swapped(clips: list[Clip], detector: Detector) -> None:
     shares = []
     for step in (1, -1):
         frames = [np.ascontiguousarray(frame[:, :, ::step]) for frame in frames_of(clips[0])]
@@ -79,10 +75,7 @@ def test_hands_get_lost_where_red_and_blue_are_swapped(
 
 @pytest.mark.mediapipe
 def test_hands_of_real_footage_belong_to_the_arms_of_their_side(detector: Detector) -> None:
-    path = SHARED / "data" / "msl150" / "videos" / "doctor_001.mp4"
-    if not path.is_file():
-        pytest.skip(f"needs {path}; set SIGNLOOM_SHARED to the folder above data/")
-    with Video(path) as video:
+    with Video(tiny.shared("msl150/videos/doctor_001.mp4")) as video:
         frames = [frame.rgb for frame in video.frames(end_s=0.7)]
     found = detect(detector, frames)
     assert found.present.mean() > 0.95
@@ -133,9 +126,7 @@ def test_segments_of_a_film_in_one_go_are_those_extracted_alone(clips: list[Clip
 
 @pytest.mark.mediapipe
 @pytest.mark.parametrize("detector_name", ["holistic", "hands+pose"])
-def test_landmarks_found_in_threads_are_the_same_to_the_bit(
-    clips: list[Clip], detector_name: str
-) -> None:
+def test_threads_find_the_same_landmarks_to_the_bit(clips: list[Clip], detector_name: str) -> None:
     assert clips[0].video
     options = replace(OPTIONS.detector_options, detector=detector_name)
     one_by_one = extract_video(clips[0].video, options)
@@ -252,20 +243,6 @@ def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
             options_of_fingerprint(fingerprint | change)
     with pytest.raises(UserError, match="came from elsewhere"):
         options_of_fingerprint({"from": "a .pose file"})
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"min_detection_confidence": 1.5}, "min_detection_confidence: found 1.5, expected at"),
-        ({"max_rejected_share": -0.1}, "max_rejected_share: found -0.1, expected at least 0"),
-        ({"frames_per_shard": 0}, "frames_per_shard: found 0, expected at least 1"),
-        ({"time_limit_s": 0.0}, "time_limit_s: found 0.0, expected more than 0"),
-    ],
-)
-def test_options_out_of_range_are_refused(change: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(OPTIONS, **change)
 
 
 @pytest.mark.parametrize("count", [1, 3, 9])

@@ -14,11 +14,10 @@ from signloom import progress
 from signloom.corpus.landmark_folder import take_imported
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import Clip
-from signloom.corpus.shards import read_shards, shards_metadata, write_shards
+from signloom.corpus.shards import read_shards, shards_metadata
 from signloom.errors import UserError
 from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder, unpack_frames
-from signloom.extraction.extract import extract_corpus, extract_video, extractor_fingerprint
-from signloom.extraction.pool import _Worker
+from signloom.extraction.extract import extract_corpus, extractor_fingerprint
 from tests import tiny, videos
 from tests.extraction import OPTIONS, assert_same, contents, draw_two_clips, frames_of, rejected
 
@@ -63,16 +62,6 @@ def inferred(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
         return int(re.findall(r"new +([\d,]+) frames", caplog.text)[-1].replace(",", ""))
 
     return count
-
-
-@pytest.mark.slow
-@pytest.mark.mediapipe
-def test_no_clip_leaks_into_the_next(clips: list[Clip], known: Path) -> None:
-    """Quick twin: test_detector.py::test_no_clip_leaks_into_the_next."""
-    alone = read_shards(known / "out/shards")
-    for clip in (clips[0], clips[1], clips[0]):
-        assert clip.video
-        assert_same(extract_video(clip.video, OPTIONS), alone[clip.clip_id])
 
 
 @pytest.mark.slow
@@ -129,44 +118,13 @@ def test_only_what_is_new_is_looked_at(
         (clips, replace(OPTIONS, frames_per_shard=7, time_limit_s=99.0), 0),
         ([replace(clips[0], video=copy), clips[1]], OPTIONS, 0),
         ([*clips, replace(clips[0], clip_id="twin")], OPTIONS, 0),
-        ([*clips, replace(clips[0], clip_id="new", video=room)], OPTIONS, 7),
+        ([*clips, *(replace(clips[0], clip_id=name, video=room) for name in "ab")], OPTIONS, 7),
         ([*clips, replace(clips[0], clip_id="part", start_s=0.4, end_s=0.8)], OPTIONS, 6),
         (clips[:1], replace(OPTIONS, min_tracking_confidence=0.6), len(frames_of(clips[0]))),
     ):
         extract_corpus(changed, options, out)
         assert inferred() == expected
         assert read_shards(out / "shards").keys() == {clip.clip_id for clip in changed}
-
-
-@pytest.mark.slow
-@pytest.mark.mediapipe
-def test_workers_are_replaced_in_the_course_of_a_run(
-    clips: list[Clip], known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Quick twin: test_pool.py::test_a_process_ends_after_so_many_jobs_and_leaves_nothing_open."""
-    start, started = _Worker._start, []
-
-    def note_and_start(worker: _Worker) -> None:
-        started.append(worker)
-        start(worker)
-
-    monkeypatch.setattr(_Worker, "_start", note_and_start)
-    monkeypatch.setattr("signloom.extraction.extract._CLIPS_PER_WORKER", 1)
-    extract_corpus(clips, OPTIONS, tmp_path / "out")
-    assert len(started) == 3  # one for both headers, one for each clip
-    assert contents(tmp_path / "out") == contents(known / "out")
-
-
-@pytest.mark.mediapipe
-def test_a_copy_is_looked_at_once(
-    clips: list[Clip], tmp_path: Path, inferred: Callable[[], int]
-) -> None:
-    room = videos.write_video(tmp_path / "room.mp4", frames=3)
-    twins = [replace(clips[0], clip_id=name, video=room) for name in "ab"]
-    extract_corpus(twins, OPTIONS, tmp_path / "out")
-    assert inferred() == 3
-    found = read_shards(tmp_path / "out/shards")
-    assert_same(found["a"], found["b"])
 
 
 @pytest.fixture
@@ -223,27 +181,10 @@ def test_too_many_rejects_write_the_report_and_nothing_else(
 
 @pytest.mark.slow
 @pytest.mark.mediapipe
-def test_a_clip_that_takes_too_long_is_rejected_and_not_remembered(
-    clips: list[Clip], warm: Path, tmp_path: Path
-) -> None:
-    """Quick twin: test_pool.py::test_a_job_that_takes_too_long_is_given_up_and_the_others_go_on."""
-    room = videos.write_video(tmp_path / "room.mp4", frames=1)
-    slow = replace(clips[0], clip_id="slow", video=room)
-    hurry = replace(OPTIONS, time_limit_s=1e-6, max_rejected_share=0.4)
-    entries = len(list(warm.glob("*/*.clip")))
-    extract_corpus([*clips, slow], hurry, tmp_path / "out")
-    assert rejected(tmp_path / "out")["slow"].startswith("no result within 0 s, also when tried")
-    assert len(list(warm.glob("*/*.clip"))) == entries
-    extract_corpus([*clips, slow], OPTIONS, tmp_path / "out")
-    assert rejected(tmp_path / "out") == {}
-
-
-@pytest.mark.slow
-@pytest.mark.mediapipe
 def test_a_video_that_changes_meanwhile_is_rejected_and_not_remembered(
     clips: list[Clip], warm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Quick twin: test_cache.py::test_a_changed_file_is_hashed_again."""
+    """Quick twin: test_cache.py::test_a_changed_file_is_rehashed."""
     room = videos.write_video(tmp_path / "room.mp4", frames=1)
     growing = replace(clips[0], clip_id="growing", video=room)
     hash_videos = VideoHashes.hash_videos
@@ -263,10 +204,7 @@ def test_a_video_that_changes_meanwhile_is_rejected_and_not_remembered(
 
 def test_imported_landmarks_are_taken_as_they_are(tmp_path: Path) -> None:
     there = {f"clip {number}": tiny.sequence(number, frames=9) for number in range(100)}
-    write_shards(
-        tmp_path / "imported", {name: 9 for name in there}, there.__getitem__,
-        layout=HANDS_POSE, extractor='{"from": "elsewhere"}', frames_per_shard=200,
-    )  # fmt: skip
+    tiny.write_clips(tmp_path / "imported", there, '{"from": "elsewhere"}', frames_per_shard=200)
     clips = [
         Clip(clip_id=name, video=None, text="x", signer="a", split="train")
         for name in [*there, "absent"]

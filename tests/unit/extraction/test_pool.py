@@ -124,11 +124,6 @@ def own_pid(_: int) -> int:
     return os.getpid()
 
 
-def test_a_process_does_all_jobs_where_no_number_limits_it() -> None:
-    centuries = run_in_processes(own_pid, range(9), 1, limit_s=lambda _: 1e15)
-    assert len({pid for _, pid in centuries}) == 1
-
-
 def test_a_lost_job_is_tried_again_alone_after_all_the_others(tmp_path: Path) -> None:
     run = functools.partial(run_in_processes, functools.partial(fall_at_first, folder=tmp_path))
     found = list(run_with_retry(run, [[0, 1], [2], [3, 4]], 2))
@@ -229,9 +224,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.slow
-def test_on_ray_a_job_that_dies_or_hangs_loses_itself_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_on_ray_a_job_that_dies_or_hangs_is_lost_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Quick twins: the same of processes, above."""
     pytest.importorskip("ray")
     monkeypatch.setenv("SIGNLOOM_WORKERS", "2")

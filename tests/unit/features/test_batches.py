@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 import logging
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -41,6 +42,7 @@ def test_every_clip_is_in_exactly_one_batch_within_the_budget() -> None:
         groups = group_by_length(LENGTHS, 2_000, generator)
         assert sorted(index for group in groups for index in group) == list(range(400))
         assert all(max(LENGTHS[i] for i in g) * len(g) <= 2_000 for g in groups if len(g) > 1)
+    assert group_by_length([10, 500, 20], 100, None) == [[0, 2], [1]]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -51,10 +53,6 @@ def test_padding_is_at_most_8_percent_on_log_normal_lengths(seed: int, clips: in
     groups = group_by_length(lengths, 1_500, np.random.default_rng([seed, 1]))
     padded = sum(max(lengths[i] for i in group) * len(group) for group in groups)
     assert sum(lengths) / padded >= 0.92
-
-
-def test_a_clip_beyond_the_budget_stands_alone() -> None:
-    assert group_by_length([10, 500, 20], 100, None) == [[0, 2], [1]]
 
 
 def test_epochs_depend_on_seed_and_number_alone() -> None:
@@ -101,12 +99,6 @@ def test_a_batch_loses_no_frame_and_no_token() -> None:
     assert batch.clip_ids == ("train0", "train1", "train2")
 
 
-def test_dev_clips_without_labels_make_a_batch() -> None:
-    data = tiny.training_data()
-    (batch,) = FixedBatches(data.dev, tiny.FEATURES, max_frames=1_000, pad=0)
-    assert batch.label_lengths.tolist() == [0, 0, 0, 0]
-
-
 def rows(batch: Batch) -> dict[str, tuple[object, ...]]:
     """Return what each clip of a batch is, without its padding."""
     return {
@@ -123,17 +115,15 @@ def test_a_batch_may_be_built_in_parts_and_in_any_order() -> None:
     source = training_batches(tiny.training_data(24))
     plan = source.plan(3)
     whole = [rows(source.build(3, clips)) for clips in plan]
+    lengths = source.lengths(3)
     for number in reversed(range(len(plan))):
-        parts = [rows(source.build(3, part)) for part in split(plan[number], 3) if part]
+        clips = split(plan[number], 3)
+        assert max(map(len, clips)) - min(map(len, clips)) <= 1
+        built = [source.build(3, part) for part in clips if part]
+        parts = [rows(batch) for batch in built]
         assert {name: row for part in parts for name, row in part.items()} == whole[number]
-
-
-def test_the_lengths_of_an_epoch_are_known_before_it_is_built() -> None:
-    source = training_batches(tiny.training_data(12))
-    lengths = source.lengths(2)
-    for clips in source.plan(2):
-        batch = source.build(2, clips)
-        assert batch.src_valid.sum(dim=1).tolist() == [lengths[clip] for clip in clips]
+        seen = [length for batch in built for length in batch.src_valid.sum(dim=1).tolist()]
+        assert seen == [lengths[clip] for clip in itertools.chain(*clips)]
 
 
 def test_the_steps_of_an_epoch_are_those_of_unstretched_clips() -> None:
@@ -143,14 +133,6 @@ def test_the_steps_of_an_epoch_are_those_of_unstretched_clips() -> None:
     )
     # Disorder by a twentieth may cost a batch.
     assert all(source.steps <= len(source.plan(epoch)) <= source.steps + 1 for epoch in (1, 2, 3))
-
-
-def test_parts_of_a_batch_are_of_like_size_and_lose_no_clip() -> None:
-    for count, parts in ((7, 3), (2, 4), (8, 1)):
-        found = split(list(range(count)), parts)
-        assert len(found) == parts
-        assert sorted(clip for part in found for clip in part) == list(range(count))
-        assert max(map(len, found)) - min(map(len, found)) <= 1
 
 
 def test_dev_batches_are_built_anew_alike_and_hold_every_clip_once() -> None:

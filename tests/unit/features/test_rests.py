@@ -70,9 +70,7 @@ def test_a_hand_that_spells_is_no_rest_though_its_wrist_is_still() -> None:
 
 
 @pytest.mark.parametrize(("held_s", "is_one"), [(0.5, True), (0.9, True), (2.0, False)])
-def test_a_sign_that_is_held_without_a_tremble_ends_no_sentence(
-    held_s: float, is_one: bool
-) -> None:
+def test_a_sign_that_is_held_still_ends_no_sentence(held_s: float, is_one: bool) -> None:
     clip, held = film(0.5, 0.5), round(held_s * FPS)
     top = round(FPS)  # hands are highest half a second after they began to rise
     points = np.insert(clip.points, [top] * held, clip.points[top], axis=0)

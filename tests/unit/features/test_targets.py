@@ -8,27 +8,18 @@ import pytest
 from signloom.corpus.manifest import Clip
 from signloom.errors import UserError
 from signloom.features.targets import (
-    NO_LABELS,
     CtcLabels,
     TokenizeOptions,
     build_targets,
-    read_labels,
     read_targets,
-    write_labels,
     write_targets,
 )
 from signloom.features.tokenizer import Tokenizer
 
 OPTIONS = TokenizeOptions(vocabulary="pruned", max_tokens=30, ctc="glosses", source="none")
 CLIPS = [
-    Clip(
-        clip_id=f"{signer}{number}",
-        video=Path("a.mp4"),
-        text=text,
-        signer=signer,
-        split=split,
-        gloss=gloss,
-    )
+    Clip(clip_id=f"{signer}{number}", video=Path("a.mp4"), text=text, signer=signer, split=split,
+         gloss=gloss)
     for number, (signer, split, text, gloss) in enumerate(
         [
             ("a", "train", "  je  vais à la maison", "MAISON MOI ALLER"),
@@ -37,7 +28,7 @@ CLIPS = [
             ("c", "test", "je vais", None),
         ]
     )
-]
+]  # fmt: skip
 
 
 def test_targets_carry_the_text_between_bos_and_eos() -> None:
@@ -61,11 +52,8 @@ def test_the_language_is_the_first_token_where_it_is_asked_for(tmp_path: Path) -
     assert tokenizer.languages == ("de", "fr")
     plain = build_targets(SPOKEN, OPTIONS)[2]
     for target, clip, without in zip(targets, SPOKEN, plain, strict=True):
-        assert target.ids == [
-            without.ids[0],
-            tokenizer.language_id(clip.language),
-            *without.ids[1:],
-        ]
+        bos, *rest = without.ids
+        assert target.ids == [bos, tokenizer.language_id(clip.language), *rest]
         assert tokenizer.decode(target.ids) == target.text
         assert target.language == without.language == clip.language
     assert len(tokenizer.row_names) == tokenizer.vocab_size
@@ -73,14 +61,6 @@ def test_the_language_is_the_first_token_where_it_is_asked_for(tmp_path: Path) -
     assert read_targets(tmp_path / "targets.parquet") == targets
     tokenizer.save(tmp_path / "tokenizer.json")
     assert Tokenizer.load(tmp_path / "tokenizer.json") == tokenizer
-
-
-def test_a_corpus_in_one_language_is_written_as_before(tmp_path: Path) -> None:
-    path = tmp_path / "targets.parquet"
-    for language in (None, "fr"):
-        clips = [dataclasses.replace(clip, language=language) for clip in CLIPS]
-        write_targets(path, build_targets(clips, OPTIONS)[2])
-        assert "language" not in pq.read_schema(path).names
 
 
 def test_a_clip_without_a_language_that_train_has_is_named() -> None:
@@ -125,30 +105,12 @@ def test_labels_of_arabic_are_letters_and_marks() -> None:
     assert {"أ", "\u064e", "\u0652", " "} <= set(labels.names)  # alef, fatha, sukun
 
 
-def test_without_ctc_there_are_no_labels() -> None:
-    _, labels, targets = build_targets(CLIPS, dataclasses.replace(OPTIONS, ctc="none"))
-    assert labels == NO_LABELS
-    assert all(target.labels == [] for target in targets)
-    assert targets[0].gloss == "MAISON MOI ALLER"  # still shown in reports
-
-
 def test_long_sentences_are_all_named() -> None:
     short = dataclasses.replace(OPTIONS, max_tokens=4)
     with pytest.raises(UserError, match="clip a0: ") as caught:
         build_targets(CLIPS, short)
     assert "clip b2: " in str(caught.value)
     assert "tokenize_targets.max_tokens" in str(caught.value)
-
-
-def test_targets_and_labels_survive_the_disk(tmp_path: Path) -> None:
-    _, labels, targets = build_targets(CLIPS, OPTIONS)
-    write_targets(tmp_path / "targets.parquet", targets)
-    write_labels(tmp_path / "labels.json", labels)
-    assert read_targets(tmp_path / "targets.parquet") == targets
-    assert read_labels(tmp_path / "labels.json") == labels
-    first = (tmp_path / "targets.parquet").read_bytes()
-    write_targets(tmp_path / "targets.parquet", targets)
-    assert (tmp_path / "targets.parquet").read_bytes() == first
 
 
 def test_another_format_version_is_refused(tmp_path: Path) -> None:

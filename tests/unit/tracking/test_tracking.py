@@ -31,7 +31,6 @@ from signloom.tracking.run import (
     Run,
     RunOf,
     TrackingOptions,
-    flatten,
     name_run,
     read_tracking,
 )
@@ -250,9 +249,7 @@ def test_the_stages_of_a_repro_are_grouped(monkeypatch: pytest.MonkeyPatch) -> N
     assert {parent(run.key).info.run_id for run in (train, evaluate)} == {above.info.run_id}
 
 
-def test_a_training_that_goes_on_in_another_repro_is_listed_below_that_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_resumed_training_is_listed_below_its_last_repro(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "running_dvc", lambda: psutil.Process(os.getppid()))
     kill(start("d16", key="moves"))
     assert deliver()
@@ -330,16 +327,9 @@ def test_a_stage_finds_the_dvc_that_runs_it(tmp_path: Path) -> None:
         assert said == [said[0], said[0] if is_found else "None"]
 
 
-def test_more_params_than_one_call_takes_and_long_values_are_kept() -> None:
-    with start("many") as run:
-        run.log_params({f"p{i:03}": i for i in range(230)} | {"long": "x" * 2000})
-    params = read(run).data.params
-    assert len(params) == 231
-    assert len(params["long"]) == MAX_VALUE_CHARS
-
-
 def test_what_mlflow_refuses_does_not_hold_up_the_rest() -> None:
     with start("contradiction") as run:
+        run.log_params({f"p{i:03}": i for i in range(230)} | {"long": "x" * 2000})
         run.log_params({"seed": 1})
         run.log_params({"seed": 2})  # a param never changes
         run.log_metrics({"loss": 1.0})
@@ -347,13 +337,13 @@ def test_what_mlflow_refuses_does_not_hold_up_the_rest() -> None:
         run.log_metrics({"later": 1.0})
     kept = read(run)
     assert kept.data.params["seed"] == "1"
+    assert len(kept.data.params) == 232  # more than one call takes
+    assert len(kept.data.params["long"]) == MAX_VALUE_CHARS
     assert (kept.data.metrics["loss"], kept.data.metrics["later"]) == (1.0, 1.0)
     assert kept.info.status == "FINISHED"
 
 
-def test_a_delivery_that_dies_anywhere_loses_and_doubles_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_dying_delivery_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with start("unlucky", key="unlucky") as run:
         for step in range(3):
             run.log_metrics({"loss": float(step)}, step=step)
@@ -436,9 +426,7 @@ def test_records_that_version_0_2_left_are_delivered() -> None:
 
 
 @pytest.mark.parametrize("time_ns", [time.time_ns, lambda: 1], ids=["", "the clock was set back"])
-def test_a_run_that_was_killed_and_then_finished_is_finished(
-    time_ns: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_can_be_finished(time_ns: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was delivered in between. Slow twin: tests/system/test_tracking_server.py."""
     key = f"resumed {time_ns() == 1}"
     kill(start("first", key=key))
@@ -547,15 +535,6 @@ def test_each_point_is_there_once_when_two_processes_deliver_in_turn() -> None:
     assert points(key, "loss") == [(1, 1.0), (2, 0.5)]
 
 
-def test_a_stage_says_at_its_end_that_a_run_was_not_taken_yet(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with caplog.at_level("INFO"), start("x") as run:
-        pass
-    assert f"the run is still on its way to {store_name()}" in caplog.text
-    read(run)
-
-
 def test_deliver_does_not_wait_for_a_stage_that_still_writes() -> None:
     run = start("x", key="writing")
     run.log_metrics({"loss": 1.0}, step=1)
@@ -567,9 +546,7 @@ def test_deliver_does_not_wait_for_a_stage_that_still_writes() -> None:
     assert read(run).info.status == "FINISHED"
 
 
-def test_a_question_in_an_empty_folder_makes_no_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_makes_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for uri in ("", f"sqlite:///{tmp_path / 'runs.db'}", "sqlite:///runs.db"):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -594,12 +571,9 @@ def test_the_log_of_a_stage_is_an_artifact_of_its_run(store: Path, tmp_path: Pat
     folder = store / "mlruns" / kept.info.experiment_id
     text = (folder / kept.info.run_id / "artifacts/train.log").read_text()
     assert "WARNING 24 clips have no room\n" in text
-    lines = [line.partition(" INFO ")[2] for line in text.splitlines() if " INFO " in line]
-    assert [line.partition(" after ")[0] for line in lines] == [
-        "begins", "train x: begins", "lr 0.001", "model: d_model 16, norm pre", "y: begins",
-        "y: epoch 2, dev_loss 1.5, epoch_s 3", "y: finished", "scores: test/bleu4 93.2954",
-        "train x: finished",
-    ]  # fmt: skip
+    for line in ("INFO model: d_model 16, norm pre\n", "INFO y: epoch 2, dev_loss 1.5, epoch_s 3\n",
+                 "INFO scores: test/bleu4 93.2954\n", "INFO train x: finished after"):  # fmt: skip
+        assert line in text
     assert not (folder / child.info.run_id / "artifacts").exists()
 
 
@@ -700,22 +674,13 @@ def test_a_copied_project_writes_its_artifacts_into_its_own_folder(
     assert place_of_artifacts() == f"{second}/mlruns/0"
     assert "was copied or moved" in caplog.text
     caplog.clear()
-    prepare_database()
-    assert not caplog.text
-
-
-def test_a_place_for_artifacts_that_somebody_chose_stays(
-    tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(mlflow_database, tmp_path)
-    chosen = tmp_path / "big" / "mlruns"
+    chosen = tmp_path / "big/mlruns"  # a place that somebody chose stays
     chosen.mkdir(parents=True)
     with contextlib.closing(sqlite3.connect("mlflow.db")) as database, database:
         database.execute("UPDATE experiments SET artifact_location = ?", (f"{chosen}/0",))
     prepare_database()
     assert place_of_artifacts() == f"{chosen}/0"
+    assert not caplog.text
 
 
 def place_of_artifacts() -> Any:
@@ -778,7 +743,7 @@ def test_tracking_off_does_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stage_never_imports_mlflow_and_its_delivery_is_silent_and_ends(tmp_path: Path) -> None:
+def test_a_stage_never_imports_mlflow_and_its_delivery_ends_in_silence(tmp_path: Path) -> None:
     """Quick twin: test_a_run_goes_to_mlflow_and_keeps_what_it_is_given."""
     code = (
         "import sys\n"
@@ -788,6 +753,10 @@ def test_a_stage_never_imports_mlflow_and_its_delivery_is_silent_and_ends(tmp_pa
         "with run.Run.start(on, run.RunOf(stage='train', name='a')) as found: pass\n"
         "assert 'mlflow' not in sys.modules\n"
         "assert run._deliverers[-1].wait(timeout=120) == 0\n"
+        "from signloom.tracking.store import Store\n"
+        "Store()\n"
+        "from mlflow.telemetry.utils import is_telemetry_disabled\n"
+        "assert is_telemetry_disabled()\n"
     )
     bare = {key: value for key, value in os.environ.items()
             if key not in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI")}  # fmt: skip
@@ -814,33 +783,8 @@ def test_a_run_in_a_copy_of_the_project_is_kept_in_the_project(
     monkeypatch.chdir(store)
     tags = read(run).data.tags
     assert (tags["dvc_experiment"], tags["dvc_baseline"]) == ("brave-loom", "0123456789")
-
-
-def test_without_an_experiment_the_project_is_the_working_folder(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DVC_ROOT", str(store))  # of a `dvc repro` around us, perhaps elsewhere
-    monkeypatch.delenv("DVC_EXP_BASELINE_REV", raising=False)
+    monkeypatch.delenv("DVC_EXP_BASELINE_REV")  # within a `dvc repro`, perhaps elsewhere
     assert project_folder() == Path()
-
-
-@pytest.mark.slow
-def test_telemetry_is_off_when_mlflow_is_imported() -> None:
-    """Quick twin: test_a_stage_never_imports_mlflow_and_its_delivery_is_silent_and_ends."""
-    code = (
-        "from signloom.tracking.store import Store\n"
-        "Store()\n"
-        "from mlflow.telemetry.utils import is_telemetry_disabled\n"
-        "assert is_telemetry_disabled()\n"
-    )
-    bare = {key: value for key, value in os.environ.items()
-            if key not in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI")}  # fmt: skip
-    subprocess.run([sys.executable, "-c", code], env=bare, check=True)
-
-
-def test_nested_values_are_flattened_in_order() -> None:
-    nested = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
-    assert list(flatten(nested, separator=".")) == [("a.b", 1), ("a.c.d", 2), ("e", 3)]
 
 
 def test_passwords_of_a_store_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -856,9 +800,7 @@ def test_passwords_of_a_store_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(("said", "name"), [("", "weather"), ("mine", "mine")])
-def test_an_experiment_without_a_name_has_that_of_the_corpus(
-    said: str, name: str, tmp_path: Path
-) -> None:
+def test_experiments_are_named_after_the_corpus(said: str, name: str, tmp_path: Path) -> None:
     params = tmp_path / "params.yaml"
     corpus = {"folder": "data/raw/weather", "manifest": "manifest.tsv", "signer_disjoint": True}
     tracking = {"enabled": True, "experiment": said}
@@ -866,9 +808,7 @@ def test_an_experiment_without_a_name_has_that_of_the_corpus(
     assert read_tracking(params).experiment == name
 
 
-def test_the_sampler_survives_an_import_of_torch_in_another_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_sampler_survives_a_half_imported_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     partial = types.ModuleType("torch")  # as it stands in sys.modules at the beginning
     monkeypatch.setitem(sys.modules, "torch", partial)
     assert run_module._gpu() == {}

@@ -72,9 +72,7 @@ def threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("threads")
-def test_threads_follow_from_the_size_of_the_model(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_threads_follow_the_model_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(6)), raising=False)
     assert choose_threads(1_000_000) == torch.get_num_threads() == 2
@@ -88,24 +86,11 @@ def test_threads_follow_from_the_size_of_the_model(
         assert usable_cores(quota) == cores
 
 
-def test_as_many_seeds_at_a_time_as_their_threads_have_cores(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_as_many_seeds_at_a_time_as_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = open_devices(tiny.TRAIN)
     monkeypatch.setattr("signloom.training.devices.usable_cores", lambda: 6)
     assert [count_jobs(seeds, 2, fabric) for seeds in (1, 2, 9)] == [1, 2, 3]
     assert count_jobs(9, 6, fabric) == 1
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_losses_of_one(tmp_path: Path) -> None:
-    """One takes the same two parts in turn; dropout is drawn by part, so it is the same too.
-
-    Quick twin: test_without_dropout_parts_give_the_losses_of_the_whole.
-    """
-    assert run_together(tmp_path / "two", options()) == [0, 0]
-    run(tmp_path / "one", options(accumulate=2))
-    assert_close(history(tmp_path / "two"), history(tmp_path / "one"), SAME)
 
 
 def test_without_dropout_parts_give_the_losses_of_the_whole(tmp_path: Path) -> None:

@@ -49,9 +49,7 @@ def test_clips_without_labels_or_too_short_for_them_cost_nothing() -> None:
     assert logits.grad[3].any()
 
 
-def test_two_guesses_lie_as_far_apart_as_by_hand_in_any_chunks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_consistency_is_that_by_hand_in_any_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = torch.Generator().manual_seed(1)
     head = torch.nn.Linear(4, 6)
     for weight in (head.weight, head.bias):
@@ -126,13 +124,7 @@ def test_chunks_have_the_plain_loss_and_its_gradients(
     seed: int,
 ) -> None:
     case = Case(*sizes, seed=seed, bias=bias, dtype=dtype)
-    # `plain` computes in float32, whatever it is given.
-    expected = functional.cross_entropy(
-        functional.linear(case.states, case.weight, case.bias),
-        case.targets,
-        label_smoothing=smoothing,
-        reduction="sum",
-    )
+    expected = case.plain(smoothing)
     found = case.chunked(smoothing, rows)
     # Sums over at most 9 x 1029 numbers around 1 in another order.
     close = {"rtol": 1e-12, "atol": 1e-12} if dtype == torch.float64 else {}
@@ -182,9 +174,7 @@ def test_the_logits_of_all_tokens_never_exist_together() -> None:
 
 
 @pytest.mark.parametrize(("tokens", "rows"), [(8, 8), (90, 10), (150, 15), (300, 20)])
-def test_a_tenth_of_the_logits_is_held_within_bounds(
-    tokens: int, rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logits_held_are_bounded(tokens: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss_module, "CPU_LOGITS_BYTES", (4 * 5000 * 10, 4 * 5000 * 20))
     case = Case(tokens, 5000)
     case.weight.requires_grad_(False)
@@ -228,20 +218,6 @@ def test_bfloat16_rounds_products_and_no_sums(smoothing: float) -> None:
         # 8 bits: 0.4 % of each product. 40 chunks must not add to what one product loses.
         error, reference = (ours - true).norm() / true.norm(), (plainly - true).norm() / true.norm()
         assert error < max(1.1 * reference, 0.01)
-
-
-def test_a_bfloat16_head_gets_bfloat16_gradients() -> None:
-    case = Case(9, 40, dtype=torch.bfloat16)
-    loss = case.chunked(0.1, chunk_rows=2)
-    assert [gradient.dtype for gradient in case.gradients(loss)] == [torch.bfloat16] * 3
-
-
-def test_a_second_backward_pass_is_refused() -> None:
-    case = Case(5, 20)
-    loss = case.chunked(0.1)
-    loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="differentiated a second time"):
-        loss.backward()
 
 
 def test_a_gradient_becomes_the_parameters_own_without_a_copy() -> None:

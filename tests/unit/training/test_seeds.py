@@ -8,9 +8,7 @@ import pytest
 from signloom.checkpoint import load_checkpoint
 from signloom.errors import UserError
 from signloom.training.devices import open_devices
-from signloom.training.loop import EpochRecord, StepReport
 from signloom.training.run import (
-    TrainingBar,
     deciding_options,
     each_seed,
     train_seed,
@@ -48,31 +46,6 @@ def test_each_seed_gives_a_model_and_the_first_stands_in_front(tmp_path: Path) -
     summary = json.loads((folder / "seeds.json").read_text())
     assert summary["dev_loss"] == {"mean": mean(losses), "deviation": stdev(losses)}
     assert [entry["seed"] for entry in summary["seeds"]] == [5, 1]
-
-
-def record(epoch: int, *, frames: int) -> EpochRecord:
-    return EpochRecord(
-        epoch=epoch, step=1, train_loss=1.0, train_ctc_loss=0.0, ctc_skipped=0, dev_loss=1.0,
-        dev_accuracy=0.5, lr=0.1, grad_norm=1.0, frames=frames, tokens=10, padding=0.0,
-    )  # fmt: skip
-
-
-def test_an_epoch_far_slower_than_the_run_is_logged_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    bar = TrainingBar(9, open_devices(tiny.TRAIN))
-    now = [0.0]
-    monkeypatch.setattr("signloom.training.run.time.monotonic", lambda: now[0])
-    for epoch, seconds in enumerate((10.0, 5.0, 14.0, 16.0, 90.0), start=1):
-        start = StepReport(
-            epoch=epoch, step=0, steps=1, loss=1.0, lr=0.1, frames=0, tokens=0, padding=0.0
-        )
-        bar.watch(start)
-        now[0] += seconds
-        bar.end_epoch(record(epoch, frames=1_000))
-        assert caplog.text.count("slowed down") == (epoch >= 4)
-    bar.close()
-    assert "62 frames/s in epoch 4, where this run has reached 200" in caplog.text
 
 
 def test_a_checkpoint_without_room_is_an_error_with_a_remedy(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A step that runs out of memory or numbers, and what a step costs."""
 
-import dataclasses
 import logging
 import re
 import resource
@@ -17,7 +16,6 @@ from signloom.training.loop import (
     BatchLoss,
     Counts,
     DivergedError,
-    EpochRecord,
     StepReport,
     accumulate_gradients,
     is_out_of_memory,
@@ -28,10 +26,6 @@ from signloom.training.run import train
 from signloom.training.snapshots import Snapshots
 from tests import tiny
 from tests.processes import fork, wait
-
-
-def ignore(_: EpochRecord) -> None:
-    """Log nothing."""
 
 
 def gradients(loss: BatchLoss) -> dict[str, torch.Tensor]:
@@ -95,18 +89,6 @@ def test_two_passes_under_dropout_are_pulled_towards_each_other() -> None:
     assert apart > 0.01
     torch.testing.assert_close(text, (one.text + other.text) / 2 + 1.5 * apart, rtol=1e-5, atol=0)
     torch.testing.assert_close(ctc, (one.ctc + other.ctc) / 2, rtol=1e-5, atol=0)
-
-
-def test_counts_are_those_of_the_losses() -> None:
-    loss, source = setting()
-    batch = source.build(1, [0, 1, 2])
-    counts = Counts(*loss.count(batch).tolist())
-    assert counts.tokens == batch.tgt_valid.sum().item() - 3  # bos is never guessed
-    assert counts.tokens == len(real_rows(batch))
-    assert counts.labels == 3
-    assert counts.skipped == 0
-    assert counts.frames == batch.src_valid.sum().item()
-    assert counts.padded_frames == batch.src_valid.numel()
 
 
 def test_what_does_not_fit_is_taken_in_parts(caplog: pytest.LogCaptureFixture) -> None:
@@ -179,16 +161,14 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
     assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
 
 
-def test_a_nan_loss_names_its_step_and_the_snapshot_before_stays(
-    tmp_path: Path,
-) -> None:
+def test_a_nan_loss_names_its_step_and_the_snapshot_before_stays(tmp_path: Path) -> None:
     options = tiny.run_options(
         epochs=50, learning_rate=1e30, warmup_steps=1, max_frames=40, snapshot_s=0.0
     )
     reports: list[StepReport] = []
     with pytest.raises(DivergedError) as caught:
         train(
-            tiny.training_data(), options, provenance={}, log=ignore, watch=reports.append,
+            tiny.training_data(), options, provenance={}, log=lambda _: None, watch=reports.append,
             snapshots=Snapshots(tmp_path),
         )  # fmt: skip
     message = str(caught.value)
@@ -199,13 +179,3 @@ def test_a_nan_loss_names_its_step_and_the_snapshot_before_stays(
     assert state is not None
     assert all(weights.isfinite().all() for weights in state["model"].values())
     assert (state["progress"]["epoch"], state["progress"]["step"]) == (epoch, step - 1)
-
-
-def test_an_epoch_counts_what_it_has_seen() -> None:
-    records: list[EpochRecord] = []
-    data, options = tiny.training_data(), tiny.run_options(epochs=1)
-    still = dataclasses.replace(options, augment=tiny.NO_AUGMENT)
-    train(data, still, provenance={}, log=records.append)
-    assert records[0].frames == sum(data.train.frames)
-    assert records[0].tokens == sum(len(target.ids) - 1 for target in data.train.targets)
-    assert 0 < records[0].padding < 0.2

@@ -11,8 +11,6 @@ import yaml
 
 from signloom.checkpoint import (
     Checkpoint,
-    CheckpointSpec,
-    build_from_spec,
     load_checkpoint,
     save_checkpoint,
 )
@@ -41,7 +39,6 @@ from signloom.training.warm_start import (
     describe_start,
     warm_start,
 )
-from signloom.translation.translator import Translator
 from signloom_tools.dvc import write_start
 from signloom_tools.params_file import update_params
 from tests import tiny
@@ -57,7 +54,6 @@ FAMILIES = [
     {"family": "lstm", "tied_embeddings": True},
 ]
 GROWN = (*tiny.SENTENCES, "anna va", "zoé danse", "à demain")  # ids between, before, after the old
-CLIPS = [tiny.sequence(seed, frames=8 + seed) for seed in range(4)]
 
 
 def checkpoint(
@@ -69,22 +65,19 @@ def checkpoint(
     spec: dict[str, Any] | None = None,
     **model: Any,
 ) -> Checkpoint:
-    base = CheckpointSpec(
-        model=dataclasses.replace(tiny.MODEL, **model),
-        features=tiny.FEATURES,
-        source=LandmarkSource(layout=HANDS_POSE, extractor={"detector": "tiny", "version": "1"}),
-        ctc=CtcLabels(kind="glosses", names=tuple(glosses)),
-        provenance={},
-    )
-    whole = dataclasses.replace(base, **(spec or {}))
-    tokenizer = Tokenizer.build(texts, vocabulary)
-    torch.manual_seed(seed)
-    built = build_from_spec(whole, tokenizer).eval()
+    base = {
+        "source": LandmarkSource(layout=HANDS_POSE, extractor={"detector": "tiny", "version": "1"}),
+        "ctc": CtcLabels(kind="glosses", names=tuple(glosses)),
+    }
+    made = tiny.checkpoint(
+        Tokenizer.build(texts, vocabulary), seed=seed,
+        model=dataclasses.replace(tiny.MODEL, **model), **base | (spec or {}),
+    )  # fmt: skip
     with torch.no_grad():  # biases begin at 0, which would hide a row in the wrong place
-        for name, value in built.named_parameters():
+        for name, value in made.model.named_parameters():
             if name in (*TOKEN_ROWS, *LABEL_ROWS) and value.dim() == 1:
                 value.normal_()
-    return Checkpoint(spec=whole, model=built, tokenizer=tokenizer)
+    return made
 
 
 def trained(folder: Path, **changes: Any) -> Checkpoint:
@@ -94,27 +87,16 @@ def trained(folder: Path, **changes: Any) -> Checkpoint:
 
 
 def logits(one: Checkpoint, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    src, valid = torch.randn(1, 9, _width(one), generator=torch.Generator().manual_seed(4)), None
+    width = one.model.encoder.source.projection.in_features
+    src = torch.randn(1, 9, width, generator=torch.Generator().manual_seed(4))
     valid = torch.ones(1, 9, dtype=torch.bool)
     with torch.no_grad():
         memory = one.model.encode(src, valid)
         return one.model(src, valid, torch.tensor([ids])), one.model.ctc(memory.states)
 
 
-def found_tokens(one: Checkpoint) -> list[list[str]]:
-    names = one.tokenizer.row_names
-    translations = Translator(one, CPU).translate(CLIPS, tiny.decoding())
-    return [[names[token] for token in t.hypothesis.tokens] for t in translations]
-
-
-def _width(one: Checkpoint) -> int:
-    return one.model.encoder.source.projection.in_features
-
-
 @pytest.mark.parametrize("family", FAMILIES)
-def test_with_the_same_vocabulary_the_model_is_the_trained_one(
-    tmp_path: Path, family: dict[str, Any]
-) -> None:
+def test_with_the_same_vocabulary_nothing_changes(tmp_path: Path, family: dict[str, Any]) -> None:
     old = trained(tmp_path / "old", **family)
     new = checkpoint(seed=2, dropout=0.5, initialization="torch", **family)
     warm_start(new, tmp_path / "old", seed=3)
@@ -123,9 +105,7 @@ def test_with_the_same_vocabulary_the_model_is_the_trained_one(
     assert torch.equal(logits(new, [1, 5, 260])[0], logits(old, [1, 5, 260])[0])
 
 
-def test_a_model_with_another_tokenizer_json_is_refused_and_names_it_in_its_provenance(
-    tmp_path: Path,
-) -> None:
+def test_another_tokenizer_json_is_refused_and_stands_in_the_provenance(tmp_path: Path) -> None:
     trained(tmp_path / "old")
     whole = tokenizers.Tokenizer(tokenizers.models.BPE())
     whole.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -145,9 +125,7 @@ def test_a_model_with_another_tokenizer_json_is_refused_and_names_it_in_its_prov
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_known_tokens_and_labels_keep_their_logits_when_others_come(
-    tmp_path: Path, family: dict[str, Any]
-) -> None:
+def test_known_tokens_and_labels_keep_their_logits(tmp_path: Path, family: dict[str, Any]) -> None:
     old = trained(tmp_path / "old", **family)
     new = checkpoint(GROWN, "ABCDE", seed=2, **family)
     assert new.tokenizer.vocab_size > old.tokenizer.vocab_size
@@ -165,20 +143,7 @@ def test_known_tokens_and_labels_keep_their_logits_when_others_come(
     torch.testing.assert_close(after[..., added], mean, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_grown_model_translates_as_the_trained_one_did(
-    tmp_path: Path, family: dict[str, Any]
-) -> None:
-    old = trained(tmp_path / "old", **family)
-    new = checkpoint(GROWN, "ABCDE", seed=2, **family)
-    fresh = found_tokens(new)
-    warm_start(new, tmp_path / "old", seed=3)
-    assert found_tokens(new) == found_tokens(old) != fresh
-
-
-def test_rows_keep_their_bits_and_vanished_ones_are_dropped(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_known_rows_keep_their_bits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     old = trained(tmp_path / "old", texts=GROWN, glosses="ABC", ctc_feedback=True)
     new = checkpoint((*tiny.SENTENCES, "vélo"), "BCD", seed=2, ctc_feedback=True)
@@ -194,12 +159,8 @@ def test_rows_keep_their_bits_and_vanished_ones_are_dropped(
     for key in ("ctc.weight", "feedback.weight"):
         assert torch.equal(after[key][[0, 1, 2]], before[key][[0, 2, 3]])
     lines = [record.message for record in caplog.records]
-    assert lines[0] == f"training starts from the weights of {tmp_path / 'old'}"
-    assert lines[1] == (
-        f"  tokens: {len(known)} kept, 2 new ('lo', 'vé'), 9 gone ('se', 'ain', 'é', ' dem', 'à', "
-        "' dan', 'zo', ' va', ...)"
-    )
-    assert lines[2] == "  CTC labels: 3 kept, 1 new ('D'), 1 gone ('A')"
+    assert f"tokens: {len(known)} kept, 2 new ('lo', 'vé'), 9 gone ('se', 'ain', " in lines[1]
+    assert "CTC labels: 3 kept, 1 new ('D'), 1 gone ('A')" in lines[2]
 
 
 @pytest.mark.parametrize("pair", [("pruned", "full"), ("full", "pruned")])
@@ -225,30 +186,18 @@ def test_everything_that_does_not_fit_is_in_one_message(tmp_path: Path) -> None:
     new = checkpoint(spec=other, d_model=32, norm="post", dropout=0.3)
     with pytest.raises(UserError) as error:
         warm_start(new, tmp_path / "old", seed=3)
-    first, *lines, last = str(error.value).splitlines()
-    assert first == f"train.start_from: {tmp_path / 'old'} does not fit what is to be trained:"
-    assert lines == [
-        "  model.d_model: trained with 16, now 32",
-        "  model.norm: trained with 'pre', now 'post'",
-        "  features.fps: trained with 10.0, now 12.0",
-        "  features.groups: trained with ('hands', 'pose'), now ('hands',)",
-        f"  landmarks: trained on {HANDS_POSE.name} version {HANDS_POSE.version} (left_hand, "
-        f"right_hand, pose), now {HANDS.name} version {HANDS.version} (left_hand, right_hand)",
-        "  what found the landmarks, version: trained with '1', now '2'",
-        "  CTC labels: trained with glosses, now characters",
-    ]
-    assert 'train.start_from: ""' in last
-
-
-def test_a_missing_folder_is_refused_with_what_to_name(tmp_path: Path) -> None:
-    missing = tmp_path / "checkpoint"
-    for act in (
-        lambda: warm_start(checkpoint(), missing, seed=3),
-        lambda: describe_start(str(missing)),
-    ):
-        with pytest.raises(UserError, match=r"does not exist; name the .* DVC removes it"):
-            act()
-    assert describe_start("") == {}
+    first, *lines, _ = str(error.value).splitlines()
+    assert f"train.start_from: {tmp_path / 'old'} does not fit" in first
+    for line, found in zip(lines, (
+        "model.d_model: trained with 16, now 32",
+        "model.norm: trained with 'pre', now 'post'",
+        "features.fps: trained with 10.0, now 12.0",
+        "features.groups: trained with ('hands', 'pose'), now ('hands',)",
+        "(left_hand, right_hand, pose), now hands version 1 (left_hand, right_hand)",
+        "version: trained with '1', now '2'",
+        "CTC labels: trained with glosses, now characters",
+    ), strict=True):  # fmt: skip
+        assert found in line
 
 
 @pytest.mark.parametrize("kind", ["glosses", "subwords"])
@@ -312,15 +261,6 @@ def test_each_seed_starts_from_its_own_model_and_ends_with_the_same_bytes(tmp_pa
     assert results[0].fit.history[0].dev_loss < scratch.fit.history[0].dev_loss
 
 
-def test_what_training_starts_from_is_known_by_its_bytes(tmp_path: Path) -> None:
-    trained(tmp_path / "old")
-    before = describe_start(str(tmp_path / "old"))
-    assert before["start"]["folder"] == str(tmp_path / "old")
-    assert describe_start(str(tmp_path / "old")) == before
-    trained(tmp_path / "old", seed=2)
-    assert describe_start(str(tmp_path / "old")) != before
-
-
 @pytest.mark.parametrize(
     ("said", "expected"),
     [(None, "mine"), ("null", "mine"), ("data/models/0003", "data/models/0003"), ('""', "")],
@@ -331,29 +271,27 @@ def test_a_night_says_where_training_starts_without_touching_params_yaml(
     params = tmp_path / "params.yaml"
     params.write_bytes((ROOT / "pipeline/smoke/params.yaml").read_bytes())
     update_params(params, {"train": {"start_from": "mine"}})
+    (tmp_path / "data").mkdir()
     if said is not None:
-        (tmp_path / "data").mkdir()
         write_start(yaml.safe_load(said), tmp_path / START)
     assert read_run_options(params).train.start_from == expected
     # It replaced the parameter silently.
     assert ("replaces train.start_from (mine)" in caplog.text) == (expected != "mine")
+    (tmp_path / START).write_text("start_from: [a]\n")
+    with pytest.raises(UserError, match=r"data/start.yaml: start_from: found .*, expected text"):
+        read_run_options(params)
 
 
-def test_a_missing_start_names_the_file_that_asks_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_start_names_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"^train\.start_from: data/old does not exist"):
-        describe_start("data/old")
+    assert describe_start("") == {}
+    missing = r"^train\.start_from: data/old does not exist; name the .* DVC removes it"
+    for act in (
+        lambda: warm_start(checkpoint(), Path("data/old"), seed=3),
+        lambda: describe_start("data/old"),
+    ):
+        with pytest.raises(UserError, match=missing):
+            act()
     write_start("data/old")
     with pytest.raises(UserError, match=r"^data/start\.yaml: start_from: data/old does not exist"):
         describe_start("data/old")
-
-
-def test_what_a_person_wrote_into_the_file_of_nights_is_checked(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / START).write_text("start_from: [a]\n")
-    params = tmp_path / "params.yaml"
-    params.write_bytes((ROOT / "pipeline/smoke/params.yaml").read_bytes())
-    with pytest.raises(UserError, match=r"data/start.yaml: start_from: found .*, expected text"):
-        read_run_options(params)

@@ -12,7 +12,6 @@ from scipy.stats import binomtest
 
 from signloom.checkpoint import WEIGHTS
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.corpus.shards import write_shards
 from signloom.errors import UserError
 from signloom.files import hash_file
 from signloom.paths import EVALUATION
@@ -20,14 +19,11 @@ from signloom.translation.confidence import (
     CONFIDENCE,
     NOT_CALIBRATED,
     UNFAMILIAR,
-    UNSURE,
-    Check,
     Confidence,
     Level,
     describe_train,
     find_confidence,
     fit_levels,
-    measure_clip,
     read_confidence,
     wilson,
     write_confidence,
@@ -38,10 +34,8 @@ from signloom.translation.translator import Translator
 from signloom_tools.cli.main import build_parser, main
 from signloom_tools.cli.translate_options import TranslateOptions, load_translator
 from signloom_tools.options import read_options
-from signloom_tools.translate.timed import to_json, translate_timed
 from tests import tiny
 from tests.damage import edit_json
-from tests.extraction import OPTIONS
 
 CPU = torch.device("cpu")
 TRAIN = [tiny.sequence(seed, frames=10 + seed % 5) for seed in range(24)]
@@ -69,16 +63,6 @@ def checkpoint(tmp_path: Path) -> Path:
     )
     write_confidence(folder.with_name("evaluation") / CONFIDENCE, confidence)
     return folder
-
-
-def test_a_clip_without_a_hand_does_not_get_a_sentence_in_silence(checkpoint: Path) -> None:
-    translator = Translator.load(checkpoint, CPU)
-    real, empty = translator.translate([DEV[0], without_hands(DEV[0])], GREEDY)
-    assert real.check.unlike == ()
-    assert empty.check.word == UNFAMILIAR
-    assert "a hand in 0 % of its frames (train's clips: 100 to 100)" in empty.check.note
-    assert empty.check.to_map()["familiar"] is False
-    assert empty.text
 
 
 def test_a_clip_that_stands_still_or_lasts_too_long_is_named(checkpoint: Path) -> None:
@@ -112,19 +96,6 @@ def test_checking_changes_no_translation(checkpoint: Path) -> None:
     assert blind.check.note == NOT_CALIBRATED
 
 
-def test_nothing_is_written_for_what_is_unsure_if_that_is_asked_for(checkpoint: Path) -> None:
-    translator = Translator.load(checkpoint, CPU)
-    clip, options = without_hands(DEV[0]), dataclasses.replace(GREEDY, beam_size=2)
-    (timed,) = translate_timed(translator, [clip], options, n_best=2, skip_unsure=True)
-    content = to_json(timed)
-    assert (content["text"], content["alternatives"], content["tokens"]) == ("", [], [])
-    assert content["note"].startswith(UNFAMILIAR)
-    assert content["score"] == translator.translate([clip], options)[0].hypothesis.score
-    plain = Translator.load(shutil.copytree(checkpoint, checkpoint.parents[1] / "alone"), CPU)
-    with pytest.raises(UserError, match=r"no confidence\.json of these weights; `dvc repro"):
-        plain.translate([clip], options, skip_unsure=True)
-
-
 def test_an_unfamiliar_film_gets_no_invented_sentence_unless_asked(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -132,12 +103,7 @@ def test_an_unfamiliar_film_gets_no_invented_sentence_unless_asked(
     monkeypatch.chdir(tmp_path)
     clips = {"a": tiny.halve(DEV[0]), "b": tiny.halve(without_hands(DEV[0]))}
     extractor = json.loads((checkpoint / "checkpoint.json").read_text())["extractor"]
-    write_shards(
-        tmp_path / "shards", {name: len(clip.points) for name, clip in clips.items()},
-        clips.__getitem__, layout=DEV[0].layout, extractor=json.dumps(extractor),
-        frames_per_shard=1000,
-    )  # fmt: skip
-    assert OPTIONS.detector_options.layout == DEV[0].layout
+    tiny.write_clips(tmp_path / "shards", clips, json.dumps(extractor))
     command = ["translate", "shards", "--checkpoint", str(checkpoint), "--max-tokens", "6"]
     with pytest.raises(SystemExit) as ended:
         main(command)
@@ -264,15 +230,6 @@ def test_a_level_says_what_share_of_its_translations_was_right() -> None:
     assert none.level(-1.0) is None
 
 
-def test_unsure_is_less_than_an_even_chance() -> None:
-    unsure = Check(confidence=0.25, is_unsure=True, unlike=())
-    assert (unsure.word, unsure.note) == (
-        UNSURE, "unsure: 25 % of dev's translations with such a score were right"
-    )  # fmt: skip
-    assert Check(confidence=0.75, is_unsure=False, unlike=()).note == ""
-    assert Check(confidence=None, is_unsure=False, unlike=()).note == NOT_CALIBRATED
-
-
 @pytest.mark.parametrize(("clips", "right"), [(1, 0), (4, 4), (24, 17), (500, 3)])
 def test_intervals_are_those_of_scipy(clips: int, right: int) -> None:
     expected = binomtest(right, clips).proportion_ci(0.95, method="wilson")
@@ -295,18 +252,6 @@ def test_distances_are_those_of_the_written_out_covariance() -> None:
         np.float32
     )
     assert found.differences(TRAIN[0], far) == ("2.0 times as far from train's clips as the limit",)
-
-
-def test_movement_does_not_depend_on_the_frame_rate() -> None:
-    clip = DEV[0]
-    twice = dataclasses.replace(
-        clip, points=np.repeat(clip.points, 2, axis=0), present=np.repeat(clip.present, 2, axis=0),
-        fps=2 * clip.fps,
-    )  # fmt: skip
-    one, other = measure_clip(clip), measure_clip(twice)
-    assert one.keys() == {"hands", "movement", "seconds"}
-    assert other["movement"] == pytest.approx(one["movement"], rel=0.05)
-    assert other["seconds"] == one["seconds"]
 
 
 def test_one_training_clip_and_one_frame_are_enough() -> None:

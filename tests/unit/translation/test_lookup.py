@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from signloom.corpus.landmarks import HANDS_POSE
-from signloom.corpus.shards import read_shards, write_shards
+from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.features.features import feature_names
 from signloom.features.targets import Target, write_targets
@@ -24,10 +24,7 @@ def write_corpus(root: Path, *, clips: int = 6, shift: int = 0, train: str = "tr
     """Two clips of each word."""
     named = [f"clip{n}" for n in range(clips)]
     sequences = {name: tiny.sequence(n + shift) for n, name in enumerate(named)}
-    write_shards(
-        root / "shards", {name: 12 for name in named}, sequences.__getitem__, layout=HANDS_POSE,
-        extractor=json.dumps(MADE), frames_per_shard=30,
-    )  # fmt: skip
+    tiny.write_clips(root / "shards", sequences, json.dumps(MADE), frames_per_shard=30)
     plain = Target(clip_id="", split=train, signer="s", text="", ids=[], gloss="", labels=[])
     targets = [replace(plain, clip_id=name, text=f"word{n // 2}") for n, name in enumerate(named)]
     write_targets(root / "targets.parquet", [*targets, replace(plain, clip_id="gone", text="x")])

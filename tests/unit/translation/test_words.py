@@ -53,11 +53,6 @@ def test_a_sign_that_is_made_twice_belongs_to_two_words_in_their_order() -> None
     assert match_words([], ["NON"], weights) == []
 
 
-def test_nothing_is_learned_without_words() -> None:
-    assert learn_words([], []) == ()
-    assert learn_words(["?"], [["WAS"]]) == ()
-
-
 def test_a_sentence_that_says_other_signs_than_were_read_costs_more() -> None:
     said = fit_sign_coverage([s.text for s in EVERY], [s.glosses for s in EVERY])
     pairs = [

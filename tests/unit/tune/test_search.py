@@ -70,11 +70,12 @@ def test_the_search_starts_with_the_current_parameters_and_is_reproducible(
     assert whole["best"]["value"] == min(values)
     shares = whole["importance"]  # equal ones by name: Optuna's order differs between processes
     assert list(shares) == sorted(shares, key=lambda name: (-shares[name], name))
+    overrides = whole["best"]["overrides"]
+    names = {f"{section}.{key}" for section, values in overrides.items() for key in values}
+    assert names == {*SPACE, "model.heads", "model.d_ff"} - {"model.head_width"}
 
 
-def test_a_search_that_died_goes_on_and_ends_the_same(
-    whole: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_dead_search_goes_on_and_ends_the_same(whole: dict[str, Any], tmp_path: Path) -> None:
     run(tmp_path, dataclasses.replace(OPTIONS, trials=1))
     # What a process leaves that is killed in its trial, in its first moments and before it.
     died, times = studies(tmp_path).study, list[float]()
@@ -109,7 +110,7 @@ def work_in_a_process(folder: str, options: TuneOptions) -> None:
 
 @pytest.mark.slow
 def test_kill_9_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path) -> None:
-    """Quick twin: test_a_search_that_died_goes_on_and_ends_the_same."""
+    """Quick twin: test_a_dead_search_goes_on_and_ends_the_same."""
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()
     options = dataclasses.replace(OPTIONS, trials=4, epochs=6, heartbeat_s=1)
@@ -146,25 +147,6 @@ def test_two_trials_of_one_slot_count_once(tmp_path: Path) -> None:
     assert sorted(slots) == [0, 1, 2]
 
 
-@pytest.mark.slow
-def test_a_trial_declared_dead_by_another_process_is_run_again(
-    whole: dict[str, Any], tmp_path: Path
-) -> None:
-    """Quick twin: test_a_search_that_died_goes_on_and_ends_the_same."""
-    found, failed = studies(tmp_path), []
-
-    def fail_the_second(finished: int, epochs: int) -> None:
-        if finished == 1 and not failed:
-            (running,) = found.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
-            storage = found.study._storage
-            storage.set_trial_state_values(running._trial_id, optuna.trial.TrialState.FAIL)
-            failed.append(running.number)
-
-    found.work(fail_the_second)
-    assert failed
-    assert found.summary()["trials"] == whole["trials"]
-
-
 @pytest.mark.filterwarnings("ignore:Heartbeat of storage")
 def test_values_whose_process_dies_every_time_are_given_up(tmp_path: Path) -> None:
     found = studies(tmp_path, dataclasses.replace(OPTIONS, trials=1))
@@ -184,7 +166,7 @@ def test_values_whose_process_dies_every_time_are_given_up(tmp_path: Path) -> No
 def test_a_search_goes_on_without_a_worker_that_is_stopped_by_hand(
     whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Quick twin: test_a_search_that_died_goes_on_and_ends_the_same."""
+    """Quick twin: test_a_dead_search_goes_on_and_ends_the_same."""
     found = studies(tmp_path)
 
     def interrupted(*_: object, **__: object) -> None:
@@ -199,11 +181,6 @@ def test_a_search_goes_on_without_a_worker_that_is_stopped_by_hand(
     assert found.summary() == whole
 
 
-def test_fewer_trials_than_the_study_holds_are_as_many_as_asked(tmp_path: Path) -> None:
-    two, one = (run(tmp_path, dataclasses.replace(OPTIONS, trials=count)) for count in (2, 1))
-    assert one["trials"] == two["trials"][:1]
-
-
 def test_other_code_is_another_study_and_the_log_has_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -214,9 +191,7 @@ def test_other_code_is_another_study_and_the_log_has_the_reason(
     assert f"Changed since {before} (0 trials): the code." in caplog.text
 
 
-def test_code_that_decodes_counts_only_where_an_objective_decodes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_decoding_code_counts_where_an_objective_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signloom.tune.storage.code_hash", lambda *packages: " ".join(packages))
     other_words = dataclasses.replace(OPTIONS, tokenizer="char")
     base = tiny.run_options()
@@ -229,9 +204,7 @@ def test_code_that_decodes_counts_only_where_an_objective_decodes(
     assert one["the code"] != identify(base, OPTIONS, HASHES)["the code"]
 
 
-def test_no_part_of_a_search_is_what_decides_none_of_its_trials(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_decides_no_trial_is_no_part_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another metric or detector, a new release, or a change to the report of a search."""
     base, before = tiny.run_options(), library_versions()
     decoding = dataclasses.replace(OPTIONS, objectives=("bleu4",))
@@ -251,12 +224,6 @@ def test_what_cannot_be_trained_is_said_before_the_first_trial() -> None:
     data = dataclasses.replace(tiny.training_data(), labels=NO_LABELS)
     with pytest.raises(UserError, match="no train clip has CTC labels"):
         plan_search(data, tiny.run_options(), OPTIONS, OFF, hashes=HASHES)
-
-
-def test_the_winner_names_all_that_was_searched_and_what_follows(whole: dict[str, Any]) -> None:
-    overrides = whole["best"]["overrides"]
-    names = {f"{section}.{key}" for section, values in overrides.items() for key in values}
-    assert names == {*SPACE, "model.heads", "model.d_ff"} - {"model.head_width"}
 
 
 def test_the_winner_is_said_as_changes_of_params() -> None:
@@ -296,6 +263,7 @@ def test_a_diverging_trial_does_not_end_the_search(tmp_path: Path) -> None:
         ("model.heads", {"choices": [1, 2]}, "each decides the other"),
         ("model.d_model", {"choices": [8, 12]}, "12 is not a multiple of model.head_width 8"),
         ("train.epochs", {"low": 1, "high": 2}, "the search itself decides it"),
+        ("features.groups", {"choices": [["hands"]]}, "a list or map cannot be searched"),
     ],
 )
 def test_an_impossible_space_is_refused(name: str, content: object, message: str) -> None:

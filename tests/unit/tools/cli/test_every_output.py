@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from signloom.corpus.shards import write_shards
 from signloom_tools.cli.main import build_parser, main
 from signloom_tools.cli.project import COPIED, LINKED
 from tests.intake import tree
-from tests.tiny import sequence
+from tests.tiny import sequence, write_clips
 from tests.unit.tools.cli.test_outputs import project
 
 __all__ = ["project"]
@@ -56,11 +55,7 @@ WRITTEN = {
 def write_same(project: Path) -> None:
     """Write landmarks as the model reads them, of one clip with the name of mine/a.*."""
     made = json.loads((project / "model/checkpoint.json").read_text())
-    clip = sequence(0)
-    write_shards(
-        project / "same", {"a": len(clip.points)}, lambda _: clip, layout=clip.layout,
-        extractor=json.dumps(made["extractor"]), frames_per_shard=100,
-    )  # fmt: skip
+    write_clips(project / "same", {"a": sequence(0)}, json.dumps(made["extractor"]))
 
 
 def paths_of_options() -> Iterator[tuple[str, str]]:

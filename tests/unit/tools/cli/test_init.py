@@ -9,9 +9,8 @@ import pytest
 from signloom.config import load_params
 from signloom.corpus.manifest import read_manifest
 from signloom_tools.cli.main import main
-from tests.tiny import ROOT
+from tests.tiny import ROOT, shared
 
-SHARED = ROOT.parent / "shared/data"
 PHOENIX = "name|video|start|end|speaker|orth|translation"
 
 
@@ -46,9 +45,7 @@ def init(tables: list[str], *more: str, corpus: str = "data/raw/weather") -> Non
     main(["init", corpus, "--videos", "../films", *tables, "--column", "video=name", *more])
 
 
-def test_a_table_and_videos_become_a_corpus(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_becomes_a_corpus(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tables = write_tables(project)
     init(tables, "--use")
     clips = read_manifest(Path("data/raw/weather/manifest.tsv"), signer_disjoint=False)
@@ -106,10 +103,20 @@ def test_nothing_is_overwritten_unless_asked_for(project: Path) -> None:
     assert video.is_symlink()
 
 
-def test_a_manifest_is_used_and_not_made_again(project: Path) -> None:
-    with pytest.raises(SystemExit, match="give --table FILE"):
-        main(["init", "data/raw/weather", "--videos", "../films"])
-    init(write_tables(project))
+def test_what_init_lacks_is_named_and_a_manifest_is_used_and_not_made_again(project: Path) -> None:
+    tables = write_tables(project)
+    for arguments, message in (
+        (["--videos", "../films"], "give --table FILE"),
+        (tables, "give --videos DIR"),
+        ([*tables, "--videos", "nothing"], "no such folder"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            main(["init", "data/raw/weather", *arguments])
+    there = sorted(project.rglob("*"))
+    init(tables, "--dry-run", "--use")
+    assert sorted(project.rglob("*")) == there
+    assert (project / "params.yaml").read_text() == (ROOT / "params.yaml").read_text()
+    init(tables)
     manifest = "data/raw/weather/manifest.tsv"
     use = r"corpus.folder: data/raw/weather, corpus.manifest: manifest.tsv\); .*signloom ingest"
     with pytest.raises(SystemExit, match=rf"{manifest} already exists, a Signloom mani.*{use}"):
@@ -117,15 +124,6 @@ def test_a_manifest_is_used_and_not_made_again(project: Path) -> None:
     with pytest.raises(SystemExit, match=f"{manifest}: is a Signloom manifest already.*{use}"):
         init(["--table", f"train={manifest}"], corpus="other")
     assert not Path("other").exists()
-
-
-def test_a_dry_run_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tables = write_tables(project)
-    there = sorted(project.rglob("*"))
-    init(tables, "--dry-run", "--use")
-    assert sorted(project.rglob("*")) == there
-    assert (project / "params.yaml").read_text() == (ROOT / "params.yaml").read_text()
-    assert "nothing was written" in capsys.readouterr().out
 
 
 def test_rows_that_make_no_clip_are_said_and_the_others_taken(
@@ -185,43 +183,29 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
 def test_what_is_missing_is_said(project: Path, arguments: list[str], message: str) -> None:
     table = project / "clips.tsv"
     table.write_text("name\tsigns\ntrain0\tx\ndev0\ty\ndev1\tz\n")
+    refuse_table(table, message, *arguments)
+
+
+def refuse_table(table: Path, message: str, *arguments: str) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["init", "corpus", "--videos", "../films", "--table", str(table), *arguments])
     assert message in str(stop.value)
     assert not Path("corpus").exists()
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ("", "the table has no row after its header"),
-        ("a\tx\tp\ttrain\nb\ty\tq\tdev\n", "2 of 2: no video of its name (t.tsv line 2: a)"),
-    ],
-)
-def test_a_table_without_a_clip_is_refused(project: Path, rows: str, message: str) -> None:
-    Path("t.tsv").write_text(f"name\ttext\tsigner\tsplit\n{rows}")
-    with pytest.raises(SystemExit) as stop:
-        main(["init", "corpus", "--videos", "../films", "--table", "t.tsv"])
-    assert message in str(stop.value)
-    assert not Path("corpus").exists()
-
-
-def test_a_corpus_needs_its_videos(project: Path) -> None:
-    tables = write_tables(project)
-    with pytest.raises(SystemExit, match="give --videos DIR"):
-        main(["init", "corpus", *tables])
-    with pytest.raises(SystemExit, match="no such folder"):
-        main(["init", "corpus", *tables, "--videos", "nothing"])
-
-
-def test_a_corpus_that_cannot_be_written_and_a_table_that_is_none(project: Path) -> None:
-    tables = write_tables(project)
+def test_a_table_without_a_clip_and_an_unwritable_corpus_are_refused(project: Path) -> None:
+    header, rows = "name\ttext\tsigner\tsplit\n", "a\tx\tp\ttrain\nb\ty\tq\tdev\n"
+    for text, message in (
+        (header, "the table has no row after its header"),
+        (header + rows, "2 of 2: no video of its name (t.tsv line 2: a)"),
+    ):
+        Path("t.tsv").write_text(text)
+        refuse_table(Path("t.tsv"), message)
+    Path("film.mp4").write_bytes(b"\0\x9a\tftyp\t\0\n\0")
+    refuse_table(Path("film.mp4"), "film.mp4: no text")
     Path("taken").write_text("a file")
     with pytest.raises(SystemExit, match="taken: Not a directory; something with this name"):
-        init(tables, corpus="taken")
-    Path("film.mp4").write_bytes(b"\0\x9a\tftyp\t\0\n\0")
-    with pytest.raises(SystemExit, match=r"film\.mp4: no text"):
-        main(["init", "corpus", "--table", "film.mp4", "--videos", "../films"])
+        init(write_tables(project), corpus="taken")
 
 
 def test_imported_landmarks_need_no_videos(project: Path) -> None:
@@ -247,7 +231,6 @@ def test_imported_landmarks_need_no_videos(project: Path) -> None:
 
 
 def test_a_bare_name_that_files_of_two_folders_share_labels_neither(project: Path) -> None:
-    """Ben's landmarks got Anna's sentence; and of clips named by their folders none was found."""
     hands = np.random.default_rng(1).uniform(0, 1, (5, 21, 3))
     for signer in ("anna", "ben"):
         (project / "in" / signer).mkdir(parents=True)
@@ -266,7 +249,6 @@ def test_a_bare_name_that_files_of_two_folders_share_labels_neither(project: Pat
 def test_rows_that_name_landmark_files_with_their_ending_are_taken(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """1,255 rows were refused that differed from the imported names by `.npz`."""
     for name in ("anna/a1", "anna/a2", "ben/b1"):
         (project / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         hands = np.random.default_rng(1).uniform(0, 1, (5, 21, 3))
@@ -300,13 +282,6 @@ def test_rows_that_name_landmark_files_with_their_ending_are_taken(
             main(["init", "d", "--table", "t.csv", "--set", "signer=x", "--only", wrong])
 
 
-def shared(name: str) -> Path:
-    path = SHARED / name
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    return path
-
-
 def test_phoenix_2014t_is_read_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = shared("phoenix14t_text")
     tables = [f"{s}={folder / f'phoenix14t.{s}.tsv'}" for s in ("train", "dev", "test")]
@@ -318,9 +293,7 @@ def test_phoenix_2014t_is_read_whole(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "signers in several splits: 9 in train and dev and test" in text
 
 
-def test_glosses_and_sentences_need_no_videos(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_text_corpus_needs_no_videos(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{n}\tsatz {n}\tanna{n % 3}\t{'' if n == 5 else f'GLOSSE {n}'}" for n in range(9)]
     Path("t.tsv").write_text("\n".join(("name\ttext\tsigner\tgloss", *rows)) + "\n")
     arguments = ["init", "texts", "--table", "t.tsv", "--shares", "1", "1", "1"]
@@ -354,7 +327,7 @@ def write_takes(folder: Path, takes: int) -> None:
                 np.save(place / f"{frame}.npy", row)
 
 
-def test_the_tutorials_folders_come_in_by_one_command(
+def test_folders_of_takes_become_a_corpus(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_takes(project / "MP_Data", 11)

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from signloom.corpus.manifest import Clip, write_manifest
-from signloom.corpus.shards import write_shards
 from signloom_tools.cli.main import main
-from signloom_tools.translate.serving import FILES as SERVED
 from tests.intake import tree
-from tests.tiny import ROOT, sequence, write_checkpoint
+from tests.tiny import ROOT, sequence, write_checkpoint, write_clips
 
 
 @pytest.fixture
@@ -27,11 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir()
         write_manifest(tmp_path / name / manifest, [clip])
     (tmp_path / "link").symlink_to("corpus")
-    clips = {"a": sequence(0), "b": sequence(1)}
-    write_shards(
-        tmp_path / "shards", {name: len(one.points) for name, one in clips.items()},
-        clips.__getitem__, layout=clips["a"].layout, extractor="{}", frames_per_shard=100,
-    )  # fmt: skip
+    write_clips(tmp_path / "shards", {"a": sequence(0), "b": sequence(1)})
     write_checkpoint(tmp_path / "model")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/a.pose").write_text("mine")
@@ -78,11 +72,7 @@ def test_an_export_replaces_no_file_unless_told(project: Path) -> None:
 
 
 def test_shards_of_others_name_no_file_outside_of_the_export(project: Path) -> None:
-    clip = sequence(0)
-    write_shards(
-        project / "odd", {"../../out": len(clip.points)}, lambda _: clip,
-        layout=clip.layout, extractor="{}", frames_per_shard=100,
-    )  # fmt: skip
+    write_clips(project / "odd", {"../../out": sequence(0)})
     refuse(project, "'/'; use letters", "export", "poses/deep", "--landmarks", "odd")
 
 
@@ -98,9 +88,7 @@ def test_shards_of_others_name_no_file_outside_of_the_export(project: Path) -> N
         ("params.yaml", "is a file, expected the name of a folder"),
     ],
 )
-def test_an_exported_model_replaces_nothing_else(
-    project: Path, kind: str, out: str, words: str
-) -> None:
+def test_an_export_replaces_nothing_else(project: Path, kind: str, out: str, words: str) -> None:
     refuse(project, words, "export-model", out, "--format", kind, "--checkpoint", "model")
 
 
@@ -163,25 +151,7 @@ def _file(project: Path) -> None:
         (_file, "Not a directory; something with this name"),
     ],
 )
-def test_an_import_replaces_nothing(
-    project: Path, make: Callable[[Path], None], words: str
-) -> None:
+def test_imports_replace_nothing(project: Path, make: Callable[[Path], None], words: str) -> None:
     make(project)
     np.savez(project / "clip.npz", points=np.zeros((3, 4, 2)))
     refuse(project, words, "import", "clip.npz", "--to", "to")
-
-
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="this system has no /proc")
-def test_a_place_that_is_of_the_system_is_named_in_words(project: Path) -> None:
-    np.savez(project / "clip.npz", points=np.zeros((3, 4, 2)))
-    words = "takes no file; name another path|Permission denied"
-    refuse(project, words, "import", "clip.npz", "--to", "/proc/x")
-    refuse(project, words, "export", "/proc/x", "--landmarks", "shards")
-
-
-@pytest.mark.slow
-def test_a_served_model_consists_of_what_may_be_replaced(project: Path) -> None:
-    arguments = ["export-model", "served", "--format", "mlflow", "--checkpoint", "model"]
-    for _ in range(2):
-        main(arguments)
-    assert {path.name for path in (project / "served").iterdir()} == set(SERVED)

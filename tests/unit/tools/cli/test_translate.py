@@ -51,10 +51,6 @@ def test_lines_of_glosses_are_translated_in_order(
     assert "never stood in train" not in err
 
 
-def test_a_line_longer_than_any_file_name_is_a_line() -> None:
-    assert read_lines(["HAUS " * 100]) == ["HAUS " * 100]
-
-
 def test_models_of_all_seeds_translate_together_where_one_asks_for_it(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,14 +104,12 @@ def test_a_mistyped_file_name_is_no_line_of_glosses(
         read_lines(["HAUS", mistyped])
 
 
-@pytest.mark.parametrize("line", ["HAUS", "HAUS LAUFEN/GEHEN", "IX-3.p HAUS", "ICH HAUS.", "1.5"])
+@pytest.mark.parametrize("line", ["HAUS", "HAUS LAUFEN/GEHEN", "IX-3.p HAUS", "1.5", "HAUS " * 100])
 def test_a_line_of_glosses_is_no_file_name(line: str) -> None:
     assert read_lines([line]) == [line]
 
 
-def test_unknown_glosses_are_translated_and_told(
-    checkpoint: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_glosses_are_named(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     translate(checkpoint, "--json", "--n-best", "2", "--glosses", "HAUS NIE", "NIE 🙂")
     out, err = capsys.readouterr()
     one, other = (json.loads(line) for line in out.splitlines())
@@ -126,9 +120,7 @@ def test_unknown_glosses_are_translated_and_told(
     assert "3 glosses of 2 lines never occurred in train: nie, 🙂" in err
 
 
-def test_the_attention_of_glosses_is_a_page_with_both_axes_in_words(
-    checkpoint: Path, tmp_path: Path
-) -> None:
+def test_the_attention_of_glosses_becomes_a_page(checkpoint: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     translate(checkpoint, "--attention", str(page), "--glosses", "HAUS <b>", "WIND")
     text = page.read_text(encoding="utf-8")
@@ -163,15 +155,6 @@ def test_what_does_not_go_together_is_refused(checkpoint: Path, tmp_path: Path) 
     with pytest.raises(SystemExit, match="trained on landmarks, not on glosses"):
         translate(write_checkpoint(tmp_path / "landmarks"), "--glosses", "HAUS")
     for form in ("onnx", "mlflow"):
+        export = ["export-model", str(tmp_path / "out"), "--checkpoint", str(checkpoint)]
         with pytest.raises(SystemExit, match=r"trained on glosses .*not on landmarks"):
-            main(["export-model", str(tmp_path / "out"), "--checkpoint", str(checkpoint),
-                  "--format", form])  # fmt: skip
-
-
-def test_a_checkpoint_of_maps_in_maps_is_damaged_in_words(tmp_path: Path) -> None:
-    model = write_checkpoint(tmp_path / "model")
-    (model / "checkpoint.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
-    film = tmp_path / "film.mp4"
-    film.touch()
-    with pytest.raises(SystemExit, match=r"checkpoint\.json"):
-        main(["translate", str(film), "--checkpoint", str(model)])
+            main([*export, "--format", form])
