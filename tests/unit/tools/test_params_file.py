@@ -26,20 +26,6 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_updates_keep_comments_and_order(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD)
-    before, after = update_params(path, {"stage": {"rate": 0.002, "norm": "post"}})
-    assert before == GOOD
-    assert after == path.read_text()
-    changed = [
-        (old, new)
-        for old, new in zip(before.splitlines(), after.splitlines(), strict=True)
-        if old != new
-    ]
-    assert [new.split("#")[0].strip() for _, new in changed] == ["rate: 0.002", "norm: post"]
-    assert "# a comment" in after
-
-
 def test_a_comment_of_several_lines_stays_whole(tmp_path: Path) -> None:
     text = "evaluate:\n  grid:\n    sizes: [1]  # of several\n                # one\n  seed: 1\n"
     _, after = update_params(write(tmp_path, text), {"evaluate": {"grid": {"weights": [0.1]}}})
