@@ -25,7 +25,7 @@ FOUNDERS = [("ada", "train", "je vais à la maison"), ("ada", "train", "tu vas �
             ("cleo", "test", "maman boit du café")]  # fmt: skip
 
 
-def found_corpus(project: Path, *, signer_disjoint: bool = True) -> CorpusOptions:
+def found_corpus(project: Path) -> CorpusOptions:
     """Make a corpus of five clips by four signers in `project`/data/raw/weekly."""
     folder = project / "data/raw/weekly"
     (folder / "videos").mkdir(parents=True)
@@ -40,7 +40,7 @@ def found_corpus(project: Path, *, signer_disjoint: bool = True) -> CorpusOption
         for number, (signer, split, text) in enumerate(FOUNDERS)
     ]
     write_manifest(folder / "manifest.tsv", clips)
-    return CorpusOptions(folder=folder, manifest="manifest.tsv", signer_disjoint=signer_disjoint)
+    return CorpusOptions(folder=folder, manifest="manifest.tsv", signer_disjoint=True)
 
 
 def deliver(
@@ -80,6 +80,13 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+def deliver_rows(folder: Path, *rows: Mapping[str, object], frames: int = 20) -> None:
+    """Put a table into a folder, and a video for each name that it has in the column `video`."""
+    write_rows(folder / "table.tsv", rows)
+    for number, name in enumerate(dict.fromkeys(str(row["video"]) for row in rows)):
+        write_video(folder / name, frames=frames + number)
 
 
 def tree(folder: Path) -> dict[str, bytes]:

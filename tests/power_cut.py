@@ -69,22 +69,3 @@ def cut_before(
             else:
                 patch.setattr(os, name, wrap(name, getattr(os, name)))
         yield done
-
-
-def stop_everywhere(act: Callable[[], object], restore: Callable[[], object]) -> Iterator[int]:
-    """Do something again and again, each time with the power cut one operation later.
-
-    Args:
-        act: What is done.
-        restore: Brings everything back to what it was before.
-
-    Yields:
-        How many operations were done, after each cut.
-    """
-    with cut_before(None) as done:
-        act()
-    for number in range(done[0]):
-        restore()
-        with cut_before(number), pytest.raises(PowerCutError):
-            act()
-        yield number

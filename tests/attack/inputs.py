@@ -108,6 +108,14 @@ def _times(*times_s: float, **more: Any) -> Maker:
     return lambda path: videos.encode_video(path.with_suffix(".mkv"), times_s, **more).rename(path)
 
 
+def _length(seconds: float) -> Maker:
+    def write(path: Path) -> None:
+        film = videos.encode_video(path.with_suffix(".mkv"), [0.0, 0.5, 1.0])
+        videos.set_matroska_seconds(film, seconds).rename(path)
+
+    return write
+
+
 # What lies where a file should, and is none.
 KINDS: dict[str, Maker] = {
     "a folder": lambda path: path.mkdir(),
@@ -155,12 +163,7 @@ FILMS: dict[str, Maker] = {
     "a rate of 0": lambda path: videos.write_fps(path, 0, 1),
     "a rate of 2 billion": lambda path: videos.write_fps(path, 2_000_000_000, 1),
     "a rate below 0": lambda path: videos.write_fps(path, -1, -1),
-    "an endless length": lambda path: videos.set_matroska_seconds(
-        videos.encode_video(path.with_suffix(".mkv"), [0.0, 0.5, 1.0]), float("inf")
-    ).rename(path),
-    "no number as its length": lambda path: videos.set_matroska_seconds(
-        videos.encode_video(path.with_suffix(".mkv"), [0.0, 0.5, 1.0]), float("nan")
-    ).rename(path),
+    **{f"a length of {seconds}": _length(seconds) for seconds in (float("inf"), float("nan"))},
     "5 GB of nothing": sparse(5 * 10**9),
     **KINDS,
 }
@@ -210,11 +213,11 @@ def _good_table() -> bytes:
     return "\n".join([HEADER, *lines, ""]).encode()
 
 
-def many_rows(*names: str, count: int = 30_000_000) -> Maker:
+def many_rows(*names: str) -> Maker:
     """Return what writes a Parquet file of some kB with many rows."""
 
     def write(path: Path) -> None:
-        column = pa.array(np.zeros(count, np.int32))
+        column = pa.array(np.zeros(30_000_000, np.int32))
         pq.write_table(pa.table({name: column for name in names}), path)
 
     return write
@@ -367,19 +370,19 @@ def _zip(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def npy(array: Any = None, *, head: str | None = None, body: bytes = b"") -> bytes:
-    """Return an .npy file of an array, or of a head and what follows it."""
+def npy(array: Any = None, *, head: str | None = None) -> bytes:
+    """Return an .npy file of an array, or of a head alone."""
     if head is not None:
         text = (head + " " * (-(len(head) + 11) % 64) + "\n").encode("latin1")
-        return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text + body
+        return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=True)
     return buffer.getvalue()
 
 
-def _hands(frames: int = 12) -> dict[str, Any]:
+def _hands() -> dict[str, Any]:
     random_ = np.random.default_rng(3)
-    return {name: random_.uniform(0.3, 0.7, (frames, 21, 3)).astype(np.float32)
+    return {name: random_.uniform(0.3, 0.7, (12, 21, 3)).astype(np.float32)
             for name in ("left_hand", "right_hand")}  # fmt: skip
 
 
@@ -393,6 +396,10 @@ def _archive(**changes: Any) -> dict[str, bytes]:
 
 def _npz(**changes: Any) -> Maker:
     return lambda path: path.write_bytes(_zip(_archive(**changes)))
+
+
+def _one_array(**more: Any) -> Maker:
+    return lambda path: np.savez(path, frames=np.zeros((9, 126)), **more)
 
 
 def _head(shape: str, kind: str = "<f4") -> bytes:
@@ -427,10 +434,6 @@ def _kaggle(**changes: Any) -> Maker:
     return parquet(columns)
 
 
-def _as_strings(values: list[Any]) -> list[str]:
-    return [f"a{value}" for value in values]
-
-
 def _wide(sequences: list[Any], frames: list[Any], value: Any = 0.5) -> Maker:
     names = [f"{axis}_{part}_hand_{n}" for part in ("left", "right") for n in range(21)
              for axis in "xyz"]  # fmt: skip
@@ -440,13 +443,8 @@ def _wide(sequences: list[Any], frames: list[Any], value: Any = 0.5) -> Maker:
 
 NAN, INF = float("nan"), float("inf")
 ARCHIVES: dict[str, Maker] = {  # the suffix says how they are read
-    "empty.npz": bytes_of(b""),
-    "empty.npy": bytes_of(b""),
-    "empty.pose": bytes_of(b""),
-    "empty.parquet": bytes_of(b""),
-    "noise.npz": lambda path: path.write_bytes(random.Random(4).randbytes(10_000)),
-    "noise.pose": lambda path: path.write_bytes(random.Random(5).randbytes(10_000)),
-    "noise.parquet": lambda path: path.write_bytes(random.Random(6).randbytes(10_000)),
+    **{f"{name}{suffix}": bytes_of(content) for suffix in (".npz", ".npy", ".pose", ".parquet")
+       for name, content in (("empty", b""), ("noise", random.Random(4).randbytes(10_000)))},
     "nothing in it.npz": lambda path: path.write_bytes(_zip({})),
     "a text in it.npz": lambda path: path.write_bytes(_zip({"left_hand": b"hello"})),
     "code as a pickle.npy": lambda path: path.write_bytes(npy(np.array([print], object))),
@@ -482,17 +480,12 @@ ARCHIVES: dict[str, Maker] = {  # the suffix says how they are read
     **{f"a rate of {value}.npz": _npz(fps=value) for value in (0, -1, NAN, INF, 1e-9, 1e9, "x")},
     "rates.npz": _npz(fps=[25, 30]),
     **{f"{value} wide.npz": _npz(width=value) for value in (0, -1, NAN, 10**18, "x")},
-    "offsets back.npz": lambda path: np.savez(path, frames=np.zeros((9, 126)),
-                                              offsets=[0, 6, 3, 9]),
-    "offsets too far.npz": lambda path: np.savez(path, frames=np.zeros((9, 126)), offsets=[0, 99]),
-    "offsets of texts.npz": lambda path: np.savez(path, frames=np.zeros((9, 126)), offsets=["a"]),
-    "offsets of numbers.npz": lambda path: np.savez(path, frames=np.zeros((9, 126)),
-                                                    offsets=[0, NAN, 9]),
-    "labels too few.npz": lambda path: np.savez(path, frames=np.zeros((9, 126)), offsets=[0, 4, 9],
-                                                labels=["a"]),
-    "labels to a terminal.npz": lambda path: np.savez(
-        path, frames=np.zeros((9, 126)), offsets=[0, 9], labels=["\x1b[2Jred"]
-    ),
+    "offsets back.npz": _one_array(offsets=[0, 6, 3, 9]),
+    "offsets too far.npz": _one_array(offsets=[0, 99]),
+    "offsets of texts.npz": _one_array(offsets=["a"]),
+    "offsets of numbers.npz": _one_array(offsets=[0, NAN, 9]),
+    "labels too few.npz": _one_array(offsets=[0, 4, 9], labels=["a"]),
+    "labels to a terminal.npz": _one_array(offsets=[0, 9], labels=["\x1b[2Jred"]),
     "a long clip.npy": lambda path: path.write_bytes(npy(np.zeros((400_000, 126), np.float16))),
     "torn.pose": bytes_of(_pose(components=3)),
     "counts without end.pose": bytes_of(_pose(b"\xff" * 200, components=65535)),
@@ -504,19 +497,16 @@ ARCHIVES: dict[str, Maker] = {  # the suffix says how they are read
     "other columns.parquet": parquet({"a": [1]}),
     "no rows.parquet": _kaggle(**{name: lambda values: values[:0]
                                   for name in ("frame", "type", "landmark_index", *"xyz")}),
-    "frames of texts.parquet": _kaggle(frame=_as_strings),
-    "frames of nothing.parquet": _kaggle(frame=lambda values: [None] * len(values)),
+    **{f"{column} of nothing.parquet": _kaggle(**{column: lambda values: [None] * len(values)})
+       for column in ("frame", "type", "landmark_index", "x")},
+    **{f"{column} of texts.parquet": _kaggle(**{column: lambda values: [f"a{v}" for v in values]})
+       for column in ("frame", "landmark_index", "x")},
     "frames far apart.parquet": _kaggle(frame=lambda values: [10**12 * value for value in values]),
     "frames below 0.parquet": _kaggle(frame=lambda values: [-value for value in values]),
     "frames with halves.parquet": _kaggle(frame=lambda values: [value / 2 for value in values]),
     "frames without end.parquet": _kaggle(frame=lambda values: [2**63 - 1 - v for v in values]),
     "types of numbers.parquet": _kaggle(type=lambda values: list(range(len(values)))),
-    "types of nothing.parquet": _kaggle(type=lambda values: [None] * len(values)),
-    "landmarks of texts.parquet": _kaggle(landmark_index=_as_strings),
-    "landmarks of nothing.parquet": _kaggle(landmark_index=lambda values: [None] * len(values)),
     "landmarks 900.parquet": _kaggle(landmark_index=lambda values: [900] * len(values)),
-    "points of texts.parquet": _kaggle(x=_as_strings),
-    "points of nothing.parquet": _kaggle(x=lambda values: [None] * len(values)),
     "points of lists.parquet": _kaggle(x=lambda values: [[value] for value in values]),
     "points without end.parquet": _kaggle(x=lambda values: [INF] * len(values)),
     "wide, names of nothing.parquet": _wide([None, None], [0, 1]),
@@ -526,12 +516,8 @@ ARCHIVES: dict[str, Maker] = {  # the suffix says how they are read
     "wide, a frame twice.parquet": _wide([1, 1], [0, 0]),
     "wide, frames of texts.parquet": _wide([1, 1], ["a", "b"]),
     "30 million rows.parquet": many_rows("frame", "type", "landmark_index", "x", "y", "z"),
-    "a folder.npz": lambda path: path.mkdir(),
-    "a pipe.npz": os.mkfifo,
-    "a pipe.parquet": os.mkfifo,
-    "a link to nothing.npz": link_to("/nowhere"),
-    "a link to zeros.npy": link_to("/dev/zero"),
-    "a link to zeros.pose": link_to("/dev/zero"),
+    **{f"{name}{suffix}": maker for name, maker in KINDS.items()
+       for suffix in (".npz", ".npy", ".pose", ".parquet")},
 }  # fmt: skip
 
 
@@ -545,13 +531,6 @@ def _zeros(path: Path, frames: int) -> None:
         block = bytes(63 * 4 * 10_000)
         for _ in range(frames // 10_000):
             member.write(block)
-
-
-def _film_at(path: Path, name: bytes) -> Path:
-    """Write a good film under another name into the folder of a path."""
-    target = path.parent / os.fsdecode(name)
-    target.write_bytes(_good_film())
-    return target
 
 
 # What may happen to any file of a project.
@@ -633,9 +612,9 @@ YAML: dict[str, bytes] = {
 }  # fmt: skip
 
 
-def _frames(count: int = 12, points: int = 21, value: Any = 0.5) -> list[dict[str, Any]]:
+def _frames(points: int = 21, value: Any = 0.5) -> list[dict[str, Any]]:
     marks = [[value, 0.5, 0.0]] * points
-    return [{"left_hand": marks, "right_hand": marks}] * count
+    return [{"left_hand": marks, "right_hand": marks}] * 12
 
 
 def _request(params: Mapping[str, Any] = {}, **changes: Any) -> bytes:

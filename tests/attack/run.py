@@ -65,8 +65,7 @@ class Verb:
 
     name: str
     arguments: tuple[str, ...]
-    """`{given}` is the bad input, `{folder}` the folder in which it lies, `{film}` a good film,
-    `{batch}` a delivery that came in."""
+    """`{given}` is the bad input, `{folder}` its folder, `{batch}` a delivery that came in."""
     writes: tuple[str, ...] = ()
     codes: tuple[int, ...] = (0, 1, 2)
     """With which it may end; 3 of `translate`: a clip is not understood."""
@@ -428,9 +427,7 @@ def _starting_from_text(file: str, change: inputs.Maker) -> Callable[[Path], str
     def prepare(project: Path) -> str:
         path, folder = project / "params.yaml", TEXT_MODEL.as_posix()
         params = yaml.safe_load(path.read_text(encoding="utf-8"))
-        params["model"] |= {
-            "family": "pretrained", "text_model": folder, "ctc_feedback": False,
-        }  # fmt: skip
+        params["model"] |= {"family": "pretrained", "text_model": folder, "ctc_feedback": False}
         params["tokenize_targets"] |= {"tokenizer": folder, "vocabulary": "pruned"}
         path.write_text(yaml.safe_dump(params), encoding="utf-8")
         change(project / TEXT_MODEL / file)
@@ -617,7 +614,6 @@ def execute(box: Sandbox, verb: Verb, given: str) -> tuple[int, float, int]:
     videos = box / "project" / CORPUS / "videos"
     values = {
         "given": given, "folder": str(Path(given).parent) if "/" in given else given,
-        "film": next((f"{CORPUS}/videos/{one.name}" for one in videos.glob("*.mp4")), ""),
         "batch": next((one.parent.name for one in videos.glob("*/*.mp4")), ""),
     }  # fmt: skip
     arguments = [part.format_map(values) for part in verb.arguments]

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -79,11 +78,6 @@ def test_the_iris_moves_where_the_gaze_goes_and_hides_under_a_lid() -> None:
     assert len(dark(Expression(lids=-1.0))) < len(left)
 
 
-def test_what_is_not_painted_is_left_alone() -> None:
-    assert (paint(Expression())[:12] == 1).all()
-    assert not (paint(Expression())[40:] == 1).all()
-
-
 def test_a_clip_with_faces_differs_in_the_face_alone() -> None:
     rng = np.random.default_rng
     camera = Camera(width=96, height=96)
@@ -99,11 +93,3 @@ def test_a_clip_with_faces_differs_in_the_face_alone() -> None:
     x, y = camera.project(HEAD * SIGNER.size)
     assert np.abs(columns - x).max() < 8
     assert np.abs(rows - y).max() < 14
-
-
-def test_people_differ_in_their_mouths() -> None:
-    wide = replace(SIGNER, mouth=1.2, lips=1.3)
-    upper, _, _, lower = mouth_lines(wide, Expression())
-    usual, _, _, below = mouth_lines(SIGNER, Expression())
-    assert np.ptp(upper[:, 0]) == pytest.approx(1.2 * np.ptp(usual[:, 0]))
-    assert np.abs(lower - upper).max() > np.abs(below - usual).max()

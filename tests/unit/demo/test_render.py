@@ -55,13 +55,6 @@ def test_projection_keeps_the_stated_view() -> None:
     assert near[0] - CAMERA.width / 2 == pytest.approx(2 * (far[0] - CAMERA.width / 2))
 
 
-def test_rays_go_through_the_pixels_they_are_projected_to() -> None:
-    rays = CAMERA.rays().astype(float)
-    pixel = 17 * CAMERA.width + 33
-    point = CAMERA.position + 150 * rays[:, pixel]
-    np.testing.assert_allclose(CAMERA.project(point), [33.5, 17.5], atol=1e-3)
-
-
 @pytest.mark.parametrize(
     ("start", "end", "radii"),
     [
@@ -97,27 +90,11 @@ def test_nearer_solids_hide_farther_ones() -> None:
     np.testing.assert_array_equal(behind.colour[centre], alone.colour[centre])
 
 
-def test_drawing_leaves_the_picture_below_alone() -> None:
-    under = empty()
-    draw(solids(([0.0, 0.0, 0.0], [1.0, 0.0, 0.0], 5.0, 5.0, 0.9)), under, CAMERA, CAMERA.rays())
-    assert under.colour.max() == 0
-    assert under.depth.min() == FAR
-
-
-def test_solids_outside_the_picture_draw_nothing() -> None:
-    outside = solids(([500.0, 0.0, 0.0], [510.0, 0.0, 0.0], 5.0, 5.0, 0.9))
-    assert draw(outside, empty(), CAMERA, CAMERA.rays()).depth.min() == FAR
-
-
-def frame(signer: Signer, seed: int = 0) -> np.ndarray:
+def frame(signer: Signer) -> np.ndarray:
     camera = Camera(width=160, height=120)
-    performance = perform(["BONJOUR"], signer, 15.0, np.random.default_rng(seed))
+    performance = perform(["BONJOUR"], signer, 15.0, np.random.default_rng(0))
     arms = pose_arms(performance, signer)
     return next(draw_frames(arms, signer, camera, np.random.default_rng(1)))
-
-
-def test_a_frame_is_the_same_each_time() -> None:
-    np.testing.assert_array_equal(frame(TRAIN_SIGNERS[0]), frame(TRAIN_SIGNERS[0]))
 
 
 def test_signers_look_different() -> None:
@@ -125,17 +102,3 @@ def test_signers_look_different() -> None:
     for one in range(len(frames)):
         for two in range(one):
             assert np.abs(frames[one] - frames[two]).mean() > 10
-
-
-def test_palms_are_lighter_than_backs() -> None:
-    cone = solids(([0.0, -5.0, 0.0], [0.0, 5.0, 0.0], 5.0, 5.0, 0.3))
-    light = np.full((1, 3), 0.9)
-    toward = Solids(
-        start=cone.start, end=cone.end, start_radius=cone.start_radius,
-        end_radius=cone.end_radius, colour=cone.colour, inner_colour=light,
-        inner=np.array([[0.0, 0.0, 1.0]]),
-    )  # fmt: skip
-    rays = CAMERA.rays()
-    plain, palm = draw(cone, empty(), CAMERA, rays), draw(toward, empty(), CAMERA, rays)
-    centre = CAMERA.width * (CAMERA.height // 2) + CAMERA.width // 2
-    assert palm.colour[centre, 0] == pytest.approx(3 * plain.colour[centre, 0], rel=0.01)

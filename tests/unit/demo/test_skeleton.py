@@ -3,7 +3,7 @@ import pytest
 
 from signloom_demo.motion import perform
 from signloom_demo.signer import TRAIN_SIGNERS
-from signloom_demo.signs import HAND_SHAPES, LEXICON, ORIENTATIONS, orientation
+from signloom_demo.signs import HAND_SHAPES, ORIENTATIONS, orientation
 from signloom_demo.skeleton import (
     FOREARM,
     UPPER_ARM,
@@ -26,11 +26,11 @@ def bone_lengths(joints: np.ndarray) -> np.ndarray:
     return np.stack([np.linalg.norm(joints[:, b] - joints[:, a], axis=1) for a, b in BONES], 1)
 
 
-def still(name: str, turned: str = "palm") -> HandTrack:
+def still(name: str) -> HandTrack:
     shape = HAND_SHAPES[name]
     return HandTrack(
         centre=np.zeros((1, 3)),
-        frame=orientation(turned)[None],
+        frame=orientation("palm")[None],
         flex=shape.flex[None],
         spread=shape.spread[None],
         thumb=shape.thumb[None],
@@ -53,11 +53,7 @@ def test_arm_bones_keep_their_lengths_even_out_of_reach() -> None:
     np.testing.assert_allclose(np.linalg.norm(reached - elbows, axis=1), FOREARM, rtol=1e-9)
     np.testing.assert_allclose(reached[:2], wrists[:2], atol=1e-9)
     assert np.linalg.norm(reached[2] - wrists[2]) > 10
-
-
-def test_elbow_hangs_below_the_wrist_and_the_shoulder() -> None:
-    elbows, _ = place_arm(np.array([-17.0, 7.0, -3.0]), np.array([[-20.0, 5.0, 19.0]]), 1.0)
-    assert elbows[0, 1] < -5
+    assert elbows[0, 1] < -5  # hangs below the wrist and the shoulder
 
 
 def test_raised_right_palm_shows_its_thumb_towards_the_signers_left() -> None:
@@ -65,12 +61,6 @@ def test_raised_right_palm_shows_its_thumb_towards_the_signers_left() -> None:
     assert joints[12, 1] > joints[9, 1] > joints[0, 1]  # fingers up
     assert joints[4, 0] > joints[20, 0] + 5  # the signer's left is the picture's right
     assert mirror(joints)[4, 0] < mirror(joints)[20, 0]
-
-
-def test_a_fist_brings_the_fingertips_back_to_the_palm() -> None:
-    wrist_to_tip = np.linalg.norm(hand_joints(still("fist"), 1.0)[0, [8, 12, 16, 20]], axis=1)
-    reach = np.linalg.norm(hand_joints(still("flat"), 1.0)[0, [8, 12, 16, 20]], axis=1)
-    assert (wrist_to_tip < reach).all()
 
 
 @pytest.mark.parametrize("name", ORIENTATIONS)
@@ -90,10 +80,3 @@ def test_turn_goes_evenly_from_start_to_end() -> None:
     np.testing.assert_allclose(turned[2], half, atol=1e-9)
     assert abs(turned[1][:, 1] @ quarter[:, 1]) == pytest.approx(1.0)  # either way round
     np.testing.assert_allclose(turn(starts, starts, shares), starts, atol=1e-9)
-
-
-def test_every_sign_uses_known_shapes_and_orientations() -> None:
-    keys = [key for sign in LEXICON.values() for key in (*sign.dominant, *sign.other)]
-    assert {key.shape for key in keys} <= HAND_SHAPES.keys()
-    assert {key.turn for key in keys} <= ORIENTATIONS.keys()
-    assert len(LEXICON) >= 24

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pipeline.ci.lock_state import stale_stages
-from pipeline.ci.markdown import code, interval_bars, table
+from pipeline.ci.markdown import code, table
 from tests.tiny import ROOT
 
 MAKE = """
@@ -68,11 +68,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def comment(root: Path, base: str = "HEAD~1") -> str:
+def comment(root: Path) -> str:
     out = root / ".git" / "comment.md"
-    call(
-        sys.executable, "-m", "pipeline.ci.pr_comment", "--base", base, "--out", str(out), cwd=root
-    )
+    words = ["-m", "pipeline.ci.pr_comment", "--base", "HEAD~1", "--out", str(out)]
+    call(sys.executable, *words, cwd=root)
     return out.read_text(encoding="utf-8")
 
 
@@ -115,6 +114,10 @@ def test_a_clone_without_data_says_what_is_stale_and_what_is_lost(
     assert "files that are not there: make.py" in call(*state, cwd=clone, fails=True)
 
 
+def test_a_value_cannot_leave_its_cell() -> None:
+    assert table(("", "n"), [["a", code("a`b|c\nd")]]).splitlines()[2] == "| a | `a'b/c d` |"
+
+
 def test_absent_data_is_not_a_change() -> None:
     status = {
         "train": [{"changed deps": {"data/shards": "deleted"}},
@@ -125,12 +128,3 @@ def test_absent_data_is_not_a_change() -> None:
     assert stale_stages(json.loads(json.dumps(status))) == {
         "evaluate": ["beam", "x.py", "changed command"]
     }
-
-
-def test_markdown() -> None:
-    assert code("a`b|c\nd") == "`a'b/c d`"
-    assert code("") == ""
-    assert table(("", "n"), [["a", "1"]]) == "|  | n |\n| :-- | --: |\n| a | 1 |"
-    drawn = interval_bars([("a", 50.0, 0.0, 250.0), ("bc", 0.0, 0.0, 0.0)], 100.0).splitlines()
-    assert drawn[1] == f"a  {'━' * 20}●{'━' * 19} 50.0"
-    assert drawn[2] == f"bc ●{'·' * 39} 0.0"

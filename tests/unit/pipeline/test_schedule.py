@@ -1,6 +1,5 @@
 """The ready-made schedules: systemd's own check of the units, and the script for cron, run."""
 
-import configparser
 import os
 import re
 import shutil
@@ -31,25 +30,6 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-def verify(*paths: Path) -> None:
-    """Let systemd check units."""
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *paths], capture_output=True, text=True
-    )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    assert not [line for line in said.splitlines() if "signloom" in line]
-
-
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd")
-def test_systemd_takes_the_units(project: Path, tmp_path: Path) -> None:
-    for name in UNITS:
-        # Where the project is not, systemd complains of the missing program.
-        text = (SCHEDULE / name).read_text().replace("/srv/signloom", str(project))
-        (tmp_path / name).write_text(text)
-    verify(*(tmp_path / name for name in UNITS))
-
-
 def run_block(number: int, project: Path, tmp_path: Path) -> None:
     """Run a block of the manual on timers, with programs that note how they are called."""
     section = PAGE.read_text(encoding="utf-8").partition("## Every night")[2]
@@ -75,7 +55,12 @@ def test_the_manuals_timer_of_a_user_starts_a_night_of_this_project(
     assert f"ExecStart={project}/.venv/bin/signloom retrain\n" in service
     assert (tmp_path / "asked").read_text().splitlines()[-1].endswith(f"enable --now {UNITS[1]}")
     if shutil.which("systemd-analyze"):
-        verify(*(units / name for name in UNITS))
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", *(units / name for name in UNITS)],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "signloom" not in done.stdout + done.stderr
 
 
 def test_the_manuals_line_of_cron_starts_a_night_and_leaves_other_lines(
@@ -90,20 +75,6 @@ def test_the_manuals_line_of_cron_starts_a_night_and_leaves_other_lines(
     assert subprocess.run(["/bin/sh", "-c", command], cwd="/", env=env).returncode == 3
     assert (project / "called").read_text().split()[:2] == [str(project), "retrain"]
     assert (project / "reports/retrain/timer.log").read_text() == "words\n"
-
-
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd")
-def test_the_timer_and_the_crontab_mean_the_same_time() -> None:
-    timer = configparser.ConfigParser(strict=False)
-    timer.read(SCHEDULE / UNITS[1])
-    when = timer["Timer"]["OnCalendar"]
-    assert (
-        subprocess.run(["systemd-analyze", "calendar", when], capture_output=True).returncode == 0
-    )
-    line = (SCHEDULE / "crontab").read_text().splitlines()[-1]
-    minute, hour, *days = line.split()[:5]
-    assert days == ["*"] * 3
-    assert when == f"*-*-* {int(hour):02}:{int(minute):02}:00"
 
 
 @pytest.mark.parametrize(("ends", "loud"), [
@@ -128,8 +99,11 @@ def test_cron_mails_bad_nights_only(project: Path, tmp_path: Path, ends: int, lo
     assert int(nice) >= min(os.nice(0) + 10, 19)
 
 
-def test_all_schedules_take_the_same_nights_for_good_ones() -> None:
-    service = (SCHEDULE / UNITS[0]).read_text()
+def test_all_schedules_start_at_one_time_and_take_the_same_nights_for_good_ones() -> None:
+    service, timer = ((SCHEDULE / name).read_text() for name in UNITS)
+    minute, hour, *days = (SCHEDULE / "crontab").read_text().splitlines()[-1].split()[:5]
+    assert days == ["*"] * 3
+    assert f"OnCalendar=*-*-* {int(hour):02}:{int(minute):02}:00\n" in timer
     good = {0, *map(int, re.findall(r"\d", re.findall(r"SuccessExitStatus=(.*)", service)[0]))}
     script = (SCHEDULE / "night.sh").read_text()
     assert good == set(map(int, re.findall(r"\d", re.findall(r"  (.*)\) exit 0", script)[0])))

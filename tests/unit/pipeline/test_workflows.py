@@ -45,12 +45,6 @@ def test_workflow_is_as_github_expects(path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.skipif(not shutil.which("actionlint"), reason="needs actionlint, a program in Go")
-def test_actionlint_finds_nothing() -> None:
-    done = subprocess.run(["actionlint"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_blocks_are_bash_and_no_text_of_strangers_becomes_code(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -125,11 +119,7 @@ def test_the_commit_of_a_night_is_pushed_although_others_pushed_meanwhile(
     take = block("retrain.yml", "Take the newest code")
     assert bash(take, project, BRANCH="main").returncode == 0
     assert "is not on the branch other" in bash(take, project, BRANCH="other").stdout
-    meanwhile = (
-        "git clone -q origin.git colleague; cd colleague; echo 1 > theirs; git add theirs; "
-        "git -c user.name=c -c user.email=c commit -qm theirs; git push -q origin main"
-    )
-    assert bash(meanwhile, tmp_path).returncode == 0
+    colleague(tmp_path, "echo 1 > theirs; git add theirs")
     assert bash("echo 2 > night; git add night; git commit -qm night", project).returncode == 0
     done = bash(block("retrain.yml", "Push the commit of the night"), project, BRANCH="main")
     assert done.returncode == 0, done.stderr
@@ -138,7 +128,7 @@ def test_the_commit_of_a_night_is_pushed_although_others_pushed_meanwhile(
 
 
 def colleague(tmp_path: Path, line: str) -> str:
-    """Have somebody else push a change of params.yaml; return the commit."""
+    """Have somebody else push a change; return the commit."""
     script = (
         f"git clone -q origin.git colleague; cd colleague; {line}; "
         "git -c user.name=c -c user.email=c commit -qam theirs; git push -q origin main"

@@ -9,7 +9,6 @@ from signloom.models.seq2seq import ModelOptions
 from signloom_tools.evaluate.study_page import render_study
 from studies.gradients.page import build_page
 from studies.gradients.study import (
-    PRINTED,
     Flow,
     GradientOptions,
     Plain,
@@ -78,14 +77,6 @@ def test_every_kind_is_measured_at_every_layer(flows: list[Flow]) -> None:
     assert flows[:6] == list(measure_flows(SMALL, short))[:6]
 
 
-def test_without_norm_the_gradient_of_a_chain_is_the_product_of_its_layers() -> None:
-    # One scalar layer after another, each multiplying by 0.7: the document's own arithmetic.
-    for depth, share in PRINTED["plain"].items():
-        assert 100 * 0.7**depth == pytest.approx(share, rel=0.06)
-    for depth, share in PRINTED["residual"].items():
-        assert 70 * depth == pytest.approx(share)
-
-
 def test_the_residual_sum_keeps_frames_apart(flows: list[Flow]) -> None:
     found = {(f.depth, f.norm, f.wiring): f for f in flows if f.initialization == "xavier_each"}
     for norm in ("pre", "post"):
@@ -99,7 +90,7 @@ def trained(seed: int, exact: float, **kind: object) -> dict[str, object]:
     return {**row, "seed": seed, "exact": exact, **kind}
 
 
-def test_the_page_says_what_was_measured_with_both_initialisations(flows: list[Flow]) -> None:
+def test_the_page_shows_what_was_measured_with_both_initialisations(flows: list[Flow]) -> None:
     results = {
         "flows": summarise_flows(flows),
         "trained": [
@@ -110,17 +101,10 @@ def test_the_page_says_what_was_measured_with_both_initialisations(flows: list[F
         "deep": [trained(1, 0.5, warmup_steps=1), trained(2, 0.0, warmup_steps=1, dev_loss=None)],
     }
     page = render_study(build_page(results))
-    assert page == render_study(build_page(results))
     for text in (
-        "post-norm, no residual", "printed, no residual", "PyTorch&#39;s initialisation",
-        "Xavier initialisation", "These learn: post-norm, residual (torch, 2 layers).",
+        "These learn: post-norm, residual (torch, 2 layers).",
         "These do not: post-norm, residual (xavier_each, 2 layers).", "24.0 ± 0.0 %",
-        "(1 diverged)", "no warm-up",
+        "(1 diverged)",
     ):  # fmt: skip
         assert text in page
     assert page.count('role="img"') == 1
-
-
-def test_a_depth_of_one_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"depths\[0\]: found 1"):
-        dataclasses.replace(OPTIONS, depths=[1])

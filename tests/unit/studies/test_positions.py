@@ -7,6 +7,7 @@ from studies.positions.page import build_page
 from studies.positions.study import Sight, measure_sight, shift_distances, train_positions
 from studies.reversal.lab import read_lab
 from tests.tiny import MODEL
+from tests.unit.studies.test_components import LAB
 
 SMALL = dataclasses.replace(MODEL, encoder_layers=1, decoder_layers=1)
 
@@ -24,8 +25,6 @@ def test_real_positions_see_all_real_ones_and_no_padding() -> None:
     assert seen.memory[:, :5].all()
     assert not seen.memory[:, 5:].any()
 
-
-def test_a_causal_encoder_sees_no_later_frame() -> None:
     seen = sight(causal_encoder=True)
     assert (seen.encoder[:5, :5] == np.tril(np.ones((5, 5)))).all()
 
@@ -43,10 +42,7 @@ def test_the_shift_puts_the_distance_of_query_and_key_in_their_cell() -> None:
 
 
 def test_longer_sequences_than_those_of_training_are_tested() -> None:
-    lab = read_lab([
-        "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
-        "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
-    ])  # fmt: skip
+    lab = read_lab(LAB)
     trained = list(train_positions(lab, ["sinusoidal", "scaled"], [1], longest=5))
     assert all({"4", "5"} < set(row["by_length"]) <= {"2", "3", "4", "5"} for row in trained)
     assert trained[0]["alphas"] == {}

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
 
 from signloom.errors import UserError
 from signloom.translation.search import SpecialIds
@@ -33,18 +32,14 @@ def tiny(*assignments: str) -> LabOptions:
     return read_lab([*TINY, *assignments])
 
 
-def test_no_sequence_is_in_two_splits() -> None:
+def test_no_sequence_is_in_two_splits_and_the_seed_alone_decides() -> None:
     splits = draw_sequences(TASK, seed=1)
     assert [len(found) for found in splits.values()] == [60, 20, 20]
     every = [sequence for found in splits.values() for sequence in found]
     assert len(set(every)) == 100
     assert {len(sequence) for sequence in every} == {2, 3, 4}
     assert {symbol for sequence in every for symbol in sequence} == {1, 2, 3, 4, 5}
-
-
-def test_sequences_depend_on_the_seed_alone() -> None:
-    assert draw_sequences(TASK, 1) == draw_sequences(TASK, 1)
-    assert draw_sequences(TASK, 1) != draw_sequences(TASK, 2)
+    assert splits == draw_sequences(TASK, 1) != draw_sequences(TASK, 2)
 
 
 def test_pairs_are_padded_and_the_target_is_the_source_turned_round() -> None:
@@ -54,17 +49,6 @@ def test_pairs_are_padded_and_the_target_is_the_source_turned_round() -> None:
     assert batch.tgt.tolist() == [[8, 3, 2, 1, 9], [8, 4, 9, 0, 0]]
     assert batch.tgt_valid[1].tolist() == [True, True, True, False, False]
     assert batch.label_lengths.tolist() == [0, 0]
-
-
-def test_the_documents_sizes_and_a_faster_recipe_are_the_defaults() -> None:
-    lab = read_lab([])
-    task, model, train = lab.task, lab.model, lab.train
-    assert (task.symbols, task.min_length, task.max_length) == (20, 3, 12)
-    assert (task.train, task.dev, task.vocab_size) == (8000, 1000, 23)
-    assert (model.d_model, model.heads, model.d_ff) == (128, 4, 256)
-    assert (model.encoder_layers, model.decoder_layers, model.norm) == (1, 1, "pre")
-    assert (train.epochs, train.learning_rate) == (4, 0.003)
-    assert train.max_frames // task.max_length == 64
 
 
 def test_a_preset_is_the_documents_model_and_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,26 +62,17 @@ def test_a_preset_is_the_documents_model_and_recipe(monkeypatch: pytest.MonkeyPa
     assert train.max_frames // lab.task.max_length == 64
 
 
-def test_assignments_change_one_value_each() -> None:
-    lab = read_lab(["model.family=lstm", "train.learning_rate=1e-2", "model.bidirectional=false"])
-    assert (lab.model.family, lab.train.learning_rate) == ("lstm", 0.01)
-    assert not lab.model.bidirectional
-
-
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
         ("model.famly=lstm", "'model.famly=lstm' sets nothing.*model.family"),
-        ("epochs=3", "sets nothing"),
         ("train.epochs", "sets nothing"),
-        ("train.epochs=many", "train.epochs: found 'many'"),
-        ("model.family=cnn", "model.family: found 'cnn', expected 'transformer'"),
-        ("task.max_length=2", "max_length: found 2, expected at least min_length"),
+        ("model.family=cnn", "model.family: found 'cnn'"),
+        ("task.max_length=2", "max_length: found 2"),
         ("task.symbols=1", "10000 distinct sequences were asked for, but only 10 exist"),
-        ("task.dev=0", "dev: found 0"),
     ],
 )
-def test_a_wrong_assignment_says_what_is_expected(assignment: str, message: str) -> None:
+def test_a_wrong_assignment_is_named(assignment: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_lab([assignment])
 
@@ -117,14 +92,6 @@ def test_the_lab_is_the_same_each_time_and_says_how_it_went() -> None:
     assert other.dev_loss != results[0].dev_loss
 
 
-def test_a_model_can_be_changed_before_it_is_trained() -> None:
-    def silence(model: torch.nn.Module) -> None:
-        torch.nn.init.zeros_(model.get_submodule("decoder.output").weight).requires_grad_(False)
-
-    result = run_lab(tiny(), log=lambda record: None, prepare=silence)
-    assert not result.model.get_submodule("decoder.output").weight.any()
-
-
 def test_an_encoder_alone_has_room_for_equal_neighbours() -> None:
     lab = tiny("model.family=encoder_only")
     assert lab.task.frames == 2
@@ -141,7 +108,7 @@ def test_an_encoder_alone_has_room_for_equal_neighbours() -> None:
     assert max(memory_loss) < 20  # what cannot be written costs thousands
 
 
-def test_an_encoder_without_room_says_how_many_it_cannot_write(
+def test_sequences_that_an_encoder_has_no_room_for_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sets = [p for a in (*TINY, "task.frames=1", "train.epochs=1") for p in ("--set", a)]
@@ -182,34 +149,10 @@ def test_the_command_prints_epochs_and_writes_scores(
     assert "attention of every layer and head in 3 test sequences" in text
 
 
-def test_the_page_of_attention_replaces_no_file_of_the_users(tmp_path: Path) -> None:
-    page = tmp_path / "lab.html"
-    page.write_text("mine")
-    with pytest.raises(UserError, match="is there and no page of this task"):
-        main(["--out", str(tmp_path / "lab.json")])
-    with pytest.raises(UserError, match=r"expected a name such as .*lab\.json"):
-        main(["--out", str(tmp_path / "new" / "lab.html")])
-    assert page.read_text() == "mine"
-
-
-def test_the_command_says_why_there_is_no_page_of_attention(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sets = [
-        part for assignment in (*TINY, "model.attention=none") for part in ("--set", assignment)
-    ]
-    main(["--family", "gru", *sets, "--out", str(tmp_path / "lab.json")])
-    assert "no page of attention: this model was built without attention" in capsys.readouterr().out
-    assert not (tmp_path / "lab.html").exists()
-
-
-def test_the_command_says_what_is_wrong() -> None:
-    with pytest.raises(UserError, match=r"model\.family: found 'cnn'"):
-        main(["--family", "cnn"])
-
-
-def test_a_result_replaces_only_its_like(tmp_path: Path) -> None:
-    (tmp_path / "notes.json").write_text("{}")
-    for name in ("notes.json", ""):
-        with pytest.raises(UserError, match="no result of this task"):
+def test_only_an_earlier_result_of_the_task_is_replaced(tmp_path: Path) -> None:
+    for name, text in (("notes.json", "{}"), ("lab.html", "mine")):
+        (tmp_path / name).write_text(text)
+    for name in ("notes.json", "", "lab.json", "new/lab.html"):
+        with pytest.raises(UserError, match=r"no (result|page) of this task|expected a name"):
             main(["--out", str(tmp_path / name)])
+    assert (tmp_path / "lab.html").read_text() == "mine"

@@ -27,18 +27,17 @@ from tests.tiny import ROOT
 from tests.videos import write_video
 
 
+@pytest.fixture
+def film(films: Path) -> Path:
+    return min(films.rglob("*.mp4"))
+
+
 @pytest.fixture(scope="module")
 def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two short films of a drawn signer."""
     folder = tmp_path_factory.mktemp("films") / "corpus"
     draw_two_clips(folder)
     return folder
-
-
-@pytest.fixture
-def film(films: Path) -> Path:
-    """One of them."""
-    return sorted(films.rglob("*.mp4"))[0]
 
 
 @pytest.mark.mediapipe
@@ -129,7 +128,7 @@ def test_a_film_comes_in_and_landmarks_go_out_by_pipes(
     assert len(frames) == len(list(detect(film, face="none")))
 
 
-def test_what_cannot_be_is_said_before_the_first_frame(film: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused_before_the_first_frame(film: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / f"{film.stem}.npz").write_text("mine")
     other = write_video(tmp_path / f"{film.stem}.avi", 5)
@@ -170,10 +169,8 @@ main(sys.argv[2:])
 def test_landmarks_need_the_base_and_opencv_alone(film: Path, tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", BASE_AND_OPENCV, str(ROOT / "pyproject.toml"), *arguments]
-        environment = os.environ | {"SIGNLOOM_MODELS": str(models_folder())}
-        return subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, env=environment
-        )  # fmt: skip
+        own = os.environ | {"SIGNLOOM_MODELS": str(models_folder())}
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=own)
 
     done = run("landmarks", str(film), "--video")
     assert done.returncode == 0, done.stderr
@@ -217,7 +214,7 @@ def test_without_mediapipe_the_networks_of_the_user_are_found(
 
 
 @pytest.mark.parametrize("content", ["no wheel", "without networks", "torn"])
-def test_a_wheel_that_has_no_networks_is_refused_in_words(content: str, tmp_path: Path) -> None:
+def test_a_wheel_that_has_no_networks_is_refused(content: str, tmp_path: Path) -> None:
     wheel = tmp_path / "mediapipe.whl"
     if content == "no wheel":
         wheel.write_bytes(b"something else")

@@ -68,9 +68,7 @@ def test_a_version_searches_as_it_was_judged_unless_an_option_says_otherwise(
     assert short == translate(capsys, "--checkpoint", folder, *own[:2], "--max-tokens", "2")
 
 
-def test_only_force_promotes_what_the_gate_refused(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_force_promotes_what_the_gate_refused(project: Path) -> None:
     add_version(project, d_model=8)
     with pytest.raises(SystemExit, match=r"has not judged version 1.*--force"):
         main(["champion", "promote", "1"])
@@ -105,7 +103,7 @@ def test_only_force_promotes_what_the_gate_refused(
     ],
 )
 def test_a_damaged_file_of_a_version_is_named(
-    project: Path, capsys: pytest.CaptureFixture[str], name: str, content: Any, said: str
+    project: Path, name: str, content: Any, said: str
 ) -> None:
     add_version(project, d_model=8)
     main(["champion", "promote", "1", "--force"])
@@ -150,9 +148,7 @@ def test_the_versions_are_listed_and_the_champion_is_explained(
     assert "challenger: version 2, the gate has not judged version 2" in shown
 
 
-def test_a_trained_model_is_added_by_hand_with_who_is_in_it(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trained_model_is_added_by_hand_with_who_is_in_it(project: Path) -> None:
     with pytest.raises(SystemExit, match="run `dvc repro train` first"):
         main(["champion", "add"])
     targets = read_targets(TARGETS)
@@ -211,8 +207,3 @@ def test_a_registry_that_is_away_does_not_hold_up_a_rollback(
     assert "the registry was not updated" in caplog.text
     with pytest.raises(SystemExit, match="signloom champion sync"):
         main(["champion", "sync"])
-
-
-def test_a_model_and_a_checkpoint_are_not_named_together(project: Path) -> None:
-    with pytest.raises(SystemExit):
-        main(["translate", "data/landmarks", "--model", "1", "--checkpoint", "x"])

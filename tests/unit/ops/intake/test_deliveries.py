@@ -2,23 +2,20 @@
 
 import os
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from signloom.corpus.manifest import CorpusOptions, read_manifest
+from signloom.corpus.manifest import CorpusOptions
 from signloom.detection.video import Video
-from signloom.errors import Problem
-from signloom_ops.intake import checks, deliveries
-from signloom_ops.intake.checks import Probed, Segment, probe
+from signloom_ops.intake import deliveries
 from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.ingest import ingest
 from signloom_ops.privacy.names import find_delivered
 from tests.attack import inputs
 from tests.intake import DAY, OPTIONS, deliver, plan, reasons, request_of, take, write_rows
-from tests.videos import encode_animation, write_cut_off, write_pictures, write_video
+from tests.videos import write_cut_off, write_pictures, write_video
 
 
 def test_what_is_no_good_video_is_left_out(corpus: CorpusOptions) -> None:
@@ -60,42 +57,20 @@ def test_a_path_may_not_leave_the_delivery(corpus: CorpusOptions, cell: str, wor
     assert words in reasons(result)["table.tsv line 2"]
 
 
-def test_a_file_that_has_just_changed_waits(corpus: CorpusOptions) -> None:
-    video = deliver(Path("in/ada"), "new", frames=20)
-    careful = replace(OPTIONS, settle_s=3600.0)
+def test_files_that_have_just_changed_wait_and_a_folder_for_its_signer_file(
+    corpus: CorpusOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video = deliver(Path("in/team/monday"), "a", frames=20)
+    careful = replace(OPTIONS, settle_s=60.0)
     assert not has_new_files(corpus, Path("in"), careful)
     result = ingest(corpus, request_of("in"), careful, day=DAY)
     assert (result.batch, result.rejects) == (None, [])
     assert video in result.waiting
-
-
-def test_a_folder_waits_for_its_signer_file(
-    corpus: CorpusOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deliver(Path("in/team/monday"), "a", frames=20)
     note = Path("in/team/signer.txt")
     note.write_text("zo")
     monkeypatch.setattr(deliveries, "_age_s", lambda path: 0.0 if path == note else 9e9)
-    result = ingest(corpus, request_of("in"), replace(OPTIONS, settle_s=60.0), day=DAY)
+    result = ingest(corpus, request_of("in"), careful, day=DAY)
     assert (result.clips, result.waiting) == ([], [note])
-
-
-def test_a_file_that_changes_before_it_is_copied_waits(
-    corpus: CorpusOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deliver(Path("in/ada"), "a", frames=20)
-    late = deliver(Path("in/ada"), "b", frames=21)
-
-    def grow(segments: Sequence[Segment]) -> list[Probed | Problem]:
-        found = [probe(segment) for segment in segments]
-        Path("in/ada/a.mp4").write_bytes(late.read_bytes() * 2)
-        return found
-
-    monkeypatch.setattr(checks, "probe_all", grow)
-    result = take(corpus, "in")
-    assert [clip.clip_id for clip in result.clips] == ["b"]
-    assert result.waiting == [Path("in/ada/a.mp4")]
-    assert len(read_manifest(corpus.path)) == 6
 
 
 def test_tables_of_others_and_own_manifests_are_understood(corpus: CorpusOptions) -> None:
@@ -173,10 +148,9 @@ def test_a_signer_file_that_cannot_be_read_lets_no_clip_in(
 
 
 def test_names_are_found_however_a_system_writes_their_accents(corpus: CorpusOptions) -> None:
-    Path("in").mkdir()
-    write_video(Path("in") / unicodedata.normalize("NFD", "été.mp4"), frames=20)
     row = {"video": unicodedata.normalize("NFC", "été.mp4"), "text": "bonjour", "signer": "ada"}
     write_rows(Path("in/table.tsv"), [row])
+    write_video(Path("in") / unicodedata.normalize("NFD", "été.mp4"), frames=20)
     assert [clip.clip_id for clip in take(corpus, "in").clips] == ["été"]
 
 
@@ -212,14 +186,6 @@ def test_folders_of_pictures_come_in_as_videos_and_only_once(corpus: CorpusOptio
     )
     Path("in/ada/films/one/f9.jpg").write_bytes(Path("in/ada/films/one/f8.jpg").read_bytes())
     assert plan(corpus, "in", fps=25.0).clips  # one picture changed: another content
-
-
-def test_a_gif_comes_in(corpus: CorpusOptions) -> None:
-    Path("in/ada").mkdir(parents=True)
-    encode_animation(Path("in/ada/wave.gif"), frames=12)
-    Path("in/ada/wave.txt").write_text("demain elle boit")
-    (clip,) = take(corpus, "in").clips
-    assert clip.video == corpus.folder / f"videos/{DAY}/wave.gif"
 
 
 WORDS_OF_CAPTIONS = {

@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signloom.config import parse_options
 from signloom.errors import Problem, UserError
 from signloom_ops.intake.changes import Delivery, ledger_text, read_ledger
 from signloom_ops.intake.checks import Probed, Segment, learn_rules, probe, probe_all
 from signloom_ops.intake.ingest import deal_signers
-from signloom_ops.options import IngestOptions
 from tests.intake import OPTIONS
 from tests.videos import FPS, HEIGHT, WIDTH, write_cut_off, write_video
 
@@ -62,14 +60,6 @@ def test_signers_are_dealt_alike_in_any_order_and_near_the_shares(
         assert not sizes or have[split] + sum(sizes) <= share * total + max(sizes)
 
 
-def test_years_of_weeks_end_near_the_shares() -> None:
-    have = {"train": 80, "dev": 10, "test": 10}
-    for week in range(100):
-        (split,) = deal_signers({f"signer {week}": 20}, have, (80.0, 10.0, 10.0)).values()
-        have[split] += 20
-    assert [have[split] / 2100 for split in have] == pytest.approx([0.8, 0.1, 0.1], abs=0.01)
-
-
 def test_a_share_of_nothing_gets_nobody() -> None:
     dealt = deal_signers({"a": 5, "b": 5, "c": 5}, {"train": 5}, (1.0, 1.0, 0.0))
     assert set(dealt.values()) == {"train", "dev"}
@@ -84,14 +74,6 @@ def test_a_share_of_nothing_gets_nobody() -> None:
 def test_impossible_bounds_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(changes))):
         replace(OPTIONS, **changes)  # type: ignore[arg-type]
-
-
-def test_bounds_are_read_as_they_stand_in_a_parameters_file() -> None:
-    values = {
-        "min_duration_s": 0.2, "max_duration_s": 4, "min_side": 48, "max_side": 200,
-        "script_share": 0.8, "length_factor": 3, "settle_s": 0, "shares": [80, 10, 10],
-    }  # fmt: skip
-    assert parse_options(values, IngestOptions, where="here") == OPTIONS
 
 
 def test_clips_are_decoded_in_processes_as_they_are_here(tmp_path: Path) -> None:

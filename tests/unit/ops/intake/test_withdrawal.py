@@ -12,9 +12,8 @@ from signloom.errors import UserError
 from signloom_ops.intake.changes import read_deliveries, read_withdrawn
 from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
-from tests.intake import DAY, OPTIONS, deliver, reasons, take, tree, write_rows
+from tests.intake import DAY, OPTIONS, deliver, deliver_rows, reasons, take, tree
 from tests.processes import call
-from tests.videos import write_video
 
 
 def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> None:
@@ -41,11 +40,9 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
 
 def test_withdrawn_films_keep_the_names_of_their_signers(corpus: CorpusOptions) -> None:
     for day, name, frames in ((DAY, "a", 20), ("2026-11-22", "b", 24)):
-        write_rows(Path("in", name, "table.tsv"), [
-            {"video": f"{name}.mp4", "text": "demain elle boit", "signer": name,
-             "consent_until": "2099-12-31"}
-        ])  # fmt: skip
-        write_video(Path("in", name, f"{name}.mp4"), frames=frames)
+        row = {"video": f"{name}.mp4", "text": "demain elle boit", "signer": name,
+               "consent_until": "2099-12-31"}  # fmt: skip
+        deliver_rows(Path("in", name), row, frames=frames)
         take(corpus, "in", day=day)
         corpus.path.write_text(corpus.path.read_text().replace("2099-12-31", "2026-11-01"))
         withdraw_ended(corpus)
@@ -92,13 +89,11 @@ def test_a_video_that_dvc_linked_leaves_as_a_file(corpus: CorpusOptions) -> None
 
 
 def test_clips_leave_when_the_consent_of_their_signer_has_ended(corpus: CorpusOptions) -> None:
-    deliver(Path("in"), "a", frames=20)
-    deliver(Path("in"), "b", frames=21)
     rows = [
         {"video": f"{name}.mp4", "text": "demain elle boit", "signer": "ada", "consent_until": day}
         for name, day in (("a", "2099-12-31"), ("b", "2020-01-31"))
     ]
-    write_rows(Path("in/table.tsv"), rows)
+    deliver_rows(Path("in"), *rows)
     found = take(corpus, "in")
     assert reasons(found) == {"table.tsv line 3": "its signer agreed until 2020-01-31"}
     assert [clip.clip_id for clip in found.clips] == ["a"]

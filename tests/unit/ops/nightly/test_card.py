@@ -12,7 +12,7 @@ from signloom.evaluation.names import MAIN_METRICS, metric_label
 from signloom.files import hash_file
 from signloom.paths import JUDGEMENTS
 from signloom_ops.app.analysis import read_scores
-from signloom_ops.nightly.card import CARD, escape, write_card
+from signloom_ops.nightly.card import CARD, write_card
 from signloom_ops.nightly.store import ModelStore
 from tests.damage import edit_json
 from tests.unit.evaluation.judged import judge
@@ -103,7 +103,7 @@ def test_a_version_of_before_a_metric_was_added_is_still_read(
     assert shown["score"] == scores["splits"]["test"]["systems"]["model"][headline]["value"]
 
 
-def test_terms_in_the_corpus_are_quoted_and_missing_ones_said(
+def test_terms_in_the_corpus_are_quoted_and_missing_ones_named(
     store: ModelStore, corpus: Path
 ) -> None:
     text = write_card(store.folder(1), corpus).read_text(encoding="utf-8")
@@ -116,9 +116,7 @@ def test_terms_in_the_corpus_are_quoted_and_missing_ones_said(
     assert "not said" not in text
 
 
-def test_the_decision_and_a_withdrawal_are_told(
-    store: ModelStore, corpus: Path, tmp_path: Path
-) -> None:
+def test_the_decision_and_a_withdrawal_are_told(store: ModelStore, corpus: Path) -> None:
     decision = {"verdict": "version 1 is the first champion", "reasons": ["floors passed: <b>"],
                 "champion": None, "promote": True, "test": []}  # fmt: skip
     (store.folder(1) / "decision.json").write_text(json.dumps(decision))
@@ -155,7 +153,3 @@ def test_what_is_not_known_is_said_to_be_so(tmp_path: Path, corpus: Path) -> Non
     (store.evaluation(1) / "scores.json").unlink()
     with pytest.raises(UserError, match=r"scores\.json does not exist; bring the version back"):
         write_card(store.folder(1), corpus)
-
-
-def test_names_stay_text_in_markdown() -> None:
-    assert escape("a|b <i>\n`x` _y_ [z](u)") == "a\\|b \\<i\\> \\`x\\` \\_y\\_ \\[z\\](u)"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from signloom.checkpoint import WEIGHTS
+from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.stress import NONE
 from signloom.features.targets import CtcLabels, read_targets, write_targets
@@ -41,8 +42,14 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_first_model_is_compared_with_the_floors_on_todays_test_clips(root: Path) -> None:
-    store = ModelStore(root / "data/models")
+@pytest.fixture
+def store(root: Path) -> ModelStore:
+    return ModelStore(root / "data/models")
+
+
+def test_a_first_model_is_compared_with_the_floors_on_todays_test_clips(
+    root: Path, store: ModelStore
+) -> None:
     decision = ask_gate(store, add_version(root, d_model=8), inputs(root), GATE)
     assert not decision.promote  # it has learnt nothing
     found = decision.to_map()
@@ -53,8 +60,8 @@ def test_a_first_model_is_compared_with_the_floors_on_todays_test_clips(root: Pa
 
 def test_both_translate_the_frozen_clips_and_the_newest_with_the_search_of_their_own(
     root: Path,
+    store: ModelStore,
 ) -> None:
-    store = ModelStore(root / "data/models")
     store.promote(add_version(root, d_model=8, beam_size=2), by="test")
     store.freeze_test(["test1", "test2", "test3", "test5", "gone"])
     challenger = add_version(root, d_model=16)
@@ -72,11 +79,11 @@ def test_both_translate_the_frozen_clips_and_the_newest_with_the_search_of_their
     assert json.loads(json.dumps(found)) == found
 
 
-def test_of_a_corpus_of_glosses_the_signs_are_compared_that_the_models_read(root: Path) -> None:
-    from signloom.corpus.shards import read_shards
-
+def test_of_a_corpus_of_glosses_the_signs_are_compared_that_the_models_read(
+    root: Path, store: ModelStore
+) -> None:
     write_project(root, glosses=True)
-    store, auto = ModelStore(root / "data/models"), replace(GATE, metric="auto")
+    auto = replace(GATE, metric="auto")
     labels = sorted({word for text in tiny.SENTENCES for word in text.split()})
     reads = CtcLabels(kind="glosses", names=tuple(labels))
     store.promote(add_version(root, d_model=8, ctc=reads), by="test")
@@ -102,10 +109,9 @@ def test_of_a_corpus_of_glosses_the_signs_are_compared_that_the_models_read(root
         ask_gate(store, challenger, inputs(root), replace(auto, metric="gloss_wer"))
 
 
-def test_what_was_said_of_frozen_clips_is_kept_until_the_landmarks_change(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+def test_sentences_of_frozen_clips_are_kept_until_the_landmarks_change(
+    root: Path, store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = ModelStore(root / "data/models")
     store.promote(add_version(root, d_model=8), by="test")
     challenger = add_version(root, d_model=16)
     first = ask_gate(store, challenger, inputs(root), GATE).to_map()
@@ -126,27 +132,9 @@ def test_what_was_said_of_frozen_clips_is_kept_until_the_landmarks_change(
     assert len(loaded) == 6  # two seeds of both; those that are served, under changes
 
 
-def test_translations_of_a_version_are_those_of_each_seed_by_itself(root: Path) -> None:
-    from signloom.corpus.shards import read_shards
-
-    store = ModelStore(root / "data/models")
-    stored = read_stored(store, add_version(root, d_model=8))
-    clips = read_shards(root / "data/landmarks/shards", ["dev1", "test2"])
-    texts = translate_clips(stored, clips, keep=False)
-    for seed, folder in enumerate(stored.checkpoints):
-        alone = Translator.load(folder).translate(list(clips.values()), stored.decoding)
-        assert [" ".join(one.text.split()) for one in alone] == [
-            row[seed] for row in texts.values()
-        ]
-    assert not (stored.folder / "translations").exists()
-
-
 def test_seeds_that_were_evaluated_as_one_are_judged_as_one_with_what_they_cost(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from signloom.corpus.shards import read_shards
-
-    store = ModelStore(root / "data/models")
     champion = add_version(root, d_model=8)
     store.promote(champion, by="test")
     version = add_version(root, d_model=16)
@@ -184,12 +172,9 @@ def test_seeds_that_were_evaluated_as_one_are_judged_as_one_with_what_they_cost(
 
 
 def test_of_rounds_in_turns_the_one_counts_that_is_worst_for_the_challenger(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a clock of its own: which model is faster depends on what else the machine does."""
-    from signloom.corpus.shards import read_shards
-
-    store = ModelStore(root / "data/models")
     old, new = (read_stored(store, add_version(root, d_model=d, seeds=1)) for d in (8, 16))
     rounds = [(4.0, 2.0), (4.0, 3.0), (2.0, 2.5), (4.0, 1.0), (1.0, 1.0)]
     marks = itertools.accumulate(
@@ -209,8 +194,9 @@ def test_of_rounds_in_turns_the_one_counts_that_is_worst_for_the_challenger(
     assert next(marks, None) is None  # no other moment was measured
 
 
-def test_landmarks_of_another_make_are_refused_with_what_to_do(root: Path) -> None:
-    store = ModelStore(root / "data/models")
+def test_landmarks_of_another_make_are_refused_with_what_to_do(
+    root: Path, store: ModelStore
+) -> None:
     shards = root / "data/landmarks/shards"
     check_readable(store, shards)  # no champion yet: nothing to compare with
     store.promote(add_version(root, d_model=8), by="test")
@@ -220,65 +206,56 @@ def test_landmarks_of_another_make_are_refused_with_what_to_do(root: Path) -> No
         check_readable(store, shards)
     with pytest.raises(UserError, match="other, not tiny"):
         ask_gate(store, add_version(root, d_model=16), inputs(root), GATE)
-
-
-def test_a_champion_of_another_format_is_refused_before_anything_is_trained(root: Path) -> None:
-    store = ModelStore(root / "data/models")
-    store.promote(add_version(root, d_model=8), by="test")
-    path = store.checkpoint(1) / "checkpoint.json"
-    edit_json(path, format_version=1)
+    edit_json(store.checkpoint(1) / "checkpoint.json", format_version=1)
     with pytest.raises(UserError, match=r"version 1, .*reads .*signloom champion add"):
-        check_readable(store, root / "data/landmarks/shards")
+        check_readable(store, shards)
 
 
-def test_too_few_seeds_are_refused(root: Path) -> None:
-    store = ModelStore(root / "data/models")
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"seeds": 3}, r"with 2 seeds, the gate asks for 3; set train\.seeds"),
+    ({"level": 0.005}, r"300 bootstrap resamples .*resamples to 400"),
+    ({}, "champion already"),
+])  # fmt: skip
+def test_what_the_gate_cannot_judge_is_refused(
+    root: Path, store: ModelStore, changes: dict[str, Any], message: str
+) -> None:
     version = add_version(root, d_model=8)
-    with pytest.raises(UserError, match=r"with 2 seeds, the gate asks for 3; set train\.seeds"):
-        ask_gate(store, version, inputs(root), replace(GATE, seeds=3))
+    if not changes:
+        store.promote(version, by="test")
+    with pytest.raises(UserError, match=message):
+        ask_gate(store, version, inputs(root), replace(GATE, **changes))
 
 
-def test_too_few_resamples_for_the_level_are_refused(root: Path) -> None:
-    store = ModelStore(root / "data/models")
-    version = add_version(root, d_model=8)
-    with pytest.raises(UserError, match=r"300 bootstrap resamples .*resamples to 400"):
-        ask_gate(store, version, inputs(root), replace(GATE, level=0.005))
-
-
-def test_the_champion_is_not_judged_against_itself(root: Path) -> None:
-    store = ModelStore(root / "data/models")
-    store.promote(add_version(root, d_model=8), by="test")
-    with pytest.raises(UserError, match="champion already"):
-        ask_gate(store, 1, inputs(root), GATE)
-
-
-def test_a_frozen_clip_that_moved_to_train_is_refused(root: Path) -> None:
-    store = ModelStore(root / "data/models")
-    store.promote(add_version(root, d_model=8), by="test")
+def test_frozen_clips_that_moved_to_train_and_a_corpus_without_test_are_refused(
+    root: Path, store: ModelStore
+) -> None:
+    version, path = add_version(root, d_model=8), root / "data/tokens/targets.parquet"
+    targets = read_targets(path)
+    write_targets(path, [t for t in targets if t.split != "test"])
+    with pytest.raises(UserError, match="split test"):
+        ask_gate(store, version, inputs(root), GATE)
+    store.promote(version, by="test")
     store.freeze_test(["test1", "test2"])
-    path = root / "data/tokens/targets.parquet"
-    moved = [replace(t, split="train") if t.clip_id == "test1" else t for t in read_targets(path)]
-    write_targets(path, moved)
+    write_targets(path, [replace(t, split="train") if t.clip_id == "test1" else t for t in targets])
     with pytest.raises(UserError, match=r"test1 in train"):
         ask_gate(store, add_version(root, d_model=16), inputs(root), GATE)
 
 
-def test_without_a_test_clip_there_is_nothing_to_judge_on(root: Path) -> None:
-    path = root / "data/tokens/targets.parquet"
-    write_targets(path, [t for t in read_targets(path) if t.split != "test"])
-    store = ModelStore(root / "data/models")
-    with pytest.raises(UserError, match="split test"):
-        ask_gate(store, add_version(root, d_model=8), inputs(root), GATE)
-
-
-def test_sentences_under_changes_of_real_life_are_kept_with_their_version(root: Path) -> None:
-    from signloom.corpus.shards import read_shards
-
-    stored = read_stored(ModelStore(root / "data/models"), add_version(root, d_model=8))
+def test_sentences_of_each_seed_are_its_own_and_those_under_changes_are_kept(
+    root: Path, store: ModelStore
+) -> None:
+    stored = read_stored(store, add_version(root, d_model=8))
     clips = read_shards(root / "data/landmarks/shards", ["dev1", "test2"])
+    plain = translate_clips(stored, clips, keep=False)
+    for seed, folder in enumerate(stored.checkpoints):
+        alone = Translator.load(folder).translate(list(clips.values()), stored.decoding)
+        assert [" ".join(one.text.split()) for one in alone] == [
+            row[seed] for row in plain.values()
+        ]
+    assert not (stored.folder / "translations").exists()
     texts = translate_changed(stored, clips, 1)
     assert next(iter(texts)) == NONE
-    assert texts[NONE] == [row[0] for row in translate_clips(stored, clips, keep=False).values()]
+    assert texts[NONE] == [row[0] for row in plain.values()]
     (kept,) = (stored.folder / "translations").iterdir()
     before = kept.stat().st_mtime_ns
     assert translate_changed(stored, clips, 1) == texts

@@ -23,20 +23,26 @@ CLIPS = targets(90)
 GATE = gate_clips(CLIPS)
 
 
-def test_a_clearly_better_challenger_takes_the_place() -> None:
+def test_a_clearly_better_challenger_takes_the_place_and_each_rule_has_its_figures() -> None:
     decision = decided(system(CLIPS, 0.4, version=1), system(CLIPS, 0.1), GATE)
     assert decision.promote
     assert rule(decision, "better") == "passed"
     assert rule(decision, "equal_and_cheaper") == "not judged"
-    assert decision.verdict == "version 2 takes the place of version 1"
+    found = json.loads(json.dumps(decision.to_map()))
+    assert {one["name"] for one in found["rules"]} == {
+        "better", "equal_and_cheaper", "served", "slices", "stress", "uses_input", "newest",
+    }  # fmt: skip
+    assert len(found["reasons"]) == len(found["rules"])
+    assert set(found["scores"]) == {"chrf", "bleu4", "wer", "exact"}
+    assert len(found["scores"]["bleu4"]["challenger_seeds"]) == 3
+    assert found["test"] == [clip.clip_id for clip in CLIPS]
 
 
 def test_a_worse_one_does_not() -> None:
     decision = decided(system(CLIPS, 0.1, version=1), system(CLIPS, 0.4), GATE)
     assert not decision.promote
-    assert rule(decision, "better") == rule(decision, "equal_and_cheaper") == "failed"
-    assert rule(decision, "served") == rule(decision, "slices") == "failed"
-    assert "version 1 stays champion" in decision.verdict
+    for name in ("better", "equal_and_cheaper", "served", "slices"):
+        assert rule(decision, name) == "failed"
 
 
 def test_the_same_model_again_is_refused_as_it_is_neither_better_nor_cheaper() -> None:
@@ -82,44 +88,26 @@ def test_an_equal_one_that_is_smaller_or_faster_is_taken(
     assert decision.promote
     assert rule(decision, "better") == "failed"  # and yet: one of the two is enough
     assert rule(decision, "equal_and_cheaper") == "passed"
+    few = CLIPS[:20]  # there chance alone may hide that it is worse
+    pair = system(few, 0.2, version=1), system(few, 0.2, parameters=10)
+    assert not decided(*pair, gate_clips(few)).promote
 
 
-def test_a_smaller_one_that_may_be_worse_is_refused() -> None:
-    few = CLIPS[:20]  # chance alone may hide a point there
-    decision = decided(
-        system(few, 0.2, version=1), system(few, 0.2, parameters=10), gate_clips(few)
-    )
-    assert not decision.promote
-    assert rule(decision, "equal_and_cheaper") == "failed"
-
-
-def test_better_on_the_whole_and_worse_for_one_signer_is_refused() -> None:
-    champion = system(CLIPS, 0.5, version=1)
-    kept = {clip.clip_id: [clip.text] * 3 for clip in CLIPS if clip.signer == "cora"}
-    champion = dataclasses.replace(champion, texts={**champion.texts, **kept})
-    decision = decided(champion, system(CLIPS, 0.4, only="cora"), GATE)
-    assert rule(decision, "better") == "passed"
-    assert rule(decision, "slices") == "failed"
-    assert not decision.promote
-    found = {row["group"]: row["result"] for row in decision.to_map()["slices"]}
-    assert found["cora"] == "worse"
-    assert found["anna"] == "ok"
-    assert "a signer: -" in next(r.text for r in decision.rules if r.name == "slices")
-    assert "cora" not in " ".join([decision.verdict, *decision.reasons])  # slices alone name them
-
-
-def test_better_on_the_whole_and_worse_on_unseen_signers_is_refused() -> None:
+def test_better_on_the_whole_and_worse_for_one_signer_or_unseen_signers_is_refused() -> None:
     known = [dataclasses.replace(c, split="train") for c in CLIPS if c.signer != "cora"]
     champion = system(CLIPS, 0.5, version=1)
     kept = {clip.clip_id: [clip.text] * 3 for clip in CLIPS if clip.signer == "cora"}
     champion = dataclasses.replace(champion, texts={**champion.texts, **kept})
     clips = dataclasses.replace(GATE, trained=SeenInTrain(known))
     decision = decided(champion, system(CLIPS, 0.4, only="cora"), clips)
+    assert rule(decision, "better") == "passed"
+    assert rule(decision, "slices") == "failed"
+    assert not decision.promote
     found = {(row["kind"], row["group"]): row["result"] for row in decision.to_map()["slices"]}
-    assert found["new_signer", "unseen"] == "worse"
-    assert found["new_signer", "seen in train"] == "ok"
-    assert "new_signer unseen: -" in next(r.text for r in decision.rules if r.name == "slices")
+    assert found["signer", "cora"] == found["new_signer", "unseen"] == "worse"
+    assert found["signer", "anna"] == found["new_signer", "seen in train"] == "ok"
     assert {kind for kind, _ in found} == {"signer", "words", "sentence", "novelty", "new_signer"}
+    assert "cora" not in " ".join([decision.verdict, *decision.reasons])  # slices alone name them
 
 
 def test_a_group_of_few_clips_is_shown_and_not_judged() -> None:
@@ -152,7 +140,7 @@ def test_one_seed_that_ignores_its_input_is_enough_to_refuse() -> None:
     assert rule(decision, "better") == "passed"
     assert rule(decision, "uses_input") == "failed"
     assert not decision.promote
-    assert "model 3 ignores its input" in " ".join(decision.reasons)
+    assert "model 3 ignores" in " ".join(decision.reasons)
 
 
 def test_where_all_clips_have_one_sentence_nothing_shows_that_a_model_looks() -> None:
@@ -182,24 +170,11 @@ def test_a_first_champion_must_beat_the_floors_and_look() -> None:
     good = decided(None, system(CLIPS, 0.2, version=1), clips)
     assert good.promote
     assert good.champion is None
-    assert good.verdict == "version 1 is the first champion"
     assert {row["name"] for row in good.to_map()["floors"]} == {"constant", "retrieval"}
     assert not decided(None, system(CLIPS, 0.97, version=1), clips).promote
     fluent = system(CLIPS, 0.2, version=1)
     same = {clip: [CLIPS[0].text] * 3 for clip in fluent.texts}
     assert not decided(None, dataclasses.replace(fluent, texts=same), clips).promote
-
-
-def test_a_decision_can_be_written_and_names_each_rule_with_its_figures() -> None:
-    decision = decided(system(CLIPS, 0.4, version=1), system(CLIPS, 0.1), GATE)
-    found = json.loads(json.dumps(decision.to_map()))
-    assert [one["name"] for one in found["rules"]] == [
-        "better", "equal_and_cheaper", "served", "slices", "stress", "uses_input", "newest",
-    ]  # fmt: skip
-    assert len(found["reasons"]) == len(found["rules"])
-    assert set(found["scores"]) == {"chrf", "bleu4", "wer", "exact"}
-    assert len(found["scores"]["bleu4"]["challenger_seeds"]) == 3
-    assert found["test"] == [clip.clip_id for clip in CLIPS]
 
 
 def test_the_mean_over_seeds_is_resampled_jointly() -> None:
@@ -248,14 +223,6 @@ def test_after_many_refusals_more_is_asked_for() -> None:
     assert late.figures["level_tonight"] == pytest.approx(0.05 / 6.4816 / 301, rel=0.01)
 
 
-def test_fewer_clips_than_a_sign_test_needs_promote_nothing_however_good() -> None:
-    few = CLIPS[:6]  # 2^-6 is more than the level of a first night, 0.0077
-    assert (
-        rule(decided(system(few, 0.9, version=1), system(few, 0.0), gate_clips(few)), "better")
-        == "failed"
-    )
-
-
 def test_the_lower_bound_is_students_with_the_error_of_the_resamples() -> None:
     refs = [clip.text for clip in CLIPS]
     a, b = ([texts[0] for texts in system(CLIPS, w, draw=1).texts.values()] for w in (0.4, 0.2))
@@ -281,6 +248,5 @@ def test_a_challenger_that_a_pause_confuses_does_not_become_champion() -> None:
     )
     assert rule(bad, "stress") == "failed"
     assert not bad.promote
-    assert "pause of 1 s: -" in next(r.text for r in bad.rules if r.name == "stress")
     assert [row["change"] for row in bad.to_map()["stress"]] == ["none", "pause of 1 s"]
     assert rule(decided(old, new, GATE), "stress") == "not judged"

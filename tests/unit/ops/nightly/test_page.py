@@ -1,6 +1,5 @@
-"""What the page says of a night, from reports of real checks and decisions of the real gate."""
+"""A night on the page of the report, from reports of real checks and decisions of the real gate."""
 
-import dataclasses
 import json
 import re
 from functools import partial
@@ -11,7 +10,6 @@ import pytest
 
 from signloom.errors import UserError
 from signloom.report.build import build_report
-from signloom.report.stage_files import ReportPaths
 from signloom.report.tuning import LABELS
 from signloom_ops.intake.drift.findings import DriftReport, Measured, judge
 from signloom_ops.nightly.gate import Decision
@@ -19,7 +17,6 @@ from signloom_ops.nightly.page import night_section
 from tests.damage import damaged_texts
 from tests.report_project import EVIL, OPTIONS, write_project
 from tests.unit.ops.nightly.systems import decided, gate_clips, system, targets
-from tests.unit.report.test_build import parse
 
 CLIPS = targets(40)
 judge_share = partial(judge, warn=0.1, stop=0.5)
@@ -71,27 +68,6 @@ def night(decision: Decision | None, drift: DriftReport | None = DRIFT) -> dict[
     return loaded
 
 
-def build_page(project: ReportPaths, folder: Path, content: object) -> str:
-    folder.mkdir()
-    path = folder / "retrain.json"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    build_report(project, folder, OPTIONS, [partial(night_section, path)])
-    text = (folder / "index.html").read_text(encoding="utf-8")
-    parse(text)
-    return text
-
-
-@pytest.fixture
-def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportPaths:
-    """A project of which no chart is drawn: they take seconds and say nothing of a night."""
-    names = ("scores", "breakdown", "curves", "lengths", "quality", "signers", *LABELS)
-    monkeypatch.setattr(
-        "signloom.report.build.draw_charts", lambda *_: {name: [] for name in names}
-    )
-    (tmp_path / "project").mkdir()
-    return write_project(tmp_path / "project")
-
-
 def show(content: object, folder: Path) -> str:
     """Return the section of a night."""
     path = folder / "retrain.json"
@@ -115,15 +91,10 @@ def test_the_worst_findings_come_first_and_name_their_clips(tmp_path: Path) -> N
         ["0.75", "0.1 / 0.5"], ["0.125", "0.1 / 0.5"], ["0", "0.1 / 0.5"], ["–", "0.1 / 0.5"],
     ]  # fmt: skip
     assert rows[0][2].endswith("see rejects.tsv: c0, c1, c2, c3, c4, …")
-    assert rows[1][2].endswith("write them again: a, b")
+    assert EVIL not in html
     assert rows[2][2] == "0 % of the words are new (ada)"
     assert "of 4 checks 1 stopped the night, 1 warned, 2 are fine." in html
     assert "Champion or challenger?" not in html
-    crowd = judge_share(
-        "mirrored_people", Measured(2739.0, "9 of 9 new signers prefer the left hand")
-    )
-    html = show(night(None, dataclasses.replace(DRIFT, findings=(crowd,))), tmp_path)
-    assert rows_of(html)[0][3] == "2739"
 
 
 def test_a_decision_shows_both_models_side_by_side(tmp_path: Path) -> None:
@@ -137,51 +108,43 @@ def test_a_decision_shows_both_models_side_by_side(tmp_path: Path) -> None:
     assert row[1:4] == [
         f"{scores['champion']:.2f}", f"{scores['challenger']:.2f}", f"{scores['difference']:+.2f}"
     ]  # fmt: skip
-    assert row[3].startswith("-")
     assert {row[0] for row in rows_of(html)} >= {"signer anna", "signer bela"}
     assert "95 % interval" in html
-    content["decision"]["level"] = 0.1
-    assert "90 % interval" in show(content, tmp_path)
 
 
-def test_the_page_has_the_night(own_project: ReportPaths, tmp_path: Path) -> None:
-    decision = decided(system(CLIPS, 0.1, version=1), system(CLIPS, 0.6), gate_clips(CLIPS))
-    text = build_page(own_project, tmp_path / "out", night(decision))
-    for part in ('<section id="night">', '<a href="#night">', "in 1 of 8 clips the skin",
-                 "write them again", "champion (version 1)", "Protected groups"):  # fmt: skip
-        assert part in text
-    assert EVIL not in text
-    assert "<code><bdi>c4</bdi></code>, …" in text
-
-
-def test_a_first_champion_has_nobody_beside_it(own_project: ReportPaths, tmp_path: Path) -> None:
+def test_a_first_champion_is_compared_with_no_model(tmp_path: Path) -> None:
     decision = decided(None, system(CLIPS, 0.1, version=1), gate_clips(CLIPS))
-    text = build_page(own_project, tmp_path / "out", night(decision, drift=None))
-    assert "champion (none)" in text
-    assert "40 test clips." in text
-    assert "for both" not in text
-    assert "New data against the old" not in text
+    html = show(night(decision, drift=None), tmp_path)
+    assert "champion (none)" in html
+    assert "40 test clips." in html
+    assert "for both" not in html
+    assert "New data against the old" not in html
 
 
-@pytest.mark.parametrize("content", [{}, None])
-def test_before_the_first_night_the_page_says_nothing_of_it(
-    tmp_path: Path, content: dict[str, Any] | None
+def test_the_page_of_the_report_has_the_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    names = ("scores", "breakdown", "curves", "lengths", "quality", "signers", *LABELS)
+    charts: dict[str, list[object]] = {name: [] for name in names}  # they take seconds
+    monkeypatch.setattr("signloom.report.build.draw_charts", lambda *_: charts)
     path = tmp_path / "retrain.json"
-    if content is not None:
-        path.write_text("{}", encoding="utf-8")
+    path.write_text(json.dumps(night(None)), encoding="utf-8")
+    (tmp_path / "project").mkdir()
+    project = write_project(tmp_path / "project")
+    build_report(project, tmp_path, OPTIONS, [partial(night_section, path)])
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert '<a href="#night">' in text
+    assert EVIL not in text
+
+
+def test_only_a_night_of_this_corpus_and_version_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "retrain.json"
     assert night_section(path, "weather") is None
-
-
-def test_the_night_of_another_corpus_is_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "retrain.json"
+    path.write_text("{}", encoding="utf-8")  # before the first night
+    assert night_section(path, "weather") is None
     path.write_text(json.dumps(night(None) | {"corpus": "demo"}), encoding="utf-8")
     assert night_section(path, "demo") is not None
     assert night_section(path, "weather") is None
-
-
-def test_a_night_of_another_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "retrain.json"
     path.write_text('{"format_version": 2}', encoding="utf-8")
     with pytest.raises(UserError, match=r"retrain.json: found format version 2.*signloom retrain"):
         night_section(path, "")

@@ -20,7 +20,7 @@ from signloom_ops.nightly.plan import (
 from signloom_ops.nightly.store import ModelStore
 from tests import glosses
 from tests.intake import DAY, deliver, request_of
-from tests.unit.ops.nightly.night_project import PARAMS, keep_decided, keep_undecided, make_project
+from tests.unit.ops.nightly.night_project import PARAMS, keep_decided, make_project
 
 
 @pytest.fixture
@@ -88,11 +88,6 @@ def test_a_delivery_is_news_in_the_inbox_and_in_the_corpus(settings: Settings) -
     assert plan(settings).kind == "nothing"
 
 
-def test_a_model_that_was_not_decided_on_is_a_reason(settings: Settings) -> None:
-    version = keep_undecided(settings, ModelStore())
-    assert plan(settings).reasons == (f"version {version} is trained and was not decided on",)
-
-
 def test_clips_that_left_or_changed_are_a_reason_and_a_rolled_back_corpus_is_none(
     settings: Settings,
 ) -> None:
@@ -125,22 +120,16 @@ def test_the_order_of_the_manifest_and_the_name_of_a_delivery_make_no_other_corp
     assert corpus_key(clips) != corpus_key([replace(clips[0], split="dev"), *clips[1:]])
 
 
-def test_weights_of_someone_forgotten_are_not_handed_on(settings: Settings) -> None:
-    store = ModelStore()
-    version = keep_decided(settings, store, promote=True)
-    assert choose_parent(store, "champion") == version
-    assert choose_parent(store, "scratch") is None
-    store.mark(version, "forgotten", [{"clips": 2}])
-    assert choose_parent(store, "champion") is None
-
-
 def test_a_night_trains_without_who_was_forgotten_though_the_corpus_is_as_it_was(
     settings: Settings,
 ) -> None:
     store = ModelStore()
     version = keep_decided(settings, store, promote=True)
+    assert choose_parent(store, "champion") == version
+    assert choose_parent(store, "scratch") is None
     mark = {"request": "r", "clips": 2, "splits": ["test"], "through": None}
     store.mark(version, "forgotten", [mark])
+    assert choose_parent(store, "champion") is None  # its weights are not handed on
     assert plan(settings).kind == "nothing"  # nothing was learnt from test
     store.mark(version, "forgotten", [{**mark, "splits": [], "through": 1}])
     assert plan(settings).reasons == (

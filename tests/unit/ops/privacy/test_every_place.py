@@ -125,9 +125,7 @@ def test_every_place_of_a_project_is_known_to_the_test_of_forgetting() -> None:
     assert known == PLACES.keys(), "say how a person comes into a new place, or why none does"
 
 
-def test_a_signer_in_every_place_is_forgotten_in_every_place(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_signer_in_every_place_is_forgotten_in_every_place(project: Path) -> None:
     make_corpus()
     put_everywhere()
     kept = record("eve", frames=45)
@@ -192,7 +190,7 @@ def test_what_comes_in_while_a_person_is_asked_goes_as_well(
 
 @pytest.mark.parametrize("place", ["app", "delivered", "inbox"])
 def test_somebody_who_is_nowhere_but_in_app_or_inbox_is_forgotten(
-    project: Path, place: str, capsys: pytest.CaptureFixture[str]
+    project: Path, place: str
 ) -> None:
     make_corpus()
     if place == "inbox":

@@ -341,9 +341,7 @@ def test_the_tables_beside_the_manifest_lose_the_name_and_keep_their_counts(proj
     assert read_rejects(corpus) == [replace(rejects[0], concerns=concerns)]
 
 
-def test_what_was_interrupted_or_half_written_is_a_signers_too(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_interrupted_or_half_written_is_a_signers_too(project: Path) -> None:
     corpus = corpus_options()
     write_manifest(corpus.path, [
         replace(clip, batch="2026-11-21" if clip.signer == "zoë" else "") for clip in make_corpus()

@@ -17,16 +17,13 @@ from signloom_tools.translate.film_video import (
     count_bright,
     draw_skeleton,
     is_right_to_left,
-    lay_over,
-    runs_both_ways,
-    whole_words,
     write_film,
 )
 from signloom_tools.translate.films import FilmSentence
 from signloom_tools.translate.inputs import GivenClip
 from signloom_tools.translate.timed import TimedToken
 from tests import tiny
-from tests.videos import FPS, HEIGHT, WIDTH, encode_video, number_of, write_video
+from tests.videos import FPS, encode_video, number_of, write_video
 
 
 def given(source: Path, sequence: LandmarkSequence, *, is_video: bool) -> GivenClip:
@@ -96,7 +93,7 @@ def test_landmarks_without_a_video_are_drawn_on_paper(tmp_path: Path) -> None:
     assert (below[11] > 230).sum() > 1.5 * (below[1] > 230).sum()  # the second word is bright too
 
 
-def test_a_film_says_above_the_sentence_that_the_model_is_unsure(tmp_path: Path) -> None:
+def test_a_film_shows_above_the_sentence_that_the_model_is_unsure(tmp_path: Path) -> None:
     clip = given(tmp_path / "shards", tiny.sequence(frames=3), is_video=False)
     heights = []
     for number, (text, note) in enumerate((("je vais", ""), ("je vais", "unsure"), ("", "unsure"))):
@@ -124,14 +121,7 @@ def test_a_film_shows_each_sentence_while_it_is_signed(tmp_path: Path) -> None:
     assert not (tmp_path / "late.webm").exists()
 
 
-def test_a_clip_that_the_font_cannot_write_leaves_no_file(tmp_path: Path) -> None:
-    clip = given(tmp_path / "shards", tiny.sequence(), is_video=False)
-    with pytest.raises(UserError, match="has no 你"):
-        write_film(tmp_path / "out.mp4", clip, [said("你")], font=None)
-    assert not list(tmp_path.iterdir())
-
-
-def test_words_are_said_in_their_order_though_signs_come_in_another() -> None:
+def test_words_are_shown_in_their_order_though_signs_come_in_another() -> None:
     tokens = [
         TimedToken(text="tu", start_s=1.0, end_s=2.0),
         TimedToken(text=" vas", start_s=0.2, end_s=0.5),
@@ -158,26 +148,6 @@ def test_absent_hands_are_not_drawn_and_lines_keep_to_the_landmarks() -> None:
         assert found.max() == pytest.approx(place.max(), abs=4)
 
 
-def test_an_overlay_lies_on_the_lower_edge() -> None:
-    rgb = np.full((10, 4, 3), 100, np.uint8)
-    overlay = np.zeros((3, 4, 4), np.uint8)
-    overlay[..., :3], overlay[..., 3] = 200, 128
-    lay_over(rgb, overlay)
-    assert (rgb[:7] == 100).all()
-    assert (rgb[7:] == 150).all()
-    lay_over(rgb, np.full((99, 4, 4), 255, np.uint8))  # higher than the picture
-    assert (rgb == 255).all()
-
-
-def test_odd_sizes_lose_their_last_row_and_column(tmp_path: Path) -> None:
-    size = (WIDTH, HEIGHT)
-    source = write_video(tmp_path / "in.mp4", frames=3)
-    write_film(
-        tmp_path / "out.mp4", given(source, absent(3, FPS), is_video=True), [said("")], font=None
-    )
-    assert read(tmp_path / "out.mp4")[1][0].shape[:2] == size[::-1]
-
-
 ARABIC, HEBREW = "هل هي تأكل تفاحة", "האם היא אוכלת תפוח"
 
 
@@ -199,8 +169,33 @@ def test_text_is_drawn_in_the_middle_and_inside(text: str) -> None:
 
 def test_what_is_said_first_stands_left_or_right_as_the_script_runs() -> None:
     for text, is_right in (("elle mange une pomme", False), (ARABIC, True), (HEBREW, True)):
+        assert is_right_to_left(f"25 {text}") == is_right  # as its first letter
         columns = np.flatnonzero(ink(text, 3).any(axis=0))
         assert (columns.mean() > 160) == is_right, text
+
+
+@pytest.mark.parametrize("text", [" ".join(["parapluie"] * 20), "a" * 200])
+def test_long_sentences_are_wrapped_and_made_smaller(text: str) -> None:
+    picture = Lettering(text, width=320, height=240, font=None).draw(0)
+    assert picture.shape[1:] == (320, 4)
+    assert len(picture) <= 240 / 2
+    assert not ink(text, 0).any()  # nothing is said yet
+    assert ink(text, len(text)).sum() > 2 * ink(text, len(text) // 3).sum() > 0
+    assert ink(text, len(text)).any(axis=1).sum() > 20  # several lines
+
+
+def test_another_font_can_be_given_and_letters_that_it_lacks_are_refused(tmp_path: Path) -> None:
+    spec = importlib.util.find_spec("matplotlib")
+    assert spec
+    assert spec.origin
+    font = Path(spec.origin).parent / "mpl-data/fonts/ttf/DejaVuSans-Bold.ttf"
+    bold = Lettering("pomme", width=320, height=240, font=font).draw(5)
+    assert (bold[..., 0] > 200).sum() > ink("pomme", 5).sum()
+    (bad := tmp_path / "bad.ttf").write_text("no font")
+    with pytest.raises(UserError, match=r"bad\.ttf is not a font"):
+        Lettering("pomme", width=320, height=240, font=bad)
+    with pytest.raises(UserError, match=r"DejaVuSans\.ttf has no 你 好.* --font"):
+        Lettering("你好 ok", width=320, height=240, font=None)
 
 
 def test_letters_of_arabic_are_joined() -> None:
@@ -208,52 +203,3 @@ def test_letters_of_arabic_are_joined() -> None:
     joined = np.flatnonzero(ink("ببب", 3).any(axis=0))
     apart = np.flatnonzero(ink("ب\u200cب\u200cب", 5).any(axis=0))
     assert np.ptp(joined) < 0.75 * np.ptp(apart)
-
-
-def test_long_sentences_are_wrapped_between_words_and_made_smaller() -> None:
-    text = " ".join(["parapluie"] * 20)
-    picture = Lettering(text, width=320, height=240, font=None).draw(0)
-    assert picture.shape[1:] == (320, 4)
-    assert len(picture) <= 240 / 2
-    assert not ink(text, 0).any()  # nothing is said yet
-    assert ink(text, len(text)).sum() > 2 * ink(text, len(text) // 3).sum() > 0
-
-
-def test_a_text_without_spaces_is_wrapped_too() -> None:
-    text = "a" * 200
-    columns = np.flatnonzero(ink(text, 200).any(axis=0))
-    assert columns[-1] < 320
-    assert ink(text, 200).any(axis=1).sum() > 20  # several lines
-
-
-def test_letters_that_the_font_lacks_are_refused_by_name() -> None:
-    with pytest.raises(UserError, match=r"DejaVuSans\.ttf has no 你 好; give one .* --font"):
-        Lettering("你好 ok", width=320, height=240, font=None)
-
-
-def test_another_font_can_be_given(tmp_path: Path) -> None:
-    spec = importlib.util.find_spec("matplotlib")
-    assert spec
-    assert spec.origin
-    font = Path(spec.origin).parent / "mpl-data/fonts/ttf/DejaVuSans-Bold.ttf"
-    bold = Lettering("pomme", width=320, height=240, font=font).draw(5)
-    assert (bold[..., 0] > 200).sum() > ink("pomme", 5).sum()
-    bad = tmp_path / "bad.ttf"
-    bad.write_text("no font")
-    with pytest.raises(UserError, match=r"bad\.ttf is not a font"):
-        Lettering("pomme", width=320, height=240, font=bad)
-
-
-def test_the_direction_is_that_of_the_first_letter() -> None:
-    assert is_right_to_left("25 " + HEBREW)
-    assert not is_right_to_left("hello " + ARABIC)
-    assert not is_right_to_left("25 !")
-    assert runs_both_ways(ARABIC + " 25")
-    assert not runs_both_ways(ARABIC)
-
-
-def test_a_word_that_has_begun_is_bright_as_a_whole() -> None:
-    assert [whole_words("elle mange", said) for said in (-4, 0, 1, 4, 5, 10, 99)] == [
-        0, 0, 4, 4, 10, 10, 10,
-    ]  # fmt: skip
-    assert whole_words("你好吗", 2) == 2

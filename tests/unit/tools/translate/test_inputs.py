@@ -88,7 +88,6 @@ def test_a_folder_of_pictures_is_a_video(tmp_path: Path) -> None:
 def test_a_film_that_extraction_has_seen_is_not_looked_at_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`lookup` and `translate` took 2 s a clip for landmarks that lay in the cache."""
     monkeypatch.setenv("SIGNLOOM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SIGNLOOM_WORKERS", "1")
     film, torn = write_video(tmp_path / "a.mp4", 5), tmp_path / "torn.mp4"
@@ -118,11 +117,8 @@ def test_a_film_that_extraction_has_seen_is_not_looked_at_again(
     (refused,) = reading.read(ClipPath(path=torn), HANDS_POSE)
     assert isinstance(refused, UnreadableClip)
     other = {**extractor, "min_detection_confidence": 0.4}
-    list(
-        ClipReader(other, ReadOptions(defaults=DEFAULTS), watch).read(
-            ClipPath(path=film), HANDS_POSE
-        )
-    )
+    detecting = ClipReader(other, ReadOptions(defaults=DEFAULTS), watch)
+    list(detecting.read(ClipPath(path=film), HANDS_POSE))
     copy.write_bytes(write_video(tmp_path / "c.mp4", 6).read_bytes())
     list(reading.read(ClipPath(path=copy), HANDS_POSE))
     assert len(looked) == 2
@@ -131,7 +127,6 @@ def test_a_film_that_extraction_has_seen_is_not_looked_at_again(
 def test_a_model_of_imported_landmarks_reads_films_by_the_detector_that_made_them(
     tmp_path: Path,
 ) -> None:
-    """Somebody with the tutorial's MP_Data could not use a camera: "other landmarks"."""
     film = write_video(tmp_path / "a.mp4", 5)
     np.save(tmp_path / "b.npy", np.random.default_rng(0).uniform(0.2, 0.8, (8, 258)))
     extractor = IMPORTED | {"films": "holistic", "groups": ["hands", "pose"]}
@@ -142,13 +137,6 @@ def test_a_model_of_imported_landmarks_reads_films_by_the_detector_that_made_the
     np.testing.assert_array_equal(clip.sequence.points, extract_video(film, options).points)
     with pytest.raises(UserError, match="import them with --detector"):
         list(reader(IMPORTED).read(ClipPath(path=film), HANDS_POSE))
-
-
-def test_a_folder_without_anything_to_read_says_what_it_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no file there ends in \.mp4"):
-        find_clips([tmp_path], VIDEOS)
-    with pytest.raises(UserError, match=r"no file there ends in \.parquet, \.npz"):
-        find_clips([tmp_path], IMPORTED)
 
 
 def test_shards_are_read_by_clip_wherever_the_folder_is_named(tmp_path: Path) -> None:
@@ -170,8 +158,8 @@ def test_shards_of_another_make_are_refused_with_what_differs(tmp_path: Path) ->
         list(reader(VIDEOS).read(ClipPath(path=shard), HANDS_POSE))
 
 
-def save(path: Path, clips: int, frames: int = 8) -> Path:
-    numbers = np.random.default_rng(0).uniform(0.2, 0.8, (clips, frames, 126))
+def save(path: Path, clips: int) -> Path:
+    numbers = np.random.default_rng(0).uniform(0.2, 0.8, (clips, 8, 126))
     np.save(path, numbers.astype(np.float32))
     return path
 
@@ -183,17 +171,11 @@ def test_a_landmark_file_gives_each_of_its_clips(tmp_path: Path) -> None:
     assert [clip.clip_id for clip in clips if isinstance(clip, GivenClip)] == [
         "words-1", "words-2", "words-3",
     ]  # fmt: skip
-    assert all(
-        clip.sequence.layout == layout and clip.sequence.fps == 25 and not clip.is_video
-        for clip in clips
-        if isinstance(clip, GivenClip)
-    )
 
 
 def test_landmarks_that_the_model_needs_and_a_file_lacks_are_named(tmp_path: Path) -> None:
     path = save(tmp_path / "words.npy", clips=2)
     clips = list(reader(IMPORTED).read(ClipPath(path=path), HANDS_POSE))
-    assert all(isinstance(clip, UnreadableClip) for clip in clips)
     assert [clip.name for clip in clips if isinstance(clip, UnreadableClip)] == [
         f"{path}: words-1", f"{path}: words-2",
     ]  # fmt: skip
@@ -224,10 +206,3 @@ def test_landmarks_of_another_origin_are_refused(
     path = save(tmp_path / "words.npy", clips=1)
     with pytest.raises(UserError, match=message):
         list(reader(extractor).read(ClipPath(path=path), HANDS_POSE))
-
-
-def test_videos_are_refused_by_a_model_of_imported_landmarks(tmp_path: Path) -> None:
-    path = tmp_path / "a.mp4"
-    path.write_bytes(b"video")
-    with pytest.raises(UserError, match="a video cannot be translated with it"):
-        list(reader(IMPORTED).read(ClipPath(path=path), HANDS_POSE))

@@ -21,7 +21,7 @@ from signloom.features.tokenizer import Tokenizer
 from signloom.models.transformer import Transformer
 from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
-from signloom_tools.translate.onnx_export import _DecoderStep, _Encoder
+from signloom_tools.translate.onnx_export import _DecoderStep, _Encoder, export_onnx
 from tests import tiny
 from tests.tiny import write_checkpoint
 
@@ -78,7 +78,7 @@ def assert_same_translations(checkpoint: Path, folder: Path, clips: list[Landmar
 
 
 @pytest.mark.parametrize("family", ["transformer", "conformer"])
-def test_what_is_exported_says_what_the_model_says(tmp_path: Path, family: str) -> None:
+def test_what_is_exported_computes_what_the_model_does(tmp_path: Path, family: str) -> None:
     folder = write_checkpoint(
         tmp_path / "checkpoint", family=family, subsampling=2, ctc_feedback=True
     )
@@ -97,32 +97,21 @@ def test_what_is_exported_says_what_the_model_says(tmp_path: Path, family: str) 
             torch.testing.assert_close(logits, expected[:, number], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(
-            {"subsampling": 4, "tied_embeddings": True, "ctc_feedback": True},
-            id="transformer",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            {"norm": "post", "positions": "scaled", "causal_encoder": True, "subsampling": 2},
-            id="post-norm",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            {"family": "conformer", "positions": "relative", "attention_bias": False},
-            id="conformer",
-            marks=pytest.mark.slow,
-        ),
+        {"subsampling": 4, "tied_embeddings": True, "ctc_feedback": True},
+        {"norm": "post", "positions": "scaled", "causal_encoder": True, "subsampling": 2},
+        {"family": "conformer", "positions": "relative", "attention_bias": False},
     ],
+    ids=["transformer", "post-norm", "conformer"],
 )
-def test_onnx_runtime_says_what_pytorch_says(tmp_path: Path, options: dict[str, Any]) -> None:
-    """Quick twin: test_what_is_exported_says_what_the_model_says."""
+def test_onnx_runtime_translates_as_pytorch_does(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Quick twin: test_what_is_exported_computes_what_the_model_does."""
     checkpoint = write_checkpoint(tmp_path / "checkpoint", **options)
     done = export(checkpoint, tmp_path / "onnx")
     assert done.returncode == 0, done.stderr
-    assert len(done.stderr.splitlines()) == 1  # nothing of what the exporter tells itself
     # Clips of several lengths, and other numbers of clips than the graph was traced with.
     for lengths in ([12, 40, 7, 3, 25], [300], [2]):
         clips = [tiny.sequence(seed, frames=frames) for seed, frames in enumerate(lengths)]
@@ -141,9 +130,6 @@ def test_the_demo_is_translated_alike(tmp_path: Path) -> None:
 
 
 def test_a_recurrent_model_and_a_foreign_folder_are_refused(tmp_path: Path) -> None:
-    from signloom.checkpoint import load_checkpoint
-    from signloom_tools.translate.onnx_export import export_onnx
-
     lstm = write_checkpoint(tmp_path / "lstm", family="lstm")
     with pytest.raises(UserError, match="family lstm cannot be exported to ONNX"):
         export_onnx(load_checkpoint(lstm, torch.device("cpu")), tmp_path / "out")

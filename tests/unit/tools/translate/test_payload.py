@@ -12,13 +12,12 @@ import pandas as pd
 import pytest
 import torch
 
-from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
+from signloom.corpus.landmarks import HANDS_POSE
 from signloom.errors import UserError
 from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.translator import Translator
 from signloom_tools.translate.serving import (
     REQUEST_FRAMES,
-    REQUEST_TOKENS,
     check_request,
     from_payload,
     to_payload,
@@ -26,54 +25,33 @@ from signloom_tools.translate.serving import (
 from signloom_tools.translate.timed import to_json, translate_timed
 from tests import tiny
 
-
-def stored(clip: LandmarkSequence) -> LandmarkSequence:
-    points = clip.points.astype(np.float16).astype(np.float32)
-    return dataclasses.replace(clip, points=points)
+NAN = float("nan")
 
 
 def test_a_clip_comes_back_from_json_as_it_was() -> None:
-    clip = stored(tiny.lose(tiny.sequence(), "left_hand", slice(2, 7)))
+    clip = tiny.halve(tiny.lose(tiny.sequence(), "left_hand", slice(2, 7)))
     found = from_payload(json.loads(json.dumps(to_payload(clip))), HANDS_POSE)
     np.testing.assert_array_equal(found.points, clip.points)
     np.testing.assert_array_equal(found.present, clip.present)
     assert (found.fps, found.width, found.height) == (clip.fps, clip.width, clip.height)
 
 
-def cut_hand(clip: dict[str, Any]) -> None:
-    clip["frames"][3]["left_hand"].pop()
-
-
-def put_text(clip: dict[str, Any]) -> None:
-    clip["frames"][0]["pose"][2] = "nose"
-
-
-def put_nan(clip: dict[str, Any]) -> None:
-    clip["frames"][1]["pose"][0][1] = float("nan")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (cut_hand, r"frame 3: left_hand has the shape \(20, 3\), expected \(21, 3\)"),
-        (put_text, "frame 0: pose"),
-        (put_nan, r"frame 1: pose .* finite"),
-        (
-            lambda clip: clip["frames"][0].update(feet=[[0, 0, 0]]),
-            "group 'feet'; this model reads left_hand",
-        ),
+        (lambda clip: clip["frames"][3]["left_hand"].pop(), r"frame 3: left_hand .*\(20, 3\)"),
+        (lambda clip: clip["frames"][0]["pose"].__setitem__(2, "nose"), "frame 0: pose"),
+        (lambda clip: clip["frames"][1]["pose"][0].__setitem__(1, NAN), r"frame 1: pose .* finite"),
+        (lambda clip: clip["frames"][0].update(feet=[[0, 0, 0]]), "group 'feet'"),
         (lambda clip: clip.pop("fps"), "needs fps, width, height and a list of frames"),
-        (lambda clip: clip.update(fps=0), "fps: found 0, expected at least 1"),
         (lambda clip: clip.update(fps=1e-9), "fps: found 1e-09, expected at least 1"),
-        (lambda clip: clip.update(fps=float("nan")), "fps: found nan, expected a finite number"),
-        (lambda clip: clip.update(fps=[25.0, 30.0]), "one number each as fps, width and height"),
-        (lambda clip: clip.update(fps="often"), "fps: found 'often', expected a number"),
-        (lambda clip: clip.update(width=10**9), "width: found 1000000000, expected at most 32768"),
-        (lambda clip: clip.update(height=float("inf")), "height: found inf"),
+        (lambda clip: clip.update(fps=NAN), "fps: found nan"),
+        (lambda clip: clip.update(fps=[25.0, 30.0]), "one number each as fps"),
+        (lambda clip: clip.update(fps="often"), "fps: found 'often'"),
+        (lambda clip: clip.update(width=10**9), "width: found 1000000000"),
         (lambda clip: clip.update(height=1.5), "height: found 1.5"),
-        (lambda clip: clip.update(frames="many"), "a list of frames"),
         (lambda clip: clip.update(frames=None), "a list of frames.*, no frames"),
-        (lambda clip: clip["frames"].__setitem__(2, [1, 2]), "frame 2: found list, expected a map"),
+        (lambda clip: clip["frames"].__setitem__(2, [1, 2]), "frame 2: found list"),
         (lambda clip: clip["frames"][2].update(pose=7), "frame 2: pose is no list of points"),
         (lambda clip: clip["frames"][2].update(pose=[[10**400] * 3] * 9), "frame 2: pose"),
         (lambda clip: clip.update(frames=[]), "cannot be right"),
@@ -101,26 +79,15 @@ WIDEST = DecodingOptions(
 LONG = {"fps": 25.0, "width": 640, "height": 480, "frames": [None] * REQUEST_FRAMES}
 
 
-def test_a_request_within_the_bounds_passes() -> None:
-    assert 2 * WIDEST.beam_size * WIDEST.max_tokens == REQUEST_TOKENS
-    check_request([LONG], WIDEST, fps=25.0)
-
-
 @pytest.mark.parametrize(
     ("clips", "options", "fps", "message"),
     [
-        (
-            [LONG],
-            WIDEST,
-            25.1,
-            "4016 frames at 25.1 frames a second or more, expected at most 4000",
-        ),
+        ([LONG], WIDEST, 25.1, "4016 frames .*, expected at most 4000"),
         ([LONG, LONG], DECODING, 15.0, "8000 frames"),
         ([{**LONG, "fps": 1.0}], DECODING, 25.0, "100000 frames"),
         ([{**LONG, "fps": 1e-3}], DECODING, 25.0, "fps: found 0.001, expected at least 1"),
         ([LONG] * 3, WIDEST, 25.0, "3 clips times beam_size 64 times max_tokens 256 is 49152"),
-        ([LONG] * 10_000, DECODING, 25.0, "expected at most 32768 in a request; send fewer"),
-        ([{}], DECODING, 25.0, "needs fps, width, height and a list of frames"),
+        ([LONG] * 10_000, DECODING, 25.0, "expected at most 32768 in a request"),
     ],
 )
 def test_a_small_request_cannot_occupy_a_served_model(
@@ -128,6 +95,7 @@ def test_a_small_request_cannot_occupy_a_served_model(
 ) -> None:
     with pytest.raises(UserError, match=message):
         check_request(clips, options, fps=fps)
+    check_request([LONG], WIDEST, fps=25.0)
 
 
 @pytest.fixture(scope="module")
@@ -163,19 +131,16 @@ def test_a_served_model_answers_as_the_translator_does(
     ("params", "clip", "message"),
     [
         ({"beam_size": 100_000}, {}, "beam_size: found 100000, expected at most 64"),
-        ({"beam_size": -1}, {}, "beam_size: found -1, expected at least 1"),
         ({"max_tokens": 10**9}, {}, "max_tokens: found 1000000000, expected at most 512"),
-        ({"length_penalty": float("nan")}, {}, "length_penalty: found nan"),
-        ({"length_penalty": 1e9}, {}, "length_penalty: found 1000000000.0, expected at most 10"),
+        ({"length_penalty": NAN}, {}, "length_penalty: found nan"),
         ({"n_best": 5, "beam_size": 3}, {}, r"n_best: found 5, expected 1 to beam_size \(3\)"),
         ({"n_best": "all"}, {}, "n_best: found 'all', expected a whole number"),
         ({"warmth": 1}, {}, "warmth is not an option"),
         ({"ctc_weight": 0.5}, {}, "is no option any more"),
         ({}, {"fps": 1e-3}, "fps: found 0.001, expected at least 1"),
-        ({}, {"fps": 1e-9}, "fps: found 1e-09, expected at least 1"),
         ({}, {"frames": [{}] * 100_000}, "100000 frames"),
         ({}, {"frames": []}, "a clip cannot be right"),
-        ({}, {"frames": float("nan")}, "needs fps, width, height and a list of frames"),
+        ({}, {"frames": NAN}, "needs fps, width, height and a list of frames"),
     ],
 )
 def test_what_a_client_did_wrong_is_in_the_answer(

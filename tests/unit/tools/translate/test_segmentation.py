@@ -57,11 +57,6 @@ def test_who_never_signs_or_is_never_seen_says_nothing() -> None:
     assert segment_by_rest(cut(film, (0.0, 0.01))) == []
 
 
-def test_a_film_that_is_one_sentence_stays_whole() -> None:
-    (found,) = segment_by_rest(sketch_film([(0.0, 4.0)], 4))
-    assert found == pytest.approx((0.0, 4.0), abs=0.2)
-
-
 def test_the_part_of_a_film_has_the_frames_of_its_span() -> None:
     film = sketch_film(SPANS, 14)
     part = cut(film, (1.0, 3.0))

@@ -31,15 +31,13 @@ class Taken:
     sequence: LandmarkSequence
 
 
-def wave(
-    seed: int, *, seconds: float = 2.0, speed: float = 1.0, side: str = "right"
-) -> LandmarkSequence:
+def wave(seed: int, *, seconds: float = 2.0, side: str = "right") -> LandmarkSequence:
     """One hand goes round and round, the other one trembles along at a third of its way."""
     rng = np.random.default_rng(seed)
     frames = round(seconds * FPS)
     points = np.zeros((frames, HANDS_POSE.points, 3), np.float32)
     palm = np.linspace(0, 0.1, 21)[:, None] * np.array([0.2, -1.0, 0.0])
-    turn = 2 * np.pi * speed * rng.normal(1.0, 0.1) * np.arange(frames) / FPS
+    turn = 2 * np.pi * rng.normal(1.0, 0.1) * np.arange(frames) / FPS
     for hand, x in (("left_hand", 0.62), ("right_hand", 0.38)):
         size = 0.08 if hand == f"{side}_hand" else 0.08 * rng.uniform(0.2, 0.45)
         middle = np.array([x, 0.7, 0.0]) + rng.normal(0, 0.01, 3)
@@ -54,19 +52,18 @@ def wave(
 
 
 def take(
-    signer: str, count: int, *, first: int = 0, split: str = "train", change: Change | None = None,
-    side: str = "right", words: Sequence[str] = WORDS,
-) -> list[Taken]:  # fmt: skip
+    signer: str, count: int, *, first: int = 0, change: Change | None = None, side: str = "right"
+) -> list[Taken]:
     """Clips of one signer, two to eight words each, a third of a second a word."""
     taken = []
     for number in range(first, first + count):
         seed = 1000 * sum(signer.encode()) + number
         rng = np.random.default_rng(seed)
         length = 2 + number % 7
-        text = " ".join(rng.choice(list(words), length))
+        text = " ".join(rng.choice(WORDS, length))
         sequence = wave(seed, seconds=length / 3 + rng.uniform(0.4, 0.6), side=side)
-        clip = Clip(clip_id=f"{signer}-{number:03}", video=None, text=text, signer=signer,
-                    split=split)  # fmt: skip
+        name = f"{signer}-{number:03}"
+        clip = Clip(clip_id=name, video=None, text=text, signer=signer, split="train")
         taken.append(Taken(clip, change(sequence) if change else sequence))
     return taken
 
