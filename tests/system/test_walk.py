@@ -5,6 +5,7 @@ The project is the one that `make smoke` leaves in build/smoke; .ci/run makes it
 
 import http.client
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -101,8 +102,29 @@ def test_every_route_answers_as_its_page_asks(project: Path) -> None:
     address = server.start()
     try:
         walk_routes(Browser(address), project)
+        show_manual(project, address.partition("?")[0].rstrip("/"))
     finally:
         server.stop()
+
+
+def show_manual(project: Path, server: str) -> None:
+    """Run what the pages on Python and on serving have, as it stands there."""
+    for name in ("film.mp4", "new.mp4"):
+        shutil.copyfile(project / CLIP, project / name)
+    said = ""
+    for page in ("python", "serving"):
+        text = (ROOT / f"docs/{page}.md").read_text("utf-8")
+        text = text.replace("http://localhost:8000", server)
+        for kind, run in (("python", [sys.executable, "-", "new.mp4"]), ("sh", ["sh", "-e"])):
+            code = "\n".join(re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL))
+            done = subprocess.run(
+                run, input=code, cwd=project, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr[-600:]
+            said += done.stdout
+    best = json.loads(said.splitlines()[-1])["text"]
+    assert best
+    assert said.count(best) >= 4  # by Python, of several, by a client, by curl
 
 
 class Browser:

@@ -47,6 +47,11 @@ REPRO, RETRAIN = "dvc repro", "retrain"  # "stages" of the runs below which thos
 STAGE_KEY = "SIGNLOOM_STAGE_RUN"  # key of the run of a stage, for the processes of its trainings
 INTERVAL_S = 10.0  # between two samples of the load
 MAX_WAIT_S = 10.0  # seconds that a stage waits at its end for a store that answers
+# Beside a checkpoint, so that `mlflow.pyfunc.load_model` loads it where Signloom is installed.
+MLMODEL = (
+    "flavors:\n  python_function:\n    loader_module: signloom_tools.translate.model\n"
+    f"    python_version: {platform.python_version()}\n"
+)
 logger = logging.getLogger(__name__)
 _deliverers: list["subprocess.Popen[bytes]"] = []  # that this process started
 
@@ -269,6 +274,8 @@ class _TrackedRun(Run):
     def log_artifact(self, path: Path, *, folder: str | None = None) -> None:
         try:
             copy = self._journal.keep(path)
+            if (path / "checkpoint.json").is_file():
+                (self._journal.folder / copy / "MLmodel").write_text(MLMODEL, encoding="utf-8")
         except OSError as error:
             logger.warning("%s is not logged: %s", path, error)
         else:

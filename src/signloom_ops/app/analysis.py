@@ -29,9 +29,10 @@ from signloom.translation.translator import Translator
 from signloom_ops.app.live import MOST_S, Live
 from signloom_ops.app.signs import encode_film, index_recordings
 from signloom_ops.app.takes import Take, TakeError, TakeStore
+from signloom_tools.translate.model import Model
 from signloom_tools.translate.segmentation import cut, segment_by_rest
 from signloom_tools.translate.timed import to_json, translate_timed
-from signloom_tools.versions import check_kept, find_current
+from signloom_tools.versions import NamedModel, find_current
 
 DARK = 50.0  # mean brightness of 255 below which hands are seen badly
 # Faults that show before a recording is whole: its pictures came smaller, and fewer.
@@ -42,14 +43,19 @@ _SIGNS = 5  # that are found for a recording
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelInUse:
     """What translates, and what is known of it."""
 
-    translator: Translator
+    model: Model
     checkpoint: Path
     weights: str  # SHA-256
     name: str
     scores: dict[str, Any]  # its test score and the best floor; empty where it was not scored
+
+    @property
+    def translator(self) -> Translator:
+        """The model's weights."""
+        return self.model.translator
 
 
 class Analyst:
@@ -57,7 +63,7 @@ class Analyst:
 
     def __init__(self) -> None:
         self._lock, self._loading = threading.Lock(), threading.Lock()
-        self._model: Model | None = None
+        self._model: ModelInUse | None = None
         self._stamp: object = None
         self._live: dict[bool, Live] = {}  # a sentence's, and a recording's (True)
 
@@ -92,6 +98,11 @@ class Analyst:
                 "translation": found,
             }
 
+    def translate(self, film: Path) -> dict[str, Any]:
+        """Return the translation of a film for JSON; raises as `Model.translate`."""
+        with self._lock:
+            return dict(self._loaded().model.predict(film))
+
     def find_signs(self, take: Take, takes: TakeStore) -> list[NearSign]:
         """Return the known clips that are nearest to a recording, other recordings among them.
 
@@ -100,9 +111,7 @@ class Analyst:
             UserError: If there is no model, or no landmarks of train.
         """
         with self._lock:
-            model = self._load()
-            if model is None:
-                raise UserError("there is no model yet: run `dvc repro` or a night")
+            model = self._loaded()
             translator, weights = model.translator, model.weights
             encoding = encode_film(takes.film(take), translator, weights)
             index = open_index(translator, model.checkpoint)
@@ -119,9 +128,7 @@ class Analyst:
             UserError: If there is no model, or to watch params.yaml describes no detector either.
         """
         with self._lock:
-            model = self._load()
-            if model is None and not is_watched:
-                raise UserError("there is no model yet: run `dvc repro` or a night")
+            model = self._load() if is_watched else self._loaded()
             detector = build_detector(self._detector(model), threads=2)
             self._live[is_watched] = Live(detector, is_watched=is_watched)
             return self._live[is_watched].id
@@ -185,7 +192,7 @@ class Analyst:
         return {"name": model.name, **counts, **model.scores}
 
     def _translate(
-        self, model: Model | None, sequence: LandmarkSequence, start_s: float = 0.0
+        self, model: ModelInUse | None, sequence: LandmarkSequence, start_s: float = 0.0
     ) -> dict[str, Any] | None:
         """Translate a part of a film that begins at `start_s`; times are those of the film."""
         if model is None:
@@ -195,18 +202,23 @@ class Analyst:
         found = translate_timed(model.translator, [sequence], decoding, n_best=best)
         return {**to_json(found[0].later(start_s)), "unsure": found[0].translation.check.is_unsure}
 
-    def _detector(self, model: Model | None) -> DetectorOptions:
+    def _detector(self, model: ModelInUse | None) -> DetectorOptions:
         if model is not None:
             source = model.translator.source.landmarks()
             return options_of_fingerprint(source.extractor)
         return load_section(PARAMS, "extract", ExtractOptions).detector_options
 
-    def _load(self) -> Model | None:
+    def _loaded(self) -> ModelInUse:
+        if (model := self._load()) is None:
+            raise UserError("there is no model yet: run `dvc repro` or a night")
+        return model
+
+    def _load(self) -> ModelInUse | None:
         """Return the model of now; a promotion meanwhile is noticed."""
         with self._loading:
             return self._load_current()
 
-    def _load_current(self) -> Model | None:
+    def _load_current(self) -> ModelInUse | None:
         current = find_current()
         checkpoint, weights = current.checkpoint, current.checkpoint / WEIGHTS
         if not weights.is_file():
@@ -215,11 +227,9 @@ class Analyst:
         files = [path for path in (weights, current.evaluation / CONFIDENCE) if path.is_file()]
         stamp = [(path, path.stat().st_mtime_ns) for path in files]
         if stamp != self._stamp:
-            check_kept(checkpoint)
-            translator = Translator.load(checkpoint)
-            translator.source.landmarks(checkpoint)  # glosses cannot be filmed
+            model = Model(NamedModel(checkpoint))
             scores = read_scores(current.evaluation / SCORES_NAME)
-            self._model = Model(translator, checkpoint, hash_file(weights), current.name, scores)
+            self._model = ModelInUse(model, checkpoint, hash_file(weights), current.name, scores)
             self._stamp = stamp
         return self._model
 

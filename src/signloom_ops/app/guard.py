@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "signloom"
+TRANSLATE = "/translate"  # for programs, which need no token
 # What a browser may have without a token.
 OPEN = (
     "/login",
@@ -101,7 +102,8 @@ class Guard:
         if method not in ("GET", "HEAD"):
             origin = headers.get("origin")
             own = f"{'https' if self._secure else 'http'}://{headers['host']}"
-            if origin not in (None, own) or headers.get("x-signloom") != "1":
+            is_form = headers.get("x-signloom") != "1" and path != TRANSLATE
+            if origin not in (None, own) or is_form:
                 return _refuse("this comes from another page", 403)
         if path in OPEN:
             return None
@@ -118,6 +120,13 @@ class Guard:
                 self._give(answer)
                 return answer
             self._note_wrong(client)
+        if path == TRANSLATE:  # browsers name the page that asks, and so were refused above
+            expected = f"Bearer {self._password}".encode()
+            sent = headers.get("authorization", "").encode()
+            if not self._password or hmac.compare_digest(sent, expected):
+                return None
+            self._note_wrong(client)
+            return _refuse("send the header Authorization: Bearer PASSWORD", 401)
         if path == "/" and self._password:
             return RedirectResponse("/login", 303)
         return _refuse("open the address that `signloom app` printed", 401)

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
@@ -37,6 +38,7 @@ class Asked:
     query: QueryParams
     body: bytes
     client: str  # the address of who asks; empty: not known
+    kind: str  # the header Content-Type; empty: there is none
 
     @property
     def content(self) -> dict[str, Any]:
@@ -52,6 +54,23 @@ class Asked:
         if not isinstance(content, dict):
             raise TakeError("expected a JSON object")
         return content
+
+    def read_file(self, field: str) -> tuple[str, bytes]:
+        """Return name and content of the file in a field of a form, as RFC 7578 has it.
+
+        Raises:
+            TakeError: If there is none.
+        """
+        boundary = re.search(r'boundary="?([^";,]+)', self.kind)
+        mark = f"\r\n--{boundary[1]}".encode() if boundary else None
+        for part in (b"\r\n" + self.body).split(mark)[1:] if mark else ():
+            head, _, content = part.partition(b"\r\n\r\n")
+            name = re.search(
+                rf'; name="{field}"; filename="([^"]*)"', head.decode(errors="replace")
+            )
+            if name:
+                return name[1], content
+        raise TakeError(f"expected a form with a file: curl -F {field}=@FILE", 415)
 
 
 def route(
@@ -81,7 +100,8 @@ def route(
             body = b"" if method == "GET" else await _read_body(request, most)
         client = request.client.host if request.client else ""
         number = request.path_params.get("id", "")
-        asked = Asked(number, request.query_params, body, client)
+        kind = request.headers.get("content-type", "")
+        asked = Asked(number, request.query_params, body, client, kind)
         async with _turn(request, limiter):
             found = await to_thread.run_sync(work, asked)
         if isinstance(found, Response):

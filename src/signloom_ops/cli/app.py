@@ -29,10 +29,11 @@ WORDS = {
 def add_app(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom app`."""
     parser.description = (
-        "Record, label, deliver and translate in a browser. The address that it prints has a "
-        "secret: who has it may use the app. Stop it with Ctrl-C."
+        "Record, label, deliver and translate in a browser, and translate films that programs "
+        "send (docs/serving.md). The address that it prints has a secret: who has it may use the "
+        "app."
     )
-    parser.add_argument("--port", type=number_of(Port), default=8765, help="(%(default)s)")
+    parser.add_argument("--port", type=number_of(Port), default=8000, help="(%(default)s)")
     parser.add_argument(
         "--prompts", type=Path, metavar="FILE", help="sentences to record, one a line"
     )
@@ -83,7 +84,9 @@ def run_app(options: argparse.Namespace) -> None:
         app.login = guard.login
         secret = "" if password else f"?token={guard.token}"
         address = f"http{'s' if options.host else ''}://{names[0]}:{options.port}/{secret}"
-        print(address, flush=True)
+        reach = "other machines reach it" if options.host else "only this machine can open it"
+        curl = f"curl -F film=@new.mp4 {address.partition('?')[0]}translate"
+        print(f"{address}\nOpen this in a browser; {reach}. Ctrl-C ends it.\n{curl}", flush=True)
         if not options.no_browser and not options.host:
             webbrowser.open(address)
         server = build_server(guard, certificate=options.certificate, key=options.key)

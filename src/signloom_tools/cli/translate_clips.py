@@ -31,6 +31,7 @@ from signloom_tools.importing.captions import write_captions
 from signloom_tools.outputs import check_output
 from signloom_tools.stopwatch import Stopwatch
 from signloom_tools.translate.inputs import (
+    LONGEST_S,
     ClipPath,
     ClipReader,
     GivenClip,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from signloom_tools.translate.timed import TimedTranslation
 
 LONG_S = 60.0  # a longer clip is hardly one sentence
-LONGEST_S = 600.0  # and a longer one would take more memory than there is
 CLIPS_AT_ONCE = 16  # the model translates them together; they are printed together, too
 
 

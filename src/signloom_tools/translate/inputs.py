@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 _SHARDS = "shard-*.parquet"
 _THREADS = 2  # somebody waits for this one clip
+LONGEST_S = 600.0  # a longer clip is no sentence, and would take more memory than there is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

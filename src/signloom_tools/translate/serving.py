@@ -199,6 +199,25 @@ FILES = (
 _QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
 
 
+def fetch_checkpoint(address: str) -> Path:
+    """Return the checkpoint of a model in MLflow, `models:/NAME@champion` or `runs:/ID/checkpoint`.
+
+    Raises:
+        UserError: If MLflow has no such model or cannot be reached.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    import mlflow
+
+    try:
+        folder = Path(mlflow.artifacts.download_artifacts(address))
+    except (mlflow.MlflowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{address}: {reason}; MLFLOW_TRACKING_URI names the server") from None
+    exported = folder / "artifacts" / "checkpoint"
+    return exported if exported.is_dir() else folder
+
+
 def save_served_model(checkpoint: Path, folder: Path) -> None:
     """Write an MLflow model: code, checkpoint, signature, an example; needs no network.
 

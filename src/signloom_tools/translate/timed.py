@@ -45,6 +45,16 @@ class TimedTranslation:
     """With their times; None where nothing says them: no signs and no attention (LSTM)."""
     signs: tuple[Sign, ...] | None = None  # None of a model that reads none
 
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self.translation.text
+
+    @property
+    def confidence(self) -> float | None:
+        """The probability that every word is right; None where that is not known."""
+        return self.translation.check.usable_confidence
+
     def later(self, by_s: float) -> "TimedTranslation":
         """Return the same of a part of a film, with times from the film's start."""
         return replace(

@@ -18,6 +18,7 @@ import mlflow
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+import signloom
 from signloom.errors import UserError
 from signloom.log import StageLog
 from signloom.paths import SPOOL
@@ -194,6 +195,18 @@ def test_tables_are_those_that_mlflow_shows(tmp_path: Path) -> None:
 
     assert table("systems") == systems
     assert table("said") == [{"clip_id": "c0", "hypothesis": "je vais"}]
+
+
+def test_a_checkpoint_that_a_run_has_logged_is_a_model_of_mlflow(tmp_path: Path) -> None:
+    checkpoint, clip = tiny.write_checkpoint(tmp_path / "checkpoint"), tiny.sequence(1)
+    with start("m") as run:
+        run.log_artifact(checkpoint, folder="checkpoint")
+    address = f"runs:/{read(run).info.run_id}/checkpoint"
+    expected = signloom.load(checkpoint).translate(clip).text
+    assert mlflow.pyfunc.load_model(address).predict([clip])[0]["text"] == expected
+    assert signloom.load(address).translate(clip).text == expected
+    with pytest.raises(UserError, match=r"models:/none/1: .*none not found"):
+        signloom.load("models:/none/1")
 
 
 def test_work_that_goes_on_later_took_the_time_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:

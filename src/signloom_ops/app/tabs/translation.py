@@ -1,17 +1,23 @@
 """The tab Translate: what is seen in a recording, what it means, and translation while signing."""
 
+import tempfile
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from anyio import CapacityLimiter
 from starlette.routing import Route
 
+from signloom.corpus.manifest import VIDEO_SUFFIXES
+from signloom.errors import ClipError, UserError
 from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.films import CorpusFilms
 from signloom_ops.app.live import unpack_frames
 from signloom_ops.app.requests import Asked, route
 from signloom_ops.app.takes import MAX_PIECE, Take, TakeError, TakeStore
+
+MAX_SENT = 100_000_000  # bytes of a film that a program sends: a sentence has a hundredth of them
 
 
 class Translation:
@@ -34,6 +40,7 @@ class Translation:
         """Return them."""
         post = partial(route, method="POST", limiter=self._looking)
         return [
+            post("/translate", self._translate, most=MAX_SENT),
             post("/api/takes/{id}/look", self._look),
             post("/api/takes/{id}/signs", self._find_signs),
             post("/api/live", self._begin),
@@ -41,6 +48,20 @@ class Translation:
             post("/api/live/{id}/keep", self._keep, status=201),
             post("/api/live/{id}/faults", self._end_watching),
         ]
+
+    def _translate(self, asked: Asked) -> dict[str, Any]:
+        """Translate a film that a program sends; nothing of it is kept."""
+        name, content = asked.read_file("film")
+        suffix = Path(name).suffix.lower()
+        if suffix not in VIDEO_SUFFIXES:
+            raise TakeError(f"{name}: expected a film, {', '.join(VIDEO_SUFFIXES)}", 415)
+        with tempfile.TemporaryDirectory() as folder:
+            film = Path(folder, f"film{suffix}")
+            film.write_bytes(content)
+            try:
+                return self._analyst.translate(film)
+            except (ClipError, UserError) as error:
+                raise TakeError(str(error).replace(str(film), name), 422) from None
 
     def _look(self, asked: Asked) -> dict[str, Any]:
         """Find the landmarks of a film, what is wrong with them, and what is signed."""

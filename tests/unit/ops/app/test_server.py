@@ -18,19 +18,21 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
+import signloom
 from signloom.errors import ClipError
 from signloom_ops.app import analysis, connections, server
 from signloom_ops.app.connections import MOST_WAITING
-from signloom_ops.app.guard import OPEN, Guard
+from signloom_ops.app.guard import OPEN, TRANSLATE, Guard
 from signloom_ops.app.requests import MOST_LOOKING
 from signloom_ops.app.server import PAGES, App
 from signloom_ops.app.takes import MAX_PIECE
 from signloom_ops.cli.app import hosts_of
 from signloom_ops.nightly.record import NightRecord, StepResult
 from signloom_tools.cli.main import main
-from tests.tiny import ROOT
+from tests.tiny import ROOT, write_checkpoint
 from tests.unit.ops.app.serving import Asker, serve
 from tests.unit.ops.app.test_live import jpeg
+from tests.videos import write_video
 
 AGREED = {"signer": "a", "purposes": ["training"], "until": "", "wording": "may we?"}
 
@@ -47,7 +49,7 @@ def routes(app: App) -> list[tuple[str, str]]:
 
 def test_no_route_answers_without_the_token(asker: Asker) -> None:
     for method, path in routes(asker.app):
-        if path not in OPEN:
+        if path not in (*OPEN, TRANSLATE):
             status, _, content = asker.ask(method, path, b"", token=False, x_signloom="1")
             assert (status, path) == (401, path)
             assert method == "HEAD" or b"open the address" in content
@@ -73,6 +75,31 @@ def test_another_name_and_other_pages_are_refused(asker: Asker) -> None:
         assert (status, b"another page" in content) == (403, True)
     origin = f"http://{asker.host}"
     assert asker.ask("POST", "/api/takes", new, x_signloom="1", origin=origin)[0] == 201
+
+
+def test_programs_translate_without_a_token_and_pages_of_others_do_not(asker: Asker) -> None:
+    form: Any = {"content_type": "multipart/form-data; boundary=b"}
+    head = b'--b\r\nContent-Disposition: form-data; name="film"; filename="../a.mp4"\r\n\r\n'
+    film = write_video(Path("film.mp4")).read_bytes()
+
+    def translate(content: bytes, **headers: str) -> tuple[int, Any]:
+        body = head + content + b"\r\n--b--\r\n"
+        status, _, answer = asker.ask("POST", TRANSLATE, body, token=False, **form | headers)
+        return status, json.loads(answer)
+
+    assert translate(film) == (422, {"error": "there is no model yet: run `dvc repro` or a night"})
+    expected = signloom.load(write_checkpoint(Path("data/checkpoint"))).predict("film.mp4")
+    assert translate(film) == (200, expected)
+    status, found = translate(film[:100])
+    assert (status, found["error"].split(":")[0]) == (422, "../a.mp4")
+    assert translate(film, origin="http://evil.example")[0] == 403
+    assert translate(film, content_type="text/plain")[0] == 415
+
+
+def test_programs_of_a_house_send_its_password(house: Asker) -> None:
+    for password, expected in (("trees and stones", 415), ("trees", 401), ("", 401)):
+        sent = {"authorization": f"Bearer {password}"} if password else {}
+        assert house.ask("POST", TRANSLATE, b"", token=False, **sent)[0] == expected
 
 
 def test_guessing_ends(asker: Asker) -> None:
