@@ -1,10 +1,13 @@
 """Show the results of every stage on one page. DVC stage `report`."""
 
+import json
 import logging
+from datetime import date
 from functools import partial
 
 from pipeline.stage import run
 from signloom.config import load_section
+from signloom.files import write_file
 from signloom.paths import (
     BASELINE,
     CHECKPOINT,
@@ -18,9 +21,11 @@ from signloom.paths import (
     TARGETS,
     TUNE,
 )
+from signloom.provenance import git_state
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.scores import describe_scores
 from signloom.report.stage_files import ReportPaths, read_baseline, read_metrics, read_scores
+from signloom.tracking.run import last_address
 from signloom_ops.nightly.page import night_section
 
 
@@ -36,6 +41,9 @@ def main() -> None:
         checkpoint=CHECKPOINT,
     )
     build_report(paths, REPORTS, options, [partial(night_section, LAST_NIGHT)])
+    made = {"date": date.today().isoformat(), "commit": git_state()["git_commit"][:12]}
+    made |= {"MLflow": address} if (address := last_address()) else {}
+    write_file(REPORTS / "made.js", f"window.made = {json.dumps(made)};\n")
     scores, metrics = read_scores(EVALUATION / SCORES_NAME), read_metrics(METRICS)
     for text in describe_scores(scores, metrics, METRICS, read_baseline(BASELINE)):
         logging.info("%s", text)

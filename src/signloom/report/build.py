@@ -1,5 +1,6 @@
 """The report: reports/index.html and its figures."""
 
+import base64
 import html
 import shutil
 from collections.abc import Sequence
@@ -12,8 +13,11 @@ from pydantic import Field
 from signloom.config import Gone, checked_dataclass
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
+from signloom.evaluation.compare import compare
+from signloom.evaluation.metrics import measure
 from signloom.evaluation.names import Metric, System, metric_heading, shown_metrics
 from signloom.files import write_file
+from signloom.paths import HYPOTHESES_NAME
 from signloom.report import charts, quality, tables, tuning, verdict
 from signloom.report.attention import read_alignments
 from signloom.report.canvas import inline_svg
@@ -22,7 +26,7 @@ from signloom.report.pages import FindSection, Section, render_page
 from signloom.report.quality import PICTURES, WORST, Assessment, ContactSheet, draw_sheet
 from signloom.report.samples import Sample, SampleView, mark_words, pick_samples, show_sample
 from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
-from signloom.report.verdict import headline_split, system_names
+from signloom.report.verdict import Verdict, headline_split, judge, strongest_floor
 
 METRIC_ORDER = (  # of the table
     Metric.BLEU4, Metric.CHRF, Metric.CHRFPP, Metric.ROUGE_L, Metric.EXACT, Metric.TER, Metric.WER,
@@ -58,6 +62,7 @@ class Page:
     sheets: list[ContactSheet]
     figures: dict[str, list[Chart]]  # by part of the page
     sections: list[Section]  # of other packages
+    file: bytes  # hypotheses.tsv
 
     @property
     def title(self) -> str:
@@ -73,6 +78,35 @@ class Page:
     def split(self) -> str:
         """The split that the page is about."""
         return headline_split(self.sources.splits)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The sentence above everything else."""
+        return judge(self.sources, compare_with_floor(self.sources, self.hypotheses))
+
+    @property
+    def first(self) -> SampleView:
+        """The sample at the top: a median one, as the best says little."""
+        medians = (one for one in self.samples if one.sample.group == "median")
+        return next(medians, self.samples[0])
+
+    @property
+    def made(self) -> dict[str, str]:
+        """The model and its data, in a line each."""
+        sources, model = self.sources, self.sources.checkpoint["model"]
+        layers = f"{model.get('encoder_layers')}+{model.get('decoder_layers')} layers"
+        data = sources.checkpoint.get("provenance", {}).get("data", {}).get("landmarks", "")
+        corpus = f"{sources.corpus or 'not noted'}, {len(sources.targets)} clips"
+        return {
+            "model": f"{model['family']}, {layers}, width {model.get('d_model')}",
+            "weights": sources.weights[:12] or "not noted",
+            "corpus": f"{corpus}, landmarks {data[:12]}" if data else corpus,
+        }
+
+    @property
+    def hypotheses_file(self) -> str:
+        """hypotheses.tsv, to be downloaded from the page."""
+        return base64.b64encode(self.file).decode()
 
     @property
     def metric_names(self) -> dict[str, str]:
@@ -161,6 +195,7 @@ def build_report(
         sheets=sheets,
         figures=draw_charts(sources, landmarks),
         sections=[one for find in sections if (one := find(sources.corpus))],
+        file=(paths.evaluation / HYPOTHESES_NAME).read_bytes(),
     )
     text = render_page(
         "page.html", title=page.title, page=page, quality=quality, tables=tables, tuning=tuning,
@@ -212,20 +247,41 @@ def stress_of(sources: Sources) -> list[Row]:
     return [row for row in sources.stress if row["split"] == split]
 
 
+def compare_with_floor(sources: Sources, rows: Sequence[Row]) -> float | None:
+    """Return the p-value of the model's difference to its best floor (paired bootstrap).
+
+    Args:
+        sources: What the stages wrote.
+        rows: The translations of the split that the page is about.
+
+    Returns:
+        None where the page's score is a mean of seeds, or the floor's sentences are not kept.
+    """
+    found, options = sources.splits[headline_split(sources.splits)], sources.scoring
+    best = strongest_floor(found["systems"], sources.headline)
+    is_constant = best == System.CONSTANT  # whose column is not written
+    if (sources.seeds and not sources.is_joint) or not (is_constant or best in rows[0]):
+        return None
+    constant, references = found["constant_sentence"], [row["reference"] for row in rows]
+    texts = [constant if is_constant else row[best] for row in rows]
+    own_texts = [row["hypothesis"] for row in rows]
+    floor, own = (measure(given, references, options) for given in (texts, own_texts))
+    return compare([floor], [own], options, metrics=[sources.headline])[sources.headline].p_value
+
+
 def draw_charts(sources: Sources, landmarks: Assessment) -> dict[str, list[Chart]]:
     """Draw the charts of each part of the page."""
     breakdowns = sources.splits[headline_split(sources.splits)]["breakdowns"]
-    words = tables.words_per_sentence(sources.targets, sources.scoring)
     drawn = {
-        "scores": charts.draw_systems(sources.splits, system_names(sources), sources.headline),
+        "scores": charts.draw_systems(
+            sources.splits, verdict.system_meanings(sources), sources.headline
+        ),
         "breakdown": charts.draw_breakdowns(breakdowns),
         "stress": charts.draw_stress(stress_of(sources), sources.headline),
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),
-        "lengths": [charts.draw_lengths(words)],
     }
     if sources.shows_signer:  # other models see nothing of what was detected
         drawn["quality"] = quality.draw_distributions(sources.quality)
-        drawn["signers"] = [quality.draw_signers(landmarks.by_signer)]
     for chart in tuning.draw_search(sources.search) if sources.search else []:
         drawn[chart.name] = [chart]
     return drawn

@@ -1,11 +1,10 @@
-"""Charts of scores, curves and lengths.
+"""Charts of scores and curves.
 
 A page sets panels side by side on a desk and one below the other on a phone, where a figure with
 several of them could not be read.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,17 +52,15 @@ class Chart:
     label: str  # what a person who cannot see it must know
 
 
-def draw_systems(
-    splits: Mapping[str, Any], names: Mapping[str, str], headline: Metric
-) -> list[Chart]:
+def draw_systems(splits: Mapping[str, Any], names: Iterable[str], headline: Metric) -> list[Chart]:
     """The headline metric with intervals of the model and its floors, one panel a split."""
     charts, label = [], metric_heading(headline)
     for split, found in splits.items():
         systems = found["systems"]
         rows = [
-            (name, systems[system][headline], BLUE if system == System.MODEL else GREY)
-            for system, name in names.items()
-            if system in systems
+            (name, systems[name][headline], BLUE if name == System.MODEL else GREY)
+            for name in names
+            if name in systems
         ]
         best = ", ".join(f"{name} {score['value']:.1f}" for name, score, _ in rows)
         charts.append(
@@ -83,7 +80,7 @@ def draw_breakdowns(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> li
     """
     charts = []
     for kind, found in breakdowns.items():
-        if not found:  # of hands, where the landmarks have none
+        if len(found) < 2:  # all clips are alike, or there are no hands: the score above says it
             continue
         worst = sorted(found, key=lambda row: float(row["chrf"]))[:MAX_ROWS]
         rows = [
@@ -156,36 +153,6 @@ def draw_curves(epochs: Sequence[Mapping[str, Any]], best_epoch: int) -> list[Ch
     return charts
 
 
-def draw_lengths(words: Mapping[str, Sequence[int]]) -> Chart:
-    """How long the sentences of each split are, as shares of the split."""
-    with style():
-        figure, (panel,) = build_panels(1, height=2.6, width=HALF)
-        longest = max((max(counts) for counts in words.values() if counts), default=1)
-        step = max(1, math.ceil(longest / 16))
-        edges = range(1, longest + 1, step)
-        width = 0.8 * step / max(1, len(words))
-        for number, (split, counts) in enumerate(words.items()):
-            shares = [
-                sum(edge <= count < edge + step for count in counts) / max(1, len(counts))
-                for edge in edges
-            ]
-            offset = (number - (len(words) - 1) / 2) * width
-            panel.bar(
-                [edge + (step - 1) / 2 + offset for edge in edges],
-                [100 * share for share in shares],
-                width=0.92 * width,
-                color=(GREY, ORANGE, BLUE)[number % 3],
-                label=split,
-            )
-        panel.set_title("words of a sentence, % of the split")
-        panel.grid(axis="x", visible=False)
-        panel.set_xticks([edge + (step - 1) / 2 for edge in edges], [_span(e, step) for e in edges])
-        panel.legend(loc="upper right")
-        svg = render_svg(figure)
-    label = "Words of a sentence, as shares of each split; the table has the means"
-    return Chart(name="lengths", svg=svg, label=label)
-
-
 def _draw_intervals(
     rows: Sequence[tuple[str, Mapping[str, Any], str]], title: str, width: float
 ) -> str:
@@ -217,7 +184,3 @@ def _annotate(panel: Axes, score: Mapping[str, Any], y: int) -> None:
         f"{score['value']:.1f}", (x, y), xytext=offset, textcoords="offset points",
         ha=align[0], va=align[1], color=INK, fontsize=9.5,
     )  # fmt: skip
-
-
-def _span(first: int, step: int) -> str:
-    return str(first) if step == 1 else f"{first}-{first + step - 1}"

@@ -80,6 +80,7 @@ class Sources:
     rejects: list[Row]
     targets: list[Target]
     checkpoint: dict[str, Any]
+    weights: str  # SHA-256 of the model's; empty of older evaluations
     judgements: list[JudgementResult]  # in which this model took part
 
     @property
@@ -116,6 +117,7 @@ def read_sources(paths: ReportPaths) -> Sources:
     if search["trials"]:
         check_shape(search, records.TRIALS, where=trials, hint=_rerun("tune"))
     corpus, tables = scores.get("corpus", ""), scores.get("tables", {})
+    weights = read_weights(paths.evaluation)
     return Sources(
         corpus=corpus,
         headline=Metric(scores.get("headline", Metric.BLEU4)),
@@ -144,7 +146,8 @@ def read_sources(paths: ReportPaths) -> Sources:
         checkpoint=_read_json(
             paths.checkpoint / "checkpoint.json", records.SPEC, hint=_rerun("train")
         ),
-        judgements=Judgements(paths.judgements).results_of(read_weights(paths.evaluation)),
+        weights=weights,
+        judgements=Judgements(paths.judgements).results_of(weights),
     )
 
 

@@ -74,14 +74,6 @@ def corpus_table(sources: Sources) -> list[CorpusRow]:
     return rows
 
 
-def words_per_sentence(targets: Sequence[Target], options: ScoreOptions) -> dict[str, list[int]]:
-    """Split to the number of words of each of its sentences."""
-    lengths: dict[str, list[int]] = {split: [] for split in SPLITS}
-    for target, words in zip(targets, _split(targets, options), strict=True):
-        lengths[target.split].append(len(words))
-    return {split: counts for split, counts in lengths.items() if counts}
-
-
 def _split(targets: Sequence[Target], options: ScoreOptions) -> list[list[str]]:
     return split_words([target.text for target in targets], options, keep_case=True)
 

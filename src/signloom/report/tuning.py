@@ -10,8 +10,6 @@ from matplotlib.ticker import MaxNLocator
 from signloom.report.canvas import (
     BLUE,
     GREY,
-    GRID,
-    MUTED,
     ORANGE,
     PURPLE,
     build_panels,
@@ -26,7 +24,6 @@ LABELS = {
     "search": "Objective of each trial and the best so far",
     "importance": "Importance of each parameter",
     "slices": "Objective of the trials over each parameter",
-    "parallel": "Each trial as a line through the values of its parameters",
     "pareto": "Objectives of the trials against each other, and those that no other beats",
 }
 MAX_TICKS = 5  # values of a parameter that each get a tick
@@ -40,7 +37,6 @@ def draw_search(search: Mapping[str, Any]) -> list[Chart]:
     drawn = {
         "search": search_chart(trials, objective, higher_is_better=higher_is_better),
         "slices": slices_chart(trials, objective),
-        "parallel": parallel_chart(trials, objective, higher_is_better=higher_is_better),
     }
     if importance := search["importance"]:
         drawn["importance"] = importance_chart(importance)
@@ -150,55 +146,6 @@ def _set_scale(panel: Axes, values: list[Any]) -> list[Any]:
         else:
             panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
     return values
-
-
-def parallel_chart(trials: Sequence[Trial], objective: str, *, higher_is_better: bool) -> str:
-    """Each finished trial as a line through its values; the best quarter stands out."""
-    done = [trial for trial in trials if trial["state"] == "COMPLETE"]
-    names = sorted(done[0]["params"])
-    ranked = sorted(done, key=lambda trial: float(trial["value"]), reverse=not higher_is_better)
-    columns = [_positions([trial["params"][name] for trial in ranked]) for name in names]
-    columns.append(_positions([trial["value"] for trial in ranked]))
-    with style():
-        figure, (panel,) = build_panels(1, height=3.6)
-        best = math.ceil(len(ranked) / 4)
-        for row in range(len(ranked)):  # the best last, on top
-            is_best = row >= len(ranked) - best
-            panel.plot(
-                range(len(columns)), [positions[row] for positions, _ in columns],
-                color=BLUE if is_best else GREY, alpha=0.9 if is_best else 0.35,
-                linewidth=1.8 if is_best else 1.0,
-            )  # fmt: skip
-        for x, (_, marks) in enumerate(columns):
-            panel.axvline(x, color=GRID, linewidth=1)
-            for y, label in marks:
-                panel.annotate(label, (x, y), xytext=(3, 2), textcoords="offset points",
-                               color=MUTED, fontsize=8.5)  # fmt: skip
-        labels = [name.replace(".", ".\n") for name in names] + [readable(objective)]
-        panel.set_xticks(range(len(columns)), labels)
-        panel.set_yticks([])
-        panel.set_ylim(-0.06, 1.1)
-        panel.grid(visible=False)
-        panel.set_title("finished trials, the best quarter in blue")
-        return render_svg(figure)
-
-
-def _positions(values: Sequence[Any]) -> tuple[list[float], list[tuple[float, str]]]:
-    """Return where values are on an axis from 0 to 1, and which labels it has."""
-    if all(type(value) in (int, float) for value in values):
-        low, high = min(values), max(values)
-        if low == high:
-            return [0.5] * len(values), [(0.5, f"{low:g}")]
-        scale = math.log if low > 0 and high / low >= 20 else float
-        span = scale(high) - scale(low)
-        return (
-            [(scale(value) - scale(low)) / span for value in values],
-            [(0.0, f"{low:.3g}"), (1.0, f"{high:.3g}")],
-        )
-    names = sorted({str(value) for value in values})
-    step = 1 / max(1, len(names) - 1)
-    return [names.index(str(v)) * step for v in values], [(i * step, n) for i, n in
-                                                          enumerate(names)]  # fmt: skip
 
 
 def pareto_chart(trials: Sequence[Trial], axes: Sequence[str], front: Sequence[int]) -> str:

@@ -36,9 +36,48 @@ def headline_split(splits: dict[str, Any]) -> str:
     return "test" if "test" in splits else next(iter(splits))
 
 
-def system_names(sources: Sources) -> dict[str, str]:
-    """Return what the page calls each system, in the order of its tables."""
+def system_meanings(sources: Sources) -> dict[str, str]:
+    """Return what each system is, by its name in every table, chart and file."""
     return GLOSS_SYSTEM_LABELS if sources.reads_glosses else SYSTEM_LABELS
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The sentence above everything else."""
+
+    kind: str  # good, bad or open
+    text: str
+
+
+def judge(sources: Sources, p_value: float | None) -> Verdict:
+    """Return what the scores say about the model, in one sentence.
+
+    Args:
+        sources: What the stages wrote.
+        p_value: Of the difference to the best floor; None where it was not computed.
+    """
+    split, headline = headline_split(sources.splits), sources.headline
+    found, systems = sources.splits[split], _systems(sources, split)
+    score, best = systems[System.MODEL][headline], strongest_floor(systems, headline)
+    floor = systems[best][headline]
+    p_text = "" if p_value is None else f", p = {p_value:.3f}"
+    clips = count(found["clips"], f"{split} clip")
+    scores = (
+        f"{metric_heading(headline)} {_interval(score)} on {clips}; the best floor, {best}, has "
+        f"{floor['value']:.1f}{p_text}"
+    )
+    check = found.get("input_check")
+    if "only_sentence" in found:
+        return Verdict("bad", f"{describe_only(found['only_sentence'], found['clips'])}.")
+    if are_few(found["clips"]):
+        return Verdict("open", f"There are {TOO_FEW} whether the model is better than a floor.")
+    if check and not check["uses_input"]:
+        return Verdict("bad", f"The model ignores its input: {check['text']}")
+    if score["low"] > floor["value"]:
+        return Verdict("good", f"The model has learnt to translate: {scores}.")
+    if score["high"] < floor["value"]:
+        return Verdict("bad", f"The model is worse than {best}: {scores}.")
+    return Verdict("open", f"The model is not clearly better than {best}: {scores}.")
 
 
 def strongest_floor(systems: dict[str, Any], headline: Metric) -> str:
@@ -69,13 +108,14 @@ def verdict_sentences(sources: Sources) -> list[str]:
     else:
         if found["clips"] < FEW_CLIPS:
             sentences.append("So few clips say little, and their intervals are too narrow.")
-        sentences.append(_floor_sentence(systems, system_names(sources), headline))
+        sentences.append(_floor_sentence(systems, headline))
         sentences.append(_blind_sentence(systems, headline, is_read=sources.reads_glosses))
     if "only_sentence" in found:
         sentences.append(describe_only(found["only_sentence"], found["clips"]) + ".")
     if check := found.get("input_check"):
         sentences.append(check["text"])
-    sentences.append(_change_sentence(sources, split))
+    if change := _change_sentence(sources, split):
+        sentences.append(change)
     if found["missing"]:
         clips = count(len(found["missing"]), "clip")
         lacking = "glosses" if sources.reads_glosses else "landmarks"
@@ -129,10 +169,10 @@ def _seeds_sentence(spread: dict[str, Any], headline: Metric) -> str:
     )
 
 
-def _floor_sentence(systems: dict[str, Any], names: dict[str, str], headline: Metric) -> str:
+def _floor_sentence(systems: dict[str, Any], headline: Metric) -> str:
     score, strongest = systems[System.MODEL][headline], strongest_floor(systems, headline)
     floor = systems[strongest][headline]
-    named = f"the strongest floor ({names[strongest]}, {_interval(floor)})"
+    named = f"the best floor ({strongest}, {_interval(floor)})"
     if score["low"] > floor["value"]:
         margin = f"{score['value'] - floor['value']:.1f} {_points(headline)}"
         return f"That is {margin} above {named}: the model's whole interval lies above it."
@@ -160,7 +200,7 @@ def _change_sentence(sources: Sources, split: str) -> str:
     """Compare the scores with those of the run that was kept."""
     (before, why_not), headline = _kept(sources, split), sources.headline
     if not before:
-        return "No earlier run is kept to compare with; `signloom scores --keep` keeps this one."
+        return ""
     if why_not:
         return f"The scores that were kept are not compared: {why_not}."
     model = _systems(sources, split)[System.MODEL]
@@ -206,18 +246,12 @@ def tiles(sources: Sources) -> list[Tile]:
         )
         for metric in (first, *reversed(others))
     ]
-    controls = [
-        ("strongest floor", strongest_floor(systems, headline)),
-        ("blind control", System.BLIND),
-    ]
-    if System.SWAPPED in systems:  # not with a single sentence
-        controls.append(
-            ("wrong glosses" if sources.reads_glosses else "wrong video", System.SWAPPED)
-        )
-    for name, system in controls:
-        score = systems[system][headline]
-        note = system_names(sources)[system]
-        shown.append(Tile(f"{name}, {metric_heading(headline)}", f"{score['value']:.1f}", note))
+    best, meanings = strongest_floor(systems, headline), system_meanings(sources)
+    controls = {best: "best floor", System.BLIND: "blind", System.SWAPPED: "swapped"}
+    for system in (name for name in controls if name in systems):  # one sentence is not swapped
+        name = f"{controls[system]}, {metric_heading(headline)}"
+        note = f"{system}: {meanings[system]}" if system == best else meanings[system]
+        shown.append(Tile(name, f"{systems[system][headline]['value']:.1f}", note))
     return shown
 
 

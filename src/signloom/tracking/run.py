@@ -479,6 +479,12 @@ def _ensure_delivery() -> None:
         logger.warning("nothing is sent to MLflow yet: %s", error, extra=ONCE)
 
 
+def last_address() -> str:
+    """Return where MLflow shows the run that came there last; empty: none is known."""
+    runs = [*_spool().status().runs.values()]
+    return run_address(*runs[-1]).rpartition(" ")[2] if runs else ""
+
+
 def _wait(folder: Path, start_s: float, key: str) -> None:
     """Wait for a store that answers; log where the run is, or that it has not answered."""
     spool, end_s = _spool(), time.monotonic() + MAX_WAIT_S

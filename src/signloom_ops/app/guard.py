@@ -35,7 +35,7 @@ POLICY = (
 # The report has its script inside. In this sandbox it belongs to no origin: it reaches no cookie
 # and may ask this server for nothing.
 REPORT_POLICY = (
-    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
+    "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 )
 

@@ -161,6 +161,7 @@ SECOND = "new Promise((done) => setTimeout(done, 1000))"
 
 @pytest.fixture
 def page(built: Path) -> Path:
+    (built / "made.js").write_text('window.made = {"commit": "0a1b2c"};')
     return built / "index.html"
 
 
@@ -179,7 +180,9 @@ def test_the_page_opens_without_complaint_and_fits(
     tab.show(page, width=width, prefers_color_scheme=scheme)
     tab.run(SECOND)
     assert tab.complaints == []
-    assert set(tab.requests) <= {page.resolve().as_uri(), "data:,"}
+    names = {one.rpartition("/")[2] for one in tab.requests}
+    assert names <= {"index.html", "made.js", "data:,"}
+    assert "0a1b2c" in tab.run("document.querySelector('#made').textContent")
     # Also with everything open: what is wide scrolls in its own place.
     tab.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     assert tab.run("document.documentElement.scrollWidth") == width
@@ -192,7 +195,9 @@ def test_a_skeleton_moves_until_the_reader_stops_it(tab: Tab, page: Path) -> Non
     first = "document.querySelector('.player')"
     text = f"{first}.querySelector('button').textContent"
     assert not tab.run(f"{first}.querySelector('.controls').hidden")
-    assert tab.run(text) == "Play"  # out of sight, far down the page
+    tab.run("document.querySelector('footer').scrollIntoView({behavior: 'instant'})")
+    tab.run(SECOND)
+    assert tab.run(text) == "Play"  # out of sight
     still = tab.run(LINES)
     tab.run(f"{first}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
     tab.run(SECOND)

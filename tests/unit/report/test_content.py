@@ -2,14 +2,16 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from signloom.evaluation.names import Metric
+from signloom.report.build import compare_with_floor
 from signloom.report.samples import mark_words, pick_samples
 from signloom.report.stage_files import Sources, read_sources
 from signloom.report.tables import corpus_table
-from signloom.report.verdict import tiles, verdict_sentences
+from signloom.report.verdict import judge, tiles, verdict_sentences
 from tests.report_project import SCORE, score, write_project
 
 
@@ -23,7 +25,7 @@ def sources(tmp_path: Path) -> Sources:
 def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None:
     said = " ".join(verdict_sentences(sources))
     assert "On 8 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in said
-    assert "60.0 BLEU-4 above the strongest floor (nearest training clip, 20.0" in said
+    assert "60.0 BLEU-4 above the best floor (retrieval, 20.0" in said
     assert "So few clips say little" in said
     assert "comes from looking, not from guessing" in said
     assert "The test video is looked at." in said
@@ -32,15 +34,46 @@ def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None
     sources.splits["test"]["systems"]["blind"]["bleu4"] = score(15.1)
     sources.splits["test"]["missing"] = ["x"]
     said = " ".join(verdict_sentences(sources))
-    assert "not clearly better than the strongest floor" in said
+    assert "not clearly better than the best floor" in said
     assert "guessed without looking" in said
     sources.splits["test"]["systems"]["model"]["bleu4"] = score(12.0)
-    assert "This is worse than the strongest floor" in " ".join(verdict_sentences(sources))
+    assert "This is worse than the best floor" in " ".join(verdict_sentences(sources))
     assert "without landmarks: 1 clip." in said
     sources.splits["test"]["clips"] = 5
     said = " ".join(verdict_sentences(sources))
     assert "too few clips to decide" in said
-    assert "floor (nearest training clip" not in said
+    assert "best floor" not in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "said"),
+    [
+        ({}, "good", "has learnt to translate: BLEU-4 80.0 [75.0, 85.0] on 8 test clips; the best "
+                     "floor, retrieval, has 20.0, p = 0.012"),
+        ({"systems": {"model": 22.0}}, "open", "not clearly better than retrieval"),
+        ({"systems": {"model": 12.0}}, "bad", "worse than retrieval"),
+        ({"input_check": {"uses_input": False, "text": "..."}}, "bad", "ignores its input"),
+        ({"only_sentence": "oui"}, "bad", "it has not learnt to translate"),
+        ({"clips": 5}, "open", "too few clips to decide"),
+    ],
+)  # fmt: skip
+def test_one_sentence_judges_the_model(
+    sources: Sources, changes: dict[str, Any], kind: str, said: str
+) -> None:
+    found = sources.splits["test"]
+    for system, value in changes.pop("systems", {}).items():
+        found["systems"][system]["bleu4"] = score(value)
+    found |= changes
+    verdict = judge(sources, 0.0123)
+    assert (verdict.kind, said in verdict.text) == (kind, True), verdict
+
+
+def test_the_difference_to_the_best_floor_is_tested_on_the_same_clips(sources: Sources) -> None:
+    one = dataclasses.replace(sources, seeds=None)
+    rows = [row for row in one.hypotheses if row["split"] == "test"]
+    assert compare_with_floor(one, [{**row, "hypothesis": row["reference"]} for row in rows]) < 0.05
+    assert compare_with_floor(one, [{**row, "hypothesis": row["retrieval"]} for row in rows]) == 1
+    assert compare_with_floor(sources, rows) is None  # the page has a mean of seeds
 
 
 def test_an_ensemble_heads_the_page_and_is_named(sources: Sources) -> None:
@@ -59,7 +92,7 @@ def test_of_several_seeds_the_mean_and_its_interval_head_the_page(sources: Sourc
     said = " ".join(verdict_sentences(sources))
     assert "BLEU-4 is 71.5 [19.0, 84.0] and the word error rate" in said
     assert "means of 2 seeds with intervals over seeds and clips; one seed is give or take" in said
-    assert "not clearly better than the strongest floor" in said
+    assert "not clearly better than the best floor" in said
     assert "BLEU-4 +1.5" in said
     first = tiles(sources)[0]
     assert (first.value, first.note) == ("71.5", "95 %: 19.0 to 84.0; before 70.0")
@@ -116,11 +149,11 @@ def test_the_headline_of_single_words_is_the_share_that_is_right(sources: Source
     assert "the share of exactly right texts, in %, is 80.0 [75.0, 85.0]" in (
         text := " ".join(verdict_sentences(sources))
     )
-    assert "60.0 points above the strongest floor (nearest training clip" in text
+    assert "60.0 points above the best floor (retrieval" in text
     assert "BLEU-4" not in text
     assert [tile.name for tile in tiles(sources)] == [
-        "test exact, %", "test WER, %", "test chrF", "strongest floor, exact, %",
-        "blind control, exact, %", "wrong video, exact, %",
+        "test exact, %", "test WER, %", "test chrF", "best floor, exact, %", "blind, exact, %",
+        "swapped, exact, %",
     ]  # fmt: skip
 
 
