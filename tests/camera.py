@@ -80,7 +80,6 @@ def wait_for(tab: Tab, condition: str, wait_s: float = WAIT_S) -> None:
 
 def begin_live(tab: Tab) -> None:
     """Begin to translate while somebody signs."""
-    wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
     tab.run("document.querySelector('#live').click()")
     wait_for(tab, "document.querySelector('#state').textContent != ''")
 

@@ -202,7 +202,6 @@ def test_sentences_are_translated_while_they_are_signed(server: Server, tmp_path
     with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
         tab.show(address, width=DESK)
         tab.run("location.hash = 'translate'")
-        wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
         press(tab, "#live")
         wait_for(tab, "document.querySelectorAll('#said > li').length >= 2")
         assert tab.run("document.querySelectorAll('#said button').length") == 1
@@ -250,7 +249,6 @@ def test_the_sign_that_is_read_stands_over_the_moving_skeleton(
     address = server.start()
     with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
         open_page(tab, address, "translate")
-        wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
         press(tab, "#go")
         wait_for(tab, "!document.querySelector('#stop').hidden")
         time.sleep(3.0)
@@ -278,7 +276,6 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
     address = server.start()
     with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
         tab.show(address, width=DESK)
-        wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
         write(tab, "#signer", "zoe")
         write(tab, "#sentence", EVIL)
         tab.run(LIT)
@@ -452,7 +449,6 @@ def test_a_server_that_is_killed_while_translating_is_said_and_translates_again(
     address = server.start()
     with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
         open_page(tab, address, "translate")
-        wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
         press(tab, "#live")
         wait_for(tab, "document.querySelector('#state').textContent.includes('behind')")
         server.stop(signal.SIGKILL)

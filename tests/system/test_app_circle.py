@@ -59,7 +59,6 @@ class Walk:
     def record(self, takes: Mapping[str, int]) -> None:
         """Let signers record what the page proposes, and deliver it."""
         self.tab.run("location.hash = 'record'")
-        wait_for(self.tab, "document.querySelector('#preview').videoWidth > 0")
         for signer, times in takes.items():
             self.camera.sit(signer)
             write(self.tab, "#signer", signer)

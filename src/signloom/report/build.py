@@ -23,8 +23,15 @@ from signloom.report.attention import read_alignments
 from signloom.report.canvas import inline_svg
 from signloom.report.charts import Chart
 from signloom.report.pages import FindSection, Section, render_page
-from signloom.report.quality import PICTURES, WORST, Assessment, ContactSheet, draw_sheet
-from signloom.report.samples import Sample, SampleView, mark_words, pick_samples, show_sample
+from signloom.report.quality import WORST, Assessment, WorstClip, show_worst
+from signloom.report.samples import (
+    PICTURES,
+    Sample,
+    SampleView,
+    mark_words,
+    pick_samples,
+    show_sample,
+)
 from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
 from signloom.report.verdict import Verdict, headline_split, judge, strongest_floor
 
@@ -59,7 +66,7 @@ class Page:
     landmarks: Assessment
     picked: list[Sample]
     samples: list[SampleView]  # of `picked`, drawn
-    sheets: list[ContactSheet]
+    worst: list[WorstClip]
     figures: dict[str, list[Chart]]  # by part of the page
     sections: list[Section]  # of other packages
     file: bytes  # hypotheses.tsv
@@ -185,14 +192,14 @@ def build_report(
         raise UserError(f"{paths.evaluation}/hypotheses.tsv has no clip of {split}; evaluate again")
     landmarks = quality.assess(sources.quality, sources.targets)
     picked = pick_samples(hypotheses, SAMPLES, sources.scoring)
-    samples, sheets = _draw_clips(paths, sources, picked, landmarks)
+    samples, worst = _draw_clips(paths, sources, picked, landmarks)
     page = Page(
         sources=sources,
         options=options,
         landmarks=landmarks,
         picked=picked,
         samples=samples,
-        sheets=sheets,
+        worst=worst,
         figures=draw_charts(sources, landmarks),
         sections=[one for find in sections if (one := find(sources.corpus))],
         file=(paths.evaluation / HYPOTHESES_NAME).read_bytes(),
@@ -202,8 +209,8 @@ def build_report(
         verdict=verdict,
     )  # fmt: skip
     figures = {chart.name: chart.svg for group in page.figures.values() for chart in group}
-    for more in (*(one.figures for one in samples), *(one.figures for one in sheets)):
-        figures |= more
+    for sample in samples:
+        figures |= sample.figures
     shutil.rmtree(reports / "figures", ignore_errors=True)  # none of an older page may remain
     for name, svg in figures.items():
         write_file(reports / "figures" / f"{name}.svg", svg)
@@ -212,7 +219,7 @@ def build_report(
 
 def _draw_clips(
     paths: ReportPaths, sources: Sources, picked: Sequence[Sample], landmarks: Assessment
-) -> tuple[list[SampleView], list[ContactSheet]]:
+) -> tuple[list[SampleView], list[WorstClip]]:
     """Return the sampled clips and the worst ones, drawn; of features and glosses none of these."""
     clip_ids = [sample.row["clip_id"] for sample in picked]
     worst = landmarks.worst if sources.shows_signer else []
@@ -220,14 +227,13 @@ def _draw_clips(
     sequences = read_shards(paths.shards, shown) if sources.shows_signer else {}
     alignments = read_alignments(paths.evaluation / "alignments.parquet", clip_ids)
     samples = [
-        show_sample(sample, number, sequences.get(clip_id), alignments.get(clip_id), PICTURES)
+        show_sample(sample, number, sequences.get(clip_id), alignments.get(clip_id))
         for number, (clip_id, sample) in enumerate(zip(clip_ids, picked, strict=True), start=1)
     ]
-    sheets = [
-        draw_sheet(row, number, landmarks, sequences[row.clip_id])
+    return samples, [
+        show_worst(row, number, landmarks, sequences[row.clip_id])
         for number, row in enumerate(worst, start=1)
     ]
-    return samples, sheets
 
 
 def read_signs(row: Row) -> list[Row]:

@@ -1,6 +1,5 @@
 """Landmark quality on the page: warnings, tables, charts and the worst clips."""
 
-import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,18 +17,11 @@ from signloom.report.canvas import (
     RED,
     THIRD,
     build_panels,
-    inline_svg,
     render_svg,
     style,
 )
 from signloom.report.charts import Chart
-from signloom.report.skeletons import (
-    Picture,
-    draw_pictures,
-    draw_presence,
-    inline_pictures,
-    join_pictures,
-)
+from signloom.report.skeletons import Player, build_player
 from signloom.report.verdict import count
 
 GROUP_LABELS = {
@@ -37,8 +29,7 @@ GROUP_LABELS = {
     "lips": "lips", "face_outline": "face",
 }  # fmt: skip
 MAX_NAMED = 5  # clips named in a warning
-WORST = 6  # clips drawn as contact sheets
-PICTURES = 10  # frames drawn of each of them
+WORST = 6  # clips that are drawn
 MAX_SIGNERS = 40  # signers in the table; those with the most warnings are shown
 SHARES = ("left_hand", "right_hand", "any_hand", "pose", "lips", "face_outline")
 FIGURES = {
@@ -305,22 +296,19 @@ def describe_corpus(rows: Sequence[ClipQuality]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContactSheet:
-    """One of the worst clips, drawn along its whole time."""
+class WorstClip:
+    """One of the worst clips, as it moves."""
 
     clip_id: str
     signer: str
     faults: tuple[str, ...]
     description: str
-    pictures: list[Picture]
-    presence: str  # SVG: bars along the time
-    has_hands: bool
-    figures: dict[str, str]  # SVG files by name, to be written
+    player: Player
 
 
-def draw_sheet(
+def show_worst(
     row: ClipQuality, number: int, landmarks: Assessment, sequence: LandmarkSequence
-) -> ContactSheet:
+) -> WorstClip:
     """Draw one of the worst clips.
 
     Args:
@@ -329,17 +317,13 @@ def draw_sheet(
         landmarks: What is wrong with the clip.
         sequence: Its landmarks.
     """
-    drawn = draw_pictures(sequence, PICTURES, whole=True)
-    label = html.escape(f"Along the time of {row.clip_id}: left hand above, right hand below")
-    return ContactSheet(
+    label = f"Moving skeleton of {row.clip_id}"
+    return WorstClip(
         clip_id=row.clip_id,
         signer=landmarks.signer_of.get(row.clip_id, "unknown"),
         faults=landmarks.faults[row.clip_id],
         description=describe(row),
-        pictures=inline_pictures(drawn, f"worst{number}", row.clip_id),
-        presence=inline_svg(draw_presence(sequence), f"presence{number}", label),
-        has_hands=row.any_hand is not None,
-        figures={f"worst-{number:02}": join_pictures(drawn)},
+        player=build_player(sequence, name=f"worst{number}", label=label),
     )
 
 

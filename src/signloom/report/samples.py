@@ -9,15 +9,10 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.metrics import ScoreOptions, align_words, pick_clips
 from signloom.report.attention import Alignment, Picker, build_picker, draw_alignment
 from signloom.report.canvas import inline_svg
-from signloom.report.skeletons import (
-    Picture,
-    Player,
-    build_player,
-    draw_pictures,
-    inline_pictures,
-    join_pictures,
-)
+from signloom.report.skeletons import Player, build_player
 from signloom.report.stage_files import Row
+
+PICTURES = 10  # skeletons below a picture of attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,6 @@ class SampleView:
     player: Player | None = None  # None for a model of glosses: the sample's row has them
     attention: str = ""  # SVG; empty for a model without attention, and beside a picker
     picker: Picker | None = None  # of a clip whose every head was kept
-    pictures: list[Picture] = field(default_factory=list)  # only where there is no attention
     figures: dict[str, str] = field(default_factory=dict)  # SVG files by name, to be written
 
 
@@ -74,7 +68,6 @@ def show_sample(
     number: int,
     sequence: LandmarkSequence | None,
     alignment: Alignment | None,
-    pictures: int,
 ) -> SampleView:
     """Draw a sample.
 
@@ -83,18 +76,17 @@ def show_sample(
         number: Of the samples on the page, from 1.
         sequence: The clip's landmarks; None for a model of glosses.
         alignment: Where the model looked; None if its decoder has no attention.
-        pictures: Frames to draw.
     """
     clip_id, name = sample.row["clip_id"], f"{number:02}-{sample.group}"
     figures, attention, picker = dict[str, str](), "", None
     if alignment:
-        svg = figures[f"attention-{name}"] = draw_alignment(alignment, sequence, pictures)
+        svg = figures[f"attention-{name}"] = draw_alignment(alignment, sequence, PICTURES)
         picker = build_picker(
             alignment,
             name=f"attention{number}",
             clip_id=clip_id,
             sequence=sequence,
-            pictures=pictures,
+            pictures=PICTURES,
         )
         below = "clip's time, skeletons below" if sequence else "glosses"
         label = f"Attention of each token of the translation of {clip_id} over the {below}"
@@ -102,8 +94,6 @@ def show_sample(
             attention = inline_svg(svg, f"attention{number}", html.escape(label))
     if sequence is None:
         return SampleView(sample=sample, attention=attention, picker=picker, figures=figures)
-    drawn = draw_pictures(sequence, pictures)
-    figures = {f"sample-{name}": join_pictures(drawn), **figures}
     return SampleView(
         sample=sample,
         player=build_player(
@@ -111,6 +101,5 @@ def show_sample(
         ),
         attention=attention,
         picker=picker,
-        pictures=[] if alignment else inline_pictures(drawn, f"sample{number}", clip_id),
         figures=figures,
     )

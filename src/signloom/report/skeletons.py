@@ -9,14 +9,13 @@ import base64
 import html
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import GROUP_CHOICES, LandmarkSequence, Layout
-from signloom.report.canvas import BLUE, GREY, MUTED, ORANGE, PAPER, PURPLE, RED, inline_svg
+from signloom.report.canvas import BLUE, GREY, ORANGE, PURPLE, inline_svg
 
 SIZE = 100.0  # side of a picture, SVG units
 MARGIN = 0.06  # of the side, around the landmarks
@@ -40,7 +39,6 @@ CLOSED_LINES = {
 }
 ALL_LANDMARKS = {one.name: one.landmarks for groups in GROUP_CHOICES.values() for one in groups}
 START = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIZE:g} {SIZE:g}">'
-BAR_HEIGHT = 5.0  # of a hand in the bars of `draw_presence`, SVG units
 
 # Of the players.
 MAX_FPS = 30.0
@@ -57,7 +55,6 @@ class Picture:
 
     time_s: float
     svg: str  # a whole SVG file
-    missing: tuple[str, ...] = ()  # hands that the layout has and the frame has not: `left hand`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,126 +85,32 @@ class Stroke:
         return "".join(parts)
 
 
-def draw_pictures(sequence: LandmarkSequence, count: int, *, whole: bool = False) -> list[Picture]:
-    """Draw some frames of a clip, spread evenly.
-
-    Args:
-        sequence: The clip.
-        count: Pictures; fewer if the clip has fewer frames.
-        whole: Spread them over the whole clip and mark hands that are missing; otherwise over the
-            part in which a hand is seen.
-    """
-    seen = find_frames(sequence, _speaking(sequence.layout), whole=whole)
-    frames = np.unique(np.linspace(seen[0], seen[-1], count).round().astype(int))
-    return _draw_frames(sequence, frames, mark_lost=whole)
-
-
 def draw_moments(sequence: LandmarkSequence, times_s: Sequence[float]) -> list[Picture]:
-    """Draw the frames next to some moments of a clip, one for each."""
+    """Draw the frames next to some moments of a clip, one for each.
+
+    All share one square crop, so that movement can be followed.
+    """
     frames = np.rint(np.asarray(times_s) * sequence.fps).astype(int)
-    return _draw_frames(sequence, frames.clip(0, len(sequence.points) - 1), mark_lost=False)
-
-
-def find_frames(
-    sequence: LandmarkSequence, groups: Sequence[str], *, whole: bool = False
-) -> npt.NDArray[np.int64]:
-    """Return the frames that show any of these groups; all of them if whole, or if none does."""
-    there = sequence.present[:, [sequence.layout.group(name) for name in groups]].any(axis=1)
-    return np.arange(len(there)) if whole or not there.any() else np.flatnonzero(there)
-
-
-def _speaking(layout: Layout) -> list[str]:
-    """The groups by which a signer speaks."""
-    return [name for name in (*HANDS, "lips") if name in layout.group_names]
-
-
-def _draw_frames(
-    sequence: LandmarkSequence, frames: npt.NDArray[np.int64], *, mark_lost: bool
-) -> list[Picture]:
-    """Draw frames of one clip; all share one square crop, so that movement can be followed."""
-    layout, pictures = sequence.layout, []
-    hands = [name for name in HANDS if mark_lost and name in layout.group_names]
-    for frame, points in zip(frames, crop(to_pixels(sequence)[frames], layout), strict=True):
-        lost = [name for name in hands if not sequence.present[frame, layout.group(name)]]
-        body = draw_frame(points, layout) + "".join(map(_draw_lost, lost))
-        pictures.append(
-            Picture(
-                time_s=float(frame / sequence.fps),
-                svg=f"{START}{body}</svg>",
-                missing=tuple(name.replace("_", " ") for name in lost),
-            )
+    frames = frames.clip(0, len(sequence.points) - 1)
+    cropped = crop(to_pixels(sequence)[frames], sequence.layout)
+    return [
+        Picture(
+            time_s=float(frame / sequence.fps),
+            svg=f"{START}{draw_frame(points, sequence.layout)}</svg>",
         )
-    return pictures
+        for frame, points in zip(frames, cropped, strict=True)
+    ]
+
+
+def find_frames(sequence: LandmarkSequence, groups: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return the frames that show any of these groups; all of them if none does."""
+    there = sequence.present[:, [sequence.layout.group(name) for name in groups]].any(axis=1)
+    return np.flatnonzero(there) if there.any() else np.arange(len(there))
 
 
 def to_pixels(sequence: LandmarkSequence) -> Points:
     """Return where the landmarks are in the picture, shape (S, P, 2), pixels."""
     return sequence.points[..., :2].astype(np.float64) * [sequence.width, sequence.height]
-
-
-def draw_presence(sequence: LandmarkSequence) -> str:
-    """Draw a bar a hand along the time of a clip: its colour where it was found, red where not.
-
-    Returns:
-        A whole SVG file, empty for a layout without hands; to be stretched to any width.
-    """
-    layout, parts = sequence.layout, []
-    frames = len(sequence.points)
-    for row, name in enumerate(name for name in HANDS if name in layout.group_names):
-        there = sequence.present[:, layout.group(name)]
-        edges = [0, *(np.flatnonzero(np.diff(there)) + 1), frames]
-        for start, stop in pairwise(edges):
-            colour = HANDS[name] if there[start] else RED
-            inset = 0 if there[start] else BAR_HEIGHT / 4  # distinct without colours, too
-            parts.append(
-                f'<rect x="{start}" y="{row * (BAR_HEIGHT + 1) + inset:g}" width="{stop - start}" '
-                f'height="{BAR_HEIGHT - 2 * inset:g}" fill="{colour}"/>'
-            )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {frames} {2 * BAR_HEIGHT + 1:g}" '
-        f'preserveAspectRatio="none">{"".join(parts)}</svg>'
-    )
-
-
-def join_pictures(pictures: list[Picture]) -> str:
-    """Set pictures side by side in one SVG file, with their times below."""
-    width, height = SIZE * len(pictures), SIZE + 14
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}">',
-        f'<rect width="{width:g}" height="{height:g}" fill="{PAPER}"/>',
-    ]
-    for column, picture in enumerate(pictures):
-        body = picture.svg[picture.svg.index(">") + 1 : picture.svg.rindex("</svg>")]
-        parts.append(
-            f'<g transform="translate({column * SIZE:g} 0)">{body}<text x="{SIZE / 2:g}" '
-            f'y="{SIZE + 10:g}" font-size="8" text-anchor="middle" font-family="sans-serif" '
-            f'fill="{MUTED}">{picture.time_s:.1f} s</text></g>'
-        )
-    return "".join((*parts, "</svg>\n"))
-
-
-def inline_pictures(pictures: Sequence[Picture], name: str, clip_id: str) -> list[Picture]:
-    """Make pictures parts of the page.
-
-    Args:
-        pictures: Of one clip.
-        name: Unique on the page; letters, digits and hyphens.
-        clip_id: The clip, for those who cannot see it.
-    """
-    return [
-        replace(
-            picture,
-            svg=inline_svg(
-                picture.svg,
-                f"{name}-{number}",
-                html.escape(
-                    f"Skeleton of {clip_id} at {picture.time_s:.1f} seconds"
-                    + "".join(f", {hand} missing" for hand in picture.missing)
-                ),
-            ),
-        )
-        for number, picture in enumerate(pictures)
-    ]
 
 
 def crop(pixels: Points, layout: Layout) -> Points:
@@ -284,17 +187,6 @@ def _stroke(
     names = [ALL_LANDMARKS[group][mark] for mark in line]
     marks = tuple(layout.index(group, name) for name in names if name in there)
     return Stroke(marks=marks, colour=colour, width=width)
-
-
-def _draw_lost(hand: str) -> str:
-    """A crossed letter in the lower corner on the viewer's side of that hand."""
-    x = SIZE - 10 if hand == "left_hand" else 10
-    y = SIZE - 10
-    return (
-        f'<text x="{x:g}" y="{y + 4:g}" font-size="12" text-anchor="middle" '
-        f'font-family="sans-serif" fill="{HANDS[hand]}">{hand[0].upper()}</text>'
-        f'<path d="M{x - 8:g} {y + 8:g}L{x + 8:g} {y - 8:g}" stroke="{RED}" stroke-width="2"/>'
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

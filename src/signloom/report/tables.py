@@ -1,6 +1,6 @@
 """Tables of the report: the corpus, confused words, the grid of searches, what made the numbers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import Any
@@ -27,22 +27,6 @@ class CorpusRow:
     distinct_sentences: int
     seen: float  # share of the sentences that also occur in train
     new_words: float  # share of the running words that train never shows
-
-
-@dataclass(frozen=True, slots=True)
-class GridRow:
-    """The searches with one beam size; None where one was not tried."""
-
-    beam_size: int
-    cells: list[dict[str, Any] | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The searches that were tried on dev: beam sizes down, length penalties across."""
-
-    penalties: list[float]
-    rows: list[GridRow]
 
 
 def corpus_table(sources: Sources) -> list[CorpusRow]:
@@ -86,29 +70,6 @@ def list_confusions(rows: Iterable[Row], split: str) -> list[Row]:
     found = [row for row in rows if row["split"] == split]
     often = [row for row in found if int(row["count"]) > 1]
     return (often or found)[:MAX_CONFUSIONS]
-
-
-def tabulate_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
-    """Return the grid of searches as a table; no rows for an empty grid.
-
-    A cell is a row of the grid with its `score` by the headline metric, and its `share` of the way
-    from the worst score to the best.
-    """
-    rows = [{"score": row["bleu4"], **row} for row in rows]
-    values = [float(row["score"]) for row in rows]
-    span = (max(values) - min(values) or 1.0) if values else 1.0
-    cells = {
-        (row["beam_size"], row["length_penalty"]): {
-            **row, "share": (float(row["score"]) - min(values)) / span
-        }
-        for row in rows
-    }  # fmt: skip
-    penalties = sorted({penalty for _, penalty in cells})
-    beams = sorted({beam for beam, _ in cells})
-    return Grid(
-        penalties,
-        [GridRow(beam, [cells.get((beam, penalty)) for penalty in penalties]) for beam in beams],
-    )
 
 
 def run_details(sources: Sources) -> dict[str, dict[str, str]]:

@@ -19,7 +19,6 @@ from signloom.evaluation.names import (
 from signloom.report.stage_files import Sources, score_of, why_not_comparable
 
 FEW_CLIPS = 20  # of which a bootstrap knows too little
-BLIND_MARGIN = 5.0  # points by which a blind model may beat the constant sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +102,8 @@ def verdict_sentences(sources: Sources) -> list[str]:
     if sources.seeds and headline in (spreads := sources.seeds["splits"].get(split, {})):
         tell = _as_one_sentence if sources.is_joint else _seeds_sentence
         sentences.append(tell(spreads[headline], headline))
-    if are_few(found["clips"]):
-        sentences.append(f"These are {TOO_FEW} whether the model is better than a floor.")
-    else:
-        if found["clips"] < FEW_CLIPS:
-            sentences.append("So few clips say little, and their intervals are too narrow.")
-        sentences.append(_floor_sentence(systems, headline))
-        sentences.append(_blind_sentence(systems, headline, is_read=sources.reads_glosses))
-    if "only_sentence" in found:
-        sentences.append(describe_only(found["only_sentence"], found["clips"]) + ".")
+    if found["clips"] < FEW_CLIPS:
+        sentences.append("So few clips say little, and their intervals are too narrow.")
     if check := found.get("input_check"):
         sentences.append(check["text"])
     if change := _change_sentence(sources, split):
@@ -169,18 +161,6 @@ def _seeds_sentence(spread: dict[str, Any], headline: Metric) -> str:
     )
 
 
-def _floor_sentence(systems: dict[str, Any], headline: Metric) -> str:
-    score, strongest = systems[System.MODEL][headline], strongest_floor(systems, headline)
-    floor = systems[strongest][headline]
-    named = f"the best floor ({strongest}, {_interval(floor)})"
-    if score["low"] > floor["value"]:
-        margin = f"{score['value'] - floor['value']:.1f} {_points(headline)}"
-        return f"That is {margin} above {named}: the model's whole interval lies above it."
-    if score["high"] < floor["value"]:
-        return f"This is worse than {named}: the model's whole interval lies below it."
-    return f"This is not clearly better than {named}: the model's interval reaches down to it."
-
-
 def _kept(sources: Sources, split: str) -> tuple[dict[str, Any], str]:
     """Return the kept scores of a split, empty if there are none, and why they are no measure."""
     found, headline = sources.splits[split], sources.headline
@@ -213,20 +193,6 @@ def _change_sentence(sources: Sources, split: str) -> str:
     low, high = model[headline]["low"], model[headline]["high"]
     where = "within" if low <= before.get(headline, low) <= high else "outside"
     return f"{text}; its {metric_label(headline)} lies {where} this one's interval."
-
-
-def _blind_sentence(systems: dict[str, Any], headline: Metric, *, is_read: bool) -> str:
-    blind, constant = (
-        systems[system][headline]["value"] for system in (System.BLIND, System.CONSTANT)
-    )
-    hidden = "With every gloss unknown to it" if is_read else "With its landmarks zeroed"
-    compared = f"{hidden} the model gets {blind:.1f}; the best constant sentence gets "
-    compared += f"{constant:.1f}"
-    if blind > constant + BLIND_MARGIN:
-        return compared + ": part of its score is guessed without looking."
-    if systems[System.MODEL][headline]["low"] > max(blind, constant):
-        return compared + ": its score comes from looking, not from guessing."
-    return compared + "."
 
 
 def tiles(sources: Sources) -> list[Tile]:

@@ -20,7 +20,7 @@ from signloom.evaluation.records import SCORES
 from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
 from signloom.features.targets import read_targets
 from signloom.files import hash_file
-from signloom.paths import PARAMS, SCORES_NAME, TARGETS
+from signloom.paths import CHECKPOINT, PARAMS, SCORES_NAME, TARGETS
 from signloom.report.quality import CHECKS
 from signloom.report.skeletons import list_strokes
 from signloom.translation.confidence import CONFIDENCE
@@ -189,7 +189,9 @@ class Analyst:
         signers = len({one.signer for one in train})
         texts = len({one.text for one in train})
         counts = {"train_clips": len(train), "sentences": texts, "signers": signers}
-        return {"name": model.name, **counts, **model.scores}
+        # The page says it in its own words that there is no champion yet.
+        name = "" if model.checkpoint == CHECKPOINT else model.name
+        return {"name": name, **counts, **model.scores}
 
     def _translate(
         self, model: ModelInUse | None, sequence: LandmarkSequence, start_s: float = 0.0
@@ -210,7 +212,7 @@ class Analyst:
 
     def _loaded(self) -> ModelInUse:
         if (model := self._load()) is None:
-            raise UserError("there is no model yet: run `dvc repro` or a night")
+            raise UserError("there is no model yet: let one learn")
         return model
 
     def _load(self) -> ModelInUse | None:

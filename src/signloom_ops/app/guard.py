@@ -129,7 +129,7 @@ class Guard:
             return _refuse("send the header Authorization: Bearer PASSWORD", 401)
         if path == "/" and self._password:
             return RedirectResponse("/login", 303)
-        return _refuse("open the address that `signloom app` printed", 401)
+        return _refuse("open the address that Signloom printed when it started", 401)
 
     def _give(self, answer: Response) -> None:
         answer.set_cookie(

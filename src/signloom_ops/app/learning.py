@@ -18,13 +18,15 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from signloom.config import read_json
+from signloom.config import load_section, read_json
+from signloom.corpus.manifest import CorpusOptions
 from signloom.errors import UserError
 from signloom.paths import NIGHTS, PARAMS
 from signloom_ops.nightly.night import STAGES_LOG
-from signloom_ops.nightly.plan import STEPS
+from signloom_ops.nightly.plan import STEPS, read_settings
 from signloom_ops.nightly.record import LOG, NIGHT
 from signloom_ops.options import load_ops
+from signloom_tools.dvc import refuse_drawn
 
 OUTPUT = "now.log"  # in the folder of night.json: what a night of the page printed
 _ORDER = ("plan", *STEPS["train"].split(", "))
@@ -150,6 +152,16 @@ def _find_night() -> psutil.Process | None:
     except (psutil.Error, KeyError, ValueError):
         return None
     return process if is_it and process.status() != psutil.STATUS_ZOMBIE else None
+
+
+def find_refusal() -> str:
+    """Return why a night would take in nothing that is delivered; empty: it would."""
+    try:
+        refuse_drawn(load_section(PARAMS, "corpus", CorpusOptions).folder)
+        read_settings(PARAMS)
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def _let_settle() -> None:

@@ -101,7 +101,7 @@ def _send_page(name: str, _: Asked) -> Response:
 
 def _send_report(_: Asked) -> Response:
     if not REPORT_PAGE.is_file():
-        raise TakeError("there is no report yet: run `dvc repro`", 404)
+        raise TakeError("there is no report yet: the first night writes it", 404)
     return FileResponse(REPORT_PAGE, headers={"content-security-policy": REPORT_POLICY})
 
 

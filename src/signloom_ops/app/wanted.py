@@ -1,7 +1,7 @@
 """What to record next, with reasons: rare and confused words, unsure sentences, few signers."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ def list_wanted(
 
     texts = dict.fromkeys(one.text for one in known if one.text not in test)
     found = [Wanted(text, reasons) for text in texts if (reasons := [*reasons_of(text)])]
-    return sorted(found, key=lambda one: (-_urgency(one), one.text))[:most]
+    return _say_once(sorted(found, key=lambda one: (-_urgency(one), one.text)))[:most]
 
 
 def find_wanted() -> dict[str, Any]:
@@ -102,6 +102,17 @@ def count_signers(known: Sequence[Target]) -> dict[str, int]:
     """Return how many clips of train each person signed, the fewest first."""
     found = Counter(one.signer for one in known if one.split == "train")
     return dict(sorted(found.items(), key=lambda pair: (pair[1], pair[0])))
+
+
+def _say_once(found: Iterable[Wanted]) -> list[Wanted]:
+    """Return sentences with the reasons that none before them has: a recording cures each once."""
+    kept, said = list[Wanted](), set[tuple[str, str]]()
+    for one in found:
+        new = [why for why in one.reasons if (why.kind, why.word or one.text) not in said]
+        said |= {(why.kind, why.word or one.text) for why in new}
+        if {why.kind for why in new} - ({"signers"} if len(one.reasons) > 1 else set()):
+            kept.append(Wanted(one.text, new))
+    return kept
 
 
 def _urgency(one: Wanted) -> float:

@@ -22,27 +22,14 @@ def sources(tmp_path: Path) -> Sources:
     return found
 
 
-def test_the_verdict_compares_with_the_strongest_floor(sources: Sources) -> None:
-    said = " ".join(verdict_sentences(sources))
-    assert "On 8 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in said
-    assert "60.0 BLEU-4 above the best floor (retrieval, 20.0" in said
-    assert "So few clips say little" in said
-    assert "comes from looking, not from guessing" in said
-    assert "The test video is looked at." in said
-    assert "Over 2 seeds BLEU-4 is 71.5, give or take 12.2 (standard deviation)." in said
-    sources.splits["test"]["systems"]["model"]["bleu4"] = score(22.0)
-    sources.splits["test"]["systems"]["blind"]["bleu4"] = score(15.1)
+def test_sentences_below_say_on_what_the_scores_were_measured(sources: Sources) -> None:
     sources.splits["test"]["missing"] = ["x"]
     said = " ".join(verdict_sentences(sources))
-    assert "not clearly better than the best floor" in said
-    assert "guessed without looking" in said
-    sources.splits["test"]["systems"]["model"]["bleu4"] = score(12.0)
-    assert "This is worse than the best floor" in " ".join(verdict_sentences(sources))
+    assert "On 8 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in said
+    assert "So few clips say little" in said
+    assert "The test video is looked at." in said
+    assert "Over 2 seeds BLEU-4 is 71.5, give or take 12.2 (standard deviation)." in said
     assert "without landmarks: 1 clip." in said
-    sources.splits["test"]["clips"] = 5
-    said = " ".join(verdict_sentences(sources))
-    assert "too few clips to decide" in said
-    assert "best floor" not in said
 
 
 @pytest.mark.parametrize(
@@ -92,7 +79,6 @@ def test_of_several_seeds_the_mean_and_its_interval_head_the_page(sources: Sourc
     said = " ".join(verdict_sentences(sources))
     assert "BLEU-4 is 71.5 [19.0, 84.0] and the word error rate" in said
     assert "means of 2 seeds with intervals over seeds and clips; one seed is give or take" in said
-    assert "not clearly better than the best floor" in said
     assert "BLEU-4 +1.5" in said
     first = tiles(sources)[0]
     assert (first.value, first.note) == ("71.5", "95 %: 19.0 to 84.0; before 70.0")
@@ -115,13 +101,6 @@ def test_the_verdict_compares_with_the_kept_run(
     before = sources.before["test"]
     assert said in " ".join(verdict_sentences(sources))
     assert tiles(sources)[0].note == f"95 %: 75.0 to 85.0; before {before['bleu4']:.1f}"
-
-
-def test_a_model_that_writes_nothing_is_named_in_the_verdict(sources: Sources) -> None:
-    assert "writes" not in " ".join(verdict_sentences(sources))
-    sources.splits["test"]["only_sentence"] = ""
-    said = "This model writes nothing for each of the 8 clips: it has not learnt to translate."
-    assert said in verdict_sentences(sources)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +128,6 @@ def test_the_headline_of_single_words_is_the_share_that_is_right(sources: Source
     assert "the share of exactly right texts, in %, is 80.0 [75.0, 85.0]" in (
         text := " ".join(verdict_sentences(sources))
     )
-    assert "60.0 points above the best floor (retrieval" in text
     assert "BLEU-4" not in text
     assert [tile.name for tile in tiles(sources)] == [
         "test exact, %", "test WER, %", "test chrF", "best floor, exact, %", "blind, exact, %",

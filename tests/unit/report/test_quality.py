@@ -3,13 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout, build_layout
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
-from signloom.report.canvas import BLUE, ORANGE, RED
 from signloom.report.quality import (
     WORST,
     assess,
@@ -17,7 +14,6 @@ from signloom.report.quality import (
     draw_distributions,
     share_of,
 )
-from signloom.report.skeletons import BAR_HEIGHT, draw_pictures, draw_presence
 
 GOOD = ClipQuality(
     clip_id="good", frames=50, seconds=2.0, fps=25.0, width=320, height=240, left_hand=0.8,
@@ -138,61 +134,3 @@ def test_the_label_of_a_chart_has_its_range_and_limit() -> None:
         "Clips by frames with any hand, %: 50 to 100, median 75; warnings begin at 50"
     )
     assert charts["quality-seconds"] == "Clips by duration, s: 2 to 4, median 3"
-
-
-def sequence(layout: Layout, frames: int = 10) -> LandmarkSequence:
-    rng = np.random.default_rng(1)
-    points = rng.random((frames, layout.points, 3), dtype=np.float32)
-    present = np.ones((frames, len(layout.groups)), np.bool_)
-    return LandmarkSequence(points=points, present=present, fps=10.0, width=320, height=240,
-                            layout=layout)  # fmt: skip
-
-
-def hide(clip: LandmarkSequence, group: str, frames: slice) -> None:
-    clip.present[frames, clip.layout.group(group)] = False
-    clip.points[frames, clip.layout.slice(group)] = np.nan
-
-
-def test_contact_sheets_show_the_whole_clip_and_mark_what_is_missing() -> None:
-    clip = sequence(HANDS_POSE)
-    hide(clip, "left_hand", slice(0, 4))
-    hide(clip, "right_hand", slice(0, 2))
-    pictures = draw_pictures(clip, 10, whole=True)
-    assert [picture.missing for picture in pictures[:5]] == [
-        ("left hand", "right hand"), ("left hand", "right hand"), ("left hand",), ("left hand",),
-        (),
-    ]  # fmt: skip
-    assert [picture.svg.count(RED) for picture in pictures[:5]] == [2, 2, 1, 1, 0]
-    assert [picture.time_s for picture in pictures] == [number / 10 for number in range(10)]
-    seen = draw_pictures(clip, 10)
-    assert seen[0].time_s == 0.2
-    assert not any(picture.missing for picture in seen)
-
-
-def test_bars_along_the_time_change_where_a_hand_comes_or_goes() -> None:
-    clip = sequence(HANDS_POSE)
-    hide(clip, "left_hand", slice(0, 4))
-    hide(clip, "right_hand", slice(6, 7))
-    svg = draw_presence(clip)
-    assert svg.count("<rect") == 2 + 3
-    assert (
-        f'<rect x="0" y="{BAR_HEIGHT / 4:g}" width="4" height="{BAR_HEIGHT / 2:g}" fill="{RED}"'
-        in svg
-    )
-    assert f'<rect x="4" y="0" width="6" height="{BAR_HEIGHT:g}" fill="{ORANGE}"' in svg
-    assert svg.count(BLUE) == 2
-
-
-@pytest.mark.parametrize(
-    "groups", [("hands",), ("lips",), ("pose",), ("hands", "pose", "lips", "face_outline")]
-)
-def test_every_layout_has_pictures(groups: tuple[str, ...]) -> None:
-    clip = sequence(build_layout(groups))
-    for group in clip.layout.group_names:
-        hide(clip, group, slice(3, 5))
-    for picture in draw_pictures(clip, 10, whole=True):
-        assert "nan" not in picture.svg
-    assert draw_pictures(clip, 10, whole=True)[0].svg.count("<path") == sum(
-        {"hands": 12, "lips": 2, "pose": 1, "face_outline": 1}[group] for group in groups
-    )
-    assert ("<rect" in draw_presence(clip)) == ("hands" in groups)

@@ -27,8 +27,9 @@ function element(tag, { text, ...attributes } = {}, ...children) {
   return node;
 }
 
-function tell(text) {
+function tell(text, isWrong = false) {
   $("#message").textContent = text;
+  $("#message").classList.toggle("wrong", isWrong);
 }
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
@@ -41,7 +42,8 @@ async function ask(method, path, body) {
   }).catch(() => { throw new Error(say("away")); });
   const content = await answer.json().catch(() => ({}));
   if (answer.ok) return content;
-  throw Object.assign(new Error(inWords(content.error ?? answer.statusText)), { status: answer.status, content });
+  const why = content.error ? inWords(content.error) : say("broken");
+  throw Object.assign(new Error(why), { status: answer.status, content });
 }
 
 // Run a handler; what goes wrong is said, never swallowed.
@@ -51,7 +53,7 @@ function guarded(handler) {
       tell("");
       await handler(...given);
     } catch (error) {
-      tell(error.message);
+      tell(error.message, true);
     }
   };
 }
@@ -106,7 +108,7 @@ class Sender {
         this.pieces.shift();
       } catch (error) {
         if (error.status && error.status !== 507) throw error;
-        tell(error.status ? error.message : say("waiting"));
+        tell(error.status ? error.message : say("waiting"), true);
         await pause(1500);
       }
     }
@@ -119,7 +121,7 @@ class Sender {
         return await ask("POST", `/api/takes/${this.id}/whole`, { size: this.size });
       } catch (error) {
         if (error.status) throw error;
-        tell(say("waiting"));
+        tell(say("waiting"), true);
         await pause(1500);
       }
     }
@@ -145,14 +147,16 @@ async function openCamera() {
     const why = texts.en[`cam_${error.name}`] ? say(`cam_${error.name}`) : error.message;
     throw new Error(say("no_camera", { why }));
   }
-  stream.getTracks()[0].addEventListener("ended", () => tell(say("camera_gone")));
+  stream.getTracks()[0].addEventListener("ended", () => tell(say("camera_gone"), true));
   $("#preview").srcObject = stream;
+  $(".stage").hidden = false;
   await $("#preview").play();
 }
 
 function closeCamera() {
   for (const track of stream?.getTracks() ?? []) track.stop();
   stream = null;
+  $(".stage").hidden = true;
 }
 
 // Count down, record, and send each second as it is there: a page that dies loses one second.
@@ -263,7 +267,7 @@ class LiveSession {
         else if (this.waiting.length < 3) this.every = Math.max(this.every - 1, 1);
       } catch (error) {
         if (this.isWatched) { this.stop(); return; }
-        tell(error.message);
+        tell(error.message, true);
         endLive();
       } finally {
         this.sending = false;
@@ -435,6 +439,7 @@ async function consentOf(signer) {
 
 // --- the tabs ------------------------------------------------------------------------------------------
 
+const MOST_WISHES = 10;
 let prompt = 0;
 let current = null; // the take that is shown
 
@@ -448,7 +453,6 @@ const tabs = {
     $("#camera").hidden = false;
     $("#next").hidden = !start.prompts.length;
     if (!$("#sentence").value) nextPrompt();
-    await openCamera();
   },
 
   async clips() {
@@ -461,16 +465,15 @@ const tabs = {
     start = await ask("GET", "/api/start"); // a night may have made another champion
     const { model } = start;
     $("#model").textContent = !model ? say("no_model")
-      : say(model.metric ? "model_is" : "model_plain", rounded(model));
-    $("#grade").textContent = model?.metric ? drawGrade(model) : "";
+      : say("model_is", { ...model, name: model.name || say("trained_last") });
+    $("#grade").textContent = model ? drawGrade(model) : "";
     $("#translate-camera").append($("#camera"));
     $("#camera").hidden = $("#live").hidden = !model;
-    if (model) await openCamera();
   },
 
   async wanted() {
     const { sentences, signers, again } = await ask("GET", "/api/wanted");
-    $("#wishes").replaceChildren(...sentences.map(({ text, reasons }) => {
+    $("#wishes").replaceChildren(...sentences.slice(0, MOST_WISHES).map(({ text, reasons }) => {
       const why = reasons.map((one) => say(`r_${one.kind}`, rounded(one))).join("; ");
       const go = element("button", { text: say("record") });
       go.addEventListener("click", () => { $("#sentence").value = text; location.hash = "record"; });
@@ -483,9 +486,10 @@ const tabs = {
 };
 
 // The score in a sentence, for who has never heard of its metric.
-function drawGrade({ words: right, low, floor_score: floor }) {
+function drawGrade({ words: right, low, floor_score: floor, clips }) {
+  if (low === undefined) return say("not_scored");
   const count = right === undefined ? "" : say("grade_words", { right: Math.round(right) });
-  return `${say(low > floor ? "grade_above" : "grade_unsure")} ${count}`;
+  return `${say(low > floor ? "grade_above" : "grade_unsure", { clips })} ${count}`;
 }
 
 const { showClip, drawLookup } = makeClips({ ask, element, guarded, say, tell });
@@ -637,6 +641,7 @@ async function takeFiles(files) {
   const suffixOf = (file) => file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
   const isFilm = (file) => start.videos.includes(suffixOf(file));
   const said = [];
+  let isWrong = false;
   for (const file of [...files].sort((one, other) => isFilm(other) - isFilm(one))) {
     tell(`${say("saving")} ${file.name}`);
     try {
@@ -645,13 +650,15 @@ async function takeFiles(files) {
       } else {
         const found = await ask("POST", `/api/labels?name=${encodeURIComponent(file.name)}`, file);
         said.push(`${file.name}: ${say("labelled", { count: found.takes.length })}`, ...found.left.map(inWords));
+        isWrong ||= found.left.length > 0;
       }
     } catch (error) {
+      isWrong = true;
       said.push(`${file.name}: ${error.message}`);
     }
   }
   await tabs.clips();
-  tell(said.join("\n"));
+  tell(said.join("\n"), isWrong);
 }
 
 on("#files", "change", async (event) => {
@@ -677,7 +684,7 @@ on("#deliver", "click", async () => {
   const left = Object.values(done.left).map(inWords).join("\n");
   const next = done.refused ? `${say("not_taken")} ${inWords(done.refused)}` : say("taken");
   const said = done.takes.length ? `${say("delivered", { count: done.takes.length })} ${next}` : say("nothing");
-  tell(`${said}\n${left}`);
+  tell(`${said}\n${left}`, Boolean(done.refused || left || !done.takes.length));
 });
 
 document.addEventListener("keydown", (event) => {

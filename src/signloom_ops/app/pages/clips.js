@@ -49,7 +49,7 @@ export function makeClips({ ask, element, guarded, say, tell }) {
 
   // Show a clip: `film` is an address, or empty. Of recordings there are no landmarks to show instead.
   async function showClip(place, { clip_id: clipId, film, is_recording: isRecording }) {
-    const points = () => playPoints(place, clipId).catch((error) => tell(error.message));
+    const points = () => playPoints(place, clipId).catch((error) => tell(error.message, true));
     if (!film) return points();
     const video = element("video", { src: film, controls: "", playsinline: "", muted: "" });
     if (!isRecording) video.addEventListener("error", points, { once: true });

@@ -54,17 +54,16 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
       element("div", { class: "row" }, button));
   }
 
-  // What a rule of the gate found, in a sentence, and its figures for who can read them.
-  const drawRule = ({ name, result, text }) => element("li", {},
-    element("span", { text: say(result === "not judged" ? "v_open" : `v_${name}_${result}`) }), " ",
-    element("span", { class: "soft", text: `${name}: ${inWords(text)}` }));
+  // What a rule of the gate found; the report has its figures.
+  const drawRule = ({ name, result }) =>
+    element("li", { text: say(result === "not judged" ? "v_open" : `v_${name}_${result}`) });
 
   let timer = 0;
 
   function drawLearning(state) {
     clearTimeout(timer);
     const { running, step, number, steps, percent, left_s: left, log, failure } = state;
-    $("#learn").hidden = running;
+    $("#learn").hidden = running || isRefused;
     $("#cancel").hidden = !running;
     const parts = [];
     if (running) {
@@ -84,6 +83,7 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
   }
 
   let wasRunning = false;
+  let isRefused = false;
 
   async function follow() {
     if ($("#nights").hidden) return;
@@ -99,7 +99,10 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
     const found = await ask("GET", "/api/nights");
     drawFounding(found.founding);
     $("#learning").hidden = Boolean(found.founding);
-    const lines = [element("p", { text: `${say("champion")}: ${found.champion ?? "–"}` })];
+    isRefused = Boolean(found.refused);
+    const why = isRefused ? `${say("cannot_learn")} ${inWords(found.refused)}` : say("learn_why");
+    $("#learn-why").textContent = why;
+    const lines = [element("p", { text: `${say("champion")}: ${found.champion ?? say("no_champion")}` })];
     if (found.night) {
       const { started, verdict, outcome, told, rules } = found.night;
       lines.push(element("h3", { text: say("last_night") }),

@@ -1,7 +1,7 @@
 // What the server says is English; here it is put into the language of the page, by templates.
 
 const messages = await (await fetch("/server_messages.json")).json();
-const languages = ["fr", "de"];
+const languages = ["fr", "de", "en"]; // English only where it is said otherwise to people
 
 const rules = Object.entries(messages).map(([template, said]) => {
   const names = [];
@@ -16,7 +16,7 @@ const rules = Object.entries(messages).map(([template, said]) => {
 function whole(text, which) {
   for (const { names, said, pattern } of rules) {
     const found = pattern.exec(text);
-    if (!found) continue;
+    if (!found || !said[which]) continue;
     const values = Object.fromEntries(names.map((name, n) => [name, translate(found[n + 1], which)]));
     return said[which].replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
   }
@@ -31,5 +31,6 @@ function translate(text, which) {
 // Return what the server said in the language of the page; what no template knows stays English.
 export function inWords(text) {
   const which = languages.indexOf(document.documentElement.lang);
-  return which < 0 ? text : String(text).split("\n").map((line) => translate(line, which)).join("\n");
+  const lines = String(text).replaceAll("`", "").split("\n");
+  return lines.map((line) => translate(line, which)).join("\n");
 }

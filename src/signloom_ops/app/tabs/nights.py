@@ -14,7 +14,7 @@ from starlette.routing import Route
 from signloom.config import check_shape, read_json, shape
 from signloom.paths import APP, NIGHTS, REPORT_PAGE
 from signloom_ops.app import founding
-from signloom_ops.app.learning import Learning
+from signloom_ops.app.learning import Learning, find_refusal
 from signloom_ops.app.requests import Asked, route
 from signloom_ops.app.takes import TakeError
 from signloom_ops.app.wanted import find_wanted, list_refused
@@ -53,9 +53,10 @@ class Nights:
 
 
 def _describe(_: Asked) -> dict[str, Any]:
-    store = ModelStore()
+    store, is_founded = ModelStore(), founding.is_founded()
     return {
-        "founding": None if founding.is_founded() else asdict(founding.propose()),
+        "founding": None if is_founded else asdict(founding.propose()),
+        "refused": find_refusal() if is_founded else "",
         "champion": store.champion(),
         "history": [asdict(change) for change in store.pointer().history],
         "night": _last_night(store),

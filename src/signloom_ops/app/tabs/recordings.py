@@ -15,6 +15,7 @@ from signloom.detection.video import Video
 from signloom.errors import ClipError, UserError
 from signloom.paths import PARAMS
 from signloom_ops.app.labels import SUFFIXES, read_labels
+from signloom_ops.app.learning import find_refusal
 from signloom_ops.app.requests import Asked, FilmResponse, route
 from signloom_ops.app.takes import (
     MAX_PIECE,
@@ -25,9 +26,7 @@ from signloom_ops.app.takes import (
     TakeStore,
     one_line,
 )
-from signloom_ops.nightly.plan import read_settings
 from signloom_ops.options import load_ops
-from signloom_tools.dvc import refuse_drawn
 
 MAX_NAME = 100  # letters of a signer's name
 
@@ -155,14 +154,4 @@ class Recordings:
             raise TakeError("ids: expected a list")
         done = self._takes.deliver(load_ops(PARAMS).inbox, ids)
         folder = done.folder.as_posix() if done.folder else None
-        return {"folder": folder, "takes": done.takes, "left": done.left, "refused": _refusal()}
-
-
-def _refusal() -> str:
-    """Return why a night would not take in what is delivered; empty: it would."""
-    try:
-        settings = read_settings(PARAMS)
-        refuse_drawn(settings.corpus.folder)
-    except UserError as error:
-        return str(error)
-    return ""
+        return {"folder": folder, "takes": done.takes, "left": done.left, "refused": find_refusal()}

@@ -105,7 +105,6 @@ def test_films_found_a_corpus_and_its_champion_translates_live_in_the_page(
     camera.sit(PEOPLE[0])
     with open_tab(tmp_path / "profile", 600.0, camera.flags) as tab:
         tab.show(f"http://{asker.host}/?token={asker.guard.token}", width=DESK)
-        wait_for(tab, "document.querySelector('#preview').videoWidth > 0")
         deliver(asker, tmp_path)
         tab.run("location.hash = 'nights'")
         wait_for(tab, "document.querySelectorAll('#founding td').length == 12")
