@@ -16,6 +16,8 @@ from tests.unit.report.test_browser import Tab
 
 FPS = 15
 SIGNERS = {one.name: one for one in (*TRAIN_SIGNERS, *DEV_SIGNERS, *TEST_SIGNERS)}
+# The button that starts is there, and no camera is open yet.
+READY = "!document.querySelector('#camera').hidden"
 WAIT_S = 60.0  # for what the page is to show
 TOLD_S = 20.0  # for the text of a sentence
 TRIES = 4  # of a sentence for which a slow machine got too few pictures
@@ -80,6 +82,7 @@ def wait_for(tab: Tab, condition: str, wait_s: float = WAIT_S) -> None:
 
 def begin_live(tab: Tab) -> None:
     """Begin to translate while somebody signs."""
+    wait_for(tab, READY)
     tab.run("document.querySelector('#live').click()")
     wait_for(tab, "document.querySelector('#state').textContent != ''")
 

@@ -20,8 +20,9 @@ import av
 import numpy as np
 import psutil
 import pytest
-from safetensors.torch import load_file, save_file
+import torch
 
+from signloom.checkpoint import load_checkpoint, save_checkpoint
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import write_shards
@@ -49,6 +50,7 @@ pytestmark = [
     pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
 ]
 WAIT_S = 240.0  # two cores may have other work
+READY = camera.READY
 wait_for = partial(camera.wait_for, wait_s=WAIT_S)
 EVIL = "<script>alert(1)</script> oui"
 
@@ -202,6 +204,7 @@ def test_sentences_are_translated_while_they_are_signed(server: Server, tmp_path
     with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
         tab.show(address, width=DESK)
         tab.run("location.hash = 'translate'")
+        wait_for(tab, READY)
         press(tab, "#live")
         wait_for(tab, "document.querySelectorAll('#said > li').length >= 2")
         assert tab.run("document.querySelectorAll('#said button').length") == 1
@@ -243,12 +246,13 @@ def test_the_sign_that_is_read_stands_over_the_moving_skeleton(
     ctc = CtcLabels(kind="glosses", names=names)
     folder = write_checkpoint(server.project / "data/checkpoint", ctc=ctc)
     # It knows nothing, but reads some sign all the time: "none" is what its head believes least.
-    weights = load_file(folder / "model.safetensors")
-    weights["ctc.bias"][0] -= 20
-    save_file(weights, folder / "model.safetensors")
+    checkpoint = load_checkpoint(folder, torch.device("cpu"))
+    checkpoint.model.get_parameter("ctc.bias").data[0] -= 20
+    save_checkpoint(folder, checkpoint)
     address = server.start()
     with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
         open_page(tab, address, "translate")
+        wait_for(tab, READY)
         press(tab, "#go")
         wait_for(tab, "!document.querySelector('#stop').hidden")
         time.sleep(3.0)
@@ -276,6 +280,7 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
     address = server.start()
     with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
         tab.show(address, width=DESK)
+        wait_for(tab, READY)
         write(tab, "#signer", "zoe")
         write(tab, "#sentence", EVIL)
         tab.run(LIT)
@@ -449,6 +454,7 @@ def test_a_server_that_is_killed_while_translating_is_said_and_translates_again(
     address = server.start()
     with open_tab(tmp_path / "profile", 240.0, camera_flags(tmp_path / "drawn")) as tab:
         open_page(tab, address, "translate")
+        wait_for(tab, READY)
         press(tab, "#live")
         wait_for(tab, "document.querySelector('#state').textContent.includes('behind')")
         server.stop(signal.SIGKILL)

@@ -23,7 +23,7 @@ from signloom.paths import MODELS
 from signloom_demo.grammar import sentences
 from signloom_ops.nightly.store import ModelStore
 from signloom_tools.cli.installed import make_project
-from tests.camera import SignerBeforeCamera, begin_live, sign_live, wait_for
+from tests.camera import READY, SignerBeforeCamera, begin_live, sign_live, wait_for
 from tests.system.test_app import Server, begin, press, write
 from tests.unit.report.test_browser import Tab, find_chromium, open_tab
 
@@ -59,6 +59,7 @@ class Walk:
     def record(self, takes: Mapping[str, int]) -> None:
         """Let signers record what the page proposes, and deliver it."""
         self.tab.run("location.hash = 'record'")
+        wait_for(self.tab, READY)
         for signer, times in takes.items():
             self.camera.sit(signer)
             write(self.tab, "#signer", signer)

@@ -4,6 +4,7 @@ import argparse
 import json
 import socket
 import ssl
+import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,7 +87,8 @@ def run_app(options: argparse.Namespace) -> None:
         address = f"http{'s' if options.host else ''}://{names[0]}:{options.port}/{secret}"
         reach = "other machines reach it" if options.host else "only this machine can open it"
         curl = f"curl -F film=@new.mp4 {address.partition('?')[0]}translate"
-        print(f"{address}\nOpen this in a browser; {reach}. Ctrl-C ends it.\n{curl}", flush=True)
+        print(address, flush=True)
+        print(f"Open this in a browser; {reach}. Ctrl-C ends it.\n{curl}", file=sys.stderr)
         if not options.no_browser and not options.host:
             webbrowser.open(address)
         server = build_server(guard, certificate=options.certificate, key=options.key)

@@ -161,9 +161,9 @@ function closeCamera() {
 
 // Count down, record, and send each second as it is there: a page that dies loses one second.
 async function beginRecording(text, signer) {
+  const watched = ask("POST", "/api/live", { watched: true }).catch(() => null); // it takes a while
   await openCamera();
   $("#go").hidden = true;
-  const watched = ask("POST", "/api/live", { watched: true }).catch(() => null);
   for (const number of [3, 2, 1]) {
     $("#count").textContent = number;
     await pause(700);
@@ -572,7 +572,10 @@ async function show() {
   }
   if (name !== "translate") endLive();
   if (!["record", "translate"].includes(name)) closeCamera();
-  await guarded(tabs[name])();
+  await guarded(async () => {
+    if (!start.piece) start = await ask("GET", "/api/start");
+    await tabs[name]();
+  })();
 }
 
 // --- buttons ---------------------------------------------------------------------------------------------
@@ -696,6 +699,5 @@ document.addEventListener("keydown", (event) => {
 
 const wish = localStorage.getItem("language") ?? navigator.language.slice(0, 2);
 speak(texts[wish] ? wish : "en");
-await guarded(async () => { start = await ask("GET", "/api/start"); })();
 window.addEventListener("hashchange", show); // no tab before what they need is there
 await show();

@@ -20,7 +20,15 @@ from signloom.training.run import train
 from signloom_demo.draw import write_video
 from signloom_ops.nightly.store import ModelStore
 from tests import tiny
-from tests.camera import FPS, SignerBeforeCamera, begin_live, draw, sign_live, wait_for
+from tests.camera import (
+    FPS,
+    READY,
+    SignerBeforeCamera,
+    begin_live,
+    draw,
+    sign_live,
+    wait_for,
+)
 from tests.extraction import OPTIONS
 from tests.unit.ops.app.serving import Asker
 from tests.unit.report.test_browser import DESK, find_chromium, open_tab
@@ -105,6 +113,7 @@ def test_films_found_a_corpus_and_its_champion_translates_live_in_the_page(
     camera.sit(PEOPLE[0])
     with open_tab(tmp_path / "profile", 600.0, camera.flags) as tab:
         tab.show(f"http://{asker.host}/?token={asker.guard.token}", width=DESK)
+        wait_for(tab, READY)
         deliver(asker, tmp_path)
         tab.run("location.hash = 'nights'")
         wait_for(tab, "document.querySelectorAll('#founding td').length == 12")
