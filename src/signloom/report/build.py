@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from signloom.config import Gone, checked_dataclass
+from signloom.corpus.quality import ClipQuality
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.compare import compare
@@ -23,7 +24,7 @@ from signloom.report.attention import read_alignments
 from signloom.report.canvas import inline_svg
 from signloom.report.charts import Chart
 from signloom.report.pages import FindSection, Section, render_page
-from signloom.report.quality import WORST, Assessment, WorstClip, show_worst
+from signloom.report.quality import WORST, Assessment
 from signloom.report.samples import (
     PICTURES,
     Sample,
@@ -32,6 +33,7 @@ from signloom.report.samples import (
     pick_samples,
     show_sample,
 )
+from signloom.report.skeletons import Player, build_player
 from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
 from signloom.report.verdict import Verdict, headline_split, judge, strongest_floor
 
@@ -66,7 +68,7 @@ class Page:
     landmarks: Assessment
     picked: list[Sample]
     samples: list[SampleView]  # of `picked`, drawn
-    worst: list[WorstClip]
+    worst: list[tuple[ClipQuality, Player]]
     figures: dict[str, list[Chart]]  # by part of the page
     sections: list[Section]  # of other packages
     file: bytes  # hypotheses.tsv
@@ -219,7 +221,7 @@ def build_report(
 
 def _draw_clips(
     paths: ReportPaths, sources: Sources, picked: Sequence[Sample], landmarks: Assessment
-) -> tuple[list[SampleView], list[WorstClip]]:
+) -> tuple[list[SampleView], list[tuple[ClipQuality, Player]]]:
     """Return the sampled clips and the worst ones, drawn; of features and glosses none of these."""
     clip_ids = [sample.row["clip_id"] for sample in picked]
     worst = landmarks.worst if sources.shows_signer else []
@@ -230,10 +232,15 @@ def _draw_clips(
         show_sample(sample, number, sequences.get(clip_id), alignments.get(clip_id))
         for number, (clip_id, sample) in enumerate(zip(clip_ids, picked, strict=True), start=1)
     ]
-    return samples, [
-        show_worst(row, number, landmarks, sequences[row.clip_id])
+    players = [
+        build_player(
+            sequences[row.clip_id],
+            name=f"worst{number}",
+            label=f"Moving skeleton of {row.clip_id}",
+        )
         for number, row in enumerate(worst, start=1)
     ]
+    return samples, [*zip(worst, players, strict=True)]
 
 
 def read_signs(row: Row) -> list[Row]:

@@ -8,7 +8,6 @@ from statistics import mean, median
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import SPLITS
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
@@ -21,7 +20,6 @@ from signloom.report.canvas import (
     style,
 )
 from signloom.report.charts import Chart
-from signloom.report.skeletons import Player, build_player
 from signloom.report.verdict import count
 
 GROUP_LABELS = {
@@ -293,38 +291,6 @@ def describe_corpus(rows: Sequence[ClipQuality]) -> str:
         note += f" The longest time without a hand is {worst.any_hand_gap_s:.1f} s, in "
         note += f"{worst.clip_id}."
     return note
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorstClip:
-    """One of the worst clips, as it moves."""
-
-    clip_id: str
-    signer: str
-    faults: tuple[str, ...]
-    description: str
-    player: Player
-
-
-def show_worst(
-    row: ClipQuality, number: int, landmarks: Assessment, sequence: LandmarkSequence
-) -> WorstClip:
-    """Draw one of the worst clips.
-
-    Args:
-        row: Of the quality table.
-        number: Of the worst clips, from 1.
-        landmarks: What is wrong with the clip.
-        sequence: Its landmarks.
-    """
-    label = f"Moving skeleton of {row.clip_id}"
-    return WorstClip(
-        clip_id=row.clip_id,
-        signer=landmarks.signer_of.get(row.clip_id, "unknown"),
-        faults=landmarks.faults[row.clip_id],
-        description=describe(row),
-        player=build_player(sequence, name=f"worst{number}", label=label),
-    )
 
 
 def draw_distributions(rows: Sequence[ClipQuality]) -> list[Chart]:

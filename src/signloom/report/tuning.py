@@ -11,7 +11,6 @@ from signloom.report.canvas import (
     BLUE,
     GREY,
     ORANGE,
-    PURPLE,
     build_panels,
     readable,
     render_svg,
@@ -22,7 +21,6 @@ from signloom.report.charts import Chart
 
 LABELS = {
     "search": "Objective of each trial and the best so far",
-    "importance": "Importance of each parameter",
     "slices": "Objective of the trials over each parameter",
     "pareto": "Objectives of the trials against each other, and those that no other beats",
 }
@@ -38,8 +36,6 @@ def draw_search(search: Mapping[str, Any]) -> list[Chart]:
         "search": search_chart(trials, objective, higher_is_better=higher_is_better),
         "slices": slices_chart(trials, objective),
     }
-    if importance := search["importance"]:
-        drawn["importance"] = importance_chart(importance)
     axes = list(search["objectives"])
     if len(axes) == 1 and any(trial.get("parameters") for trial in trials):
         axes.append("parameters")
@@ -99,17 +95,6 @@ def search_chart(trials: Sequence[Trial], objective: str, *, higher_is_better: b
         panel.set_xlabel("trial")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.legend()
-        return render_svg(figure)
-
-
-def importance_chart(importance: Mapping[str, float]) -> str:
-    """Each parameter's share in the spread of the results."""
-    ranked = sorted(importance.items(), key=lambda item: (item[1], item[0]))
-    with style():
-        figure, (panel,) = build_panels(1, height=0.34 * len(ranked) + 0.9)
-        panel.barh([name for name, _ in ranked], [value for _, value in ranked], color=PURPLE)
-        panel.grid(axis="y", visible=False)
-        panel.set_title("importance: share in the spread of the results (PED-ANOVA)")
         return render_svg(figure)
 
 
