@@ -125,7 +125,7 @@ def run_compose(options: ComposeOptions) -> None:
     if tables.by == "auto":
         tables = replace(tables, by="clip")
     request = InitOptions(corpus=options.corpus, tables=tables, text_only=True, of_takes=True)
-    plan = make_plan(request, None)
+    plan = make_plan(request)
     generator = np.random.default_rng(options.seed)
     composed, missing = draw_takes(plan.clips, stock, generator, options.each)
     for clip in plan.clips:

@@ -2,7 +2,6 @@
 
 import functools
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from signloom.errors import Problem, UserError
 from signloom.files import whole_folder
 from signloom.paths import PARAMS
 from signloom_tools.cli.landmarks import import_sources
-from signloom_tools.importing.captioned import CueRows, read_films
+from signloom_tools.importing.captioned import CueRows, add_paths, read_films
 from signloom_tools.importing.dealing import few_takes
 from signloom_tools.importing.importer import CLIPS_NAME, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (
@@ -72,6 +71,9 @@ class TableOptions:
         "the clips, a row each; with train=, dev= and test= a table a split",
         (), action="extend", metavar="[SPLIT=]FILE",
     )  # fmt: skip
+    names: Sequence[str] = option(
+        "what to call the columns of tables that have no line of names", (), metavar="NAME"
+    )
     join: Path | None = option("a table with further columns", None, metavar="FILE")
     column: dict[str, str] = option(
         "what the table calls a field", {}, metavar="FIELD=COLUMN",
@@ -126,7 +128,7 @@ class WritingOptions:
 class InitOptions:
     """Turn a table of clips into CORPUS/manifest.tsv and link the videos there.
 
-    docs/data.md has the commands for published corpora. Fields: clip_id, video, text, signer,
+    docs/datasets.md has the commands for published corpora. Fields: clip_id, video, text, signer,
     split, gloss, language, corpus, start_s, end_s, start_frame, end_frame, fps.
     """
 
@@ -160,7 +162,7 @@ def run_init(options: InitOptions) -> None:
     if options.landmarks:
         _init_landmarks(options)
     else:
-        plan = make_plan(options, _ask if sys.stdin.isatty() else None)
+        plan = make_plan(options)
         finish_corpus(options.corpus, options.writing, plan, text_only=options.text_only)
 
 
@@ -182,7 +184,7 @@ def _init_landmarks(options: InitOptions) -> None:
         print(f"{found.clips} clips, {found.frames} frames, {len(found.rejects)} not imported")
         table = corpus / IMPORTED_SHARDS.parent / CLIPS_NAME
         tables = replace(_assume(options.tables, pattern.groupindex), table=[str(table)])
-        plan = make_plan(replace(options, corpus=corpus, tables=tables), None)
+        plan = make_plan(replace(options, corpus=corpus, tables=tables))
         check_plan(plan)
         print("a model of these clips:")
         print(*(f"  {line}" for line in describe_uses(plan.clips, imports.detector)), sep="\n")
@@ -253,35 +255,23 @@ def finish_corpus(
         raise UserError(f"{len(plan.refusals)} rows were left out; {corpus / REFUSED} says why")
 
 
-def _ask(question: str) -> str:
-    """Put a question; no answer, and the end of the input, take what was guessed."""
-    try:
-        return input(question)
-    except EOFError:
-        print()
-        return ""
-
-
-def make_plan(options: InitOptions, ask: Callable[[str], str] | None) -> CorpusPlan:
-    """Read the tables, settle the columns, and decide what becomes of each row.
-
-    Args:
-        options: Of the command.
-        ask: Puts a question to a person; None: nobody is there.
-    """
+def make_plan(options: InitOptions) -> CorpusPlan:
+    """Read the tables, settle the columns, and decide what becomes of each row."""
     given = options.tables
     if given.only and not given.table:
         raise UserError("--only chooses rows of a table; give --table FILE, too")
-    if not given.table and options.captions is None:
+    pattern = options.imports.pattern
+    if not (given.table or options.captions is not None or (pattern and options.videos)):
         raise UserError(
-            "give --table FILE: the table that names the clips, a row each, or --captions: a clip "
-            "for each cue next to the videos"
+            "give --table FILE: the table that names the clips, a row each; --captions: a clip "
+            "for each cue next to the videos; or --pattern: what the paths of the videos say, as "
+            "in {text}/{signer}_{clip}"
         )
     tables = _read_tables(given)
-    videos = VideoFolder(options.videos) if options.videos else None
+    videos = VideoFolder(options.videos, pattern) if options.videos else None
     found = _read_rows(options, tables, videos)
     has_splits = all(split for _, split in found.rows) or given.shares is not None
-    sources = _find_sources(options, found.header, has_splits, ask)
+    sources = _find_sources(options, found.header, has_splits)
     imported = None if options.of_takes else imported_clips(options.corpus)
     _check_videos(options, imported is not None)
     if options.text_only:
@@ -309,7 +299,10 @@ def _read_rows(
     """Return the rows of the tables, or of captions, where these tables are of films."""
     if options.captions is None:
         rows = [(row, split) for table, split in tables for row in table.rows]
-        return CueRows(rows, header=same_header([table for table, _ in tables]))
+        found = CueRows(rows, header=same_header([one for one, _ in tables]) if tables else [])
+        if videos is None or videos.pattern is None:
+            return found
+        return add_paths(found, videos, options.tables.column)
     if videos is None:
         raise UserError("--captions: give --videos DIR, too: where their films lie")
     cues = options.cues
@@ -318,15 +311,10 @@ def _read_rows(
     )
 
 
-def _find_sources(
-    options: InitOptions,
-    header: list[str],
-    has_splits: bool,
-    ask: Callable[[str], str] | None,
-) -> Sources:
+def _find_sources(options: InitOptions, header: list[str], has_splits: bool) -> Sources:
     """Settle and print where each field comes from."""
-    given, settled = options.tables, ("split",) if has_splits else ()
-    sources = find_sources(header, given.column, given.set, given.pick, ask, settled)
+    given = options.tables
+    sources = find_sources(header, given.column, given.set, given.pick)
     if has_splits:
         sources.pop("split", None)
     if "gloss" in sources and not options.text_only:  # signs alone are recognised, not translated
@@ -343,7 +331,8 @@ def _read_tables(options: TableOptions) -> list[tuple[UserTable, str | None]]:
     """Return the tables with the split each was given for."""
 
     def read(path: Path) -> UserTable:
-        table = read_user_table(path, options.separator, options.encoding)
+        names = () if path == options.join else options.names
+        table = read_user_table(path, options.separator, options.encoding, names)
         print(f"{path}: {len(table.rows) + len(table.torn)} rows, {table.how}")
         return table
 

@@ -43,13 +43,11 @@ _READ = shape(
     features=shape(fps=FrameRate),
     extract=shape(groups=Annotated[list[str], Field(min_length=1)]),
     train=(shape(seeds=(list[int], [1])), {}),
-    evaluate=(
-        shape(grid=(shape(beam_sizes=(list[int], [])), {}), score=(shape(tokenizer=_NAME), {})),
-        {},
-    ),
+    evaluate=(shape(grid=(shape(beam_sizes=(list[int], [])), {}),
+                    score=(shape(tokenizer=_NAME), {})), {}),
     report=(shape(title=_NAME), {}),
     tracking=(shape(experiment=_NAME), {}),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +142,7 @@ def warn_of_little(clips: Sequence[Clip]) -> list[str]:
     train = [clip.text for clip in clips if clip.split == "train"]
     dev = [clip.text for clip in clips if clip.split == "dev"]
     are_words = bool(train) and mean(map(is_single_word, train)) >= 0.5
-    seen = Counter(
-        word for text in train for word in ({text} if are_words else {*find_words(text)})
-    )
+    seen = Counter(w for text in train for w in ({text} if are_words else {*find_words(text)}))
     once = sum(count == 1 for count in seen.values())
     what = "signs" if are_words else "words"
     if seen and once >= 0.5 * len(seen):
@@ -335,27 +331,25 @@ def choose_values(
             "sign_weights": [0.2, 0.0] if may_choose else [0.2],
         },
     }
-    if tokenizer := _choose_tokenizer(clips, params):
+    now = params.get("evaluate", {}).get("score", {}).get("tokenizer")
+    if (tokenizer := _choose_tokenizer(clips, now)) != now:
         values["evaluate"]["score"] = {"tokenizer": tokenizer}
-        reasons = [*reasons, f"evaluate.score.tokenizer {tokenizer}: " + (
-            "these texts have spaces between words" if tokenizer == "13a" else
-            "these texts have no spaces between words, so scores count characters"
-        )]  # fmt: skip
+        have = "have" if tokenizer == "13a" else "have no"
+        reasons = [*reasons, f"evaluate.score.tokenizer {tokenizer}: these texts {have} spaces "
+                   "between words"]  # fmt: skip
     return values, reasons
 
 
-def _choose_tokenizer(clips: Sequence[Clip], params: Mapping[str, Any]) -> str:
-    """Return what parts the texts of a corpus in words for its scores; empty: as it is."""
-    now = params.get("evaluate", {}).get("score", {}).get("tokenizer")
-    if not 2 * sum(is_unspaced(clip.text) for clip in clips) > len(clips):
-        return "13a" if now in _OF_CHARACTERS else ""
-    if now in _OF_CHARACTERS:
-        return ""
-    is_chinese = all(
-        (clip.language or "zh").startswith(_CHINESE) and _OTHER_SCRIPTS.search(clip.text) is None
+def _choose_tokenizer(clips: Sequence[Clip], now: str | None) -> str | None:
+    """Return what parts the texts of a corpus in words for its scores."""
+    words = [word for clip in clips for word in find_words(clip.text)]
+    if 2 * sum(map(is_unspaced, words)) <= len(words):
+        return "13a" if now in _OF_CHARACTERS else now
+    are_chinese = all(
+        (clip.language or "zh").startswith(_CHINESE) and not _OTHER_SCRIPTS.search(clip.text)
         for clip in clips
     )
-    return "zh" if is_chinese else "char"
+    return now if now in _OF_CHARACTERS else "zh" if are_chinese else "char"
 
 
 def _choose_for_landmarks(
