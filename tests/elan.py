@@ -4,21 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-Marks = Sequence[tuple[int, int, str]]
-"""Start, end, ms, and value of annotations."""
+Marks = Sequence[tuple[int, int, str]]  # start and end of annotations, ms, and their values
 
 
 def eaf(
     path: Path, tiers: Mapping[str, Marks], media: Sequence[str] = (), *, participants: bool = True
 ) -> Path:
-    """Write a file; who signs in a tier is the last part of its name.
-
-    Args:
-        path: The file.
-        tiers: Their annotations.
-        media: Names of films, each with further attributes behind a space.
-        participants: Whether the tiers name who signs.
-    """
+    """Write a file of tiers named after who signs, and films, each with more attributes behind."""
     slots, body, links = "", "", ""
     for name, _, more in (one.partition(" ") for one in media):
         links += f'<MEDIA_DESCRIPTOR MEDIA_URL="file:///x/{name}" {more}/>'

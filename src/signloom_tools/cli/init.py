@@ -362,6 +362,7 @@ def _check_sources(options: InitOptions, there: set[str], header: list[str]) -> 
             "split": "or --table train=FILE dev=FILE, or --shares 80 10 10",
         }
         more = "".join(f"; {hints[name]}" for name in missing if name in hints)
+        more += "; if its first line is no line of names: --names" * ("clip_id" in missing)
         raise UserError(
             f"which column is {', '.join(missing)}? The table has {', '.join(header)}; give "
             f"--column {missing[0]}=COLUMN{more}"

@@ -214,19 +214,20 @@ def _deal_cues(
     films = {film.as_posix(): film for film in named} or _find_films(videos, captions)
     known = [film for film in films.values() if film]
     signers = {cue.signer for cue in captions.cues}
-    is_clear = len(films) == 1 or (len(signers) == 1 and not named)
-    parts: dict[Path | str, list[Cue]] = defaultdict(list)
     if not (known and signers):
         return {known[0] if known else _NO_FILM: []}
     of: dict[str, Sequence[Path | str]] = {}
     for who in signers:
         rows = [one for one in known if who and said.get(one, ({},))[0].get("signer") == who]
-        by_name = [films[name] or _NO_FILM for name in films_of(who, list(films))]
-        of[who] = rows or by_name[:1] or (known[:1] if is_clear else [_NO_SIGNER])
+        of[who] = rows or [films[one] or _NO_FILM for one in films_of(who, list(films))][:1]
+    names = {stem(captions.path.stem), stem(split_name(captions.path)[0])}
+    is_its_own = len(films) == 1 and (stem(known[0].name) in names or not any(of.values()))
+    is_clear = is_its_own or (len(signers) == 1 and not named)
+    parts: dict[Path | str, list[Cue]] = defaultdict(list)
     later_s = {PurePosixPath(name).name: seconds for name, seconds in captions.media.items()}
     for cue in captions.cues:
-        for film in of[cue.signer]:
-            s = later_s.get(film.name, 0.0) if isinstance(film, Path) else 0.0
+        for film in of[cue.signer] or (known[:1] if is_clear else [_NO_SIGNER]):
+            s = 0.0 if isinstance(film, str) else later_s.get(film.name, 0.0)
             parts[film].append(replace(cue, start_s=cue.start_s + s, end_s=cue.end_s + s))
     return parts
 

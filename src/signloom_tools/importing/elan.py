@@ -207,10 +207,7 @@ def _in_order(pieces: list[ET.Element]) -> list[ET.Element]:
 
 
 def _media_paths(descriptors: Sequence[ET.Element]) -> dict[str, int]:
-    """Return the films and where the annotations begin in each, ms.
-
-    Their paths are what is left of their addresses when no folder outside is meant by them.
-    """
+    """Return what is left of the films' addresses inside, and where annotations begin there, ms."""
     found = {}
     for one in descriptors:
         url = one.get("RELATIVE_MEDIA_URL") or one.get("MEDIA_URL") or ""

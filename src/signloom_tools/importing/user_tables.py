@@ -108,6 +108,7 @@ def read_user_table(
         text, how = decode_text(raw, encoding)
     except (UnicodeDecodeError, LookupError) as error:
         raise UserError(f"{path}: cannot be read as {encoding} ({error})") from None
+    text = unicodedata.normalize("NFC", text)
     if "\0" in text:
         raise UserError(
             f"{path}: no text, read as {how}; expected a table in text or Parquet, perhaps "
@@ -176,7 +177,7 @@ def _read_json(path: Path, text: str) -> list[dict[str, str]]:
     except (ValueError, RecursionError) as error:
         if not path.name.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
             return []
-        raise UserError(f"{path}: broken JSON ({error}); expected records") from None
+        raise UserError(f"{path}: JSON without records ({error}); expected a list") from None
     return records
 
 
@@ -197,6 +198,7 @@ def _flatten_records(node: Any, around: Mapping[str, str]) -> Iterator[dict[str,
     if is_record and not inner:
         yield own
     label = "split" if {*inner} <= {"train", "dev", "val", "valid", "test"} else "name"
+    label = INDEX if [*inner] == [str(number) for number in range(len(inner))] else label
     for key, one in inner.items():
         is_list = len(node) == 1 and isinstance(one, list)  # under a name that says nothing
         yield from _flatten_records(one, own if is_record or is_list else {**own, label: key})

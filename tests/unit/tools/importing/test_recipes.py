@@ -315,9 +315,8 @@ def test_one_command_reads_a_published_corpus_whole(section: str) -> None:
 def test_dgs_and_ngt_cut_each_person_from_their_own_film() -> None:
     def conversation(text: str, *glosses: str) -> dict[str, Marks]:
         signs = [(100, 400, "ICH1"), (500, 900, "HAUS1A*")]
-        return {
-            text.format(who): [(0, 1000, f"Satz {who}.")] for who in whos
-        } | {name.format(who): signs for name in glosses for who in whos}  # fmt: skip
+        texts = {text.format(who): [(0, 1000, f"Satz {who}.")] for who in whos}
+        return texts | {name.format(who): signs for name in glosses for who in whos}
 
     for folder in ("dgs", "ngt"):
         Path(folder).mkdir()
