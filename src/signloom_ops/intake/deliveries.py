@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
@@ -41,6 +41,7 @@ from signloom_tools.importing.user_tables import (
     Sources,
     UserTable,
     build_table,
+    clean,
     find_sources,
     read_user_table,
 )
@@ -52,7 +53,6 @@ _FIELDS = (
 )  # fmt: skip
 SIGNER_FILE = "signer.txt"
 _NAMED_TABLES = ("table.tsv", "manifest.tsv")
-_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _LIMIT_S, _BYTES_A_SECOND = 30.0, 1e6  # that reading a file may take, on a busy machine
 _LONGEST_LINE = 10_000  # characters read of a sentence; more is none
@@ -251,13 +251,16 @@ def _group_by_name(
 ) -> Iterator[_Found]:
     """Yield the videos of a folder with their texts or captions, then texts without a video."""
     folder = place.folder
-    texts = {Path(name).stem: folder / name for name in names if name.lower().endswith(".txt")}
+    texts = {
+        clean(Path(name).stem): folder / name for name in names if name.lower().endswith(".txt")
+    }
     videos = {name: stem(name) for name in names if name.lower().endswith(VIDEO_SUFFIXES)}
-    videos |= {name: name for name in pictures if name in texts}
+    videos |= {name: clean(name) for name in pictures if clean(name) in texts}
     bases = Counter(videos.values())
     captions: dict[str, list[Path]] = defaultdict(list)
     for one in (folder / name for name in names if name.lower().endswith(READ_SUFFIXES)):
-        captions[one.stem if one.stem in bases else split_name(one)[0]].append(one)
+        base = clean(one.stem)
+        captions[base if base in bases else clean(split_name(one)[0])].append(one)
     for name, base in videos.items():
         video, text = folder / name, texts.get(base)
         if cues := captions.pop(base, []):
@@ -479,9 +482,6 @@ def _find_video(videos: VideoFolder, cell: str) -> tuple[Path | None, Problem | 
         hint = "write it as seen from the table's folder"
         return None, Problem("its path leads out of the delivery", hint, (cell,))
     below, reason = videos.find(cell)
-    for form in _FORMS:  # some systems take accents apart in the names of files
-        if below is None:
-            below, _ = videos.find(unicodedata.normalize(form, cell))
     if below is None:
         return None, Problem(reason, "bring it into the table's folder", (cell,))
     path = videos.folder / below

@@ -16,7 +16,7 @@ from signloom.errors import Problem, UserError
 from signloom.files import whole_folder
 from signloom.paths import PARAMS
 from signloom_tools.cli.landmarks import import_sources
-from signloom_tools.importing.captioned import CueRows, read_films
+from signloom_tools.importing.captioned import CueRows, add_paths, read_films
 from signloom_tools.importing.dealing import few_takes
 from signloom_tools.importing.importer import CLIPS_NAME, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (
@@ -71,6 +71,9 @@ class TableOptions:
         "the clips, a row each; with train=, dev= and test= a table a split",
         (), action="extend", metavar="[SPLIT=]FILE",
     )  # fmt: skip
+    names: Sequence[str] = option(
+        "what to call the columns of tables that have no line of names", (), metavar="NAME"
+    )
     join: Path | None = option("a table with further columns", None, metavar="FILE")
     column: dict[str, str] = option(
         "what the table calls a field", {}, metavar="FIELD=COLUMN",
@@ -125,7 +128,7 @@ class WritingOptions:
 class InitOptions:
     """Turn a table of clips into CORPUS/manifest.tsv and link the videos there.
 
-    docs/data.md has the commands for published corpora. Fields: clip_id, video, text, signer,
+    docs/datasets.md has the commands for published corpora. Fields: clip_id, video, text, signer,
     split, gloss, language, corpus, start_s, end_s, start_frame, end_frame, fps.
     """
 
@@ -257,13 +260,15 @@ def make_plan(options: InitOptions) -> CorpusPlan:
     given = options.tables
     if given.only and not given.table:
         raise UserError("--only chooses rows of a table; give --table FILE, too")
-    if not given.table and options.captions is None:
+    pattern = options.imports.pattern
+    if not (given.table or options.captions is not None or (pattern and options.videos)):
         raise UserError(
-            "give --table FILE: the table that names the clips, a row each, or --captions: a clip "
-            "for each cue next to the videos"
+            "give --table FILE: the table that names the clips, a row each; --captions: a clip "
+            "for each cue next to the videos; or --pattern: what the paths of the videos say, as "
+            "in {text}/{signer}_{clip}"
         )
     tables = _read_tables(given)
-    videos = VideoFolder(options.videos) if options.videos else None
+    videos = VideoFolder(options.videos, pattern) if options.videos else None
     found = _read_rows(options, tables, videos)
     has_splits = all(split for _, split in found.rows) or given.shares is not None
     sources = _find_sources(options, found.header, has_splits)
@@ -294,7 +299,10 @@ def _read_rows(
     """Return the rows of the tables, or of captions, where these tables are of films."""
     if options.captions is None:
         rows = [(row, split) for table, split in tables for row in table.rows]
-        return CueRows(rows, header=same_header([table for table, _ in tables]))
+        found = CueRows(rows, header=same_header([one for one, _ in tables]) if tables else [])
+        if videos is None or videos.pattern is None:
+            return found
+        return add_paths(found, videos, options.tables.column)
     if videos is None:
         raise UserError("--captions: give --videos DIR, too: where their films lie")
     cues = options.cues
@@ -323,7 +331,8 @@ def _read_tables(options: TableOptions) -> list[tuple[UserTable, str | None]]:
     """Return the tables with the split each was given for."""
 
     def read(path: Path) -> UserTable:
-        table = read_user_table(path, options.separator, options.encoding)
+        names = () if path == options.join else options.names
+        table = read_user_table(path, options.separator, options.encoding, names)
         print(f"{path}: {len(table.rows) + len(table.torn)} rows, {table.how}")
         return table
 
@@ -353,6 +362,7 @@ def _check_sources(options: InitOptions, there: set[str], header: list[str]) -> 
             "split": "or --table train=FILE dev=FILE, or --shares 80 10 10",
         }
         more = "".join(f"; {hints[name]}" for name in missing if name in hints)
+        more += "; if its first line is no line of names: --names" * ("clip_id" in missing)
         raise UserError(
             f"which column is {', '.join(missing)}? The table has {', '.join(header)}; give "
             f"--column {missing[0]}=COLUMN{more}"

@@ -1,9 +1,10 @@
 """Films with captions: what belongs to which film, and a row for each cue."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from signloom.corpus.manifest import Clip
 from signloom.errors import ClipError, Problem, UserError, name_problem
@@ -20,13 +21,16 @@ from signloom_tools.importing.new_corpus import (
     VideoFolder,
     clip_id_of,
     count_reasons,
+    count_shared,
+    find_as_written,
+    name_cue,
     stem,
 )
 from signloom_tools.importing.options import Choice, CueRules
 from signloom_tools.importing.user_tables import Row, UserTable, find_sources
 
 CAPTIONS = "captions"  # the column of a table of films that names their caption files
-_CELLS = ("clip_id", "video", "start_s", "end_s", "text", "signer", "gloss", "language")
+_CELLS = ("clip_id", "video", "start_s", "end_s", "text", "signer", "gloss", "language", "split")
 
 
 @dataclass(slots=True)
@@ -49,9 +53,34 @@ class CueRows:
         ]
 
 
+def add_paths(found: CueRows, videos: VideoFolder, columns: Mapping[str, str]) -> CueRows:
+    """Return rows with what the paths of their videos say too; without any row, a row a video."""
+    rows = found.rows or [
+        (Row(videos.folder.name, number, {"video": path.as_posix()}), None)
+        for number, path in enumerate(videos.all(pictures=True), start=1)
+    ]
+    header = found.header or ["video"]
+    sources = find_sources(header, {n: name for n, name in columns.items() if name in header})
+    told = CueRows(refusals=found.refusals)
+    for row, split in rows:
+        known = row.values(sources)
+        name = known.get("video") or known.get("clip_id", "")
+        path = videos.find(name)[0]
+        fields = videos.fields_of(path) if path else {}
+        if path and not fields:
+            told.refuse(row.table, row.line, name, "its path does not fit --pattern", str(path))
+            continue
+        cells = {**fields, "video": name, **row.cells}
+        told.rows.append((Row(row.table, row.line, cells), split))
+    if not told.rows:
+        raise UserError("\n  ".join(["no video can be taken", *told.reasons()]))
+    told.header = list(told.rows[0][0].cells)
+    return told
+
+
 def clip_name(film: str, cue: Cue) -> str:
     """Return what the clip of a cue is called: as its file says, or the film and its start."""
-    return cue.clip_id or f"{film}-{round(cue.start_s * 1000):08d}"
+    return cue.clip_id or name_cue(film, cue.start_s)
 
 
 def list_captions(sources: Sequence[Path]) -> list[Path]:
@@ -120,7 +149,7 @@ def read_films(
         raise UserError(
             f"{videos.folder}: no captions there ({', '.join(READ_SUFFIXES)}); give --captions FILE"
         )
-    files = _read_captions(videos, paths, named, choice, found)
+    files = _read_captions(videos, paths, named, said, choice, found)
     for film in sorted({*videos.all(), *said}):
         if tables and film not in said:
             reason = "no row of the tables names it"
@@ -135,14 +164,24 @@ def read_films(
     return found
 
 
+Said = Mapping[Path, tuple[Mapping[str, str], str | None]]
+"""Cells and split of a film by the tables."""
+_NO_FILM = "no video of its name is below --videos"
+_NO_SIGNER = (
+    "which of its films shows its signer is not known; give a --table of films with the columns "
+    "video, captions and signer"
+)
+
+
 def _read_captions(
     videos: VideoFolder,
     paths: Sequence[Path],
-    named: Mapping[Path, Path],
+    named: Mapping[Path, Sequence[Path]],
+    said: Said,
     choice: Choice,
     found: CueRows,
 ) -> dict[Path, list[Captions]]:
-    """Return the captions of each film, by the tables or by the names of the files."""
+    """Return the captions of each film, by the tables, their names, or who signs in it."""
     files: dict[Path, list[Captions]] = defaultdict(list)
     for path in paths:
         if choice.language and split_name(path)[1].partition("-")[0] not in ("", choice.language):
@@ -152,16 +191,66 @@ def _read_captions(
         except UserError as error:
             found.refuse(path.name, 0, path.stem, "its captions cannot be read", str(error))
             continue
-        if film := named.get(path) or _find_film(videos, captions):
-            files[film].append(captions)
-        else:
-            reason = "no video of its name is below --videos"
-            found.refuse(path.name, 0, path.stem, reason, path.as_posix())
+        parts = _deal_cues(videos, captions, named.get(path, ()), said)
+        for film, cues in parts.items():
+            if isinstance(film, Path):
+                files[film].append(replace(captions, cues=cues))
+                captions = replace(captions, broken=())  # said once
+            elif len(parts) == 1:
+                found.refuse(path.name, 0, path.stem, film, path.as_posix())
+            else:
+                for cue in cues:
+                    found.refuse(path.name, 0, clip_name(path.stem, cue), film, cue.where)
     return files
 
 
-Said = Mapping[Path, tuple[Mapping[str, str], str | None]]
-"""Cells and split of a film by the tables."""
+def _deal_cues(
+    videos: VideoFolder, captions: Captions, named: Sequence[Path], said: Said
+) -> dict[Path | str, list[Cue]]:
+    """Return the cues of each film, and by the reason those that are of none.
+
+    Who signs in a film is said by its row, or by its name. Named are the films by the tables.
+    """
+    films = {film.as_posix(): film for film in named} or _find_films(videos, captions)
+    known = [film for film in films.values() if film]
+    signers = {cue.signer for cue in captions.cues}
+    if not (known and signers):
+        return {known[0] if known else _NO_FILM: []}
+    of: dict[str, Sequence[Path | str]] = {}
+    for who in signers:
+        rows = [one for one in known if who and said.get(one, ({},))[0].get("signer") == who]
+        of[who] = rows or [films[one] or _NO_FILM for one in films_of(who, list(films))][:1]
+    names = {stem(captions.path.stem), stem(split_name(captions.path)[0])}
+    is_its_own = len(films) == 1 and (stem(known[0].name) in names or not any(of.values()))
+    is_clear = is_its_own or (len(signers) == 1 and not named)
+    parts: dict[Path | str, list[Cue]] = defaultdict(list)
+    later_s = {PurePosixPath(name).name: seconds for name, seconds in captions.media.items()}
+    for cue in captions.cues:
+        for film in of[cue.signer] or (known[:1] if is_clear else [_NO_SIGNER]):
+            s = 0.0 if isinstance(film, str) else later_s.get(film.name, 0.0)
+            parts[film].append(replace(cue, start_s=cue.start_s + s, end_s=cue.end_s + s))
+    return parts
+
+
+def films_of(signer: str, films: Sequence[str]) -> list[str]:
+    """Return the films whose names say that a signer is in them, by what the others' lack.
+
+    A is in 14_1a1.mp4 where there is a 14_1b1.mp4, and S1, or S001, in C01_S001_b.mpg where there
+    is a C01_S002_b.mpg.
+    """
+
+    def fold(name: str) -> str:
+        return re.sub(r"0+(?=\d)", "", stem(PurePosixPath(name).name).casefold())
+
+    names = [fold(film) for film in films]
+    pieces = [{*re.split(r"[\W_]+", name)} for name in names]
+    shared = set.intersection(*pieces) if len(films) > 1 else set()
+    ahead = count_shared(names) if len(films) > 1 else 0
+    behind = count_shared([name[ahead:][::-1] for name in names]) if len(films) > 1 else 0
+    return [
+        film for film, name, own in zip(films, names, pieces, strict=True)
+        if fold(signer) in {*(own - shared), name[ahead : len(name) - behind]} - {""}
+    ]  # fmt: skip
 
 
 def _read_tables(
@@ -169,15 +258,15 @@ def _read_tables(
     tables: Sequence[tuple[UserTable, str | None]],
     columns: Mapping[str, str],
     found: CueRows,
-) -> tuple[Said, dict[Path, Path]]:
+) -> tuple[Said, dict[Path, list[Path]]]:
     """Return what tables say of films, and the caption files that they name with their films."""
     said: dict[Path, tuple[Mapping[str, str], str | None]] = {}
-    named: dict[Path, Path] = {}
+    named: dict[Path, list[Path]] = defaultdict(list)
     for table, split in tables:
         given = {field: name for field, name in columns.items() if name in table.header}
         sources = find_sources(table.header, given)
         for row in table.rows:
-            known = {name: source.of(row.cells) for name, source in sources.items()}
+            known = row.values(sources)
             name = known.get("video") or known.get("clip_id", "")
             film, reason = videos.find(name)
             if film is None:
@@ -186,21 +275,28 @@ def _read_tables(
             more = {n: known[n] for n in ("signer", "language") if known.get(n)}
             said[film] = {**row.cells, **more}, split
             if captions := row.cells.get(CAPTIONS):
-                named[table.path.parent / captions] = film
+                named[find_as_written(table.path.parent / captions)].append(film)
     return said, named
 
 
-def _find_film(videos: VideoFolder, captions: Captions) -> Path | None:
-    """Return the film of a caption file: of the same name, else the one that it links."""
-    path, film = captions.path, None
-    if path.resolve().is_relative_to(videos.folder.resolve()):
-        folder = path.resolve().relative_to(videos.folder.resolve()).parent
-    else:
-        folder = Path()
-    names = [folder / path.stem, folder / split_name(path)[0], *map(Path, captions.media)]
-    for name in [*names, *(Path(name.name) for name in names)]:
-        film = film or videos.find(name.as_posix())[0]
-    return film
+def _find_films(videos: VideoFolder, captions: Captions) -> dict[str, Path | None]:
+    """Return the names of the films of a caption file and where they lie, None if nowhere.
+
+    That is the film of its name; else those that it links; else those whose names begin with it.
+    """
+    path, root = captions.path.resolve(), videos.folder.resolve()
+    folder = path.relative_to(root).parent if path.is_relative_to(root) else Path()
+
+    def find(name: str) -> Path | None:
+        wanted = (folder / name, name, PurePosixPath(name).name)
+        return next(filter(None, (videos.find(str(one))[0] for one in wanted)), None)
+
+    own = find(path.stem) or find(split_name(path)[0])
+    links = [name for name in captions.media if stem(name) != name]  # no sound files
+    if own or links:
+        return {own.as_posix(): own} if own else {name: find(name) for name in links}
+    alike = [one for one in videos.all() if one.name.startswith(f"{path.stem}_")]
+    return {one.as_posix(): one for one in alike if len(alike) > 1}
 
 
 def _add_film(
@@ -234,6 +330,9 @@ def _add_film(
         line, clip = numbers[cue.where], clip_name(name, cue)
         found.refuse(table, line, clip, problem.reason, cue.where, *problem.concerns)
     cells, split = said.get(film, ({}, None))
+    cells = {**videos.fields_of(film), **cells}
+    # A participant may be called A in every film: who signs alone is who the table says.
+    alone = cells.get("signer") if len({cue.signer for cue in files[0].cues}) == 1 else ""
     ends_s = None if duration_s is None else round(duration_s, 3)
     for cue in taken:
         # A clip that has no times comes back without any.
@@ -242,7 +341,7 @@ def _add_film(
         own = {
             "clip_id": clip_name(name, cue), "video": film.as_posix(), "text": cue.text,
             "start_s": times[0], "end_s": times[1], "gloss": cue.gloss,
-            "signer": cue.signer or cells.get("signer", ""),
+            "signer": alone or cue.signer or cells.get("signer", ""),
             "language": cue.language or cells.get("language", ""),
         }  # fmt: skip
         found.rows.append((Row(table, numbers[cue.where], {**cells, **own}), split))

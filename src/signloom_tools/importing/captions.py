@@ -10,14 +10,20 @@ import warnings
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from signloom.errors import Problem, UserError
 from signloom.files import to_text, write_file
 from signloom_tools.importing.elan import Annotation, Elan, Tier, read_elan, write_elan
 from signloom_tools.importing.options import Choice, CueRules
-from signloom_tools.importing.user_tables import decode_text, find_sources, read_user_table
+from signloom_tools.importing.user_tables import (
+    clean,
+    decode_text,
+    find_sources,
+    parse_time,
+    read_user_table,
+)
 
 FORMAT_VERSION = 1  # of the .json files
 READ_SUFFIXES = (".eaf", ".vtt", ".srt", ".ass", ".ssa", ".json3")
@@ -26,7 +32,7 @@ WRITE_SUFFIXES = (".vtt", ".srt", ".eaf", ".txt", ".json")
 _MOST_BYTES = 64_000_000  # a day of captions takes three
 _MOST_S = 1e7  # of a time: four months
 
-_CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
+_CLOCK = r"((?:\d{1,6}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?)"
 _TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
 # The line of times of a block, and the number or name above it.
 _SRT_HEAD = re.compile(r"^(?:[ \t]*(\d+)[ \t]*\n)?([^\n]*-->[^\n]*)$", re.MULTILINE)
@@ -83,7 +89,8 @@ class Captions:
     path: Path
     cues: Sequence[Cue]
     broken: Sequence[tuple[str, Problem]] = ()
-    media: Sequence[str] = ()  # films that it names
+    media: Mapping[str, float] = field(default_factory=dict)
+    """Films that it names, and by how many seconds its times are later there."""
 
 
 def split_name(path: Path) -> tuple[str, str]:
@@ -128,7 +135,7 @@ def read_captions(path: Path, choice: Choice | None = None) -> Captions:
         if problem := _cue_problem(cue):
             broken.append((cue.where, problem))
         elif not choice.language or _is_language(cue.language or language, choice.language):
-            cues.append(replace(cue, language=cue.language or language))
+            cues.append(replace(cue, text=clean(cue.text), language=cue.language or language))
     return replace(found, cues=cues, broken=broken)
 
 
@@ -150,11 +157,6 @@ def _is_language(found: str, wanted: str) -> bool:
     return not found or found == wanted or found.startswith(f"{wanted}-")
 
 
-def _seconds(hours: str | None, minutes: str, seconds: str, fraction: str | None) -> float:
-    whole_s = int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
-    return (whole_s * 1000 + int((fraction or "").ljust(3, "0"))) / 1000
-
-
 def _plain(text: str) -> str:
     return " ".join(html.unescape(_TAGS.sub("", text)).split())
 
@@ -173,12 +175,12 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
         block = text[head.end() : after.start() if after else None]
         joined = " ".join((_BLANK.split(block, 1)[0] if is_vtt else block).split("\n"))
         times = _TIMES.fullmatch(head[2])
-        if times is None:
+        start_s, end_s = map(parse_time, times.groups()) if times else (None, None)
+        if start_s is None or end_s is None:
             problem = Problem("its times cannot be read", "correct it", (head[2].strip(),))
             broken.append((f"line {number}", problem))
         elif not (is_vtt and _SIGN.fullmatch(joined.strip())):  # what was signed, and no sentence
             voice, name = _VOICE.search(joined) if is_vtt else None, (head[1] or "").strip()
-            start_s, end_s = _seconds(*times.groups()[:4]), _seconds(*times.groups()[4:])
             cues.append(Cue(
                 start_s=start_s, end_s=end_s, text=_plain(joined), where=f"line {number}",
                 signer=_plain(voice[1]) if voice else "", language=language,
@@ -260,7 +262,7 @@ def _read_table(path: Path) -> Captions:
     broken = [(f"line {line}", Problem(why, "correct it", (cut,))) for line, cut in table.torn]
     for row in table.rows:
         values = row.values(sources)
-        start_s, end_s = _parse_time(values["start_s"]), _parse_time(values["end_s"])
+        start_s, end_s = parse_time(values["start_s"]), parse_time(values["end_s"])
         if start_s is None or end_s is None:
             concerns = values["start_s"], values["end_s"]
             problem = Problem("its times cannot be read", "correct it", concerns)
@@ -274,32 +276,37 @@ def _read_table(path: Path) -> Captions:
     return Captions(path, cues, broken)
 
 
-def _parse_time(text: str) -> float | None:
-    if clock := re.fullmatch(_CLOCK, text):
-        return _seconds(*clock.groups())
-    try:
-        found = float(text.replace(",", "."))
-    except ValueError:
-        return None
-    return found if math.isfinite(found) and "_" not in text else None
-
-
 def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
     elan = read_elan(path, text)
-    cues = []
-    for tier in _text_tiers(path, elan, choice):
-        glosses = _beside(elan, tier, choice.gloss_tier or "gloss")
-        signers = _beside(elan, tier, choice.signer_tier) if choice.signer_tier else []
-        ids = _beside(elan, tier, "clip")
+    cues, tiers = [], _text_tiers(path, elan, choice)
+    signers_by_name = _signers_by_name(tiers)
+    for tier in tiers:
+        glosses = _beside(elan, tier, choice.gloss_tier or "gloss", tiers)
+        signers = _beside(elan, tier, choice.signer_tier, tiers) if choice.signer_tier else []
+        ids = _beside(elan, tier, "clip", tiers)
+        participant = tier.participant or signers_by_name.get(tier.name, "")
         for one in tier.annotations:
             cues.append(Cue(
                 start_s=one.start_ms / 1000, end_s=one.end_ms / 1000,
                 text=" ".join(one.value.split()),  # ELAN has no tags
-                signer=_values_in(one, signers) or tier.participant, language=tier.language,
+                signer=_values_in(one, signers) or participant, language=tier.language,
                 gloss=_values_in(one, glosses), clip_id=_values_in(one, ids),
                 where=f"annotation {one.name}",
             ))  # fmt: skip
-    return Captions(path, sorted(cues, key=lambda cue: cue.start_s), media=elan.media)
+    media = {name: later_ms / 1000 for name, later_ms in elan.media.items()}
+    return Captions(path, sorted(cues, key=lambda cue: cue.start_s), media=media)
+
+
+def _end_of(tier: Tier) -> str:
+    """Return the last part of a tier's name: of Satz_A or GlossL S1 who signs, A and S1."""
+    return re.split(r"[\s_@.-]+", tier.name)[-1]
+
+
+def _signers_by_name(tiers: Sequence[Tier]) -> dict[str, str]:
+    """Return who signs by the names of several tiers that name no participant, if they tell."""
+    ends = {tier.name: _end_of(tier) for tier in tiers if not (tier.participant or tier.language)}
+    are_people = not any(end.isdecimal() or _LANGUAGE.fullmatch(end) for end in ends.values())
+    return ends if are_people and 1 < len({*ends.values()}) == len(tiers) else {}
 
 
 def _is_tier(tier: Tier, pattern: str) -> bool:
@@ -327,7 +334,7 @@ def _text_tiers(path: Path, elan: Elan, choice: Choice) -> list[Tier]:
     raise UserError(f"{path}: {asked} Say --tier NAME; found {listed or 'no annotation'}")
 
 
-def _beside(elan: Elan, text: Tier, pattern: str) -> list[Annotation]:
+def _beside(elan: Elan, text: Tier, pattern: str, texts: Sequence[Tier]) -> list[Annotation]:
     """Return the annotations, by their middles, of the tiers that describe one of sentences."""
     by_name = {tier.name: tier for tier in elan.tiers}
 
@@ -339,14 +346,43 @@ def _beside(elan: Elan, text: Tier, pattern: str) -> list[Annotation]:
         return tier.name
 
     found = [
-        one
-        for tier in elan.tiers
+        tier for tier in elan.tiers
         if tier.name != text.name and _is_tier(tier, pattern)
         and (root(tier) == root(text) if text.parent or tier.parent
              else tier.participant == text.participant)
-        for one in tier.annotations
     ]  # fmt: skip
-    return sorted(found, key=_twice_middle)
+    if len(texts) > 1 and not text.participant:  # then the ends of their names say whose they are
+        others = {_end_of(tier) for tier in texts}
+        own = [tier for tier in found if _end_of(tier) == _end_of(text)]
+        found = own or [tier for tier in found if _end_of(tier) not in others]
+    return _join_hands(found)
+
+
+def _join_hands(tiers: Sequence[Tier]) -> list[Annotation]:
+    """Return the annotations of tiers by their middles; a sign of both hands stands once.
+
+    Corpora have a tier a hand, and sign the same on both if half of the shorter one lies in the
+    other.
+    """
+    found: dict[str, list[Annotation]] = defaultdict(list)  # by value
+    for tier in tiers:
+        before = {value: list(same) for value, same in found.items()}  # each is joined once
+        for one in tier.annotations:
+            value = " ".join(one.value.split())
+            others = before.get(value, [])
+            other = max(others, key=lambda it: _overlap_ms(it, one), default=one)
+            shorter_ms = min(one.end_ms - one.start_ms, other.end_ms - other.start_ms)
+            if other is not one and 0 < shorter_ms <= 2 * _overlap_ms(other, one):
+                others.remove(other)
+                found[value].remove(other)
+                one = replace(one, start_ms=min(one.start_ms, other.start_ms),
+                              end_ms=max(one.end_ms, other.end_ms))  # fmt: skip
+            found[value].append(one)
+    return sorted(itertools.chain.from_iterable(found.values()), key=_twice_middle)
+
+
+def _overlap_ms(one: Annotation, other: Annotation) -> int:
+    return min(one.end_ms, other.end_ms) - max(one.start_ms, other.start_ms)
 
 
 def _twice_middle(one: Annotation) -> int:
@@ -354,10 +390,11 @@ def _twice_middle(one: Annotation) -> int:
 
 
 def _values_in(whole: Annotation, others: Sequence[Annotation]) -> str:
-    """Return the values of the annotations whose middle lies in another one."""
+    """Return the values of the annotations whose middle lies in another one, as they begin."""
     first = bisect_right(others, 2 * whole.start_ms, key=_twice_middle)
     last = bisect_left(others, 2 * whole.end_ms, key=_twice_middle)
-    return " ".join(" ".join(one.value for one in others[first:last]).split())
+    inside = sorted(others[first:last], key=lambda one: (one.start_ms, one.end_ms))
+    return " ".join(" ".join(one.value for one in inside).split())
 
 
 LeftOut = tuple[Cue, Problem]

@@ -55,10 +55,10 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class Elan:
-    """A file: its tiers, and the films that it annotates by their relative paths."""
+    """A file: its tiers, whose times are those of its first film, and its films."""
 
     tiers: Sequence[Tier]
-    media: Sequence[str]
+    media: Mapping[str, int]  # relative path: ms by which times are later than in the first film
 
 
 class _Tree(ET.TreeBuilder):
@@ -105,8 +105,8 @@ def _read_document(root: ET.Element) -> Elan:
     if units != "milliseconds":
         raise UserError(f"its times are {units}, expected milliseconds")
     media = [] if header is None else header.findall("MEDIA_DESCRIPTOR")
-    # Times are those of the first film, which need not begin with the annotations.
-    origin_ms = int(media[0].get("TIME_ORIGIN", "0")) if media else 0
+    films = _media_paths(media)  # none need begin with the annotations
+    origin_ms = next(iter(films.values()), 0)
     slots: dict[str, int | None] = {}
     for slot in root.iterfind("TIME_ORDER/TIME_SLOT"):
         value = slot.get("TIME_VALUE")
@@ -138,7 +138,7 @@ def _read_document(root: ET.Element) -> Elan:
         )
         for tier in tiers
     ]  # fmt: skip
-    return Elan(found, _media_paths(media))
+    return Elan(found, {path: own_ms - origin_ms for path, own_ms in films.items()})
 
 
 def _value(annotation: ET.Element) -> str:
@@ -206,14 +206,15 @@ def _in_order(pieces: list[ET.Element]) -> list[ET.Element]:
     return chain if len(chain) == len(pieces) else pieces
 
 
-def _media_paths(descriptors: Sequence[ET.Element]) -> list[str]:
-    """Return what is left of the addresses of films when no folder outside is meant by them."""
-    found = []
+def _media_paths(descriptors: Sequence[ET.Element]) -> dict[str, int]:
+    """Return what is left of the films' addresses inside, and where annotations begin there, ms."""
+    found = {}
     for one in descriptors:
         url = one.get("RELATIVE_MEDIA_URL") or one.get("MEDIA_URL") or ""
         path = unquote(urlsplit(url).path if url.startswith("file:") else url).replace("\\", "/")
         parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..", ".")]
-        found += [str(PurePosixPath(*parts))] if parts and "\0" not in path else []
+        if parts and "\0" not in path:
+            found[str(PurePosixPath(*parts))] = int(one.get("TIME_ORIGIN", "0"))
     return found
 
 

@@ -2,6 +2,7 @@
 
 import filecmp
 import os
+import re
 import shutil
 import unicodedata
 from collections import Counter, defaultdict
@@ -42,7 +43,7 @@ from signloom_tools.importing.pictures import (
     is_picture_folder,
     open_pictures,
 )
-from signloom_tools.importing.user_tables import FieldSource, Row, how_to_use
+from signloom_tools.importing.user_tables import FieldSource, Row, clean, how_to_use
 from signloom_tools.outputs import begins_as_ours
 
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
@@ -51,15 +52,22 @@ VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
 class VideoFolder:
     """All videos below a folder, found by path, by name, or by name without its ending.
 
-    A folder of pictures is one of its name, where no file has that name.
+    A folder of pictures is one of its name, where no file has that name. How accents are written,
+    and capitals if no other name fits, make no difference.
     """
 
-    def __init__(self, folder: Path, *, follow_links: bool = True) -> None:
+    def __init__(
+        self, folder: Path, pattern: re.Pattern[str] | None = None, *, follow_links: bool = True
+    ) -> None:
         if not folder.is_dir():
             raise UserError(f"--videos {folder}: no such folder")
         self.folder = folder
+        self.pattern = pattern
+        """Of the paths of videos without their endings; its `clip` is a name of theirs, too."""
         self._by_stem: dict[str, list[Path]] = defaultdict(list)
         self._pictures: dict[str, list[Path]] = defaultdict(list)  # folders of them, one a clip
+        self._by_pattern: dict[str, list[Path]] = defaultdict(list)
+        self._parts: dict[Path, tuple[str, ...]] = {}  # of their paths, as they are seen
         seen: set[tuple[int, int]] = set()
         for root, folders, names in os.walk(folder, followlinks=follow_links):
             below, found = Path(root).relative_to(folder), Path(root).stat()
@@ -69,35 +77,61 @@ class VideoFolder:
             seen.add((found.st_dev, found.st_ino))
             folders[:] = [name for name in folders if not name_problem(name)]
             for name in sorted(name for name in names if not name_problem(name)):
-                suffix = PurePosixPath(name).suffix.lower()
-                if suffix in VIDEO_SUFFIXES:
-                    self._by_stem[stem(name)].append(below / name)
+                if PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES:
+                    self._add(self._by_stem, below / name)
             if is_picture_folder(names):
-                self._pictures[below.name].append(below)
+                self._add(self._pictures, below)
 
-    def all(self) -> list[Path]:
-        """Return the paths of all videos below the folder."""
-        return [path for found in self._by_stem.values() for path in found]
+    def _add(self, index: dict[str, list[Path]], path: Path) -> None:
+        self._parts[path] = tuple(map(clean, (*path.parts[:-1], stem(path.name))))
+        index[self._parts[path][-1].casefold()].append(path)
+        if clip := self.fields_of(path).get("clip"):
+            self._by_pattern[clip.casefold()].append(path)
+
+    def all(self, *, pictures: bool = False) -> list[Path]:
+        """Return the paths of all videos below the folder, in order; and folders of pictures."""
+        groups = [*self._by_stem.values(), *(self._pictures.values() if pictures else ())]
+        return sorted(path for found in groups for path in found)
+
+    def fields_of(self, path: Path) -> dict[str, str]:
+        """Return what the path of a video says by the pattern; nothing if it does not fit."""
+        match = self.pattern and self.pattern.fullmatch("/".join(self._parts[path]))
+        return match.groupdict() if match else {}
 
     def find(self, name: str) -> tuple[Path | None, str]:
         """Return the path below the folder of the video that a cell means, or None and why not.
 
         Of several videos with the name, the one counts whose path ends as the cell says.
         """
-        wanted = PurePosixPath(name.replace("\\", "/"))
+        wanted = PurePosixPath(clean(name.replace("\\", "/")))
         if is_picture(wanted.name):  # PHOENIX's tables say NAME/1/*.png
             wanted = wanted.parent
-        found = self._by_stem.get(stem(wanted.name)) or self._pictures.get(wanted.name, [])
+        key = stem(wanted.name).casefold()
+        names = self._by_stem, self._pictures, self._by_pattern
+        found = next((one[key] for one in names if key in one), [])
         if len(found) > 1:
             parts = (*wanted.parts[:-1], stem(wanted.name))
-            ends = [p for p in found if (*p.parts[:-1], stem(p.name))[-len(parts) :] == parts]
-            same = [path for path in ends if path.name == wanted.name]
-            found = same or ends or found
+            ends = [path for path in found if self._parts[path][-len(parts) :] == parts]
+            for path in found if not ends else ():  # in capitals, or films that have moved
+                own = self._parts[path][-len(parts) :]
+                same = "/".join(own).casefold() == "/".join(parts[-len(own) :]).casefold()
+                ends += [path] if same and (len(own) > 1 or len(parts) == 1) else []
+            same_ending = [path for path in ends if clean(path.name) == wanted.name]
+            found = same_ending or ends or found
         if len(found) == 1:
             return found[0], ""
         if found:
             return None, f"{len(found)} videos have its name"
         return None, "no video of its name"
+
+
+def find_as_written(path: Path) -> Path:
+    """Return a path with the accents of its names as the disk has them."""
+    if path.exists() or path == path.parent:
+        return path
+    parent, name = find_as_written(path.parent), clean(path.name)
+    below = parent.iterdir() if parent.is_dir() else ()
+    return next((one for one in below if clean(one.name) == name), path)
 
 
 def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force: bool) -> None:
@@ -129,9 +163,9 @@ def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force
 
 
 def stem(name: str) -> str:
-    """Return a file's name without the ending of a video; names may have other dots."""
+    """Return a file's name without the ending of a video, as it is seen; other dots stay."""
     suffix = PurePosixPath(name).suffix
-    return name.removesuffix(suffix) if suffix.lower() in VIDEO_SUFFIXES else name
+    return clean(name.removesuffix(suffix) if suffix.lower() in VIDEO_SUFFIXES else name)
 
 
 NAMES = {
@@ -230,7 +264,13 @@ def plan_corpus(
     Raises:
         UserError: If the clips cannot be dealt to the splits.
     """
-    entries = [(row, *_values(row, split, options)) for row, split in rows]
+    read = [_values(row, split, options) for row, split in rows]
+    names = _name_clips(read)
+    if imported is not None:  # which has names of its own
+        names = [
+            one.get("clip_id") or stem(PurePosixPath(one.get("video", "")).name) for one in read
+        ]
+    entries = [(row, name, one) for (row, _), name, one in zip(rows, names, read, strict=True)]
     alike = _named_alike(entries, imported) if imported else {}
     planner = _Planner(options, corpus, videos, imported, alike, plan := CorpusPlan())
     for row, name, values in entries:
@@ -341,10 +381,9 @@ def count_reasons(rows: Sequence[RefusedRow]) -> list[tuple[str, int, RefusedRow
     return [(reason, count, first[reason]) for reason, count in counts.most_common()]
 
 
-def _values(row: Row, split: str | None, options: RowOptions) -> tuple[str, dict[str, str]]:
-    """Return what a row calls its clip, and the fields of a manifest."""
+def _values(row: Row, split: str | None, options: RowOptions) -> dict[str, str]:
+    """Return the fields of a manifest of a row."""
     values = row.values(options.sources)
-    values["signer"] = unicodedata.normalize("NFC", values.get("signer", ""))
     if options.unspaced:
         values["text"] = values["text"].replace(" ", "")
     if options.shares:
@@ -354,14 +393,44 @@ def _values(row: Row, split: str | None, options: RowOptions) -> tuple[str, dict
         values["split"] = options.split_names.get(said) or NAMES.get(said.lower(), said)
     for edge in ("start", "end"):
         frame = values.pop(f"{edge}_frame", "")
-        if frame and options.fps:
+        if frame not in ("", "-1") and options.fps:  # -1: the whole
             values[f"{edge}_s"] = _seconds(frame, options.fps)
-    name = values.get("clip_id") or stem(PurePosixPath(values.get("video", "")).name)
-    return name, values
+    return values
+
+
+def _name_clips(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return what rows call their clips, the file and no more of its path than tells it apart.
+
+    Clips of one video whose table has no names for them are named by their starts, too.
+    """
+    paths = [(one.get("clip_id") or one.get("video", "")).replace("\\", "/") for one in rows]
+    parts = {path: PurePosixPath(stem(path)).parts or ("",) for path in paths}
+    files = Counter(one[-1] for one in parts.values())
+    alike = {one for one in parts.values() if files[one[-1]] > 1}
+    shared, counts = count_shared([*alike]) if alike else 0, Counter(paths)
+    names = []
+    for path, one in zip(paths, rows, strict=True):
+        own = parts[path]
+        name = "/".join(own[shared:]) if own in alike else own[-1]
+        start_s = None if counts[path] == 1 or one.get("clip_id") else parse_segment(one)[0]
+        names.append(name if start_s is None else name_cue(name, start_s))
+    return names
+
+
+def count_shared(names: Sequence[Sequence[str]]) -> int:
+    """Return how many first characters, or parts of paths, names have in common."""
+    pairs = enumerate(zip(*names, strict=False))
+    return next((n for n, one in pairs if len({*one}) > 1), min(map(len, names)))
+
+
+def name_cue(film: str, start_s: float) -> str:
+    """Return what a part of a film is called that has no name of its own."""
+    return f"{film}-{round(start_s * 1000):08d}"
 
 
 def _seconds(frame: str, fps: float) -> str:
-    return f"{int(frame) / fps:.6f}" if frame.isdecimal() else f"frame {frame}"
+    whole = re.fullmatch(r"(\d+)(?:\.0+)?", frame)
+    return f"{int(whole[1]) / fps:.6f}" if whole else f"frame {frame}"
 
 
 def _problem(

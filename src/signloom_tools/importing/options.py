@@ -2,9 +2,10 @@
 
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from signloom.config import (
@@ -17,6 +18,7 @@ from signloom.config import (
     Side,
     checked_dataclass,
 )
+from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.errors import UserError
 from signloom_tools.options import group, option
 
@@ -80,7 +82,9 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     Raises:
         UserError: If a field is unknown or there twice.
     """
-    parts = re.split(r"\{(.*?)\}", without_ending(text))
+    is_film = PurePosixPath(text).suffix.lower() in VIDEO_SUFFIXES
+    plain = text[: text.rindex(".")] if is_film else without_ending(text)
+    parts = re.split(r"\{(.*?)\}", unicodedata.normalize("NFC", plain))
     names = parts[1::2]
     if not names or set(names) - set(PATTERN_FIELDS) or len(set(names)) < len(names):
         raise UserError(
@@ -105,7 +109,7 @@ class ImportOptions:
         None, metavar="GROUP",
     )  # fmt: skip
     pattern: re.Pattern[str] | None = option(
-        "fields in the paths below SOURCE, as in {split}/{text}/{signer}_{clip}",
+        "fields in the paths of landmark files or videos, as in {split}/{text}/{signer}_{clip}",
         None, metavar="PATH", type=str, read=compile_pattern,
     )  # fmt: skip
     detector: Literal["", "hands", "hands+pose", "holistic"] = option(

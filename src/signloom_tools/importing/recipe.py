@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pydantic import Field
 from signloom.config import FrameRate, check_shape, load_params, shape
 from signloom.corpus.landmarks import FEATURES
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, is_single_word
-from signloom.corpus.words import KnownSentences
+from signloom.corpus.words import KnownSentences, find_words, is_unspaced
 from signloom.errors import ClipError
 from signloom_tools.importing.dealing import shuffled_takes
 from signloom_tools.importing.new_corpus import MANIFEST, imported_groups
@@ -33,15 +34,20 @@ RECOMBINED = 200  # different sentences below which new ones of their pieces wer
 SEEDS = [1, 2, 3]  # of sentences of fewer than `SMALL` clips: there one training is a draw
 FEW = 50  # train clips below which sentences are learnt by heart, too (studies/little/README.md)
 
+_OF_CHARACTERS = ("zh", "char")  # tokenizers of scores
+_CHINESE = ("zh", "cmn", "yue")  # zh parts Chinese characters and leaves kana, Thai ... whole
+_OTHER_SCRIPTS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff]")
+
 _NAME: Any = (str | None, None)
 _READ = shape(
     features=shape(fps=FrameRate),
     extract=shape(groups=Annotated[list[str], Field(min_length=1)]),
     train=(shape(seeds=(list[int], [1])), {}),
-    evaluate=(shape(grid=(shape(beam_sizes=(list[int], [])), {})), {}),
+    evaluate=(shape(grid=(shape(beam_sizes=(list[int], [])), {}),
+                    score=(shape(tokenizer=_NAME), {})), {}),
     report=(shape(title=_NAME), {}),
     tracking=(shape(experiment=_NAME), {}),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +142,7 @@ def warn_of_little(clips: Sequence[Clip]) -> list[str]:
     train = [clip.text for clip in clips if clip.split == "train"]
     dev = [clip.text for clip in clips if clip.split == "dev"]
     are_words = bool(train) and mean(map(is_single_word, train)) >= 0.5
-    seen = Counter(word for text in train for word in {*text.split()})
+    seen = Counter(w for text in train for w in ({text} if are_words else {*find_words(text)}))
     once = sum(count == 1 for count in seen.values())
     what = "signs" if are_words else "words"
     if seen and once >= 0.5 * len(seen):
@@ -325,7 +331,25 @@ def choose_values(
             "sign_weights": [0.2, 0.0] if may_choose else [0.2],
         },
     }
+    now = params.get("evaluate", {}).get("score", {}).get("tokenizer")
+    if (tokenizer := _choose_tokenizer(clips, now)) != now:
+        values["evaluate"]["score"] = {"tokenizer": tokenizer}
+        have = "have" if tokenizer == "13a" else "have no"
+        reasons = [*reasons, f"evaluate.score.tokenizer {tokenizer}: these texts {have} spaces "
+                   "between words"]  # fmt: skip
     return values, reasons
+
+
+def _choose_tokenizer(clips: Sequence[Clip], now: str | None) -> str | None:
+    """Return what parts the texts of a corpus in words for its scores."""
+    words = [word for clip in clips for word in find_words(clip.text)]
+    if 2 * sum(map(is_unspaced, words)) <= len(words):
+        return "13a" if now in _OF_CHARACTERS else now
+    are_chinese = all(
+        (clip.language or "zh").startswith(_CHINESE) and not _OTHER_SCRIPTS.search(clip.text)
+        for clip in clips
+    )
+    return now if now in _OF_CHARACTERS else "zh" if are_chinese else "char"
 
 
 def _choose_for_landmarks(

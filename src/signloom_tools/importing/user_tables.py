@@ -2,22 +2,54 @@
 
 import csv
 import gzip
+import io
+import json
 import math
 import re
+import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import Any
 
-from signloom.corpus.manifest import is_manifest, read_table
+from signloom.corpus.manifest import VIDEO_SUFFIXES, is_manifest, read_table
 from signloom.errors import UserError
 from signloom_tools.importing.options import SIZES, without_ending
 
 SEPARATORS = {"tab": "\t", "pipe": "|", "comma": ",", "semicolon": ";"}
-QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | hold plain quotes
+QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | may hold plain quotes
+_SPACE = " "
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _FALLBACK = "cp1252"  # what Windows programs write in Western Europe; reads anything
+INDEX = "index"  # what pandas' column of row numbers is called here, as it has no name
+_OLD_EXCEL = b"\xd0\xcf\x11\xe0"
+# Marks without a shape: in texts they part what looks the same. Not the joiners of Persian, Hindi.
+_INVISIBLE = dict.fromkeys((0xAD, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), 0x2060,
+                            *range(0x2066, 0x206A), 0xFEFF))  # fmt: skip
+_CLOCK = re.compile(r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,9}))?")
+
+Lines = Iterable[tuple[int, list[str]]]
+"""Number and cells of each line."""
+
+
+def clean(text: str) -> str:
+    """Return a text or name as it is seen: accents composed, single spaces, no invisible marks."""
+    return unicodedata.normalize("NFC", " ".join(text.translate(_INVISIBLE).split()))
+
+
+def parse_time(text: str) -> float | None:
+    """Return the seconds of `3.25`, `3,25` or `00:00:03.250`; None if it is no time."""
+    if clock := _CLOCK.fullmatch(text):
+        hours, minutes, seconds, fraction = clock.groups()
+        minutes = 60 * int(hours or 0) + int(minutes)
+        return round(60 * minutes + float(f"{seconds}.{fraction or 0}"), 6)
+    try:
+        found = float(text.replace(",", "."))
+    except ValueError:
+        return None
+    return found if math.isfinite(found) and "_" not in text else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +61,12 @@ class Row:
     cells: dict[str, str]
 
     def values(self, sources: Mapping[str, "FieldSource"]) -> dict[str, str]:
-        """Return its values by field, with single spaces."""
-        return {name: " ".join(one.of(self.cells).split()) for name, one in sources.items()}
+        """Return its values by field, as they are seen; times in seconds."""
+        found = {name: clean(one.of(self.cells)) for name, one in sources.items()}
+        for name in {"start_s", "end_s"} & found.keys():
+            seconds = parse_time(found[name]) if {*":,"} & {*found[name]} else None
+            found[name] = found[name] if seconds is None else str(seconds)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +80,17 @@ class UserTable:
     torn: list[tuple[int, str]]  # line, why its cells cannot be separated
 
 
-def read_user_table(path: Path, separator: str | None, encoding: str | None) -> UserTable:
-    """Read a text table, plain or .gz, or a .parquet file.
+def read_user_table(
+    path: Path, separator: str | None, encoding: str | None, names: Sequence[str] = ()
+) -> UserTable:
+    """Read a table: text, plain or .gz, JSON, Parquet, or a spreadsheet where pandas has an engine.
 
     Args:
-        path: The file; its first line names the columns.
+        path: The file. Its first line names the columns, or else it looks like the lines below:
+            then they are called 1, 2, ...
         separator: A key of `SEPARATORS`; None: the one that parts the first line most often.
         encoding: As Python names it; None: by its mark, else UTF-8, else Windows' (cp1252).
+        names: Of the columns, where the first line is no line of names.
 
     Raises:
         UserError: If it cannot be read, is a manifest already, or its header names no columns or
@@ -60,30 +100,171 @@ def read_user_table(path: Path, separator: str | None, encoding: str | None) -> 
         raise UserError(f"{path}: no such table")
     if path.suffix == ".parquet":
         found = read_table(path)
-        how, header, lines = "Parquet", found.header, iter(found.rows)
-    else:
-        text, name = _decode(path, encoding)
-        if "\0" in text:
-            raise UserError(
-                f"{path}: no text, read as {name}; expected a table in text or Parquet, perhaps "
-                "with another --encoding"
-            )
-        if is_manifest(text):
-            raise UserError(
-                f"{path}: is a Signloom manifest already, so there is nothing to make of it. "
-                f"{how_to_use(path)}. To make another corpus of the same clips, take the first "
-                "line out of a copy"
-            )
-        mark = SEPARATORS[separator] if separator else _find_separator(path, text)
-        label = next(key for key, value in SEPARATORS.items() if value == mark)
-        how, lines = f"{name}, columns parted by {label}", _split(path, text, mark)
-        header = next(lines, (0, [""]))[1]
-    if len(header) < 2 or len(set(header)) < len(header) or "" in header:
+        return build_table(path, "Parquet", found.header, found.rows)
+    raw = _read_bytes(path)
+    if raw.startswith(_OLD_EXCEL) or (raw.startswith(b"PK") and path.suffix != ".npz"):
+        return _name_columns(path, "a spreadsheet", _read_spreadsheet(path, raw), names)
+    try:
+        text, how = decode_text(raw, encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise UserError(f"{path}: cannot be read as {encoding} ({error})") from None
+    text = unicodedata.normalize("NFC", text)
+    if "\0" in text:
         raise UserError(
-            f"{path}: read as {how}, the first line names the columns {header}; expected two or "
-            "more, each once. Say --separator, --encoding, or add the names as a first line"
+            f"{path}: no text, read as {how}; expected a table in text or Parquet, perhaps "
+            "with another --encoding"
         )
-    return build_table(path, how, header, lines)
+    if is_manifest(text):
+        raise UserError(
+            f"{path}: is a Signloom manifest already, so there is nothing to make of it. "
+            f"{how_to_use(path)}. To make another corpus of the same clips, take the first "
+            "line out of a copy"
+        )
+    if text.lstrip()[:1] in ("[", "{") and (records := _read_json(path, text)):
+        header = list(dict.fromkeys(name for one in records for name in one))
+        cells = ([one.get(name, "") for name in header] for one in records)
+        return build_table(path, "JSON", header, enumerate(cells, start=1))
+    first = text.partition("\n")[0].strip("\r ")
+    if told := re.fullmatch(r'"?sep=(.)"?', first):  # for Excel
+        text = text.replace(first, "", 1)  # the numbers of lines stay
+    mark = SEPARATORS[separator] if separator else told[1] if told else _find_separator(text)
+    labels = {**{value: key for key, value in SEPARATORS.items()}, _SPACE: "space"}
+    how += f", columns parted by {labels[mark]}" if mark in labels else ", one column"
+    return _name_columns(path, how, _split(path, text, mark), names)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from None
+
+
+def _read_spreadsheet(path: Path, raw: bytes) -> Lines:
+    """Return the lines of the first sheet."""
+    import pandas as pd  # loads slowly
+
+    try:
+        sheet = pd.read_excel(io.BytesIO(raw), header=None, dtype=str, keep_default_na=False)
+    except Exception as error:  # each engine has its own
+        why = "" if isinstance(error, ImportError) else f" ({type(error).__name__}: {error})"
+        raise UserError(
+            f"{path}: an Excel file or another archive, which is not read here{why}: save it as "
+            "CSV UTF-8, or install openpyxl for .xlsx"
+        ) from None
+    cells = ([clean(str(cell)) for cell in row] for row in sheet.itertuples(index=False))
+    return [(number, row) for number, row in enumerate(cells, start=1) if any(row)]
+
+
+def _read_json(path: Path, text: str) -> list[dict[str, str]]:
+    """Return the records of JSON or JSON lines; none: it is another kind of table."""
+    try:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+        if isinstance(found, dict):
+            columns = [[*one.values()] if isinstance(one, dict) else one for one in found.values()]
+            if any(_plain_name(name) in _ALL_NAMES for name in found) and all(
+                isinstance(one, list) and not _has_records(one) for one in columns
+            ):  # as pandas writes them
+                found = [dict(zip(found, one, strict=True)) for one in zip(*columns, strict=True)]
+            elif all(isinstance(one, str) for one in columns):
+                found = [{"name": name, "text": text} for name, text in found.items()]
+        records = list(_flatten_records(found, {}))
+        if not records:
+            raise ValueError("it is empty")
+    except (ValueError, RecursionError) as error:
+        if not path.name.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
+            return []
+        raise UserError(f"{path}: JSON without records ({error}); expected a list") from None
+    return records
+
+
+def _flatten_records(node: Any, around: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Yield the innermost records, each with the values of those around it.
+
+    The keys of a map of records are their `name`, or their `split`.
+    """
+    if not isinstance(node, dict):
+        for one in node if isinstance(node, list) else ():
+            yield from _flatten_records(one, around)
+        return
+    inner = {key: one for key, one in node.items() if _has_records(one)}
+    own = {**around, **{key: _cell_of(one) for key, one in node.items() if key not in inner}}
+    is_record = len(inner) < len(node)
+    for key in [key for key, one in inner.items() if is_record and isinstance(one, dict)]:
+        own |= {f"{key}.{name}": _cell_of(one) for name, one in inner.pop(key).items()}
+    if is_record and not inner:
+        yield own
+    label = "split" if {*inner} <= {"train", "dev", "val", "valid", "test"} else "name"
+    label = INDEX if [*inner] == [str(number) for number in range(len(inner))] else label
+    for key, one in inner.items():
+        is_list = len(node) == 1 and isinstance(one, list)  # under a name that says nothing
+        yield from _flatten_records(one, own if is_record or is_list else {**own, label: key})
+
+
+def _has_records(node: Any) -> bool:
+    return any(isinstance(one, dict) for one in (node if isinstance(node, list) else [node]))
+
+
+def _cell_of(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(_cell_of, value))
+    return "" if value is None else str(value)
+
+
+def _name_columns(path: Path, how: str, lines: Lines, names: Sequence[str]) -> UserTable:
+    """Return the table of lines whose first names the columns, or looks like the others."""
+    rows = list(lines)
+    first = rows[0][1] if rows else [""]
+    if names or _is_row(rows):
+        header = list(names) or [str(number) for number in range(1, len(first) + 1)]
+        shown = ", ".join(
+            f"{name} ({cell[:40]})" for name, cell in zip(header, first, strict=False)
+        )
+        how += f", no line of names: its columns are {shown}" + "; --names calls them" * (not names)
+        return build_table(path, how, header, rows)
+    if rows[1:] and {len(cells) for _, cells in rows[1:]} == {len(first) + 1}:
+        first = ["", *first]  # R's names of rows
+    header = [name or str(number) for number, name in enumerate(first, start=1)]
+    if not first[0] and INDEX not in header:
+        header[0] = INDEX
+    is_one = len(header) < 2 and _plain_name(header[0]) not in _ALL_NAMES
+    if is_one or len({*header}) < len(header):
+        raise UserError(
+            f"{path}: read as {how}, the first line names the columns {first}; expected two or "
+            "more, each once. Say --separator, --encoding, or --names if it is no line of names"
+        )
+    return build_table(path, how, header, rows[1:])
+
+
+def _is_row(rows: Sequence[tuple[int, list[str]]]) -> bool:
+    """Tell whether the first line is no line of names, but looks like those below it.
+
+    That is a cell which differs from most of its column in digits only, a path or a film's name;
+    or words that no table uses as names, of which one occurs in its column again.
+    """
+    first = rows[0][1] if rows else []
+    has_names = any(_plain_name(cell) in _ALL_NAMES for cell in first)
+    for number, cell in enumerate(first):
+        column = [cells[number] for _, cells in rows[1:] if len(cells) > number]
+        alike = [other for other in column if _shape_of(other) == _shape_of(cell)]
+        is_film = PurePosixPath(cell).suffix.lower() in VIDEO_SUFFIXES
+        is_alike = re.search(r"[\d/]", cell) and 2 * len(alike) >= len(column) > 0
+        if is_film or is_alike or (cell and cell in column and not has_names):
+            return True
+    return False
+
+
+def _shape_of(cell: str) -> str:
+    """Return a cell without its digits, and of a path without its letters."""
+    cell = re.sub(r"[^\W\d_]+", "a", cell) if "/" in cell else cell
+    return re.sub(r"\d+", "0", cell)
+
+
+def _plain_name(column: str) -> str:
+    return re.sub(r"[\s-]+", "_", column.lower())
 
 
 def build_table(
@@ -174,6 +355,7 @@ def join_rows(table: UserTable, other: UserTable) -> UserTable:
         UserError: If the tables share no column, or two rows of `other` have the same values.
     """
     shared = [name for name in other.header if name in table.header]
+    shared = [name for name in shared if name != INDEX] or shared
     if not shared:
         raise UserError(
             f"{other.path}: shares no column with {table.path}, so their rows cannot be joined; "
@@ -197,50 +379,68 @@ def join_rows(table: UserTable, other: UserTable) -> UserTable:
     return UserTable(table.path, table.how, list(rows[0].cells) if rows else [], rows, table.torn)
 
 
-def _decode(path: Path, encoding: str | None) -> tuple[str, str]:
-    """Return the text of a file and the name of its encoding."""
-    try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from None
-    try:
-        return decode_text(raw, encoding)
-    except (UnicodeDecodeError, LookupError) as error:
-        raise UserError(f"{path}: cannot be read as {encoding} ({error})") from None
-
-
 def decode_text(raw: bytes, encoding: str | None) -> tuple[str, str]:
     """Return a text and the name of its encoding; None: by its mark, else UTF-8, else Windows'."""
     if encoding is not None:
         return raw.decode(encoding), encoding
-    encoding = next((name for bom, name in _BOMS.items() if raw.startswith(bom)), "utf-8")
+    encoding = next((name for bom, name in _BOMS.items() if raw.startswith(bom)), None)
     try:
-        return raw.decode(encoding), encoding
+        return raw.decode(name := encoding or _guess_encoding(raw)), name
     except UnicodeDecodeError:
         guess = f"no UTF-8 and so taken for {_FALLBACK} (else say --encoding)"
         return raw.decode(_FALLBACK, errors="replace"), guess
 
 
-def _find_separator(path: Path, text: str) -> str:
-    first = text.lstrip().partition("\n")[0]
+def _guess_encoding(raw: bytes) -> str:
+    """Return UTF-16 without a mark, by its zeros: of Latin letters half of the bytes; or UTF-8."""
+    zeros = raw[::2].count(0), raw[1::2].count(0)
+    is_wide = min(zeros) == 0 and 6 * max(zeros) > len(raw)
+    return "utf-8" if not is_wide else "utf-16-be" if zeros[0] else "utf-16-le"
+
+
+def _find_separator(text: str) -> str:
+    """Return what parts the first line most often; a space after names of clips, or an end."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    names = [line.split()[0] for line in lines]
+    spaced = re.compile(r"\s*[^\t|,;\s]*[\d/.][^\t|,;\s]* [^\t|]*")
+    if len({*names}) == len(lines) > 0 and all(map(spaced.fullmatch, lines)):
+        return _SPACE
+    first = lines[0] if lines else ""
     best = max(SEPARATORS.values(), key=first.count)
-    if not first.count(best):
-        raise UserError(
-            f"{path}: its first line is {first[:80]!r}; expected the names of two or more columns, "
-            f"parted by {', '.join(SEPARATORS)}"
-        )
-    return best
+    return best if first.count(best) else "\n"
 
 
-def _split(path: Path, text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and stripped cells of every line that is not blank."""
-    lines = text.replace("\r\n", "\n").split("\n")  # splitlines() cuts inside of cells
-    if mark not in QUOTED:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield number, [cell.strip() for cell in line.split(mark)]
-        return
-    reader = csv.reader((line + "\n" for line in lines), delimiter=mark, strict=True)
+def _split(path: Path, text: str, mark: str) -> Sequence[tuple[int, list[str]]]:
+    """Return line number and stripped cells of every line that is not blank."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if mark in QUOTED:
+        return list(_split_quoted(path, text, mark))
+    lines = text.split("\n")  # splitlines() cuts inside of cells
+    # Lists of films have a name and numbers, or a name and a text.
+    are_lists = all(re.fullmatch(r"\S+(\s+\d+)*\s*|\s*", line) for line in lines)
+    most = 1 if mark == _SPACE and not are_lists else -1
+    plain = [
+        (number, [cell.strip() for cell in line.split(None if mark == _SPACE else mark, most)])
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    ]
+    # Cells are quoted as by pandas where they must be, or all; other quotes are the text's.
+    header = plain[0][1] if plain else []
+    doubled = any(re.fullmatch('".*"".*"', cell) for _, cells in plain for cell in cells)
+    torn = any(len(cells) != len(header) for _, cells in plain)
+    if doubled or torn or all(re.fullmatch('".*"', cell) for cell in header):
+        try:
+            quoted = list(_split_quoted(path, text, mark))
+        except UserError:
+            return plain
+        widths = {len(cells) for _, cells in quoted[1:]}
+        if len(widths) == 1 and widths <= {len(quoted[0][1]), len(quoted[0][1]) + 1}:
+            return quoted
+    return plain
+
+
+def _split_quoted(path: Path, text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((line + "\n" for line in text.split("\n")), delimiter=mark, strict=True)
     number = 1
     try:
         for row in reader:
@@ -266,9 +466,10 @@ def same_header(tables: Sequence[UserTable]) -> list[str]:
 
 
 KNOWN_NAMES: dict[str, tuple[str, ...]] = {
-    "clip_id": ("clip_id", "name", "sentence_name", "sequence_id", "id"),
+    "clip_id": ("clip_id", "name", "sentence_name", "sequence_id", "id", "video_id"),
     "video": ("video", "video_path", "video_file", "filename", "file_name", "file", "path"),
-    "text": ("text", "translation", "sentence", "phrase", "sign", "caption", "label", "word"),
+    "text": ("text", "translation", "sentence", "phrase", "sign", "caption", "label", "word",
+             "raw_text"),
     "signer": ("signer", "signer_id", "speaker", "participant_id", "participant", "person"),
     "split": ("split", "subset", "partition", "set"),
     "start_s": ("start_s",),
@@ -280,8 +481,10 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
     "language": ("language", "lang"),
     "corpus": ("corpus",),
     "consent_until": ("consent_until",),
-}
+}  # fmt: skip
 """Fields, and what makers of corpora call their columns, lower-cased, the likeliest first."""
+_ALL_NAMES = frozenset(name for names in KNOWN_NAMES.values() for name in names)
+_NUMBERED = {"video": "1", "text": "2"}  # of tables of two columns that nothing names
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,13 +551,16 @@ def find_sources(
 def _guess(header: Sequence[str], given: Mapping[str, FieldSource]) -> Sources:
     """Return fields whose column has a known name and is not given to another field."""
     taken = {source.column for source in given.values()}
-    plain = {re.sub(r"[\s-]+", "_", name.lower()): name for name in header if name not in taken}
+    plain = {_plain_name(name): name for name in header if name not in taken}
     found: Sources = {}
     for field, names in KNOWN_NAMES.items():
-        match = next((plain[name] for name in names if name in plain), None)
+        known = (*names, _NUMBERED.get(field, "")) if {"1", "3"} & {*header} == {"1"} else names
+        match = next((plain[name] for name in known if name in plain), None)
         if field not in given and match is not None:
             found[field] = FieldSource(match, guessed=True)
             plain = {key: name for key, name in plain.items() if name != match}
+    if INDEX in plain and not {"clip_id", "video"} & {*given, *found}:
+        found["clip_id"] = FieldSource(INDEX, guessed=True)
     return found
 
 

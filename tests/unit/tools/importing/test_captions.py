@@ -201,7 +201,7 @@ def test_eaf_the_only_tier_of_sentences_with_its_participant(tmp_path):
     ]  # fmt: skip
     assert found.cues[0].gloss == "MORGEN REGEN INDEX"
     assert (found.cues[0].signer, found.cues[0].language) == ("Anna", "deu")
-    assert found.media == ["media/My film.mp4"]
+    assert found.media == {"media/My film.mp4": 0.0}
 
 
 def test_eaf_slots_without_a_time_divide_their_chain(tmp_path):

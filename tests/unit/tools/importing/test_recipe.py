@@ -219,3 +219,28 @@ def test_glosses_that_nobody_can_learn_or_read_are_said_before_a_training() -> N
         and "(NEU)" in one
         for one in found
     )
+
+
+@pytest.mark.parametrize(("text", "language", "now", "tokenizer"), [
+    ("他的同学是警察", "zh", "13a", "zh"), ("他的同学是警察", "", "13a", "zh"),
+    ("他 的 同 学", "zh-Hans", "13a", "zh"), ("彼は警察官です", "ja", "13a", "char"),
+    ("警察官", "ja", "13a", "char"), ("ฉันไปโรงเรียน", "th", "13a", "char"),
+    ("ខ្ញុំទៅសាលា", "km", "13a", "char"), ("ကျွန်တော်ကျောင်းသွားတယ်", "my", "13a", "char"),
+    ("ຂ້ອຍໄປໂຮງຮຽນ", "lo", "13a", "char"), ("他的同学是警察", "zh", "char", None),
+    ("나는 학교에 간다", "ko", "13a", None), ("I say 你好 to you", "en", "13a", None),
+    ("je vais", "fr", "zh", "13a"), ("je vais", "fr", "none", None),
+])  # fmt: skip
+def test_texts_without_spaces_are_scored_by_characters(
+    text: str, language: str, now: str, tokenizer: str | None
+) -> None:
+    clips = [clip(f"c{n}", text, split, language=language or None)
+             for n, split in enumerate(("train", "dev"))]  # fmt: skip
+    params = PARAMS | {"evaluate": PARAMS["evaluate"] | {"score": {"tokenizer": now}}}
+    values, reasons = choose_values(clips, Path("c"), params, signer_disjoint=True)
+    assert values["evaluate"].get("score") == (tokenizer and {"tokenizer": tokenizer})
+    assert any("evaluate.score.tokenizer" in reason for reason in reasons) == bool(tokenizer)
+
+
+def test_words_are_counted_as_the_script_writes_them() -> None:
+    texts = ("我去学校了", "学校我去了", "了我去学校")
+    assert warn_of_little([clip(text, text, "train") for text in texts]) == []

@@ -1,5 +1,6 @@
-"""The commands of docs/data.md, run as they stand there on folders of the corpora's shape."""
+"""The commands of docs/datasets.md, run as they stand there on folders of the corpora's shape."""
 
+import json
 import pickle
 import re
 import shlex
@@ -15,15 +16,16 @@ from signloom.corpus.manifest import Clip, read_manifest
 from signloom.corpus.shards import read_shards
 from signloom.detection.video import Video
 from signloom_tools.cli.main import main
+from tests.elan import Marks, eaf
 from tests.tiny import ROOT
-from tests.videos import number_of, write_pictures
+from tests.videos import encode_video, number_of, write_pictures
 
 
 def commands(section: str) -> list[list[str]]:
     """Return the arguments of each `signloom` command of a section, variables filled in."""
-    text = (ROOT / "docs/data.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/datasets.md").read_text(encoding="utf-8")
     (part,) = re.findall(
-        rf"^## {re.escape(section)}\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL
+        rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL
     )
     (block,) = re.findall(r"^```\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
     block = block.replace("\\\n", " ")
@@ -120,26 +122,6 @@ def test_isharah() -> None:
     assert clip.layout.group_names[-1] == "lips"
 
 
-def test_how2sign() -> None:
-    header = "VIDEO_ID VIDEO_NAME SENTENCE_ID SENTENCE_NAME START_REALIGNED END_REALIGNED SENTENCE"
-    for number, split in enumerate(("train", "val", "test")):
-        clip = f"--7E2sU6zP{number}_10-{number}-rgb_front"
-        write(
-            f"how2sign_realigned_{split}.csv",
-            header.replace(" ", "\t"),
-            f"--7E2sU6zP{number}\t--7E2sU6zP{number}-{number}-rgb_front\t--7E2sU6zP{number}_10\t{clip}"
-            '\t129.06\t142.48\tAnd I call them "decorative", really.',
-        )
-        write(f"How2Sign/{split}_rgb_front_clips/raw_videos/{clip}.mp4", split)
-    clips = run("How2Sign")
-    assert [(clip.split, clip.signer) for clip in clips] == [
-        ("train", "0"), ("dev", "1"), ("test", "2"),
-    ]  # fmt: skip
-    assert clips[0].clip_id == "_--7E2sU6zP0_10-0-rgb_front"
-    assert clips[0].text == 'And I call them "decorative", really.'
-    assert clips[0].start_s is None
-
-
 def test_csl_daily() -> None:
     names = [f"S00000{number}_P000{number}_T00" for number in range(4)]
     write(
@@ -229,16 +211,136 @@ def test_kaggle_isolated_signs() -> None:
     assert {(clip.text, clip.video) for clip in clips} == {("blow", None)}
 
 
-def test_ksl_77() -> None:
-    write(
-        "ksl77/labels.csv",
-        "word,example,original,small,frames,fps",
-        "Seoul,1,original/Seoul__1.mp4,360p/Seoul__1.mp4,97,29.5",
-        "Seoul,2,original/Seoul__2.mp4,360p/Seoul__2.mp4,94,29.49",
-    )
-    for number in (1, 2):
-        write(f"ksl77/videos/Seoul__{number}.mp4", str(number))
-    clips = run("KSL-77")
-    assert [(clip.clip_id, clip.split) for clip in clips] == [
-        ("Seoul__1", "train"), ("Seoul__2", "dev"),
-    ]  # fmt: skip
+MS_ASL = {"clean_text": "hi", "text": "hi", "signer_id": 3, "start": 10, "end": 40, "fps": 30.0,
+          "start_time": 0.4, "end_time": 3.6, "box": [0.1, 0.2, 0.9, 1.0]}  # fmt: skip
+THEIRS = tuple(enumerate(("train", "val", "test")))
+OURS = tuple(enumerate(("train", "dev", "test")))
+HOW2SIGN = "VIDEO_ID VIDEO_NAME SENTENCE_ID SENTENCE_NAME START_REALIGNED END_REALIGNED SENTENCE"
+SHAPES: dict[str, tuple[dict[str, str], list[tuple[str, ...]]]] = {
+    "How2Sign": (
+        {f"how2sign_realigned_{split}.csv": "\t".join((
+            HOW2SIGN.replace(" ", "\t") + f"\n-E{n}", f"-E{n}-{n}-rgb_front", f"-E{n}_10",
+            f"-E{n}_10-{n}-rgb_front", "129.06", "142.48", 'I call them "decorative", really.'))
+         for n, split in THEIRS}
+        | {f"How2Sign/{split}/raw_videos/-E{n}_10-{n}-rgb_front.mp4": "" for n, split in THEIRS},
+        [(f"_-E{n}_10-{n}-rgb_front", 'I call them "decorative", really.', f"{n}", split)
+         for n, split in OURS],
+    ),
+    "KSL-77": (
+        {"ksl77/labels.csv": "word,example,original,small,frames,fps\n" + "".join(
+            f"Seoul,{n},original/Seoul__{n}.mp4,360p/Seoul__{n}.mp4,97,29.5\n" for n in (1, 2)),
+         **{f"ksl77/videos/Seoul__{n}.mp4": "" for n in (1, 2)}},
+        [("Seoul__1", "Seoul", "unknown", "train"), ("Seoul__2", "Seoul", "unknown", "dev")],
+    ),
+    "WLASL": (
+        {"WLASL/WLASL_v0.3.json": json.dumps([{"gloss": "book", "instances": [
+            {"bbox": [0, 0, 9, 9], "fps": 25, "frame_end": -1, "frame_start": 1, "signer_id": n,
+             "split": split, "video_id": f"6924{n}"} for n, split in THEIRS]}]),
+         **{f"WLASL/videos/6924{n}.mp4": "" for n, _ in THEIRS}},
+        [(f"6924{n}", "book", f"{n}", split) for n, split in OURS],
+    ),
+    "MS-ASL": (
+        {f"MS-ASL/MSASL_{split}.json": json.dumps([
+            {**MS_ASL, "url": f"https://www.youtube.com/watch?v=C37R_Ix8-q{n}", "signer_id": n},
+            {**MS_ASL, "url": f"youtu.be/C37R_Ix8-q{n}", "signer_id": n, "start_time": 2.0}])
+         for n, split in THEIRS}
+        | {f"MS-ASL/films/C37R_Ix8-q{n}.mp4": "" for n, _ in THEIRS},
+        [(f"C37R_Ix8-q{n}-{ms}", "hi", str(n), split)
+         for n, split in OURS for ms in ("00000400", "00002000")],
+    ),
+    "ASL Citizen": (
+        {f"ASL_Citizen/splits/{split}.csv": "Participant ID,Video file,Gloss,ASL-LEX Code\n"
+         f"P{n},9{n}-THANK YOU.mp4,THANKYOU,A_1\n" for n, split in THEIRS}
+        | {f"ASL_Citizen/videos/9{n}-THANK YOU.mp4": "" for n, _ in THEIRS},
+        [(f"9{n}-THANK YOU", "THANKYOU", f"P{n}", split) for n, split in OURS],
+    ),
+    "AUTSL": (
+        {"AUTSL/SignList_ClassId_TR_EN.csv": "\ufeffClassId,TR,EN\n0,abla,sister\n41,ev,house\n",
+         **{f"AUTSL/{split.replace('val', 'validation')}_labels.csv":
+            f"signer{n}_sample1,41\nsigner{n}_sample11,0\n" for n, split in THEIRS},
+         **{f"AUTSL/{split}/signer{n}_sample{m}_{kind}.mp4": ""
+            for n, split in THEIRS for m in (1, 11) for kind in ("color", "depth")}},
+        [(f"signer{n}_sample{m}", word, f"signer{n}", split)
+         for n, split in OURS for m, word in ((1, "ev"), (11, "abla"))],
+    ),
+    "LSA64": (
+        {f"lsa64_cut/all/001_00{who}_001.mp4": "" for who in (1, 2, 3)},
+        [(f"001_00{who}_001", "001", f"00{who}", split)
+         for who, split in ((1, "train"), (3, "dev"), (2, "test"))],
+    ),
+    "OpenASL": (
+        {"OpenASL/openasl-v1.0.tsv": "vid\tyid\tstart\tend\traw-text\tsplit\n" + "".join(
+            f"-a{n}-00:00:0{n}.500-00:00:09.000\t-a{n}\t00:00:0{n}.500\t00:00:09.000\tHi.\t{split}\n"
+            for n, split in THEIRS),
+         **{f"OpenASL/films/-a{n}.mp4": "" for n, _ in THEIRS}},
+        [(f"_-a{n}-00_00_0{n}.500-00_00_09.000", "Hi.", "unknown", split) for n, split in OURS],
+    ),
+    "GSL": (
+        {f"GSL_continuous/gsl_split_SI_{split}.csv": "".join(
+            f"kep1/kep1_signer{n}_rep1_sentences/sentences000{m}|ΓΕΙΑ ΕΓΩ(1)\n" for m in (0, 1))
+         for n, split in OURS}
+        | {f"GSL/kep1/kep1_signer{n}_rep1_sentences/sentences000{m}/": ""
+           for n, _ in OURS for m in (0, 1)},
+        [(f"kep1_signer{n}_rep1_sentences_sentences000{m}", "ΓΕΙΑ ΕΓΩ(1)", f"signer{n}", split)
+         for n, split in OURS for m in (0, 1)],
+    ),
+    "ISL-CSLRT": (
+        {"ISL_CSLRT_Corpus/corpus_csv_files/ISL_CSLRT_Corpus details.csv":
+         ",Sentences,File location\n" + "".join(
+             rf"{n},are you free today,ISL_CSLRT_Corpus\Videos_Sentence_Level\are you\{n}.MP4"
+             "\n" for n, _ in OURS),
+         **{f"ISL_CSLRT_Corpus/Videos_Sentence_Level/{place}/{n}.mp4": ""
+            for n, _ in OURS for place in ("are you", "go")}},
+        [(f"{n}", "are you free today", "unknown", split) for n, split in OURS],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("section", SHAPES)
+def test_one_command_reads_a_published_corpus_whole(section: str) -> None:
+    files, expected = SHAPES[section]
+    for name, text in files.items():
+        if name.endswith("/"):
+            write_pictures(Path(name), "frame_{:04d}.jpg", range(4))
+        else:
+            write(name, text or name)
+    clips = run(section)
+    found = {(clip.clip_id, clip.text, clip.signer, clip.split) for clip in clips}
+    assert found == set(expected)
+    assert len({clip.video for clip in clips}) == len(clips) / (1 + (section == "MS-ASL"))
+    assert section != "ISL-CSLRT" or all("are you/" in str(clip.video) for clip in clips)
+    assert {clip.start_s for clip in clips} <= {None, 0.4, 0.5, 1.5, 2.0, 2.5}
+
+
+def test_dgs_and_ngt_cut_each_person_from_their_own_film() -> None:
+    def conversation(text: str, *glosses: str) -> dict[str, Marks]:
+        signs = [(100, 400, "ICH1"), (500, 900, "HAUS1A*")]
+        texts = {text.format(who): [(0, 1000, f"Satz {who}.")] for who in whos}
+        return texts | {name.format(who): signs for name in glosses for who in whos}
+
+    for folder in ("dgs", "ngt"):
+        Path(folder).mkdir()
+    for number in range(3):
+        whos, dgs = ["A", "B"], f"dgs/141345{number}-11105600"
+        tiers = conversation("Deutsche_Übersetzung_{}", "Lexem_Gebärde_r_{}", "Lexem_Gebärde_l_{}")
+        eaf(Path(f"{dgs}.eaf"), tiers, participants=False)
+        whos, ngt = [f"S00{2 * number + 1}", f"S00{2 * number + 2}"], f"ngt/CNGT000{number}"
+        tiers = conversation("TranslationNarrow {}", "GlossL {}", "GlossR {}")
+        films = [f"{ngt}_{who}_b.mpg" for who in whos]
+        path = eaf(Path(f"{ngt}.eaf"), tiers, [Path(film).name for film in films])
+        for place, who in enumerate(whos, start=1):  # tiers are called S1, S2 in every file
+            path.write_text(path.read_text().replace(f' {who}"', f' S{place}"'))
+        for film in (*films, *(f"{dgs}_1{side}1.mp4" for side in "ab")):
+            encode_video(Path(film), [frame / 25 for frame in range(40)])
+    rows = [f"141345{n}-11105600_1{side}1\t{side}{n}" for n in range(3) for side in "ab"]
+    write("dgs/films.tsv", "video\tsigner", *rows)
+    clips = run("DGS Corpus and Corpus NGT")  # the last command's
+    clips += read_manifest(Path("data/raw/dgs/manifest.tsv"))
+    assert len(clips) == 12
+    assert {clip.gloss for clip in clips} == {"ICH1 HAUS1A*"}
+    for clip in clips:
+        assert clip.video is not None
+        person = clip.text.removeprefix("Satz ").removesuffix(".")
+        side = {"A": "_1a1", "B": "_1b1"}.get(person, f"_{person}_b")
+        assert clip.video.stem.endswith(side)
+        assert clip.signer in (person, f"{person.lower()}{clip.video.stem[6]}")

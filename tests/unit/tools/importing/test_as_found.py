@@ -1,0 +1,299 @@
+"""Tables, films and ELAN files as other programs and people leave them."""
+
+import json
+import shutil
+import unicodedata
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from signloom.corpus.manifest import Clip, read_manifest
+from signloom.errors import UserError
+from signloom_tools.cli.main import main
+from signloom_tools.importing.captions import read_captions
+from signloom_tools.importing.options import Choice
+from signloom_tools.importing.user_tables import find_sources, parse_time, read_user_table
+from tests.elan import Marks, eaf
+from tests.tiny import ROOT
+from tests.videos import write_video
+
+ROWS = [("a.mp4", 'she says "yes", twice'), ("b.mp4", "été")]
+LINES = "video;text\na.mp4;x\nb.mp4;été\n"
+WLASL = [
+    {"gloss": "book", "instances": [
+        {"video_id": "07", "split": "train", "bbox": [1, 2, 3, 4], "signer_id": 1},
+        {"video_id": "08", "split": "val", "bbox": [1, 2, 3, 4], "signer_id": 2}]},
+    {"gloss": "go", "instances": [{"video_id": "09", "split": "test"}]},
+]  # fmt: skip
+JSON_ROWS = [("a.mp4", "x"), ("b.mp4", "y")]
+RECORDS = [{"video": "a.mp4", "text": "x", "n": {"k": 1}}, {"video": "b.mp4", "text": "y"}]
+
+
+def read(path: Path, content: str | bytes, *names: str) -> list[tuple[str, ...]]:
+    """Return video and text of a table's rows, as they are found without an option."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    table = read_user_table(path, None, None, names)
+    sources = find_sources(table.header)
+    assert table.torn == []
+    rows = [row.values(sources) for row in table.rows]
+    return [
+        (one.get("video") or one["clip_id"], one.get("text") or one.get("gloss", ""))
+        for one in rows
+    ]
+
+
+@pytest.mark.parametrize(("content", "found"), [
+    (',video,text\n0,a.mp4,"she says ""yes"", twice"\n1,b.mp4,été\n', ROWS),  # pandas
+    ('\tvideo\ttext\n0\ta.mp4\t"she says ""yes"", twice"\n1\tb.mp4\tété\n', ROWS),
+    ('video|text\na.mp4|"she says\n""yes"", twice"\nb.mp4|été\n', ROWS),
+    ('"video"\t"text"\n"1"\t"a.mp4"\t"x, y"\n"2"\t"b.mp4"\t"été"\n',  # R, with names of rows
+     [("a.mp4", "x, y"), ("b.mp4", "été")]),
+    ("video\ttext\na.mp4\t\"Yes.\"\nb.mp4\t\"no\" way\n",  # quotes of the text
+     [("a.mp4", '"Yes."'), ("b.mp4", '"no" way')]),
+    ("sep=;\r\n" + LINES.replace("\n", "\r\n"), [("a.mp4", "x"), ("b.mp4", "été")]),  # Excel
+    (LINES.replace("\n", ";;\n"), [("a.mp4", "x"), ("b.mp4", "été")]),  # empty columns
+    (LINES.replace("\n", "\r"), [("a.mp4", "x"), ("b.mp4", "été")]),
+    *(((mark + LINES).encode(how), [("a.mp4", "x"), ("b.mp4", "été")])
+      for how in ("utf-16-le", "utf-16-be") for mark in ("\ufeff", "")),
+    (",text\na.mp4,x\nb.mp4,y\n", JSON_ROWS),  # the index has the names
+])  # fmt: skip
+def test_a_table_is_read_as_programs_write_it(
+    tmp_path: Path, content: str | bytes, found: list[tuple[str, str]]
+) -> None:
+    assert read(tmp_path / "t.csv", content) == found
+
+
+@pytest.mark.parametrize(("content", "found"), [
+    ("h1/h1_s1/sentences0000|ΓΕΙΑ ΕΓΩ(1)\nh1/h1_s2/sentences0001|ΤΙ\n",
+     [("h1/h1_s1/sentences0000", "ΓΕΙΑ ΕΓΩ(1)"), ("h1/h1_s2/sentences0001", "ΤΙ")]),
+    ("signer0_sample1,41\nsigner2_sample11,7\n", [("signer0_sample1", "41"),
+                                                  ("signer2_sample11", "7")]),
+    ("apple,fruit\nbook,thing\nplum,fruit\n",  # what occurs again is no name
+     [("apple", "fruit"), ("book", "thing"), ("plum", "fruit")]),
+    ("Adjectives/1. loud/MVI_5177.MOV\tloud\n", [("Adjectives/1. loud/MVI_5177.MOV", "loud")]),
+    ("a.mp4 0\nx/bc1.mp4 1\n", [("a.mp4", "0"), ("x/bc1.mp4", "1")]),
+    ("000000 他是警察\n000001 hi, you\n", [("000000", "他是警察"), ("000001", "hi, you")]),
+    ("book/anna_1.mp4\nthank you/ben_2.mp4\n", [("book/anna_1.mp4", ""),
+                                                ("thank you/ben_2.mp4", "")]),
+])  # fmt: skip
+def test_a_table_without_a_line_of_names_keeps_its_first_row(
+    tmp_path: Path, content: str, found: list[tuple[str, str]]
+) -> None:
+    assert read(tmp_path / "t.txt", content) == found
+
+
+def test_names_are_given_to_a_table_that_has_none(tmp_path: Path) -> None:
+    found = read(tmp_path / "t.csv", "ICH,ich\nDU,du\n", "gloss", "clip_id")
+    assert found == [("ich", "ICH"), ("du", "DU")]
+    assert read(tmp_path / "t.csv", "clip_1,text\n1,x\n2,clip_1\n", "id", "word")[0][1] == "text"
+
+
+@pytest.mark.parametrize(("content", "found"), [
+    (json.dumps(WLASL, indent=1), [("07", "book"), ("08", "book"), ("09", "go")]),
+    (json.dumps(RECORDS), JSON_ROWS),
+    ("\ufeff" + json.dumps({"annotations": RECORDS}), JSON_ROWS),
+    (json.dumps({"train": RECORDS[:1], "val": RECORDS[1:]}), JSON_ROWS),
+    (json.dumps({"a.mp4": {"text": "x"}, "b.mp4": {"text": "y", "box": [0, 1]}}), JSON_ROWS),
+    (json.dumps({"a.mp4": "x", "b.mp4": "y"}), JSON_ROWS),
+    (json.dumps({"0": RECORDS[0], "1": RECORDS[1]}), JSON_ROWS),
+    ("\n".join(map(json.dumps, RECORDS)), JSON_ROWS),
+    (json.dumps({"video": {"0": "a.mp4", "1": "b.mp4"}, "text": {"0": "x", "1": "y"}}), JSON_ROWS),
+    (json.dumps({"video": ["a.mp4", "b.mp4"], "text": ["x", "y"]}), JSON_ROWS),
+])  # fmt: skip
+def test_json_is_a_table_of_its_innermost_records(
+    tmp_path: Path, content: str, found: list[tuple[str, str]]
+) -> None:
+    assert read(tmp_path / "t.json", content) == found
+
+
+def test_a_damaged_or_foreign_file_is_told(tmp_path: Path) -> None:
+    for name, content in (("t.json", '[{"video": 1},'), ("u.json", "[]")):
+        with pytest.raises(UserError, match=rf"{name}: JSON without records"):
+            read(tmp_path / name, content)
+    with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as file:
+        file.writestr("xl/workbook.xml", "<workbook/>")
+    for name in ("t.xlsx", "named.csv"):  # whatever its ending
+        with pytest.raises(UserError, match=r"an Excel file .*save it as CSV UTF-8"):
+            read(tmp_path / name, (tmp_path / "t.xlsx").read_bytes())
+
+
+@pytest.mark.parametrize(("text", "seconds"), [
+    ("1.25", 1.25), ("1,25", 1.25), ("00:01:02.500", 62.5), ("1:02,5", 62.5), ("01:00:00", 3600),
+    ("00:00:00.033333", 0.033333), ("-1", -1), ("1_0", None), ("soon", None), ("", None),
+])  # fmt: skip
+def test_times_are_read_as_clocks_and_with_decimal_commas(text: str, seconds: float | None) -> None:
+    assert parse_time(text) == seconds
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with params.yaml and a film to copy."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    write_video(tmp_path / "film.mp4")  # two seconds
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def films(*names: str) -> None:
+    for name in names:
+        Path("in", name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy("film.mp4", Path("in", name))
+
+
+def init(*argv: str, signer_disjoint: bool = False) -> list[Clip]:
+    """Run `signloom init` on films and return the clips."""
+    main(["init", "corpus", "--videos", "in", "--force", *argv])
+    return read_manifest(Path("corpus/manifest.tsv"), signer_disjoint)
+
+
+SHARES = ["--set", "signer=a", "--shares", "50", "50", "0", "--by", "clip"]
+
+
+def test_names_and_texts_are_one_however_their_accents_are_written(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [unicodedata.normalize("NFD", one) for one in ("été", "한국어", "Über/Ä")]
+    films(*(f"{name}.mp4" for name in names), "A.MP4", "\u200eb.mp4")
+    caption = "1\n00:00:00,000 --> 00:00:01,000\nété\n"
+    Path("in", f"{names[2]}.srt").write_text(caption)
+    texts = ["é", "e\u0301", "\ufeffé", "\u200bé"]
+    cells = ["été.mp4", "한국어", "Über/Ä", "corpus\\films\\a.mp4", "b.mp4"]
+    rows = [f"{name}\t{text}" for name, text in zip(cells, [*texts, "ohne"], strict=True)]
+    Path("t.tsv").write_text("\n".join(["video\ttext", *rows]))
+    clips = init("--table", "t.tsv", *SHARES)
+    assert [clip.clip_id for clip in clips] == ["été", "한국어", "Ä", "a", "b"]
+    assert [clip.text for clip in clips] == ["é"] * 4 + ["ohne"]
+    table = "video\tcaptions\nÜber/Ä\tin/Über/Ä.srt\n"
+    Path("films.tsv").write_text(table)
+    shutil.copy("film.mp4", "in/x.mp4")
+    with pytest.raises(SystemExit, match="found 1 clips for 2 splits"):
+        init("--captions", "--table", "films.tsv", *SHARES)
+
+
+def test_a_clip_is_called_as_its_file_and_no_more_than_tells_it_apart(project: Path) -> None:
+    films("a.mp4", "x/c.mp4", "y/c.mp4", "long.mp4")
+    rows = [
+        "/home/joe/in/a.mp4,1,,", r"D:\films\x\c.mp4,2,,", r"D:\films\y\c.mp4,3,,",
+        "long.mp4,4,00:00:00.000,00:00:00.800", 'long.mp4,5,"0,8","1,6"',
+    ]  # fmt: skip
+    Path("t.csv").write_text("\n".join(["video,text,start_s,end_s", *rows]))
+    clips = init("--table", "t.csv", *SHARES)
+    assert [clip.clip_id for clip in clips] == ["a", "x_c", "y_c", "long-00000000", "long-00000800"]
+    assert [(clip.start_s, clip.end_s) for clip in clips[3:]] == [(0, 0.8), (0.8, 1.6)]
+    Path("t.csv").write_text("id,video,text\n/x/p:1.mp4,a,1\nq,long,2\n")
+    assert [clip.clip_id for clip in init("--table", "t.csv", *SHARES)] == ["p_1", "q"]
+
+
+PATHS = ("book/anna_1.mp4", "book/ben_1.mp4", "thank you/anna_1.mp4", "thank you/ben_1.mp4")
+
+
+@pytest.mark.parametrize(("table", "pattern"), [
+    ("", "{text}/{signer}_{clip}.mp4"),
+    ("\n".join(PATHS), "{text}/{signer}_{clip}"),
+    ("path\n" + "\n".join(PATHS), "{text}/{signer}_{clip}"),
+    ("video,signer,text\n" + "".join(f"{i}_1,{'ab'[i % 2]},t{i}\n" for i in range(4)), ""),
+])  # fmt: skip
+def test_paths_of_films_say_what_no_table_does(project: Path, table: str, pattern: str) -> None:
+    films(*PATHS)
+    more = ["--shares", "50", "50", "0", "--by", "clip"]
+    if not pattern:  # the table's names are parts of those of the films
+        for number, name in enumerate(PATHS):
+            Path("in", name).rename(f"in/{number}_1_color.mp4")
+        pattern = "{clip}_color"
+    if table:
+        Path("t.txt").write_text(table)
+        more += ["--table", "t.txt"]
+    clips = init("--pattern", pattern, *more)
+    assert {(clip.text, clip.signer) for clip in clips} == (
+        {(f"t{i}", "ab"[i % 2]) for i in range(4)} if pattern == "{clip}_color" else
+        {(text, who) for text in ("book", "thank you") for who in ("anna", "ben")}
+    )  # fmt: skip
+    films("stray.mp4")
+    if not table:
+        with pytest.raises(SystemExit, match="1 rows were left out"):
+            init("--pattern", pattern, *more)
+        assert "stray.mp4\tits path does not fit" in Path("corpus/refused.tsv").read_text()
+
+
+@pytest.mark.parametrize(("right", "left", "found"), [
+    ([(0, 400, "ICH"), (400, 800, "HAUS")], [(400, 800, "HAUS")], "ICH HAUS"),
+    ([(0, 400, "ICH"), (400, 800, "HAUS")], [(430, 1000, "HAUS"), (100, 300, "DA")],
+     "ICH DA HAUS"),  # the other hand stays up
+    ([(400, 800, "NEIN")], [(0, 1000, "HAUS")], "HAUS NEIN"),  # as they begin
+    ([(0, 400, "JA"), (400, 800, "JA")], [(0, 800, "JA")], "JA JA"),  # one hand holds
+    ([(0, 400, "JA"), (400, 800, "JA")], [(0, 400, "JA"), (400, 800, "JA")], "JA JA"),
+    ([(0, 400, "JA")], [(380, 800, "JA")], "JA JA"),  # one after the other
+    ([], [(0, 400, "JA")], "JA"),
+])  # fmt: skip
+def test_a_sign_of_both_hands_is_one_gloss(
+    tmp_path: Path, right: Marks, left: Marks, found: str
+) -> None:
+    tiers = {"Satz_A": [(0, 1000, "Satz.")], "Glosse_r_A": right, "Glosse_l_A": left}
+    choice = Choice(tier="Satz_*", gloss_tier="Glosse_*")
+    (cue,) = read_captions(eaf(tmp_path / "f.eaf", tiers), choice).cues
+    assert cue.gloss == found
+
+
+def test_glosses_are_of_whom_their_tier_is_named_after(tmp_path: Path) -> None:
+    tiers = {
+        "Satz_A": [(0, 1000, "Eins.")], "Satz_B": [(0, 1000, "Zwei.")],
+        "Glosse_r_A": [(0, 500, "EINS")], "Glosse_r_B": [(0, 500, "ZWEI")],
+    }  # fmt: skip
+    path = eaf(tmp_path / "f.eaf", tiers, participants=False)
+    cues = read_captions(path, Choice(tier="Satz_*", gloss_tier="Glosse_*")).cues
+    assert [(cue.signer, cue.gloss) for cue in cues] == [("A", "EINS"), ("B", "ZWEI")]
+
+
+TWO = {"Satz_{}": ("A", "B"), "TranslationNarrow {}": ("S1", "S2"), "T_{}": ("S015", "S016")}
+
+
+@pytest.mark.parametrize(("tier", "names", "media", "table", "found"), [
+    ("Satz_{}", ("14_1a1", "14_1b1"), False, "", "AB"),  # DGS
+    ("Satz_{}", ("14_1b1", "14_1a1"), False, "14_1b1\tB\n14_1a1\tA\n", "BA"),
+    ("Satz_{}", ("14_1a1", "14_1b1"), False, "14_1b1\tX\n14_1a1\tY\n", "AB"),
+    ("TranslationNarrow {}", ("C1_S001_b", "C1_S002_b"), True, "", ("S1", "S2")),  # NGT
+    ("T_{}", ("C1_S016_b", "C1_S015_b"), True, "", ("S016", "S015")),
+    ("TranslationNarrow {}", ("C1_S015_b", "C1_S016_b"), True, "", ()),  # who is the first?
+    ("Satz_{}", ("front", "side"), True, "", ()),
+    ("Satz_{}", ("front", "side"), False, "front\tA\nside\tB\n", "AB"),
+    ("Satz_{}", ("front", "side"), False, "front\t\nside\t\n", ()),
+    ("Satz_{}", ("14_1a1",), True, "", "A"),  # the other film is elsewhere
+    ("Satz_{}", ("front",), False, "front\tA\n", "A"),
+])  # fmt: skip
+def test_two_signers_of_one_file_are_cut_from_their_own_films(
+    project: Path, tier: str, names: Sequence[str], media: bool, table: str, found: Sequence[str]
+) -> None:
+    films(*(f"{name}.mp4" for name in names))
+    links = [f"{name}.mp4" for name in (*names, "14_1b1")[:2]] if media else []
+    tiers = {tier.format(who): [(0, 500 + 100 * n, who), (900, 1500, f"{who} 2")]
+             for n, who in enumerate(TWO[tier])}  # fmt: skip
+    eaf(Path("in/14.eaf"), tiers, links)
+    more = ["--captions", "--tier", tier.format("*"), "--shares", "1", "1", "0", "--by", "clip"]
+    if table:
+        rows = table.replace("\t", "\tin/14.eaf\t")
+        Path("films.tsv").write_text("video\tcaptions\tsigner\n" + rows)
+        more += ["--table", "films.tsv"]
+    if not found:
+        with pytest.raises(SystemExit, match="which of its films shows its signer is not known"):
+            init(*more)
+        return
+    if len(names) == 1:
+        with pytest.raises(SystemExit, match="2 rows were left out"):
+            init(*more)
+        clips = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
+    else:
+        clips = init(*more)
+    cut = {(clip.text.split()[0], clip.video.stem) for clip in clips if clip.video}
+    assert cut == set(zip(found, names, strict=True))
+    if "X" in table:  # a table's names of people count more than A and B
+        assert {(clip.text, clip.signer) for clip in clips} >= {("A", "Y"), ("B", "X")}
+
+
+def test_times_of_a_second_film_are_its_own(project: Path) -> None:
+    films("1_a.mp4", "1_b.mp4")
+    tiers = {"T_a": [(0, 500, "eins")], "T_b": [(0, 500, "zwei")]}
+    eaf(Path("in/1.eaf"), tiers, ["1_a.mp4", '1_b.mp4 TIME_ORIGIN="250"'])
+    clips = init("--captions", "--tier", "T_*", "--shares", "1", "1", "0", "--by", "clip")
+    assert {(clip.text, clip.start_s) for clip in clips} == {("eins", 0.0), ("zwei", 0.25)}
