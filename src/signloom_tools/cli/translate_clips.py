@@ -250,7 +250,7 @@ class _ClipWork(_Work):
             for clip, timed in zip(batch, found, strict=True):
                 best = timed.translation
                 self.not_understood += bool(best.check.unlike)
-                self._print(clip, timed)
+                self._print(clip, timed.later(clip.begins_s))
                 if self._options.attention:
                     attended.append((clip.clip_id, clip.sequence, best))
                 self.write_video(
@@ -350,6 +350,7 @@ class _FilmWork(_Work):
                 signs = find_film_signs(translator, clip.sequence, spans, options.clips.find)
         self.not_understood += sum(bool(one.check.unlike) for one in sentences)
         cues = make_cues(sentences, for_people=self._options.clips.write != "json")
+        cues, signs = ([cue.later(clip.begins_s) for cue in part] for part in (cues, signs))
         write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
         now = datetime.now().isoformat(sep=" ", timespec="seconds")
         marked = sum(bool(one.check.word) for one in sentences)
