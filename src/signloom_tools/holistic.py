@@ -223,7 +223,7 @@ WRITERS: dict[str, Callable[[FilmLandmarks], bytes]] = {
 
 
 def _to_table(film: FilmLandmarks) -> "pa.Table":
-    """Return a row a landmark: frame, time_s, type, landmark_index, x, y, z."""
+    """Return a row a landmark: of what frame, what it is, where, and rate and size of the film."""
     import pyarrow as pa
 
     parts = sorted(film.parts)  # Kaggle's order
@@ -240,6 +240,8 @@ def _to_table(film: FilmLandmarks) -> "pa.Table":
             np.tile(np.concatenate([np.arange(n, dtype=np.int16) for n in sizes]), frames)
         ),
         **{axis: pa.array(flat[:, i], from_pandas=True) for i, axis in enumerate("xyz")},
+        **{name: pa.array(np.full(frames * points, getattr(film, name)))
+           for name in ("fps", "width", "height")},
     })  # fmt: skip
 
 

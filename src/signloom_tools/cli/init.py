@@ -194,8 +194,11 @@ def _init_landmarks(options: InitOptions) -> None:
     if found.rejects and writing.dry_run:
         print(*(f"  {one.video}: {one.problem}" for one in found.rejects), sep="\n")
     elif found.rejects:
-        raise UserError(f"{len(found.rejects)} files or clips could not be imported; "
-                        f"{folder / REJECTS_NAME} says why")  # fmt: skip
+        first = found.rejects[0]
+        raise UserError(
+            f"{len(found.rejects)} files or clips could not be imported; {folder / REJECTS_NAME} "
+            f"says why (first {first.video}: {first.problem})"
+        )
 
 
 def _assume(tables: TableOptions, fields: Collection[str]) -> TableOptions:

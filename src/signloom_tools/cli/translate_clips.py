@@ -234,6 +234,7 @@ class _ClipWork(_Work):
             from signloom_tools.translate.films import FilmSentence
             from signloom_tools.translate.timed import translate_timed
 
+            batch = [part for clip in batch for part in self._cut_signs(clip)]
             sequences = [clip.sequence for clip in batch]
             with self._watch.measure("model"):
                 found = translate_timed(
@@ -247,7 +248,7 @@ class _ClipWork(_Work):
                 found = [
                     replace(one, signs=tuple(s)) for one, s in zip(found, spotted, strict=True)
                 ]
-            for clip, timed in zip(batch, found, strict=True):
+            for clip, timed in _known_of(batch, found):
                 best = timed.translation
                 self.not_understood += bool(best.check.unlike)
                 self._print(clip, timed.later(clip.begins_s))
@@ -259,6 +260,22 @@ class _ClipWork(_Work):
         check_attention(self._options, len(attended), self._inputs)
         if attended:
             write_attention(self._options, self.wait()[0], attended)
+
+    def _cut_signs(self, clip: GivenClip) -> list[GivenClip]:
+        """Return the signs of a film of several, where the model names one sign a clip."""
+        from signloom_tools.translate.segmentation import cut, segment_by_rest
+
+        is_whole = self.wait()[0].spec.ctc.kind != "texts" or self._options.clips.video
+        spans = [] if is_whole else segment_by_rest(clip.sequence)
+        if len(spans) < 2:
+            return [clip]
+        parts = []
+        for span in spans:
+            start_s, end_s = (clip.begins_s + one for one in span)
+            name = f"{clip.clip_id} {start_s:.2f}-{end_s:.2f} s"
+            part = replace(clip, clip_id=name, begins_s=start_s, part_of=clip.clip_id)
+            parts.append(replace(part, sequence=cut(clip.sequence, span)))
+        return parts
 
     def _print(self, clip: GivenClip, timed: "TimedTranslation") -> None:
         from signloom.translation.confidence import NOT_UNDERSTOOD
@@ -360,6 +377,22 @@ class _FilmWork(_Work):
         )
         sys.stdout.flush()
         self.write_video(clip, sentences)
+
+
+def _known_of(
+    clips: "Sequence[GivenClip]", found: "Sequence[TimedTranslation]"
+) -> "Iterator[tuple[GivenClip, TimedTranslation]]":
+    """Yield translated clips; of a film's movements those that are like nothing are only named."""
+    from signloom.translation.confidence import UNFAMILIAR
+
+    pairs = list(zip(clips, found, strict=True))
+    known = {(c.source, c.part_of) for c, one in pairs if not one.translation.check.unlike}
+    for clip, one in pairs:
+        is_known = not one.translation.check.unlike or (clip.source, clip.part_of) not in known
+        if clip.part_of and not is_known:
+            _print_message(f"{clip.source}: {clip.clip_id}: a movement, {UNFAMILIAR}")
+        else:
+            yield clip, one
 
 
 def _print_message(text: str) -> None:

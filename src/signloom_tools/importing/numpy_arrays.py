@@ -30,6 +30,7 @@ from signloom_tools.importing.foreign import (
     pick,
     require,
 )
+from signloom_tools.importing.keypoints import read_content
 from signloom_tools.importing.options import SIZES, SourceDefaults
 from signloom_tools.importing.people import clip_of_points
 from signloom_tools.importing.pickles import unpickle
@@ -102,6 +103,11 @@ def is_frame(file: Path) -> bool:
 
 
 def _read_clips(path: Path, arrays: "Archive", defaults: SourceDefaults) -> Iterator[ClipSource]:
+    if arrays.shapes and all(kind.hasobject for _, kind in arrays.shapes.values()):  # maps, lists
+        within = {name: arrays.read(name).tolist() for name in arrays.shapes}
+        alone = next(iter(within.values()))
+        yield from read_content(path, within if len(within) > 1 else alone, defaults)
+        return
     # Of many clips, each may have a rate of its own.
     said = {key: np.ravel(arrays.read(key)) for key in SIZES if key in arrays}
     for number, (clip_id, found, label) in enumerate(_clips(path, arrays)):

@@ -81,15 +81,16 @@ def test_all_formats_hold_the_same_landmarks(film: Path, tmp_path: Path) -> None
         np.testing.assert_array_equal(x, every[..., 0])
 
 
-@pytest.mark.parametrize("name", ["npz", "parquet", "pose"])
+@pytest.mark.parametrize("name", ["npz", "parquet", "csv", "json", "pose"])
 def test_import_reads_what_landmarks_writes(name: str, film: Path, tmp_path: Path) -> None:
     main(["landmarks", str(film), "--write", name, "--to", str(tmp_path)])
     options = DetectorOptions(detector="holistic", groups=("hands", "pose", "lips"))
     expected = extract_video(film, options)
-    defaults = SourceDefaults(fps=15.0, width=320, height=240, allow_outside=True)
+    defaults = SourceDefaults(allow_outside=True)  # the files say their rate and size
     ((clip_id, found),) = read_foreign(tmp_path / f"{film.stem}.{name}", options.layout, defaults)
     assert clip_id == film.stem
     assert isinstance(found, LandmarkSequence), found
+    assert (found.fps, found.width, found.height) == (expected.fps, 320, 240)
     np.testing.assert_array_equal(found.present, expected.present)
     np.testing.assert_allclose(found.points, expected.points, rtol=1e-3, atol=1e-6)
 
