@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 import av
 import numpy as np
@@ -47,6 +47,7 @@ _TIME_STEP_S = 5e-4  # containers round times to milliseconds: half of one is "t
 _MOST_PIXELS_LIVE = 2_000_000
 _LEAST_SIDE = 16  # pixels, of a picture from a camera
 _UNEVEN_S = 0.1  # a frame this far from its tick of an even clock is at a varying rate
+_LIVE = {"analyzeduration": "500000"}  # microseconds of a pipe that are read for its header
 _SAME_RATE = 0.02  # relative; headers round
 _MAX_HOLE_S = 10.0  # between two frames; more are damaged times, or a recording that paused
 _MAX_STRETCH = 4.0  # of pixels that are not square; more is a damaged header
@@ -93,7 +94,7 @@ class Video:
         ClipError: If there is no video in the file that can be decoded, or its picture is too big.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | IO[bytes]) -> None:
         self._path = path
         self._is_damaged = False  # whether decoding ended there
         self._is_torn = False  # whether the demuxer calls a packet corrupt
@@ -149,7 +150,7 @@ class Video:
 
     @property
     def traits(self) -> dict[str, float]:
-        """What `find_traits` returns."""
+        """What few films have: `stream`, where not the first, `begins_s`, `hdr`, `interlaced`."""
         streams = self._container.streams.video
         first = next(s for s in streams if not s.disposition & Disposition.attached_pic)
         found = {
@@ -311,12 +312,10 @@ class Video:
                 return self._reader
             # Sparse key frames or a broken index: decode from the first frame on.
             self._reader, self._last_s = None, -math.inf
-        elif self._reader is None:
-            self._reader = self._timed(first_s=self.begins_s)
-            return self._reader
-        self.close()
-        self._container, self._stream = _open(self._path)
-        self._packets = 0
+        if self._reader is not None or start_s > _SEEK_FROM_S:
+            self.close()
+            self._container, self._stream = _open(self._path)
+            self._packets = 0
         self._reader = self._timed(first_s=self.begins_s)
         return self._reader
 
@@ -435,11 +434,10 @@ def decode_jpeg(content: bytes) -> Picture:
     except (av.FFmpegError, ValueError):
         raise ClipError("it is no JPEG picture", "send JPEG pictures") from None
     assert isinstance(found, VideoFrame)
+    size = f"{found.width} x {found.height}"
     if found.width * found.height > _MOST_PIXELS_LIVE:
-        size = f"{found.width} x {found.height}"
         raise ClipError(f"a picture of {size} pixels is too large", "send smaller ones")
     if max(found.width, found.height) > MAX_SIDE or min(found.width, found.height) < _LEAST_SIDE:
-        size = f"{found.width} x {found.height}"
         raise ClipError(f"a picture of {size} pixels is a line", "send pictures of a camera")
     return cast(Picture, found.to_ndarray(format="rgb24"))
 
@@ -503,29 +501,23 @@ def even_frames(times_s: Sequence[float], fps: float) -> npt.NDArray[np.int64]:
     return np.searchsorted((times[1:] + times[:-1]) / 2, ticks)
 
 
-def _open(path: Path) -> tuple[InputContainer, VideoStream]:
-    if not path.is_file():
-        raise ClipError("the file is missing", "restore it or remove the row from the manifest")
-    if path.stat().st_size == 0:
-        raise ClipError("the file is empty (0 bytes)", "copy it again from its source")
-    try:
-        with path.open("rb") as file:
-            start = file.read(16).lstrip()
-    except OSError as error:
-        raise ClipError(
-            f"the file cannot be opened ({error.strerror})", "restore it and its permissions"
-        ) from None
+def _open(path: Path | IO[bytes]) -> tuple[InputContainer, VideoStream]:
+    start = _first_bytes(path) if isinstance(path, Path) else b""
     if start.startswith((b"#EXTM3U", b"ffconcat")):
         raise ClipError("a playlist, which names other files, is not a video", _CONVERT)
     try:
         # `file:`: a name may look like a protocol. `replace`: titles may be in any encoding.
-        container = av.open(f"file:{path.absolute()}", metadata_errors="replace")
+        name: Any = f"file:{path.absolute()}" if isinstance(path, Path) else path
+        options = {} if start else _LIVE
+        container = av.open(name, metadata_errors="replace", options=options)
     except av.FFmpegError:
         raise _no_video() from None
     stream = _choose_stream(container)
     is_picture = container.format.name.endswith("_pipe") or container.format.name == "image2"
     if is_picture or stream is None or stream.codec_context is None:
         container.close()
+        if start[8:16] == b"WEBPVP8X" and start[20] & 2:  # its flag of animation
+            raise ClipError("an animated .webp, which is not decoded", "make it a .gif or .mp4")
         if is_picture:
             raise ClipError("a picture, not a video", "put the video in its place")
         raise _no_video()
@@ -533,6 +525,20 @@ def _open(path: Path) -> tuple[InputContainer, VideoStream]:
     stream.codec_context.options = {"max_pixels": str(2 * MAX_PIXELS)}
     stream.codec_context.thread_count = 1  # a worker a core decodes beside the others
     return container, stream
+
+
+def _first_bytes(path: Path) -> bytes:
+    if not path.is_file():
+        raise ClipError("the file is missing", "restore it or remove the row from the manifest")
+    if path.stat().st_size == 0:
+        raise ClipError("the file is empty (0 bytes)", "copy it again from its source")
+    try:
+        with path.open("rb") as file:
+            return file.read(32).lstrip()
+    except OSError as error:
+        raise ClipError(
+            f"the file cannot be opened ({error.strerror})", "restore it and its permissions"
+        ) from None
 
 
 def _choose_stream(container: InputContainer) -> VideoStream | None:
@@ -543,6 +549,8 @@ def _choose_stream(container: InputContainer) -> VideoStream | None:
         """Whether it has a second picture; a lone one is a cover that is not marked as such."""
         if stream.frames or len(stream.index_entries) > 1:
             return stream.frames != 1
+        if not Path(container.name.removeprefix("file:")).is_file():
+            return True  # a pipe, which is read once
         with av.open(container.name, metadata_errors="replace") as again:
             packets = (one for one in again.demux(again.streams[stream.index]) if one.size)
             return len(list(itertools.islice(packets, 2))) == 2
@@ -554,12 +562,7 @@ def _choose_stream(container: InputContainer) -> VideoStream | None:
 
 
 def find_traits(path: Path) -> dict[str, float]:
-    """Return what a header says of a film that most films do not have.
-
-    Returns:
-        `stream`: which one it is, where that is not the first; `begins_s`, as of `Video`;
-        `hdr`: its transfer characteristics; `interlaced`: 1. Of what is no film nothing.
-    """
+    """Return the `traits` of a film; of what is none, nothing."""
     try:
         with Video(path) as video:
             return video.traits

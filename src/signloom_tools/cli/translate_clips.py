@@ -248,7 +248,7 @@ class _ClipWork(_Work):
                 found = [
                     replace(one, signs=tuple(s)) for one, s in zip(found, spotted, strict=True)
                 ]
-            for clip, timed in _known_of(batch, found):
+            for clip, timed in zip(batch, found, strict=True):
                 best = timed.translation
                 self.not_understood += bool(best.check.unlike)
                 self._print(clip, timed.later(clip.begins_s))
@@ -273,8 +273,8 @@ class _ClipWork(_Work):
         for span in spans:
             start_s, end_s = (clip.begins_s + one for one in span)
             name = f"{clip.clip_id} {start_s:.2f}-{end_s:.2f} s"
-            part = replace(clip, clip_id=name, begins_s=start_s, part_of=clip.clip_id)
-            parts.append(replace(part, sequence=cut(clip.sequence, span)))
+            sequence = cut(clip.sequence, span)
+            parts.append(replace(clip, clip_id=name, begins_s=start_s, sequence=sequence))
         return parts
 
     def _print(self, clip: GivenClip, timed: "TimedTranslation") -> None:
@@ -377,22 +377,6 @@ class _FilmWork(_Work):
         )
         sys.stdout.flush()
         self.write_video(clip, sentences)
-
-
-def _known_of(
-    clips: "Sequence[GivenClip]", found: "Sequence[TimedTranslation]"
-) -> "Iterator[tuple[GivenClip, TimedTranslation]]":
-    """Yield translated clips; of a film's movements those that are like nothing are only named."""
-    from signloom.translation.confidence import UNFAMILIAR
-
-    pairs = list(zip(clips, found, strict=True))
-    known = {(c.source, c.part_of) for c, one in pairs if not one.translation.check.unlike}
-    for clip, one in pairs:
-        is_known = not one.translation.check.unlike or (clip.source, clip.part_of) not in known
-        if clip.part_of and not is_known:
-            _print_message(f"{clip.source}: {clip.clip_id}: a movement, {UNFAMILIAR}")
-        else:
-            yield clip, one
 
 
 def _print_message(text: str) -> None:

@@ -31,8 +31,7 @@ _JSON_GROWTH = 8  # a number in JSON takes so many times its text in memory
 # MediaPipe's results, of whatever language: names without case, `_` and `landmarks`.
 _PARTS = {"pose": "pose", "face": "face", "lefthand": "left_hand", "righthand": "right_hand"}
 _HANDS = ("multihand", "hand", "")  # of Hands and HandLandmarker, in no order of sides
-_SIDES = {"left": "left_hand", "right": "right_hand"}
-_SHAPES = {name: (count, COORDINATES) for name, count in PART_POINTS.items()}
+_SIDES = ("left_hand", "right_hand")
 _TIMES = {"time_s": 1.0, "timestampMs": 1e-3, "timestamp_ms": 1e-3, "timestamp": 1e-3}
 
 
@@ -48,12 +47,7 @@ def read_keypoints(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]
     """
     is_json = path.suffix.lower() == ".json"
     content = load_json(path, defaults) if is_json else load_pickle(path, defaults)
-    yield from read_content(path, content, defaults)
-
-
-def read_content(path: Path, content: Any, defaults: SourceDefaults) -> Iterator[ClipSource]:
-    """Yield the clips in what a file holds, once it is read; arguments as above."""
-    yield from _clips(path, path.stem.removesuffix(".pkl"), content, defaults)
+    yield from find_clips(path, path.stem.removesuffix(".pkl"), content, defaults)
 
 
 def read_keypoint_frames(
@@ -61,13 +55,13 @@ def read_keypoint_frames(
 ) -> Iterator[ClipSource]:
     """Yield the one clip of some JSON files, one a frame, in order; arguments as above."""
     content = [load_json(file, defaults) for file in files]
-    yield from _clips(path, path.name, content, defaults)
+    yield from find_clips(path, path.name, content, defaults)
 
 
 def is_frame(content: Any) -> bool:
     """Return whether a JSON file holds one frame: of OpenPose, MMPose or MediaPipe."""
     if isinstance(content, dict):
-        return "people" in content or any(one.ndim == 2 for one in _parts(content).values())
+        return "people" in content or bool(_parts(content))
     return (
         isinstance(content, list)
         and bool(content)
@@ -88,15 +82,14 @@ def load_json(path: Path, defaults: SourceDefaults) -> Any:
         raise ClipError(f"{path.name} is not readable JSON ({error})", "write it again") from None
 
 
-def _clips(path: Path, name: str, content: Any, defaults: SourceDefaults) -> Iterator[ClipSource]:
+def find_clips(
+    path: Path, name: str, content: Any, defaults: SourceDefaults
+) -> Iterator[ClipSource]:
     """Yield the clips in whatever shape the content has."""
     outer = content if isinstance(content, dict) else {}
     frames = next((outer[n] for n in _FRAMES if isinstance(outer.get(n), list)), None)
     content = content if frames is None else frames
-    is_clip = isinstance(content, dict) and bool(_parts(content))
-    if isinstance(content, dict) and not (
-        is_clip or is_frame(content) or _points_in(content, defaults)
-    ):
+    if isinstance(content, dict) and not (is_frame(content) or _points_in(content, defaults)):
         inner = {key: one for key, one in content.items() if isinstance(one, dict | list)}
         arrays = {key: one for key, one in content.items() if hasattr(one, "shape")}
         clips = {**inner, **arrays}
@@ -130,9 +123,8 @@ def _clip(
     label = str(own.get("text") or own.get("label") or "")
     content = next((own[n] for n in _FRAMES if isinstance(own.get(n), list)), content)
     if parts := _clip_parts(content):
-        if "fps" not in said and (fps := _rate(content)):
-            said["fps"] = fps
-        fps, width, height = require(path, defaults, said)
+        dated = _rate(content)
+        fps, width, height = require(path, defaults, {"fps": dated, **said} if dated else said)
         return ForeignClip(
             clip_id=clip_id, parts=parts, fps=fps, width=width, height=height, label=label,
             states_size={"width", "height"} <= said.keys(),
@@ -156,20 +148,19 @@ def _clip(
     return clip_of_points(clip_id, array, scores, size, defaults, label=label)
 
 
-def _parts(frame: Mapping[str, Any]) -> dict[str, Points]:
-    """Return MediaPipe's parts in a map: (N, 3) of a frame, (S, N, 3) of a clip."""
-    named = {str(key).lower().replace("_", "").removesuffix("landmarks"): one
-             for key, one in frame.items()}  # fmt: skip
+def _parts(frame: Any) -> dict[str, Points]:
+    """Return MediaPipe's parts in one frame, shape (N, 3) each; none of what is something else."""
+    said = frame.items() if isinstance(frame, dict) else ()
+    named = {str(key).lower().replace("_", "").removesuffix("landmarks"): one for key, one in said}
     found = {ours: named[name] for name, ours in _PARTS.items() if named.get(name) is not None}
     sides = next((one for name, one in named.items() if "handedness" in name), None)
     if hands := sides and next((named[name] for name in _HANDS if name in named), None):
         # The older Hands names the sides of a mirrored picture, the Tasks the signer's.
         is_mirrored = "multihand" in named
         for hand, side in zip(hands, sides, strict=False):
-            name = re.search(r"left|right", json.dumps(side, default=str).lower())
-            if name:
-                other = {"left": "right", "right": "left"}[name[0]]
-                found[_SIDES[other if is_mirrored else name[0]]] = hand
+            if name := re.search("left|right", json.dumps(side).lower()):
+                is_left = (name[0] == "left") != is_mirrored
+                found["left_hand" if is_left else "right_hand"] = hand
     arrays = {part: _xyz(one, PART_POINTS[part]) for part, one in found.items()}
     return {part: one for part, one in arrays.items() if one is not None}
 
@@ -178,49 +169,39 @@ def _xyz(points: Any, count: int) -> Points | None:
     """Return the points of a part, or of its only person; None: no part, or it is absent."""
     if isinstance(points, dict):  # of protocol buffers
         points = points.get("landmark", points.get("landmarks"))
-    if isinstance(points, list) and points and isinstance(points[0], list | dict):
-        first = points[0]
-        if len(points) < count and isinstance(first, list | dict):
-            return _xyz(first, count)  # of several people the first, as of one
-        if isinstance(first, dict) and {"x", "y"} <= first.keys():
-            points = [[one["x"], one["y"], one.get("z", 0.0)] for one in points]
+    if isinstance(points, list) and 0 < len(points) < count:
+        return _xyz(points[0], count)  # of several people the first
     try:
-        array = np.asarray(points, np.float32)
-    except (TypeError, ValueError):  # no numbers
+        rows = [[one[axis] for axis in "xyz"] if isinstance(one, dict) else one for one in points]
+        array = np.asarray(rows, np.float32)
+    except (LookupError, TypeError, ValueError):  # no points
         return None
-    is_part = array.ndim in (2, 3) and array.shape[-2] >= count and array.shape[-1] >= COORDINATES
-    return array[..., :count, :COORDINATES] if is_part else None
+    is_part = array.ndim == 2 and len(array) >= count and array.shape[1] >= COORDINATES
+    return array[:count, :COORDINATES] if is_part else None
 
 
 def _clip_parts(content: Any) -> dict[str, LandmarkPart]:
     """Return the parts of a clip of MediaPipe's results; none of what is something else."""
-    frames = content if isinstance(content, list | tuple) else []
-    every = [_parts(frame) if isinstance(frame, dict) else {} for frame in frames]
-    names = {name for frame in every for name in frame}
-    if isinstance(content, dict):
-        found = {name: one for name, one in _parts(content).items() if one.ndim == 3}
-    else:
-        found = {
-            name: np.stack([one.get(name, np.full(_SHAPES[name], np.nan)) for one in every])
-            for name in names
-        }
-    if {*found} & {*_SIDES.values()}:  # the other one is not there
-        for name in {*_SIDES.values()} - {*found}:
-            found[name] = np.full((len(next(iter(found.values()))), *_SHAPES[name]), np.nan)
+    frames = [_parts(one) for one in content] if isinstance(content, list) else []
+    names = {name for frame in frames for name in frame}
+    if names & {*_SIDES}:
+        names |= {*_SIDES}  # the other one is not there
     return {
-        name: LandmarkPart(one.astype(np.float32), tuple(range(PART_POINTS[name])))
-        for name, one in found.items()
-    }
+        name: LandmarkPart(
+            np.stack([one.get(name, np.full((n, COORDINATES), np.nan)) for one in frames]),
+            tuple(range(n)),
+        )
+        for name, n in PART_POINTS.items() if name in names
+    }  # fmt: skip
 
 
-def _rate(content: Any) -> float:
-    """Return the frames a second by the times of the frames; 0: they have none."""
-    frames = [one for one in content if isinstance(one, dict)] if content else []
+def _rate(frames: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the frames a second by the times of the frames; None: they have none."""
     for name, unit in _TIMES.items():
-        if len(frames) > 1 and all(isinstance(one.get(name), int | float) for one in frames):
-            seconds = unit * (frames[-1][name] - frames[0][name])
-            return round((len(frames) - 1) / seconds, 3) if seconds > 0 else 0.0
-    return 0.0
+        times_s = [unit * one[name] for one in frames if isinstance(one.get(name), int | float)]
+        if len(times_s) == len(frames) > 1 and times_s[-1] > times_s[0]:
+            return round((len(times_s) - 1) / (times_s[-1] - times_s[0]), 3)
+    return None
 
 
 def _arrays(content: Mapping[str, Any], defaults: SourceDefaults) -> tuple[Any, Any]:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
+from signloom_tools.importing import keypoints
 from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -30,7 +31,6 @@ from signloom_tools.importing.foreign import (
     pick,
     require,
 )
-from signloom_tools.importing.keypoints import read_content
 from signloom_tools.importing.options import SIZES, SourceDefaults
 from signloom_tools.importing.people import clip_of_points
 from signloom_tools.importing.pickles import unpickle
@@ -106,7 +106,8 @@ def _read_clips(path: Path, arrays: "Archive", defaults: SourceDefaults) -> Iter
     if arrays.shapes and all(kind.hasobject for _, kind in arrays.shapes.values()):  # maps, lists
         within = {name: arrays.read(name).tolist() for name in arrays.shapes}
         alone = next(iter(within.values()))
-        yield from read_content(path, within if len(within) > 1 else alone, defaults)
+        content = within if len(within) > 1 else alone
+        yield from keypoints.find_clips(path, path.stem, content, defaults)
         return
     # Of many clips, each may have a rate of its own.
     said = {key: np.ravel(arrays.read(key)) for key in SIZES if key in arrays}

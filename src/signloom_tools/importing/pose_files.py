@@ -37,12 +37,7 @@ _PARTS = {
     "RIGHT_HAND_LANDMARKS": "right_hand",
 }  # by the name of the component; POSE_WORLD_LANDMARKS are no image coordinates
 
-_OPENPOSE = {
-    "pose_keypoints_2d": 25,
-    "hand_left_keypoints_2d": 21,
-    "hand_right_keypoints_2d": 21,
-    "face_keypoints_2d": 70,
-}  # its components and their points, as `people` knows them
+_OPENPOSE = ("pose", "hand_left", "hand_right", "face")  # its components, in `people`'s order
 _SIDED = ("eye_inner", "eye", "eye_outer")
 _PAIRS = ("shoulder", "elbow", "wrist", "pinky", "index", "thumb", "hip", "knee", "ankle", "heel",
           "foot_index")  # fmt: skip
@@ -72,7 +67,8 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """
     pose = _load(path)
     frames, people, _, coordinates = pose.body.data.shape
-    is_flat = "pose_keypoints_2d" in [one.name for one in pose.header.components]
+    sizes = {one.name: len(one.points) for one in pose.header.components}
+    is_flat = {f"{name}_keypoints_2d" for name in _OPENPOSE} == sizes.keys()
     if frames == 0 or people != 1 or (coordinates < 3 and not is_flat):
         raise ClipError(
             f"it has {frames} frames, {people} people and {coordinates} coordinates",
@@ -86,9 +82,11 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     # The file has a float of 4 bytes; its shortest decimal is what was meant, such as 29.97.
     fps = float(str(np.float32(pose.body.fps)))
     if is_flat:
+        every = np.dstack([pose.body.data.data[:, 0, :, :2], pose.body.confidence[:, 0]])
+        own = dict(zip(sizes, np.split(every, np.cumsum([*sizes.values()])[:-1], 1), strict=True))
+        found = np.concatenate([own[f"{n}_keypoints_2d"] for n in _OPENPOSE], 1, dtype=np.float32)
         said = fps, header.width, header.height
-        points = _openpose_points(pose)
-        yield path.stem, partial(clip_of_points, path.stem, points, None, said, defaults)
+        yield path.stem, partial(clip_of_points, path.stem, found, None, said, defaults)
         return
     points = np.array(pose.body.data.data[:, 0, :, :3], np.float32)
     points[pose.body.confidence[:, 0] <= 0] = np.nan
@@ -107,17 +105,6 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     yield path.stem, partial(
         ForeignClip, clip_id=path.stem, parts=parts, fps=fps, states_size=True, **size
     )  # fmt: skip
-
-
-def _openpose_points(pose: Any) -> Points:
-    """Return x, y and score of BODY_25, hands and face, (S, 137, 3); 0 where a part lacks."""
-    every = np.dstack([np.asarray(pose.body.data.data[:, 0, :, :2]), pose.body.confidence[:, 0]])
-    components = pose.header.components
-    ends = np.cumsum([len(one.points) for one in components])[:-1]
-    names = [one.name for one in components]
-    found = dict(zip(names, np.split(every, ends, axis=1), strict=True))
-    lacking = {name: np.zeros((len(every), size, 3)) for name, size in _OPENPOSE.items()}
-    return np.concatenate([found.get(n, lacking[n]) for n in _OPENPOSE], axis=1).astype(np.float32)
 
 
 def write_pose(path: Path, sequence: LandmarkSequence) -> None:

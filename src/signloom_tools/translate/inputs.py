@@ -68,7 +68,6 @@ class GivenClip:
     sequence: LandmarkSequence
     is_video: bool
     begins_s: float = 0.0  # when its first picture is shown, in the film
-    part_of: str = ""  # the clip of which it is one of several signs
     packed: Path | None = None  # the video file that a folder of pictures became
 
 

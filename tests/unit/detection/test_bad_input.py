@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from av.video.reformatter import Colorspace
+from PIL import Image
 
 from signloom.detection.video import Frame, Video, even_frames, find_traits, measure_fps
 from signloom.errors import ClipError
@@ -243,6 +244,10 @@ def test_an_animated_picture_is_a_video(tmp_path: Path) -> None:
 
 def test_one_frame_is_a_video_and_a_picture_is_not(tmp_path: Path) -> None:
     assert numbers(videos.encode_video(tmp_path / "one.mp4", [0.0])) == [0]
+    pictures = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
+    pictures[0].save(tmp_path / "moving.webp", save_all=True, append_images=pictures[1:])
+    with pytest.raises(ClipError, match="an animated"):
+        Video(tmp_path / "moving.webp")
     for kind in ("png", "jpg", "bmp", "webp"):
         with pytest.raises(ClipError, match=r"^a picture, not a video; put the video in its"):
             read(videos.write_picture(tmp_path / f"{kind}.mp4", kind))
