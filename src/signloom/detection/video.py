@@ -148,19 +148,6 @@ class Video:
             return self._container.duration / av.time_base, max(self._start * self._tick_s, 0.0)
         return None, 0.0
 
-    @property
-    def traits(self) -> dict[str, float]:
-        """What few films have: `stream`, where not the first, `begins_s`, `hdr`, `interlaced`."""
-        streams = self._container.streams.video
-        first = next(s for s in streams if not s.disposition & Disposition.attached_pic)
-        found = {
-            "stream": self._stream.index if self._stream.index != first.index else 0,
-            "begins_s": round(self.begins_s, 6),
-            "hdr": 0 if self._sdr is None else self._stream.codec_context.color_trc,
-            "interlaced": int(self._stream.codec_context.field_order not in _PROGRESSIVE),
-        }
-        return {name: value for name, value in found.items() if value}
-
     def __enter__(self) -> "Video":
         return self
 
@@ -378,8 +365,7 @@ class Video:
         converted = self._reformatter.reformat(picture, width, height, pixels, threads=1)
         rgb = cast(Picture, converted.to_ndarray())
         if self._sdr is not None:
-            light = np.clip(self._sdr[rgb] @ _BT2020_TO_BT709, 0, 0xFFFF).astype(np.uint16)
-            rgb = _SHOWN[light]
+            rgb = _SHOWN[np.clip(self._sdr[rgb] @ _BT2020_TO_BT709, 0, 0xFFFF).astype(np.uint16)]
         side_data = picture.side_data
         if side_data and (matrix := side_data.get("DISPLAYMATRIX")) is not None:
             a, b, _, c, d = struct.unpack_from("=5i", cast(SideData, matrix))
@@ -401,18 +387,16 @@ class Video:
         self, start_s: float, end_s: float | None, covered_s: float, count: int
     ) -> None:
         stop_s = self.duration_s if end_s is None else end_s
-        start_s = max(start_s, self.begins_s)
-        covered = covered_s - start_s + self._uncounted_s
+        from_s = max(start_s, self.begins_s)
+        covered = covered_s - from_s + self._uncounted_s
         if stop_s is None and not self._is_damaged:
             return
-        if stop_s is not None and covered >= MIN_COVERED * (stop_s - start_s):
+        if stop_s is not None and covered >= MIN_COVERED * (stop_s - from_s):
             return
         # Only from the start on, as if the segment had been read alone.
-        has_all = (
-            start_s <= max(_SEEK_FROM_S, self.begins_s) and 0 < self._stream.frames <= self._packets
-        )
+        has_all = start_s <= _SEEK_FROM_S and 0 < self._stream.frames <= self._packets
         if stop_s is not None and has_all and not (self._is_damaged or self._is_torn):
-            promised = round((stop_s - start_s) * self.fps)
+            promised = round((stop_s - from_s) * self.fps)
             if count >= MIN_WHOLE * promised:
                 self.missing_frames = promised - count
                 return
@@ -547,35 +531,37 @@ def _choose_stream(container: InputContainer) -> VideoStream | None:
 
     def moves(stream: VideoStream) -> bool:
         """Whether it has a second picture; a lone one is a cover that is not marked as such."""
-        if stream.frames or len(stream.index_entries) > 1:
-            return stream.frames != 1
-        if not Path(container.name.removeprefix("file:")).is_file():
-            return True  # a pipe, which is read once
+        if stream.frames or not Path(container.name.removeprefix("file:")).is_file():
+            return stream.frames != 1  # a pipe is read once
         with av.open(container.name, metadata_errors="replace") as again:
             packets = (one for one in again.demux(again.streams[stream.index]) if one.size)
             return len(list(itertools.islice(packets, 2))) == 2
 
     if len(found) > 1:
-        found = [s for s in found if moves(s)] or found
-        found.sort(key=lambda s: not s.disposition & Disposition.default)
+        found = sorted(found, key=lambda s: (not moves(s), not s.disposition & Disposition.default))
     return found[0] if found else None
 
 
 def find_traits(path: Path) -> dict[str, float]:
-    """Return the `traits` of a film; of what is none, nothing."""
+    """Return what few films have: `stream` (not the first), `begins_s`, `hdr`, `interlaced`."""
     try:
         with Video(path) as video:
-            return video.traits
+            streams, codec = video._container.streams.video, video._stream.codec_context
+            first = next(s for s in streams if not s.disposition & Disposition.attached_pic)
+            found = {
+                "stream": video._stream.index * (video._stream.index != first.index),
+                "begins_s": round(video.begins_s, 6),
+                "hdr": 0 if video._sdr is None else codec.color_trc,
+                "interlaced": int(codec.field_order not in _PROGRESSIVE),
+            }
     except ClipError:
         return {}
+    return {name: value for name, value in found.items() if value}
 
 
 @functools.cache
 def _sdr_table(transfer: int) -> npt.NDArray[np.float32] | None:
-    """Return what light 16 bits of HDR are, shape (65536,), 65535 is white; None: it is no HDR.
-
-    ITU-R BT.2100; highlights end in white.
-    """
+    """Return light by 16 bits of HDR (ITU-R BT.2100), 65535 is white, (65536,); None: no HDR."""
     signal = np.arange(1 << 16) / 0xFFFF
     if transfer == _PQ:
         power = signal ** (1 / 78.84375)

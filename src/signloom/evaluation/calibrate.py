@@ -135,9 +135,6 @@ def _describe_known(setup: Setup, dev: SplitResult | None, tried: Sequence[Tried
     states = translator.encode_clips(train)
     others = states if dev is None or dev.encodings is None else dev.encodings
     seen = describe_train(_read_as(translator, train), states, others)
-    if translator.spec.ctc.kind == "texts":  # one sign a clip: a film of it is as long as it likes
-        rest = {name: one for name, one in seen.figures.items() if name != "seconds"}
-        seen = replace(seen, figures=rest)
     if not tried:
         return seen
     held_out = [clip for one in tried for clip in one.clips]

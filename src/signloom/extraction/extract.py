@@ -471,10 +471,7 @@ def _plan(
         path for path, video in videos.items() if (video.traits or {}).get("interlaced")
     )
     if combed:
-        logger.warning(
-            "%d videos are interlaced: their combs cost hands; %s (first: %s)",
-            len(combed), DEINTERLACE, combed[0],
-        )  # fmt: skip
+        logger.warning("%d interlaced videos (%s): %s", len(combed), combed[0], DEINTERLACE)
     return list(tasks.values()), rejects
 
 

@@ -275,17 +275,14 @@ def import_landmarks(
 
 def _note_frames(files: Sequence[_Source], fps: float | None) -> Iterator[str]:
     """Say what clips of a file a frame lack, and at what rate they were recorded."""
-    torn = [one for one in files if one.missing]
-    if torn:
+    if torn := [one for one in files if one.missing]:
+        lost, first = sum(one.missing for one in torn), torn[0].path
+        yield f"warning: {lost} frames are missing within {len(torn)} takes (first {first})"
+    dated = float(np.median([one.dated_fps for one in files if one.dated_fps] or [0.0]))
+    if dated and fps and not 1 / _SAME_RATE < dated / fps < _SAME_RATE:
         yield (
-            f"warning: {sum(one.missing for one in torn)} frames are missing within {len(torn)} "
-            f"takes (first {torn[0].path}), which are shorter by so many"
-        )
-    dated = [rate for one in files if (rate := one.dated_fps)]
-    if dated and fps and not 1 / _SAME_RATE < np.median(dated) / fps < _SAME_RATE:
-        yield (
-            f"warning: by the dates of its files a take was recorded at {np.median(dated):.0f} "
-            f"frames a second, not at {fps:g}; say --fps {np.median(dated):.0f}"
+            f"warning: by the dates of the files, takes were recorded at {dated:.0f} frames a "
+            f"second, not at {fps:g}; say --fps {dated:.0f}"
         )
     elif fps and not dated and any(one.frames for one in files):
         yield (
@@ -363,9 +360,8 @@ def _find_files(sources: Sequence[Path], name: str) -> list[_Source]:
             inside = [path for path in source.rglob("*") if path.suffix.lower() in suffixes]
             found = sorted(path for path in inside if path.is_file())
             if name == "auto":  # beside other landmarks, JSON and CSV most often tell of them
-                telling = (*FORMATS["keypoints"], ".csv")
-                plain = [path for path in found if path.suffix.lower() not in telling]
-                found = plain or found
+                for telling in ((".csv",), FORMATS["keypoints"]):
+                    found = [one for one in found if one.suffix.lower() not in telling] or found
             files |= {one.path: one for one in _join_frames(found, source, name)}
         elif source.is_file():
             files[source] = _Source(source, PurePosixPath(source.stem))

@@ -47,9 +47,10 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         ClipError: If the file cannot be read or has neither of the two shapes.
         UserError: If a default is missing.
     """
+    kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
     try:
         source: Path | pa.BufferReader = path
-        if path.suffix.lower() == ".csv":
+        if kind == "CSV":
             check_memory(path.stat().st_size, defaults)
             sink = pa.BufferOutputStream()
             pq.write_table(csv.read_csv(path), sink)
@@ -73,7 +74,6 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
                     f"use files with the columns {', '.join(_LONG)}, or {', '.join(_WIDE)}, ...",
                 )
     except (pa.ArrowException, OSError) as error:
-        kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
         reason = " ".join(f"not a readable {kind} file ({error})".split())
         raise ClipError(reason, "restore it from where it came") from None
     sizes = require(path, defaults, said)
