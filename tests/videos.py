@@ -9,6 +9,7 @@ import av
 import cv2
 import numpy as np
 import numpy.typing as npt
+from av.stream import Disposition
 
 WIDTH, HEIGHT, FPS = 96, 64, 25.0
 
@@ -99,6 +100,45 @@ def encode_constant(path: Path, codec: str, frames: int = 50) -> Path:
         stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
         for number in range(frames):
             out.mux(stream.encode(_picture(number, (2 * WIDTH, 2 * HEIGHT), number)))
+        out.mux(stream.encode(None))
+    return path
+
+
+def encode_beside(
+    path: Path,
+    frames: int = 50,
+    *,
+    late_s: float = 0.0,
+    other: str = "pcm_s16le",
+    main: bool = True,
+) -> Path:
+    """Numbered frames at 25 a second as the second stream, after sound or a lone picture.
+
+    Args:
+        path: The file.
+        frames: How many.
+        late_s: When the first of them is shown; the other stream begins at 0.
+        other: Encoder of the other stream: sound, or `mjpeg`.
+        main: Whether the frames are a default stream; the other one always is.
+    """
+    with av.open(str(path), "w") as out:
+        first = out.add_stream(other, rate=25 if other == "mjpeg" else 16_000)
+        stream = out.add_stream("libx264", rate=25, options={"preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        first.disposition, stream.disposition = Disposition.default, Disposition(int(main))
+        if other == "mjpeg":
+            first.width, first.height, first.pix_fmt = 320, 240, "yuvj420p"
+            out.mux([*first.encode(_picture(255, (320, 240), 0)), *first.encode(None)])
+        else:
+            first.layout = "mono"
+            sound = av.AudioFrame.from_ndarray(np.zeros((1, 1152), np.int16), layout="mono")
+            sound.sample_rate = 16_000
+            for start in range(0, round((late_s + frames / 25) * 16_000), 1152):
+                sound.pts = start
+                out.mux(first.encode(sound))
+        for number in range(frames):
+            picture = _picture(number, (WIDTH, HEIGHT), number + round(late_s * 25))
+            out.mux(stream.encode(picture))
         out.mux(stream.encode(None))
     return path
 

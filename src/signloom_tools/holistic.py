@@ -12,11 +12,11 @@ nor a model of Signloom is needed. What is found is what MediaPipe's graph finds
 import io
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -173,16 +173,42 @@ def to_npz(film: FilmLandmarks) -> bytes:
 
 def to_json(film: FilmLandmarks) -> bytes:
     """Return JSON, a frame a line; null where a part is absent."""
-    head = {"fps": film.fps, "width": film.width, "height": film.height}
-    lines = []
-    for number, time_s in enumerate(film.times_s.tolist()):
-        frame: dict[str, object] = {"time_s": time_s}
-        for part, points in film.parts.items():
-            is_there = np.isfinite(points[number, 0, 0])
-            # By way of str: the shortest decimals that give the same number of single precision.
-            frame[part] = [[float(str(x)) for x in p] for p in points[number]] if is_there else None
-        lines.append(json.dumps(frame))
-    return (json.dumps(head)[:-1] + ', "frames": [\n' + ",\n".join(lines) + "\n]}\n").encode()
+    lines = [
+        _json_frame(time_s, {part: points[number] for part, points in film.parts.items()})
+        for number, time_s in enumerate(film.times_s.tolist())
+    ]
+    head = _json_head(film.fps, film.width, film.height)
+    return (f"{head}\n" + ",\n".join(lines) + "\n]}\n").encode()
+
+
+def _json_head(fps: float, width: int, height: int) -> str:
+    return json.dumps({"fps": fps, "width": width, "height": height})[:-1] + ', "frames": ['
+
+
+def _json_frame(time_s: float, parts: Mapping[str, Points]) -> str:
+    frame: dict[str, object] = {"time_s": time_s}
+    for part, points in parts.items():
+        is_there = np.isfinite(points[0, 0])
+        # By way of str: the shortest decimals that give the same number of single precision.
+        frame[part] = [[float(str(x)) for x in p] for p in points] if is_there else None
+    return json.dumps(frame)
+
+
+def stream_json(film: IO[bytes], *, face: Face = "mesh", fps: float = 0.0) -> Iterator[str]:
+    """Yield the lines of `to_json`, each when its picture comes; arguments as those of `detect`.
+
+    The rate is that of the header, and the comma between two frames is before the second.
+    """
+    names = [part for part in PART_POINTS if part != "face" or face != "none"]
+    nothing = dict.fromkeys(names, np.full((1, 1), np.nan, np.float32))
+    with Video(film) as video:
+        detector = _open(face, threads=1)
+        for number, frame in enumerate(video.frames(fps=fps)):
+            if not number:
+                yield _json_head(min(video.fps, fps or video.fps), *frame.rgb.shape[1::-1])
+            parts = {**nothing, **detector.find(frame.rgb, frame.time_s)}
+            yield "," * (number > 0) + _json_frame(frame.time_s, parts)
+    yield "]}"
 
 
 def to_parquet(film: FilmLandmarks) -> bytes:
@@ -223,7 +249,7 @@ WRITERS: dict[str, Callable[[FilmLandmarks], bytes]] = {
 
 
 def _to_table(film: FilmLandmarks) -> "pa.Table":
-    """Return a row a landmark: frame, time_s, type, landmark_index, x, y, z."""
+    """Return a row a landmark: of what frame, what it is, where, and rate and size of the film."""
     import pyarrow as pa
 
     parts = sorted(film.parts)  # Kaggle's order
@@ -240,6 +266,8 @@ def _to_table(film: FilmLandmarks) -> "pa.Table":
             np.tile(np.concatenate([np.arange(n, dtype=np.int16) for n in sizes]), frames)
         ),
         **{axis: pa.array(flat[:, i], from_pandas=True) for i, axis in enumerate("xyz")},
+        **{name: pa.array(np.full(frames * points, getattr(film, name)))
+           for name in ("fps", "width", "height")},
     })  # fmt: skip
 
 

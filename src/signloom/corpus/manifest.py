@@ -314,7 +314,9 @@ OF_VIDEOS = ("video", "start_s", "end_s")  # not of a corpus of imported landmar
 OPTIONAL = (*OF_VIDEOS, "gloss", "language", "corpus", "batch", "consent_until")
 VIDEO_SUFFIXES = (
     ".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp",
-    ".ogv", ".ts", ".gif",
+    ".ogv", ".ts", ".gif", ".mts", ".m2ts", ".m2t", ".mxf", ".vob", ".dv", ".3g2", ".f4v", ".qt",
+    ".asf", ".ogm", ".divx", ".mpe", ".m2v", ".mjpg", ".mod", ".tod", ".rm", ".rmvb", ".nut",
+    ".ivf", ".y4m", ".h264", ".h265", ".hevc", ".264", ".265", ".apng", ".mj2", ".wtv",
 )  # fmt: skip
 """Files that are taken for videos in a folder; a file that is named itself may end in anything."""
 

@@ -1,6 +1,8 @@
 """Video files: decoded into upright RGB frames with their times."""
 
 import contextlib
+import functools
+import itertools
 import math
 import struct
 from collections import deque
@@ -8,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 import av
 import numpy as np
@@ -45,11 +47,24 @@ _TIME_STEP_S = 5e-4  # containers round times to milliseconds: half of one is "t
 _MOST_PIXELS_LIVE = 2_000_000
 _LEAST_SIDE = 16  # pixels, of a picture from a camera
 _UNEVEN_S = 0.1  # a frame this far from its tick of an even clock is at a varying rate
+_LIVE = {"analyzeduration": "500000"}  # microseconds of a pipe that are read for its header
 _SAME_RATE = 0.02  # relative; headers round
 _MAX_HOLE_S = 10.0  # between two frames; more are damaged times, or a recording that paused
 _MAX_STRETCH = 4.0  # of pixels that are not square; more is a damaged header
+_COVERS = Disposition.attached_pic | Disposition.timed_thumbnails | Disposition.still_image
+_PROGRESSIVE = (0, 1)  # FFmpeg's field orders: unknown, progressive; the others are interlaced
+_PQ, _HLG = 16, 18  # transfer characteristics of HDR, ITU-T H.273
+_WHITE_NITS = 203.0  # of a picture in SDR that is shown as HDR, ITU-R BT.2408
+_WHITE_HLG = 0.265  # the same as HLG's scene light
+_KNEE = 0.8  # of white: highlights above are compressed
+_BT2020_TO_BT709 = np.array(  # linear light, a column a colour, ITU-R BT.2407
+    [[1.6605, -0.1246, -0.0182], [-0.5876, 1.1329, -0.1006], [-0.0728, -0.0083, 1.1187]],
+    np.float32,
+)
+_SHOWN = np.rint(255 * (np.arange(1 << 16) / 0xFFFF) ** (1 / 2.4)).astype(np.uint8)  # by light
 
 _CONVERT = "convert it: ffmpeg -i IN -c:v libx264 OUT.mp4"
+DEINTERLACE = "run ffmpeg -i IN -vf bwdif -c:v libx264 OUT.mp4"
 
 T = TypeVar("T")
 Picture = npt.NDArray[np.uint8]  # shape (height, width, 3), red first
@@ -66,9 +81,12 @@ class Frame:
 class Video:
     """An open video file.
 
+    Time is counted as players do: from where the first of sound and picture begins.
+
     Attributes:
         fps: Frames a second by the header.
-        duration_s: Seconds by the header, None where the header has no duration.
+        begins_s: When the first picture is shown; 0 unless sound begins before it.
+        duration_s: When the last one ends by the header; None where the header has no duration.
         missing_frames: After the last frame: how many the file promises that are not in it,
             where it is whole and they are more than a tenth.
 
@@ -76,7 +94,7 @@ class Video:
         ClipError: If there is no video in the file that can be decoded, or its picture is too big.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | IO[bytes]) -> None:
         self._path = path
         self._is_damaged = False  # whether decoding ended there
         self._is_torn = False  # whether the demuxer calls a packet corrupt
@@ -100,6 +118,11 @@ class Video:
             )
         tick = self._stream.time_base or Fraction(1)
         self._tick_s, self._start = float(tick), self._stream.start_time or 0
+        zero_s = max(self._container.start_time or 0, 0) / av.time_base
+        late = round((self._start * self._tick_s - zero_s) / self._tick_s)
+        self.begins_s = late * self._tick_s if late * self._tick_s > _TIME_STEP_S else 0.0
+        self._start -= late if self.begins_s else 0
+        self._sdr = _sdr_table(self._stream.codec_context.color_trc)
         stretch = float(self._stream.sample_aspect_ratio or 1)  # width of a pixel by its height
         has_square = abs(stretch - 1) <= _SAME_RATE or not 1 / _MAX_STRETCH < stretch < _MAX_STRETCH
         self._stretch = 1.0 if has_square else stretch
@@ -120,7 +143,7 @@ class Video:
         if self._is_avi and self._stream.frames:  # of a cut one, the demuxer shortens the duration
             return self._stream.frames * self._tick_s, 0.0
         if self._stream.duration:
-            return self._stream.duration * self._tick_s, 0.0
+            return self.begins_s + self._stream.duration * self._tick_s, 0.0
         if self._container.duration:  # Matroska's, which counts from before the first frame
             return self._container.duration / av.time_base, max(self._start * self._tick_s, 0.0)
         return None, 0.0
@@ -156,7 +179,7 @@ class Video:
                 f"{self.duration_s:.2f} s",
                 "correct end_s in the manifest",
             )
-        return round((stop_s - start_s) * self.fps)
+        return round((stop_s - min(max(start_s, self.begins_s), stop_s)) * self.fps)
 
     def frames(
         self,
@@ -276,13 +299,11 @@ class Video:
                 return self._reader
             # Sparse key frames or a broken index: decode from the first frame on.
             self._reader, self._last_s = None, -math.inf
-        elif self._reader is None:
-            self._reader = self._timed(first_s=0.0)
-            return self._reader
-        self.close()
-        self._container, self._stream = _open(self._path)
-        self._packets = 0
-        self._reader = self._timed(first_s=0.0)
+        if self._reader is not None or start_s > _SEEK_FROM_S:
+            self.close()
+            self._container, self._stream = _open(self._path)
+            self._packets = 0
+        self._reader = self._timed(first_s=self.begins_s)
         return self._reader
 
     def _timed(self, first_s: float | None) -> Iterator[tuple[float, VideoFrame]]:
@@ -340,8 +361,11 @@ class Video:
         """Return a picture in RGB, turned as its metadata says, with square pixels."""
         width, height = self._shown_size(picture.width, picture.height)
         # One thread: a worker a core decodes beside the others.
-        converted = self._reformatter.reformat(picture, width, height, "rgb24", threads=1)
+        pixels = "rgb24" if self._sdr is None else "rgb48le"
+        converted = self._reformatter.reformat(picture, width, height, pixels, threads=1)
         rgb = cast(Picture, converted.to_ndarray())
+        if self._sdr is not None:
+            rgb = _SHOWN[np.clip(self._sdr[rgb] @ _BT2020_TO_BT709, 0, 0xFFFF).astype(np.uint16)]
         side_data = picture.side_data
         if side_data and (matrix := side_data.get("DISPLAYMATRIX")) is not None:
             a, b, _, c, d = struct.unpack_from("=5i", cast(SideData, matrix))
@@ -363,15 +387,16 @@ class Video:
         self, start_s: float, end_s: float | None, covered_s: float, count: int
     ) -> None:
         stop_s = self.duration_s if end_s is None else end_s
-        covered = covered_s - start_s + self._uncounted_s
+        from_s = max(start_s, self.begins_s)
+        covered = covered_s - from_s + self._uncounted_s
         if stop_s is None and not self._is_damaged:
             return
-        if stop_s is not None and covered >= MIN_COVERED * (stop_s - start_s):
+        if stop_s is not None and covered >= MIN_COVERED * (stop_s - from_s):
             return
         # Only from the start on, as if the segment had been read alone.
         has_all = start_s <= _SEEK_FROM_S and 0 < self._stream.frames <= self._packets
         if stop_s is not None and has_all and not (self._is_damaged or self._is_torn):
-            promised = round((stop_s - start_s) * self.fps)
+            promised = round((stop_s - from_s) * self.fps)
             if count >= MIN_WHOLE * promised:
                 self.missing_frames = promised - count
                 return
@@ -393,11 +418,10 @@ def decode_jpeg(content: bytes) -> Picture:
     except (av.FFmpegError, ValueError):
         raise ClipError("it is no JPEG picture", "send JPEG pictures") from None
     assert isinstance(found, VideoFrame)
+    size = f"{found.width} x {found.height}"
     if found.width * found.height > _MOST_PIXELS_LIVE:
-        size = f"{found.width} x {found.height}"
         raise ClipError(f"a picture of {size} pixels is too large", "send smaller ones")
     if max(found.width, found.height) > MAX_SIDE or min(found.width, found.height) < _LEAST_SIDE:
-        size = f"{found.width} x {found.height}"
         raise ClipError(f"a picture of {size} pixels is a line", "send pictures of a camera")
     return cast(Picture, found.to_ndarray(format="rgb24"))
 
@@ -461,36 +485,96 @@ def even_frames(times_s: Sequence[float], fps: float) -> npt.NDArray[np.int64]:
     return np.searchsorted((times[1:] + times[:-1]) / 2, ticks)
 
 
-def _open(path: Path) -> tuple[InputContainer, VideoStream]:
+def _open(path: Path | IO[bytes]) -> tuple[InputContainer, VideoStream]:
+    start = _first_bytes(path) if isinstance(path, Path) else b""
+    if start.startswith((b"#EXTM3U", b"ffconcat")):
+        raise ClipError("a playlist, which names other files, is not a video", _CONVERT)
+    try:
+        # `file:`: a name may look like a protocol. `replace`: titles may be in any encoding.
+        name: Any = f"file:{path.absolute()}" if isinstance(path, Path) else path
+        options = {} if start else _LIVE
+        container = av.open(name, metadata_errors="replace", options=options)
+    except av.FFmpegError:
+        raise _no_video() from None
+    stream = _choose_stream(container)
+    is_picture = container.format.name.endswith("_pipe") or container.format.name == "image2"
+    if is_picture or stream is None or stream.codec_context is None:
+        container.close()
+        if start[8:16] == b"WEBPVP8X" and start[20] & 2:  # its flag of animation
+            raise ClipError("an animated .webp, which is not decoded", "make it a .gif or .mp4")
+        if is_picture:
+            raise ClipError("a picture, not a video", "put the video in its place")
+        raise _no_video()
+    # A picture may grow in the middle, to more memory than there is.
+    stream.codec_context.options = {"max_pixels": str(2 * MAX_PIXELS)}
+    stream.codec_context.thread_count = 1  # a worker a core decodes beside the others
+    return container, stream
+
+
+def _first_bytes(path: Path) -> bytes:
     if not path.is_file():
         raise ClipError("the file is missing", "restore it or remove the row from the manifest")
     if path.stat().st_size == 0:
         raise ClipError("the file is empty (0 bytes)", "copy it again from its source")
     try:
         with path.open("rb") as file:
-            start = file.read(16).lstrip()
+            return file.read(32).lstrip()
     except OSError as error:
         raise ClipError(
             f"the file cannot be opened ({error.strerror})", "restore it and its permissions"
         ) from None
-    if start.startswith((b"#EXTM3U", b"ffconcat")):
-        raise ClipError("a playlist, which names other files, is not a video", _CONVERT)
+
+
+def _choose_stream(container: InputContainer) -> VideoStream | None:
+    """Return the film's stream: the default one, as players do, and never a cover."""
+    found = [s for s in container.streams.video if not s.disposition & _COVERS and s.codec_context]
+
+    def moves(stream: VideoStream) -> bool:
+        """Whether it has a second picture; a lone one is a cover that is not marked as such."""
+        if stream.frames or not Path(container.name.removeprefix("file:")).is_file():
+            return stream.frames != 1  # a pipe is read once
+        with av.open(container.name, metadata_errors="replace") as again:
+            packets = (one for one in again.demux(again.streams[stream.index]) if one.size)
+            return len(list(itertools.islice(packets, 2))) == 2
+
+    if len(found) > 1:
+        found = sorted(found, key=lambda s: (not moves(s), not s.disposition & Disposition.default))
+    return found[0] if found else None
+
+
+def find_traits(path: Path) -> dict[str, float]:
+    """Return what few films have: `stream` (not the first), `begins_s`, `hdr`, `interlaced`."""
     try:
-        # `file:`: a name may look like a protocol. `replace`: titles may be in any encoding.
-        container = av.open(f"file:{path.absolute()}", metadata_errors="replace")
-    except av.FFmpegError:
-        raise _no_video() from None
-    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
-    is_picture = container.format.name.endswith("_pipe") or container.format.name == "image2"
-    if is_picture or not streams or streams[0].codec_context is None:
-        container.close()
-        if is_picture:
-            raise ClipError("a picture, not a video", "put the video in its place")
-        raise _no_video()
-    # A picture may grow in the middle, to more memory than there is.
-    streams[0].codec_context.options = {"max_pixels": str(2 * MAX_PIXELS)}
-    streams[0].codec_context.thread_count = 1  # a worker a core decodes beside the others
-    return container, streams[0]
+        with Video(path) as video:
+            streams, codec = video._container.streams.video, video._stream.codec_context
+            first = next(s for s in streams if not s.disposition & Disposition.attached_pic)
+            found = {
+                "stream": video._stream.index * (video._stream.index != first.index),
+                "begins_s": round(video.begins_s, 6),
+                "hdr": 0 if video._sdr is None else codec.color_trc,
+                "interlaced": int(codec.field_order not in _PROGRESSIVE),
+            }
+    except ClipError:
+        return {}
+    return {name: value for name, value in found.items() if value}
+
+
+@functools.cache
+def _sdr_table(transfer: int) -> npt.NDArray[np.float32] | None:
+    """Return light by 16 bits of HDR (ITU-R BT.2100), 65535 is white, (65536,); None: no HDR."""
+    signal = np.arange(1 << 16) / 0xFFFF
+    if transfer == _PQ:
+        power = signal ** (1 / 78.84375)
+        light = np.maximum(power - 0.8359375, 0) / (18.8515625 - 18.6875 * power)
+        light = light ** (1 / 0.1593017578125) * 10_000 / _WHITE_NITS
+    elif transfer == _HLG:
+        bright = (np.exp((signal - 0.55991073) / 0.17883277) + 0.28466892) / 12
+        light = (np.where(signal <= 0.5, signal**2 / 3, bright) / _WHITE_HLG) ** 1.2
+    else:
+        return None
+    room = 1 - _KNEE
+    shown = np.where(light < _KNEE, light, 1 - room * np.exp((_KNEE - light) / room))
+    return (0xFFFF * shown).astype(np.float32)
 
 
 def _no_video() -> ClipError:

@@ -1,9 +1,9 @@
 """The content-addressed cache of extracted landmarks, and remembered hashes of videos.
 
-What was hashed is noted in a log next to the entries, a line a file: its path, its size, times and
-inode, its hash. A file whose size, times and inode are as noted is taken to be as it was, as
-Git and DVC do. Lines are only ever added, so a writer that is killed leaves at most a torn last
-line, which does not count.
+What was hashed is noted in a log next to the entries, a line a file: its path, its hash, its size,
+times and inode, and what its header says (`find_traits`). A file whose size, times and inode are as
+noted is taken to be as it was, as Git and DVC do. Lines are only ever added, so a writer that is
+killed leaves at most a torn last line, which does not count.
 
 An entry is one small file: the landmarks of a clip, or the reason why it cannot be read. It is a
 line of JSON, the numbers, and the SHA-256 of both; an entry that is torn or damaged does not count
@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ class HashedVideo:
 
     sha256: str
     signature: Signature
+    traits: Mapping[str, float] | None = None  # of `find_traits`; None: not read yet
 
     def is_still(self, path: Path) -> bool:
         """Return whether the file is the one that was hashed.
@@ -87,6 +88,7 @@ class VideoHashes:
         hashed = {
             p: video for p, video in noted.items() if video and video.signature == signatures[p]
         }
+        untold = {path: video for path, video in hashed.items() if video.traits is None}
         unknown = sorted(signatures.keys() - hashed.keys())
         # `delay`: no bar where it would be gone immediately.
         with (
@@ -100,8 +102,12 @@ class VideoHashes:
             for path, digest in zip(unknown, threads.map(_try_hash, unknown), strict=True):
                 bar.update(signatures[path][0])
                 if digest is not None:
-                    hashed[path] = HashedVideo(digest, signatures[path])
-                    self._note(path, hashed[path])
+                    untold[path] = HashedVideo(digest, signatures[path])
+        if untold:
+            from signloom.detection.video import find_traits  # PyAV loads slowly
+        for path, video in untold.items():
+            hashed[path] = replace(video, traits=find_traits(path))
+            self._note(path, hashed[path])
         return hashed
 
     def prune(self) -> None:
@@ -134,7 +140,7 @@ def sign(path: Path) -> Signature | None:
 
 def _line(name: str, video: HashedVideo) -> str:
     # The newline comes first, so that a line after a torn one is whole.
-    return "\n" + json.dumps([name, video.sha256, *video.signature])
+    return "\n" + json.dumps([name, video.sha256, *video.signature, video.traits])
 
 
 def _read_log(path: Path) -> Iterator[tuple[str, HashedVideo]]:
@@ -144,10 +150,11 @@ def _read_log(path: Path) -> Iterator[tuple[str, HashedVideo]]:
         return
     for line in lines:
         try:
-            name, digest, size, changed, inode_changed, inode = json.loads(line)
+            name, digest, size, changed, inode_changed, inode, *traits = json.loads(line)
         except ValueError:
             continue  # torn
-        yield name, HashedVideo(digest, (size, changed, inode_changed, inode))
+        signature = size, changed, inode_changed, inode
+        yield name, HashedVideo(digest, signature, *traits)
 
 
 def _try_hash(path: Path) -> str | None:

@@ -33,7 +33,7 @@ from signloom.detection.detector import (
     describe_detector,
     quiet_native_code,
 )
-from signloom.detection.video import DECODER, Frame, Video, even_frames, measure_fps
+from signloom.detection.video import DECODER, DEINTERLACE, Frame, Video, even_frames, measure_fps
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.cache import (
     HashedVideo,
@@ -273,19 +273,23 @@ def extractor_fingerprint(options: DetectorOptions) -> str:
 
 
 def clip_key(
-    video_sha256: str, fingerprint: str, start_s: float | None = None, end_s: float | None = None
+    video: HashedVideo, fingerprint: str, start_s: float | None = None, end_s: float | None = None
 ) -> str:
     """Return the cache's key of a clip's landmarks.
 
     Args:
-        video_sha256: Of the video's bytes.
+        video: Where the clip lies.
         fingerprint: What `extractor_fingerprint` returns.
         start_s: Of the clip in its video; None: from the first frame.
         end_s: Likewise; None: to the last frame.
     """
+    is_whole = start_s is None and end_s is None
+    matters = ("stream", "hdr") if is_whole else ("stream", "hdr", "begins_s")
+    traits = {name: value for name, value in (video.traits or {}).items() if name in matters}
     return cache_key(
-        video=video_sha256, start_s=start_s, end_s=end_s, decoder=DECODER, extractor=fingerprint
-    )
+        video=video.sha256, start_s=start_s, end_s=end_s, decoder=DECODER, extractor=fingerprint,
+        **traits,
+    )  # fmt: skip
 
 
 def find_extracted(path: Path, options: DetectorOptions) -> LandmarkSequence | Problem | None:
@@ -300,7 +304,7 @@ def find_extracted(path: Path, options: DetectorOptions) -> LandmarkSequence | P
     video = VideoHashes(cache.folder).hash_videos([path]).get(path)
     if video is None:
         return None
-    key = clip_key(video.sha256, extractor_fingerprint(options))
+    key = clip_key(video, extractor_fingerprint(options))
     found = cache.look_up(key)
     return cache.load(key) if isinstance(found, int) else found
 
@@ -460,9 +464,14 @@ def _plan(
             rejects.append(reject_clip(clip, problem))
             continue
         video = videos[clip.video]
-        key = clip_key(video.sha256, fingerprint, clip.start_s, clip.end_s)
+        key = clip_key(video, fingerprint, clip.start_s, clip.end_s)
         segment = VideoSegment(video=clip.video.absolute(), start_s=clip.start_s, end_s=clip.end_s)
         tasks.setdefault(key, _Task(key, segment, video, [])).clips.append(clip)
+    combed = sorted(
+        path for path, video in videos.items() if (video.traits or {}).get("interlaced")
+    )
+    if combed:
+        logger.warning("%d interlaced videos (%s): %s", len(combed), combed[0], DEINTERLACE)
     return list(tasks.values()), rejects
 
 

@@ -47,6 +47,7 @@ HANDS = ("left_hand", "right_hand")
 
 LEVEL_CLIPS = 4  # the least that a level of confidence is counted from
 MARGIN = 2.0  # a figure may be half the least of train's, or twice the most
+MOST_PACE = 5.0  # times as long as train's clips, or as short: a sign is judged at train's pace
 TAIL = 0.01  # share of train's clips at either end that do not count as least or most
 DIRECTIONS = 32  # in which the deviation of train's encodings is known one by one
 FARTHER = 1.25  # times the farthest clip of dev: the limit of what is like train

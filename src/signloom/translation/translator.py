@@ -17,6 +17,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from signloom.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
+from signloom.corpus.landmarks import LandmarkSequence
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.batches import group_by_length, pad_ids, pad_source
@@ -27,6 +28,8 @@ from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.paths import SEEDS_NAME
 from signloom.translation.confidence import (
     HINT,
+    MARGIN,
+    MOST_PACE,
     NOT_CHECKED,
     Check,
     Confidence,
@@ -205,6 +208,18 @@ class Translator:
         """Return the part of a clip that the model reads: without rests at its ends."""
         return self.spec.reader.trim(sequence)
 
+    def _paced(self, sequence: SourceSequence) -> SourceSequence:
+        """Return a clip of one sign at the pace of train's, as recorders err in their rates."""
+        train = self.confidence and self.confidence.train
+        seen = train.figures.get("seconds") if train else None
+        part = self.trim(sequence)
+        if self.spec.ctc.kind != "texts" or not seen or not isinstance(part, LandmarkSequence):
+            return sequence
+        pace = part.seconds / min(max(part.seconds, seen.low), seen.high)
+        if 1 / MARGIN <= pace <= MARGIN:
+            return sequence
+        return replace(part, fps=part.fps * min(max(pace, 1 / MOST_PACE), MOST_PACE))
+
     def translate(
         self,
         sequences: Sequence[SourceSequence],
@@ -240,6 +255,7 @@ class Translator:
                 "which translations are unsure is not known: there is no confidence.json of these "
                 f"weights; {HINT}"
             )
+        sequences = [self._paced(one) for one in sequences]
         rows = self._rows(sequences, blind=blind)
         done: dict[int, Translation] = {}
         for part in _batches([len(row) for row in rows]):

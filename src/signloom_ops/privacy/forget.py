@@ -36,7 +36,7 @@ from signloom.config import check_shape, load_section, read_json, read_record, s
 from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
 from signloom.errors import UserError
-from signloom.extraction.cache import VideoHashes, cache_folder
+from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder
 from signloom.extraction.extract import ExtractOptions, clip_key, extractor_fingerprint
 from signloom.features.targets import read_targets
 from signloom.files import half_written, to_sealed, to_text, whole_file, write_file
@@ -228,7 +228,7 @@ def _describe(
     beside = {**project.recordings.films_of(name), **delivered.films}
     spans |= {path: {*spans[path], *found} for path, found in beside.items()}
     hashed = VideoHashes(cache_folder()).hash_videos([*spans, *shared, *delivered.shared])
-    entries = _cached(project, spans, {path: found.sha256 for path, found in hashed.items()})
+    entries = _cached(project, spans, hashed)
     of_others = {hashed[path].sha256 for path in (*shared, *delivered.shared) if path in hashed}
     own = {path for path, found in hashed.items() if found.sha256 not in of_others} & spans.keys()
     videos = {hashed[path].sha256 for path in own}
@@ -258,13 +258,15 @@ def _describe(
 
 
 def _cached(
-    project: Project, spans: Mapping[Path, Iterable[Span]], hashes: Mapping[Path, str]
+    project: Project, spans: Mapping[Path, Iterable[Span]], hashed: Mapping[Path, HashedVideo]
 ) -> set[str]:
     """Return the keys that the cache may have of clips in some films, and of the whole films."""
     makes = {extractor_fingerprint(project.extract.detector_options), *_extractors(project)}
     return {
-        clip_key(hashes[path], make, start_s, end_s)
-        for path, found in spans.items() if path in hashes
+        clip_key(video, make, start_s, end_s)
+        for path, found in spans.items() if path in hashed
+        # And as versions before 0.3 read it.
+        for video in (hashed[path], replace(hashed[path], traits=None))
         # And of the whole film, which somebody may have looked at.
         for start_s, end_s in (*found, (None, None))
         for make in makes

@@ -3,13 +3,15 @@
 import contextlib
 import functools
 import importlib.util
+import io
 import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from types import SimpleNamespace
+from typing import IO, Literal, cast
 
 from tqdm import tqdm
 
@@ -22,7 +24,7 @@ from signloom.extraction.extract import VideoSegment, count_frames
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
 from signloom.files import check_writable, write_file
 from signloom.progress import progress_file
-from signloom_tools.holistic import WRITERS, Face, read_film, write_video
+from signloom_tools.holistic import WRITERS, Face, read_film, stream_json, write_video
 from signloom_tools.options import argument, option
 from signloom_tools.outputs import check_output
 
@@ -90,6 +92,11 @@ def run_landmarks(options: LandmarksOptions) -> None:
     if options.write == "pose" and importlib.util.find_spec("pose_format") is None:
         raise UserError("--write pose needs pose-format: pip install 'signloom[pose]'")
     describe_detector(DetectorOptions(detector="holistic", groups=("hands", "gaze")))  # networks
+    if (*options.films,) == (STANDARD_INPUT,) and options.write == "json" and not options.to:
+        piped = cast(io.BufferedReader, sys.stdin.buffer)
+        if not options.video and b"ftyp" not in piped.peek(16):  # an .mp4 is read when it is whole
+            _stream_json(cast(IO[bytes], SimpleNamespace(read=piped.read1)), options)
+            return
     with contextlib.ExitStack() as stack:
         jobs = list(_plan(options, stack))
         failed = _run_jobs(jobs)
@@ -100,6 +107,15 @@ def run_landmarks(options: LandmarksOptions) -> None:
     if jobs[0].target:
         folder = jobs[0].target.parent if len(jobs) == 1 else options.to or Path()
         print(f"{len(jobs)} files in {folder}", file=sys.stderr)
+
+
+def _stream_json(film: IO[bytes], options: LandmarksOptions) -> None:
+    """Write the landmarks of each picture when it comes."""
+    try:
+        for line in stream_json(film, face=options.face, fps=options.fps):
+            print(line, flush=True)
+    except ClipError as error:
+        raise UserError(f"standard input: {error.problem}") from None
 
 
 def _take_networks(wheel: Path) -> None:

@@ -197,8 +197,9 @@ def _init_landmarks(options: InitOptions) -> None:
     if found.rejects and writing.dry_run:
         print(*(f"  {one.video}: {one.problem}" for one in found.rejects), sep="\n")
     elif found.rejects:
+        first = f"{found.rejects[0].video}: {found.rejects[0].problem}"
         raise UserError(f"{len(found.rejects)} files or clips could not be imported; "
-                        f"{folder / REJECTS_NAME} says why")  # fmt: skip
+                        f"{folder / REJECTS_NAME} says why, the first is {first}")  # fmt: skip
 
 
 def _assume(tables: TableOptions, fields: Collection[str]) -> TableOptions:

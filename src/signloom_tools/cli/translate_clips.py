@@ -234,6 +234,7 @@ class _ClipWork(_Work):
             from signloom_tools.translate.films import FilmSentence
             from signloom_tools.translate.timed import translate_timed
 
+            batch = [part for clip in batch for part in self._cut_signs(clip)]
             sequences = [clip.sequence for clip in batch]
             with self._watch.measure("model"):
                 found = translate_timed(
@@ -250,7 +251,7 @@ class _ClipWork(_Work):
             for clip, timed in zip(batch, found, strict=True):
                 best = timed.translation
                 self.not_understood += bool(best.check.unlike)
-                self._print(clip, timed)
+                self._print(clip, timed.later(clip.begins_s))
                 if self._options.attention:
                     attended.append((clip.clip_id, clip.sequence, best))
                 self.write_video(
@@ -259,6 +260,22 @@ class _ClipWork(_Work):
         check_attention(self._options, len(attended), self._inputs)
         if attended:
             write_attention(self._options, self.wait()[0], attended)
+
+    def _cut_signs(self, clip: GivenClip) -> list[GivenClip]:
+        """Return the signs of a film of several, where the model names one sign a clip."""
+        from signloom_tools.translate.segmentation import cut, segment_by_rest
+
+        is_whole = self.wait()[0].spec.ctc.kind != "texts" or self._options.clips.video
+        spans = [] if is_whole else segment_by_rest(clip.sequence)
+        if len(spans) < 2:
+            return [clip]
+        parts = []
+        for span in spans:
+            start_s, end_s = (clip.begins_s + one for one in span)
+            name = f"{clip.clip_id} {start_s:.2f}-{end_s:.2f} s"
+            sequence = cut(clip.sequence, span)
+            parts.append(replace(clip, clip_id=name, begins_s=start_s, sequence=sequence))
+        return parts
 
     def _print(self, clip: GivenClip, timed: "TimedTranslation") -> None:
         from signloom.translation.confidence import NOT_UNDERSTOOD
@@ -350,6 +367,7 @@ class _FilmWork(_Work):
                 signs = find_film_signs(translator, clip.sequence, spans, options.clips.find)
         self.not_understood += sum(bool(one.check.unlike) for one in sentences)
         cues = make_cues(sentences, for_people=self._options.clips.write != "json")
+        cues, signs = ([cue.later(clip.begins_s) for cue in part] for part in (cues, signs))
         write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
         now = datetime.now().isoformat(sep=" ", timespec="seconds")
         marked = sum(bool(one.check.word) for one in sentences)

@@ -70,6 +70,10 @@ class Cue:
     score: float | None = None  # confidence of what a model says
     where: str = ""  # line or annotation of the file that it was read from
 
+    def later(self, by_s: float) -> "Cue":
+        """Return the same, some seconds later."""
+        return replace(self, start_s=self.start_s + by_s, end_s=self.end_s + by_s)
+
 
 _TIERS: Mapping[str, Callable[[Cue], str]] = {
     "text": lambda cue: cue.text,

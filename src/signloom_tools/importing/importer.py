@@ -14,6 +14,7 @@ from typing import IO, Literal
 import numpy as np
 from tqdm import tqdm
 
+from signloom.config import MIN_FPS
 from signloom.corpus.landmarks import (
     FEATURES,
     GROUP_CHOICES,
@@ -62,6 +63,9 @@ CLIPS_NAME, _CLIPS_HEADER = "clips.tsv", "clip_id\tframes\tfps\tlabel\tsource"
 IMPORTED = (CLIPS_NAME, REJECTS_NAME, IMPORTED_SHARDS.name)  # what an import writes
 _WITH_PATTERN = f"{_CLIPS_HEADER}\tsigner\tsplit"  # of a pattern's fields
 _FRAME_NAME = re.compile(r"(.*?)[_-]?([0-9]+)(_keypoints)?")  # of a file that holds one frame
+_MOST_STRAY = 0.8  # of the takes lie so deep at least; the others are rejected by their paths
+_MOST_DATED_FPS = 60.0  # faster, files were copied
+_SAME_RATE = 1.2  # times: recorders are not even
 _FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
 
 
@@ -83,6 +87,14 @@ class _Source:
     path: Path  # of the file or the clip
     below: PurePosixPath  # its path from the folder that was named, without its ending
     frames: tuple[Path, ...] = ()  # the files of the frames, in order
+    missing: int = 0  # numbers between the first and the last frame that no file has
+
+    @property
+    def dated_fps(self) -> float:
+        """Frames a second by the dates of the files, as a recorder left them; 0: they say none."""
+        dates = [path.stat().st_mtime for path in self.frames]
+        step_s = float(np.median(np.diff(dates))) if len(dates) > 1 else 0.0
+        return 1 / step_s if MIN_FPS <= 1 / max(step_s, 1e-6) <= _MOST_DATED_FPS else 0.0
 
     @property
     def suffix(self) -> str:
@@ -98,10 +110,11 @@ def guess_pattern(sources: Sequence[Path]) -> re.Pattern[str]:
     Raises:
         UserError: If the files lie at other depths.
     """
-    depths = {len(one.below.parts) for one in _find_files(sources, "auto")}
+    depths = Counter(len(one.below.parts) for one in _find_files(sources, "auto"))
     known = {2: "{text}/{clip}", 3: "{signer}/{text}/{clip}"}
-    if len(depths) == 1 and (pattern := known.get(depths.pop())):
-        return compile_pattern(pattern)
+    (depth, count), *_ = depths.most_common(1)
+    if count > _MOST_STRAY * depths.total() and depth in known:
+        return compile_pattern(known[depth])
     raise UserError(
         f"{', '.join(map(str, sources))}: expected takes in folders SIGN/TAKE or PERSON/SIGN/TAKE; "
         "say what their paths are with --pattern, as in {text}/{signer}_{clip}"
@@ -255,8 +268,27 @@ def import_landmarks(
         notes.append(f"warning: {len(lost)} rows of --rates name no file, such as {lost[0]}")
     if names:
         notes.append(f"clips are named by their paths, as in {next(iter(batch.rows))}")
+    notes += _note_frames(files, options.defaults.fps)
     frames = batch.frames
     return Imported(batch.layout, len(frames), sum(frames.values()), batch.rejects, notes)
+
+
+def _note_frames(files: Sequence[_Source], fps: float | None) -> Iterator[str]:
+    """Say what clips of a file a frame lack, and at what rate they were recorded."""
+    if torn := [one for one in files if one.missing]:
+        lost, first = sum(one.missing for one in torn), torn[0].path
+        yield f"warning: {lost} frames are missing within {len(torn)} takes (first {first})"
+    dated = float(np.median([one.dated_fps for one in files if one.dated_fps] or [0.0]))
+    if dated and fps and not 1 / _SAME_RATE < dated / fps < _SAME_RATE:
+        yield (
+            f"warning: by the dates of the files, takes were recorded at {dated:.0f} frames a "
+            f"second, not at {fps:g}; say --fps {dated:.0f}"
+        )
+    elif fps and not dated and any(one.frames for one in files):
+        yield (
+            f"{fps:g} frames a second are the camera's; a loop that finds landmarks meanwhile "
+            "records 8 to 15: time a take, and say its rate with --fps"
+        )
 
 
 def _nothing_imported(batch: _Batch) -> UserError:
@@ -327,9 +359,9 @@ def _find_files(sources: Sequence[Path], name: str) -> list[_Source]:
         if source.is_dir():
             inside = [path for path in source.rglob("*") if path.suffix.lower() in suffixes]
             found = sorted(path for path in inside if path.is_file())
-            if name == "auto":  # beside other landmarks, JSON most often tells of them
-                plain = [path for path in found if path.suffix.lower() not in FORMATS["keypoints"]]
-                found = plain or found
+            if name == "auto":  # beside other landmarks, JSON and CSV most often tell of them
+                for telling in ((".csv",), FORMATS["keypoints"]):
+                    found = [one for one in found if one.suffix.lower() not in telling] or found
             files |= {one.path: one for one in _join_frames(found, source, name)}
         elif source.is_file():
             files[source] = _Source(source, PurePosixPath(source.stem))
@@ -354,7 +386,8 @@ def _join_frames(files: Sequence[Path], source: Path, kind: str) -> Iterator[_So
             below = PurePosixPath(parent.relative_to(source).as_posix())
             path = parent / prefix if prefix else parent
             name = below / prefix if prefix else below if below.name else PurePosixPath(source.name)
-            yield _Source(path, name, tuple(file for _, file in sorted(numbered)))
+            numbers, paths = zip(*sorted(numbered), strict=True)
+            yield _Source(path, name, paths, numbers[-1] - numbers[0] + 1 - len(numbers))
             continue
         for _, path in numbered:
             yield _Source(path, PurePosixPath(path.relative_to(source).with_suffix("").as_posix()))

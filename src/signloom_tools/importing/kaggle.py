@@ -2,7 +2,8 @@
 
 Isolated signs have a row a landmark (frame, row_id, type, landmark_index, x, y, z), a file a clip.
 Fingerspelling has a row a frame (sequence_id, frame, x_face_0, ..., z_right_hand_20), many clips a
-file. Both hold shares of the picture and say neither its size nor the frame rate.
+file. Both hold shares of the picture and say neither its size nor the frame rate, but for those
+that `signloom landmarks` writes, as Parquet or CSV: they have columns of them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
@@ -24,7 +26,7 @@ from signloom_tools.importing.foreign import (
     check_memory,
     require,
 )
-from signloom_tools.importing.options import SourceDefaults
+from signloom_tools.importing.options import SIZES, SourceDefaults
 
 _LONG = ("frame", "type", "landmark_index", "x", "y", "z")
 _WIDE = ("sequence_id", "frame", "x_left_hand_0")
@@ -45,11 +47,21 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         ClipError: If the file cannot be read or has neither of the two shapes.
         UserError: If a default is missing.
     """
+    kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
     try:
+        source: Path | pa.BufferReader = path
+        if kind == "CSV":
+            check_memory(path.stat().st_size, defaults)
+            sink = pa.BufferOutputStream()
+            pq.write_table(csv.read_csv(path), sink)
+            source = pa.BufferReader(sink.getvalue())
         # Texts stay numbers that point at a text: each is in the file, and in memory, once.
-        names = set(pq.read_schema(path).names)
+        names = set(pq.read_schema(source).names)
         texts = sorted(names & {"type", "sequence_id"})
-        with pq.ParquetFile(path, read_dictionary=texts) as file:
+        with pq.ParquetFile(source, read_dictionary=texts) as file:
+            own = sorted(names & SIZES.keys())
+            first = file.read(columns=own).slice(0, 1).to_pylist() if own else []
+            said = {name: SIZES[name](value) for name, value in (first or [{}])[0].items()}
             if set(_LONG) <= names:
                 tables = iter([(path.stem, _read_table(file, _LONG, defaults))])
                 read = _long_parts
@@ -62,9 +74,9 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
                     f"use files with the columns {', '.join(_LONG)}, or {', '.join(_WIDE)}, ...",
                 )
     except (pa.ArrowException, OSError) as error:
-        reason = " ".join(f"not a readable Parquet file ({error})".split())
+        reason = " ".join(f"not a readable {kind} file ({error})".split())
         raise ClipError(reason, "restore it from where it came") from None
-    sizes = require(path, defaults)
+    sizes = require(path, defaults, said)
     for clip_id, table in tables:
         yield clip_id, partial(_read_clip, clip_id, table, read, sizes, defaults)
 

@@ -1,7 +1,8 @@
-"""Keypoint files of other detectors: JSON of OpenPose, AlphaPose and MMPose, and pickles."""
+"""Keypoint files of other detectors, and of MediaPipe: JSON and pickles."""
 
 import collections
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,15 +10,29 @@ from typing import Any
 
 import numpy as np
 
+from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
-from signloom_tools.importing.foreign import ClipSource, ForeignClip, check_memory, pick, require
+from signloom_tools.importing.foreign import (
+    ClipSource,
+    ForeignClip,
+    LandmarkPart,
+    check_memory,
+    pick,
+    require,
+)
 from signloom_tools.importing.options import SIZES, SourceDefaults
-from signloom_tools.importing.people import DetectedPerson, clip_of_points, follow_signer
+from signloom_tools.importing.people import DetectedPerson, Points, clip_of_points, follow_signer
 from signloom_tools.importing.pickles import load_pickle
 
 _POINTS = ("keypoints", "keypoint", "pose_keypoints", "poses")  # what people call them
 _SCORES = ("scores", "keypoint_scores", "score", "confidence")
+_FRAMES = ("instance_info", "frames", "results")  # MMPose's, ours and those of pages
 _JSON_GROWTH = 8  # a number in JSON takes so many times its text in memory
+# MediaPipe's results, of whatever language: names without case, `_` and `landmarks`.
+_PARTS = {"pose": "pose", "face": "face", "lefthand": "left_hand", "righthand": "right_hand"}
+_HANDS = ("multihand", "hand", "")  # of Hands and HandLandmarker, in no order of sides
+_SIDES = ("left_hand", "right_hand")
+_TIMES = {"time_s": 1.0, "timestampMs": 1e-3, "timestamp_ms": 1e-3, "timestamp": 1e-3}
 
 
 def read_keypoints(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
@@ -32,7 +47,7 @@ def read_keypoints(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]
     """
     is_json = path.suffix.lower() == ".json"
     content = load_json(path, defaults) if is_json else load_pickle(path, defaults)
-    yield from _clips(path, path.stem.removesuffix(".pkl"), content, defaults)
+    yield from find_clips(path, path.stem.removesuffix(".pkl"), content, defaults)
 
 
 def read_keypoint_frames(
@@ -40,13 +55,13 @@ def read_keypoint_frames(
 ) -> Iterator[ClipSource]:
     """Yield the one clip of some JSON files, one a frame, in order; arguments as above."""
     content = [load_json(file, defaults) for file in files]
-    yield from _clips(path, path.name, content, defaults)
+    yield from find_clips(path, path.name, content, defaults)
 
 
 def is_frame(content: Any) -> bool:
-    """Return whether a JSON file holds the people of one frame: OpenPose's, or MMPose's of one."""
+    """Return whether a JSON file holds one frame: of OpenPose, MMPose or MediaPipe."""
     if isinstance(content, dict):
-        return "people" in content
+        return "people" in content or bool(_parts(content))
     return (
         isinstance(content, list)
         and bool(content)
@@ -67,11 +82,13 @@ def load_json(path: Path, defaults: SourceDefaults) -> Any:
         raise ClipError(f"{path.name} is not readable JSON ({error})", "write it again") from None
 
 
-def _clips(path: Path, name: str, content: Any, defaults: SourceDefaults) -> Iterator[ClipSource]:
+def find_clips(
+    path: Path, name: str, content: Any, defaults: SourceDefaults
+) -> Iterator[ClipSource]:
     """Yield the clips in whatever shape the content has."""
     outer = content if isinstance(content, dict) else {}
-    if isinstance(content, dict) and isinstance(content.get("instance_info"), list):
-        content = content["instance_info"]  # MMPose
+    frames = next((outer[n] for n in _FRAMES if isinstance(outer.get(n), list)), None)
+    content = content if frames is None else frames
     if isinstance(content, dict) and not (is_frame(content) or _points_in(content, defaults)):
         inner = {key: one for key, one in content.items() if isinstance(one, dict | list)}
         arrays = {key: one for key, one in content.items() if hasattr(one, "shape")}
@@ -104,6 +121,14 @@ def _clip(
              for n in names.values()}  # fmt: skip
     said = {key: SIZES[key](pick(where[n], n)) for key, n in names.items() if where[n] is not None}
     label = str(own.get("text") or own.get("label") or "")
+    content = next((own[n] for n in _FRAMES if isinstance(own.get(n), list)), content)
+    if parts := _clip_parts(content):
+        dated = _rate(content)
+        fps, width, height = require(path, defaults, {"fps": dated, **said} if dated else said)
+        return ForeignClip(
+            clip_id=clip_id, parts=parts, fps=fps, width=width, height=height, label=label,
+            states_size={"width", "height"} <= said.keys(),
+        )  # fmt: skip
     size = require(path, defaults, said)
     if isinstance(content, dict) and not is_frame(content):
         people_of = _points_in(content, defaults)
@@ -121,6 +146,62 @@ def _clip(
     if scores is not None:
         scores = _one_person(np.asarray(scores, np.float32), ndim=2)
     return clip_of_points(clip_id, array, scores, size, defaults, label=label)
+
+
+def _parts(frame: Any) -> dict[str, Points]:
+    """Return MediaPipe's parts in one frame, shape (N, 3) each; none of what is something else."""
+    said = frame.items() if isinstance(frame, dict) else ()
+    named = {str(key).lower().replace("_", "").removesuffix("landmarks"): one for key, one in said}
+    found = {ours: named[name] for name, ours in _PARTS.items() if named.get(name) is not None}
+    sides = next((one for name, one in named.items() if "handedness" in name), None)
+    if hands := sides and next((named[name] for name in _HANDS if name in named), None):
+        # The older Hands names the sides of a mirrored picture, the Tasks the signer's.
+        is_mirrored = "multihand" in named
+        for hand, side in zip(hands, sides, strict=False):
+            if name := re.search("left|right", json.dumps(side).lower()):
+                is_left = (name[0] == "left") != is_mirrored
+                found["left_hand" if is_left else "right_hand"] = hand
+    arrays = {part: _xyz(one, PART_POINTS[part]) for part, one in found.items()}
+    return {part: one for part, one in arrays.items() if one is not None}
+
+
+def _xyz(points: Any, count: int) -> Points | None:
+    """Return the points of a part, or of its only person; None: no part, or it is absent."""
+    if isinstance(points, dict):  # of protocol buffers
+        points = points.get("landmark", points.get("landmarks"))
+    if isinstance(points, list) and 0 < len(points) < count:
+        return _xyz(points[0], count)  # of several people the first
+    try:
+        rows = [[one[axis] for axis in "xyz"] if isinstance(one, dict) else one for one in points]
+        array = np.asarray(rows, np.float32)
+    except (LookupError, TypeError, ValueError):  # no points
+        return None
+    is_part = array.ndim == 2 and len(array) >= count and array.shape[1] >= COORDINATES
+    return array[:count, :COORDINATES] if is_part else None
+
+
+def _clip_parts(content: Any) -> dict[str, LandmarkPart]:
+    """Return the parts of a clip of MediaPipe's results; none of what is something else."""
+    frames = [_parts(one) for one in content] if isinstance(content, list) else []
+    names = {name for frame in frames for name in frame}
+    if names & {*_SIDES}:
+        names |= {*_SIDES}  # the other one is not there
+    return {
+        name: LandmarkPart(
+            np.stack([one.get(name, np.full((n, COORDINATES), np.nan)) for one in frames]),
+            tuple(range(n)),
+        )
+        for name, n in PART_POINTS.items() if name in names
+    }  # fmt: skip
+
+
+def _rate(frames: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the frames a second by the times of the frames; None: they have none."""
+    for name, unit in _TIMES.items():
+        times_s = [unit * one[name] for one in frames if isinstance(one.get(name), int | float)]
+        if len(times_s) == len(frames) > 1 and times_s[-1] > times_s[0]:
+            return round((len(times_s) - 1) / (times_s[-1] - times_s[0]), 3)
+    return None
 
 
 def _arrays(content: Mapping[str, Any], defaults: SourceDefaults) -> tuple[Any, Any]:

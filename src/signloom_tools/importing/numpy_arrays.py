@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
+from signloom_tools.importing import keypoints
 from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -102,6 +103,12 @@ def is_frame(file: Path) -> bool:
 
 
 def _read_clips(path: Path, arrays: "Archive", defaults: SourceDefaults) -> Iterator[ClipSource]:
+    if arrays.shapes and all(kind.hasobject for _, kind in arrays.shapes.values()):  # maps, lists
+        within = {name: arrays.read(name).tolist() for name in arrays.shapes}
+        alone = next(iter(within.values()))
+        content = within if len(within) > 1 else alone
+        yield from keypoints.find_clips(path, path.stem, content, defaults)
+        return
     # Of many clips, each may have a rate of its own.
     said = {key: np.ravel(arrays.read(key)) for key in SIZES if key in arrays}
     for number, (clip_id, found, label) in enumerate(_clips(path, arrays)):

@@ -24,7 +24,7 @@ from signloom_tools.options import group, option
 
 FORMATS = {
     "pose": (".pose",),
-    "kaggle": (".parquet",),
+    "kaggle": (".parquet", ".csv"),
     "numpy": (".npz", ".npy"),
     "keypoints": (".json", ".pkl", ".pickle"),
     "features": (".pt", ".pth", ".npy", ".npz", ".parquet", ".pkl", ".pickle"),

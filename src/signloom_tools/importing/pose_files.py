@@ -1,4 +1,4 @@
-"""`.pose` files (the pose-format library with MediaPipe Holistic's components), in and out.
+"""`.pose` files (pose-format's, with MediaPipe Holistic's components or OpenPose's), in and out.
 
 Format: https://github.com/sign-language-processing/pose/blob/master/docs/specs/v0.2.md
 """
@@ -25,6 +25,7 @@ from signloom.errors import ClipError, UserError
 from signloom.files import write_file
 from signloom_tools.importing.foreign import ClipSource, ForeignClip, LandmarkPart
 from signloom_tools.importing.options import SourceDefaults
+from signloom_tools.importing.people import clip_of_points
 
 Points = npt.NDArray[np.float32]  # x, y, z in the last axis
 
@@ -36,6 +37,7 @@ _PARTS = {
     "RIGHT_HAND_LANDMARKS": "right_hand",
 }  # by the name of the component; POSE_WORLD_LANDMARKS are no image coordinates
 
+_OPENPOSE = ("pose", "hand_left", "hand_right", "face")  # its components, in `people`'s order
 _SIDED = ("eye_inner", "eye", "eye_outer")
 _PAIRS = ("shoulder", "elbow", "wrist", "pinky", "index", "thumb", "hip", "knee", "ankle", "heel",
           "foot_index")  # fmt: skip
@@ -65,7 +67,9 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """
     pose = _load(path)
     frames, people, _, coordinates = pose.body.data.shape
-    if frames == 0 or people != 1 or coordinates < 3:
+    sizes = {one.name: len(one.points) for one in pose.header.components}
+    is_flat = {f"{name}_keypoints_2d" for name in _OPENPOSE} == sizes.keys()
+    if frames == 0 or people != 1 or (coordinates < 3 and not is_flat):
         raise ClipError(
             f"it has {frames} frames, {people} people and {coordinates} coordinates",
             "write it with one person, in three coordinates",
@@ -75,6 +79,15 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         raise ClipError(
             f"its picture is {header.width}x{header.height}", "write the picture's size into it"
         )
+    # The file has a float of 4 bytes; its shortest decimal is what was meant, such as 29.97.
+    fps = float(str(np.float32(pose.body.fps)))
+    if is_flat:
+        every = np.dstack([pose.body.data.data[:, 0, :, :2], pose.body.confidence[:, 0]])
+        own = dict(zip(sizes, np.split(every, np.cumsum([*sizes.values()])[:-1], 1), strict=True))
+        found = np.concatenate([own[f"{n}_keypoints_2d"] for n in _OPENPOSE], 1, dtype=np.float32)
+        said = fps, header.width, header.height
+        yield path.stem, partial(clip_of_points, path.stem, found, None, said, defaults)
+        return
     points = np.array(pose.body.data.data[:, 0, :, :3], np.float32)
     points[pose.body.confidence[:, 0] <= 0] = np.nan
     points[..., :2] /= np.array([header.width, header.height], np.float32)
@@ -88,8 +101,6 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     if not parts:
         names = ", ".join(component.name for component in pose.header.components)
         raise ClipError(f"its components are {names}", f"use {', '.join(_PARTS)}")
-    # The file has a float of 4 bytes; its shortest decimal is what was meant, such as 29.97.
-    fps = float(str(np.float32(pose.body.fps)))
     size = {"width": header.width, "height": header.height}
     yield path.stem, partial(
         ForeignClip, clip_id=path.stem, parts=parts, fps=fps, states_size=True, **size

@@ -19,7 +19,7 @@ from signloom.corpus.landmarks import LandmarkSequence, Layout, check_same_extra
 from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.detection.detector import DetectorOptions
-from signloom.detection.video import Frame, Video
+from signloom.detection.video import Frame, Video, find_traits
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
 from signloom.extraction.extract import (
     extract_video,
@@ -68,6 +68,7 @@ class GivenClip:
     clip_id: str  # name of the file without its ending, or of the clip in it
     sequence: LandmarkSequence
     is_video: bool
+    begins_s: float = 0.0  # when its first picture is shown, in the film
     packed: Path | None = None  # the video file that a folder of pictures became
 
 
@@ -196,8 +197,10 @@ class ClipReader:
         except ClipError as error:
             yield UnreadableClip(name=str(path), problem=error.problem)
             return
-        name = path.name if packed else path.stem
-        yield GivenClip(source=path, clip_id=name, sequence=clip, is_video=True, packed=packed)
+        yield GivenClip(
+            source=path, clip_id=path.name if packed else path.stem, sequence=clip, is_video=True,
+            begins_s=find_traits(path).get("begins_s", 0.0), packed=packed,
+        )  # fmt: skip
 
     def _folder_of_packed(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="signloom-pictures-"))

@@ -18,9 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from av.video.reformatter import Colorspace
+from PIL import Image
 
-from signloom.detection.video import Frame, Video, even_frames, measure_fps
+from signloom.detection.video import Frame, Video, even_frames, find_traits, measure_fps
 from signloom.errors import ClipError
+from signloom_tools.importing.new_corpus import VideoFolder
 from tests import videos
 from tests.tiny import ROOT
 
@@ -242,6 +244,10 @@ def test_an_animated_picture_is_a_video(tmp_path: Path) -> None:
 
 def test_one_frame_is_a_video_and_a_picture_is_not(tmp_path: Path) -> None:
     assert numbers(videos.encode_video(tmp_path / "one.mp4", [0.0])) == [0]
+    pictures = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
+    pictures[0].save(tmp_path / "moving.webp", save_all=True, append_images=pictures[1:])
+    with pytest.raises(ClipError, match="an animated"):
+        Video(tmp_path / "moving.webp")
     for kind in ("png", "jpg", "bmp", "webp"):
         with pytest.raises(ClipError, match=r"^a picture, not a video; put the video in its"):
             read(videos.write_picture(tmp_path / f"{kind}.mp4", kind))
@@ -283,6 +289,80 @@ def test_times_win_over_a_header_that_is_wrong_about_the_rate(tmp_path: Path, su
         # The last frame of this .mp4 lasts 1/60 s, which its header counts in.
         assert measure_fps(times_s, video.fps) == pytest.approx(25.0, rel=0.013)
     assert even_frames(times_s, 25.0).tolist() == list(range(50))
+
+
+@pytest.mark.parametrize("is_main", [True, False])
+@pytest.mark.parametrize("suffix", ["mp4", "mov", "mkv", "avi"])
+def test_a_lone_picture_before_the_film_is_no_film(
+    tmp_path: Path, suffix: str, is_main: bool
+) -> None:
+    path = tmp_path / f"cover.{suffix}"
+    videos.encode_beside(path, other="mjpeg", main=is_main)
+    assert numbers(path) == list(range(50))
+    assert find_traits(path) == {"stream": 1}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "sound"), [("mov", "pcm_s16le"), ("mkv", "flac"), ("ts", "mp2")]
+)
+def test_time_begins_with_the_sound_as_players_count(
+    tmp_path: Path, suffix: str, sound: str
+) -> None:
+    path = videos.encode_beside(tmp_path / f"late.{suffix}", late_s=3.0, other=sound)
+    frames = read(path)
+    # A transport stream and MP2 have a delay of their own, of a few hundredths of a second.
+    assert frames[0].time_s == pytest.approx(3.0, abs=0.1)
+    assert find_traits(path) == {"begins_s": pytest.approx(frames[0].time_s)}
+    assert [videos.number_of(frame.rgb) for frame in frames] == list(range(50))
+    start_s = frames[0].time_s + 1
+    assert numbers(path, start_s) == list(range(25, 50))
+    assert numbers(path, 0.5, start_s) == list(range(25))
+    with Video(path) as video:
+        assert video.duration_s == pytest.approx(frames[0].time_s + 2, abs=0.1)
+        assert video.count_frames() == pytest.approx(50, abs=2)
+
+
+@pytest.mark.parametrize("transfer", ["smpte2084", "arib-std-b67"])
+def test_a_film_in_hdr_looks_like_the_same_in_sdr(tmp_path: Path, transfer: str) -> None:
+    # A grey as BT.2100 writes it when the white of SDR has 203 nits: its curves by the textbook.
+    shown = np.array([0.2, 0.5, 0.8])
+    light = shown**2.4
+    if transfer == "smpte2084":
+        power = (light * 203 / 10_000) ** 0.1593017578125
+        signal = ((0.8359375 + 18.8515625 * power) / (1 + 18.6875 * power)) ** 78.84375
+    else:
+        scene = light ** (1 / 1.2) * 0.265
+        bright = 0.17883277 * np.log(np.maximum(12 * scene - 0.28466892, 1e-9)) + 0.55991073
+        signal = np.where(scene <= 1 / 12, np.sqrt(3 * scene), bright)
+    path = tmp_path / "hdr.mkv"
+    with av.open(str(path), "w") as out:
+        tags = f"log-level=none:qp=0:colorprim=bt2020:transfer={transfer}:colormatrix=bt2020nc"
+        stream = out.add_stream("libx265", rate=25, options={"x265-params": tags})
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p10le"
+        frame = av.VideoFrame(96, 64, "yuv420p10le")
+        bars = np.repeat(np.rint(64 + 876 * signal), 32).astype("<u2")
+        for plane, row in zip(frame.planes, (bars, *[np.full(48, 512, "<u2")] * 2), strict=True):
+            padded = np.pad(row, (0, plane.line_size // 2 - len(row)))
+            plane.update(np.tile(padded, (plane.height, 1)).tobytes())
+        out.mux([*stream.encode(frame), *stream.encode(None)])
+    found = read(path)[0].rgb[32, [16, 48, 80]]
+    np.testing.assert_allclose(found, np.tile(255 * shown[:, None], 3), atol=2)
+    assert find_traits(path).keys() == {"hdr"}
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [("00012.MTS", "libx264"), ("a.mxf", "mpeg2video"), ("a.vob", "mpeg2video"),
+     ("a.3g2", "libx264"), ("a.f4v", "libx264"), ("a.qt", "libx264"), ("a.nut", "mjpeg")],
+)  # fmt: skip
+def test_files_of_camcorders_and_discs_are_films(tmp_path: Path, name: str, codec: str) -> None:
+    muxers = {".mts": "mpegts", ".f4v": "mp4", ".qt": "mov"}
+    path = tmp_path / name
+    made = tmp_path / f"made.{muxers.get(path.suffix.lower(), path.suffix[1:])}"
+    made = made.with_suffix(".ts") if made.suffix == ".mpegts" else made
+    videos.encode_constant(made, codec).rename(path)
+    assert VideoFolder(tmp_path).find(path.stem)[0] == Path(name)
+    assert numbers(path) == list(range(50))
 
 
 def test_pictures_that_start_after_the_sound_are_not_called_damaged(tmp_path: Path) -> None:

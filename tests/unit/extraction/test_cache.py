@@ -1,6 +1,7 @@
 """An entry is whole or not there, and the hash of a file is that of its bytes."""
 
 import errno
+import json
 import os
 import time
 from dataclasses import replace
@@ -23,9 +24,10 @@ from signloom.extraction.cache import (
     pack_unreadable,
     unpack_frames,
 )
+from signloom.extraction.extract import clip_key
 from signloom.files import hash_file
 from signloom_tools.cli.main import main
-from tests import tiny
+from tests import tiny, videos
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 REJECT = Problem("nothing in it", "film it again")
@@ -183,6 +185,24 @@ def test_the_hash_is_that_of_the_bytes_and_read_once(
     assert VideoHashes(folder).hash_videos([video, video])[video].sha256 == expected
     monkeypatch.setattr(video_hashes, "hash_file", None)  # a second reading would fail
     assert VideoHashes(folder).hash_videos([video])[video].sha256 == expected
+
+
+def test_a_hash_of_an_older_version_is_kept_and_the_header_read(
+    tmp_path: Path, no_wait: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film = videos.encode_beside(tmp_path / "late.mov", late_s=1.0)
+    found = VideoHashes(tmp_path / "cache").hash_videos([film])[film]
+    (log,) = (tmp_path / "cache").iterdir()
+    name, *noted, traits = json.loads(log.read_text())
+    log.write_text(json.dumps([name, *noted]))  # as before 0.3
+    monkeypatch.setattr(video_hashes, "hash_file", None)  # a second reading would fail
+    for _ in range(2):
+        assert VideoHashes(tmp_path / "cache").hash_videos([film])[film] == found
+    assert found.traits == traits == {"begins_s": 1.0}
+    # The key changes with what changes the landmarks alone: here the times of segments.
+    old = replace(found, traits={"interlaced": 1})
+    assert clip_key(found, "x") == clip_key(old, "x")
+    assert clip_key(found, "x", 1.0, 2.0) != clip_key(old, "x", 1.0, 2.0)
 
 
 @pytest.mark.parametrize("size", [1, 2])

@@ -8,6 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import av
 import numpy as np
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -81,15 +82,16 @@ def test_all_formats_hold_the_same_landmarks(film: Path, tmp_path: Path) -> None
         np.testing.assert_array_equal(x, every[..., 0])
 
 
-@pytest.mark.parametrize("name", ["npz", "parquet", "pose"])
+@pytest.mark.parametrize("name", ["npz", "parquet", "csv", "json", "pose"])
 def test_import_reads_what_landmarks_writes(name: str, film: Path, tmp_path: Path) -> None:
     main(["landmarks", str(film), "--write", name, "--to", str(tmp_path)])
     options = DetectorOptions(detector="holistic", groups=("hands", "pose", "lips"))
     expected = extract_video(film, options)
-    defaults = SourceDefaults(fps=15.0, width=320, height=240, allow_outside=True)
+    defaults = SourceDefaults(allow_outside=True)  # the files say their rate and size
     ((clip_id, found),) = read_foreign(tmp_path / f"{film.stem}.{name}", options.layout, defaults)
     assert clip_id == film.stem
     assert isinstance(found, LandmarkSequence), found
+    assert (found.fps, found.width, found.height) == (expected.fps, 320, 240)
     np.testing.assert_array_equal(found.present, expected.present)
     np.testing.assert_allclose(found.points, expected.points, rtol=1e-3, atol=1e-6)
 
@@ -126,6 +128,42 @@ def test_a_film_comes_in_and_landmarks_go_out_by_pipes(
     sys.stdout.flush()
     frames = json.loads(capfdbinary.readouterr().out)["frames"]
     assert len(frames) == len(list(detect(film, face="none")))
+
+
+def test_lines_of_a_live_stream_are_written_while_it_goes_on(
+    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:  # fmt: skip
+    live = {"cluster_time_limit": "200"}
+    with av.open(str(film)) as source, av.open(str(tmp_path / "a.mkv"), "w", options=live) as out:
+        stream = out.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(source.streams.video[0]):
+            if packet.dts is not None:
+                packet.stream = stream
+                out.mux(packet)
+    written: list[bytes] = []
+
+    class Camera(io.RawIOBase):
+        left = (tmp_path / "a.mkv").read_bytes()
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+            written.append(capfdbinary.readouterr().out)
+            part, self.left = self.left[:2000], self.left[2000:]
+            buffer[: len(part)] = part
+            return len(part)
+
+    with io.TextIOWrapper(io.BufferedReader(Camera(), 2000)) as text:
+        monkeypatch.setattr(sys, "stdin", text)
+        main(["landmarks", "-", "--write", "json", "--face", "none"])
+    sys.stdout.flush()
+    before_end = b"".join(written)
+    assert before_end.count(b"time_s") > 0
+    found = json.loads(before_end + capfdbinary.readouterr().out)
+    assert len(found["frames"]) == len(list(detect(film, face="none")))
+    assert (found["fps"], found["width"], found["height"]) == (15.0, 320, 240)
 
 
 def test_what_cannot_be_is_refused_before_the_first_frame(film: Path, tmp_path: Path) -> None:

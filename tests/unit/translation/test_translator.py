@@ -25,6 +25,8 @@ from signloom.translation import translator as encoding
 from signloom.translation.confidence import (
     CONFIDENCE,
     Confidence,
+    Range,
+    TrainClips,
     fit_levels,
     hash_seeds,
     write_confidence,
@@ -77,6 +79,22 @@ def test_a_language_that_is_asked_for_comes_first() -> None:
         translator.translate(CLIPS, tiny.decoding(language="nl"))
     with pytest.raises(UserError, match="expected none: the model was trained without"):
         Translator(base, CPU).translate(CLIPS, tiny.decoding(language="de"))
+
+
+def test_a_sign_is_read_at_the_pace_of_the_training_clips_however_slow_its_film() -> None:
+    clip = tiny.sequence(0, frames=30, fps=30.0)  # a second
+    seen = TrainClips(
+        figures={"seconds": Range(low=0.9, high=1.0)}, centre=(), directions=(), deviations=(),
+        rest=1.0, limit=1.0,
+    )  # fmt: skip
+    checked = Confidence(weights="", unsure_below=0.5, levels=(), train=seen)
+    signs = CtcLabels(kind="texts", names=("tea", "bread"))
+    for labels, paces in ((signs, (1, 1, 3, 5, 0.444)), (LETTERS, (1, 1, 1, 1, 1))):
+        translator = Translator(checkpoint(labels), CPU, confidence=checked)
+        slowed = [dataclasses.replace(clip, fps=30 / times) for times in (1, 1.5, 3, 20, 0.4)]
+        found = [translator._paced(one) for one in slowed]
+        for before, after, pace in zip(slowed, found, paces, strict=True):
+            assert after.fps == pytest.approx(before.fps * pace, rel=0.01)
 
 
 def test_alternatives_are_the_next_best_and_change_nothing_about_the_best() -> None:

@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -351,6 +352,23 @@ def test_folders_of_takes_become_a_corpus(
     ):  # fmt: skip
         assert words in said
     main([*command, "--force"])  # as often as one likes
+
+
+def test_strays_lost_frames_and_the_recorders_rate_are_said_of_takes(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_takes(project / "MP_Data", 10)
+    (project / "MP_Data/hello/hello/3").mkdir(parents=True)
+    (project / "MP_Data/hello/3/2.npy").rename(project / "MP_Data/hello/hello/3/0.npy")
+    for path in project.glob("MP_Data/*/*/*.npy"):
+        os.utime(path, (1e9, 1e9 + 0.1 * int(path.stem)))  # 10 a second
+    size = ["--fps", "30", "--width", "640", "--height", "480"]
+    with pytest.raises(SystemExit, match=r"1 files or clips could not .*hello/hello/3.*--pattern"):
+        main(["init", "mine", "--landmarks", "MP_Data", *size])
+    assert len(read_manifest(Path("mine/manifest.tsv"), signer_disjoint=False)) == 20
+    said = capsys.readouterr().err
+    assert "1 frames are missing within 1 takes (first MP_Data/hello/3)" in said
+    assert "recorded at 10 frames a second, not at 30" in said
 
 
 def test_a_folder_a_person_above_the_signs_says_who_signs(project: Path) -> None:

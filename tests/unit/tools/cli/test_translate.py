@@ -2,11 +2,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from signloom.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
 from signloom.errors import UserError
+from signloom.features.targets import CtcLabels
 from signloom.files import hash_file
 from signloom.translation.confidence import (
     CONFIDENCE,
@@ -19,7 +21,8 @@ from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
 from signloom_tools.cli.main import main
 from signloom_tools.cli.translate_glosses import read_lines
-from tests import glosses
+from tests import glosses, tiny
+from tests.films import sketch_film
 from tests.tiny import write_checkpoint
 
 
@@ -93,6 +96,26 @@ def test_models_of_all_seeds_translate_together_where_one_asks_for_it(
     out, err = capsys.readouterr()
     assert json.loads(out)["score"] == scores[0]
     assert "there is no confidence.json of these weights" in err
+
+
+def test_a_film_of_several_signs_is_cut_by_its_rests_where_a_model_names_one_a_clip(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film = sketch_film([(1.0, 2.2), (3.0, 4.0), (5.0, 6.5)], 7.5)
+    hands = {name: film.points[:, film.layout.slice(name)] for name in ("left_hand", "right_hand")}
+    pose = np.full((len(film.points), 33, 3), 0.5, np.float32)
+    pose[:, [0, 11, 12, 13, 14, 15, 16, 23, 24]] = film.points[:, film.layout.slice("pose")]
+    said = {"fps": film.fps, "width": film.width, "height": film.height}
+    np.savez(tmp_path / "film.npz", **hands, pose=pose, **said)
+    extractor = {"detector": "imported", "import_version": 1, "source": "numpy"}
+    for kind, names in (("texts", ("bread", "tea")), ("none", ())):
+        labels = CtcLabels(kind=kind, names=names)  # type: ignore[arg-type]
+        folder = tiny.write_checkpoint(tmp_path / kind, extractor=extractor, ctc=labels)
+        main(["translate", str(tmp_path / "film.npz"), "--checkpoint", str(folder), "--json"])
+    found = [json.loads(line)["clip_id"] for line in capsys.readouterr().out.splitlines()]
+    assert found[3:] == ["film"]  # a model of sentences reads it as one
+    starts = [float(name.split()[1].split("-")[0]) for name in found[:3]]
+    np.testing.assert_allclose(starts, [0.9, 2.9, 4.9], atol=0.25)
 
 
 @pytest.mark.parametrize("mistyped", ["lines.txt", "my lines.txt", "no/lines", "no\\lines", "a/"])

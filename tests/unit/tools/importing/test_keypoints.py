@@ -74,6 +74,90 @@ def assert_seen(clip: Any, parts: dict[str, np.ndarray], atol: float = 1e-3) -> 
         assert (found[..., 2] == 0).all()
 
 
+def results_of(kind: str, frame: dict[str, np.ndarray | None]) -> dict[str, Any]:
+    """One frame as one of MediaPipe's solutions gives it; a part may be absent."""
+
+    def marks(part: str) -> list[dict[str, float]]:
+        found = frame[part]
+        return (
+            [] if found is None else [dict(zip("xyz", map(float, p), strict=True)) for p in found]
+        )
+
+    sided = [(name, marks(f"{name}_hand")) for name in ("left", "right")]
+    hands = [(name, points) for name, points in reversed(sided) if points]  # in no order of sides
+    if kind == "js":
+        named = {"poseLandmarks": marks("pose"), "ea": [{"x": 9}], "leftHandLandmarks": sided[0][1],
+                 "rightHandLandmarks": sided[1][1]}  # fmt: skip
+        return {name: one for name, one in named.items() if one}
+    if kind == "js tasks":
+        named = {"poseLandmarks": marks("pose"), "poseWorldLandmarks": marks("pose")[:5],
+                 "leftHandLandmarks": sided[0][1], "rightHandLandmarks": sided[1][1]}  # fmt: skip
+        return {name: [one] if one else [] for name, one in named.items()}
+    if kind == "python tasks":
+        return {"pose_landmarks": marks("pose"), "left_hand_landmarks": sided[0][1],
+                "right_hand_landmarks": sided[1][1]}  # fmt: skip
+    if kind == "hands":  # the older solution names the sides of a mirrored picture
+        return {"multiHandLandmarks": [points for _, points in hands],
+                "multiHandedness": [{"index": n, "label": _OTHER[side].title()}
+                                    for n, (side, _) in enumerate(hands)]}  # fmt: skip
+    return {"landmarks": [points for _, points in hands],
+            "handednesses": [[{"categoryName": side.title()}] for side, _ in hands]}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["js", "js tasks", "python tasks", "hands", "hand landmarker"])
+@pytest.mark.parametrize("form", ["list", "frames", "files", "clips", "pickle"])
+def test_results_of_mediapipe_keep_their_sides_and_gaps(
+    tmp_path: Path, kind: str, form: str
+) -> None:
+    parts = {name: np.dstack([one, one[..., 0] - 0.5]) for name, one in truth().items()}
+    frames: list[dict[str, np.ndarray | None]] = [
+        {name: one[number] for name, one in parts.items()} for number in range(6)
+    ]
+    frames[2]["left_hand"] = None
+    results = [{**results_of(kind, one), "timestamp": 40 * n} for n, one in enumerate(frames)]
+    (tmp_path / "in").mkdir()
+    size = ["--width", "640", "--height", "480"]
+    if form == "files":
+        for number, one in enumerate(results):
+            (tmp_path / "in" / f"{number}.json").write_text(json.dumps(one))
+        size += ["--fps", "25"]
+    elif form == "pickle":
+        np.save(tmp_path / "in" / "take.npy", np.array({"take": results}, dtype=object))
+        size += ["--allow-pickle"]
+    else:
+        content = {"frames": {"fps": 25, "width": 640, "height": 480, "frames": results},
+                   "list": results, "clips": {"take": results}}[form]  # fmt: skip
+        (tmp_path / "in" / "take.json").write_text(json.dumps(content))
+        size = [] if form == "frames" else size
+    ((clip,), layout) = (lambda found: (list(found[0].values()), found[1]))(bring(tmp_path, *size))
+    assert clip.fps == 25
+    assert ("pose" in layout.group_names) == ("hand" not in kind)
+    assert clip.present[:, layout.group("right_hand")].all()
+    assert clip.present[:, layout.group("left_hand")].tolist() == [True] * 2 + [False] + [True] * 3
+    for hand in ("left_hand", "right_hand"):
+        found = clip.points[3, layout.slice(hand)]
+        np.testing.assert_allclose(found, parts[hand][3], atol=1e-3)
+
+
+def test_openpose_in_pose_files_has_its_own_points(tmp_path: Path) -> None:
+    from pose_format import Pose
+    from pose_format.numpy import NumPyPoseBody
+    from pose_format.pose_header import PoseHeader, PoseHeaderDimensions
+    from pose_format.utils.openpose import OpenPose_Components
+
+    parts = truth()
+    seen = seen_by(137, parts)  # body, hands and face; the file has the face before the hands
+    seen = np.concatenate([seen[:, :25], seen[:, 67:], seen[:, 25:67]], axis=1)
+    body = NumPyPoseBody(25, seen[:, None, :, :2], seen[:, None, :, 2])
+    header = PoseHeader(0.2, PoseHeaderDimensions(WIDTH, HEIGHT), OpenPose_Components)
+    (tmp_path / "in").mkdir()
+    with (tmp_path / "in" / "a.pose").open("wb") as file:
+        Pose(header, body).write(file)
+    clips, _ = bring(tmp_path)
+    assert (clips["a"].fps, clips["a"].width, clips["a"].height) == (25, WIDTH, HEIGHT)
+    assert_seen(clips["a"], parts)
+
+
 @pytest.mark.parametrize(
     ("count", "facts"),
     [  # number, part, MediaPipe's index: from the papers and configurations of the detectors

@@ -288,7 +288,7 @@ def test_bad_files_are_told_and_the_others_kept(
         "e.npz": "its frames are: left_hand 2, pose 5",
         "f.npz": "its arrays are words (4, 77) float64",
         "g.npz": "its offsets do not run from 0 to its 4 frames",
-        "h.npy": "its arrays are h (1,) object",
+        "h.npy": "h is not a readable NumPy array (Object arrays",
         "i.npz": "i.npz is not a readable NumPy array",
         "j.pose": "not a readable .pose file",
         "k.parquet": "not a readable Parquet file",
