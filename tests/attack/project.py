@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,13 @@ from typing import Any
 import yaml
 
 from signloom.config import parse_options
-from signloom.corpus.manifest import read_manifest, write_manifest
+from signloom.corpus.manifest import Clip, read_manifest, write_manifest
 from signloom.evaluation.judge import BlindAnswer, Judgements
 from signloom.paths import APP, JUDGEMENTS
 from signloom_demo.draw import DrawOptions, draw_corpus
 from signloom_ops.app.takes import TakeStore
+from tests.tiny import ROOT
 
-ROOT = Path(__file__).parents[2]
 CORPUS = Path("data/raw/weekly")
 DELIVERY = Path("data/inbox/ruth")
 PHRASES = Path("phrases.tsv")  # sentences whose signs have takes
@@ -38,25 +39,19 @@ OPS = "{ingest: {min_side: 100, settle_s: 0}, gate: {seeds: 1, metric: chrf}}\n"
 
 def make_project(folder: Path) -> None:
     """Make a project whose first night is over and whose second has a delivery to take in."""
-    folder.mkdir(parents=True)
-    for name in ("src", "pipeline"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_project(folder)
+    shutil.copy(ROOT / ".gitignore", folder)
     for name in ("presets", "schemas"):
         shutil.copytree(ROOT / name, folder / name)
-    for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
-        shutil.copy(ROOT / name, folder)
-    (folder / "reports").mkdir()
-    (folder / "reports/retrain.json").write_text("{}\n")
-    (folder / "data").mkdir()
-    shutil.copy(ROOT / "data/start.yaml", folder / "data")
-    shutil.copy(ROOT / "reports/baseline.json", folder / "reports")
-    (folder / "reports/judgements").mkdir()
     (folder / "params.yaml").write_text(yaml.safe_dump(_params()))
     (folder / "ops.yaml").write_text(OPS)
     draw = {**DRAW, "out": str(folder / CORPUS)}
     draw_corpus(parse_options(draw, DrawOptions, where="draw"))
     (folder / CORPUS / "LICENSE").write_text("Between us.\n")
-    _hold_back_a_signer(folder)
+    _write_phrases(folder, hold_back_a_signer(folder / CORPUS, folder / "delivered"))
+    for path in (folder / "delivered").iterdir():
+        os.utime(path, (time.time() - 60,) * 2)
+    (folder / DELIVERY).parent.mkdir()
     run(folder, sys.executable, "-m", "dvc", "init", "--no-scm", "-q")
     run(folder, *SIGNLOOM, "retrain", codes=(0, 4))
     run(folder, *SIGNLOOM, "champion", "promote", "1", "--force")
@@ -135,26 +130,45 @@ def _params() -> dict[str, Any]:
     return params
 
 
-def _hold_back_a_signer(folder: Path) -> None:
-    """Take the last signer of train out of the corpus: the clips of a later delivery."""
+def copy_project(folder: Path) -> None:
+    """Copy the code of the stages, and what they need of this project, into a folder."""
+    for name in ("src", "pipeline"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("dvc.yaml", ".dvcignore", "data/start.yaml", "reports/baseline.json"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    (folder / "reports/judgements").mkdir()
+    (folder / "reports/retrain.json").write_text("{}\n")
+
+
+def hold_back_a_signer(corpus: Path, delivered: Path) -> list[Clip]:
+    """Take the last signer of train out of a drawn corpus, and return the clips.
+
+    Args:
+        corpus: The folder of the corpus.
+        delivered: A new folder that gets their films and sentences, for a later delivery.
+    """
+    clips = read_manifest(corpus / "manifest.tsv")
+    new = next(clip.signer for clip in reversed(clips) if clip.split == "train")
+    held = [clip for clip in clips if clip.signer == new]
+    delivered.mkdir()
+    for clip in held:
+        assert clip.video
+        clip.video.rename(delivered / clip.video.name)
+        (delivered / f"{clip.clip_id}.txt").write_text(clip.text, encoding="utf-8")
+    write_manifest(corpus / "manifest.tsv", [clip for clip in clips if clip.signer != new])
+    (corpus / "truth.npz").unlink()
+    return held
+
+
+def _write_phrases(folder: Path, delivered: Sequence[Clip]) -> None:
+    """Write sentences to compose: of what is delivered, and of a clip whose gloss goes."""
     manifest = folder / CORPUS / "manifest.tsv"
     clips = read_manifest(manifest)
-    new = next(clip.signer for clip in reversed(clips) if clip.split == "train")
-    (folder / "delivered").mkdir()
-    (folder / DELIVERY).parent.mkdir()
-    for clip in (clip for clip in clips if clip.signer == new):
-        assert clip.video
-        clip.video.rename(folder / "delivered" / clip.video.name)
-        text = folder / "delivered" / f"{clip.clip_id}.txt"
-        text.write_text(clip.text, encoding="utf-8")
-        for path in (folder / "delivered" / clip.video.name, text):
-            os.utime(path, (time.time() - 60,) * 2)
-    left = [clip for clip in clips if clip.signer != new]
-    first = next(n for n, clip in enumerate(left) if clip.split == "dev")
-    left[first] = replace(left[first], gloss=None)  # to compose with, like what is delivered
-    write_manifest(manifest, left)
-    rows = [("a", left[first].text, "dev")]
-    rows += [(f"b{n}", clip.text, "train") for n, clip in enumerate(clips) if clip.signer == new]
+    first = next(n for n, clip in enumerate(clips) if clip.split == "dev")
+    clips[first] = replace(clips[first], gloss=None)
+    write_manifest(manifest, clips)
+    rows = [("a", clips[first].text, "dev")]
+    rows += [(f"b{number}", clip.text, "train") for number, clip in enumerate(delivered)]
     table = [f"{name}\t{text}\t{text.replace(' ', '-')}\t{split}" for name, text, split in rows]
     (folder / PHRASES).write_text("\n".join(["clip_id\ttext\tgloss\tsplit", *table, ""]))
-    (folder / CORPUS / "truth.npz").unlink()

@@ -27,7 +27,7 @@ def attack(base: Path, verb: Verb, maker: inputs.Maker, name: str = "table.tsv")
     return run_case(base, Case(verb=verb, kind="", name="", prepare=run._giving(maker, name)))
 
 
-def test_tables_of_every_kind_are_refused_in_words_or_taken(base: Path) -> None:
+def test_tables_of_every_kind_are_refused_with_a_message_or_taken(base: Path) -> None:
     verb = Verb(name="init", arguments=("init", "made", "--text-only", "--table", "{given}"),
                 writes=("made/*",))  # fmt: skip
     found = {}

@@ -179,7 +179,7 @@ _SETTINGS = {
 
 @settings(max_examples=3, phases=[Phase.generate], **_SETTINGS)  # type: ignore[arg-type]
 @given(bad=bads)
-def test_a_file_that_nobody_thought_of_keeps_no_clip_out(
+def test_a_few_bad_files_keep_no_clip_out(
     in_project: Callable[[list[Bad]], None], monkeypatch: pytest.MonkeyPatch, bad: list[Bad]
 ) -> None:
     # This process decodes: others take a second each.
@@ -190,7 +190,7 @@ def test_a_file_that_nobody_thought_of_keeps_no_clip_out(
 @pytest.mark.slow
 @settings(max_examples=25, **_SETTINGS)  # type: ignore[arg-type]
 @given(bad=bads)
-def test_no_file_of_many_keeps_a_clip_out(
+def test_many_bad_files_keep_no_clip_out(
     in_project: Callable[[list[Bad]], None], bad: list[Bad]
 ) -> None:
     in_project(bad)

@@ -1,7 +1,6 @@
 """Whatever was detected is read back; the shards of a set of clips are a function of the set."""
 
 import hashlib
-import itertools
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -117,16 +116,3 @@ def test_every_clip_is_in_the_shard_where_it_is_looked_for(
         assert names == sorted(names)
         assert find_shards(names, list(shards)) == {bound: set(names)}
         assert sum(frames[name] for name in names) <= limit or len(names) == 1
-
-
-@given(frames=frame_counts, limit=limits, new=clip_ids, length=st.integers(1, 120))
-def test_a_new_clip_splits_no_shard_but_its_own(
-    frames: dict[str, int], limit: int, new: str, length: int
-) -> None:
-    frames.pop(new, None)
-    before, after = assign_shards(frames, limit), assign_shards({**frames, new: length}, limit)
-    lost = [names for bound, names in before.items() if after.get(bound) != names]
-    made = [names for bound, names in after.items() if before.get(bound) != names]
-    assert len(lost) <= 1
-    # What is new holds what was lost and the new clip, nothing else.
-    assert sorted(itertools.chain(*made)) == sorted(itertools.chain(*lost, [new]))

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import time
@@ -17,10 +16,10 @@ import pytest
 import yaml
 
 from signloom.config import parse_options
-from signloom.corpus.manifest import read_manifest, write_manifest
 from signloom.paths import RETRAIN_LOCK
 from signloom_demo.draw import DrawOptions, draw_corpus
 from signloom_ops.nightly.store import ModelStore
+from tests.attack.project import copy_project, hold_back_a_signer
 from tests.tiny import ROOT
 
 FOLDER = Path("data/raw/weekly")
@@ -31,15 +30,7 @@ NEW = 5  # clips of the delivery
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a founding stock of 20 clips by four signers; a fifth waits in `recorded`."""
     folder = tmp_path_factory.mktemp("project")
-    for name in ("src", "pipeline"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "dvc.yaml", folder)
-    (folder / "reports").mkdir()
-    (folder / "reports/retrain.json").write_text("{}\n")
-    (folder / "data").mkdir()
-    shutil.copy(ROOT / "data/start.yaml", folder / "data")
-    shutil.copy(ROOT / "reports/baseline.json", folder / "reports")
-    (folder / "reports/judgements").mkdir()
+    copy_project(folder)
     params = yaml.safe_load((ROOT / "pipeline/smoke/params.yaml").read_text())
     params["corpus"]["folder"] = FOLDER.as_posix()
     params["train"] |= {"epochs": 20, "snapshot_s": 0.0}
@@ -51,16 +42,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     draw = yaml.safe_load((ROOT / "pipeline/smoke/draw.yaml").read_text())["draw"]
     more = {"out": str(folder / FOLDER), "train_signers": 3, "clips_per_signer": NEW}
     draw_corpus(parse_options({**draw, **more}, DrawOptions, where="draw"))
-    manifest = folder / FOLDER / "manifest.tsv"
-    clips = read_manifest(manifest)
-    new = next(clip.signer for clip in reversed(clips) if clip.split == "train")
-    (folder / "recorded").mkdir()
-    for clip in (clip for clip in clips if clip.signer == new):
-        assert clip.video
-        clip.video.rename(folder / "recorded" / clip.video.name)
-        (folder / "recorded" / f"{clip.clip_id}.txt").write_text(clip.text, encoding="utf-8")
-    write_manifest(manifest, [clip for clip in clips if clip.signer != new])
-    (folder / FOLDER / "truth.npz").unlink()
+    hold_back_a_signer(folder / FOLDER, folder / "recorded")
     subprocess.run([sys.executable, "-m", "dvc", "init", "--no-scm", "-q"], cwd=folder, check=True)
     return folder
 

@@ -4,14 +4,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from signloom_demo.face import Expression, brow_line, lid_lines, mouth_lines, paint_face
+from signloom_demo.face import Expression, brow_line, lid_lines, mouth_lines
 from signloom_demo.motion import perform
-from signloom_demo.render import Camera, Picture
+from signloom_demo.render import Camera
 from signloom_demo.scene import HEAD, draw_frames, pose_arms
 from signloom_demo.signer import TRAIN_SIGNERS
 
 SIGNER = TRAIN_SIGNERS[0]
-CAMERA = Camera(width=96, height=96, zoom=4.0, shift_y=25.0)
 
 
 def gap(held: Expression) -> float:
@@ -56,26 +55,6 @@ def test_a_face_is_held_as_it_is_called(
     assert all(low < high for low, high in pairwise(found))
     if measure is gap:
         assert found[0] == 0
-
-
-def paint(held: Expression) -> np.ndarray:
-    """A face on nothing but skin in even light, as shares of the skin's brightness."""
-    colour = np.tile(np.array(SIGNER.skin[::-1], np.float32) * 200, (96 * 96, 1))
-    plain = Picture(colour=colour, depth=np.ones(96 * 96, np.float32))
-    found = paint_face(plain, SIGNER, CAMERA, HEAD, held)
-    np.testing.assert_array_equal(found.depth, plain.depth)  # a hand may come before it
-    return (found.colour / plain.colour).reshape(96, 96, 3)
-
-
-def test_the_iris_moves_where_the_gaze_goes_and_hides_under_a_lid() -> None:
-    def dark(held: Expression) -> np.ndarray:
-        x, y = CAMERA.project(HEAD + np.array([0.0, 1.0, 6.4]))
-        rows = paint(held)[int(y) - 2 : int(y) + 4, int(x) :]
-        return np.argwhere((rows < 0.3).all(axis=2))[:, 1]
-
-    left, right = dark(Expression(gaze=-1.0)), dark(Expression(gaze=1.0))
-    assert right.mean() > left.mean() + 3  # pixels
-    assert len(dark(Expression(lids=-1.0))) < len(left)
 
 
 def test_a_clip_with_faces_differs_in_the_face_alone() -> None:

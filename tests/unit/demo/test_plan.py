@@ -1,6 +1,5 @@
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -62,11 +61,6 @@ def test_tiny_corpora_have_all_splits(clips: int, max_signs: int) -> None:
     plan = plan_clips(replace(TINY, clips_per_signer=clips, max_signs=max_signs))
     assert Counter(clip.split for clip in plan) == {"train": 2 * clips, "dev": clips, "test": clips}
     assert signs(split("test", plan)).keys() <= signs(split("train", plan)).keys()
-
-
-def test_dvc_declares_the_folder_that_is_written() -> None:
-    assert OPTIONS.out == Path("data/demo/corpus")
-    assert f"- {OPTIONS.out.as_posix()}\n" in (ROOT / "data/demo/dvc.yaml").read_text()
 
 
 def test_a_plan_depends_on_its_seed_alone() -> None:

@@ -54,7 +54,7 @@ def test_a_removed_option_is_read_with_its_default_and_named_otherwise(
         load_ops(PARAMS)
 
 
-def test_what_is_wrong_with_ops_yaml_is_said_in_one_message() -> None:
+def test_what_is_wrong_with_ops_yaml_is_named_in_one_message() -> None:
     Path("ops.yaml").write_text('inbx: a\nhook: "it\'s"\ngate: {seeds: 0}\ningest: {shares: 1}\n')
     with pytest.raises(UserError) as caught:
         load_ops(PARAMS)

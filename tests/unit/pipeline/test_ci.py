@@ -94,7 +94,7 @@ def test_the_comment_has_scores_curves_and_parameters_of_both_sides(project: Pat
 
 
 @pytest.mark.slow
-def test_a_clone_without_data_says_what_is_stale_and_what_is_lost(
+def test_a_clone_without_data_lists_what_is_stale_and_what_is_lost(
     project: Path, tmp_path: Path
 ) -> None:
     clone = tmp_path / "clone"

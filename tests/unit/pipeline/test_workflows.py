@@ -185,23 +185,6 @@ def test_git_gets_the_token_from_the_environment_alone(project: Path) -> None:
     assert "password=secret" in done.stdout.splitlines(), done.stderr
 
 
-def test_a_comment_of_an_earlier_run_is_written_anew(tmp_path: Path) -> None:
-    """With a `gh` that notes what it is asked; the right one needs GitHub."""
-    (tmp_path / "gh").write_text(
-        '#!/bin/sh\necho "$@" >> asked\ncase "$*" in *--paginate*) echo "$EARLIER";; esac\n'
-    )
-    (tmp_path / "gh").chmod(0o755)
-    (script,) = [
-        step["run"] for step in read("ci.yml")["jobs"]["comment"]["steps"] if "run" in step
-    ]
-    names = {"GH_REPO": "o/r", "NUMBER": "7", "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    for earlier, expected in (("11\n12", "PATCH repos/o/r/issues/comments/12 "),
-                              ("", "POST repos/o/r/issues/7/comments ")):  # fmt: skip
-        done = bash(script, tmp_path, EARLIER=earlier, **names)
-        assert done.returncode == 0, done.stderr
-        assert expected in (tmp_path / "asked").read_text().splitlines()[-1]
-
-
 def test_the_container_installs_the_system_packages_that_the_gate_installs() -> None:
     def packages(name: str) -> set[str]:
         text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")

@@ -132,7 +132,7 @@ def test_every_family_is_trained_and_scored(options: CoffeeOptions, tmp_path: Pa
         assert {"bleu4", "wer", "blind", "best_floor"} <= found[split].keys()
 
 
-def test_without_the_takes_the_study_says_where_they_are(
+def test_without_the_takes_the_error_names_where_to_get_them(
     options: CoffeeOptions, tmp_path: Path
 ) -> None:
     missing = dataclasses.replace(options, words=tmp_path / "nothing.npz")
@@ -140,7 +140,7 @@ def test_without_the_takes_the_study_says_where_they_are(
         build_corpus(missing)
 
 
-def test_framing_says_where_the_signer_stands() -> None:
+def test_framing_is_where_the_signer_stands() -> None:
     steady = sequence(0)  # shoulders at x 0.38 and 0.62, y 0.45
     unseen = lose(sequence(1), "pose", slice(None))
     np.testing.assert_allclose(measure_framing([steady, unseen]), [0.5, 0.45, 0.24], atol=1e-6)

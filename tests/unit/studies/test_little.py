@@ -44,7 +44,7 @@ def test_forms_that_dev_or_test_has_are_no_longer_in_train() -> None:
 
 
 @pytest.mark.parametrize("options", ["params.yaml", "curve.yaml", "forms.yaml"])
-def test_without_the_takes_it_says_so_and_ends_well(
+def test_without_the_takes_the_study_ends_well(
     options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.copytree(ROOT / STUDY.parent, tmp_path / STUDY.parent)

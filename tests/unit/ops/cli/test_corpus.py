@@ -59,13 +59,7 @@ def test_the_newest_delivery_is_checked_and_a_stop_is_an_exit_code(
     assert lines[1].startswith("STOP mirrored")
     assert "warns at 3, stops at 5; " in lines[2]
     assert all(line.startswith("ok  ") for line in lines[3:])
-
-
-def test_an_earlier_one_is_held_against_what_was_there_then(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(project)
-    main(["drift", "a-first", "--json"])
+    main(["drift", "a-first", "--json"])  # against what was there before it
     found = json.loads(capsys.readouterr().out)
     assert (found["batch"], found["new"], found["old"], found["level"]) == ("a-first", 8, 32, "ok")
 
@@ -82,7 +76,7 @@ def test_a_corpus_of_text_is_refused(
         main(["drift"])
 
 
-def test_unknown_and_missing_deliveries_are_said() -> None:
+def test_unknown_and_missing_deliveries_are_named() -> None:
     clip = Clip(clip_id="a", video=None, text="oui", signer="anna", split="train")
     with pytest.raises(UserError, match="no clip came in a delivery"):
         choose_batch([clip], [], None)

@@ -54,7 +54,7 @@ def test_rolling_back_restores_the_former_translations_byte_for_byte(
     assert translate(capsys, "--model", "champion") == before
 
 
-def test_a_version_searches_as_it_was_judged_unless_an_option_says_otherwise(
+def test_a_version_searches_as_it_was_judged_unless_an_option_changes_it(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_version(project, d_model=8)

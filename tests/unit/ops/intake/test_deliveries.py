@@ -75,9 +75,8 @@ def test_files_that_have_just_changed_wait_and_a_folder_for_its_signer_file(
 
 def test_tables_of_others_and_own_manifests_are_understood(corpus: CorpusOptions) -> None:
     for n, name in enumerate("abc"):
-        folder = Path("in") / name
-        folder.mkdir(parents=True)
-        write_video(folder / f"{name}.mp4", frames=20 + n)
+        Path("in", name).mkdir(parents=True)
+        write_video(Path(f"in/{name}/{name}.mp4"), frames=20 + n)
     Path("in/a/list.csv").write_text("name;sentence;speaker\na.mp4;bonjour maman;ada\n")
     Path("in/b/manifest.tsv").write_text(
         "# signloom-manifest 1\nclip_id\tvideo\ttext\tsigner\nb\tb.mp4\til dort\tada\n"

@@ -60,7 +60,7 @@ def test_signers_are_dealt_alike_in_any_order_and_near_the_shares(
         assert not sizes or have[split] + sum(sizes) <= share * total + max(sizes)
 
 
-def test_a_share_of_nothing_gets_nobody() -> None:
+def test_a_split_without_a_share_gets_no_signer() -> None:
     dealt = deal_signers({"a": 5, "b": 5, "c": 5}, {"train": 5}, (1.0, 1.0, 0.0))
     assert set(dealt.values()) == {"train", "dev"}
 

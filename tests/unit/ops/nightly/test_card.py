@@ -1,4 +1,4 @@
-"""The model card says what the files of a version say."""
+"""The model card of a version, from the files of the version."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ def corpus(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_card_tells_data_scores_and_what_made_the_version(
+def test_a_card_has_the_data_the_scores_and_what_made_the_version(
     store: ModelStore, corpus: Path
 ) -> None:
     scores = json.loads((store.evaluation(1) / "scores.json").read_text(encoding="utf-8"))
@@ -46,19 +46,15 @@ def test_a_card_tells_data_scores_and_what_made_the_version(
     bleu = test["systems"]["constant"]["bleu4"]
     for line in (
         "# Model card: weekly, version 0001",
+        "Deliveries after the first clips: 2026-11-14, 2026-11-21.",
         "| train | 4 | 0.50 | train\\_s0 (2), train\\_s1 (2) |",
         "| test | 3 | 0.10 | test\\_s0 (2), test\\_s1 (1) |",
-        "Deliveries after the first clips: 2026-11-14, 2026-11-21.",
-        f"### test: {test['clips']} clips",
         f"{bleu['value']:.1f} [{bleu['low']:.1f}, {bleu['high']:.1f}]",
         test["input_check"]["text"],
-        "| signer | test\\_s0 | 2 |",
         "The gate was not asked about this version.",
         "- It has learned from 2 signers; it was tested on 4 others.",
         "- It is not shown mouthing or the face;",
-        "beam_size 2, ",
         "| commit | c0ffee |",
-        "| checkpoint/model.safetensors | ",
         "`signloom translate VIDEO --model 1`",
     ):
         assert line in text, line
@@ -116,7 +112,7 @@ def test_terms_in_the_corpus_are_quoted_and_missing_ones_named(
     assert "not said" not in text
 
 
-def test_the_decision_and_a_withdrawal_are_told(store: ModelStore, corpus: Path) -> None:
+def test_a_card_has_the_decision_and_a_withdrawal(store: ModelStore, corpus: Path) -> None:
     decision = {"verdict": "version 1 is the first champion", "reasons": ["floors passed: <b>"],
                 "champion": None, "promote": True, "test": []}  # fmt: skip
     (store.folder(1) / "decision.json").write_text(json.dumps(decision))
@@ -133,7 +129,7 @@ def test_the_decision_and_a_withdrawal_are_told(store: ModelStore, corpus: Path)
     assert "> 7 of its test clips are of a person who has since withdrawn.\n" in text
 
 
-def test_what_people_judged_is_told(
+def test_a_card_has_what_people_judged(
     store: ModelStore, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -145,7 +141,7 @@ def test_what_people_judged_is_told(
     assert "anna" not in text
 
 
-def test_what_is_not_known_is_said_to_be_so(tmp_path: Path, corpus: Path) -> None:
+def test_a_card_names_what_is_not_known(tmp_path: Path, corpus: Path) -> None:
     store = add_evaluated_version(tmp_path)
     (store.folder(1) / "version.json").write_text("{}")
     text = write_card(store.folder(1), corpus).read_text(encoding="utf-8")

@@ -7,18 +7,10 @@ from typing import Any
 
 import pytest
 
-from signloom.checkpoint import WEIGHTS
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.stress import NONE
 from signloom.features.targets import CtcLabels, read_targets, write_targets
-from signloom.files import hash_file
-from signloom.translation.confidence import (
-    CONFIDENCE,
-    Confidence,
-    hash_seeds,
-    write_confidence,
-)
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator
 from signloom_ops.nightly import comparison
@@ -33,7 +25,7 @@ from signloom_ops.nightly.comparison import (
 from signloom_ops.nightly.store import ModelStore
 from tests import tiny
 from tests.damage import edit_json
-from tests.unit.ops.nightly.versions import GATE, add_version, inputs, write_project
+from tests.unit.ops.nightly.versions import GATE, add_version, inputs, measure_as_one, write_project
 
 
 @pytest.fixture
@@ -138,14 +130,10 @@ def test_seeds_that_were_evaluated_as_one_are_judged_as_one_with_what_they_cost(
     champion = add_version(root, d_model=8)
     store.promote(champion, by="test")
     version = add_version(root, d_model=16)
-    measured = Confidence(
-        weights=hash_file(store.checkpoint(version) / WEIGHTS), unsure_below=0.5, levels=(),
-        train=None, seeds=hash_seeds(store.checkpoint(version)),
-    )  # fmt: skip
     apart, champions = read_stored(store, version), read_stored(store, champion)
     clips = read_shards(root / "data/landmarks/shards", ["dev1", "test2"])
     by_seed = translate_clips(apart, clips, keep=True)
-    write_confidence(store.evaluation(version) / CONFIDENCE, measured)
+    measure_as_one(store.checkpoint(version), store.evaluation(version))
     stored = read_stored(store, version)
     assert stored.parameters == 2 * apart.parameters
     texts = translate_clips(stored, clips, keep=True)  # not those that each wrote

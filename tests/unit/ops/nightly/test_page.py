@@ -32,26 +32,6 @@ DRIFT = DriftReport(
     ),
 )  # fmt: skip
 
-NIGHT = {
-    "format_version": 1, "corpus": "",
-    "night": {"outcome": "refused", "verdict": "version 2 stays out", "batches": ["a"]},
-    "drift": {
-        "new": 3, "old": 9, "batch": "a",
-        "findings": [{
-            "check": "colour", "level": "warn", "what": "w", "hint": "m", "statistic": 0.5,
-            "warn": 0.1, "stop": None, "clips": ["a-1"], "signer": None,
-        }],
-    },
-    "decision": {
-        "version": 2, "champion": 1, "promote": False, "verdict": "no", "reasons": ["r"],
-        "test": ["c"], "metric": "chrf", "clips": 1, "level": 0.05,
-        "rules": [{"name": "better", "result": "failed", "text": "t"}],
-        "scores": {"chrf": {"champion": 3.0, "challenger": 2.0, "difference": -1.0, "low": -2.0,
-                            "high": 0.5}},
-        "slices": [{"kind": "signer", "group": "ada", "clips": 1, "result": "few"}],
-    },
-}  # fmt: skip
-
 
 def night(decision: Decision | None, drift: DriftReport | None = DRIFT) -> dict[str, Any]:
     content = {
@@ -152,7 +132,8 @@ def test_only_a_night_of_this_corpus_and_version_is_shown(tmp_path: Path) -> Non
 
 def test_a_damaged_night_ends_in_no_traceback(tmp_path: Path) -> None:
     path, refused = tmp_path / "retrain.json", 0
-    for done, text in damaged_texts(NIGHT, seed=1, count=25):
+    decision = decided(None, system(CLIPS[:3], 0.1, version=1), gate_clips(CLIPS[:3]))
+    for done, text in damaged_texts(night(decision), seed=1, count=60):
         path.write_text(text, encoding="latin-1")
         try:
             night_section(path, "")

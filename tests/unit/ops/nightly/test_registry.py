@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 
 from signloom.errors import UserError
-from signloom.files import hash_file
-from signloom.translation.confidence import (
-    CONFIDENCE,
-    Confidence,
-    hash_seeds,
-    write_confidence,
-)
 from signloom.translation.translator import Translator
 from signloom_ops.nightly.registry import RegisteredVersion, sync
 from tests.tiny import write_checkpoint
+from tests.unit.ops.nightly.versions import measure_as_one
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what MLflow's own code deprecates
 
@@ -100,11 +94,7 @@ def test_seeds_that_were_measured_as_one_are_all_sent_and_served(folder: Path) -
     one = make_version(folder, 3)
     shutil.rmtree(one.checkpoint / "seeds/2")
     write_checkpoint(one.checkpoint / "seeds/2", d_model=24)
-    measured = Confidence(
-        weights=hash_file(one.checkpoint / "model.safetensors"), unsure_below=0.5, levels=(),
-        train=None, seeds=hash_seeds(one.checkpoint),
-    )  # fmt: skip
-    write_confidence(one.checkpoint.parent / CONFIDENCE, measured)
+    measure_as_one(one.checkpoint, one.checkpoint.parent)
     sync("joint", [one], {"champion": 3})
     kept = mlflow.artifacts.download_artifacts("models:/joint@champion")
     (served,) = Path(kept).rglob("checkpoint")
@@ -138,11 +128,3 @@ def test_two_projects_of_one_name_do_not_take_each_other_for_the_same(
 ) -> None:
     sync("shared", [make_version(folder, 1)], {"champion": 1})
     assert "version 1" in sync("shared", [make_version(tmp_path, 1)], {"champion": 1})
-
-
-def test_a_store_that_is_away_is_named_with_what_to_do(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # nobody listens there
-    with pytest.raises(UserError, match="signloom champion sync"):
-        sync("away", [make_version(folder, 1)], {"champion": 1})

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from signloom.checkpoint import Checkpoint, build_from_spec, save_checkpoint
+from signloom.checkpoint import WEIGHTS, Checkpoint, build_from_spec, save_checkpoint
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import SPLITS
 from signloom.corpus.shards import write_shards
@@ -17,6 +17,8 @@ from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import NO_LABELS, CtcLabels, Target, write_targets
 from signloom.features.tokenizer import Tokenizer
+from signloom.files import hash_file
+from signloom.translation.confidence import CONFIDENCE, Confidence, hash_seeds, write_confidence
 from signloom.translation.translator import Translator
 from signloom_ops.nightly.comparison import GateInputs
 from signloom_ops.nightly.store import ModelStore
@@ -33,28 +35,17 @@ GATE = replace(OPTIONS, slice_min_clips=4, seeds=2)
 def write_project(
     root: Path, *, extractor: dict[str, str] = EXTRACTOR, shift: int = 0, glosses: bool = False
 ) -> None:
-    """Write landmarks and targets where the stages do.
-
-    Args:
-        root: Of the project.
-        extractor: Of the landmarks.
-        shift: Gives clips other landmarks.
-        glosses: Whether the texts are glosses.
-    """
+    """Write landmarks, others for each `shift`, and targets where the stages do."""
     tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned")
-    targets = [
-        Target(
-            clip_id=f"{split}{number}",
-            split=split,
-            signer=split,
-            text=tiny.SENTENCES[number % 4],
-            ids=[tokenizer.bos, *tokenizer.encode(tiny.SENTENCES[number % 4]), tokenizer.eos],
-            gloss=tiny.SENTENCES[number % 4] if glosses else "",
-            labels=[],
-        )
-        for split, count in COUNTS.items()
-        for number in range(count)
-    ]
+
+    def target(number: int, split: str) -> Target:
+        text = tiny.SENTENCES[number % 4]
+        ids = [tokenizer.bos, *tokenizer.encode(text), tokenizer.eos]
+        gloss = text if glosses else ""
+        return Target(clip_id=f"{split}{number}", split=split, signer=split, text=text, ids=ids,
+                      gloss=gloss, labels=[])  # fmt: skip
+
+    targets = [target(n, split) for split, count in COUNTS.items() for n in range(count)]
     (root / "data").mkdir(parents=True, exist_ok=True)
     write_targets(root / "data/tokens/targets.parquet", targets)
     sequences = {
@@ -98,17 +89,19 @@ def inputs(root: Path, **changes: object) -> GateInputs:
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
+def measure_as_one(checkpoint: Path, folder: Path) -> None:
+    """Write into a folder the confidence of a checkpoint whose seeds were measured together."""
+    measured = Confidence(
+        weights=hash_file(checkpoint / WEIGHTS), unsure_below=0.5, levels=(), train=None,
+        seeds=hash_seeds(checkpoint),
+    )  # fmt: skip
+    write_confidence(folder / CONFIDENCE, measured)
+
+
 def add_evaluated_version(
     root: Path, clips: Sequence[Target] | None = None, *, models: str = "models", **more: object
 ) -> ModelStore:
-    """Add a version with a real evaluation to a store.
-
-    Args:
-        root: Of the project; gets `checkpoint/` and `reports/` besides.
-        clips: Those of `world` if not given.
-        models: The store, from the root.
-        more: Facts.
-    """
+    """Add a version with a real evaluation of some clips to a store; keywords are facts of it."""
     clips = world.targets() if clips is None else clips
     plain = world.untrained()
     tokenizer = Tokenizer.build(world.TRAIN, "pruned")

@@ -194,9 +194,7 @@ def test_somebody_who_is_nowhere_but_in_app_or_inbox_is_forgotten(
 ) -> None:
     make_corpus()
     if place == "inbox":
-        (INBOX / "nina").mkdir(parents=True)
-        write_video(INBOX / "nina/a.mp4", frames=50)
-        note(INBOX / "nina/a.txt", "a sentence\n")
+        deliver(INBOX / "nina", "a", frames=50)
     else:
         record("nina")
     if place == "delivered":
@@ -229,10 +227,7 @@ def test_a_film_that_shows_another_signer_stays_in_the_inbox_and_is_named(
 
 def test_landmarks_of_a_delivery_go_from_the_cache_with_who_signs_in_it(project: Path) -> None:
     make_corpus()
-    (INBOX / "nina").mkdir(parents=True)
-    film = INBOX / "nina/a.mp4"
-    write_video(film, frames=50)
-    note(film.with_suffix(".txt"), "a sentence\n")
+    film = deliver(INBOX / "nina", "a", frames=50)
     key = cache_key(
         video=hash_file(film), start_s=None, end_s=None, decoder=DECODER,
         extractor=extractor_fingerprint(EXTRACT.detector_options),

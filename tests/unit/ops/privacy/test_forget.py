@@ -375,7 +375,7 @@ def test_imported_landmarks_are_written_without_the_signer(project: Path) -> Non
         ("ben", "no clip is in the split dev"),
     ],
 )
-def test_who_cannot_be_removed_is_said_before_anything_is(
+def test_who_cannot_be_removed_is_named_before_anything_is_removed(
     project: Path, signer: str, message: str
 ) -> None:
     make_corpus()

@@ -167,7 +167,7 @@ def test_text_is_drawn_in_the_middle_and_inside(text: str) -> None:
     assert abs(columns[0] + columns[-1] - 320) < 12
 
 
-def test_what_is_said_first_stands_left_or_right_as_the_script_runs() -> None:
+def test_the_first_word_stands_left_or_right_as_the_script_runs() -> None:
     for text, is_right in (("elle mange une pomme", False), (ARABIC, True), (HEBREW, True)):
         assert is_right_to_left(f"25 {text}") == is_right  # as its first letter
         columns = np.flatnonzero(ink(text, 3).any(axis=0))

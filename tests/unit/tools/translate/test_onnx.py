@@ -14,7 +14,6 @@ import torch
 
 from signloom.checkpoint import load_checkpoint
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.corpus.shards import read_clip_frames, read_shards
 from signloom.errors import UserError
 from signloom.features.batches import pad_features
 from signloom.features.tokenizer import Tokenizer
@@ -28,7 +27,6 @@ from tests.tiny import write_checkpoint
 ort = pytest.importorskip("onnxruntime", reason="needs signloom[onnx]")
 GREEDY = dataclasses.replace(DECODING, beam_size=1, max_tokens=20)
 MAIN = [sys.executable, "-c", "from signloom_tools.cli.main import main; main()", "export-model"]
-DEMO = tiny.ROOT / "data/checkpoint"
 
 
 def export(checkpoint: Path, out: Path) -> subprocess.CompletedProcess[str]:
@@ -116,17 +114,6 @@ def test_onnx_runtime_translates_as_pytorch_does(tmp_path: Path, options: dict[s
     for lengths in ([12, 40, 7, 3, 25], [300], [2]):
         clips = [tiny.sequence(seed, frames=frames) for seed, frames in enumerate(lengths)]
         assert_same_translations(checkpoint, tmp_path / "onnx", clips)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not DEMO.is_dir(), reason="needs the trained demo, `dvc repro`")
-def test_the_demo_is_translated_alike(tmp_path: Path) -> None:
-    done = export(DEMO, tmp_path / "onnx")
-    assert done.returncode == 0, done.stderr
-    shards = tiny.ROOT / "data/landmarks/shards"
-    clip_ids = list(read_clip_frames(shards))[::8]
-    clips = list(read_shards(shards, clip_ids).values())
-    assert_same_translations(DEMO, tmp_path / "onnx", clips)
 
 
 def test_a_recurrent_model_and_a_foreign_folder_are_refused(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_hands_that_are_out_of_sight_are_at_rest() -> None:
     assert found == pytest.approx((1.0, 3.0), abs=0.3)
 
 
-def test_who_never_signs_or_is_never_seen_says_nothing() -> None:
+def test_a_film_without_signing_or_signer_has_no_sentence() -> None:
     film = sketch_film([], 5)
     assert segment_by_rest(film) == []
     for group in HANDS_POSE.group_names:

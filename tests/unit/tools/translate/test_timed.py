@@ -2,7 +2,6 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
 from signloom.translation.options import DECODING
@@ -54,13 +53,3 @@ def test_a_model_that_looks_at_no_frame_has_no_times(tmp_path: Path) -> None:
     options = dataclasses.replace(DECODING, max_tokens=4)
     (timed,) = translate_timed(Translator.load(folder, CPU), [tiny.sequence()], options, n_best=1)
     assert to_json(timed)["tokens"] is None
-
-
-def test_what_is_wrong_with_the_landmarks_is_not_taken_for_missing_attention(
-    tmp_path: Path,
-) -> None:
-    translator = Translator.load(write_checkpoint(tmp_path / "model"), CPU)
-    clip = tiny.sequence()
-    clip = dataclasses.replace(clip, layout=dataclasses.replace(clip.layout, version=99))
-    with pytest.raises(ValueError, match="version 99"):
-        translate_timed(translator, [clip], DECODING, n_best=1)
