@@ -488,7 +488,7 @@ def test_names_are_taken_as_manifests_are_read(tmp_path: Path) -> None:
     [
         (["a.npy"], "does not say its frame rate and the size of its picture; give what is right"),
         (["b.npy"], "b.npy: no such file or folder"),
-        (["empty"], "no file there ends in .pose, .parquet, .npz, .npy"),
+        (["empty"], "no file there ends in .pose, .parquet, .csv, .npz, .npy"),
         (["a.txt"], "of what format is it"),
         (["a.npy", "--groups", "feet"], "--groups: .*expected some of hands, pose"),
         (["a.npy", "--fps", "5", "--width", "8", "--height", "8", "--groups", "lips"],
