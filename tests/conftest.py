@@ -1,10 +1,13 @@
 """Settings of every test."""
 
+import ipaddress
 import os
 import re
+import socket
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -30,6 +33,20 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     if is_test and NEEDS_POSIX.search(collection_path.read_text(encoding="utf-8")):
         return True
     return None  # pytest decides
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse connections to the internet: a test that needs it is red everywhere."""
+    connect = socket.socket.connect
+
+    def connect_here(self: socket.socket, address: Any) -> None:
+        is_named = self.family in (socket.AF_INET, socket.AF_INET6)
+        if is_named and ipaddress.ip_address(address[0].split("%")[0]).is_global:
+            raise OSError(f"a test connects to {address[0]}; tests are offline")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect_here)
 
 
 @pytest.fixture(scope="session")

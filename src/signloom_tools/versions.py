@@ -245,7 +245,10 @@ class CurrentModel:
 
 
 def find_current() -> CurrentModel:
-    """Return the champion, or before the first one what was trained last (it may be missing)."""
+    """Return the app's model: the champion, or before the first one what was trained last.
+
+    It may be missing. Commands take `ModelChoice` of cli/arguments.py.
+    """
     versions = Versions()
     if (version := versions.champion()) is None:
         return CurrentModel(CHECKPOINT, EVALUATION, CHECKPOINT.as_posix())

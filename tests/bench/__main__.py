@@ -21,7 +21,7 @@ from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
-from tests.bench.board import Figure, format_table
+from tests.bench.figures import Figure, format_table
 
 BENCHES = (
     "extraction", "training", "loss", "decoding", "translate", "live", "scaling", "signs",

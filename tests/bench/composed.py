@@ -17,7 +17,7 @@ from signloom.corpus.shards import read_shards
 from signloom.translation.translator import Translator
 from studies.coffee.run import STUDY
 from studies.coffee.study import CoffeeOptions
-from tests.bench.board import format_table
+from tests.bench.figures import format_table
 from tests.bench.signs import Span, measure_borders
 
 

@@ -25,7 +25,7 @@ from signloom.translation.precision import reduce_precision
 from signloom.translation.search import SpecialIds, search
 from signloom.translation.translator import encode_in_parts
 from tests import tiny
-from tests.bench.board import Figure
+from tests.bench.figures import Figure
 from tests.contract.variants import DOCUMENT_000
 
 SIZES: dict[str, Any] = {

@@ -46,7 +46,7 @@ from signloom.extraction.extract import (
     extract_video,
     extractor_fingerprint,
 )
-from tests.bench.board import Figure, in_new_process
+from tests.bench.figures import Figure, in_new_process
 
 OPTIONS = load_section(Path("params.yaml"), "extract", ExtractOptions)
 CLIPS, EQUAL, REPEATS = 16, 24, 2  # for speed and cost; for equality; runs of each

@@ -32,7 +32,7 @@ import psutil
 from signloom.paths import CHECKPOINT
 from signloom_demo.grammar import sentences
 from signloom_demo.motion import HOLD_S
-from tests.bench.board import Figure
+from tests.bench.figures import Figure
 from tests.camera import FPS, draw
 
 SIZE = (640, 480)

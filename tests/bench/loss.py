@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from signloom.training.loss import head_loss
 from signloom.training.optim import build_optimizer, clip_gradients
-from tests.bench.board import Figure, in_new_process
+from tests.bench.figures import Figure, in_new_process
 
 SMOOTHING = 0.1
 ROWS, IDS, WIDTH, ROUNDS = (384, 1536), 128_815, 512, 2  # target tokens, vocabulary

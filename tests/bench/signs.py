@@ -29,7 +29,7 @@ from signloom_demo.grammar import ADJECTIVES, PLACES, SUBJECTS, THINGS, TIMES, V
 from signloom_tools.translate.films import find_film_signs
 from signloom_tools.translate.segmentation import segment_by_rest
 from signloom_tools.translate.timed import translate_timed
-from tests.bench.board import Figure
+from tests.bench.figures import Figure
 
 PARAMS = Path("data/demo/params.yaml")
 # Words that stand for a sign, each for one: no forms of "être", articles or prepositions.

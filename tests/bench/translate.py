@@ -21,7 +21,7 @@ import numpy as np
 from signloom.detection.video import Video
 from signloom.paths import CHECKPOINT
 from signloom_tools.video_writer import VideoWriter
-from tests.bench.board import Figure
+from tests.bench.figures import Figure
 
 CLIP_S, MOST_COLD_S, MOST_WARM_S, ROUNDS = 5.0, 4.0, 2.5, 4
 MAIN = [sys.executable, "-c", "from signloom_tools.cli.main import main; main()", "translate"]

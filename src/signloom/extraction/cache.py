@@ -180,7 +180,7 @@ def cache_folder() -> Path:
 
 
 def cache_key(**parts: str | float | None) -> str:
-    """Return the key of everything that decides an entry, as hex."""
+    """Return the hash of what decides an entry, which `clip_key` of extract.py chooses."""
     content = json.dumps({"cache": FORMAT_VERSION, **parts}, sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
