@@ -212,8 +212,8 @@ class Translator:
         """Return a clip of one sign at the pace of train's, as recorders err in their rates."""
         train = self.confidence and self.confidence.train
         seen = train.figures.get("seconds") if train else None
-        part = self.trim(sequence)
-        if self.spec.ctc.kind != "texts" or not seen or not isinstance(part, LandmarkSequence):
+        part = self.trim(sequence) if self.spec.ctc.kind == "texts" and seen else None
+        if not seen or not isinstance(part, LandmarkSequence):
             return sequence
         pace = part.seconds / min(max(part.seconds, seen.low), seen.high)
         if 1 / MARGIN <= pace <= MARGIN:
