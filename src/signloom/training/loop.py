@@ -27,7 +27,6 @@ from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import all_reduce, all_reduce_gradients, count_builders
 from signloom.training.loss import consistency_loss, ctc_loss, has_ctc_room, text_loss, text_score
 from signloom.training.optim import (
-    CLIP_NORM,
     Schedule,
     WeightAverage,
     build_optimizer,
@@ -505,7 +504,8 @@ class Trainer:
         )
         losses = all_reduce(self.fabric, losses)
         all_reduce_gradients(self.fabric, self.model.parameters())
-        norm = clip_gradients(self.model.parameters(), CLIP_NORM).detach().double()
+        norm = clip_gradients(self.model.parameters(), self.options.clip_norm or math.inf)
+        norm = norm.detach().double()
         self.optimizer.step()
         self.schedule.step()
         progress.step += 1

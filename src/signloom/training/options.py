@@ -42,6 +42,7 @@ class TrainOptions:
     schedule: ScheduleName = "cosine"
     warmup_steps: Count  # steps from 0 to the highest rate
     weight_decay: NonNegative = 0.01  # of matrices
+    clip_norm: NonNegative = CLIP_NORM  # longest gradient; 0: none is cut
     average_last: Natural = 0  # epochs whose weights are averaged to what is kept; 0: none
     label_smoothing: ShareBelowOne  # share of the target spread over the vocabulary
     ctc_weight: ShareBelowOne  # share of the CTC loss in the whole; 0 needs no labels
@@ -52,7 +53,6 @@ class TrainOptions:
 
     GONE: ClassVar = {
         "corpus_temperature": Gone(1.0, "each clip is shown once an epoch"),
-        "clip_norm": Gone.fixed(CLIP_NORM),
     }
 
     def __post_init__(self) -> None:

@@ -48,7 +48,7 @@ def test_parameters_that_fit_pass_the_check() -> None:
 
 def test_parameters_of_version_0_2_pass_where_they_equal_the_constants() -> None:
     change(
-        extract={"min_tracking_confidence": 0.5}, train={"clip_norm": 1.0},
+        extract={"min_tracking_confidence": 0.5},
         report={"samples": 3, "quality": {"worst": 6}}, tune={"heartbeat_s": 20, "seed": 1},
     )  # fmt: skip
     main()

@@ -57,7 +57,7 @@ def test_a_preset_is_the_documents_model_and_recipe(monkeypatch: pytest.MonkeyPa
     assert (model.norm, model.encoder_norm, model.decoder_norm) == ("post", False, False)
     assert (model.initialization, model.embedding_scale) == ("torch", False)
     assert (train.optimizer, train.learning_rate, train.schedule) == ("adam", 0.001, "constant")
-    assert (train.warmup_steps, train.epochs) == (1, 1)
+    assert (train.warmup_steps, train.epochs, train.clip_norm) == (1, 1, 0.0)
     assert train.max_frames // lab.task.max_length == 64
 
 
@@ -87,8 +87,9 @@ def test_the_lab_gives_the_same_result_each_time() -> None:
     assert first["epochs"][1]["train_loss"] < first["epochs"][0]["train_loss"]
     assert set(first["by_length"]) == {"2", "3", "4"}
     assert 0 <= first["exact"] <= 1
-    other = run_lab(tiny("train.seeds=[7]"), log=lambda record: None)
-    assert other.dev_loss != results[0].dev_loss
+    for change in ("train.seeds=[7]", "train.clip_norm=0"):
+        other = run_lab(tiny(change), log=lambda record: None)
+        assert other.dev_loss != results[0].dev_loss
 
 
 def test_an_encoder_alone_has_room_for_equal_neighbours() -> None:
