@@ -30,6 +30,7 @@ from starlette.routing import Route
 from signloom_ops.app.server import App
 from tests.attack.inputs import WRONG
 from tests.intake import found_corpus
+from tests.processes import free_port
 from tests.tiny import ROOT
 from tests.videos import write_video
 
@@ -97,13 +98,10 @@ def serving(folder: Path) -> Iterator[str]:
     text = (ROOT / "params.yaml").read_text(encoding="utf-8")
     text = text.replace("folder: data/demo/corpus", "folder: data/raw/weekly")
     (folder / "params.yaml").write_text(text, encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
     code = "from signloom_tools.cli.main import main; main()"
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", code, "app", "--no-browser", "--port", port],
+            [sys.executable, "-c", code, "app", "--no-browser", "--port", str(free_port())],
             cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True,
         )  # fmt: skip
     try:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
-from signloom.corpus.shards import assign_shards, find_shards, read_shards, write_shards
+from signloom.corpus.shards import assign_shards, find_shards, read_shards
+from tests.tiny import write_clips
 
 MAX_ERROR = 2.0**-12  # half the step of half precision below 1: 2.4e-4
 
@@ -31,13 +32,9 @@ class Recipe(NamedTuple):
 
 
 recipes = st.builds(
-    Recipe,
-    seed=st.integers(0, 2**32 - 1),
-    frames=st.integers(1, 40),
-    share=st.floats(0, 1),
-    fps=st.floats(1, 240),
-    width=st.integers(1, 8000),
-)
+    Recipe, seed=st.integers(0, 2**32 - 1), frames=st.integers(1, 40), share=st.floats(0, 1),
+    fps=st.floats(1, 240), width=st.integers(1, 8000),
+)  # fmt: skip
 corpora = st.dictionaries(clip_ids, recipes, min_size=1, max_size=12)
 
 
@@ -48,25 +45,14 @@ def make(recipe: Recipe) -> LandmarkSequence:
     for column, name in enumerate(HANDS_POSE.group_names):
         points[~present[:, column], HANDS_POSE.slice(name)] = np.nan
     return LandmarkSequence(
-        points=points,
-        present=present,
-        fps=recipe.fps,
-        width=recipe.width,
-        height=480,
+        points=points, present=present, fps=recipe.fps, width=recipe.width, height=480,
         layout=HANDS_POSE,
-    )
+    )  # fmt: skip
 
 
 def write(folder: Path, corpus: Mapping[str, Recipe], limit: int) -> dict[str, str]:
-    frames = {clip_id: recipe.frames for clip_id, recipe in corpus.items()}
-    write_shards(
-        folder,
-        frames,
-        lambda clip_id: make(corpus[clip_id]),
-        layout=HANDS_POSE,
-        extractor="{}",
-        frames_per_shard=limit,
-    )
+    clips = {clip_id: make(recipe) for clip_id, recipe in corpus.items()}
+    write_clips(folder, clips, frames_per_shard=limit)
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
 
 

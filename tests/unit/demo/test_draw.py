@@ -17,15 +17,9 @@ from tests.tiny import ROOT
 def tiny(out: Path) -> DrawOptions:
     options = load_section(ROOT / "data/demo/params.yaml", "draw", DrawOptions)
     return replace(
-        options,
-        out=out,
-        train_signers=1,
-        test_signers=1,
-        clips_per_signer=1,
-        max_signs=1,
-        width=96,
-        height=72,
-    )
+        options, out=out, train_signers=1, test_signers=1, clips_per_signer=1, max_signs=1,
+        width=96, height=72,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

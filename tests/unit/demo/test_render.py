@@ -14,14 +14,9 @@ def solids(*cones: tuple[list[float], list[float], float, float, float]) -> Soli
     starts, ends, one, two, grey = zip(*cones, strict=True)
     colour = np.repeat(np.array(grey)[:, None], 3, axis=1)
     return Solids(
-        start=np.array(starts),
-        end=np.array(ends),
-        start_radius=np.array(one),
-        end_radius=np.array(two),
-        colour=colour,
-        inner_colour=colour,
-        inner=np.zeros_like(colour),
-    )
+        start=np.array(starts), end=np.array(ends), start_radius=np.array(one),
+        end_radius=np.array(two), colour=colour, inner_colour=colour, inner=np.zeros_like(colour),
+    )  # fmt: skip
 
 
 def empty(camera: Camera = CAMERA) -> Picture:

@@ -14,19 +14,14 @@ from tests.tiny import run_options
 
 SCORE = ScoreOptions(tokenizer="13a", resamples=100, seed=1)
 EVALUATE = EvaluateOptions(
-    precision="float32",
-    decoding=tiny.decoding(beam_size=1, max_tokens=8),
-    grid=GridOptions(beam_sizes=(), length_penalties=()),
-    score=SCORE,
-    commands={},
-)
+    precision="float32", decoding=tiny.decoding(beam_size=1, max_tokens=8),
+    grid=GridOptions(beam_sizes=(), length_penalties=()), score=SCORE, commands={},
+)  # fmt: skip
 OPTIONS = ArchitecturesOptions(
-    seeds=[1, 2],
-    train={"epochs": 1},
+    seeds=[1, 2], train={"epochs": 1},
     variants={"LSTM": {"family": "lstm", "attention": "none"}, "Transformer": {}},
-    learning_rates={"LSTM": 0.005},
-    workers=1,
-)
+    learning_rates={"LSTM": 0.005}, workers=1,
+)  # fmt: skip
 
 
 def corpus_run(variant: str, seed: int, bleu: float) -> dict[str, object]:

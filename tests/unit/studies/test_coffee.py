@@ -74,14 +74,10 @@ def options(tmp_path: Path) -> CoffeeOptions:
     )  # fmt: skip
     given = load_section(STUDY, "study", CoffeeOptions)
     return dataclasses.replace(
-        given,
-        words=path,
-        corpus=tmp_path / "coffee",
-        orders={"train": 40, "dev": 5, "test": 8},
-        seeds=[1],
-        train={"epochs": 1, "patience": 1},
+        given, words=path, corpus=tmp_path / "coffee", orders={"train": 40, "dev": 5, "test": 8},
+        seeds=[1], train={"epochs": 1, "patience": 1},
         families={"lstm": {"family": "lstm", "attention": "general"}},
-    )
+    )  # fmt: skip
 
 
 def test_the_corpus_is_one_that_the_stages_take(options: CoffeeOptions) -> None:

@@ -7,14 +7,9 @@ from studies.cost.study import CostOptions, plan_jobs
 from tests.tiny import MODEL
 
 OPTIONS = CostOptions(
-    lengths=[4, 8],
-    clips=1,
-    tokens=3,
-    input_width=6,
-    vocab_size=9,
-    repeats=1,
+    lengths=[4, 8], clips=1, tokens=3, input_width=6, vocab_size=9, repeats=1,
     variants={"LSTM": {"family": "lstm"}, "linear": {"linear": True}},
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("threads", [1, 2])

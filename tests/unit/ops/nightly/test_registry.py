@@ -41,12 +41,9 @@ def make_version(folder: Path, number: int, **tags: str) -> RegisteredVersion:
         write_checkpoint(checkpoint / "seeds/2")
         (place / "decision.json").write_text("{}")
     return RegisteredVersion(
-        number=number,
-        checkpoint=checkpoint,
-        checkpoint_hash=f"hash of {folder.name} {number}",
-        files=[place / "decision.json"],
-        tags=tags,
-    )
+        number=number, checkpoint=checkpoint, checkpoint_hash=f"hash of {folder.name} {number}",
+        files=[place / "decision.json"], tags=tags,
+    )  # fmt: skip
 
 
 def read(name: str) -> tuple[dict[str, Any], dict[str, str]]:

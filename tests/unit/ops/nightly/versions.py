@@ -10,9 +10,7 @@ from typing import Any
 import torch
 
 from signloom.checkpoint import WEIGHTS, Checkpoint, build_from_spec, save_checkpoint
-from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import SPLITS
-from signloom.corpus.shards import write_shards
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import NO_LABELS, CtcLabels, Target, write_targets
@@ -52,14 +50,7 @@ def write_project(
         target.clip_id: tiny.halve(tiny.sequence(number + shift, frames=10 + number % 3))
         for number, target in enumerate(targets)
     }
-    write_shards(
-        root / "data/landmarks/shards",
-        {clip: len(sequence.points) for clip, sequence in sequences.items()},
-        sequences.__getitem__,
-        layout=HANDS_POSE,
-        extractor=json.dumps(extractor),
-        frames_per_shard=1000,
-    )
+    tiny.write_clips(root / "data/landmarks/shards", sequences, json.dumps(extractor))
 
 
 def add_version(

@@ -11,7 +11,7 @@ import pytest
 
 from signloom.config import read_json
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
-from signloom.corpus.shards import read_clip_frames, write_shards
+from signloom.corpus.shards import read_clip_frames
 from signloom.detection.video import DECODER
 from signloom.errors import UserError
 from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
@@ -36,6 +36,7 @@ from signloom_tools.dvc import track_version
 from tests.extraction import OPTIONS as EXTRACT
 from tests.power_cut import RENAMES, PowerCutError, cut_before
 from tests.processes import call
+from tests.tiny import write_clips
 from tests.unit.evaluation.world import sequence
 from tests.unit.ops.nightly.night_project import cut_before_the_pointer
 from tests.unit.ops.nightly.versions import add_evaluated_version
@@ -83,10 +84,7 @@ def make_corpus(*, imported: bool = False) -> list[Clip]:
 
 def write_landmarks(folder: Path, clip_ids: list[str]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    write_shards(
-        folder, dict.fromkeys(clip_ids, 12), lambda _: sequence(1),
-        layout=sequence(1).layout, extractor="{}", frames_per_shard=1000,
-    )  # fmt: skip
+    write_clips(folder, dict.fromkeys(clip_ids, sequence(1)))
 
 
 def keys_of(clips: list[Clip]) -> dict[str, str]:

@@ -9,7 +9,6 @@ import pytest
 
 from signloom.corpus.landmarks import HANDS_POSE, build_layout
 from signloom.corpus.manifest import Clip
-from signloom.corpus.shards import write_shards
 from signloom.detection.detector import DetectorOptions
 from signloom.detection.video import Frame
 from signloom.errors import UserError
@@ -38,11 +37,7 @@ def reader(extractor: dict[str, Any]) -> ClipReader:
 def write_two(folder: Path, extractor: dict[str, Any]) -> None:
     clips = {"b": tiny.sequence(1), "a": tiny.sequence(2, frames=9)}
     folder.parent.mkdir(parents=True, exist_ok=True)
-    frames = {name: len(clip.points) for name, clip in clips.items()}
-    write_shards(
-        folder, frames, clips.__getitem__, layout=HANDS_POSE, extractor=json.dumps(extractor),
-        frames_per_shard=100,
-    )  # fmt: skip
+    tiny.write_clips(folder, clips, json.dumps(extractor))
 
 
 def test_a_folder_gives_what_the_model_reads_in_the_order_of_names(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from signloom.corpus.landmark_folder import QUALITY_NAME, SHARDS_NAME
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import measure_quality, write_quality
-from signloom.corpus.shards import write_shards
 from signloom_ops.intake.drift.check import check_drift
 from signloom_ops.intake.drift.findings import DriftReport, Finding
 from signloom_ops.options import DriftOptions
+from tests.tiny import write_clips
 
 OPTIONS = DriftOptions()
 WORDS = ("chat", "livre", "maison", "voiture", "jardin", "pomme", "route", "fleuve", "soleil")
@@ -77,10 +77,7 @@ def write_landmarks(folder: Path, taken: Sequence[Taken]) -> None:
     """Write what `extract` writes."""
     folder.mkdir(parents=True, exist_ok=True)
     sequences = {one.clip.clip_id: one.sequence for one in taken}
-    frames = {name: len(sequence.points) for name, sequence in sequences.items()}
-    write_shards(folder / SHARDS_NAME, frames, sequences.__getitem__,
-                 layout=taken[0].sequence.layout, extractor="{}",
-                 frames_per_shard=10_000)  # fmt: skip
+    write_clips(folder / SHARDS_NAME, sequences)
     write_quality(folder / QUALITY_NAME, [measure_quality(*row) for row in sequences.items()])
 
 
