@@ -108,7 +108,7 @@ def test_every_figure_has_a_text_alternative(built: Path, page_text: str) -> Non
     svgs = parse(page_text).svgs
     figures = [svg for svg in svgs if svg.get("role") == "img"]
     # Charts; a player and attention of five samples; the worst clips.
-    panels = 2 + 1 + 3 + len([*(built / "figures").glob("quality-*")]) + 4
+    panels = 2 + 1 + 3 + len([*(built / "figures").glob("quality-*")]) + 3
     # One sample has three parts to pick from, and skeletons below them, in place of one picture.
     assert len(figures) == panels + 5 * 2 + 3 + WORST
     assert all(svg["aria-label"] for svg in figures)
