@@ -34,12 +34,12 @@ from signloom.evaluation.names import GLOSS_WER, rounded
 from signloom.evaluation.systems import Setup, SplitResult, swap_clips
 from signloom.features.features import FloatArray
 from signloom.features.targets import Target
-from signloom.translation.labels import count_pairs, search_signs
+from signloom.translation.labels import count_ngrams, search_signs
 from signloom.translation.options import SignSearch
 from signloom.translation.signs import Sign, place_signs
 from signloom.translation.translator import Translator
 
-WEIGHTS = (0.0, 0.4, 0.8)  # of the bigram, tried on dev with each bonus
+WEIGHTS = (0.0, 0.4, 0.8)  # of the n-gram, tried on dev with each bonus
 BONUSES = (0.0, 1.0, 2.0)
 RECOMBINED = "several"  # the signer of what `signloom compose --recombine` makes
 MODEL = "model"
@@ -125,7 +125,7 @@ def recognise(
     glossed = [t for t in setup.targets if t.split == "train" and t.gloss.split()]
     choose = partial(
         choose_search, translator, targets=dev.targets if dev else [],
-        pairs=_count_signed(translator, glossed), rules=setup.score.gloss_rules,
+        ngrams=_count_signed(translator, glossed), rules=setup.score.gloss_rules,
     )  # fmt: skip
     search = choose(dev.seeds if dev else [])
     joint = choose([dev.together] if dev else []) if len(models) > 1 else search
@@ -252,21 +252,19 @@ def _build_floors(setup: Setup, train: Lines) -> Floors:
     return floors
 
 
-def _count_signed(
-    translator: Translator, glossed: Sequence[Target]
-) -> tuple[tuple[int, int, int], ...]:
-    """Return how often a sign follows another where people sign, not in what is made of pieces."""
+def _count_signed(translator: Translator, glossed: Sequence[Target]) -> tuple[tuple[int, ...], ...]:
+    """Return how often signs follow each other where people sign, not in what is made of pieces."""
     number = {name: position for position, name in enumerate(translator.spec.ctc.names, start=1)}
     # `signloom merge` puts a corpus's name in front of a signer's.
     signed = [t for t in glossed if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or glossed
-    return count_pairs([[number[name] for name in line] for line in glosses_of(signed)])
+    return count_ngrams([[number[name] for name in line] for line in glosses_of(signed)])
 
 
 def choose_search(
     translator: Translator,
     read: Sequence[Sequence[FloatArray]],
     targets: Sequence[Target],
-    pairs: tuple[tuple[int, int, int], ...],
+    ngrams: tuple[tuple[int, ...], ...],
     rules: GlossRules = "none",
 ) -> SignSearch:
     """Return the search with the fewest errors on dev; of equals the first, the plainest.
@@ -276,10 +274,10 @@ def choose_search(
         read: Log-probabilities of dev's labels by each seed's model: the signs of few clips, read
             once, choose badly.
         targets: Dev's clips.
-        pairs: Of the bigram.
+        ngrams: Of train.
         rules: As for scoring.
     """
-    tried = [SignSearch(weight=w, bonus=b, pairs=pairs) for w in WEIGHTS for b in BONUSES]
+    tried = [SignSearch(weight=w, bonus=b, ngrams=ngrams) for w in WEIGHTS for b in BONUSES]
     lines = clean_glosses(glosses_of(targets), rules)
 
     def errors(search: SignSearch) -> int:
@@ -287,7 +285,7 @@ def choose_search(
         return sum(sum(map(Levenshtein.distance, one, lines)) for one in found)
 
     best = min(tried, key=errors) if any(read) else SignSearch()
-    return best if best.weight else replace(best, pairs=())
+    return best if best.weight else replace(best, ngrams=())
 
 
 def glosses_of(targets: Sequence[Target]) -> Lines:

@@ -180,7 +180,7 @@ def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> 
         if t.split == "train"
     ]
     clips = CLIPS | {t.clip_id: CLIPS["train0"] for t in made}
-    # It hears too little to be right without a bigram.
+    # It hears too little to be right without an n-gram.
     both = [
         recognise(
             setup(Reader(sure=0.06), targets=of, sequences=clips), results_of(targets(), ["dev"])
@@ -188,5 +188,5 @@ def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> 
         for of in (targets(), [*targets(), *made])
     ]
     assert both[0] is not None
-    assert both[0].pairs
+    assert both[0].ngrams
     assert both[0] == both[1]
