@@ -50,8 +50,8 @@ class ModelOptions:
 
     A family has no part for some of them, see `READ_BY`; `check_family` refuses a value that asks
     for such a part.
-    "attending" below means the families transformer, conformer, encoder_only and decoder_only,
-    "recurrent" means rnn, gru and lstm.
+    "attending" below means the families transformer, conformer, convolution (its decoder),
+    encoder_only and decoder_only, "recurrent" means rnn, gru and lstm.
     """
 
     family: Family  # architecture
@@ -92,7 +92,7 @@ class ModelOptions:
     text_encoder: bool = False
     # pretrained: what keeps its weights: nothing, the text model's layers, its tokens' vectors, too
     freeze: Literal["none", "layers", "all"] = "none"
-    # transformer, conformer: the decoder looks at what the CTC head reads, too
+    # transformer, conformer, convolution: the decoder looks at what the CTC head reads, too
     ctc_feedback: bool = False
 
     GONE: ClassVar = {
