@@ -243,7 +243,8 @@ def test_the_same_seed_gives_the_same_training_pass(subject: Subject) -> None:
     assert torch.equal(passes[0], passes[1])
     assert not torch.allclose(passes[0], passes[2])
     trained.model.eval()
-    assert torch.equal(logits_of(trained), evaluated)
+    if subject.options.family != "convolution":  # whose running means have moved
+        assert torch.equal(logits_of(trained), evaluated)
 
 
 def test_half_precision_stays_close(subject: Subject) -> None:
@@ -284,7 +285,8 @@ def test_a_clip_without_frames_gives_no_nan_and_disturbs_no_other(subject: Subje
     (logits.square().sum() + memory.states.square().sum()).backward()
     gradients = [p.grad for p in subject.model.parameters() if p.grad is not None]
     assert all(gradient.isfinite().all() for gradient in gradients)
-    if not subject.options.layer_drop:
+    # A batch norm goes by the clips of the batch: tests/unit/models/test_convolution.py.
+    if not subject.options.layer_drop and subject.options.family != "convolution":
         torch.testing.assert_close(logits[[0, 2]], expected[[0, 2]], **CLOSE)
         src[1] = 9  # what stands in padding does not matter here either
         torch.testing.assert_close(subject.model(src, valid, TOKENS), logits, **CLOSE)
@@ -330,7 +332,7 @@ def test_the_attention_of_each_head_is_a_distribution_over_what_may_be_seen(
     real = memory.valid[:, None, None, None].expand(-1, 1, 1, 1, -1)
     is_filled = torch.tensor([1.0, 0.0, 1.0])
     attends = options.family not in RECURRENT
-    assert (maps.encoder is not None) == attends
+    assert (maps.encoder is not None) == (attends and options.family != "convolution")
     assert (maps.decoder is not None) == (attends and options.family != "encoder_only")
     assert (maps.cross is not None) == (
         options.family != "encoder_only" and (attends or options.attention != "none")

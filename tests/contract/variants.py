@@ -90,6 +90,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "conformer, causal": {**DOCUMENT_003, "causal_encoder": True},
     "conformer, wide kernel, stem of 4": {**DOCUMENT_003, "conv_kernel": 7, "subsampling": 4},
     "conformer, tokens": {**DOCUMENT_003, "source": "glosses"},
+    "convolution": {"family": "convolution"},
+    "convolution, causal, tokens, stem of 2": {
+        "family": "convolution",
+        "causal_encoder": True,
+        "source": "glosses",
+        "subsampling": 2,
+    },
+    "convolution, CTC feedback, stem of 4": {
+        "family": "convolution",
+        "ctc_feedback": True,
+        "subsampling": 4,
+    },
     "lstm without attention": {**LSTM, "attention": "none"},
     "lstm, one way, without attention": {**LSTM, "attention": "none", "bidirectional": False},
     "lstm, dot": {**LSTM, "attention": "dot"},
@@ -172,6 +184,7 @@ COMBINED = {
     "decoder-only, tokens, stem of 2",
     "conformer, causal, stem of 4",
     "conformer, CTC feedback",
+    "convolution, CTC feedback, stem of 4",
     "pretrained mt5, its encoder, stem of 4",
     "pretrained m2m_100, its encoder",
 }

@@ -22,6 +22,10 @@ from signloom.features.features import (
     stretch_arrays,
 )
 
+# Of features of another network:
+SPANS = 2  # that are taken of every clip
+NOISE = 0.2  # of each number, share of `feature_shift`
+BEND = 0.1  # by how much of the clip the slowest of three sines moves its frames, at most
 LOST_S = 0.4  # longest run in which a hand is lost; longer ones arise where two meet
 
 
@@ -40,7 +44,8 @@ class AugmentOptions:
     hand_drop: Share  # each hand is lost in up to this share of the frames, of every other clip
     time_mask: Share = 0.1  # probability of a span without anything
     max_span: Share = 0.2  # longest such span, share of the clip
-    # Of features of another network: each column moved by this much, in its own deviations.
+    # Of features of another network: each column moved by this much, in its own deviations, and
+    # each number by a fifth of it.
     feature_shift: ChangeSize = 0.0
     rest_s: ClipSeconds = 0.0  # up to so many seconds of stillness are added at either end
 
@@ -108,8 +113,9 @@ def augment_rows(
 ) -> FloatArray:
     """Change features that another network found, of which nothing is known but that time passes.
 
-    `stretch` and `time_mask` are as for landmarks. `scale` is of each column by itself, and so is
-    `feature_shift`, both in the column's own deviation in the clip.
+    `stretch` also lets time run faster and slower within the clip. `scale` and `feature_shift` are
+    of each column by itself, the latter in its own deviation in the clip, and a fifth of it is
+    noise. Where `time_mask` is on, two spans of every clip become its mean.
 
     Args:
         rows: Shape (S, F).
@@ -119,18 +125,28 @@ def augment_rows(
     """
     duration = generator.random() if duration is None else duration
     frames = augmented_frames(len(rows), options, duration)
-    present = np.ones((len(rows), 1), np.bool_)
-    stretched, _ = stretch_arrays(rows[..., None], present, frames)
-    found = stretched[..., 0]
-    columns = found.shape[1]
-    factors = (1 + options.scale) ** generator.uniform(-1, 1, columns)
-    shifts = options.feature_shift * generator.standard_normal(columns)
-    mean, deviation = found.mean(axis=0), found.std(axis=0)
-    found -= mean
-    found *= factors.astype(np.float32)
-    found += mean + (shifts * deviation).astype(np.float32)
-    found[_draw_span(frames, options.time_mask, options.max_span, generator)] = 0
+    found = _bend(rows, frames, BEND * bool(options.stretch), generator)
+    mean, deviation = found.mean(axis=0), found.std(axis=0) * options.feature_shift
+    factors = (1 + options.scale) ** generator.uniform(-1, 1, found.shape[1])
+    shift = generator.standard_normal(found.shape[1])
+    noise = NOISE * generator.standard_normal(found.shape)
+    found = (mean + (found - mean) * factors + (shift + noise) * deviation).astype(np.float32)
+    middle = found.mean(axis=0)
+    for _ in range(SPANS if options.time_mask else 0):
+        found[_draw_span(frames, 1.0, options.max_span, generator)] = middle
     return found
+
+
+def _bend(
+    rows: FloatArray, frames: int, strength: float, generator: np.random.Generator
+) -> FloatArray:
+    """Return so many rows, between which time runs by three sines faster and slower."""
+    time, waves = np.linspace(0, 1, frames), np.arange(1, 4)
+    sizes = strength * generator.uniform(-1, 1, len(waves)) / waves
+    bent = time + np.sin(np.pi * np.outer(time, waves)) @ sizes
+    position = np.maximum.accumulate(bent.clip(0, 1)) * (len(rows) - 1)
+    found = [np.interp(position, range(len(rows)), one) for one in rows.T]
+    return np.stack(found, axis=1).astype(np.float32)
 
 
 def _rest(

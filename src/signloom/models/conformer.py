@@ -10,6 +10,7 @@ from torch.nn import functional
 from signloom.models.seq2seq import ModelOptions
 from signloom.models.transformer import (
     Transformer,
+    TransformerEncoder,
     build_attention,
     build_feed_forward,
     build_residual,
@@ -89,4 +90,7 @@ class Conformer(Transformer):
     Source: Gulati et al. (2020); document 003, whose use is lip reading.
     """
 
-    encoder_layer = ConformerLayer
+    @staticmethod
+    def build_encoder(options: ModelOptions, input_width: int) -> nn.Module:
+        """Build what gives the memory."""
+        return TransformerEncoder(options, input_width, ConformerLayer)

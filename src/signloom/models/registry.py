@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from signloom.models.conformer import Conformer
+from signloom.models.convolution import ConvolutionModel
 from signloom.models.decoder_only import DecoderOnly
 from signloom.models.encoder_only import EncoderOnly
 from signloom.models.layers import TiedEmbedding, TiedProjection
@@ -25,6 +26,7 @@ from signloom.models.transformer import Transformer
 FAMILIES: dict[Family, type[Seq2Seq]] = {
     "transformer": Transformer,
     "conformer": Conformer,
+    "convolution": ConvolutionModel,
     "lstm": RecurrentSeq2Seq,
     "gru": RecurrentSeq2Seq,
     "rnn": RecurrentSeq2Seq,

@@ -22,22 +22,25 @@ from signloom.config import NO_BOOL, Gone, ShareBelowOne, checked_dataclass
 from signloom.errors import UserError
 
 Family = Literal[
-    "transformer", "conformer", "lstm", "gru", "rnn", "encoder_only", "decoder_only", "pretrained"
-]
+    "transformer", "conformer", "convolution", "lstm", "gru", "rnn", "encoder_only",
+    "decoder_only", "pretrained",
+]  # fmt: skip
 # The ranges end beyond every model that one machine trains: a slip of a digit or a foreign file is
 # refused before anything of that size is built.
 Layers = Annotated[int, Field(ge=1, le=200)]
-_ATTENDING = ("transformer", "conformer", "encoder_only", "decoder_only", "pretrained")
+_ATTENDING = (
+    "transformer", "conformer", "convolution", "encoder_only", "decoder_only", "pretrained"
+)  # fmt: skip
 _RECURRENT = ("lstm", "gru", "rnn")
 # The families that read an option which others have no part for.
 READ_BY: dict[str, tuple[str, ...]] = {
     "heads": _ATTENDING, "d_ff": _ATTENDING, "norm": _ATTENDING, "positions": _ATTENDING,
     "layer_drop": _ATTENDING, "activation": _ATTENDING, "attention_bias": _ATTENDING,
     "causal_encoder": _ATTENDING, "conv_kernel": ("conformer",),
-    "decoder_norm": ("transformer", "conformer", "decoder_only", "pretrained"),
+    "decoder_norm": ("transformer", "conformer", "convolution", "decoder_only", "pretrained"),
     "bidirectional": _RECURRENT, "attention": _RECURRENT, "embedding_width": _RECURRENT,
     "text_encoder": ("pretrained",), "freeze": ("pretrained",),
-    "ctc_feedback": ("transformer", "conformer"),
+    "ctc_feedback": ("transformer", "conformer", "convolution"),
 }  # fmt: skip
 
 
@@ -47,8 +50,8 @@ class ModelOptions:
 
     A family has no part for some of them, see `READ_BY`; `check_family` refuses a value that asks
     for such a part.
-    "attending" below means the families transformer, conformer, encoder_only and decoder_only,
-    "recurrent" means rnn, gru and lstm.
+    "attending" below means the families transformer, conformer, convolution (its decoder),
+    encoder_only and decoder_only, "recurrent" means rnn, gru and lstm.
     """
 
     family: Family  # architecture
@@ -89,7 +92,7 @@ class ModelOptions:
     text_encoder: bool = False
     # pretrained: what keeps its weights: nothing, the text model's layers, its tokens' vectors, too
     freeze: Literal["none", "layers", "all"] = "none"
-    # transformer, conformer: the decoder looks at what the CTC head reads, too
+    # transformer, conformer, convolution: the decoder looks at what the CTC head reads, too
     ctc_feedback: bool = False
 
     GONE: ClassVar = {

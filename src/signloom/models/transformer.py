@@ -328,13 +328,12 @@ class Transformer(Seq2Seq):
     """
 
     encodes_in_parts = True
-    encoder_layer: Callable[[ModelOptions], nn.Module] = EncoderLayer
 
     def __init__(
         self, options: ModelOptions, *, input_width: int, vocab_size: int, ctc_labels: int
     ) -> None:
         super().__init__()
-        self.encoder = TransformerEncoder(options, input_width, type(self).encoder_layer)
+        self.encoder = self.build_encoder(options, input_width)
         self.decoder = TransformerDecoder(options, vocab_size)
         self.ctc = nn.Linear(options.d_model, ctc_labels) if ctc_labels else None
         self.feedback: TokenEmbedding | None = None  # of the CTC labels
@@ -344,9 +343,15 @@ class Transformer(Seq2Seq):
             )
         initialise(self, options)
 
+    @staticmethod
+    def build_encoder(options: ModelOptions, input_width: int) -> nn.Module:
+        """Build what gives the memory."""
+        return TransformerEncoder(options, input_width)
+
     def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
         """Encode the source; padding influences nothing."""
-        return self.encoder(src, src_valid)
+        memory: Memory = self.encoder(src, src_valid)
+        return memory
 
     @property
     def head(self) -> nn.Module:

@@ -84,8 +84,8 @@ class StepReport:
 class Fit:
     """The result of training."""
 
-    weights: dict[str, Tensor]  # of the epoch with the lowest dev loss
-    best_epoch: int
+    weights: dict[str, Tensor]  # of the epoch with the lowest dev loss; of a mean, of the last
+    best_epoch: int  # whose weights these are
     dev_loss: float
     history: list[EpochRecord]
 
@@ -532,7 +532,9 @@ class Trainer:
             raise DivergedError(f"epoch {progress.epoch}: the dev loss is {dev_loss}; {self._hint}")
         progress.history.append(record)
         self.schedule.end_epoch(dev_loss)
-        if dev_loss < progress.best_loss:
+        # Dev loss is the decoder's: where CTC is what matters it rises long before signs are read
+        # best, so a mean is that of the very last epochs.
+        if dev_loss < progress.best_loss or self.options.average_last:
             progress.best_epoch, progress.best_loss = progress.epoch, dev_loss
             weights = self.average.weights()
             progress.weights = {k: v.detach().clone() for k, v in weights.items()}

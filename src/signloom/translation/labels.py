@@ -1,6 +1,6 @@
 """CTC labels: the likeliest sequence at the positions of a clip, and where each label lies.
 
-A prefix beam search over the labels (Graves et al. 2006; Hannun et al. 2014) with a bigram of the
+A prefix beam search over the labels (Graves et al. 2006; Hannun et al. 2014) with an n-gram of the
 glosses of train where dev says that it helps, and forced alignment. Shape letters: M positions of
 the memory, K labels with the blank, 0.
 """
@@ -9,7 +9,6 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -18,44 +17,54 @@ from signloom.translation.options import EDGE, SignSearch
 
 BEAM = 12  # prefixes that are kept at each position
 LEAST = 1e-3  # a label with less probability at a position does not begin there
-PRIOR = 2.0  # how often each sign counts as seen before any other, in proportion to unigrams
+ORDER = 4  # of the n-gram: a sign and the three before it
 
 
-class Bigram:
-    """Log-probability of a sign after another, of counts.
+class NGram:
+    """Log-probability of a sign after those before it, of counts.
 
-    Pairs are smoothed towards unigrams (Dirichlet prior), those towards all signs being equal.
+    Every order is interpolated with the next lower one, the last with all signs being equal; a
+    context weighs the more against what is below it, the fewer kinds of signs follow it.
+
+    Source: Witten and Bell (1991); Chen and Goodman (1999), section 2.4.
     """
 
-    def __init__(self, pairs: Sequence[tuple[int, int, int]]) -> None:
-        """Take labels, those after them, and how often they stand so."""
-        self._pairs = {(one, other): count for one, other, count in pairs}
-        self._before, after = Counter[int](), Counter[int]()
-        for one, other, count in pairs:
-            self._before[one] += count
-            after[other] += count
-        total = sum(after.values()) + len(after) + 1
-        self._unigram = {label: (count + 1) / total for label, count in after.items()}
-        self._unseen = 1 / total
-        self._known: dict[tuple[int, int], float] = {}
+    def __init__(self, rows: Sequence[tuple[int, ...]]) -> None:
+        """Take `SignSearch.ngrams`."""
+        self._counts, self._totals = Counter[tuple[int, ...]](), Counter[tuple[int, ...]]()
+        for *labels, count in rows:
+            for start in range(len(labels)):
+                self._counts[tuple(labels[start:])] += count
+                self._totals[tuple(labels[start:-1])] += count
+        self._kinds = Counter(labels[:-1] for labels in self._counts)
+        self._before = max(map(len, self._counts), default=1) - 1  # signs that are looked back to
+        self._known: dict[tuple[int, ...], float] = {}
 
-    def log_prob(self, label: int, before: int) -> float:
-        """Return how likely a label is after another."""
-        key = (before, label)
+    def log_prob(self, label: int, before: tuple[int, ...]) -> float:
+        """Return how likely a label is after all labels of its sentence before it."""
+        padded = (EDGE,) * self._before + before
+        key = (*padded[len(padded) - self._before :], label)
         if key not in self._known:
-            prior = PRIOR * self._unigram.get(label, self._unseen)
-            chance = (self._pairs.get(key, 0) + prior) / (self._before[before] + PRIOR)
-            self._known[key] = math.log(chance)
+            self._known[key] = math.log(self._chance(key))
         return self._known[key]
 
+    def _chance(self, labels: tuple[int, ...]) -> float:
+        if not labels:
+            return 1 / (self._kinds[()] + 1)
+        lower, context = self._chance(labels[1:]), labels[:-1]
+        if not (kinds := self._kinds[context]):
+            return lower
+        return (self._counts[labels] + kinds * lower) / (self._totals[context] + kinds)
 
-_bigram = functools.lru_cache(maxsize=4)(Bigram)
+
+_ngram = functools.lru_cache(maxsize=4)(NGram)
 
 
-def count_pairs(lines: Sequence[Sequence[int]]) -> tuple[tuple[int, int, int], ...]:
-    """Return what `SignSearch.pairs` is of the labels of some sentences."""
-    found = Counter(pair for line in lines for pair in pairwise((EDGE, *line, EDGE)))
-    return tuple((one, other, count) for (one, other), count in sorted(found.items()))
+def count_ngrams(lines: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Return what `SignSearch.ngrams` is of the labels of some sentences."""
+    padded = ((*(EDGE,) * (ORDER - 1), *line, EDGE) for line in lines)
+    found = Counter(line[n : n + ORDER] for line in padded for n in range(len(line) - ORDER + 1))
+    return tuple((*labels, count) for labels, count in sorted(found.items()))
 
 
 def search_signs(log_probs: FloatArray, search: SignSearch) -> list[int]:
@@ -63,12 +72,12 @@ def search_signs(log_probs: FloatArray, search: SignSearch) -> list[int]:
 
     Args:
         log_probs: Of the labels at each position, shape (M, K).
-        search: Weights of the bigram and of length.
+        search: Weights of the n-gram and of length.
     """
-    bigram = _bigram(search.pairs)
+    ngram = _ngram(search.ngrams)
     # Of each prefix: the log-probability of the paths to it that end in a blank, and in its label.
     beams: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -math.inf)}
-    said: dict[tuple[int, ...], float] = {(): 0.0}  # what bigram and length add to it
+    said: dict[tuple[int, ...], float] = {(): 0.0}  # what n-gram and length add to it
     for row in log_probs:
         labels = [label for label in np.flatnonzero(row > math.log(LEAST)).tolist() if label]
         heard = row.tolist()
@@ -83,14 +92,14 @@ def search_signs(log_probs: FloatArray, search: SignSearch) -> list[int]:
                 longer = (*prefix, label)
                 if longer not in said:
                     said[longer] = (
-                        said[prefix] + search.weight * bigram.log_prob(label, last) + search.bonus
+                        said[prefix] + search.weight * ngram.log_prob(label, prefix) + search.bonus
                     )
                 _grow(grown, longer, -math.inf, way)
         best = sorted(grown, key=lambda one: said[one] + _add(*grown[one]), reverse=True)
         beams = {prefix: grown[prefix] for prefix in best[:BEAM]}
 
     def rank(prefix: tuple[int, ...]) -> float:
-        ends = search.weight * bigram.log_prob(EDGE, prefix[-1] if prefix else EDGE)
+        ends = search.weight * ngram.log_prob(EDGE, prefix)
         return said[prefix] + ends + _add(*beams[prefix])
 
     best_of_all: tuple[int, ...] = max(beams, key=rank)

@@ -2,9 +2,9 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
-from signloom.config import Count, Gone, Natural, NonNegative, Seed, Share, checked_dataclass
+from signloom.config import Gone, Natural, NonNegative, Seed, Share, checked_dataclass
 
 MAX_BEAMS = 64
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 10.0
@@ -58,7 +58,6 @@ class DecodingOptions:
 
 
 EDGE = 0  # beginning and end of a sentence among the labels of signs: the blank's number
-Label = Annotated[int, Field(ge=0)]
 
 
 @checked_dataclass
@@ -68,9 +67,13 @@ class SignSearch:
     Without weight and bonus that is the likeliest sequence by the CTC head alone.
     """
 
-    weight: NonNegative = 0.0  # of the log-probability of a bigram of train's signs
-    bonus: NonNegative = 0.0  # for each sign, which makes up for what the bigram takes
-    pairs: tuple[tuple[Label, Label, Count], ...] = ()  # a label, the next, how often train has it
+    weight: NonNegative = 0.0  # of the log-probability of an n-gram of train's signs
+    bonus: NonNegative = 0.0  # for each sign, which makes up for what the n-gram takes
+    # Labels in a row, those before the first and after the last being `EDGE`, and how often train
+    # has them so. Files of earlier versions have pairs of labels.
+    ngrams: Annotated[
+        tuple[tuple[Natural, ...], ...], Field(validation_alias=AliasChoices("ngrams", "pairs"))
+    ] = ()
 
 
 # The search of `signloom translate` and of served models where `evaluate` has chosen none.

@@ -133,13 +133,13 @@ def _print_confirmation(path: Path, best: dict[str, Any]) -> None:
 class OutlookOptions:
     """Learning curve: what more signers or takes would improve.
 
-    Models of 1, 2, 4 ... signers of train are trained and tested on signers left out, in a minute
-    or two each; docs/data.md
+    Models of 1, 2, 4 ... signers of train are trained and tested on signers left out, three minutes
+    of CPU in all; docs/data.md
     """
 
     params: Path = option("file of parameters", PARAMS)
     draws: Count = option("orders of the signers; each trains a model for every number of them", 3)
-    steps: Count = option("of each training, about; the project's takes more, and is better", 600)
+    steps: Count | None = option("of each training, about; as a rule 3,600 of all together", None)
     seed: Count = option("of the draws", 1)
     json: bool = option("print every figure as JSON", False)
 
@@ -164,8 +164,8 @@ def run_outlook(options: OutlookOptions) -> None:
         print(json.dumps(to_map(outlook, results)))
         return
     print(
-        f"right of what signers left out sign, by models of {options.steps} steps (the project's "
-        "own reads more); 95 % intervals over those signers and the draws:"
+        "right of what signers left out sign, by models of few steps (the project's own reads "
+        "more); 95 % intervals over those signers and the draws:"
     )
     print(*(f"  {line}" for line in outlook.lines()), sep="\n")
 

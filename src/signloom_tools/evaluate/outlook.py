@@ -24,6 +24,7 @@ from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 
 LEAST = 3  # signers of train: one to learn from, two, and one to be tested on
+STEPS = 3600  # of all models together: three minutes on one thread
 RESAMPLES = 2000
 WIDE = 30.0  # points: a wider interval is reported as unknown
 GREEDY = dataclasses.replace(DECODING, beam_size=1)
@@ -121,7 +122,7 @@ def plan_trainings(signers: Sequence[str], draws: int, seed: int) -> list[Traini
 
 def measure_outlook(
     files: TrainingFiles, options: RunOptions, scoring: ScoreOptions, *,
-    draws: int, steps: int, seed: int,
+    draws: int, steps: int | None, seed: int,
 ) -> list[OutlookResult]:  # fmt: skip
     """Train and test the models of `plan_trainings`.
 
@@ -132,7 +133,7 @@ def measure_outlook(
         options: The project's; trained from scratch.
         scoring: Says what a word is.
         draws: Orders of the signers.
-        steps: Of each training, about.
+        steps: Of each training, about; None: its share of `STEPS`.
         seed: Decides all.
 
     Raises:
@@ -157,7 +158,7 @@ def measure_outlook(
             train=clips[0], dev=clips[1], tokenizer=Tokenizer.load(files.tokenizer),
             labels=read_labels(files.labels),
         )  # fmt: skip
-        own = _at_steps(data, options, steps, seed + training.draw)
+        own = _at_steps(data, options, steps or STEPS // len(plan), seed + training.draw)
         checkpoint, _ = train(data, own, provenance={}, log=lambda record: None)
         translator = Translator(checkpoint, pick_device(own.train.device))
         longest = max(len(one.ids) for one in of_train)
@@ -207,8 +208,9 @@ def have_signers(files: TrainingFiles) -> int:
 def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outlook:
     """Sum results up, with intervals over draws and over the signers left out.
 
-    Expected is what a straight line over the logarithm of the number of signers gives, in points
-    and in log odds: the interval covers both, since it is not known where a curve bends.
+    Expected is what a line over the logarithm of the number of signers gives, in log odds below a
+    ceiling: some people sign something else, and no number of others teaches that. Nothing is known
+    of it but that it lies between the best and 100.
 
     Args:
         results: Of two sizes or more.
@@ -238,24 +240,23 @@ def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outl
             None if np.isnan(halves).any() else _estimate(gains.mean(), gains[rows].mean(axis=1))
         ),
         expected={
-            count: _expect(logs, centre, means, math.log2(count))
+            count: _expect(logs, means, math.log2(count), generator)
             for count in (have, 2 * have)
             if count > sizes[-1]
         },
     )
 
 
-def _expect(logs: FloatArray, centre: FloatArray, means: FloatArray, at: float) -> Estimate:
-    """Return what a line gives, straight in points and straight in log odds, taken together."""
-    every = np.concatenate([centre[None], means])
-    odds = np.log(np.clip(every, 1, 99) / (100 - np.clip(every, 1, 99)))
-    straight = np.clip(_line(logs, every, at), 0, 100)
-    bent = 100 / (1 + np.exp(-_line(logs, odds, at)))
-    both = [_estimate(one[0], one[1:]) for one in (straight, bent)]
-    return Estimate(
-        value=sum(one.value for one in both) / 2, low=min(one.low for one in both),
-        high=max(one.high for one in both),
-    )  # fmt: skip
+def _expect(
+    logs: FloatArray, means: FloatArray, at: float, generator: np.random.Generator
+) -> Estimate:
+    """Return what a line in log odds gives, below a ceiling that is drawn for each resample."""
+    best = means.max(axis=1)
+    ceilings = best + (2 * generator.random(len(means))).clip(0, 1) * (100 - best) + 1
+    shares = (means / ceilings[:, None]).clip(0.02, 0.98)
+    odds = _line(logs, np.log(shares / (1 - shares)), at)
+    found = (ceilings / (1 + np.exp(-odds))).clip(0, 100)
+    return _estimate(float(np.median(found)), found)
 
 
 def _line(logs: FloatArray, rows: FloatArray, at: float) -> FloatArray:

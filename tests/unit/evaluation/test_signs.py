@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from signloom.errors import UserError
-from signloom.evaluation.signs import Recognition, choose_search, recognise
+from signloom.evaluation.signs import USUAL, Recognition, choose_search, recognise
 from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
+from signloom.translation.labels import count_ngrams
 from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator
 from signloom_tools.importing.recombine import SIGNER
@@ -167,6 +168,26 @@ def test_the_search_is_chosen_by_the_rules_that_score_it() -> None:
     assert choose_search(model, [[line]], [clip], (), "phoenix_2014").bonus == 0
 
 
+def test_few_clips_of_dev_leave_the_usual_search_unless_another_is_clearly_better() -> None:
+    model = Reader()
+    lines, dice = [[1, 2, 3], [2, 1], [3, 2, 1]], np.random.default_rng(1)
+    ngrams, read, clips = count_ngrams(lines), [], []
+    for _ in range(5):
+        line = lines[dice.integers(len(lines))]
+        heard = np.repeat([[*line, 0]], 2, axis=0).T.flatten()  # each sign for two positions
+        noisy = (
+            0.5 * np.eye(len(NAMES) + 1)[heard]
+            + dice.dirichlet(np.ones(len(NAMES) + 1), 8)[: len(heard)]
+        )
+        read.append(np.log(noisy / noisy.sum(axis=1, keepdims=True)).astype(np.float32))
+        clips.append(replace(targets()[0], gloss=" ".join(NAMES[label - 1] for label in line)))
+    few = choose_search(model, [read], clips, ngrams)
+    many = choose_search(model, [read * 40], clips * 40, ngrams)
+    assert (few.weight, few.bonus) == USUAL
+    assert many.weight > 0
+    assert (many.weight, many.bonus) != USUAL
+
+
 def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> None:
     made = [
         replace(t, clip_id=f"made-{n}", signer=SIGNER, gloss=" ".join(reversed(t.gloss.split())))
@@ -174,7 +195,7 @@ def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> 
         if t.split == "train"
     ]
     clips = CLIPS | {t.clip_id: CLIPS["train0"] for t in made}
-    # It hears too little to be right without a bigram.
+    # It hears too little to be right without an n-gram.
     both = [
         recognise(
             setup(Reader(sure=0.06), targets=of, sequences=clips), results_of(targets(), ["dev"])
@@ -182,5 +203,5 @@ def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> 
         for of in (targets(), [*targets(), *made])
     ]
     assert both[0] is not None
-    assert both[0].pairs
+    assert both[0].ngrams
     assert both[0] == both[1]

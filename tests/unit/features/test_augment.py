@@ -136,6 +136,26 @@ def test_features_of_others_are_changed_by_column_and_keep_their_shape() -> None
     assert np.allclose(same, rows, atol=1e-5)
 
 
+def test_time_runs_faster_and_slower_within_a_clip_of_features_and_spans_become_its_mean() -> None:
+    ramp = np.linspace(0, 1, 100, dtype=np.float32)[:, None]
+    bent, masked = (
+        dataclasses.replace(tiny.NO_AUGMENT, **changes)
+        for changes in ({"stretch": 0.01}, {"time_mask": 0.1, "max_span": 0.3})
+    )
+    off, taken = [], []
+    for seed in range(40):
+        found = augment_rows(ramp, bent, np.random.default_rng(seed), duration=0.5)[:, 0]
+        assert (np.diff(found) >= 0).all()  # time never runs back
+        off.append(np.abs(found - ramp[:, 0]).max())
+        found = augment_rows(ramp, masked, np.random.default_rng(seed), duration=0.5)[:, 0]
+        is_changed = ~np.isclose(found, ramp[:, 0])
+        assert np.allclose(found[is_changed], 0.5)
+        taken.append(is_changed.mean())
+    assert 0.02 < np.mean(off) < 0.12
+    assert max(off) < 0.2
+    assert 0.15 < np.mean(taken) < 0.35
+
+
 def test_hands_are_lost_in_short_runs_of_every_other_clip() -> None:
     clip = tiny.sequence(frames=300)
     options = dataclasses.replace(tiny.NO_AUGMENT, hand_drop=0.4)

@@ -137,6 +137,15 @@ def test_the_best_epoch_is_kept_and_training_stops_early() -> None:
     assert len(records) == min(30, result.best_epoch + 3)
 
 
+def test_a_mean_of_the_last_epochs_is_that_of_the_very_last() -> None:
+    """The loss of dev rises long before the signs of dev are read best."""
+    options = tiny.run_options(epochs=8, patience=3, learning_rate=0.05, average_last=2)
+    records: list[EpochRecord] = []
+    _, result = train(tiny.training_data(), options, provenance={}, log=records.append)
+    assert len(records) == result.best_epoch == 8
+    assert result.dev_loss == records[-1].dev_loss > min(record.dev_loss for record in records)
+
+
 def test_the_given_share_of_input_tokens_is_hidden_and_in_training_alone() -> None:
     data = tiny.training_data()
     first: dict[bool, list[int]] = {True: [], False: []}  # token of each sentence, by training

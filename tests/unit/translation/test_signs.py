@@ -1,4 +1,4 @@
-"""Signs that a CTC head reads: the likeliest sequence, with a bigram, and where each lies."""
+"""Signs that a CTC head reads: the likeliest sequence, with an n-gram, and where each lies."""
 
 import itertools
 import math
@@ -6,13 +6,15 @@ import math
 import numpy as np
 import pytest
 
+from signloom.config import parse_options
 from signloom.errors import UserError
-from signloom.translation.labels import Bigram, count_pairs, search_signs
+from signloom.translation.labels import NGram, count_ngrams, search_signs
 from signloom.translation.options import SignSearch
 from signloom.translation.signs import read_signs
 from tests.unit.evaluation.world import corpus, untrained
 
-PAIRS = count_pairs([[1, 2], [2, 1], [1, 2, 2]])
+LINES = [[1, 2], [2, 1], [1, 2, 2]]
+NGRAMS = count_ngrams(LINES)
 
 
 def spell(path: tuple[int, ...]) -> tuple[int, ...]:
@@ -23,25 +25,52 @@ def spell(path: tuple[int, ...]) -> tuple[int, ...]:
 @pytest.mark.parametrize(("weight", "bonus"), [(0.0, 0.0), (0.0, 1.5), (0.8, 0.0), (0.6, 1.0)])
 def test_the_signs_are_those_of_all_paths_together(seed: int, weight: float, bonus: float) -> None:
     log_probs = np.log(np.random.default_rng(seed).dirichlet(np.ones(3), 5)).astype(np.float32)
-    search = SignSearch(weight=weight, bonus=bonus, pairs=PAIRS)
-    bigram = Bigram(PAIRS)
+    search = SignSearch(weight=weight, bonus=bonus, ngrams=NGRAMS)
+    ngram = NGram(NGRAMS)
     chances: dict[tuple[int, ...], float] = {}
     for path in itertools.product(range(3), repeat=5):
         chance = math.exp(sum(log_probs[place, label] for place, label in enumerate(path)))
         chances[spell(path)] = chances.get(spell(path), 0.0) + chance
 
     def worth(labels: tuple[int, ...]) -> float:
-        said = sum(bigram.log_prob(b, a) for a, b in itertools.pairwise((0, *labels, 0)))
+        said = sum(ngram.log_prob(one, labels[:n]) for n, one in enumerate((*labels, 0)))
         return math.log(chances[labels]) + weight * said + bonus * len(labels)
 
     assert search_signs(log_probs, search) == list(max(chances, key=worth))
 
 
-def test_what_follows_a_sign_is_certain_to_be_something() -> None:
-    bigram = Bigram(PAIRS)
-    for before in (0, 1, 2, 7):  # 7 is never seen
-        assert 0.8 < sum(math.exp(bigram.log_prob(label, before)) for label in (0, 1, 2)) <= 1.0
-    assert bigram.log_prob(2, 1) > bigram.log_prob(1, 1) > bigram.log_prob(9, 1)
+def written_out(label: int, before: tuple[int, ...]) -> float:
+    """Interpolate as Witten and Bell do, by counting in the lines themselves."""
+    if len(before) > 3:
+        return written_out(label, before[-3:])
+    followers = [
+        line[n]
+        for line in ((0, 0, 0, *line, 0) for line in LINES)
+        for n in range(3, len(line))
+        if line[n - len(before) : n] == before
+    ]
+    lower = written_out(label, before[1:]) if before else 1 / 4  # three kinds, and one unseen
+    kinds = len({*followers})
+    if not followers:
+        return lower
+    return (followers.count(label) + kinds * lower) / (len(followers) + kinds)
+
+
+@pytest.mark.parametrize("before", [(), (1,), (1, 2), (1, 2, 2), (2, 1, 2, 2), (7,), (1, 7, 2)])
+def test_the_ngram_is_that_of_witten_and_bell(before: tuple[int, ...]) -> None:
+    ngram = NGram(NGRAMS)
+    chances = [math.exp(ngram.log_prob(label, before)) for label in (0, 1, 2, 9)]
+    wanted = [written_out(label, (0, 0, 0, *before)) for label in (0, 1, 2, 9)]
+    assert chances == pytest.approx(wanted, rel=1e-9)
+    assert sum(chances) == pytest.approx(1, rel=1e-9)
+
+
+def test_pairs_of_an_earlier_version_are_still_read() -> None:
+    old = parse_options(
+        {"weight": 0.4, "bonus": 1.0, "pairs": [[0, 1, 2], [1, 2, 2]]}, SignSearch, where="signs"
+    )
+    assert old.ngrams == ((0, 1, 2), (1, 2, 2))
+    assert NGram(old.ngrams).log_prob(2, (5, 1)) > NGram(old.ngrams).log_prob(1, (5, 1))
 
 
 def test_a_sign_that_is_made_twice_is_read_twice_where_a_blank_lies_between() -> None:

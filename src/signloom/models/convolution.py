@@ -1,0 +1,121 @@
+"""Convolutional encoder: a position sees its neighbours alone, which few clips are enough to teach.
+
+The decoder is the Transformer's. Shape letters as in `seq2seq`.
+"""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from signloom.models import layers
+from signloom.models.layers import Dropout, SourceEmbedding
+from signloom.models.seq2seq import Memory, ModelOptions, SourceTensor
+from signloom.models.transformer import Transformer
+
+KERNEL = 7  # positions that a layer sees
+MOMENTUM = 0.1  # of a batch in the running means
+EPSILON = 1e-5  # of a variance
+STEM_KERNEL = 5  # of the two convolutions that shorten the sequence
+STRIDES = {1: (1, 1), 2: (1, 2), 4: (2, 2)}  # of these two, by `subsampling`
+
+
+class BatchNorm(nn.Module):
+    """Each channel less its mean, by its deviation, over the real positions of a batch in training.
+
+    Afterwards by running means, so that no clip's translation depends on the clips next to it. A
+    layer norm in its place reads far worse (docs/log/2026-11-26.md).
+
+    Source: Ioffe and Szegedy (2015).
+    """
+
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.weight, self.bias = (nn.Parameter(x(d_model)) for x in (torch.ones, torch.zeros))
+        self.register_buffer("mean", torch.zeros(d_model))
+        self.register_buffer("variance", torch.ones(d_model))
+
+    def forward(
+        self, x: Float[Tensor, "B D M"], valid: Bool[Tensor, "B M"]
+    ) -> Float[Tensor, "B D M"]:
+        """Normalise; padding takes part in nothing."""
+        mean, variance = self.mean, self.variance
+        if self.training and valid.any():
+            share = (valid / valid.sum())[:, None].to(x.dtype)
+            mean = (x * share).sum(dim=(0, 2))
+            variance = ((x - mean[:, None]).square() * share).sum(dim=(0, 2))
+            with torch.no_grad():
+                self.mean.lerp_(mean.to(self.mean.dtype), MOMENTUM)
+                self.variance.lerp_(variance.to(self.variance.dtype), MOMENTUM)
+        scale = self.weight * (variance + EPSILON).rsqrt()
+        return x * scale[:, None] + (self.bias - mean * scale)[:, None]
+
+
+class Convolution(nn.Module):
+    """Convolution over time, batch norm, ReLU, dropout."""
+
+    def __init__(self, options: ModelOptions, *, kernel: int, stride: int = 1) -> None:
+        super().__init__()
+        d_model = options.d_model
+        self.convolution = nn.Conv1d(d_model, d_model, kernel, stride=stride)
+        self.norm = BatchNorm(d_model)
+        # Most time would go into drawing so many numbers.
+        self.dropout = Dropout(options.dropout, max(d_model, layers.WIDE))
+        before = kernel - 1 if options.causal_encoder else kernel // 2
+        self.margins, self.stride = (before, kernel - 1 - before), stride
+
+    def forward(
+        self, x: Float[Tensor, "B D S"], valid: Bool[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "B D M"], Bool[Tensor, "B M"]]:
+        """Mix each position with its neighbours; return which positions of the result are real."""
+        # A kernel that reaches into padding must see zeros, as it does at the clip's end.
+        x = self.convolution(functional.pad(x * valid[:, None], self.margins))
+        valid = valid[:, :: self.stride]
+        return self.dropout(functional.relu(self.norm(x, valid))), valid
+
+
+class ConvolutionEncoder(nn.Module):
+    """The source's vectors, two convolutions that shorten them, and residual ones of one width.
+
+    Source: five such layers before CTC read BOSTON-104 better than a Conformer (docs/results.md).
+    """
+
+    def __init__(self, options: ModelOptions, input_width: int) -> None:
+        super().__init__()
+        self.source = SourceEmbedding(
+            replace(options, subsampling=1), input_width, width=options.d_model
+        )
+        self.stem = nn.ModuleList(
+            Convolution(options, kernel=STEM_KERNEL, stride=stride)
+            for stride in STRIDES[options.subsampling]
+        )
+        self.layers = nn.ModuleList(
+            Convolution(options, kernel=KERNEL) for _ in range(options.encoder_layers)
+        )
+        self.norm = nn.LayerNorm(options.d_model) if options.encoder_norm else nn.Identity()
+
+    def forward(
+        self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], maps: list[Tensor] | None = None
+    ) -> Memory:
+        """Encode features or tokens; there is no attention for `maps`."""
+        x, valid = self.source(src, src_valid)
+        x = x.transpose(1, 2)
+        for shorten in self.stem:
+            x, valid = shorten(x, valid)
+        for layer in self.layers:
+            x = x + layer(x, valid)[0]
+        return Memory(self.norm(x.transpose(1, 2)), valid)
+
+
+class ConvolutionModel(Transformer):
+    """The Transformer with a convolutional encoder."""
+
+    @staticmethod
+    def build_encoder(options: ModelOptions, input_width: int) -> nn.Module:
+        """Build what gives the memory."""
+        return ConvolutionEncoder(options, input_width)
