@@ -40,7 +40,7 @@ SHOWN = 3  # sequences on the page of attention
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and run the lab."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--preset", default="", help="of presets/, such as document-004")
+    parser.add_argument("--preset", default="", help="of presets/, such as reversal")
     parser.add_argument("--family", help="such as lstm; see docs/models.md")
     parser.add_argument("--seed", type=int, help="of weights, sequences and their order")
     parser.add_argument(

@@ -52,7 +52,7 @@ def test_pairs_are_padded_and_the_target_is_the_source_turned_round() -> None:
 
 def test_a_preset_is_the_documents_model_and_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    lab = read_lab(["train.epochs=1"], preset="document-004")
+    lab = read_lab(["train.epochs=1"], preset="reversal")
     model, train = lab.model, lab.train
     assert (model.norm, model.encoder_norm, model.decoder_norm) == ("post", False, False)
     assert (model.initialization, model.embedding_scale) == ("torch", False)

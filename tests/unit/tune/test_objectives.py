@@ -69,7 +69,7 @@ def test_outside_the_space_what_is_nearest_is_tried_and_said() -> None:
 def test_the_demo_tries_document_000_as_far_as_its_space_goes() -> None:
     tune = load_section(tiny.ROOT / "params.yaml", "tune", TuneOptions)
     (named,) = tune.first
-    preset = load_params(tiny.ROOT / "presets/document-000.yaml")["model"]
+    preset = load_params(tiny.ROOT / "presets/sign-transformer.yaml")["model"]
     ours = {name.removeprefix("model."): value for name, value in named.items()}
     assert ours.pop("head_width") == preset["d_model"] // preset.pop("heads")
     base = dataclasses.asdict(load_section(tiny.ROOT / "params.yaml", "model", ModelOptions))

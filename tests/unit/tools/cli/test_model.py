@@ -175,9 +175,9 @@ def test_a_preset_changes_the_parameters_and_builds_a_model(
         model = build_model(reads, input_width=126, vocab_size=130_000, ctc_labels=0)
     size = sum(parameter.numel() for parameter in model.parameters())
     expected = {
-        "document-000": 18_971_136 + 158_455_760,
-        "document-002": 18_980_352 + 158_475_216,
-        "document-003": 37_959_168 + 158_475_216,
+        "sign-transformer": 18_971_136 + 158_455_760,
+        "pre-norm": 18_980_352 + 158_475_216,
+        "lip-conformer": 37_959_168 + 158_475_216,
     }
     assert size == expected.get(preset.stem, size)
 
@@ -189,7 +189,7 @@ def test_the_summary_after_document_000_has_the_figures_of_the_document(
     monkeypatch.chdir(tiny.ROOT)
     params = tmp_path / "params.yaml"
     params.write_bytes(Path("params.yaml").read_bytes())
-    main(["adopt", "--params", str(params), "--preset", "document-000"])
+    main(["adopt", "--params", str(params), "--preset", "sign-transformer"])
     found = read_run_options(params)
     sizes = find_sizes(params, found.model, 130_000, width)
     assert (sizes.input_width, sizes.frames, sizes.ctc_labels) == (width or 126, 250, 0)
@@ -211,7 +211,7 @@ def test_presets_are_listed_and_an_unknown_one_is_refused(
     main(["adopt", "--list"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [path.stem for path in PRESETS]
-    with pytest.raises(SystemExit, match="presets here: base, document-000"):
+    with pytest.raises(SystemExit, match="presets here: base, keras-lstm"):
         main(["adopt", "--preset", "huge"])
 
 

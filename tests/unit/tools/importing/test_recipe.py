@@ -170,7 +170,7 @@ def test_a_recipe_replaces_the_family_of_earlier_parameters(tmp_path: Path) -> N
     """What only the family of before reads was left, and the next stage refused it."""
     path = tmp_path / "params.yaml"
     path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
-    adopt(path, load_params(ROOT / "presets/document-001-lstm.yaml"))
+    adopt(path, load_params(ROOT / "presets/keras-lstm.yaml"))
     assert read_run_options(path).model.attention == "none"
     adopt(path, choose_recipe(Facts(**SENTENCES), load_params(path))[0])
     assert read_run_options(path).model.family == "transformer"
