@@ -93,6 +93,7 @@ def test_a_mistake_ends_in_words_and_not_in_a_traceback(
     assert old in text
     (tmp_path / "params.yaml").write_text(text.replace(old, new, 1))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["stage"])  # pytest has options of its own
     with pytest.raises(SystemExit) as stopped:
         run_stage(importlib.import_module(f"pipeline.{stage}").main)
     assert message in str(stopped.value)
