@@ -91,7 +91,7 @@ def test_phoenix_2014() -> None:
     assert [clip.split for clip in clips] == ["train", "dev", "test"]
     assert clips[0].gloss == clips[0].text == "__ON__ LIEB ZUSCHAUER loc-NORD __OFF__"
     assert clips[0].clip_id == "01April_2010_Thursday_heute_default-0"
-    assert load_params(Path("params.yaml"))["model"]["family"] == "conformer"
+    assert load_params(Path("params.yaml"))["model"]["family"] == "convolution"
     assert clips[2].video is not None
     with Video(clips[2].video) as video:
         assert [number_of(frame.rgb) for frame in video.frames()] == list(range(1, 6))

@@ -141,7 +141,7 @@ def test_a_table_of_glosses_alone_is_a_corpus_and_its_rate_counts_the_frames(
     assert "the texts are the glosses" in printed
     params = load_params(tmp_path / "params.yaml")
     assert params["features"]["fps"] == 25.0
-    assert params["model"]["family"] == "conformer"
+    assert params["model"]["family"] == "convolution"
     assert params["augment"]["feature_shift"] > 0
     frames = int(re.search(r"single signs|sentences, (\d+) frames", printed).group(1))  # type: ignore[union-attr]
     assert 8 <= frames <= 18  # as they are, at 25 a second
