@@ -416,8 +416,8 @@ _RULES = (
                 "train": {"ctc_weight": 0.9, "average_last": 20, "learning_rate": 0.003,
                           "max_frames": FRAMES}},
         why=("convolution, width 96, 3 + 1 layers, dropout 0.4, subsampling 2, ctc_weight 0.9: the "
-             "texts are the glosses, so what CTC reads is what is wanted (BOSTON-104: 21 and 29 % "
-             "gloss errors; a Conformer in seven times the time 22, 24 and 38)",
+             "texts are the glosses, so what CTC reads is what is wanted (BOSTON-104: 21, 29 and "
+             "20 % gloss errors; a Conformer in seven times the time 22, 24 and 38)",
              "average_last 20 and no early stop: the loss of dev rises long before its signs are "
              "read best"),
     ),
