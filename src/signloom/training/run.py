@@ -277,6 +277,12 @@ def train(
     """
     if not is_checked:
         check_run(data, options)
+    fabric = fabric or open_devices(options.train)
+    if fabric.world_size > 1 and options.model.family == "convolution":
+        raise UserError(
+            f"model.family convolution trains on one device, found {fabric.world_size}: batch norm "
+            "would know a part of each batch; start `python -m pipeline.train` without torchrun"
+        )
     checkpoint, source = prepare(data, options, provenance=provenance)
     pad, max_frames = data.tokenizer.pad, options.train.max_frames
     subsampling = options.model.subsampling
@@ -284,7 +290,7 @@ def train(
         BatchLoss(checkpoint.model, options.train, pad=pad, subsampling=subsampling),
         source,
         FixedBatches(data.dev, options.features, max_frames=max_frames, pad=pad),
-        fabric=fabric or open_devices(options.train),
+        fabric=fabric,
         total_steps=options.train.epochs * source.steps,
         snapshots=snapshots,
     )

@@ -17,6 +17,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from signloom.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
+from signloom.config import MAX_FPS, MIN_FPS
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.devices import pick_device
 from signloom.errors import UserError
@@ -218,7 +219,8 @@ class Translator:
         pace = part.seconds / min(max(part.seconds, seen.low), seen.high)
         if 1 / MARGIN <= pace <= MARGIN:
             return sequence
-        return replace(part, fps=part.fps * min(max(pace, 1 / MOST_PACE), MOST_PACE))
+        fps = part.fps * min(max(pace, 1 / MOST_PACE), MOST_PACE)
+        return replace(part, fps=min(max(fps, MIN_FPS), MAX_FPS))
 
     def translate(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from signloom.errors import UserError
 from signloom.training.devices import choose_threads, count_jobs, open_devices, usable_cores
 from signloom.training.loop import EpochRecord
 from signloom.training.run import RunOptions, train, write_history
@@ -112,3 +113,17 @@ def test_training_goes_on_with_another_number_of_devices(tmp_path: Path, first: 
         assert 1 in run_together(tmp_path, options(), stop_after=2)
         run(tmp_path, options(accumulate=2))
     assert_close(history(tmp_path), history(tmp_path / "expected"), SAME)
+
+
+def test_convolutions_refuse_several_processes(tmp_path: Path) -> None:
+    chosen = options(epochs=1)
+    chosen = dataclasses.replace(
+        chosen, model=dataclasses.replace(chosen.model, family="convolution")
+    )
+
+    def refused() -> None:
+        with pytest.raises(UserError, match="one device, found 2"):
+            run(tmp_path, chosen)
+
+    torch.set_num_threads(1)
+    assert [wait(pid) for pid in fork_together(refused, 2)] == [0, 0]
