@@ -130,7 +130,8 @@ class Video:
         if width * height > MAX_PIXELS or max(width, height) > _MAX_SIDE:
             self.close()
             raise ClipError(
-                f"its picture is {width}x{height}, more than 8K",
+                f"its picture is {width}x{height}, expected at most {_MAX_SIDE} pixels a side and "
+                f"{MAX_PIXELS / 1e6:.0f} million in all (8K)",
                 "make it smaller: ffmpeg -i IN -vf scale=1280:-2 -c:v libx264 OUT.mp4",
             )
         self._most_kept = max(1, _MOST_KEPT_BYTES // (2 * width * height + 1))
