@@ -4,6 +4,7 @@ The project is the one that `make smoke` leaves in build/smoke; .ci/run makes it
 """
 
 import http.client
+import itertools
 import json
 import re
 import shutil
@@ -18,9 +19,10 @@ import pytest
 
 from signloom.paths import HYPOTHESES_NAME
 from signloom_tools.cli.main import find_commands
-from tests.system.test_app import Server
+from tests.system.test_app import Server, camera_flags, open_page
 from tests.tiny import ROOT
 from tests.unit.ops.app.test_live import jpeg
+from tests.unit.report.test_browser import find_chromium, open_tab
 
 SMOKE = ROOT / "build/smoke"
 pytestmark = [
@@ -125,6 +127,42 @@ def show_manual(project: Path, server: str) -> None:
     best = json.loads(said.splitlines()[-1])["text"]
     assert best
     assert said.count(best) >= 4  # by Python, of several, by a client, by curl
+
+
+PAGES = ("record", "clips", "translate", "wanted", "nights", "judge")
+# Presses the next button that is seen on a page, in an open dialog first, and returns its name.
+PRESS = """(async () => {
+  window.confirm = () => true;
+  const room = document.querySelector("dialog[open]") || document.querySelector("#main");
+  const boxes = room.querySelectorAll("dialog[open] input[type=checkbox]:not(:checked)");
+  boxes.forEach((one) => one.click());
+  const next = [...room.querySelectorAll("button")].find((one) =>
+    one.checkVisibility() && !one.disabled && !one.dataset.pressed);
+  if (!next) return null;
+  next.dataset.pressed = "yes";
+  const name = next.id || next.textContent.trim();
+  next.click();
+  await new Promise((done) => setTimeout(done, 1500));
+  return name;
+})()"""
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_every_button_is_pressed_once(project: Path, tmp_path: Path) -> None:
+    server, pressed = Server(project), dict[str, list[str]]()
+    address = server.start()
+    try:
+        with open_tab(tmp_path / "browser", 170, camera_flags(tmp_path)) as tab:
+            for page in PAGES:
+                open_page(tab, address, page)
+                names = iter(lambda tab=tab: tab.run(PRESS), None)
+                pressed[page] = list(itertools.islice(names, 8))
+            said = tab.run("document.body.innerText")
+    finally:
+        server.stop()
+    assert all(len(pressed[page]) > 0 for page in PAGES if page != "judge"), pressed
+    failed = [one for one in tab.complaints if "status of 500" in one or "Uncaught" in one]
+    assert (failed, "Internal Server Error" in said) == ([], False), pressed
 
 
 class Browser:
