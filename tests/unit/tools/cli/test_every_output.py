@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from signloom_tools.cli.installed import OWN
 from signloom_tools.cli.main import build_parser, main
-from signloom_tools.cli.project import COPIED, LINKED
 from tests.intake import tree
 from tests.tiny import sequence, write_clips
 from tests.unit.tools.cli.test_outputs import project
@@ -89,7 +89,8 @@ def test_no_output_of_any_command_replaces_what_is_there(
     (project / "mine/landmarks/rejects.tsv").write_text("mine\n")
     np.savez(project / "clip.npz", points=np.zeros((3, 4, 2)))
     write_same(project)
-    for name in {*LINKED, *COPIED} - {"params.yaml"}:
+    for name in set(OWN) - {"params.yaml"}:
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()
     before = tree(project)
     with pytest.raises(SystemExit) as ended:

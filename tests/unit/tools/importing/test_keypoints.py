@@ -20,7 +20,7 @@ from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import read_shards, shards_metadata
 from signloom.errors import ClipError, UserError
 from signloom.features.features import compute_features
-from signloom.report.skeletons import draw_pictures
+from signloom.report.skeletons import build_player
 from signloom_tools.cli.main import main
 from signloom_tools.importing.options import SourceDefaults, compile_pattern
 from signloom_tools.importing.pickles import load_pickle
@@ -211,7 +211,7 @@ def test_wholebody_keypoints_become_hands_pose_lips_and_outline(
     for clip in (clips["a"], clips["b"], clips["d"]):
         assert_seen(clip, truth())
         assert clip.present.all()
-        assert len(draw_pictures(clip, 3)) == 3
+        assert build_player(clip, name="one", label="a clip")
     groups = ("hands", "pose", "lips", "face_outline", "brows", "eyes")
     assert np.isfinite(compute_features(clips["a"], replace(tiny.FEATURES, groups=groups))).all()
     main(
