@@ -130,20 +130,32 @@ def show_manual(project: Path, server: str) -> None:
 
 
 PAGES = ("record", "clips", "translate", "wanted", "nights", "judge")
-# Presses the next button that is seen on a page, in an open dialog first, and returns its name.
+# Presses the next button that is seen on a page, in an open dialog first, and returns its name;
+# null if none comes within some seconds.
 PRESS = """(async () => {
   window.confirm = () => true;
-  const room = document.querySelector("dialog[open]") || document.querySelector("#main");
-  const boxes = room.querySelectorAll("dialog[open] input[type=checkbox]:not(:checked)");
-  boxes.forEach((one) => one.click());
-  const next = [...room.querySelectorAll("button")].find((one) =>
-    one.checkVisibility() && !one.disabled && !one.dataset.pressed);
-  if (!next) return null;
-  next.dataset.pressed = "yes";
-  const name = next.id || next.textContent.trim();
-  next.click();
-  await new Promise((done) => setTimeout(done, 1500));
-  return name;
+  const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+  for (let tried = 0; tried < 8; tried += 1) {
+    const room = document.querySelector("dialog[open]") || document.querySelector("#main");
+    const boxes = room.querySelectorAll("dialog[open] input[type=checkbox]:not(:checked)");
+    boxes.forEach((one) => one.click());
+    for (const one of room.querySelectorAll("input:not([type]), input[type=text], textarea")) {
+      if (one.value || !one.checkVisibility()) continue;
+      one.value = "anouk";
+      one.dispatchEvent(new Event("input", { bubbles: true }));
+      one.dispatchEvent(new Event("change", { bubbles: true }));
+    }
+    const next = [...room.querySelectorAll("button")].find((one) =>
+      one.checkVisibility() && !one.disabled && !one.dataset.pressed);
+    if (next) {
+      next.dataset.pressed = "yes";
+      next.click();
+      await wait(1000);
+      return next.id || next.textContent.trim();
+    }
+    await wait(500);
+  }
+  return null;
 })()"""
 
 
