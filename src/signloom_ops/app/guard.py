@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "signloom"
 TRANSLATE = "/translate"  # for programs, which need no token
+_FOREIGN = ("cross-site", "same-site")  # what browsers call requests of other sites' pages
 # What a browser may have without a token.
 OPEN = (
     "/login",
@@ -110,6 +111,8 @@ class Guard:
         given = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
         if hmac.compare_digest(given.encode(), self.token.encode()):
             return None
+        if path == TRANSLATE and (method != "POST" or not self._password):
+            return None  # pages of others were refused above, and there is nothing to guess
         client = (scope.get("client") or ("",))[0]
         if self._is_flooded(client):
             return _refuse("too many wrong tries: wait a minute", 429)
@@ -119,11 +122,12 @@ class Guard:
                 answer = RedirectResponse("/", 303)
                 self._give(answer)
                 return answer
-            self._note_wrong(client)
-        if path == TRANSLATE:  # browsers name the page that asks, and so were refused above
+            if headers.get("sec-fetch-site") not in _FOREIGN:  # who could lock all others out
+                self._note_wrong(client)
+        if path == TRANSLATE:
             expected = f"Bearer {self._password}".encode()
-            sent = headers.get("authorization", "").encode()
-            if not self._password or hmac.compare_digest(sent, expected):
+            sent = headers.get("authorization", "").encode("latin-1")  # as Starlette decoded it
+            if hmac.compare_digest(sent, expected):
                 return None
             self._note_wrong(client)
             return _refuse("send the header Authorization: Bearer PASSWORD", 401)

@@ -1,6 +1,7 @@
 """Requests: their bodies, bounded in size and time, and answers as JSON, errors with a reason."""
 
 import contextlib
+import email
 import errno
 import json
 import re
@@ -19,6 +20,7 @@ from signloom.errors import ClipError, UserError
 from signloom_ops.app.takes import TakeError
 
 MAX_JSON = 1_000_000  # bytes
+_HEAD = 4096  # bytes that the head of a part of a form may have
 _PIECE_S = 60.0  # between two parts of a request
 MOST_LOOKING = 4  # requests that wait for the model; it works on one
 _RETRY_S = 10
@@ -65,11 +67,10 @@ class Asked:
         mark = f"\r\n--{boundary[1]}".encode() if boundary else None
         for part in (b"\r\n" + self.body).split(mark)[1:] if mark else ():
             head, _, content = part.partition(b"\r\n\r\n")
-            name = re.search(
-                rf'; name="{field}"; filename="([^"]*)"', head.decode(errors="replace")
-            )
-            if name:
-                return name[1], content
+            told = email.message_from_string(head[:_HEAD].decode(errors="replace").lstrip())
+            name = told.get_filename()
+            if name is not None and told.get_param("name", "", "content-disposition") == field:
+                return name, content
         raise TakeError(f"expected a form with a file: curl -F {field}=@FILE", 415)
 
 
@@ -85,6 +86,9 @@ def route(
 ) -> Route:
     """Return a route whose work is done in a thread.
 
+    With a limiter, the bodies of at most `MOST_LOOKING` requests and the one that is worked on are
+    in memory. Those of others are awaited all the same, as clients read no answer before.
+
     Args:
         path: Of the address; `{id}` in it varies.
         work: Returns a response, or a dataclass, plain values or nothing, which become JSON.
@@ -94,10 +98,22 @@ def route(
         within_s: For how long the body is awaited; None: as long as its parts come.
         limiter: How many such requests are worked on in parallel; None: many.
     """
+    held: set[Request] = set()
 
     async def endpoint(request: Request) -> Response:
+        is_full = limiter is not None and len(held) > MOST_LOOKING
+        if not is_full:
+            held.add(request)
+        try:
+            return await answer(request, is_full=is_full)
+        finally:
+            held.discard(request)
+
+    async def answer(request: Request, *, is_full: bool) -> Response:
         with fail_after(within_s):
-            body = b"" if method == "GET" else await _read_body(request, most)
+            body = b"" if method == "GET" else await _read_body(request, most, is_kept=not is_full)
+        if is_full:
+            raise BusyError
         client = request.client.host if request.client else ""
         number = request.path_params.get("id", "")
         kind = request.headers.get("content-type", "")
@@ -146,16 +162,18 @@ async def _turn(request: Request, limiter: CapacityLimiter | None) -> AsyncItera
         limiter.release()
 
 
-async def _read_body(request: Request, most: int) -> bytes:
+async def _read_body(request: Request, most: int, *, is_kept: bool) -> bytes:
     """Return the body of a request, which never takes more memory than allowed."""
-    found, parts = bytearray(), request.stream()
+    size, found, parts = 0, bytearray(), request.stream()
     while True:
         with fail_after(_PIECE_S):
             part = await anext(parts, None)
         if part is None:
             return bytes(found)
-        found += part
-        if len(found) > most:
+        size += len(part)
+        if is_kept:
+            found += part
+        if size > most:
             raise TakeError(f"more than {most} bytes at once", 413)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import ROOT
-from tests.unit.ops.app.serving import Asker, serve
+from tests.unit.ops.app.serving import PASSWORD, Asker, serve
 
 
 @pytest.fixture
@@ -23,4 +23,4 @@ def asker(project: Path) -> Iterator[Asker]:
 
 @pytest.fixture
 def house(project: Path) -> Iterator[Asker]:
-    yield from serve(password="trees and stones")
+    yield from serve(password=PASSWORD)

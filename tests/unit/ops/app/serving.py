@@ -12,6 +12,8 @@ from signloom_ops.app.connections import build_server
 from signloom_ops.app.guard import Guard
 from signloom_ops.app.server import App
 
+PASSWORD = "arbres, forêts"
+
 
 class Asker:
     """A client of a running server.

@@ -1,6 +1,7 @@
 """The app's server, asked as a browser asks and as others might."""
 
 import ast
+import contextlib
 import json
 import re
 import socket
@@ -10,12 +11,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.datastructures import QueryParams
 from starlette.routing import Route
 
 import signloom
@@ -23,14 +24,14 @@ from signloom.errors import ClipError
 from signloom_ops.app import analysis, connections, server
 from signloom_ops.app.connections import MOST_WAITING
 from signloom_ops.app.guard import OPEN, TRANSLATE, Guard
-from signloom_ops.app.requests import MOST_LOOKING
+from signloom_ops.app.requests import MOST_LOOKING, Asked
 from signloom_ops.app.server import PAGES, App
 from signloom_ops.app.takes import MAX_PIECE
 from signloom_ops.cli.app import hosts_of
 from signloom_ops.nightly.record import NightRecord, StepResult
 from signloom_tools.cli.main import main
 from tests.tiny import ROOT, write_checkpoint
-from tests.unit.ops.app.serving import Asker, serve
+from tests.unit.ops.app.serving import PASSWORD, Asker, serve
 from tests.unit.ops.app.test_live import jpeg
 from tests.videos import write_video
 
@@ -96,15 +97,49 @@ def test_programs_translate_without_a_token_and_pages_of_others_do_not(asker: As
     assert translate(film, content_type="text/plain")[0] == 415
 
 
+@pytest.mark.parametrize(
+    "head",
+    ["name=film; filename=a.mp4", 'filename="a.mp4"; name="film"',
+     "name=film; filename*=UTF-8''a.mp4", 'x=1; name="film"; filename="a.mp4"\r\nX-More: 1'],
+)  # fmt: skip
+def test_a_film_is_found_in_every_legal_form(head: str) -> None:
+    part = f"\r\n\r\nx\r\n--b\r\nContent-Disposition: form-data; {head}\r\n\r\nfilm\r\n--b--"
+    body = f"--b\r\nContent-Disposition: form-data; name=other{part}".encode()
+    asked = Asked("", QueryParams(), body, "", "multipart/form-data; boundary=b")
+    assert asked.read_file("film") == ("a.mp4", b"film")
+
+
+def test_more_films_than_may_wait_are_not_kept_in_memory(asker: Asker) -> None:
+    half = f"POST {TRANSLATE} HTTP/1.1\r\nhost: {asker.host}\r\ncontent-length: 9\r\n\r\nfilm"
+    with contextlib.ExitStack() as lines:
+        for _ in range(1 + MOST_LOOKING):
+            line = socket.create_connection(("127.0.0.1", asker.port))
+            lines.enter_context(line).sendall(half.encode())
+        wait_until(lambda: asker.ask("POST", TRANSLATE, bytes(10**7), token=False)[0] == 503)
+        assert asker.ask("POST", TRANSLATE, bytes(10**8 + 1), token=False)[0] == 413
+    wait_until(lambda: asker.ask("POST", TRANSLATE, b"", token=False)[0] == 415)
+
+
 def test_programs_of_a_house_send_its_password(house: Asker) -> None:
-    for password, expected in (("trees and stones", 415), ("trees", 401), ("", 401)):
+    right = PASSWORD.encode().decode("latin-1")  # http.client sends Latin-1, and curl bytes
+    for password, expected in ((right, 415), ("trees", 401), ("", 401)):
         sent = {"authorization": f"Bearer {password}"} if password else {}
         assert house.ask("POST", TRANSLATE, b"", token=False, **sent)[0] == expected
+    assert {house.ask("GET", TRANSLATE, token=False)[0] for _ in range(22)} == {405}
 
 
 def test_guessing_ends(asker: Asker) -> None:
     answers = [asker.ask("GET", f"/?token={n}", token=False)[0] for n in range(22)]
     assert (set(answers[:20]), set(answers[20:])) == ({401}, {429})
+    assert asker.ask("POST", TRANSLATE, b"", token=False)[0] == 415  # has nothing to guess
+
+
+def test_pages_of_others_keep_nobody_out(asker: Asker) -> None:
+    for site in ("cross-site", "same-site"):
+        for n in range(22):
+            found = asker.ask("GET", f"/?token={n}", token=False, sec_fetch_site=site)
+            assert found[0] == 401
+    assert asker.ask("GET", f"/?token={asker.guard.token}", token=False)[0] == 303
 
 
 HOUSE = ["--host", "signs.lan", "--password-file", "password.txt"]
@@ -113,7 +148,7 @@ HOUSE = ["--host", "signs.lan", "--password-file", "password.txt"]
 def test_in_a_house_the_password_opens_and_the_token_of_an_address_does_not(house: Asker) -> None:
     assert house.ask("GET", f"/?token={house.guard.token}", token=False)[1]["location"] == "/login"
     status, headers, _ = house.ask(
-        "POST", "/login", {"password": "trees and stones"}, token=False, x_signloom="1"
+        "POST", "/login", {"password": PASSWORD}, token=False, x_signloom="1"
     )
     assert (status, house.guard.token in headers["set-cookie"]) == (200, True)
 
@@ -351,7 +386,7 @@ def test_a_password_that_never_ends_is_not_awaited(
 ) -> None:
     monkeypatch.setattr(server, "LOGIN_S", 0.3)
     with (
-        contextmanager(serve)(password="trees and stones") as house,
+        contextlib.contextmanager(serve)(password="trees and stones") as house,
         socket.create_connection(("127.0.0.1", house.port)) as line,
     ):
         line.sendall(
