@@ -19,6 +19,7 @@ from signloom.training.run import read_run_options
 from signloom.tune.space import TuneOptions, parse_space
 from signloom_tools.cli.main import main
 from signloom_tools.cli.summary import count_by_half, count_mult_adds, find_sizes, list_parts
+from signloom_tools.presets import adopt, read_preset
 from tests import tiny
 from tests.contract.variants import build
 
@@ -180,6 +181,32 @@ def test_a_preset_changes_the_parameters_and_builds_a_model(
         "lip-conformer": 37_959_168 + 158_475_216,
     }
     assert size == expected.get(preset.stem, size)
+
+
+def test_a_preset_is_the_same_whole_configuration_after_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tiny.ROOT)
+    params, whole = tmp_path / "params.yaml", Path("params.yaml").read_text()
+
+    def adopt_after(text: str, name: str) -> str:
+        params.write_text(text)
+        return adopt(params, read_preset(name))[1]
+
+    def read(text: str) -> list[Any]:
+        params.write_text(text)
+        run = read_run_options(params)
+        if run.model.source == "glosses":  # reads no landmarks
+            return [run.model, run.train]
+        tune, tokenize = (load_params(params)[name] for name in ("tune", "tokenize_targets"))
+        extract = load_section(params, "extract", SECTIONS["extract"])
+        return [run, extract, tune["trials"], tune["trials"] and tune["space"], tokenize["source"]]
+
+    alone = {path.stem: adopt_after(whole, path.stem) for path in PRESETS}
+    for name, text in alone.items():
+        expected = read(text)
+        for other, former in alone.items():
+            assert (other, read(adopt_after(former, name))) == (other, expected), name
 
 
 @pytest.mark.parametrize(("width", "encoder"), [(None, 18_971_136), (2048, 19_955_200)])
