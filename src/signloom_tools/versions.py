@@ -210,7 +210,7 @@ def check_kept(checkpoint: Path) -> None:
     Raises:
         UserError: If they differ, or version.json is damaged.
     """
-    path = checkpoint.with_name(VERSION)
+    path = checkpoint.resolve().parent / VERSION  # "." has no name
     if not path.is_file():
         return
     kept = check_shape(read_json(path, hint=HINT), _KEPT, where=path, hint=HINT)

@@ -86,7 +86,8 @@ def run_app(options: argparse.Namespace) -> None:
         secret = "" if password else f"?token={guard.token}"
         address = f"http{'s' if options.host else ''}://{names[0]}:{options.port}/{secret}"
         reach = "other machines reach it" if options.host else "only this machine can open it"
-        curl = f"curl -F film=@new.mp4 {address.partition('?')[0]}translate"
+        header = "-H 'Authorization: Bearer PASSWORD' " if password else ""
+        curl = f"curl -F film=@new.mp4 {header}{address.partition('?')[0]}translate"
         print(address, flush=True)
         print(f"Open this in a browser; {reach}. Ctrl-C ends it.\n{curl}", file=sys.stderr)
         if not options.no_browser and not options.host:

@@ -1,11 +1,13 @@
 """A trained model for programs: films or landmarks in, sentences with their signs out."""
 
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
 from signloom.corpus.landmarks import LandmarkSequence
+from signloom.detection.video import Frame
 from signloom.errors import ClipError, UserError
 from signloom.paths import CHECKPOINT
 from signloom.translation.translator import Translator
@@ -41,7 +43,8 @@ def load(model: str | Path = CHECKPOINT) -> "Model":
     if name.startswith(("models:/", "runs:/")):
         from signloom_tools.translate.serving import fetch_checkpoint
 
-        return Model(NamedModel(fetch_checkpoint(name)))
+        with tempfile.TemporaryDirectory(prefix="signloom-model-") as folder:
+            return Model(NamedModel(fetch_checkpoint(name, Path(folder))))
     return Model(NamedModel(Path(model)))
 
 
@@ -60,7 +63,7 @@ class Model:
         self.decoding = replace(self.translator.decoding, **named.decoding)
         source = self.translator.source.landmarks(named.checkpoint)
         self._layout, self._extractor = source.layout, source.extractor
-        self._reader = ClipReader(source.extractor, ReadOptions())
+        self._reader = ClipReader(source.extractor, ReadOptions(), _watch_length)
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a str holds texts, too
@@ -115,21 +118,28 @@ class Model:
             return film
         clips: list[GivenClip | UnreadableClip] = []
         for source in find_clips([Path(film)], self._extractor):
-            _check_length(film, video_seconds(source) or 0.0)  # before minutes of extraction
+            # Before minutes of extraction; while it goes on where the header has no duration.
+            _check_length(str(film), video_seconds(source) or 0.0)
             clips += self._reader.read(source, self._layout)
         if len(clips) != 1:
             raise ClipError(f"{film} has {len(clips)} clips", "give a file that is one clip")
         (clip,) = clips
         if not isinstance(clip, GivenClip):
             raise ClipError(f"{clip.name}: {clip.problem.reason}", clip.problem.hint)
-        _check_length(film, clip.sequence.seconds)
+        _check_length(str(film), clip.sequence.seconds)
         return clip.sequence
 
 
-def _check_length(film: Film, seconds: float) -> None:
+def _watch_length(frames: Iterator[Frame]) -> Iterator[Frame]:
+    for frame in frames:
+        _check_length("it", frame.time_s)
+        yield frame
+
+
+def _check_length(film: str, seconds: float) -> None:
     if seconds > LONGEST_S:
         hint = "`signloom translate --write vtt` cuts a film into its sentences"
-        raise ClipError(f"{film} lasts {seconds:.0f} s, expected a sentence", hint)
+        raise ClipError(f"{film} lasts {seconds:.0f} s or more, expected a sentence", hint)
 
 
 def _load_pyfunc(path: str) -> Model:

@@ -199,8 +199,11 @@ FILES = (
 _QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
 
 
-def fetch_checkpoint(address: str) -> Path:
-    """Return the checkpoint of a model in MLflow, `models:/NAME@champion` or `runs:/ID/checkpoint`.
+def fetch_checkpoint(address: str, to: Path) -> Path:
+    """Copy a model of MLflow, `models:/NAME@champion` or `runs:/ID/checkpoint`, into a folder.
+
+    Returns:
+        Its checkpoint.
 
     Raises:
         UserError: If MLflow has no such model or cannot be reached.
@@ -210,7 +213,7 @@ def fetch_checkpoint(address: str) -> Path:
     import mlflow
 
     try:
-        folder = Path(mlflow.artifacts.download_artifacts(address))
+        folder = Path(mlflow.artifacts.download_artifacts(address, dst_path=str(to)))
     except (mlflow.MlflowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{address}: {reason}; MLFLOW_TRACKING_URI names the server") from None

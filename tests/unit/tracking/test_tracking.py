@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import types
 from collections.abc import Iterator
@@ -197,14 +198,19 @@ def test_tables_are_those_that_mlflow_shows(tmp_path: Path) -> None:
     assert table("said") == [{"clip_id": "c0", "hypothesis": "je vais"}]
 
 
-def test_a_checkpoint_that_a_run_has_logged_is_a_model_of_mlflow(tmp_path: Path) -> None:
+def test_a_checkpoint_that_a_run_has_logged_is_a_model_of_mlflow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkpoint, clip = tiny.write_checkpoint(tmp_path / "checkpoint"), tiny.sequence(1)
     with start("m") as run:
         run.log_artifact(checkpoint, folder="checkpoint")
     address = f"runs:/{read(run).info.run_id}/checkpoint"
     expected = signloom.load(checkpoint).translate(clip).text
     assert mlflow.pyfunc.load_model(address).predict([clip])[0]["text"] == expected
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     assert signloom.load(address).translate(clip).text == expected
+    assert [*(tmp_path / "temporary").iterdir()] == []
     with pytest.raises(UserError, match=r"models:/none/1: .*none not found"):
         signloom.load("models:/none/1")
 

@@ -1,6 +1,8 @@
 """The tab Translate: what is seen in a recording, what it means, and translation while signing."""
 
+import os
 import tempfile
+import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -58,6 +60,8 @@ class Translation:
         with tempfile.TemporaryDirectory() as folder:
             film = Path(folder, f"film{suffix}")
             film.write_bytes(content)
+            # The cache of landmarks notes the hashes of films that have not changed for a while.
+            os.utime(film, (tomorrow := time.time() + 86_400, tomorrow))
             try:
                 return self._analyst.translate(film)
             except (ClipError, UserError) as error:

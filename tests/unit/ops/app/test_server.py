@@ -16,18 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from starlette.datastructures import QueryParams
 from starlette.routing import Route
 
 import signloom
 from signloom.errors import ClipError
+from signloom.extraction import cache
+from signloom.extraction.cache import cache_folder
 from signloom_ops.app import analysis, connections, server
 from signloom_ops.app.connections import MOST_WAITING
 from signloom_ops.app.guard import OPEN, TRANSLATE, Guard
 from signloom_ops.app.requests import MOST_LOOKING, Asked
 from signloom_ops.app.server import PAGES, App
 from signloom_ops.app.takes import MAX_PIECE
-from signloom_ops.cli.app import hosts_of
+from signloom_ops.cli import app as command
 from signloom_ops.nightly.record import NightRecord, StepResult
 from signloom_tools.cli.main import main
 from tests.tiny import ROOT, write_checkpoint
@@ -78,10 +81,14 @@ def test_another_name_and_other_pages_are_refused(asker: Asker) -> None:
     assert asker.ask("POST", "/api/takes", new, x_signloom="1", origin=origin)[0] == 201
 
 
-def test_programs_translate_without_a_token_and_pages_of_others_do_not(asker: Asker) -> None:
+def test_programs_translate_without_a_token_and_pages_of_others_do_not(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_SETTLED_NS", 0)  # a film that was written a while ago
+    cache_folder().mkdir(parents=True)
     form: Any = {"content_type": "multipart/form-data; boundary=b"}
     head = b'--b\r\nContent-Disposition: form-data; name="film"; filename="../a.mp4"\r\n\r\n'
-    film = write_video(Path("film.mp4")).read_bytes()
+    film = write_video(Path("own.mp4")).read_bytes()
 
     def translate(content: bytes, **headers: str) -> tuple[int, Any]:
         body = head + content + b"\r\n--b--\r\n"
@@ -89,8 +96,9 @@ def test_programs_translate_without_a_token_and_pages_of_others_do_not(asker: As
         return status, json.loads(answer)
 
     assert translate(film) == (422, {"error": "there is no model yet: let one learn"})
-    expected = signloom.load(write_checkpoint(Path("data/checkpoint"))).predict("film.mp4")
+    expected = signloom.load(write_checkpoint(Path("data/checkpoint"))).predict("own.mp4")
     assert translate(film) == (200, expected)
+    assert "/film." not in "".join(one.read_text() for one in cache_folder().glob("*.jsonl"))
     status, found = translate(film[:100])
     assert (status, found["error"].split(":")[0]) == (422, "../a.mp4")
     assert translate(film, origin="http://evil.example")[0] == 403
@@ -406,9 +414,9 @@ def test_wrong_passwords_of_one_machine_keep_no_other_out() -> None:
 
 
 def test_a_browser_leaves_the_usual_port_out() -> None:
-    assert hosts_of(["signs.lan"], 443, is_secure=True) == ["signs.lan:443", "signs.lan"]
-    assert hosts_of(["localhost"], 80, is_secure=False) == ["localhost:80", "localhost"]
-    assert hosts_of(["localhost"], 443, is_secure=False) == ["localhost:443"]
+    assert command.hosts_of(["signs.lan"], 443, is_secure=True) == ["signs.lan:443", "signs.lan"]
+    assert command.hosts_of(["localhost"], 80, is_secure=False) == ["localhost:80", "localhost"]
+    assert command.hosts_of(["localhost"], 443, is_secure=False) == ["localhost:443"]
 
 
 def test_every_text_of_the_pages_is_in_every_language() -> None:
@@ -458,3 +466,13 @@ def test_the_command_refuses_what_would_be_unsafe_or_is_not_there(
     Path("password.txt").write_text("trees and stones")
     with pytest.raises(SystemExit, match=said):
         main(["app", "--no-browser", *options])
+
+
+def test_the_printed_command_sends_the_password_of_a_house(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_check_certificate", lambda *_: None)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    Path("password.txt").write_text(PASSWORD, encoding="utf-8")
+    main(["app", "--port", "8797", *HOUSE, "--certificate", "params.yaml", "--key", "params.yaml"])
+    assert "-H 'Authorization: Bearer PASSWORD' https://signs.lan" in capsys.readouterr().err

@@ -14,9 +14,10 @@ import signloom
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
 from signloom.errors import ClipError, UserError
+from signloom_tools.translate import model
 from signloom_tools.translate.timed import to_json
 from tests.tiny import sequence, write_checkpoint
-from tests.videos import write_video
+from tests.videos import encode_video, write_video
 
 pytestmark = pytest.mark.mediapipe
 
@@ -29,14 +30,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_films_and_landmarks_of_a_film_get_one_translation(
     checkpoint: Path, tmp_path: Path
 ) -> None:
-    model, film = signloom.load(checkpoint), write_video(tmp_path / "a.mp4")
-    found = model.translate(film)
+    loaded, film = signloom.load(checkpoint), write_video(tmp_path / "a.mp4")
+    found = loaded.translate(film)
     clip = signloom.landmarks(film, detector="hands+pose")
     assert (found.text, found.confidence) == (found.translation.text, None)
-    both = model.translate([clip, str(film)], n_best=3)
+    both = loaded.translate([clip, str(film)], n_best=3)
     assert [one.text for one in both] == [found.text] * 2
     assert len(both[0].translation.alternatives) == 2
-    assert model.predict(str(film)) == to_json(found)
+    assert loaded.predict(str(film)) == to_json(found)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,22 @@ def test_what_cannot_be_translated_says_why(
     (tmp_path / "text.mp4").write_text("no film")
     with pytest.raises(kind, match=said):
         signloom.load(checkpoint).translate(tmp_path / film if isinstance(film, str) else film)
+
+
+def test_a_checkpoint_may_be_the_working_directory(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkpoint)
+    assert signloom.load(".").translate(sequence(1)).text
+
+
+def test_a_film_that_is_too_long_is_left_where_that_shows(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model, "LONGEST_S", 1.0)
+    film = encode_video(tmp_path / "a.mkv", [n / 25 for n in range(75)], container={"live": "1"})
+    with pytest.raises(ClipError, match=r"a.mkv: it lasts 1 s or more"):  # its header has no length
+        signloom.load(checkpoint).translate(film)
 
 
 def test_shards_are_a_table_with_a_row_a_frame(tmp_path: Path) -> None:
