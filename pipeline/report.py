@@ -25,7 +25,7 @@ from signloom.provenance import git_state
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.scores import describe_scores
 from signloom.report.stage_files import ReportPaths, read_baseline, read_metrics, read_scores
-from signloom.tracking.run import last_address
+from signloom.tracking.run import TrackingOptions, last_address
 from signloom_ops.nightly.page import night_section
 
 
@@ -40,9 +40,11 @@ def main() -> None:
         targets=TARGETS,
         checkpoint=CHECKPOINT,
     )
-    build_report(paths, REPORTS, options, [partial(night_section, LAST_NIGHT)])
+    weights = build_report(paths, REPORTS, options, [partial(night_section, LAST_NIGHT)])
     made = {"date": date.today().isoformat(), "commit": git_state()["git_commit"][:12]}
-    made |= {"MLflow": address} if (address := last_address()) else {}
+    is_tracked = load_section(PARAMS, "tracking", TrackingOptions).enabled
+    made |= {"MLflow": address} if is_tracked and (address := last_address()) else {}
+    made["weights"] = weights  # by which the page knows that this is about it
     write_file(REPORTS / "made.js", f"window.made = {json.dumps(made)};\n")
     scores, metrics = read_scores(EVALUATION / SCORES_NAME), read_metrics(METRICS)
     for text in describe_scores(scores, metrics, METRICS, read_baseline(BASELINE)):

@@ -178,7 +178,7 @@ class Page:
 
 def build_report(
     paths: ReportPaths, reports: Path, options: ReportOptions, sections: Sequence[FindSection] = ()
-) -> None:
+) -> str:
     """Write the page and, beside it, each of its figures as a file of its own.
 
     Args:
@@ -186,6 +186,9 @@ def build_report(
         reports: The folder `reports`; index.html and figures/ are written there.
         options: Title and films.
         sections: Of other packages.
+
+    Returns:
+        The model's weights, as the page names them.
     """
     sources = read_sources(paths)
     split = headline_split(sources.splits)
@@ -217,6 +220,7 @@ def build_report(
     for name, svg in figures.items():
         write_file(reports / "figures" / f"{name}.svg", svg)
     write_file(reports / "index.html", text)
+    return page.made["weights"]
 
 
 def _draw_clips(

@@ -8,6 +8,7 @@ A headless Chromium is driven through the DevTools protocol over a pipe: no furt
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -161,8 +162,21 @@ SECOND = "new Promise((done) => setTimeout(done, 1000))"
 
 @pytest.fixture
 def page(built: Path) -> Path:
-    (built / "made.js").write_text('window.made = {"commit": "0a1b2c"};')
+    _write_made(built, re.findall(r'data-for="([^"]+)"', (built / "index.html").read_text())[0])
     return built / "index.html"
+
+
+def _write_made(reports: Path, weights: str) -> None:
+    made = {"commit": "0a1b2c", "weights": weights}
+    (reports / "made.js").write_text(f"window.made = {json.dumps(made)};")
+
+
+def test_of_a_page_of_other_weights_no_run_is_named(tab: "Tab", page: Path) -> None:
+    _write_made(page.parent, "others")
+    tab.show(page, width=DESK, prefers_color_scheme="light")
+    tab.run(SECOND)
+    assert tab.complaints == []
+    assert "0a1b2c" not in tab.run("document.querySelector('#made').textContent")
 
 
 @pytest.fixture(scope="module")
