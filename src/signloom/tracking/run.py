@@ -50,7 +50,8 @@ MAX_WAIT_S = 10.0  # seconds that a stage waits at its end for a store that answ
 # Beside a checkpoint, so that `mlflow.pyfunc.load_model` loads it where Signloom is installed.
 MLMODEL = (
     "flavors:\n  python_function:\n    loader_module: signloom_tools.translate.model\n"
-    f"    python_version: {platform.python_version()}\n"
+    f"    python_version: {platform.python_version()}\nsignature:\n  params: "  # of `predict`
+    """'[{"name": "n_best", "type": "long", "default": 1, "shape": null}]'\n"""
 )
 logger = logging.getLogger(__name__)
 _deliverers: list["subprocess.Popen[bytes]"] = []  # that this process started

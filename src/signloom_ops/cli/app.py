@@ -31,8 +31,8 @@ def add_app(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom app`."""
     parser.description = (
         "Record, label, deliver and translate in a browser, and translate films that programs "
-        "send (docs/serving.md). The address that it prints has a secret: who has it may use the "
-        "app."
+        "send, which any program of this machine may (docs/serving.md). The address that it prints "
+        "has a secret: who has it may use the app."
     )
     parser.add_argument("--port", type=number_of(Port), default=8000, help="(%(default)s)")
     parser.add_argument(

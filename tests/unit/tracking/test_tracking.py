@@ -206,7 +206,9 @@ def test_a_checkpoint_that_a_run_has_logged_is_a_model_of_mlflow(
         run.log_artifact(checkpoint, folder="checkpoint")
     address = f"runs:/{read(run).info.run_id}/checkpoint"
     expected = signloom.load(checkpoint).translate(clip).text
-    assert mlflow.pyfunc.load_model(address).predict([clip])[0]["text"] == expected
+    served = mlflow.pyfunc.load_model(address)
+    assert served.predict([clip])[0]["text"] == expected
+    assert len(served.predict([clip], params={"n_best": 3})[0]["alternatives"]) == 2
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     assert signloom.load(address).translate(clip).text == expected
