@@ -136,6 +136,22 @@ def test_programs_of_a_house_send_its_password(house: Asker) -> None:
     assert {house.ask("GET", TRANSLATE, token=False)[0] for _ in range(22)} == {405}
 
 
+def test_the_client_of_the_manual_raises_one_kind_of_error(house: Asker, tmp_path: Path) -> None:
+    code = (ROOT / "docs/serving.md").read_text(encoding="utf-8").split("```python\n")[1]
+    client: dict[str, Any] = {}
+    exec(code.partition("\nfor film in")[0], client)
+    (film := tmp_path / "a.mp4").write_bytes(bytes(3 * 10**7))
+    server = f"http://{house.host}"
+    for address, password, why in (
+        (server, PASSWORD, "there is no model yet"),
+        (server, "trees", "password"),  # the connection ends before the film is sent
+        (server.replace("127.0.0.1", "localhost"), PASSWORD, "name|password"),
+        ("http://127.0.0.1:9", PASSWORD, "is the server there"),
+    ):
+        with pytest.raises(RuntimeError, match=why):
+            client["translate"](film, address, password)
+
+
 def test_guessing_ends(asker: Asker) -> None:
     answers = [asker.ask("GET", f"/?token={n}", token=False)[0] for n in range(22)]
     assert (set(answers[:20]), set(answers[20:])) == ({401}, {429})
