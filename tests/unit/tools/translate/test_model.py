@@ -14,7 +14,6 @@ import signloom
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
 from signloom.errors import ClipError, UserError
-from signloom_tools.translate import model
 from signloom_tools.translate.timed import to_json
 from tests.tiny import sequence, write_checkpoint
 from tests.videos import encode_video, write_video
@@ -30,14 +29,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_films_and_landmarks_of_a_film_get_one_translation(
     checkpoint: Path, tmp_path: Path
 ) -> None:
-    loaded, film = signloom.load(checkpoint), write_video(tmp_path / "a.mp4")
-    found = loaded.translate(film)
+    model, film = signloom.load(checkpoint), write_video(tmp_path / "a.mp4")
+    found = model.translate(film)
     clip = signloom.landmarks(film, detector="hands+pose")
     assert (found.text, found.confidence) == (found.translation.text, None)
-    both = loaded.translate([clip, str(film)], n_best=3)
+    both = model.translate([clip, str(film)], n_best=3)
     assert [one.text for one in both] == [found.text] * 2
     assert len(both[0].translation.alternatives) == 2
-    assert loaded.predict(str(film)) == to_json(found)
+    assert model.predict(str(film)) == to_json(found)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def test_a_film_that_is_too_long_is_left_where_that_shows(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(checkpoint)
-    monkeypatch.setattr(model, "LONGEST_S", 1.0)
+    monkeypatch.setattr("signloom_tools.translate.model.LONGEST_S", 1.0)
     film = encode_video(tmp_path / "a.mkv", [n / 25 for n in range(75)], container={"live": "1"})
     with pytest.raises(ClipError, match=r"a.mkv: it lasts 1 s or more"):  # its header has no length
         signloom.load(".").translate(film)
