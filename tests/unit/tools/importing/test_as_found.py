@@ -58,11 +58,29 @@ def read(path: Path, content: str | bytes, *names: str) -> list[tuple[str, ...]]
     *(((mark + LINES).encode(how), [("a.mp4", "x"), ("b.mp4", "été")])
       for how in ("utf-16-le", "utf-16-be") for mark in ("\ufeff", "")),
     (",text\na.mp4,x\nb.mp4,y\n", JSON_ROWS),  # the index has the names
+    ("video\ttext\n1\ta.mp4\tx\n2\tb.mp4\ty\n", JSON_ROWS),  # R, without quotes
+    ("PK,video,text\n1,a.mp4,x\n2,b.mp4,y\n", JSON_ROWS),  # a key, no archive
+    ("video,text,rating 1\na.mp4,x,rating 3\nb.mp4,y,rating 4\n", JSON_ROWS),
+    ("video,2023,text\na.mp4,2021,x\nb.mp4,2020,y\n", JSON_ROWS),
 ])  # fmt: skip
 def test_a_table_is_read_as_programs_write_it(
     tmp_path: Path, content: str | bytes, found: list[tuple[str, str]]
 ) -> None:
     assert read(tmp_path / "t.csv", content) == found
+
+
+@pytest.mark.parametrize("content", [
+    "id,gloss,text\na1,HELLO YOU,hello, there\na2,BYE,bye, you\n",  # a comma in each text
+    "id,text\n1,hello, there\n2,bye, you\n",
+    "name,text,signer\n1,hello,s1,\n2,bye,s1,\n",  # a separator at the end
+    'name;text\n"1";hello;\n"2";bye;\n',
+])  # fmt: skip
+def test_rows_of_one_cell_more_are_shifted_only_where_r_names_rows(
+    tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    table = read_user_table(tmp_path / "t.csv", None, None)
+    assert (table.rows, [line for line, _ in table.torn]) == ([], [2, 3])
 
 
 @pytest.mark.parametrize(("content", "found"), [
@@ -101,11 +119,23 @@ def test_names_are_given_to_a_table_that_has_none(tmp_path: Path) -> None:
     ("\n".join(map(json.dumps, RECORDS)), JSON_ROWS),
     (json.dumps({"video": {"0": "a.mp4", "1": "b.mp4"}, "text": {"0": "x", "1": "y"}}), JSON_ROWS),
     (json.dumps({"video": ["a.mp4", "b.mp4"], "text": ["x", "y"]}), JSON_ROWS),
+    (json.dumps([{"video": "a.mp4", "text": float("nan")}]), [("a.mp4", "")]),
 ])  # fmt: skip
 def test_json_is_a_table_of_its_innermost_records(
     tmp_path: Path, content: str, found: list[tuple[str, str]]
 ) -> None:
     assert read(tmp_path / "t.json", content) == found
+
+
+@pytest.mark.parametrize("inner", [RECORDS[1:], {"b.mp4": {"text": "y"}}])
+def test_json_of_splits_may_say_more_than_them(tmp_path: Path, inner: object) -> None:
+    content = {"info": "x", "train": RECORDS[:1], "test": inner}
+    (tmp_path / "t.json").write_text(json.dumps(content))
+    rows = read_user_table(tmp_path / "t.json", None, None).rows
+    assert [(row.cells["split"], row.cells["text"]) for row in rows] == [
+        ("train", "x"),
+        ("test", "y"),
+    ]
 
 
 def test_a_damaged_or_foreign_file_is_told(tmp_path: Path) -> None:
