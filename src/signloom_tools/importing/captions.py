@@ -50,6 +50,7 @@ _OVERRIDES = re.compile(r"\{[^{}]*\}")  # of SubStation
 _DRAWS = re.compile(r"\\p[1-9]")
 MIN_INSIDE = 0.9  # of a cue that must lie in its film, as extraction asks of a segment
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_CODE = re.compile(r"[A-Z]([A-Z]?\d+)?")  # of a signer
 _SENTENCE_ENDS = ".!?…。！？؟।։"
 _CLOSING = "\"'»”’)]』」"
 UNSURE_MARK = "[?] "  # before a sentence that a model is unsure of
@@ -283,7 +284,7 @@ def _read_table(path: Path) -> Captions:
 def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
     elan = read_elan(path, text)
     cues, tiers = [], _text_tiers(path, elan, choice)
-    signers_by_name = _signers_by_name(tiers)
+    signers_by_name = _signers_by_name(tiers, " ".join([path.stem, *elan.media]))
     for tier in tiers:
         glosses = _beside(elan, tier, choice.gloss_tier or "gloss", tiers)
         signers = _beside(elan, tier, choice.signer_tier, tiers) if choice.signer_tier else []
@@ -306,10 +307,18 @@ def _end_of(tier: Tier) -> str:
     return re.split(r"[\s_@.-]+", tier.name)[-1]
 
 
-def _signers_by_name(tiers: Sequence[Tier]) -> dict[str, str]:
-    """Return who signs by the names of several tiers that name no participant, if they tell."""
+def _signers_by_name(tiers: Sequence[Tier], films: str) -> dict[str, str]:
+    """Return who signs by the names of several tiers that name no participant, if they tell.
+
+    Those are codes such as A and S01, or parts of the names of films; others may be languages.
+    """
     ends = {tier.name: _end_of(tier) for tier in tiers if not (tier.participant or tier.language)}
-    are_people = not any(end.isdecimal() or _LANGUAGE.fullmatch(end) for end in ends.values())
+    said = {*re.split(r"[\W_]+", films.casefold())}
+    are_people = all(
+        _CODE.fullmatch(end)
+        or (end.casefold() in said and not (end.isdecimal() or _LANGUAGE.fullmatch(end)))
+        for end in ends.values()
+    )
     return ends if are_people and 1 < len({*ends.values()}) == len(tiers) else {}
 
 

@@ -359,9 +359,9 @@ def _find_files(sources: Sequence[Path], name: str) -> list[_Source]:
         if source.is_dir():
             inside = [path for path in source.rglob("*") if path.suffix.lower() in suffixes]
             found = sorted(path for path in inside if path.is_file())
-            if name == "auto":  # beside other landmarks, JSON and CSV most often tell of them
-                for telling in ((".csv",), FORMATS["keypoints"]):
-                    found = [one for one in found if one.suffix.lower() not in telling] or found
+            # Beside other landmarks, JSON and CSV most often tell of them.
+            for telling in ((".csv",), FORMATS["keypoints"] if name == "auto" else ()):
+                found = [one for one in found if one.suffix.lower() not in telling] or found
             files |= {one.path: one for one in _join_frames(found, source, name)}
         elif source.is_file():
             files[source] = _Source(source, PurePosixPath(source.stem))

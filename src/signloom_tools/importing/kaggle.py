@@ -59,14 +59,13 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         names = set(pq.read_schema(source).names)
         texts = sorted(names & {"type", "sequence_id"})
         with pq.ParquetFile(source, read_dictionary=texts) as file:
-            own = sorted(names & SIZES.keys())
-            first = file.read(columns=own).slice(0, 1).to_pylist() if own else []
-            said = {name: SIZES[name](value) for name, value in (first or [{}])[0].items()}
+            fields = {field.name: field.type for field in file.schema_arrow}
+            own = [one for one in SIZES if fields.get(one, pa.null()) != pa.null()]
             if set(_LONG) <= names:
-                tables = iter([(path.stem, _read_table(file, _LONG, defaults))])
+                tables = iter([(path.stem, _read_table(file, [*_LONG, *own], defaults))])
                 read = _long_parts
             elif set(_WIDE) <= names:
-                tables = _by_sequence(_read_table(file, _wide_columns(names), defaults))
+                tables = _by_sequence(_read_table(file, [*_wide_columns(names), *own], defaults))
                 read = _wide_parts
             else:
                 raise ClipError(
@@ -76,9 +75,8 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(f"not a readable {kind} file ({error})".split())
         raise ClipError(reason, "restore it from where it came") from None
-    sizes = require(path, defaults, said)
     for clip_id, table in tables:
-        yield clip_id, partial(_read_clip, clip_id, table, read, sizes, defaults)
+        yield clip_id, partial(_read_clip, path, clip_id, table, read, defaults)
 
 
 def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefaults) -> pa.Table:
@@ -114,17 +112,29 @@ def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefa
 
 
 def _read_clip(
+    path: Path,
     clip_id: str,
     table: pa.Table,
     read: Callable[[pa.Table, npt.NDArray[np.int64]], dict[str, LandmarkPart]],
-    sizes: tuple[float, int, int],
     defaults: SourceDefaults,
 ) -> ForeignClip:
     rows = _frame_rows(table["frame"].to_numpy())
     check_memory((int(rows.max()) + 1) * _FRAME_BYTES, defaults)
     parts = read(table, rows)
-    fps, width, height = sizes
+    fps, width, height = require(path, defaults, _read_sizes(table))
     return ForeignClip(clip_id=clip_id, parts=parts, fps=fps, width=width, height=height)
+
+
+def _read_sizes(table: pa.Table) -> dict[str, float | int]:
+    """Return the rate and the size of a clip by its rows, which may leave them out."""
+    found: dict[str, float | int] = {}
+    for name in SIZES.keys() & {*table.column_names}:
+        values = np.unique(table[name].to_numpy())
+        values = values[np.isfinite(values)]
+        if len(values) > 1:
+            raise ClipError(f"its {name} is {values[0]} and {values[1]}", "give each clip one")
+        found.update((name, SIZES[name](value)) for value in values)
+    return found
 
 
 def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:

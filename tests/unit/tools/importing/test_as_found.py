@@ -4,7 +4,7 @@ import json
 import shutil
 import unicodedata
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -216,6 +216,25 @@ def test_a_clip_is_called_as_its_file_and_no_more_than_tells_it_apart(project: P
     assert [clip.clip_id for clip in init("--table", "t.csv", *SHARES)] == ["p_1", "q"]
 
 
+@pytest.mark.parametrize(("there", "cells", "found"), [
+    (["s1/a"], ["s2/a.mp4", "s1/a.mp4"], {"s1_a": "s1/a"}),
+    (["a"], ["s1/a.mp4", "s2/a.mp4", "a"], {"a": "a"}),
+    (["s3/c", "b"], ["s3/c.mp4", "b", "./s3/c.mp4"], {"c": "s3/c", "b": "b"}),
+    (["d", "d/d"], ["d.mp4", "d/d.mp4"], {"d_d": "d/d"}),
+])  # fmt: skip
+def test_rows_get_films_and_names_of_their_own(
+    project: Path, there: Sequence[str], cells: Sequence[str], found: Mapping[str, str]
+) -> None:
+    films("z.mp4", *(f"{name}.mp4" for name in there))
+    Path("t.csv").write_text("\n".join(["video,text", "z,z", *(f"{one},x" for one in cells)]))
+    with pytest.raises(SystemExit, match="rows were left out"):
+        init("--table", "t.csv", *SHARES)
+    clips = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
+    got = {clip.clip_id: str(clip.video).partition("videos/")[2] for clip in clips}
+    assert got == {name: f"{film}.mp4" for name, film in {"z": "z", **found}.items()}
+    assert "is empty" not in Path("corpus/refused.tsv").read_text()
+
+
 PATHS = ("book/anna_1.mp4", "book/ben_1.mp4", "thank you/anna_1.mp4", "thank you/ben_1.mp4")
 
 
@@ -241,6 +260,11 @@ def test_paths_of_films_say_what_no_table_does(project: Path, table: str, patter
         {(text, who) for text in ("book", "thank you") for who in ("anna", "ben")}
     )  # fmt: skip
     films("stray.mp4")
+    if table.startswith("video"):  # whose first film is missing
+        Path("in/0_1_color.mp4").unlink()
+        with pytest.raises(SystemExit, match="1 rows were left out"):
+            init("--pattern", pattern, *more)
+        assert "0_1\tno video of its name" in Path("corpus/refused.tsv").read_text()
     if not table:
         with pytest.raises(SystemExit, match="1 rows were left out"):
             init("--pattern", pattern, *more)
@@ -274,6 +298,19 @@ def test_glosses_are_of_whom_their_tier_is_named_after(tmp_path: Path) -> None:
     path = eaf(tmp_path / "f.eaf", tiers, participants=False)
     cues = read_captions(path, Choice(tier="Satz_*", gloss_tier="Glosse_*")).cues
     assert [(cue.signer, cue.gloss) for cue in cues] == [("A", "EINS"), ("B", "ZWEI")]
+
+
+@pytest.mark.parametrize(("names", "signers"), [
+    (("English", "Dutch"), {""}), (("EN", "NL"), {""}), (("Anna", "Ben"), {"Anna", "Ben"}),
+    (("P01", "AB2"), {"P01", "AB2"}),
+])  # fmt: skip
+def test_names_of_tiers_are_signers_only_where_codes_or_films_say_so(
+    tmp_path: Path, names: Sequence[str], signers: set[str]
+) -> None:
+    tiers = {f"Translation {who}": [(0, 500, "x")] for who in names}
+    path = eaf(tmp_path / "f.eaf", tiers, ["1_anna.mp4", "1_ben.mp4"], participants=False)
+    found = read_captions(path, Choice(tier="Translation *")).cues
+    assert {cue.signer for cue in found} == signers
 
 
 TWO = {"Satz_{}": ("A", "B"), "TranslationNarrow {}": ("S1", "S2"), "T_{}": ("S015", "S016")}

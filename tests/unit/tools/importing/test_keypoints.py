@@ -139,6 +139,39 @@ def test_results_of_mediapipe_keep_their_sides_and_gaps(
         np.testing.assert_allclose(found, parts[hand][3], atol=1e-3)
 
 
+@pytest.mark.parametrize("frames", [3, 30])
+def test_a_file_of_lists_of_frames_is_a_take(tmp_path: Path, frames: int) -> None:
+    (tmp_path / "in").mkdir()
+    points = np.random.default_rng(0).uniform(0.1, 0.9, (2, 2, frames, 21, 3))
+    for take, hands in enumerate(points):
+        content = dict(zip(("left_hand", "right_hand"), hands.tolist(), strict=True))
+        (tmp_path / f"in/hello_{take}.json").write_text(json.dumps(content))
+    clips, layout = bring(tmp_path, *SIZE)
+    assert {name: len(clip.points) for name, clip in clips.items()} == {
+        "hello_0": frames, "hello_1": frames,
+    }  # fmt: skip
+    found = clips["hello_1"].points[-1, layout.slice("right_hand")]
+    np.testing.assert_allclose(found, points[1, 1, -1], atol=1e-3)
+
+
+@pytest.mark.parametrize(("times", "fps"), [
+    ([1.7e9 + n / 30 for n in range(3)], 30), ([n * 33_333 for n in range(3)], 30),
+    ([n * 33_333_333 for n in range(3)], 30), ([0, 1e5, 2e5], 25),
+])  # fmt: skip
+def test_timestamps_are_read_in_the_unit_that_gives_a_rate(
+    tmp_path: Path, times: Sequence[float], fps: int
+) -> None:
+    (tmp_path / "in").mkdir()
+    hand = truth()["left_hand"][0]
+    frame = {"left_hand": np.column_stack([hand, hand[:, 0]]).tolist()}
+    content = [{**frame, "timestamp": time} for time in times]
+    (tmp_path / "in/a.json").write_text(json.dumps(content))
+    clips, _ = bring(tmp_path, *(SIZE if fps == 25 else SIZE[2:]))
+    assert clips["a"].fps == pytest.approx(fps, rel=1e-3)
+    clips, _ = bring(tmp_path, *SIZE, "--force")
+    assert clips["a"].fps == 25  # as a person says
+
+
 def test_openpose_in_pose_files_has_its_own_points(tmp_path: Path) -> None:
     from pose_format import Pose
     from pose_format.numpy import NumPyPoseBody
@@ -520,6 +553,11 @@ def test_hands_outside_of_the_picture_are_asked_about(tmp_path: Path) -> None:
         ('[{"instances": []}, {"instances": []}]', "nobody in it"),
         ('{"keypoints": [[[1, 2], [3, 4]]]}', "its frames have 2 points; known are 17"),
         ('{"people": []}', "it holds one frame"),
+        ('{"hand_landmarks": 5, "handedness": 5}', "its keys are hand_landmarks"),
+        (
+            json.dumps({"left_hand": [[[1] * 3] * 21] * 3, "right_hand": [[[1] * 3] * 21] * 2}),
+            "its frames are: left_hand 3, right_hand 2",
+        ),
         ('[{"keypoints": [[[1, 2]]]}, 5]', "its frames have 1 points"),
     ],
 )
