@@ -105,11 +105,7 @@ def split_name(path: Path) -> tuple[str, str]:
 
 
 def read_captions(path: Path, choice: Choice | None = None) -> Captions:
-    """Read a caption file of one film.
-
-    Args:
-        path: Of `READ_SUFFIXES` or `TABLE_SUFFIXES`.
-        choice: What to take of it; None: as its defaults say.
+    """Read a caption file of one film, of `READ_SUFFIXES` or `TABLE_SUFFIXES`.
 
     Raises:
         UserError: If nothing of it can be read, or it must be said what to take.
@@ -308,17 +304,10 @@ def _end_of(tier: Tier) -> str:
 
 
 def _signers_by_name(tiers: Sequence[Tier], films: str) -> dict[str, str]:
-    """Return who signs by the names of several tiers that name no participant, if they tell.
-
-    Those are codes such as A and S01, or parts of the names of films; others may be languages.
-    """
+    """Return who signs by names of tiers without participants: codes, or parts of films' names."""
     ends = {tier.name: _end_of(tier) for tier in tiers if not (tier.participant or tier.language)}
-    said = {*re.split(r"[\W_]+", films.casefold())}
-    are_people = all(
-        _CODE.fullmatch(end)
-        or (end.casefold() in said and not (end.isdecimal() or _LANGUAGE.fullmatch(end)))
-        for end in ends.values()
-    )
+    said = re.split(r"[\W_]+", films.casefold())  # other names may be languages
+    are_people = all(_CODE.fullmatch(end) or end.casefold() in said for end in ends.values())
     return ends if are_people and 1 < len({*ends.values()}) == len(tiers) else {}
 
 

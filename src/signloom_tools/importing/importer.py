@@ -149,14 +149,7 @@ class _Batch:
         self, clip_id: str, clip: ForeignClip, source: Path, said: dict[str, str],
         options: ImportOptions,
     ) -> None:  # fmt: skip
-        """Convert a clip and keep it.
-
-        Args:
-            clip_id: Its name in the corpus.
-            clip: The clip.
-            source: Where it is from.
-            said: What its path says: text, signer, split.
-            options: What to take of it.
+        """Convert a clip and keep it with what its path says: text, signer, split.
 
         Raises:
             ClipError: If it cannot be kept.

@@ -31,21 +31,18 @@ from signloom_tools.importing.options import SIZES, SourceDefaults
 _LONG = ("frame", "type", "landmark_index", "x", "y", "z")
 _WIDE = ("sequence_id", "frame", "x_left_hand_0")
 _KEYS = ("sequence_id", "frame", "type", "landmark_index")  # say where a row belongs
+_WHOLE = "whole numbers"
+_KINDS = {"type": ("texts",), "sequence_id": (_WHOLE, "texts"), "landmark_index": (_WHOLE,)}
 _ROW_BYTES = 64  # of each row, beside its columns: where it belongs
 _FRAME_BYTES = 4 * COORDINATES * sum(PART_POINTS.values())
 _MOST_GAPS = 10  # frame numbers may run over so many times the frames that are there
 
 
 def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
-    """Yield the clips of a Parquet file.
-
-    Args:
-        path: The file.
-        defaults: The frame rate and the picture's size, which the file does not say.
+    """Yield the clips of a Parquet or CSV file.
 
     Raises:
         ClipError: If the file cannot be read or has neither of the two shapes.
-        UserError: If a default is missing.
     """
     kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
     try:
@@ -59,8 +56,9 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         names = set(pq.read_schema(source).names)
         texts = sorted(names & {"type", "sequence_id"})
         with pq.ParquetFile(source, read_dictionary=texts) as file:
-            fields = {field.name: field.type for field in file.schema_arrow}
-            own = [one for one in SIZES if fields.get(one, pa.null()) != pa.null()]
+            own = [
+                one.name for one in file.schema_arrow if one.name in SIZES and one.type != pa.null()
+            ]
             if set(_LONG) <= names:
                 tables = iter([(path.stem, _read_table(file, [*_LONG, *own], defaults))])
                 read = _long_parts
@@ -88,18 +86,12 @@ def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefa
     row_bytes = _ROW_BYTES
     for name in names:
         kind = file.schema_arrow.field(name).type
-        is_whole, is_text = pa.types.is_integer(kind), pa.types.is_dictionary(kind)
-        if name == "type":
-            is_right, expected = is_text, "texts"
-        elif name == "sequence_id":
-            is_right, expected = is_whole or is_text, "whole numbers or texts"
-        elif name == "landmark_index":
-            is_right, expected = is_whole, "whole numbers"
-        else:
-            is_right, expected = is_whole or pa.types.is_floating(kind), "numbers"
-        if not is_right:
+        is_text, expected = pa.types.is_dictionary(kind), _KINDS.get(name, ("numbers", _WHOLE))
+        other = "numbers" if pa.types.is_floating(kind) else ""
+        found = "texts" if is_text else _WHOLE if pa.types.is_integer(kind) else other
+        if found not in expected:
             raise ClipError(
-                f"its column {name} holds {kind}, expected {expected}",
+                f"its column {name} holds {kind}, expected {' or '.join(expected)}",
                 "write it with the types that Kaggle's files have",
             )
         row_bytes += 4 if is_text else kind.bit_width // 8

@@ -34,7 +34,7 @@ _PARTS = {"pose": "pose", "face": "face", "lefthand": "left_hand", "righthand": 
 _HANDS = ("multihand", "hand", "")  # of Hands and HandLandmarker, in no order of sides
 _SIDES = ("left_hand", "right_hand")
 _TIMES = {"time_s": (1.0,), "timestampMs": (1e-3,), "timestamp_ms": (1e-3,),
-          "timestamp": (1.0, 1e-3, 1e-6, 1e-9)}  # seconds of what it may count  # fmt: skip
+          "timestamp": (1.0, 1e-3, 1e-6, 1e-9)}  # units, of which one gives a rate  # fmt: skip
 _FPS = (1.0, 240.0)  # what frames are dated at
 _PEOPLE = 4  # the most in a frame of the Tasks; a longer list is of frames
 _IRIS_POINTS = 10  # that a face may have, too
@@ -42,10 +42,6 @@ _IRIS_POINTS = 10  # that a face may have, too
 
 def read_keypoints(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """Yield the clips of a JSON file or a pickle.
-
-    Args:
-        path: The file.
-        defaults: What it does not say, and whether pickles may be read.
 
     Raises:
         ClipError: If it cannot be read, or a pickle may not be.
@@ -58,7 +54,7 @@ def read_keypoints(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]
 def read_keypoint_frames(
     path: Path, files: Sequence[Path], defaults: SourceDefaults
 ) -> Iterator[ClipSource]:
-    """Yield the one clip of some JSON files, one a frame, in order; arguments as above."""
+    """Yield the one clip of some JSON files, one a frame, in order."""
     content = [load_json(file, defaults) for file in files]
     yield from find_clips(path, path.name, content, defaults)
 
@@ -95,9 +91,10 @@ def find_clips(
     frames = next((outer[n] for n in _FRAMES if isinstance(outer.get(n), list)), None)
     content = _by_frame(content if frames is None else frames)
     if isinstance(content, dict) and not (is_frame(content) or _points_in(content, defaults)):
-        inner = {key: one for key, one in content.items() if isinstance(one, dict | list)}
-        arrays = {key: one for key, one in content.items() if hasattr(one, "shape")}
-        clips = {**inner, **arrays}
+        clips = {
+            key: one for key, one in content.items()
+            if isinstance(one, dict | list) or hasattr(one, "shape")
+        }  # fmt: skip
         if not clips:
             raise ClipError(
                 f"its keys are {', '.join(map(str, list(content)[:8]))}",
@@ -167,8 +164,7 @@ def _parts(frame: Any) -> dict[str, Points]:
             if name := re.search("left|right", json.dumps(side).lower()):
                 is_left = (name[0] == "left") != is_mirrored
                 found["left_hand" if is_left else "right_hand"] = hand
-    is_task = any(str(key).lower().endswith("landmarks") for key, _ in said)
-    most = _PEOPLE if is_task else 1
+    most = _PEOPLE if any(str(key).lower().endswith("landmarks") for key, _ in said) else 1
     arrays = {part: _xyz(one, PART_POINTS[part], most) for part, one in found.items()}
     return {part: one for part, one in arrays.items() if one is not None}
 
@@ -188,10 +184,7 @@ def _by_frame(content: Any) -> Any:
 
 
 def _xyz(points: Any, count: int, most: int) -> Points | None:
-    """Return the points of a part, or of the first of at most so many people.
-
-    None: it is no part, or absent.
-    """
+    """Return the points of a part, or of the first of at most so many people; None: no part."""
     if isinstance(points, dict):  # of protocol buffers
         points = points.get("landmark", points.get("landmarks"))
     if isinstance(points, list) and 0 < len(points) <= most:
@@ -201,8 +194,8 @@ def _xyz(points: Any, count: int, most: int) -> Points | None:
         array = np.asarray(rows, np.float32)
     except (LookupError, TypeError, ValueError):  # no points
         return None
-    is_part = array.ndim == 2 and 0 <= len(array) - count <= _IRIS_POINTS
-    is_part = is_part and array.shape[1] >= COORDINATES
+    is_part = array.ndim == 2 and array.shape[1] >= COORDINATES
+    is_part &= 0 <= len(array) - count <= _IRIS_POINTS
     return array[:count, :COORDINATES] if is_part else None
 
 
@@ -272,8 +265,7 @@ def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
         for one in content:
             by_frame[str(one["image_id"])].append(_person(one))
         number = {name: int("".join(filter(str.isdigit, name)) or 0) for name in by_frame}
-        order = sorted(by_frame, key=lambda name: number[name])
-        frames = {number[name]: by_frame[name] for name in order}
+        frames = {number[name]: people for name, people in by_frame.items()}
         if len(frames) < len(by_frame):
             frames = dict(enumerate(by_frame.values()))
         for at in range(min(frames), min(max(frames), min(frames) + 10 * len(frames)) + 1):

@@ -104,46 +104,47 @@ class VideoFolder:
         Of several videos with the name, the one counts whose path ends as the cell says.
         """
         wanted = _read_path(name)
-        key = stem(wanted.name).casefold()
+        key = wanted.name.casefold()
         names = self._by_stem, self._pictures, self._by_pattern
         found = next((one[key] for one in names if key in one), [])
         if len(found) > 1:
-            parts = (*wanted.parts[:-1], stem(wanted.name))
+            parts = wanted.parts
             ends = [path for path in found if self._parts[path][-len(parts) :] == parts]
             # In capitals, or films that have moved.
-            ends = ends or [path for path in found if self._is_at(path, parts)]
-            same_ending = [path for path in ends if clean(path.name) == wanted.name]
-            found = same_ending or ends or found
+            ends = ends or [path for path in found if self._is_at(path, name)]
+            ending = clean(PurePosixPath(name.replace("\\", "/")).name)
+            found = [path for path in ends if clean(path.name) == ending] or ends or found
         if len(found) == 1:
             return found[0], ""
         if found:
             return None, f"{len(found)} videos have its name"
         return None, "no video of its name"
 
-    def _is_at(self, path: Path, parts: Sequence[str]) -> bool:
+    def _is_at(self, path: Path, name: str) -> bool:
         """Tell whether a video lies where a cell says, as far as both say it."""
-        own = self._parts[path][-len(parts) :]
-        same = "/".join(own).casefold() == "/".join(parts[-len(own) :]).casefold()
-        return same and (len(own) > 1 or len(parts) == 1)
+        own, wanted = "/".join(("", *self._parts[path])).casefold(), _read_place(name)
+        return own.endswith(wanted) or (wanted.endswith(own) and own.count("/") > 1)
 
     def find_astray(self, names: Iterable[str]) -> set[str]:
-        """Return the cells that get a video which lies elsewhere, where others mean it, too."""
-        cells: dict[Path, dict[tuple[str, ...], str]] = defaultdict(dict)
-        for name in dict.fromkeys(names):
-            if path := self.find(name)[0]:
-                wanted = _read_path(name)
-                cells[path][*wanted.parts[:-1], stem(wanted.name)] = name
-        astray = set[str]()
-        for path, of in cells.items():
-            longest = max(of, key=len)
-            if any(longest[-len(parts) :] != parts for parts in of):
-                astray |= {name for parts, name in of.items() if not self._is_at(path, parts)}
-        return astray
+        """Return the cells whose video lies elsewhere, where others mean it, too."""
+        cells: dict[Path | None, set[str]] = defaultdict(set)
+        for name in names:
+            cells[self.find(name)[0]].add(name)
+        return {
+            name for path, of in cells.items() if path and len({*map(_read_place, of)}) > 1
+            for name in of if not self._is_at(path, name)
+        }  # fmt: skip
 
 
 def _read_path(cell: str) -> PurePosixPath:
+    """Return the path that a cell says, without its ending."""
     path = PurePosixPath(clean(cell.replace("\\", "/")))
-    return path.parent if is_picture(path.name) else path  # PHOENIX's tables say NAME/1/*.png
+    path = path.parent if is_picture(path.name) else path  # PHOENIX's tables say NAME/1/*.png
+    return path.parent / stem(path.name)
+
+
+def _read_place(cell: str) -> str:
+    return f"/{_read_path(cell).as_posix().lstrip('/')}".casefold()
 
 
 def find_as_written(path: Path) -> Path:

@@ -196,9 +196,8 @@ def _flatten_records(node: Any, around: Mapping[str, str]) -> Iterator[dict[str,
     own = {**around, **{key: _cell_of(one) for key, one in node.items() if key not in inner}}
     is_record, are_splits = len(inner) < len(node), {*inner} <= _SPLITS
     for key, one in [*inner.items()] if is_record else ():
-        if not isinstance(one, dict) or (are_splits and _has_records([*one.values()])):
-            continue
-        own |= {f"{key}.{name}": _cell_of(one) for name, one in inner.pop(key).items()}
+        if isinstance(one, dict) and not (are_splits and _has_records([*one.values()])):
+            own |= {f"{key}.{name}": _cell_of(cell) for name, cell in inner.pop(key).items()}
     if is_record and not inner:
         yield own
     label = "split" if are_splits else "name"
@@ -339,12 +338,7 @@ def keep_rows(table: UserTable, wanted: Mapping[str, str]) -> UserTable:
                 f"--only {column}={pattern}: no such column; {table.path} has "
                 f"{', '.join(table.header)}"
             )
-        try:
-            fits[column] = re.compile(pattern)
-        except re.error as error:
-            raise UserError(
-                f"--only {column}: {pattern!r} is no regular expression ({error})"
-            ) from None
+        fits[column] = _compile(f"--only {column}", pattern)
     rows = [
         row for row in table.rows
         if all(fit.fullmatch(row.cells[column]) for column, fit in fits.items())
@@ -443,18 +437,15 @@ def _split(path: Path, text: str, mark: str) -> Sequence[tuple[int, list[str]]]:
 
 
 def _name_rows(lines: Sequence[str], rows: Lines, mark: str) -> Lines:
-    """Put an empty name over R's column of names of rows, which are quoted or 1, 2, ...
-
-    Without quotes, a comma in each text looks the same: such rows stay torn.
-    """
+    """Put an empty name over R's names of rows, which are quoted, or numbers but for commas."""
     (number, header), *others = [*rows] or [(0, [""])]
-    count = [str(n) for n in range(1, len(others) + 1)]
-    is_named = (mark != "," and [cells[0] for _, cells in others] == count) or all(
-        lines[at - 1].lstrip().startswith('"') for at, _ in others
+    is_named = all(
+        lines[at - 1].lstrip()[:1] == '"' or (mark != "," and cells[0] == str(n))
+        for n, (at, cells) in enumerate(others, start=1)
     )
     is_wider = {len(cells) for _, cells in others} == {len(header) + 1}
-    is_trailing = not any(cells[-1] for _, cells in others)  # a separator ends each line
-    return [(number, [""] * (is_wider and is_named and not is_trailing) + header), *others]
+    is_filled = any(cells[-1] for _, cells in others)  # no separator that ends each line
+    return [(number, [""] * (is_wider and is_named and is_filled) + header), *others]
 
 
 def _split_quoted(path: Path, text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
@@ -562,7 +553,10 @@ def find_sources(
         source = sources.get(field)
         if source is None or source.column is None:
             raise UserError(f"--pick {field}: say with --column {field}=COLUMN where to look")
-        sources[field] = FieldSource(source.column, pattern=_compile(field, pattern))
+        compiled = _compile(f"--pick {field}", pattern)
+        if compiled.groups != 1:
+            raise UserError(f"--pick {field}: {pattern!r} needs one pair of round brackets")
+        sources[field] = FieldSource(source.column, pattern=compiled)
     return {name: sources[name] for name in KNOWN_NAMES if name in sources}
 
 
@@ -582,11 +576,8 @@ def _guess(header: Sequence[str], given: Mapping[str, FieldSource]) -> Sources:
     return found
 
 
-def _compile(field: str, pattern: str) -> re.Pattern[str]:
+def _compile(said: str, pattern: str) -> re.Pattern[str]:
     try:
-        compiled = re.compile(pattern)
+        return re.compile(pattern)
     except re.error as error:
-        raise UserError(f"--pick {field}: {pattern!r} is no regular expression ({error})") from None
-    if compiled.groups != 1:
-        raise UserError(f"--pick {field}: {pattern!r} needs one pair of round brackets")
-    return compiled
+        raise UserError(f"{said}: {pattern!r} is no regular expression ({error})") from None
