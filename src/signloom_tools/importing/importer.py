@@ -325,11 +325,6 @@ def read_foreign(
 ) -> Iterator[tuple[str, LandmarkSequence | Reject]]:
     """Yield the clips of a landmark file in a layout, or what is wrong with them.
 
-    Args:
-        path: The file; its ending says the format.
-        layout: What to take of each clip.
-        defaults: What the file does not say.
-
     Raises:
         UserError: If the ending is unknown, or something that the file does not say is missing.
     """
