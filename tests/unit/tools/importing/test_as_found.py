@@ -61,7 +61,6 @@ def read(path: Path, content: str | bytes, *names: str) -> list[tuple[str, ...]]
     ("video\ttext\n1\ta.mp4\tx\n2\tb.mp4\ty\n", JSON_ROWS),  # R, without quotes
     ("PK,video,text\n1,a.mp4,x\n2,b.mp4,y\n", JSON_ROWS),  # a key, no archive
     ("video,text,rating 1\na.mp4,x,rating 3\nb.mp4,y,rating 4\n", JSON_ROWS),
-    ("video,2023,text\na.mp4,2021,x\nb.mp4,2020,y\n", JSON_ROWS),
 ])  # fmt: skip
 def test_a_table_is_read_as_programs_write_it(
     tmp_path: Path, content: str | bytes, found: list[tuple[str, str]]
@@ -113,9 +112,9 @@ def test_json_is_a_table_of_its_innermost_records(
     assert read(tmp_path / "t.json", content) == found
 
 
-@pytest.mark.parametrize("inner", [RECORDS[1:], {"b.mp4": {"text": "y"}}])
-def test_json_of_splits_may_say_more(tmp_path: Path, inner: object) -> None:
-    (tmp_path / "t.json").write_text(json.dumps({"info": 1, "train": RECORDS[:1], "test": inner}))
+def test_json_of_splits_may_say_more(tmp_path: Path) -> None:
+    found = {"info": 1, "train": RECORDS[:1], "test": {"b.mp4": {"text": "y"}}}
+    (tmp_path / "t.json").write_text(json.dumps(found))
     rows = read_user_table(tmp_path / "t.json", None, None).rows
     assert [row.cells["split"] + row.cells["text"] for row in rows] == ["trainx", "testy"]
 
@@ -280,9 +279,7 @@ def test_glosses_are_of_whom_their_tier_is_named_after(tmp_path: Path) -> None:
     path = eaf(tmp_path / "f.eaf", tiers, participants=False)
     cues = read_captions(path, Choice(tier="Satz_*", gloss_tier="Glosse_*")).cues
     assert [(cue.signer, cue.gloss) for cue in cues] == [("A", "EINS"), ("B", "ZWEI")]
-    for names, is_known in ("English Dutch", False), ("EN NL", False), ("P01 AB2", True), (
-        "Anna Ben", True
-    ):  # fmt: skip
+    for names, is_known in {"Dutch English": 0, "EN NL": 0, "P1 AB2": 1, "Anna Ben": 1}.items():
         tiers = {f"T {who}": [(0, 500, "x")] for who in names.split()}
         eaf(path, tiers, ["1_anna.mp4", "1_ben.mp4"], participants=False)
         signers = {cue.signer for cue in read_captions(path, Choice(tier="T *")).cues}

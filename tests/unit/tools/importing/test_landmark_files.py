@@ -181,12 +181,11 @@ def test_kaggle_rows_of_frames(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "in/train.parquet")
     (tmp_path / "in/names.csv").write_text("file,text\ntrain,x\n")  # tells of them, is none
     result, clips = run([tmp_path / "in"], tmp_path / "sizes", kind="kaggle")
-    assert result.rejects == []
-    assert [(clip.fps, clip.width) for clip in clips.values()] == [(50, 640), (30, 640)]
-    columns["fps"] = [30, 25, 30, 50, 50]
+    found = [(clip.fps, clip.width) for clip in clips.values()]
+    assert (result.rejects, found) == ([], [(50, 640), (30, 640)])
+    columns["fps"][1] = 25
     pq.write_table(pa.table(columns), tmp_path / "in/train.parquet")
     _, clips = run([tmp_path / "in"], tmp_path / "varies")
-    assert list(clips) == ["4"]
     assert "its fps is 25 and 30" in rejects(tmp_path / "varies")[0]["reason"]
 
 
