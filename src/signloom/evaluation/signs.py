@@ -257,7 +257,7 @@ def _build_floors(setup: Setup, train: Lines) -> Floors:
 
 
 def _count_signed(translator: Translator, glossed: Sequence[Target]) -> tuple[tuple[int, ...], ...]:
-    """Return how often signs follow each other where people sign, not in what is made of pieces."""
+    """Return how often signs follow each other, but for new sentences of pieces (`--recombine`)."""
     number = {name: position for position, name in enumerate(translator.spec.ctc.names, start=1)}
     # `signloom merge` puts a corpus's name in front of a signer's.
     signed = [t for t in glossed if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or glossed

@@ -231,13 +231,7 @@ def write_attention(
     translator: "Translator",
     found: "Sequence[tuple[str, SourceSequence, Translation]]",
 ) -> None:
-    """Write the page of attention, if one is asked for and there is anything to show.
-
-    Args:
-        options: Of the command.
-        translator: The model.
-        found: Name, landmarks or glosses, and translation of each clip.
-    """
+    """Write the page of attention, if one is asked for and there is anything to show."""
     if options.attention is None or not found:
         return
     from signloom.corpus.landmarks import LandmarkSequence

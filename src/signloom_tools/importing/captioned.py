@@ -65,10 +65,11 @@ def add_paths(found: CueRows, videos: VideoFolder, columns: Mapping[str, str]) -
     for row, split in rows:
         known = row.values(sources)
         name = known.get("video") or known.get("clip_id", "")
-        path = videos.find(name)[0]
+        path, reason = videos.find(name)
         fields = videos.fields_of(path) if path else {}
-        if path and not fields:
-            told.refuse(row.table, row.line, name, "its path does not fit --pattern", str(path))
+        if not fields:
+            reason = reason or "its path does not fit --pattern"
+            told.refuse(row.table, row.line, name, reason, str(path or name))
             continue
         cells = {**fields, "video": name, **row.cells}
         told.rows.append((Row(row.table, row.line, cells), split))

@@ -50,6 +50,7 @@ _OVERRIDES = re.compile(r"\{[^{}]*\}")  # of SubStation
 _DRAWS = re.compile(r"\\p[1-9]")
 MIN_INSIDE = 0.9  # of a cue that must lie in its film, as extraction asks of a segment
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_CODE = re.compile(r"[A-Z]([A-Z]?\d+)?")  # of a signer
 _SENTENCE_ENDS = ".!?…。！？؟।։"
 _CLOSING = "\"'»”’)]』」"
 UNSURE_MARK = "[?] "  # before a sentence that a model is unsure of
@@ -104,11 +105,7 @@ def split_name(path: Path) -> tuple[str, str]:
 
 
 def read_captions(path: Path, choice: Choice | None = None) -> Captions:
-    """Read a caption file of one film.
-
-    Args:
-        path: Of `READ_SUFFIXES` or `TABLE_SUFFIXES`.
-        choice: What to take of it; None: as its defaults say.
+    """Read a caption file of one film, of `READ_SUFFIXES` or `TABLE_SUFFIXES`.
 
     Raises:
         UserError: If nothing of it can be read, or it must be said what to take.
@@ -283,7 +280,7 @@ def _read_table(path: Path) -> Captions:
 def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
     elan = read_elan(path, text)
     cues, tiers = [], _text_tiers(path, elan, choice)
-    signers_by_name = _signers_by_name(tiers)
+    signers_by_name = _signers_by_name(tiers, " ".join([path.stem, *elan.media]))
     for tier in tiers:
         glosses = _beside(elan, tier, choice.gloss_tier or "gloss", tiers)
         signers = _beside(elan, tier, choice.signer_tier, tiers) if choice.signer_tier else []
@@ -306,10 +303,11 @@ def _end_of(tier: Tier) -> str:
     return re.split(r"[\s_@.-]+", tier.name)[-1]
 
 
-def _signers_by_name(tiers: Sequence[Tier]) -> dict[str, str]:
-    """Return who signs by the names of several tiers that name no participant, if they tell."""
+def _signers_by_name(tiers: Sequence[Tier], films: str) -> dict[str, str]:
+    """Return who signs by names of tiers without participants: codes, or parts of films' names."""
     ends = {tier.name: _end_of(tier) for tier in tiers if not (tier.participant or tier.language)}
-    are_people = not any(end.isdecimal() or _LANGUAGE.fullmatch(end) for end in ends.values())
+    said = re.split(r"[\W_]+", films.casefold())  # other names may be languages
+    are_people = all(_CODE.fullmatch(end) or end.casefold() in said for end in ends.values())
     return ends if are_people and 1 < len({*ends.values()}) == len(tiers) else {}
 
 

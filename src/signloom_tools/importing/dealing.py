@@ -147,11 +147,7 @@ def _group_clips(clips: Sequence[Clip], by: str) -> dict[str, str]:
 
 
 def join_signers(signed: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return for each signer one of those who share films, the same for all of them.
-
-    Args:
-        signed: Films and signers.
-    """
+    """Return for each signer one of those who share films, the same for all of them."""
     same: dict[str, str] = {}
 
     def first_of(signer: str) -> str:

@@ -71,10 +71,6 @@ class _Tree(ET.TreeBuilder):
 def read_elan(path: Path, text: str) -> Elan:
     """Read an .eaf file.
 
-    Args:
-        path: Named in errors.
-        text: Its content.
-
     Raises:
         UserError: If it is no whole ELAN file, or declares entities; no entity is ever expanded.
     """

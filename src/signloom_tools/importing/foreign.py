@@ -160,11 +160,6 @@ def to_sequence(
     that lie beyond a picture's width are moved to where MediaPipe has them: about the wrist of a
     hand, the middle of the hips, or the middle of the group.
 
-    Args:
-        clip: The clip.
-        layout: What to take of it.
-        allow_outside: Whether hands outside of the picture are right.
-
     Raises:
         ClipError: If a landmark of the layout is missing, or its numbers cannot be right.
     """

@@ -149,14 +149,7 @@ class _Batch:
         self, clip_id: str, clip: ForeignClip, source: Path, said: dict[str, str],
         options: ImportOptions,
     ) -> None:  # fmt: skip
-        """Convert a clip and keep it.
-
-        Args:
-            clip_id: Its name in the corpus.
-            clip: The clip.
-            source: Where it is from.
-            said: What its path says: text, signer, split.
-            options: What to take of it.
+        """Convert a clip and keep it with what its path says: text, signer, split.
 
         Raises:
             ClipError: If it cannot be kept.
@@ -332,11 +325,6 @@ def read_foreign(
 ) -> Iterator[tuple[str, LandmarkSequence | Reject]]:
     """Yield the clips of a landmark file in a layout, or what is wrong with them.
 
-    Args:
-        path: The file; its ending says the format.
-        layout: What to take of each clip.
-        defaults: What the file does not say.
-
     Raises:
         UserError: If the ending is unknown, or something that the file does not say is missing.
     """
@@ -359,9 +347,9 @@ def _find_files(sources: Sequence[Path], name: str) -> list[_Source]:
         if source.is_dir():
             inside = [path for path in source.rglob("*") if path.suffix.lower() in suffixes]
             found = sorted(path for path in inside if path.is_file())
-            if name == "auto":  # beside other landmarks, JSON and CSV most often tell of them
-                for telling in ((".csv",), FORMATS["keypoints"]):
-                    found = [one for one in found if one.suffix.lower() not in telling] or found
+            # Beside other landmarks, JSON and CSV most often tell of them.
+            for telling in ((".csv",), FORMATS["keypoints"] if name == "auto" else ()):
+                found = [one for one in found if one.suffix.lower() not in telling] or found
             files |= {one.path: one for one in _join_frames(found, source, name)}
         elif source.is_file():
             files[source] = _Source(source, PurePosixPath(source.stem))

@@ -31,21 +31,18 @@ from signloom_tools.importing.options import SIZES, SourceDefaults
 _LONG = ("frame", "type", "landmark_index", "x", "y", "z")
 _WIDE = ("sequence_id", "frame", "x_left_hand_0")
 _KEYS = ("sequence_id", "frame", "type", "landmark_index")  # say where a row belongs
+_WHOLE = "whole numbers"
+_KINDS = {"type": ("texts",), "sequence_id": (_WHOLE, "texts"), "landmark_index": (_WHOLE,)}
 _ROW_BYTES = 64  # of each row, beside its columns: where it belongs
 _FRAME_BYTES = 4 * COORDINATES * sum(PART_POINTS.values())
 _MOST_GAPS = 10  # frame numbers may run over so many times the frames that are there
 
 
 def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
-    """Yield the clips of a Parquet file.
-
-    Args:
-        path: The file.
-        defaults: The frame rate and the picture's size, which the file does not say.
+    """Yield the clips of a Parquet or CSV file.
 
     Raises:
         ClipError: If the file cannot be read or has neither of the two shapes.
-        UserError: If a default is missing.
     """
     kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
     try:
@@ -59,14 +56,14 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         names = set(pq.read_schema(source).names)
         texts = sorted(names & {"type", "sequence_id"})
         with pq.ParquetFile(source, read_dictionary=texts) as file:
-            own = sorted(names & SIZES.keys())
-            first = file.read(columns=own).slice(0, 1).to_pylist() if own else []
-            said = {name: SIZES[name](value) for name, value in (first or [{}])[0].items()}
+            own = [
+                one.name for one in file.schema_arrow if one.name in SIZES and one.type != pa.null()
+            ]
             if set(_LONG) <= names:
-                tables = iter([(path.stem, _read_table(file, _LONG, defaults))])
+                tables = iter([(path.stem, _read_table(file, [*_LONG, *own], defaults))])
                 read = _long_parts
             elif set(_WIDE) <= names:
-                tables = _by_sequence(_read_table(file, _wide_columns(names), defaults))
+                tables = _by_sequence(_read_table(file, [*_wide_columns(names), *own], defaults))
                 read = _wide_parts
             else:
                 raise ClipError(
@@ -76,9 +73,8 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(f"not a readable {kind} file ({error})".split())
         raise ClipError(reason, "restore it from where it came") from None
-    sizes = require(path, defaults, said)
     for clip_id, table in tables:
-        yield clip_id, partial(_read_clip, clip_id, table, read, sizes, defaults)
+        yield clip_id, partial(_read_clip, path, clip_id, table, read, defaults)
 
 
 def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefaults) -> pa.Table:
@@ -90,18 +86,12 @@ def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefa
     row_bytes = _ROW_BYTES
     for name in names:
         kind = file.schema_arrow.field(name).type
-        is_whole, is_text = pa.types.is_integer(kind), pa.types.is_dictionary(kind)
-        if name == "type":
-            is_right, expected = is_text, "texts"
-        elif name == "sequence_id":
-            is_right, expected = is_whole or is_text, "whole numbers or texts"
-        elif name == "landmark_index":
-            is_right, expected = is_whole, "whole numbers"
-        else:
-            is_right, expected = is_whole or pa.types.is_floating(kind), "numbers"
-        if not is_right:
+        is_text, expected = pa.types.is_dictionary(kind), _KINDS.get(name, ("numbers", _WHOLE))
+        other = "numbers" if pa.types.is_floating(kind) else ""
+        found = "texts" if is_text else _WHOLE if pa.types.is_integer(kind) else other
+        if found not in expected:
             raise ClipError(
-                f"its column {name} holds {kind}, expected {expected}",
+                f"its column {name} holds {kind}, expected {' or '.join(expected)}",
                 "write it with the types that Kaggle's files have",
             )
         row_bytes += 4 if is_text else kind.bit_width // 8
@@ -114,17 +104,29 @@ def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefa
 
 
 def _read_clip(
+    path: Path,
     clip_id: str,
     table: pa.Table,
     read: Callable[[pa.Table, npt.NDArray[np.int64]], dict[str, LandmarkPart]],
-    sizes: tuple[float, int, int],
     defaults: SourceDefaults,
 ) -> ForeignClip:
     rows = _frame_rows(table["frame"].to_numpy())
     check_memory((int(rows.max()) + 1) * _FRAME_BYTES, defaults)
     parts = read(table, rows)
-    fps, width, height = sizes
+    fps, width, height = require(path, defaults, _read_sizes(table))
     return ForeignClip(clip_id=clip_id, parts=parts, fps=fps, width=width, height=height)
+
+
+def _read_sizes(table: pa.Table) -> dict[str, float | int]:
+    """Return the rate and the size of a clip by its rows, which may leave them out."""
+    found: dict[str, float | int] = {}
+    for name in SIZES.keys() & {*table.column_names}:
+        values = np.unique(table[name].to_numpy())
+        values = values[np.isfinite(values)]
+        if len(values) > 1:
+            raise ClipError(f"its {name} is {values[0]} and {values[1]}", "give each clip one")
+        found.update((name, SIZES[name](value)) for value in values)
+    return found
 
 
 def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:

@@ -4,6 +4,7 @@ import collections
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,15 @@ _JSON_GROWTH = 8  # a number in JSON takes so many times its text in memory
 _PARTS = {"pose": "pose", "face": "face", "lefthand": "left_hand", "righthand": "right_hand"}
 _HANDS = ("multihand", "hand", "")  # of Hands and HandLandmarker, in no order of sides
 _SIDES = ("left_hand", "right_hand")
-_TIMES = {"time_s": 1.0, "timestampMs": 1e-3, "timestamp_ms": 1e-3, "timestamp": 1e-3}
+_TIMES = {"time_s": (1.0,), "timestampMs": (1e-3,), "timestamp_ms": (1e-3,),
+          "timestamp": (1.0, 1e-3, 1e-6, 1e-9)}  # units, of which one gives a rate  # fmt: skip
+_FPS = (1.0, 240.0)  # what frames are dated at
+_PEOPLE = 4  # the most in a frame of the Tasks; a longer list is of frames
+_IRIS_POINTS = 10  # that a face may have, too
 
 
 def read_keypoints(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """Yield the clips of a JSON file or a pickle.
-
-    Args:
-        path: The file.
-        defaults: What it does not say, and whether pickles may be read.
 
     Raises:
         ClipError: If it cannot be read, or a pickle may not be.
@@ -53,7 +54,7 @@ def read_keypoints(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]
 def read_keypoint_frames(
     path: Path, files: Sequence[Path], defaults: SourceDefaults
 ) -> Iterator[ClipSource]:
-    """Yield the one clip of some JSON files, one a frame, in order; arguments as above."""
+    """Yield the one clip of some JSON files, one a frame, in order."""
     content = [load_json(file, defaults) for file in files]
     yield from find_clips(path, path.name, content, defaults)
 
@@ -88,11 +89,12 @@ def find_clips(
     """Yield the clips in whatever shape the content has."""
     outer = content if isinstance(content, dict) else {}
     frames = next((outer[n] for n in _FRAMES if isinstance(outer.get(n), list)), None)
-    content = content if frames is None else frames
+    content = _by_frame(content if frames is None else frames)
     if isinstance(content, dict) and not (is_frame(content) or _points_in(content, defaults)):
-        inner = {key: one for key, one in content.items() if isinstance(one, dict | list)}
-        arrays = {key: one for key, one in content.items() if hasattr(one, "shape")}
-        clips = {**inner, **arrays}
+        clips = {
+            key: one for key, one in content.items()
+            if isinstance(one, dict | list) or hasattr(one, "shape")
+        }  # fmt: skip
         if not clips:
             raise ClipError(
                 f"its keys are {', '.join(map(str, list(content)[:8]))}",
@@ -123,8 +125,8 @@ def _clip(
     label = str(own.get("text") or own.get("label") or "")
     content = next((own[n] for n in _FRAMES if isinstance(own.get(n), list)), content)
     if parts := _clip_parts(content):
-        dated = _rate(content)
-        fps, width, height = require(path, defaults, {"fps": dated, **said} if dated else said)
+        dated = replace(defaults, fps=defaults.fps or _rate(content))
+        fps, width, height = require(path, dated, said)
         return ForeignClip(
             clip_id=clip_id, parts=parts, fps=fps, width=width, height=height, label=label,
             states_size={"width", "height"} <= said.keys(),
@@ -154,29 +156,46 @@ def _parts(frame: Any) -> dict[str, Points]:
     named = {str(key).lower().replace("_", "").removesuffix("landmarks"): one for key, one in said}
     found = {ours: named[name] for name, ours in _PARTS.items() if named.get(name) is not None}
     sides = next((one for name, one in named.items() if "handedness" in name), None)
-    if hands := sides and next((named[name] for name in _HANDS if name in named), None):
+    hands = next((named[name] for name in _HANDS if name in named), None)
+    if isinstance(hands, list) and isinstance(sides, list):
         # The older Hands names the sides of a mirrored picture, the Tasks the signer's.
         is_mirrored = "multihand" in named
         for hand, side in zip(hands, sides, strict=False):
             if name := re.search("left|right", json.dumps(side).lower()):
                 is_left = (name[0] == "left") != is_mirrored
                 found["left_hand" if is_left else "right_hand"] = hand
-    arrays = {part: _xyz(one, PART_POINTS[part]) for part, one in found.items()}
+    most = _PEOPLE if any(str(key).lower().endswith("landmarks") for key, _ in said) else 1
+    arrays = {part: _xyz(one, PART_POINTS[part], most) for part, one in found.items()}
     return {part: one for part, one in arrays.items() if one is not None}
 
 
-def _xyz(points: Any, count: int) -> Points | None:
-    """Return the points of a part, or of its only person; None: no part, or it is absent."""
+def _by_frame(content: Any) -> Any:
+    """Return the frames of a dict that has a list of frames for each part; else what it is."""
+    said = content.items() if isinstance(content, dict) and not is_frame(content) else ()
+    parts = {
+        key: one for key, one in said
+        if isinstance(one, list) and any(_parts({key: frame}) for frame in one)
+    }  # fmt: skip
+    if len({*map(len, parts.values())}) > 1:
+        counts = ", ".join(f"{key} {len(one)}" for key, one in parts.items())
+        raise ClipError(f"its frames are: {counts}", "give all parts the same number")
+    frames = [dict(zip(parts, frame, strict=True)) for frame in zip(*parts.values(), strict=True)]
+    return frames or content
+
+
+def _xyz(points: Any, count: int, most: int) -> Points | None:
+    """Return the points of a part, or of the first of at most so many people; None: no part."""
     if isinstance(points, dict):  # of protocol buffers
         points = points.get("landmark", points.get("landmarks"))
-    if isinstance(points, list) and 0 < len(points) < count:
-        return _xyz(points[0], count)  # of several people the first
+    if isinstance(points, list) and 0 < len(points) <= most:
+        points = points[0]
     try:
         rows = [[one[axis] for axis in "xyz"] if isinstance(one, dict) else one for one in points]
         array = np.asarray(rows, np.float32)
     except (LookupError, TypeError, ValueError):  # no points
         return None
-    is_part = array.ndim == 2 and len(array) >= count and array.shape[1] >= COORDINATES
+    is_part = array.ndim == 2 and array.shape[1] >= COORDINATES
+    is_part &= 0 <= len(array) - count <= _IRIS_POINTS
     return array[:count, :COORDINATES] if is_part else None
 
 
@@ -197,10 +216,12 @@ def _clip_parts(content: Any) -> dict[str, LandmarkPart]:
 
 def _rate(frames: Sequence[Mapping[str, Any]]) -> float | None:
     """Return the frames a second by the times of the frames; None: they have none."""
-    for name, unit in _TIMES.items():
-        times_s = [unit * one[name] for one in frames if isinstance(one.get(name), int | float)]
-        if len(times_s) == len(frames) > 1 and times_s[-1] > times_s[0]:
-            return round((len(times_s) - 1) / (times_s[-1] - times_s[0]), 3)
+    for name, units in _TIMES.items():
+        times = [one[name] for one in frames if isinstance(one.get(name), int | float)]
+        if len(times) == len(frames) > 1 and times[-1] > times[0]:
+            rate = (len(times) - 1) / (times[-1] - times[0])
+            rates = (round(rate / unit, 3) for unit in units)
+            return next((fps for fps in rates if _FPS[0] <= fps <= _FPS[1]), None)
     return None
 
 
@@ -244,8 +265,7 @@ def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
         for one in content:
             by_frame[str(one["image_id"])].append(_person(one))
         number = {name: int("".join(filter(str.isdigit, name)) or 0) for name in by_frame}
-        order = sorted(by_frame, key=lambda name: number[name])
-        frames = {number[name]: by_frame[name] for name in order}
+        frames = {number[name]: people for name, people in by_frame.items()}
         if len(frames) < len(by_frame):
             frames = dict(enumerate(by_frame.values()))
         for at in range(min(frames), min(max(frames), min(frames) + 10 * len(frames)) + 1):

@@ -103,26 +103,48 @@ class VideoFolder:
 
         Of several videos with the name, the one counts whose path ends as the cell says.
         """
-        wanted = PurePosixPath(clean(name.replace("\\", "/")))
-        if is_picture(wanted.name):  # PHOENIX's tables say NAME/1/*.png
-            wanted = wanted.parent
-        key = stem(wanted.name).casefold()
+        wanted = _read_path(name)
+        key = wanted.name.casefold()
         names = self._by_stem, self._pictures, self._by_pattern
         found = next((one[key] for one in names if key in one), [])
         if len(found) > 1:
-            parts = (*wanted.parts[:-1], stem(wanted.name))
+            parts = wanted.parts
             ends = [path for path in found if self._parts[path][-len(parts) :] == parts]
-            for path in found if not ends else ():  # in capitals, or films that have moved
-                own = self._parts[path][-len(parts) :]
-                same = "/".join(own).casefold() == "/".join(parts[-len(own) :]).casefold()
-                ends += [path] if same and (len(own) > 1 or len(parts) == 1) else []
-            same_ending = [path for path in ends if clean(path.name) == wanted.name]
-            found = same_ending or ends or found
+            # In capitals, or films that have moved.
+            ends = ends or [path for path in found if self._is_at(path, name)]
+            ending = clean(PurePosixPath(name.replace("\\", "/")).name)
+            found = [path for path in ends if clean(path.name) == ending] or ends or found
         if len(found) == 1:
             return found[0], ""
         if found:
             return None, f"{len(found)} videos have its name"
         return None, "no video of its name"
+
+    def _is_at(self, path: Path, name: str) -> bool:
+        """Tell whether a video lies where a cell says, as far as both say it."""
+        own, wanted = "/".join(("", *self._parts[path])).casefold(), _read_place(name)
+        return own.endswith(wanted) or (wanted.endswith(own) and own.count("/") > 1)
+
+    def find_astray(self, names: Iterable[str]) -> set[str]:
+        """Return the cells whose video lies elsewhere, where others mean it, too."""
+        cells: dict[Path | None, set[str]] = defaultdict(set)
+        for name in names:
+            cells[self.find(name)[0]].add(name)
+        return {
+            name for path, of in cells.items() if path and len({*map(_read_place, of)}) > 1
+            for name in of if not self._is_at(path, name)
+        }  # fmt: skip
+
+
+def _read_path(cell: str) -> PurePosixPath:
+    """Return the path that a cell says, without its ending."""
+    path = PurePosixPath(clean(cell.replace("\\", "/")))
+    path = path.parent if is_picture(path.name) else path  # PHOENIX's tables say NAME/1/*.png
+    return path.parent / stem(path.name)
+
+
+def _read_place(cell: str) -> str:
+    return f"/{_read_path(cell).as_posix().lstrip('/')}".casefold()
 
 
 def find_as_written(path: Path) -> Path:
@@ -272,7 +294,9 @@ def plan_corpus(
         ]
     entries = [(row, name, one) for (row, _), name, one in zip(rows, names, read, strict=True)]
     alike = _named_alike(entries, imported) if imported else {}
-    planner = _Planner(options, corpus, videos, imported, alike, plan := CorpusPlan())
+    wanted = [one.get("video") or name for _, name, one in entries]
+    astray = videos.find_astray(wanted) if videos else set[str]()
+    planner = _Planner(options, corpus, videos, imported, alike, astray, plan := CorpusPlan())
     for row, name, values in entries:
         clip = planner.clip_of_row(row, name, values)
         if isinstance(clip, RefusedRow):
@@ -296,6 +320,7 @@ class _Planner:
     videos: VideoFolder | None
     imported: Collection[str] | None
     alike: Mapping[str, Problem]
+    astray: Collection[str]
     plan: CorpusPlan  # of the rows before
 
     def clip_of_row(self, row: Row, name: str, values: Mapping[str, str]) -> Clip | RefusedRow:
@@ -322,6 +347,8 @@ class _Planner:
         """Return the path of a row's video in the corpus, or why there is none."""
         wanted = values.get("video") or name
         video, reason = videos.find(wanted)
+        if wanted in self.astray:
+            video, reason = None, "no video at its path"
         if video is None:
             return Problem(reason, "", (wanted,))
         if (videos.folder / video).is_dir():
@@ -405,14 +432,15 @@ def _name_clips(rows: Sequence[Mapping[str, str]]) -> list[str]:
     """
     paths = [(one.get("clip_id") or one.get("video", "")).replace("\\", "/") for one in rows]
     parts = {path: PurePosixPath(stem(path)).parts or ("",) for path in paths}
-    files = Counter(one[-1] for one in parts.values())
+    files = Counter(one[-1] for one in {*parts.values()})
     alike = {one for one in parts.values() if files[one[-1]] > 1}
-    shared, counts = count_shared([*alike]) if alike else 0, Counter(paths)
+    counts = Counter(parts[path] for path in paths)
+    shared = min(count_shared([*alike]), min(map(len, alike)) - 1) if alike else 0
     names = []
     for path, one in zip(paths, rows, strict=True):
         own = parts[path]
         name = "/".join(own[shared:]) if own in alike else own[-1]
-        start_s = None if counts[path] == 1 or one.get("clip_id") else parse_segment(one)[0]
+        start_s = None if counts[own] == 1 or one.get("clip_id") else parse_segment(one)[0]
         names.append(name if start_s is None else name_cue(name, start_s))
     return names
 

@@ -54,10 +54,6 @@ hand nobody knows which it is: most sign with the right one."""
 def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """Yield the clips of a `.npy` or `.npz` file. Nothing in it is ever executed (no pickles).
 
-    Args:
-        path: The file.
-        defaults: Frame rate and picture size where the archive does not say them.
-
     Raises:
         ClipError: If the file cannot be read or has none of the shapes above.
         UserError: If a default is missing.

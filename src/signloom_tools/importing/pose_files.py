@@ -56,11 +56,7 @@ _COLOURS = {"left_hand": (230, 120, 0), "right_hand": (0, 110, 200), "pose": (90
 
 
 def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
-    """Yield the one clip of a `.pose` file.
-
-    Args:
-        path: The file; pixels, as the library writes them.
-        defaults: Not needed, as these files say all.
+    """Yield the one clip of a `.pose` file: pixels, as the library writes them.
 
     Raises:
         ClipError: If it cannot be read, shows several people or none of Holistic's components.

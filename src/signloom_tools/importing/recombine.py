@@ -37,13 +37,7 @@ class Cut:
 
 
 def cut_clip(clip_id: str, spans: Sequence[tuple[float, float]], frames: int) -> list[Cut]:
-    """Return the cut of each gloss: half of what lies between two of them belongs to each.
-
-    Args:
-        clip_id: Of the clip.
-        spans: Where each gloss is signed, frames.
-        frames: Of the clip.
-    """
+    """Return the cut of each gloss, signed in frames `spans`: half of what lies between is its."""
     middles = [round((end + start) / 2) for (_, end), (start, _) in pairwise(spans)]
     ends = pairwise([0, *middles, frames])
     return [Cut(clip_id, slice(start, stop)) for start, stop in ends]

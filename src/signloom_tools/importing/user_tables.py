@@ -24,6 +24,7 @@ _SPACE = " "
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _FALLBACK = "cp1252"  # what Windows programs write in Western Europe; reads anything
 INDEX = "index"  # what pandas' column of row numbers is called here, as it has no name
+_SPLITS = {"train", "dev", "val", "valid", "test"}  # keys of JSON
 _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 # Marks without a shape: in texts they part what looks the same. Not the joiners of Persian, Hindi.
 _INVISIBLE = dict.fromkeys((0xAD, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), 0x2060,
@@ -102,13 +103,13 @@ def read_user_table(
         found = read_table(path)
         return build_table(path, "Parquet", found.header, found.rows)
     raw = _read_bytes(path)
-    if raw.startswith(_OLD_EXCEL) or (raw.startswith(b"PK") and path.suffix != ".npz"):
+    if raw.startswith(_OLD_EXCEL) or (raw.startswith(b"PK\x03\x04") and path.suffix != ".npz"):
         return _name_columns(path, "a spreadsheet", _read_spreadsheet(path, raw), names)
     try:
         text, how = decode_text(raw, encoding)
     except (UnicodeDecodeError, LookupError) as error:
         raise UserError(f"{path}: cannot be read as {encoding} ({error})") from None
-    text = unicodedata.normalize("NFC", text)
+    text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise UserError(
             f"{path}: no text, read as {how}; expected a table in text or Parquet, perhaps "
@@ -124,13 +125,14 @@ def read_user_table(
         header = list(dict.fromkeys(name for one in records for name in one))
         cells = ([one.get(name, "") for name in header] for one in records)
         return build_table(path, "JSON", header, enumerate(cells, start=1))
-    first = text.partition("\n")[0].strip("\r ")
+    first = text.partition("\n")[0].strip(" ")
     if told := re.fullmatch(r'"?sep=(.)"?', first):  # for Excel
         text = text.replace(first, "", 1)  # the numbers of lines stay
     mark = SEPARATORS[separator] if separator else told[1] if told else _find_separator(text)
     labels = {**{value: key for key, value in SEPARATORS.items()}, _SPACE: "space"}
     how += f", columns parted by {labels[mark]}" if mark in labels else ", one column"
-    return _name_columns(path, how, _split(path, text, mark), names)
+    lines = _name_rows(text.split("\n"), _split(path, text, mark), mark)
+    return _name_columns(path, how, lines, names)
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -192,16 +194,18 @@ def _flatten_records(node: Any, around: Mapping[str, str]) -> Iterator[dict[str,
         return
     inner = {key: one for key, one in node.items() if _has_records(one)}
     own = {**around, **{key: _cell_of(one) for key, one in node.items() if key not in inner}}
-    is_record = len(inner) < len(node)
-    for key in [key for key, one in inner.items() if is_record and isinstance(one, dict)]:
-        own |= {f"{key}.{name}": _cell_of(one) for name, one in inner.pop(key).items()}
+    is_record, are_splits = len(inner) < len(node), {*inner} <= _SPLITS
+    for key, one in [*inner.items()] if is_record else ():
+        if isinstance(one, dict) and not (are_splits and _has_records([*one.values()])):
+            own |= {f"{key}.{name}": _cell_of(cell) for name, cell in inner.pop(key).items()}
     if is_record and not inner:
         yield own
-    label = "split" if {*inner} <= {"train", "dev", "val", "valid", "test"} else "name"
+    label = "split" if are_splits else "name"
     label = INDEX if [*inner] == [str(number) for number in range(len(inner))] else label
     for key, one in inner.items():
         is_list = len(node) == 1 and isinstance(one, list)  # under a name that says nothing
-        yield from _flatten_records(one, own if is_record or is_list else {**own, label: key})
+        is_named = are_splits or not (is_record or is_list)
+        yield from _flatten_records(one, {**own, label: key} if is_named else own)
 
 
 def _has_records(node: Any) -> bool:
@@ -211,7 +215,7 @@ def _has_records(node: Any) -> bool:
 def _cell_of(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(_cell_of, value))
-    return "" if value is None else str(value)
+    return "" if value is None or value != value else str(value)  # NaN
 
 
 def _name_columns(path: Path, how: str, lines: Lines, names: Sequence[str]) -> UserTable:
@@ -225,8 +229,6 @@ def _name_columns(path: Path, how: str, lines: Lines, names: Sequence[str]) -> U
         )
         how += f", no line of names: its columns are {shown}" + "; --names calls them" * (not names)
         return build_table(path, how, header, rows)
-    if rows[1:] and {len(cells) for _, cells in rows[1:]} == {len(first) + 1}:
-        first = ["", *first]  # R's names of rows
     header = [name or str(number) for number, name in enumerate(first, start=1)]
     if not first[0] and INDEX not in header:
         header[0] = INDEX
@@ -246,13 +248,14 @@ def _is_row(rows: Sequence[tuple[int, list[str]]]) -> bool:
     or words that no table uses as names, of which one occurs in its column again.
     """
     first = rows[0][1] if rows else []
-    has_names = any(_plain_name(cell) in _ALL_NAMES for cell in first)
+    known = [_plain_name(cell) in _ALL_NAMES for cell in first]
+    has_names = sum(known) > 1 or first[:1] == [""] or known[:1] == [True]
     for number, cell in enumerate(first):
         column = [cells[number] for _, cells in rows[1:] if len(cells) > number]
         alike = [other for other in column if _shape_of(other) == _shape_of(cell)]
         is_film = PurePosixPath(cell).suffix.lower() in VIDEO_SUFFIXES
         is_alike = re.search(r"[\d/]", cell) and 2 * len(alike) >= len(column) > 0
-        if is_film or is_alike or (cell and cell in column and not has_names):
+        if is_film or (is_alike and not has_names) or (cell and cell in column and not any(known)):
             return True
     return False
 
@@ -335,12 +338,7 @@ def keep_rows(table: UserTable, wanted: Mapping[str, str]) -> UserTable:
                 f"--only {column}={pattern}: no such column; {table.path} has "
                 f"{', '.join(table.header)}"
             )
-        try:
-            fits[column] = re.compile(pattern)
-        except re.error as error:
-            raise UserError(
-                f"--only {column}: {pattern!r} is no regular expression ({error})"
-            ) from None
+        fits[column] = _compile(f"--only {column}", pattern)
     rows = [
         row for row in table.rows
         if all(fit.fullmatch(row.cells[column]) for column, fit in fits.items())
@@ -412,7 +410,6 @@ def _find_separator(text: str) -> str:
 
 def _split(path: Path, text: str, mark: str) -> Sequence[tuple[int, list[str]]]:
     """Return line number and stripped cells of every line that is not blank."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if mark in QUOTED:
         return list(_split_quoted(path, text, mark))
     lines = text.split("\n")  # splitlines() cuts inside of cells
@@ -437,6 +434,18 @@ def _split(path: Path, text: str, mark: str) -> Sequence[tuple[int, list[str]]]:
         if len(widths) == 1 and widths <= {len(quoted[0][1]), len(quoted[0][1]) + 1}:
             return quoted
     return plain
+
+
+def _name_rows(lines: Sequence[str], rows: Lines, mark: str) -> Lines:
+    """Put an empty name over R's names of rows, which are quoted, or numbers but for commas."""
+    (number, header), *others = [*rows] or [(0, [""])]
+    is_named = all(
+        lines[at - 1].lstrip()[:1] == '"' or (mark != "," and cells[0] == str(n))
+        for n, (at, cells) in enumerate(others, start=1)
+    )
+    is_wider = {len(cells) for _, cells in others} == {len(header) + 1}
+    is_filled = any(cells[-1] for _, cells in others)  # no separator that ends each line
+    return [(number, [""] * (is_wider and is_named and is_filled) + header), *others]
 
 
 def _split_quoted(path: Path, text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
@@ -544,7 +553,10 @@ def find_sources(
         source = sources.get(field)
         if source is None or source.column is None:
             raise UserError(f"--pick {field}: say with --column {field}=COLUMN where to look")
-        sources[field] = FieldSource(source.column, pattern=_compile(field, pattern))
+        compiled = _compile(f"--pick {field}", pattern)
+        if compiled.groups != 1:
+            raise UserError(f"--pick {field}: {pattern!r} needs one pair of round brackets")
+        sources[field] = FieldSource(source.column, pattern=compiled)
     return {name: sources[name] for name in KNOWN_NAMES if name in sources}
 
 
@@ -564,11 +576,8 @@ def _guess(header: Sequence[str], given: Mapping[str, FieldSource]) -> Sources:
     return found
 
 
-def _compile(field: str, pattern: str) -> re.Pattern[str]:
+def _compile(said: str, pattern: str) -> re.Pattern[str]:
     try:
-        compiled = re.compile(pattern)
+        return re.compile(pattern)
     except re.error as error:
-        raise UserError(f"--pick {field}: {pattern!r} is no regular expression ({error})") from None
-    if compiled.groups != 1:
-        raise UserError(f"--pick {field}: {pattern!r} needs one pair of round brackets")
-    return compiled
+        raise UserError(f"{said}: {pattern!r} is no regular expression ({error})") from None

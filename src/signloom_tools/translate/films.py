@@ -38,16 +38,7 @@ def translate_film(
     skip_unsure: bool = False,
     guess: bool = True,
 ) -> list[FilmSentence]:
-    """Translate the sentences of a film; arguments as those of `translate_timed`.
-
-    Args:
-        translator: The model.
-        film: Its landmarks.
-        spans: Where its sentences lie.
-        options: How to search.
-        skip_unsure: Leave sentences out that the model is unsure of.
-        guess: See `Translator.translate`.
-    """
+    """Translate the sentences of a film, which lie in `spans`; else as `translate_timed`."""
     found = []
     for part, clips in _cut_some(film, spans):
         timed = translate_timed(

@@ -4,7 +4,7 @@ import json
 import shutil
 import unicodedata
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -58,6 +58,9 @@ def read(path: Path, content: str | bytes, *names: str) -> list[tuple[str, ...]]
     *(((mark + LINES).encode(how), [("a.mp4", "x"), ("b.mp4", "été")])
       for how in ("utf-16-le", "utf-16-be") for mark in ("\ufeff", "")),
     (",text\na.mp4,x\nb.mp4,y\n", JSON_ROWS),  # the index has the names
+    ("video\ttext\n1\ta.mp4\tx\n2\tb.mp4\ty\n", JSON_ROWS),  # R, without quotes
+    ("PK,video,text\n1,a.mp4,x\n2,b.mp4,y\n", JSON_ROWS),  # a key, no archive
+    ("video,text,rating 1\na.mp4,x,rating 3\nb.mp4,y,rating 4\n", JSON_ROWS),
 ])  # fmt: skip
 def test_a_table_is_read_as_programs_write_it(
     tmp_path: Path, content: str | bytes, found: list[tuple[str, str]]
@@ -101,11 +104,19 @@ def test_names_are_given_to_a_table_that_has_none(tmp_path: Path) -> None:
     ("\n".join(map(json.dumps, RECORDS)), JSON_ROWS),
     (json.dumps({"video": {"0": "a.mp4", "1": "b.mp4"}, "text": {"0": "x", "1": "y"}}), JSON_ROWS),
     (json.dumps({"video": ["a.mp4", "b.mp4"], "text": ["x", "y"]}), JSON_ROWS),
+    (json.dumps([{"video": "a.mp4", "text": float("nan")}]), [("a.mp4", "")]),
 ])  # fmt: skip
 def test_json_is_a_table_of_its_innermost_records(
     tmp_path: Path, content: str, found: list[tuple[str, str]]
 ) -> None:
     assert read(tmp_path / "t.json", content) == found
+
+
+def test_json_of_splits_may_say_more(tmp_path: Path) -> None:
+    found = {"info": 1, "train": RECORDS[:1], "test": {"b.mp4": {"text": "y"}}}
+    (tmp_path / "t.json").write_text(json.dumps(found))
+    rows = read_user_table(tmp_path / "t.json", None, None).rows
+    assert [row.cells["split"] + row.cells["text"] for row in rows] == ["trainx", "testy"]
 
 
 def test_a_damaged_or_foreign_file_is_told(tmp_path: Path) -> None:
@@ -186,6 +197,25 @@ def test_a_clip_is_called_as_its_file_and_no_more_than_tells_it_apart(project: P
     assert [clip.clip_id for clip in init("--table", "t.csv", *SHARES)] == ["p_1", "q"]
 
 
+@pytest.mark.parametrize(("there", "cells", "found"), [
+    (["s1/a"], ["s2/a.mp4", "s1/a.mp4"], {"s1_a": "s1/a"}),
+    (["a"], ["s1/a.mp4", "s2/a.mp4", "a"], {"a": "a"}),
+    (["s3/c", "b"], ["s3/c.mp4", "b", "./s3/c.mp4"], {"c": "s3/c", "b": "b"}),
+    (["d", "d/d"], ["d.mp4", "d/d.mp4"], {"d_d": "d/d"}),
+])  # fmt: skip
+def test_rows_get_films_and_names_of_their_own(
+    project: Path, there: Sequence[str], cells: Sequence[str], found: Mapping[str, str]
+) -> None:
+    films("z.mp4", *(f"{name}.mp4" for name in there))
+    Path("t.csv").write_text("\n".join(["video,text", "z,z", *(f"{one},x" for one in cells)]))
+    with pytest.raises(SystemExit, match="rows were left out"):
+        init("--table", "t.csv", *SHARES)
+    clips = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
+    got = {clip.clip_id: str(clip.video).partition("videos/")[2] for clip in clips}
+    assert got == {name: f"{film}.mp4" for name, film in {"z": "z", **found}.items()}
+    assert "is empty" not in Path("corpus/refused.tsv").read_text()
+
+
 PATHS = ("book/anna_1.mp4", "book/ben_1.mp4", "thank you/anna_1.mp4", "thank you/ben_1.mp4")
 
 
@@ -211,6 +241,11 @@ def test_paths_of_films_say_what_no_table_does(project: Path, table: str, patter
         {(text, who) for text in ("book", "thank you") for who in ("anna", "ben")}
     )  # fmt: skip
     films("stray.mp4")
+    if table.startswith("video"):  # whose first film is missing
+        Path("in/0_1_color.mp4").unlink()
+        with pytest.raises(SystemExit, match="1 rows were left out"):
+            init("--pattern", pattern, *more)
+        assert "0_1\tno video of its name" in Path("corpus/refused.tsv").read_text()
     if not table:
         with pytest.raises(SystemExit, match="1 rows were left out"):
             init("--pattern", pattern, *more)
@@ -244,6 +279,11 @@ def test_glosses_are_of_whom_their_tier_is_named_after(tmp_path: Path) -> None:
     path = eaf(tmp_path / "f.eaf", tiers, participants=False)
     cues = read_captions(path, Choice(tier="Satz_*", gloss_tier="Glosse_*")).cues
     assert [(cue.signer, cue.gloss) for cue in cues] == [("A", "EINS"), ("B", "ZWEI")]
+    for names, is_known in {"Dutch English": 0, "EN NL": 0, "P1 AB2": 1, "Anna Ben": 1}.items():
+        tiers = {f"T {who}": [(0, 500, "x")] for who in names.split()}
+        eaf(path, tiers, ["1_anna.mp4", "1_ben.mp4"], participants=False)
+        signers = {cue.signer for cue in read_captions(path, Choice(tier="T *")).cues}
+        assert signers == ({*names.split()} if is_known else {""})
 
 
 TWO = {"Satz_{}": ("A", "B"), "TranslationNarrow {}": ("S1", "S2"), "T_{}": ("S015", "S016")}

@@ -114,7 +114,8 @@ def test_results_of_mediapipe_keep_their_sides_and_gaps(
         {name: one[number] for name, one in parts.items()} for number in range(6)
     ]
     frames[2]["left_hand"] = None
-    results = [{**results_of(kind, one), "timestamp": 40 * n} for n, one in enumerate(frames)]
+    step = {"list": 0.04, "frames": 40, "clips": 40_000, "pickle": 40_000_000, "files": 100}[form]
+    results = [{**results_of(kind, one), "timestamp": step * n} for n, one in enumerate(frames)]
     (tmp_path / "in").mkdir()
     size = ["--width", "640", "--height", "480"]
     if form == "files":
@@ -137,6 +138,18 @@ def test_results_of_mediapipe_keep_their_sides_and_gaps(
     for hand in ("left_hand", "right_hand"):
         found = clip.points[3, layout.slice(hand)]
         np.testing.assert_allclose(found, parts[hand][3], atol=1e-3)
+
+
+def test_a_file_of_lists_of_frames_is_a_take(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for frames in (3, 30):
+        points = np.random.default_rng(0).uniform(0.1, 0.9, (2, frames, 21, 3))
+        content = dict(zip(("left_hand", "right_hand"), points.tolist(), strict=True))
+        (tmp_path / f"in/hello_{frames}.json").write_text(json.dumps(content))
+    clips, layout = bring(tmp_path, *SIZE)
+    assert [len(clips[name].points) for name in ("hello_3", "hello_30")] == [3, 30]
+    found = clips["hello_30"].points[-1, layout.slice("right_hand")]
+    np.testing.assert_allclose(found, points[1, -1], atol=1e-3)
 
 
 def test_openpose_in_pose_files_has_its_own_points(tmp_path: Path) -> None:
@@ -392,7 +405,6 @@ def test_a_file_a_frame_and_a_pattern_make_a_corpus(
 
 
 def test_files_of_one_name_in_several_folders_are_named_by_their_paths(tmp_path: Path) -> None:
-    """With a folder a signer, most files were rejected as doubles."""
     for signer in ("anna", "ben"):
         (tmp_path / "in" / signer).mkdir(parents=True)
         for number in range(3):
@@ -425,7 +437,6 @@ def test_keys_are_listed_and_mapped_and_the_archive_says_rate_and_size(
 def test_a_files_own_video_info_is_named_by_keys(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rate and size of a map, a record or a JSON object could not be named."""
     (tmp_path / "in").mkdir()
     parts = {name: np.random.default_rng(1).uniform(0, 1, (5, 21, 3)) for name in ("lh", "rh")}
     info = {"rate": 50.0, "size": [300, 200]}
@@ -455,7 +466,6 @@ def test_a_files_own_video_info_is_named_by_keys(
 
 
 def test_a_table_says_the_rates_of_files_that_differ(tmp_path: Path) -> None:
-    """One --fps had to do for files of 30, 50 and 60 frames a second."""
     for name in ("anna/1", "ben/1", "ben/2"):
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         np.save(tmp_path / f"in/{name}.npy", seen_by(133, truth()))
@@ -475,7 +485,6 @@ def test_a_table_says_the_rates_of_files_that_differ(tmp_path: Path) -> None:
 
 
 def test_an_import_with_rejects_can_be_repeated(tmp_path: Path) -> None:
-    """After the files were corrected: "shards already exists; remove it"."""
     (tmp_path / "in").mkdir()
     np.save(tmp_path / "in/a.npy", seen_by(133, truth()))
     (tmp_path / "in/b.npy").write_bytes(b"torn")
@@ -520,6 +529,11 @@ def test_hands_outside_of_the_picture_are_asked_about(tmp_path: Path) -> None:
         ('[{"instances": []}, {"instances": []}]', "nobody in it"),
         ('{"keypoints": [[[1, 2], [3, 4]]]}', "its frames have 2 points; known are 17"),
         ('{"people": []}', "it holds one frame"),
+        ('{"hand_landmarks": 5, "handedness": 5}', "its keys are hand_landmarks"),
+        (
+            f'{{"lefthand": {[[[1] * 3] * 21] * 3}, "righthand": {[[[1] * 3] * 21] * 2}}}',
+            "hand 3, r",
+        ),
         ('[{"keypoints": [[[1, 2]]]}, 5]', "its frames have 1 points"),
     ],
 )

@@ -176,6 +176,17 @@ def test_kaggle_rows_of_frames(tmp_path: Path) -> None:
     assert list(clips) == ["4", "9"]
     points = np.concatenate([clips["9"].points, clips["4"].points])
     np.testing.assert_array_equal(points, expected(parts, ["hands", "pose"]))
+    columns |= {"fps": [30, None, 30, 50, 50], "width": [None] * 5, "height": [np.nan] * 5}
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table(columns), tmp_path / "in/train.parquet")
+    (tmp_path / "in/names.csv").write_text("file,text\ntrain,x\n")  # tells of them, is none
+    result, clips = run([tmp_path / "in"], tmp_path / "sizes", kind="kaggle")
+    found = [(clip.fps, clip.width) for clip in clips.values()]
+    assert (result.rejects, found) == ([], [(50, 640), (30, 640)])
+    columns["fps"][1] = 25
+    pq.write_table(pa.table(columns), tmp_path / "in/train.parquet")
+    _, clips = run([tmp_path / "in"], tmp_path / "varies")
+    assert "its fps is 25 and 30" in rejects(tmp_path / "varies")[0]["reason"]
 
 
 @pytest.mark.parametrize(

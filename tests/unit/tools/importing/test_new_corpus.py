@@ -82,6 +82,13 @@ def test_rows_that_do_not_fit_the_header_are_set_apart(tmp_path: Path) -> None:
     table = read_user_table(path, None, None)
     assert [row.line for row in table.rows] == [2, 4]
     assert table.torn == [(3, "3 cells, but 2 columns")]
+    for text in (  # one more in each row, and no names of R
+        "id,gloss,text\na1,HELLO YOU,hello, there\na2,BYE,bye, you\n",
+        "id,text\n1,hello, there\n2,bye, you\n",
+        'name;text\n"1";hello;\n"2";bye;\n',
+    ):
+        table = read_user_table(write(path, text), None, None)
+        assert (table.rows, [line for line, _ in table.torn]) == ([], [2, 3])
 
 
 def test_tables_are_joined_by_the_columns_that_they_share(tmp_path: Path) -> None:
