@@ -274,8 +274,15 @@ def _read_tables(
                 found.refuse(row.table, row.line, name, reason, name)
                 continue
             more = {n: known[n] for n in ("signer", "language") if known.get(n)}
-            said[film] = {**row.cells, **more}, split
-            if captions := row.cells.get(CAPTIONS):
+            captions, cells = row.cells.get(CAPTIONS), {**row.cells, **more}
+            before, split_before = said.setdefault(film, (cells, split))
+            if {**before, CAPTIONS: captions} != {**cells, CAPTIONS: captions} or (
+                split != split_before
+            ):
+                reason = "another row says something else of its film"
+                found.refuse(row.table, row.line, name, reason, name)
+                continue
+            if captions:
                 named[find_as_written(table.path.parent / captions)].append(film)
     return said, named
 

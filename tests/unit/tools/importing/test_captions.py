@@ -490,14 +490,17 @@ def test_a_film_is_in_one_split_also_where_two_people_sign_in_it(tmp_path, films
 
 def test_a_table_of_films_says_signer_split_and_captions(tmp_path, films):
     table = write(tmp_path / "films" / "films.tsv", "video\tcaptions\tperson\tsplit\n"
-                  "one\tcues.csv\tAnna\ttrain\ntwo\tother.srt\tBo\tdev\n")  # fmt: skip
+                  "one\tcues.csv\tAnna\ttrain\ntwo\tother.srt\tBo\tdev\n"
+                  "one\tcues.csv\tBo\ttrain\n")  # fmt: skip
     write(films / "cues.csv", "start_s,end_s,text\n0.2,1,Ja.\n")
     write_captions(films / "other.srt", [cue(0.5, 1.5, "Nein.")])
-    assert init(tmp_path, "--captions", "--table", str(table)) == 0
+    assert init(tmp_path, "--captions", "--table", str(table)) == 1
     clips = read_manifest(tmp_path / "corpus" / "manifest.tsv")
     assert [(c.text, c.signer, c.split, c.start_s) for c in clips] == [
         ("Ja.", "Anna", "train", 0.2), ("Nein.", "Bo", "dev", 0.5),
     ]  # fmt: skip
+    refused = (tmp_path / "corpus" / "refused.tsv").read_text("utf-8")
+    assert "another row says something else of its film" in refused
 
 
 def test_where_no_cue_can_be_taken_the_reasons_are_said(tmp_path, films, capsys):
