@@ -324,6 +324,9 @@ def _find_sources(options: InitOptions, header: list[str], has_splits: bool) -> 
         sources.setdefault("clip_id", sources["text"])
     for name, source in sources.items():
         print(f"  {name:<11} <- {source}")
+    used = {source.column for source in sources.values()}
+    if unused := [name for name in header if name and name not in used]:
+        print(f"  not used: {', '.join(unused[:12])}{' ...' if len(unused) > 12 else ''}")
     _check_sources(options, set(sources) | ({"split"} if has_splits else set()), header)
     return sources
 

@@ -65,7 +65,7 @@ def test_a_table_becomes_a_corpus(project: Path, capsys: pytest.CaptureFixture[s
     assert params["tokenize_targets"]["ctc"] == "glosses"
     text = capsys.readouterr().out
     for words in (
-        "columns parted by pipe", "text        <- translation (guessed)",
+        "columns parted by pipe", "text        <- translation (guessed)", "not used: video",
         "6 rows taken, 0 left out", "signers in several splits: 3 in train and dev",
         "go on with `dvc repro`",
     ):  # fmt: skip
