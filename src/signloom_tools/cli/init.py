@@ -362,14 +362,14 @@ def _check_sources(options: InitOptions, there: set[str], header: list[str]) -> 
         missing.append("clip_id")
     if missing:
         hints = {
-            "signer": "if nobody knows who signs: --set signer=unknown",
-            "split": "or --table train=FILE dev=FILE, or --shares 80 10 10",
+            "signer": ", or --set signer=unknown",
+            "split": ", or --table train=FILE dev=FILE, or --shares 80 10 10",
+            "clip_id": ", or --names if the first line of the table has none",
         }
-        more = "".join(f"; {hints[name]}" for name in missing if name in hints)
-        more += "; if its first line is no line of names: --names" * ("clip_id" in missing)
+        answers = [f"\n  {n}: --column {n}=COLUMN{hints.get(n, '')}" for n in missing]
         raise UserError(
-            f"which column is {', '.join(missing)}? The table has {', '.join(header)}; give "
-            f"--column {missing[0]}=COLUMN{more}"
+            f"which column is {', '.join(missing)}? The table has {', '.join(header)}; "
+            f"give{''.join(answers)}"
         )
     if options.imports.defaults.fps is None and {"start_frame", "end_frame"} & there:
         raise UserError("start_frame and end_frame are numbers of frames: give --fps, or --column "
