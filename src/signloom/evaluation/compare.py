@@ -235,7 +235,7 @@ def _find(folder: Path) -> Path:
     if not found:
         raise UserError(
             f"{folder} holds no evaluation (hypotheses.tsv), nor does evaluation/ or {EVALUATION}/ "
-            f"in it; {_HINT}, or name a commit: git:HEAD"
+            f"in it; {_HINT}, or name a commit or an experiment of DVC: git:HEAD"
         )
     return found[0]
 

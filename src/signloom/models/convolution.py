@@ -82,7 +82,7 @@ class Convolution(nn.Module):
 class ConvolutionEncoder(nn.Module):
     """The source's vectors, two convolutions that shorten them, and residual ones of one width.
 
-    Source: five such layers before CTC read BOSTON-104 better than a Conformer (docs/results.md).
+    Five such layers before CTC read BOSTON-104 about as well as a Conformer (docs/results.md).
     """
 
     def __init__(self, options: ModelOptions, input_width: int) -> None:

@@ -417,7 +417,7 @@ _RULES = (
                           "max_frames": FRAMES}},
         why=("convolution, width 96, 3 + 1 layers, dropout 0.4, subsampling 2, ctc_weight 0.9: the "
              "texts are the glosses, so what CTC reads is what is wanted (BOSTON-104: 21, 29 and "
-             "20 % gloss errors; a Conformer in seven times the time 22, 24 and 38)",
+             "20 % gloss errors; a Conformer read with a bigram 22, 24 and 38)",
              "average_last 20 and no early stop: the loss of dev rises long before its signs are "
              "read best"),
     ),

@@ -292,6 +292,14 @@ def test_unreadable_parameters_end_the_app_before_its_address(
     assert capsys.readouterr().out == ""
 
 
+def upload(asker: Asker) -> str:
+    """Record a film of four bytes; return the take's path."""
+    path = f"/api/takes/{asker.change('POST', '/api/takes', {'suffix': '.webm'})[1]['id']}"
+    asker.change("PUT", f"{path}/film?offset=0", b"film")
+    asker.change("POST", f"{path}/whole", {"size": 4})
+    return path
+
+
 def test_the_page_opens_while_films_wait_and_further_ones_are_refused(
     asker: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,11 +310,7 @@ def test_the_page_opens_while_films_wait_and_further_ones_are_refused(
         raise ClipError("it is long", "cut it")
 
     monkeypatch.setattr(analysis, "extract_video", look)
-    take = asker.change("POST", "/api/takes", {"suffix": ".webm"})[1]
-    path = f"/api/takes/{take['id']}"
-    asker.change("PUT", f"{path}/film?offset=0", b"film")
-    asker.change("POST", f"{path}/whole", {"size": 4})
-    waiting = asker.app.looking.statistics
+    path, waiting = upload(asker), asker.app.looking.statistics
     with ThreadPoolExecutor(50) as clients:
         asked = [clients.submit(asker.change, "POST", f"{path}/look", {}) for _ in range(50)]
         wait_until(lambda: sum(one.done() for one in asked) == 49 - MOST_LOOKING)
@@ -331,11 +335,7 @@ def test_a_client_who_gives_up_leaves_the_queue(
         raise ClipError("it is long", "cut it")
 
     monkeypatch.setattr(analysis, "extract_video", look)
-    take = asker.change("POST", "/api/takes", {"suffix": ".webm"})[1]
-    path = f"/api/takes/{take['id']}"
-    asker.change("PUT", f"{path}/film?offset=0", b"film")
-    asker.change("POST", f"{path}/whole", {"size": 4})
-    waiting = asker.app.looking.statistics
+    path, waiting = upload(asker), asker.app.looking.statistics
     with ThreadPoolExecutor(1) as clients:
         first = clients.submit(asker.change, "POST", f"{path}/look", {})
         wait_until(lambda: waiting().borrowed_tokens == 1)
