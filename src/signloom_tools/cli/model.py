@@ -133,7 +133,7 @@ def _print_confirmation(path: Path, best: dict[str, Any]) -> None:
 class OutlookOptions:
     """Learning curve: what more signers or takes would improve.
 
-    Models of 1, 2, 4 ... signers of train are trained and tested on signers left out, three minutes
+    Models of 1, 2, 4 ... signers of train are trained and tested on signers left out, five minutes
     of CPU in all; docs/data.md
     """
 

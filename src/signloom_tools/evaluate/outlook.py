@@ -24,7 +24,7 @@ from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 
 LEAST = 3  # signers of train: one to learn from, two, and one to be tested on
-STEPS = 3600  # of all models together: three minutes on one thread
+STEPS = 3600  # of all models together: about five CPU-minutes on the demo
 RESAMPLES = 2000
 WIDE = 30.0  # points: a wider interval is reported as unknown
 GREEDY = dataclasses.replace(DECODING, beam_size=1)

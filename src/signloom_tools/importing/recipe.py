@@ -234,7 +234,7 @@ def describe_outlook(clips: Sequence[Clip]) -> str:
     models = 3 * (int(math.log2(signers - 1)) + 2)  # of 1, 2, 4 ... signers and of half the takes
     return (
         "what more people would bring: `signloom outlook`, after `dvc repro tokenize_targets`; "
-        f"{models} small models, three minutes of CPU together (--steps: more, each truer)"
+        f"{models} small models, about five minutes of CPU together (--steps: more, each truer)"
     )
 
 
