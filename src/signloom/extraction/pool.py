@@ -162,14 +162,16 @@ def _start_unreached_by_interrupts(process: Any) -> None:
 def _work(function: Callable[[Any], Any], pipe: Connection) -> None:
     """Do jobs until killed; the whole life of a process."""
     threading.Thread(target=_exit_after_parent, name=SILENT, daemon=True).start()
-    pipe.send("ready")
-    while True:
-        job = pipe.recv()
-        try:
-            answer: tuple[Any, Exception | None] = function(job), None
-        except Exception as error:
-            answer = None, error
-        pipe.send(answer)
+    # The pipe may tell first that the parent ended.
+    with contextlib.suppress(EOFError, ConnectionError):
+        pipe.send("ready")
+        while True:
+            job = pipe.recv()
+            try:
+                answer: tuple[Any, Exception | None] = function(job), None
+            except Exception as error:
+                answer = None, error
+            pipe.send(answer)
 
 
 def _exit_after_parent() -> None:
