@@ -269,10 +269,10 @@ def _run_next(
     try:
         study.optimize(objective, n_trials=1, catch=(SlotTakenError,))
     except ValueError as error:
-        # Optuna's words when another process has declared our trial dead: it is run again.
+        # Optuna's words when another process has ended our trial: it declared it dead, or SQLite
+        # gave it the same waiting trial. Which slots are missing is read anew.
         if not str(error).startswith("Cannot tell a"):
             raise
-        logger.warning("a trial gave no sign of life for too long and is run again")
     return True
 
 
@@ -338,6 +338,7 @@ def _retry(study: optuna.Study, trial: FrozenTrial) -> None:
     deaths = 1 + len(RetryHeartbeatStaleTrialCallback.retry_history(trial))
     trial.user_attrs.pop(OWNER, None)
     if deaths <= RETRIES:
+        logger.warning("trial %d gave no sign of life and is run again", trial.number)
         RetryHeartbeatStaleTrialCallback()(study, trial)
         return
     reason = f"its process died {deaths} times with these values"
