@@ -177,7 +177,7 @@ _SETTINGS = {
 }
 
 
-@settings(max_examples=3, phases=[Phase.generate], **_SETTINGS)  # type: ignore[arg-type]
+@settings(max_examples=1, phases=[Phase.generate], **_SETTINGS)  # type: ignore[arg-type]
 @given(bad=bads)
 def test_a_few_bad_files_keep_no_clip_out(
     in_project: Callable[[list[Bad]], None], monkeypatch: pytest.MonkeyPatch, bad: list[Bad]

@@ -109,7 +109,9 @@ def test_the_corpus_is_one_that_the_stages_take(options: CoffeeOptions) -> None:
     assert not places["test"] & (places["train"] | places["dev"])
 
 
+@pytest.mark.slow
 def test_every_family_is_trained_and_scored(options: CoffeeOptions, tmp_path: Path) -> None:
+    """Quick twin: tests/contract trains every family."""
     tokens = tmp_path / "tokens"
     write_tokens(
         tokens, build_corpus(options), load_section(STUDY, "tokenize_targets", TokenizeOptions)

@@ -71,9 +71,11 @@ def test_both_translate_the_frozen_clips_and_the_newest_with_the_search_of_their
     assert json.loads(json.dumps(found)) == found
 
 
+@pytest.mark.slow
 def test_of_a_corpus_of_glosses_the_signs_are_compared_that_the_models_read(
     root: Path, store: ModelStore
 ) -> None:
+    """Quick twin: the comparison of sentences, above."""
     write_project(root, glosses=True)
     auto = replace(GATE, metric="auto")
     labels = sorted({word for text in tiny.SENTENCES for word in text.split()})
@@ -124,9 +126,11 @@ def test_sentences_of_frozen_clips_are_kept_until_the_landmarks_change(
     assert len(loaded) == 6  # two seeds of both; those that are served, under changes
 
 
+@pytest.mark.slow
 def test_seeds_that_were_evaluated_as_one_are_judged_as_one_with_what_they_cost(
     root: Path, store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quick twin: test_sentences_of_each_seed_are_its_own_and_those_under_changes_are_kept."""
     champion = add_version(root, d_model=8)
     store.promote(champion, by="test")
     version = add_version(root, d_model=16)

@@ -67,9 +67,11 @@ def make_both() -> list[str]:
     return shlex.split(line)
 
 
+@pytest.mark.slow
 def test_the_example_trains_on_two_corpora_and_scores_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Quick twin: test_merged_landmarks_are_those_of_each_corpus."""
     main(make_both())
     said = capsys.readouterr().out
     assert "weather: 17 clips, landmarks" in said
