@@ -270,18 +270,12 @@ def try_change(
     statistics = measure(texts, refs, setup.score, counters)
     scores = score_statistics(statistics, setup.score)
     return Tried(
-        split=targets[0].split,
-        change=name,
-        clip_ids=[target.clip_id for target in targets],
-        originals=list(originals),
-        seed=setup.score.seed,
+        split=targets[0].split, change=name, clip_ids=[target.clip_id for target in targets],
+        originals=list(originals), seed=setup.score.seed,
         hypotheses=[one.hypothesis for one in translations],
-        encodings=setup.translator.encode_clips(changed),
-        right=are_right(statistics),
-        score=scores[setup.metric],
-        wer=scores[Metric.WER].value,
-        exact=scores[Metric.EXACT].value,
-    )
+        encodings=setup.translator.encode_clips(changed), right=are_right(statistics),
+        score=scores[setup.metric], wer=scores[Metric.WER].value, exact=scores[Metric.EXACT].value,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ from signloom_tools.importing.user_tables import (
 _VERSION_MARK = b"# signloom-manifest"  # the first line of our own manifests
 _FIELDS = (
     "clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language",
-    "corpus", "fps", "consent_until",
+    "corpus", "fps", "box", "consent_until",
 )  # fmt: skip
 SIGNER_FILE = "signer.txt"
 _NAMED_TABLES = ("table.tsv", "manifest.tsv")

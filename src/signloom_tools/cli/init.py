@@ -57,7 +57,7 @@ from signloom_tools.options import argument, group, option, read_pairs
 from signloom_tools.outputs import check_output
 from signloom_tools.presets import adopt
 
-TIMES = ("start_s", "end_s", "start_frame", "end_frame", "fps")  # of videos only
+OF_VIDEOS = ("start_s", "end_s", "start_frame", "end_frame", "fps", "box")
 
 
 _pairs_of_fields = functools.partial(read_pairs, allowed=tuple(KNOWN_NAMES))
@@ -129,7 +129,7 @@ class InitOptions:
     """Turn a table of clips into CORPUS/manifest.tsv and link the videos there.
 
     docs/datasets.md has the commands for published corpora. Fields: clip_id, video, text, signer,
-    split, gloss, language, corpus, start_s, end_s, start_frame, end_frame, fps.
+    split, gloss, language, corpus, start_s, end_s, start_frame, end_frame, fps, box.
     """
 
     corpus: Path = argument("the folder to make", "CORPUS")
@@ -276,7 +276,7 @@ def make_plan(options: InitOptions) -> CorpusPlan:
     imported = None if options.of_takes else imported_clips(options.corpus)
     _check_videos(options, imported is not None)
     if options.text_only:
-        sources = {name: source for name, source in sources.items() if name not in TIMES}
+        sources = {name: source for name, source in sources.items() if name not in OF_VIDEOS}
     rules = RowOptions(
         sources=sources, split_names=given.splits, fps=options.imports.defaults.fps,
         unspaced=given.unspaced, shares=given.shares, by=given.by, text_only=options.text_only,

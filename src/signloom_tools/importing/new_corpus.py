@@ -479,7 +479,7 @@ def _problem(
         if bad := field_problem(value, ".tsv"):
             return Problem(f"{name} {bad}", "", (value,))
     if problems := parse_segment(values)[2]:
-        return Problem("its start and end are no segment", "", (problems[0],))
+        return Problem("its start and end are no segment, or its box is none", "", (problems[0],))
     until, odd = parse_consent(values)
     if odd or has_ended(until):
         said = until or odd[0]

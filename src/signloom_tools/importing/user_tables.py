@@ -23,6 +23,7 @@ QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | may 
 _SPACE = " "
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _FALLBACK = "cp1252"  # what Windows programs write in Western Europe; reads anything
+_MOST_SHARE = 2.0  # boxes of shares reach a little beyond the picture; of pixels, much further
 INDEX = "index"  # what pandas' column of row numbers is called here, as it has no name
 _SPLITS = {"train", "dev", "val", "valid", "test"}  # keys of JSON
 _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
@@ -53,6 +54,23 @@ def parse_time(text: str) -> float | None:
     return found if math.isfinite(found) and "_" not in text else None
 
 
+BOX_ORDER = "left top right bottom"  # WLASL's pixels, OpenASL's shares of the picture
+_BOX_ORDERS = {frozenset(("box", "org_text")): "top left bottom right"}  # by columns of MS-ASL
+
+
+def read_box(text: str, order: str = BOX_ORDER) -> str:
+    """Return a box as a manifest has it, of four numbers in an order, or of FFmpeg's W:H:X:Y."""
+    numbers = [float(one) for one in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text.lower())]
+    if len(numbers) != 4:
+        return text
+    width, height, left, top = numbers
+    sides = dict(zip(order.split(), numbers, strict=True))
+    if text.count(":") == 3:
+        sides = {"left": left, "top": top, "right": left + width, "bottom": top + height}
+    most = 1.0 if max(numbers) < _MOST_SHARE else math.inf
+    return " ".join(f"{min(max(sides[name], 0.0), most):g}" for name in BOX_ORDER.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row: where it is, and its cells by column."""
@@ -67,6 +85,8 @@ class Row:
         for name in {"start_s", "end_s"} & found.keys():
             seconds = parse_time(found[name]) if {*":,"} & {*found[name]} else None
             found[name] = found[name] if seconds is None else str(seconds)
+        if found.get("box"):
+            found["box"] = read_box(found["box"], sources["box"].order)
         return found
 
 
@@ -171,6 +191,8 @@ def _read_json(path: Path, text: str) -> list[dict[str, str]]:
                 isinstance(one, list) and not _has_records(one) for one in columns
             ):  # as pandas writes them
                 found = [dict(zip(found, one, strict=True)) for one in zip(*columns, strict=True)]
+            elif all(isinstance(one, list) and len(one) == 4 for one in columns):  # OpenASL's boxes
+                found = [{"vid": name, "bbox": box} for name, box in found.items()]
             elif all(isinstance(one, str) for one in columns):
                 found = [{"name": name, "text": text} for name, text in found.items()]
         records = list(_flatten_records(found, {}))
@@ -486,6 +508,7 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
     "start_frame": ("start_frame",),
     "end_frame": ("end_frame",),
     "fps": ("fps",),
+    "box": ("box", "bbox", "bounding_box"),
     "gloss": ("gloss", "glosses", "orth"),
     "language": ("language", "lang"),
     "corpus": ("corpus",),
@@ -504,6 +527,7 @@ class FieldSource:
     value: str = ""
     pattern: re.Pattern[str] | None = None  # its first group is the value
     guessed: bool = False
+    order: str = ""  # of the numbers of a box
 
     def of(self, cells: Mapping[str, str]) -> str:
         """Return the value of a row; empty where it has none."""
@@ -518,7 +542,8 @@ class FieldSource:
         if self.column is None:
             return f"{self.value!r} in every row"
         picked = f", what {self.pattern.pattern!r} finds in it" if self.pattern else ""
-        return self.column + picked + (" (guessed)" if self.guessed else "")
+        order = f": {self.order}" if self.order else ""
+        return self.column + order + picked + (" (guessed)" if self.guessed else "")
 
 
 Sources = dict[str, FieldSource]
@@ -557,6 +582,9 @@ def find_sources(
         if compiled.groups != 1:
             raise UserError(f"--pick {field}: {pattern!r} needs one pair of round brackets")
         sources[field] = FieldSource(source.column, pattern=compiled)
+    if "box" in sources:
+        orders = (order for names, order in _BOX_ORDERS.items() if names <= {*header})
+        sources["box"] = replace(sources["box"], order=next(orders, BOX_ORDER))
     return {name: sources[name] for name in KNOWN_NAMES if name in sources}
 
 
