@@ -222,13 +222,11 @@ class Tried:
     score: Score  # the headline metric with its interval; `wer` and `exact` without
     wer: float
     exact: float
-    films: Sequence[LandmarkSequence] = ()
-    """The clips under a change of their films; empty: the change is of landmarks."""
 
     @property
     def clips(self) -> Sequence[LandmarkSequence]:
         """The clips under the change, of landmarks made anew."""
-        return self.films or change_clips(self.change, self.clip_ids, self.originals, self.seed)
+        return change_clips(self.change, self.clip_ids, self.originals, self.seed)
 
 
 def try_changes(setup: Setup, targets: Sequence[Target], *, most: int) -> list[Tried]:

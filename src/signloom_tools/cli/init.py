@@ -12,7 +12,7 @@ from typing import Any, Literal
 from signloom.config import NonNegative
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS
 from signloom.corpus.rejects import REJECTS_NAME
-from signloom.errors import Problem, UserError
+from signloom.errors import Problem, UserError, name_some
 from signloom.files import whole_folder
 from signloom.paths import PARAMS
 from signloom_tools.cli.landmarks import import_sources
@@ -21,7 +21,6 @@ from signloom_tools.importing.dealing import few_takes
 from signloom_tools.importing.importer import CLIPS_NAME, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (
     MANIFEST,
-    NAMES,
     REFUSED,
     CorpusPlan,
     RefusedRow,
@@ -45,6 +44,7 @@ from signloom_tools.importing.recipe import (
 )
 from signloom_tools.importing.user_tables import (
     KNOWN_NAMES,
+    NAMES,
     Sources,
     UserTable,
     find_sources,
@@ -307,9 +307,13 @@ def _read_rows(
     if videos is None:
         raise UserError("--captions: give --videos DIR, too: where their films lie")
     cues = options.cues
-    return read_films(
+    found = read_films(
         videos, options.captions, tables, options.tables.column, cues.choice, cues.rules
     )
+    if found.signers:
+        said = (f"{name} is {who}" for name, who in found.signers.items())
+        print(f"  signers by the names of tiers and films: {name_some(said, 12)}")
+    return found
 
 
 def _find_sources(options: InitOptions, header: list[str], has_splits: bool) -> Sources:

@@ -43,7 +43,7 @@ from signloom_tools.importing.pictures import (
     is_picture_folder,
     open_pictures,
 )
-from signloom_tools.importing.user_tables import FieldSource, Row, clean, how_to_use
+from signloom_tools.importing.user_tables import NAMES, FieldSource, Row, clean, how_to_use
 from signloom_tools.outputs import begins_as_ours
 
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
@@ -188,12 +188,6 @@ def stem(name: str) -> str:
     """Return a file's name without the ending of a video, as it is seen; other dots stay."""
     suffix = PurePosixPath(name).suffix
     return clean(name.removesuffix(suffix) if suffix.lower() in VIDEO_SUFFIXES else name)
-
-
-NAMES = {
-    "train": "train", "training": "train", "dev": "dev", "development": "dev", "val": "dev",
-    "valid": "dev", "validation": "dev", "test": "test", "testing": "test",
-}  # fmt: skip
 
 
 _NO_SPLIT = SPLITS[0]  # used until the clips are dealt

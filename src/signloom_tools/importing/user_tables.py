@@ -25,7 +25,11 @@ _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-
 _FALLBACK = "cp1252"  # what Windows programs write in Western Europe; reads anything
 _MOST_SHARE = 2.0  # boxes of shares reach a little beyond the picture; of pixels, much further
 INDEX = "index"  # what pandas' column of row numbers is called here, as it has no name
-_SPLITS = {"train", "dev", "val", "valid", "test"}  # keys of JSON
+NAMES = {
+    "train": "train", "training": "train", "dev": "dev", "development": "dev", "val": "dev",
+    "valid": "dev", "validation": "dev", "test": "test", "testing": "test",
+}  # fmt: skip
+"""What tables call train, dev and test."""
 _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 # Marks without a shape: in texts they part what looks the same. Not the joiners of Persian, Hindi.
 _INVISIBLE = dict.fromkeys((0xAD, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), 0x2060,
@@ -141,10 +145,11 @@ def read_user_table(
             f"{how_to_use(path)}. To make another corpus of the same clips, take the first "
             "line out of a copy"
         )
-    if text.lstrip()[:1] in ("[", "{") and (records := _read_json(path, text)):
+    records, kind = _read_json(path, text) if text.lstrip()[:1] in ("[", "{") else ([], "")
+    if records:
         header = list(dict.fromkeys(name for one in records for name in one))
         cells = ([one.get(name, "") for name in header] for one in records)
-        return build_table(path, "JSON", header, enumerate(cells, start=1))
+        return build_table(path, kind, header, enumerate(cells, start=1))
     first = text.partition("\n")[0].strip(" ")
     if told := re.fullmatch(r'"?sep=(.)"?', first):  # for Excel
         text = text.replace(first, "", 1)  # the numbers of lines stay
@@ -178,8 +183,9 @@ def _read_spreadsheet(path: Path, raw: bytes) -> Lines:
     return [(number, row) for number, row in enumerate(cells, start=1) if any(row)]
 
 
-def _read_json(path: Path, text: str) -> list[dict[str, str]]:
-    """Return the records of JSON or JSON lines; none: it is another kind of table."""
+def _read_json(path: Path, text: str) -> tuple[list[dict[str, str]], str]:
+    """Return the records of JSON or JSON lines, and how; none: it is another kind of table."""
+    skipped: dict[str, None] = {}
     try:
         try:
             found = json.loads(text)
@@ -195,28 +201,35 @@ def _read_json(path: Path, text: str) -> list[dict[str, str]]:
                 found = [{"vid": name, "bbox": box} for name, box in found.items()]
             elif all(isinstance(one, str) for one in columns):
                 found = [{"name": name, "text": text} for name, text in found.items()]
-        records = list(_flatten_records(found, {}))
+        records = list(_flatten_records(found, {}, skipped))
         if not records:
             raise ValueError("it is empty")
     except (ValueError, RecursionError) as error:
         if not path.name.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
-            return []
+            return [], ""
         raise UserError(f"{path}: JSON without records ({error}); expected a list") from None
-    return records
+    return records, "JSON" + f", without {', '.join(skipped)}" * bool(skipped)
 
 
-def _flatten_records(node: Any, around: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _flatten_records(
+    node: Any, around: Mapping[str, str], skipped: dict[str, None]
+) -> Iterator[dict[str, str]]:
     """Yield the innermost records, each with the values of those around it.
 
-    The keys of a map of records are their `name`, or their `split`.
+    The keys of a map of records are their `name`, or their `split`; what only tells of splits is
+    skipped.
     """
     if not isinstance(node, dict):
         for one in node if isinstance(node, list) else ():
-            yield from _flatten_records(one, around)
+            yield from _flatten_records(one, around, skipped)
         return
     inner = {key: one for key, one in node.items() if _has_records(one)}
-    own = {**around, **{key: _cell_of(one) for key, one in node.items() if key not in inner}}
-    is_record, are_splits = len(inner) < len(node), {*inner} <= _SPLITS
+    for key in _others(inner):
+        skipped[key] = None
+        del inner[key]
+    own = {**around, **{key: _cell_of(one) for key, one in node.items() if not _has_records(one)}}
+    is_record = not all(map(_has_records, node.values()))
+    are_splits = {*map(str.lower, inner)} <= {*NAMES}
     for key, one in [*inner.items()] if is_record else ():
         if isinstance(one, dict) and not (are_splits and _has_records([*one.values()])):
             own |= {f"{key}.{name}": _cell_of(cell) for name, cell in inner.pop(key).items()}
@@ -227,7 +240,25 @@ def _flatten_records(node: Any, around: Mapping[str, str]) -> Iterator[dict[str,
     for key, one in inner.items():
         is_list = len(node) == 1 and isinstance(one, list)  # under a name that says nothing
         is_named = are_splits or not (is_record or is_list)
-        yield from _flatten_records(one, {**own, label: key} if is_named else own)
+        yield from _flatten_records(one, {**own, label: key} if is_named else own, skipped)
+
+
+def _others(inner: Mapping[str, Any]) -> list[str]:
+    """Return the names beside splits under which there is nothing like their records."""
+    kinds = [_keys_of(one) for key, one in inner.items() if key.lower() in NAMES
+             and _has_records([*one.values()] if isinstance(one, dict) else one)]  # fmt: skip
+    return [
+        key for key, one in inner.items()
+        if kinds and key.lower() not in NAMES and 2 * len(_keys_of(one) & kinds[0]) < len(kinds[0])
+    ]  # fmt: skip
+
+
+def _keys_of(node: Any) -> set[str]:
+    """Return the keys of the first record."""
+    while below := node if isinstance(node, list) else [one for one in node.values()
+                                                        if _has_records(one)]:  # fmt: skip
+        node = next((one for one in below if _has_records(one)), {})
+    return {*node}
 
 
 def _has_records(node: Any) -> bool:
