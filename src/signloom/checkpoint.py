@@ -268,10 +268,6 @@ def _load_spec(path: Path) -> CheckpointSpec:
     except UserError as error:
         raise UserError(f"{error}\n{hint}") from None
     return CheckpointSpec(
-        model=found.model,
-        features=found.features,
-        source=source,
-        ctc=found.ctc,
-        provenance=found.provenance,
-        text_model=found.text_model,
-    )
+        model=found.model, features=found.features, source=source, ctc=found.ctc,
+        provenance=found.provenance, text_model=found.text_model,
+    )  # fmt: skip

@@ -26,9 +26,17 @@ from signloom.detection.detector import (
     Detector,
     DetectorOptions,
     build_detector,
+    people_counter,
     quiet_native_code,
 )
-from signloom.detection.video import Picture, Video, even_frames, measure_fps
+from signloom.detection.video import (
+    Box,
+    Picture,
+    Video,
+    crop_frames,
+    even_frames,
+    measure_fps,
+)
 from signloom.errors import ClipError
 from signloom_tools.video_writer import VideoWriter
 
@@ -81,7 +89,11 @@ class Landmarks:
 
 
 def detect(
-    film: str | Path | Iterable[Picture], *, face: Face = "mesh", fps: float = 0.0
+    film: str | Path | Iterable[Picture],
+    *,
+    face: Face = "mesh",
+    fps: float = 0.0,
+    crop: Box | None = None,
 ) -> Iterator[Landmarks]:
     """Yield the landmarks of each frame of a film, or of pictures as they come.
 
@@ -90,6 +102,7 @@ def detect(
             are looked at one by one, without waiting for the next.
         face: Which face; "none" is a tenth faster.
         fps: Most frames a second of a file that are looked at; 0: all.
+        crop: The part of a file's picture that is read, which is then the picture; None: all.
 
     Raises:
         ClipError: If the file cannot be read.
@@ -104,7 +117,7 @@ def detect(
         return
     with Video(Path(film)) as video:
         detector = _open(face, threads=_THREADS)
-        with closing(detector.find_all(video.frames(fps=fps))) as found:
+        with closing(detector.find_all(crop_frames(video.frames(fps=fps), crop))) as found:
             for frame, parts in found:
                 yield Landmarks(frame.time_s, **parts)
 
@@ -126,6 +139,7 @@ class FilmLandmarks:
         fps: Frames a second, measured where the header errs.
         width: Pixels, of the upright picture.
         height: Likewise.
+        is_crowded: Whether several people are seen.
     """
 
     times_s: npt.NDArray[np.float64]
@@ -133,6 +147,7 @@ class FilmLandmarks:
     fps: float
     width: int
     height: int
+    is_crowded: bool
 
 
 def read_film(
@@ -140,6 +155,7 @@ def read_film(
     *,
     face: Face = "mesh",
     fps: float = 0.0,
+    crop: Box | None = None,
     threads: int = _THREADS,
     watch: Callable[[], object] = lambda: None,
 ) -> FilmLandmarks:
@@ -150,8 +166,9 @@ def read_film(
     times_s: list[float] = []
     height = width = 0
     with Video(film) as video:
-        detector = _open(face, threads=threads)
-        with closing(detector.find_all(video.frames(fps=fps))) as found:
+        detector, counter = _open(face, threads=threads), people_counter()
+        frames_of = counter.watch(crop_frames(video.frames(fps=fps), crop))
+        with closing(detector.find_all(frames_of)) as found:
             for frame, parts in found:
                 times_s.append(frame.time_s)
                 frames.append(dict(parts))
@@ -160,7 +177,9 @@ def read_film(
         rate = measure_fps(times_s, min(video.fps, fps or video.fps))
     absent = {part: np.full((n, COORDINATES), np.nan, np.float32) for part, n in points.items()}
     arrays = {part: np.stack([one.get(part, absent[part]) for one in frames]) for part in points}
-    return FilmLandmarks(np.array(times_s), arrays, rate, width, height)
+    return FilmLandmarks(
+        np.array(times_s), arrays, rate, width, height, is_crowded=counter.found_several
+    )
 
 
 def to_npz(film: FilmLandmarks) -> bytes:
@@ -194,7 +213,9 @@ def _json_frame(time_s: float, parts: Mapping[str, Points]) -> str:
     return json.dumps(frame)
 
 
-def stream_json(film: IO[bytes], *, face: Face = "mesh", fps: float = 0.0) -> Iterator[str]:
+def stream_json(
+    film: IO[bytes], *, face: Face = "mesh", fps: float = 0.0, crop: Box | None = None
+) -> Iterator[str]:
     """Yield the lines of `to_json`, each when its picture comes; arguments as those of `detect`.
 
     The rate is that of the header, and the comma between two frames is before the second.
@@ -203,7 +224,7 @@ def stream_json(film: IO[bytes], *, face: Face = "mesh", fps: float = 0.0) -> It
     nothing = dict.fromkeys(names, np.full((1, 1), np.nan, np.float32))
     with Video(film) as video:
         detector = _open(face, threads=1)
-        for number, frame in enumerate(video.frames(fps=fps)):
+        for number, frame in enumerate(crop_frames(video.frames(fps=fps), crop)):
             if not number:
                 yield _json_head(min(video.fps, fps or video.fps), *frame.rgb.shape[1::-1])
             parts = {**nothing, **detector.find(frame.rgb, frame.time_s)}
@@ -271,7 +292,9 @@ def _to_table(film: FilmLandmarks) -> "pa.Table":
     })  # fmt: skip
 
 
-def write_video(path: Path, source: Path, film: FilmLandmarks, *, fps: float = 0.0) -> None:
+def write_video(
+    path: Path, source: Path, film: FilmLandmarks, *, fps: float = 0.0, crop: Box | None = None
+) -> None:
     """Write a film with its landmarks drawn in.
 
     Args:
@@ -279,6 +302,7 @@ def write_video(path: Path, source: Path, film: FilmLandmarks, *, fps: float = 0
         source: The film.
         film: Its landmarks.
         fps: As they were looked for.
+        crop: Likewise.
 
     Raises:
         ClipError: If the film has changed.
@@ -290,7 +314,7 @@ def write_video(path: Path, source: Path, film: FilmLandmarks, *, fps: float = 0
         Video(source) as video,
         VideoWriter(path, fps=film.fps, width=width, height=height) as writer,
     ):
-        pairs = itertools.zip_longest(video.frames(fps=fps), repeats)
+        pairs = itertools.zip_longest(crop_frames(video.frames(fps=fps), crop), repeats)
         for number, (frame, count) in enumerate(pairs):
             if frame is None or count is None:
                 raise ClipError("the file changed while it was read", "run it again")

@@ -42,7 +42,7 @@ from signloom.extraction.extract import (
     VideoSegment,
     _plan,
     extract_corpus,
-    extract_entry,
+    extract_part,
     extract_video,
     extractor_fingerprint,
 )
@@ -133,7 +133,7 @@ def cpu_costs(clips: Sequence[Clip]) -> list[tuple[int, float, float]]:
                     process(frame)
 
         def ours(segment: VideoSegment = segment) -> None:
-            assert isinstance(extract_entry(segment, detector), bytes)
+            assert isinstance(extract_part([segment], detector)[0], bytes)
 
         seconds = {}
         for function in (alone, ours) if number % 2 else (ours, alone):

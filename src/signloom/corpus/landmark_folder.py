@@ -23,7 +23,7 @@ from signloom.corpus.shards import (
     shards_metadata,
     write_shards,
 )
-from signloom.errors import Problem
+from signloom.errors import Problem, name_some
 
 SHARDS_NAME, QUALITY_NAME = "shards", "quality.parquet"
 
@@ -56,30 +56,32 @@ def write_landmarks(
     lost = [reject.clip_id for reject in rejects if reject.clip_id in frames]
     assert not lost, "a clip is both kept and rejected"
     quality: list[ClipQuality] = []
+    crowded: list[str] = []
 
     def measured(clip_id: str) -> LandmarkSequence:
         sequence = load(clip_id)
+        crowded.extend([clip_id] * sequence.is_crowded)
         quality.append(measure_quality(clip_id, sequence))
         return sequence
 
     write_shards(
-        folder / SHARDS_NAME,
-        frames,
-        measured,
-        layout=layout,
-        extractor=extractor,
+        folder / SHARDS_NAME, frames, measured, layout=layout, extractor=extractor,
         frames_per_shard=frames_per_shard,
-    )
+    )  # fmt: skip
     write_quality(folder / QUALITY_NAME, sorted(quality, key=lambda row: row.clip_id))
     write_rejects(folder / REJECTS_NAME, sort_rejects(rejects))
     if handless := sum(row.any_hand == 0 for row in quality):
         logger.warning("%d clips show no hand at all; see %s", handless, folder / QUALITY_NAME)
+    if crowded:
+        logger.warning(
+            "%d clips show several people (%s): whose landmarks are found is not certain; give "
+            "their rows a box (docs/data.md)", len(crowded), name_some(sorted(crowded)),
+        )  # fmt: skip
     if short := sum(row.missing_frames > 0 for row in quality):
         logger.warning(
-            "%d clips have fewer frames than their files promise (missing_frames in %s)",
-            short,
+            "%d clips have fewer frames than their files promise (missing_frames in %s)", short,
             folder / QUALITY_NAME,
-        )
+        )  # fmt: skip
 
 
 def summarize_clips(frames: Mapping[str, int], rejects: Sequence[Reject], report: Path) -> str:
@@ -147,12 +149,7 @@ def take_imported(
         return ahead.pop(clip_id)
 
     write_landmarks(
-        folder,
-        frames,
-        rejects,
-        load,
-        layout=made.layout,
-        extractor=made.extractor,
+        folder, frames, rejects, load, layout=made.layout, extractor=made.extractor,
         frames_per_shard=frames_per_shard,
-    )
+    )  # fmt: skip
     logger.info("%s", summarize_clips(frames, rejects, limit.report))

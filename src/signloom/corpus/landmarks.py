@@ -35,16 +35,9 @@ HAND_LANDMARKS = (
 )  # 21, in MediaPipe's order
 
 POSE_LANDMARKS = (
-    "nose",
-    "left_shoulder",
-    "right_shoulder",
-    "left_elbow",
-    "right_elbow",
-    "left_wrist",
-    "right_wrist",
-    "left_hip",
-    "right_hip",
-)
+    "nose", "left_shoulder", "right_shoulder", "left_elbow", "right_elbow", "left_wrist",
+    "right_wrist", "left_hip", "right_hip",
+)  # fmt: skip
 
 
 def _around(middle: str, name: str, count: int) -> tuple[str, ...]:
@@ -262,6 +255,7 @@ class LandmarkSequence:
     height: int  # pixels, of the upright picture
     layout: Layout = HANDS_POSE  # what the P and G axes mean
     missing_frames: int = 0  # frames that a whole video promises and does not have; not in shards
+    is_crowded: bool = False  # whether several people are seen; not in shards
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit the layout or each other."""

@@ -210,7 +210,7 @@ _MAX_ID_BYTES = 200  # ids become parts of file names, which end at 255 bytes
 
 
 def parse_segment(row: Mapping[str, str]) -> tuple[float | None, float | None, list[str]]:
-    """Return start_s and end_s of a row, None where they are empty, and what is wrong with them."""
+    """Return start_s and end_s of a row, None where empty, and what is wrong with them or a box."""
     seconds: dict[str, float | None] = {"start_s": None, "end_s": None}
     problems = []
     for name in seconds:
@@ -226,7 +226,25 @@ def parse_segment(row: Mapping[str, str]) -> tuple[float | None, float | None, l
     start_s, end_s = seconds.values()
     if end_s is not None and end_s <= (start_s or 0.0) and not problems:
         problems.append(f"end_s {row['end_s']} is not after start_s {row.get('start_s') or 0}")
+    if (box := row.get("box")) and parse_box(box) is None:
+        problems.append(f"box {box!r} is not left, top, right and bottom, as in {BOX_EXAMPLE}")
     return start_s, end_s, problems
+
+
+BOX_EXAMPLE = "640 0 1280 720 (pixels) or 0.5 0 1 1 (shares of the picture)"
+
+
+def parse_box(text: str) -> tuple[float, float, float, float] | None:
+    """Return left, top, right and bottom; None if the text is no box.
+
+    Numbers up to 1 are shares of the picture's width and height, others pixels.
+    """
+    try:
+        left, top, right, bottom = map(float, text.split())
+    except ValueError:
+        return None
+    is_box = 0 <= left < right < math.inf and 0 <= top < bottom < math.inf
+    return (left, top, right, bottom) if is_box else None
 
 
 def parse_consent(row: Mapping[str, str]) -> tuple[str | None, list[str]]:
@@ -310,7 +328,7 @@ class VideoPaths:
 
 SPLITS = ("train", "dev", "test")
 REQUIRED = ("clip_id", "text", "signer", "split")
-OF_VIDEOS = ("video", "start_s", "end_s")  # not of a corpus of imported landmarks
+OF_VIDEOS = ("video", "start_s", "end_s", "box")  # not of a corpus of imported landmarks
 OPTIONAL = (*OF_VIDEOS, "gloss", "language", "corpus", "batch", "consent_until")
 VIDEO_SUFFIXES = (
     ".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp",
@@ -389,6 +407,7 @@ class Clip:
         None  # delivery that brought it, see `signloom ingest`; None: from the start
     )
     consent_until: str | None = None  # last day that its signer agreed to, ISO 8601; None: no end
+    box: str | None = None  # where its signer is in the picture, see `parse_box`; None: anywhere
 
 
 def clip_of_cells(row: Mapping[str, str], video: Path | None) -> tuple[Clip, list[str]]:
@@ -399,7 +418,7 @@ def clip_of_cells(row: Mapping[str, str], video: Path | None) -> tuple[Clip, lis
         clip_id=row["clip_id"], video=video, text=row["text"], signer=row["signer"],
         split=row["split"], start_s=start_s, end_s=end_s, gloss=row.get("gloss") or None,
         language=row.get("language") or None, corpus=row.get("corpus") or None,
-        batch=row.get("batch") or None, consent_until=consent_until,
+        batch=row.get("batch") or None, consent_until=consent_until, box=row.get("box") or None,
     )  # fmt: skip
     return clip, problems + odd
 

@@ -1,5 +1,6 @@
 """Landmark detectors: frames of a clip one by one, landmarks out."""
 
+import functools
 import importlib.metadata
 import os
 import sys
@@ -43,7 +44,7 @@ from signloom.files import hash_file
 from signloom.terminal import NATIVE_STDERR, SILENT
 
 if TYPE_CHECKING:  # OpenCV and NumPy's tables, only where it detects
-    from signloom.detection.runtime import HandNetworks, PoseNetworks
+    from signloom.detection.runtime import HandNetworks, PeopleCounter, PoseNetworks
 
 DETECTOR_VERSION = 1  # raise it when the same options give other landmarks for the same frames
 
@@ -321,6 +322,14 @@ def build_detector(options: DetectorOptions, *, threads: int = 1) -> Detector:
     """
     _model_files(options)
     return DETECTORS[options.detector](options, threads)
+
+
+@functools.lru_cache(maxsize=1)
+def people_counter() -> "PeopleCounter":
+    """Return this process's counter of people."""
+    from signloom.detection.runtime import PeopleCounter
+
+    return PeopleCounter(models_folder())
 
 
 def describe_detector(options: DetectorOptions) -> dict[str, Any]:

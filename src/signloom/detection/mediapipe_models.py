@@ -40,6 +40,7 @@ FACE_MODELS = (
     "face_detection/face_detection_short_range.tflite",
     "face_landmark/face_landmark.tflite",
 )
+FACES_MODEL = "face_detection/face_detection_full_range_sparse.tflite"  # counts people
 REFINED_FACE_MODELS = (FACE_MODELS[0], "face_landmark/face_landmark_with_attention.tflite")
 
 _MOST_BYTES = 50_000_000  # of a network: they have some 1 to 6 MB
@@ -272,7 +273,8 @@ def take_networks(wheel: Path, folder: Path) -> int:
         UserError: If the file cannot be read as a wheel or has no networks, or the folder holds
             something else.
     """
-    names = sorted({*HAND_MODELS, *HOLISTIC_MODELS, *FACE_MODELS, *REFINED_FACE_MODELS})
+    models = (*HAND_MODELS, *HOLISTIC_MODELS, *FACE_MODELS, *REFINED_FACE_MODELS, FACES_MODEL)
+    names = sorted({*models})
     check_output_folder(folder, [wheel], {name.split("/")[0] for name in names})
     try:
         with zipfile.ZipFile(wheel) as archive:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.detection.handedness import FoundHand
+from signloom.detection.mediapipe_models import FACES_MODEL, HAND_MODELS, POSE_MODELS
 from signloom.detection.networks import MeshNetwork, Network, Picture, Tensor
 from signloom.detection.regions import (
     WHOLE,
@@ -58,6 +59,11 @@ _SAME_HAND = F(0.5)  # of where a hand was and where a palm is
 _MOST_HANDS = 2
 _HAND_REACH = Reach(degrees=40, way=0.2, growth=0.4, margin=-0.1)
 _FACE_REACH = Reach(degrees=15, way=0.1, growth=0.3, margin=-0.2)
+_FIRST_LOOK = 10  # frame at which people are counted; films often begin black
+_LEAST_SURE = 0.7  # that something is a face
+# The whole picture and its quarters, which overlap.
+_QUARTERS = (WHOLE, *(Region(F(x), F(y), F(0.55), F(0.55), F(0))
+                      for x in (0.275, 0.725) for y in (0.275, 0.725)))  # fmt: skip
 # Frames that one network looks at before the next: its weights stay in the processor's cache.
 _CHUNK = 8
 _CHUNK_BYTES = 32_000_000  # of their pictures, at most
@@ -121,14 +127,15 @@ class BoxDetector:
         strides: Pixels a cell, of each of its layers.
         low: What black becomes for it.
         min_confidence: Least confidence, 0 to 1.
+        boxes: Of a cell.
     """
 
     def __init__(
-        self, model: Path, strides: Sequence[int], low: float, min_confidence: float
+        self, model: Path, strides: Sequence[int], low: float, min_confidence: float, boxes: int = 2
     ) -> None:
         self._network = Network(model, low=low)
         self._least = F(min_confidence)
-        self._anchors = build_anchors(self._network.size, strides)
+        self._anchors = build_anchors(self._network.size, strides, boxes)
 
     def find(self, rgb: Picture) -> list[Detection]:
         """Return what is in a picture, the surest first."""
@@ -152,19 +159,63 @@ class BoxDetector:
         return found, seen.padding
 
 
-def build_anchors(size: int, strides: Sequence[int]) -> npt.NDArray[np.float32]:
+class PeopleCounter:
+    """Finds out whether a film shows several people, by faces in a few of its frames.
+
+    Args:
+        models: Folder with MediaPipe's modules; where it lacks this network, nothing is found.
+    """
+
+    def __init__(self, models: Path) -> None:
+        path = models / FACES_MODEL
+        self._detector = BoxDetector(path, (4,), -1.0, _LEAST_SURE, 1) if path.is_file() else None
+        self._looks: list[bool] = []  # whether a frame shows several
+
+    def watch(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        """Pass the frames of a film on; look at number 10, 20, 40, 80 and so on."""
+        self._looks, following = [], _FIRST_LOOK
+        for number, frame in enumerate(frames):
+            if number == following and self._detector:
+                self._looks.append(len(self.find_faces(frame.rgb, self._detector)) > 1)
+                following *= 2
+            yield frame
+
+    @property
+    def found_several(self) -> bool:
+        """Whether more than half of the frames that were looked at show several people."""
+        return 2 * sum(self._looks) > len(self._looks)
+
+    @staticmethod
+    def find_faces(rgb: Picture, detector: BoxDetector) -> list[tuple[Points, Points]]:
+        """Return middle and sides of each face, parts of the picture."""
+        faces: list[tuple[Points, Points]] = []
+        for region in _QUARTERS:  # in the whole picture a face in a corner is too small
+            found, padding = detector.look(rgb, region)
+            for one in found:
+                corners = uncrop(np.stack([one.low, one.low + one.sides]), padding)
+                low, high = project(corners, region)
+                middle, sides = (low + high) / 2, high - low
+                if all(
+                    (abs(middle - other) > np.maximum(sides, its)).any() for other, its in faces
+                ):
+                    faces.append((middle, sides))
+        return faces
+
+
+def build_anchors(size: int, strides: Sequence[int], boxes: int = 2) -> npt.NDArray[np.float32]:
     """Return the centres of the boxes of a detector, shape (boxes, 2) (ssd_anchors_calculator.cc).
 
     Args:
         size: Pixels of its square picture.
-        strides: Pixels a cell, of each layer; each layer has two boxes a cell.
+        strides: Pixels a cell, of each layer.
+        boxes: Of a cell of a layer.
     """
     found = []
     for stride in sorted(set(strides)):
         cells = -(-size // stride)
         centres = (np.arange(cells, dtype=np.float32) + F(0.5)) / F(cells)
         grid = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
-        found.append(np.repeat(grid, 2 * strides.count(stride), axis=0))
+        found.append(np.repeat(grid, boxes * strides.count(stride), axis=0))
     return np.concatenate(found)
 
 
@@ -234,10 +285,7 @@ class PoseTracker:
         self, models: Path, min_detection_confidence: float, min_tracking_confidence: float
     ) -> None:
         self._detector = BoxDetector(
-            models / "pose_detection/pose_detection.tflite",
-            (8, 16, 32, 32, 32),
-            -1.0,
-            min_detection_confidence,
+            models / POSE_MODELS[0], (8, 16, 32, 32, 32), -1.0, min_detection_confidence
         )
         self._network = Network(models / "pose_landmark/pose_landmark_full.tflite", (0, 1, 3))
         self._least = F(min_tracking_confidence)
@@ -472,10 +520,7 @@ class HandNetworks:
         self, models: Path, min_detection_confidence: float, min_tracking_confidence: float
     ) -> None:
         self._detector = BoxDetector(
-            models / "palm_detection/palm_detection_full.tflite",
-            (8, 16, 16, 16),
-            0.0,
-            min_detection_confidence,
+            models / HAND_MODELS[0], (8, 16, 16, 16), 0.0, min_detection_confidence
         )
         self._landmarks = _hand_network(models)
         self._least = F(min_tracking_confidence)
@@ -508,15 +553,11 @@ class HandNetworks:
 
     def _detect(self, rgb: Picture, size: Size) -> list[Region]:
         """Return where hands are by their palms (palm_detection_detection_to_roi.pbtxt)."""
-        return [
-            grow(
-                region_of_box(palm.low, palm.sides, palm.points[0], palm.points[2], size),
-                size,
-                2.6,
-                -0.5,
-            )
+        regions = (
+            region_of_box(palm.low, palm.sides, palm.points[0], palm.points[2], size)
             for palm in self._detector.find(rgb)[:_MOST_HANDS]
-        ]
+        )
+        return [grow(region, size, 2.6, -0.5) for region in regions]
 
 
 def _covers(region: Region, other: Region) -> bool:

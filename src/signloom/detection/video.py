@@ -45,7 +45,7 @@ _READ_ON_S = 10.0  # to the next segment, where the container lists no key frame
 _MOST_KEPT_BYTES = 256_000_000  # of pictures that two segments share
 _TIME_STEP_S = 5e-4  # containers round times to milliseconds: half of one is "the same time"
 _MOST_PIXELS_LIVE = 2_000_000
-_LEAST_SIDE = 16  # pixels, of a picture from a camera
+_LEAST_SIDE = 16  # pixels, of a picture from a camera or a box
 _UNEVEN_S = 0.1  # a frame this far from its tick of an even clock is at a varying rate
 _LIVE = {"analyzeduration": "500000"}  # microseconds of a pipe that are read for its header
 _SAME_RATE = 0.02  # relative; headers round
@@ -67,6 +67,8 @@ _CONVERT = "convert it: ffmpeg -i IN -c:v libx264 OUT.mp4"
 DEINTERLACE = "run ffmpeg -i IN -vf bwdif -c:v libx264 OUT.mp4"
 
 T = TypeVar("T")
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom: up to 1 shares of the picture, else pixels."""
 Picture = npt.NDArray[np.uint8]  # shape (height, width, 3), red first
 
 
@@ -406,6 +408,30 @@ class Video:
             f"decoding stops at {covered_s:.2f} s{of}: truncated or damaged",
             "copy the file again from its source, or give the clip an end_s before that",
         )
+
+
+def crop_frames(frames: Iterable[Frame], box: Box | None) -> Iterator[Frame]:
+    """Yield frames cut to a box; None: as they are.
+
+    Raises:
+        ClipError: If less than half of the box, or a line of it, lies in the picture.
+    """
+    if box is None:
+        yield from frames
+        return
+    for frame in frames:
+        height, width = frame.rgb.shape[:2]
+        corners = np.reshape(box, (2, 2)) * ([width, height] if max(box) <= 1 else 1)
+        low, high = inside = np.rint(np.clip(corners, 0, [width, height])).astype(int)
+        is_there = 2 * np.prod(high - low) >= np.prod(corners[1] - corners[0])
+        if min(high - low) < _LEAST_SIDE or not is_there:
+            raise ClipError(
+                f"its box {' '.join(f'{side:g}' for side in box)} (left, top, right, bottom) is "
+                f"not in the picture of {width}x{height} pixels",
+                "correct it: pixels of the upright picture, or shares of it up to 1",
+            )
+        rows, columns = (slice(*inside[:, axis]) for axis in (1, 0))
+        yield Frame(frame.time_s, np.ascontiguousarray(frame.rgb[rows, columns]))
 
 
 def decode_jpeg(content: bytes) -> Picture:

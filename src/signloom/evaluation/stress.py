@@ -222,13 +222,11 @@ class Tried:
     score: Score  # the headline metric with its interval; `wer` and `exact` without
     wer: float
     exact: float
-    films: Sequence[LandmarkSequence] = ()
-    """The clips under a change of their films; empty: the change is of landmarks."""
 
     @property
     def clips(self) -> Sequence[LandmarkSequence]:
         """The clips under the change, of landmarks made anew."""
-        return self.films or change_clips(self.change, self.clip_ids, self.originals, self.seed)
+        return change_clips(self.change, self.clip_ids, self.originals, self.seed)
 
 
 def try_changes(setup: Setup, targets: Sequence[Target], *, most: int) -> list[Tried]:
@@ -270,18 +268,12 @@ def try_change(
     statistics = measure(texts, refs, setup.score, counters)
     scores = score_statistics(statistics, setup.score)
     return Tried(
-        split=targets[0].split,
-        change=name,
-        clip_ids=[target.clip_id for target in targets],
-        originals=list(originals),
-        seed=setup.score.seed,
+        split=targets[0].split, change=name, clip_ids=[target.clip_id for target in targets],
+        originals=list(originals), seed=setup.score.seed,
         hypotheses=[one.hypothesis for one in translations],
-        encodings=setup.translator.encode_clips(changed),
-        right=are_right(statistics),
-        score=scores[setup.metric],
-        wer=scores[Metric.WER].value,
-        exact=scores[Metric.EXACT].value,
-    )
+        encodings=setup.translator.encode_clips(changed), right=are_right(statistics),
+        score=scores[setup.metric], wer=scores[Metric.WER].value, exact=scores[Metric.EXACT].value,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,16 +40,8 @@ LENGTHS = ((1, 3), (4, 6), (7, 9), (10, 14), (15, 20), (21, 10**9))  # words of 
 HAND_SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)  # lower ends: share of the frames with a hand
 RATES = (0.0, 12.0, 18.0, 24.0, 27.0, 45.0)  # lower ends: frames a second, the usual ones inside
 KINDS = (
-    "sentence",
-    "novelty",
-    "new_signer",
-    "words",
-    "signer",
-    "hands",
-    "fps",
-    "language",
-    "corpus",
-)
+    "sentence", "novelty", "new_signer", "words", "signer", "hands", "fps", "language", "corpus",
+)  # fmt: skip
 """Of groups of clips. `novelty`: what is new in unseen sentences; `new_signer`: whether train has
 the signer."""
 SEEN, UNSEEN, KNOWN = "seen in train", "unseen", "known sentences"

@@ -16,12 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 from signloom.errors import UserError
-from signloom.evaluation.floors import (
-    Floor,
-    best_constant,
-    fit_linear,
-    fit_nearest,
-)
+from signloom.evaluation.floors import Floor, best_constant, fit_linear, fit_nearest
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric, System
 from signloom.features.features import FloatArray

@@ -196,6 +196,8 @@ def pack_landmarks(sequence: LandmarkSequence) -> bytes:
     }
     if sequence.missing_frames:
         header["missing_frames"] = sequence.missing_frames
+    if sequence.is_crowded:
+        header["is_crowded"] = True
     return _seal(header, sequence.points.astype(np.float16).tobytes() + sequence.present.tobytes())
 
 
@@ -277,12 +279,10 @@ class LandmarkCache:
         return LandmarkSequence(
             points=np.frombuffer(body, np.float16, count).reshape(shape).astype(np.float32),
             present=np.frombuffer(body, np.bool_, offset=2 * count).reshape(shape[0], -1),
-            fps=header["fps"],
-            width=header["width"],
-            height=header["height"],
-            layout=layout,
+            fps=header["fps"], width=header["width"], height=header["height"], layout=layout,
             missing_frames=header.get("missing_frames", 0),
-        )
+            is_crowded=header.get("is_crowded", False),
+        )  # fmt: skip
 
     def store(self, key: str, entry: bytes) -> None:
         """Keep what `pack_landmarks` or `pack_unreadable` returned, whole or not at all."""

@@ -24,16 +24,26 @@ from tqdm import tqdm
 from signloom.config import MAX_FPS, MIN_FPS, Count, Gone, Positive, Share, checked_dataclass
 from signloom.corpus.landmark_folder import SHARDS_NAME, summarize_clips, write_landmarks
 from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
-from signloom.corpus.manifest import Clip
+from signloom.corpus.manifest import Clip, parse_box
 from signloom.corpus.rejects import REJECTS_NAME, Reject, RejectLimit, reject_clip
 from signloom.detection.detector import (
     Detector,
     DetectorOptions,
     build_detector,
     describe_detector,
+    people_counter,
     quiet_native_code,
 )
-from signloom.detection.video import DECODER, DEINTERLACE, Frame, Video, even_frames, measure_fps
+from signloom.detection.video import (
+    DECODER,
+    DEINTERLACE,
+    Box,
+    Frame,
+    Video,
+    crop_frames,
+    even_frames,
+    measure_fps,
+)
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.cache import (
     HashedVideo,
@@ -103,6 +113,7 @@ class VideoSegment:
     video: Path
     start_s: float | None
     end_s: float | None
+    box: Box | None = None
 
 
 class DetectionError(ClipError):
@@ -115,6 +126,7 @@ def extract_video(
     start_s: float | None = None,
     end_s: float | None = None,
     *,
+    box: Box | None = None,
     threads: int = 1,
     watch: Callable[[Iterator[Frame]], Iterator[Frame]] = iter,
 ) -> LandmarkSequence:
@@ -128,6 +140,7 @@ def extract_video(
         options: The detector's options.
         start_s: Seconds from the start of the file; None: from the first frame.
         end_s: Likewise; None: to the last frame.
+        box: The part of the picture with the signer, which is then the picture; None: all of it.
         threads: 1 where other processes use the other cores; more where a user waits for this
             clip: it is decoded ahead, and its parts are found in parallel.
         watch: Gets the frames as they are decoded and passes them on, to time or count them.
@@ -138,7 +151,7 @@ def extract_video(
         UserError: If a model file is missing.
     """
     with Video(path) as video, quiet_native_code():
-        frames = watch(video.frames(start_s, end_s, fps=options.fps))
+        frames = crop_frames(watch(video.frames(start_s, end_s, fps=options.fps)), box)
         return _detect(video, frames, options, threads)
 
 
@@ -146,8 +159,9 @@ def _detect(
     video: Video, frames: Iterator[Frame], options: DetectorOptions, threads: int = 1
 ) -> LandmarkSequence:
     """Return the landmarks of the frames of a clip; raises as `extract_video`."""
-    times_s, points, present = [], [], []
+    times_s, points, present, counter = [], [], [], people_counter()
     height = width = 0
+    frames = counter.watch(frames)
     first = next(frames)  # no detector before there is a frame for it
     try:
         detector = _detector(options, threads)
@@ -170,30 +184,9 @@ def _detect(
     even = even_frames(times_s, fps)
     return LandmarkSequence(
         points=np.stack(points)[even].astype(np.float16).astype(np.float32),
-        present=np.stack(present)[even],
-        fps=fps,
-        width=width,
-        height=height,
-        layout=options.layout,
-        missing_frames=video.missing_frames,
-    )
-
-
-def extract_entry(segment: VideoSegment, options: DetectorOptions) -> bytes | Problem:
-    """Return the cache entry of a segment; what a worker process does.
-
-    One clip must not end days of work: what may be an accident is returned as a `Problem`, which
-    is not cached and is tried again.
-
-    Raises:
-        UserError: If the detector cannot be built, which concerns all clips.
-    """
-    try:
-        return pack_landmarks(extract_video(segment.video, options, segment.start_s, segment.end_s))
-    except UserError:
-        raise
-    except Exception as error:
-        return _pack_failure(error)
+        present=np.stack(present)[even], fps=fps, width=width, height=height, layout=options.layout,
+        missing_frames=video.missing_frames, is_crowded=counter.found_several,
+    )  # fmt: skip
 
 
 def _pack_failure(error: Exception) -> bytes | Problem:
@@ -210,7 +203,8 @@ def extract_part(part: Sequence[VideoSegment], options: DetectorOptions) -> list
     """Return the cache entries of segments of one video; what a worker process does.
 
     The video is opened once and decoded from segment to segment. Each entry is that of the segment
-    alone.
+    alone. One clip must not end days of work: what may be an accident is returned as a `Problem`,
+    which is not cached and is tried again.
 
     Args:
         part: In the order of their starts.
@@ -219,24 +213,22 @@ def extract_part(part: Sequence[VideoSegment], options: DetectorOptions) -> list
     Raises:
         UserError: If the detector cannot be built, which concerns all clips.
     """
-    if len(part) == 1:
-        return [extract_entry(part[0], options)]
     entries: list[bytes | Problem] = []
-    next_starts = [segment.start_s or 0.0 for segment in part[1:]]
-    try:
-        with Video(part[0].video) as video, quiet_native_code():
-            for segment, keep_from_s in zip(part, [*next_starts, math.inf], strict=True):
-                frames = video.frames(segment.start_s, segment.end_s, keep_from_s, options.fps)
-                found = _detect(video, frames, options)
-                entries.append(pack_landmarks(found))
-    except UserError:
-        raise
-    except Exception:
-        _detector.cache_clear()
-        # What is damaged for one need not be so for those after it.
-        entries.append(extract_entry(part[len(entries)], options))
-        rest = part[len(entries) :]
-        entries += extract_part(rest, options) if rest else []
+    while rest := part[len(entries) :]:
+        begun, next_starts = len(entries), [segment.start_s or 0.0 for segment in rest[1:]]
+        try:
+            with Video(rest[0].video) as video, quiet_native_code():
+                for segment, keep_from_s in zip(rest, [*next_starts, math.inf], strict=True):
+                    frames = video.frames(segment.start_s, segment.end_s, keep_from_s, options.fps)
+                    found = _detect(video, crop_frames(frames, segment.box), options)
+                    entries.append(pack_landmarks(found))
+        except UserError:
+            raise
+        except Exception as error:
+            _detector.cache_clear()
+            # What is damaged for one need not be so for those after it, or for it alone.
+            if len(entries) == begun:
+                entries.append(_pack_failure(error))
     return entries
 
 
@@ -273,8 +265,9 @@ def extractor_fingerprint(options: DetectorOptions) -> str:
 
 
 def clip_key(
-    video: HashedVideo, fingerprint: str, start_s: float | None = None, end_s: float | None = None
-) -> str:
+    video: HashedVideo, fingerprint: str, start_s: float | None = None, end_s: float | None = None,
+    box: Box | None = None,
+) -> str:  # fmt: skip
     """Return the cache's key of a clip's landmarks.
 
     Args:
@@ -282,17 +275,20 @@ def clip_key(
         fingerprint: What `extractor_fingerprint` returns.
         start_s: Of the clip in its video; None: from the first frame.
         end_s: Likewise; None: to the last frame.
+        box: Of its signer in the picture; None: all of it.
     """
     is_whole = start_s is None and end_s is None
     matters = ("stream", "hdr") if is_whole else ("stream", "hdr", "begins_s")
     traits = {name: value for name, value in (video.traits or {}).items() if name in matters}
     return cache_key(
         video=video.sha256, start_s=start_s, end_s=end_s, decoder=DECODER, extractor=fingerprint,
-        **traits,
+        **traits, **({"box": " ".join(map(str, box))} if box else {}),
     )  # fmt: skip
 
 
-def find_extracted(path: Path, options: DetectorOptions) -> LandmarkSequence | Problem | None:
+def find_extracted(
+    path: Path, options: DetectorOptions, box: Box | None = None
+) -> LandmarkSequence | Problem | None:
     """Return what `extract_corpus` has found in a whole video with the same bytes and options.
 
     Returns:
@@ -304,7 +300,7 @@ def find_extracted(path: Path, options: DetectorOptions) -> LandmarkSequence | P
     video = VideoHashes(cache.folder).hash_videos([path]).get(path)
     if video is None:
         return None
-    key = clip_key(video, extractor_fingerprint(options))
+    key = clip_key(video, extractor_fingerprint(options), box=box)
     found = cache.look_up(key)
     return cache.load(key) if isinstance(found, int) else found
 
@@ -428,14 +424,10 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
         keys = {clip.clip_id: task.key for task in tasks for clip in task.clips}
         with explain_full_disk(folder):
             write_landmarks(
-                folder,
-                results.frames,
-                results.rejects,
-                lambda clip_id: cache.load(keys[clip_id]),
-                layout=options.layout,
-                extractor=fingerprint,
+                folder, results.frames, results.rejects, lambda clip_id: cache.load(keys[clip_id]),
+                layout=options.layout, extractor=fingerprint,
                 frames_per_shard=options.frames_per_shard,
-            )
+            )  # fmt: skip
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"stopped; what was found in {len(results.frames)} of {len(clips)} clips is kept, "
@@ -464,8 +456,9 @@ def _plan(
             rejects.append(reject_clip(clip, problem))
             continue
         video = videos[clip.video]
-        key = clip_key(video, fingerprint, clip.start_s, clip.end_s)
-        segment = VideoSegment(video=clip.video.absolute(), start_s=clip.start_s, end_s=clip.end_s)
+        span, box = (clip.start_s, clip.end_s), parse_box(clip.box or "")
+        key = clip_key(video, fingerprint, *span, box)
+        segment = VideoSegment(video=clip.video.absolute(), start_s=span[0], end_s=span[1], box=box)
         tasks.setdefault(key, _Task(key, segment, video, [])).clips.append(clip)
     combed = sorted(
         path for path, video in videos.items() if (video.traits or {}).get("interlaced")

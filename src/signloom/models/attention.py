@@ -173,13 +173,9 @@ class MultiHeadAttention(nn.Module):
         if bias is not None:
             mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         attended = functional.scaled_dot_product_attention(
-            query,
-            memory.keys,
-            memory.values,
-            attn_mask=mask,
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=is_causal and is_plain,
-        )
+            query, memory.keys, memory.values, attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0, is_causal=is_causal and is_plain,
+        )  # fmt: skip
         mixed = attended.transpose(1, 2).flatten(2)
         return self.output(mixed if packing is None else packing.pack(mixed))
 

@@ -192,13 +192,10 @@ class PretrainedDecoder(nn.Module):
         before = cache.get_seq_length() if cache is not None else 0
         _check_length(self.text, before + tokens.shape[1], "lower max_tokens, or split the clips")
         found = self.stack(
-            inputs_embeds=self.embedding(tokens),
-            encoder_hidden_states=memory.states,
-            encoder_attention_mask=memory.valid,
-            past_key_values=cache,
-            use_cache=cache is not None,
-            **named,
-        )
+            inputs_embeds=self.embedding(tokens), encoder_hidden_states=memory.states,
+            encoder_attention_mask=memory.valid, past_key_values=cache,
+            use_cache=cache is not None, **named,
+        )  # fmt: skip
         scale = self.text.width**-0.5 if self.text.is_scaled else 1.0
         return found.last_hidden_state * scale, found
 

@@ -238,9 +238,7 @@ def _draw_clips(
     ]
     players = [
         build_player(
-            sequences[row.clip_id],
-            name=f"worst{number}",
-            label=f"Moving skeleton of {row.clip_id}",
+            sequences[row.clip_id], name=f"worst{number}", label=f"Moving skeleton of {row.clip_id}"
         )
         for number, row in enumerate(worst, start=1)
     ]

@@ -11,14 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from signloom.corpus.manifest import SPLITS
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
-from signloom.report.canvas import (
-    BLUE,
-    RED,
-    THIRD,
-    build_panels,
-    render_svg,
-    style,
-)
+from signloom.report.canvas import BLUE, RED, THIRD, build_panels, render_svg, style
 from signloom.report.charts import Chart
 from signloom.report.verdict import count
 

@@ -64,10 +64,7 @@ class SampleView:
 
 
 def show_sample(
-    sample: Sample,
-    number: int,
-    sequence: LandmarkSequence | None,
-    alignment: Alignment | None,
+    sample: Sample, number: int, sequence: LandmarkSequence | None, alignment: Alignment | None
 ) -> SampleView:
     """Draw a sample.
 

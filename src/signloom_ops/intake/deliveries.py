@@ -21,7 +21,7 @@ from typing import Any
 from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
 from signloom.extraction.pool import Guard
-from signloom_tools.importing.captioned import clip_name, measure_film
+from signloom_tools.importing.captioned import clip_name, deal_cues, measure_film
 from signloom_tools.importing.captions import (
     READ_SUFFIXES,
     Cue,
@@ -29,7 +29,7 @@ from signloom_tools.importing.captions import (
     read_captions,
     split_name,
 )
-from signloom_tools.importing.new_corpus import NAMES, VideoFolder, stem
+from signloom_tools.importing.new_corpus import VideoFolder, stem
 from signloom_tools.importing.options import Choice, CueRules
 from signloom_tools.importing.pictures import (
     PACKED_SUFFIX,
@@ -38,6 +38,7 @@ from signloom_tools.importing.pictures import (
     open_pictures,
 )
 from signloom_tools.importing.user_tables import (
+    NAMES,
     Sources,
     UserTable,
     build_table,
@@ -49,7 +50,7 @@ from signloom_tools.importing.user_tables import (
 _VERSION_MARK = b"# signloom-manifest"  # the first line of our own manifests
 _FIELDS = (
     "clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language",
-    "corpus", "fps", "consent_until",
+    "corpus", "fps", "box", "consent_until",
 )  # fmt: skip
 SIGNER_FILE = "signer.txt"
 _NAMED_TABLES = ("table.tsv", "manifest.tsv")
@@ -261,17 +262,23 @@ def _group_by_name(
     for one in (folder / name for name in names if name.lower().endswith(READ_SUFFIXES)):
         base = clean(one.stem)
         captions[base if base in bases else clean(split_name(one)[0])].append(one)
+    for base in [one for one in captions if one not in bases]:  # of one film a person
+        films = [name for name, own in videos.items() if own.startswith(f"{base}_")]
+        if len(films) > 1 and not {*films} & {*pictures}:
+            files, paths = captions.pop(base), [folder / name for name in films]
+            yield _Found((*files, *paths), partial(_read_captions, place, paths, files))
+            videos = {name: own for name, own in videos.items() if name not in films}
     for name, base in videos.items():
         video, text = folder / name, texts.get(base)
         if cues := captions.pop(base, []):
             sentences = [*cues, *([text] if text else [])]
-            yield _Found((*cues, video), partial(_read_captions, place, video, sentences))
+            yield _Found((*cues, video), partial(_read_captions, place, [video], sentences))
         else:
             files = [*_files_of(video), *([text] if text else [])]
             problem = _SEVERAL if bases[base] > 1 else None
             yield _Found(files, partial(_read_video, place, video, base, text, problem))
     for files in captions.values():
-        yield _Found(files, partial(_read_captions, place, None, files))
+        yield _Found(files, partial(_read_captions, place, [], files))
     for base, path in texts.items():
         is_note = path.name == SIGNER_FILE or path.name.lower().startswith(_NOTES)
         if not is_note and base not in bases:
@@ -291,19 +298,19 @@ def _read_video(
     yield place.candidate(video.name, *problems, video=path, values=values)
 
 
-def _read_captions(place: _Place, film: Path | None, files: Sequence[Path]) -> Scanned:
-    """Yield the cues of a film's captions; of None, those that correct clips of the corpus."""
+def _read_captions(place: _Place, films: Sequence[Path], files: Sequence[Path]) -> Scanned:
+    """Yield the cues of films' captions; of none, those that correct clips of the corpus."""
     path, request = files[0], place.request
-    problem = _LINK if any(one.is_symlink() for one in (*files, film) if one) else None
+    problem = _LINK if any(one.is_symlink() for one in (*files, *films)) else None
     if len(files) > 1 and not problem:
         listed = ", ".join(file.name for file in files)
         problem = Problem("several files have its sentences", "leave one of them", (listed,))
-    cues: Sequence[Cue] = ()
+    cues: Sequence[tuple[Path | None, Cue]] = ()
     broken: Sequence[tuple[str, Problem]] = ()
     try:
         if not problem:
             cues, broken = request.guard.call(
-                _cues_of, path, film, request.choice, request.rules, limit_s=_limit_s([path])
+                _cues_of, path, films, request.choice, request.rules, limit_s=_limit_s([path])
             )
     except (UserError, ClipError) as error:
         problem = Problem(_without_folder(error, path), "correct the captions")
@@ -311,8 +318,8 @@ def _read_captions(place: _Place, film: Path | None, files: Sequence[Path]) -> S
         yield from place.refuse(path.name, problem)
     for where, why in broken:
         yield from place.refuse(f"{path.name} {where}", why)
-    signer, no_signer = place.find_signer() if film else ("", None)
-    for cue in cues:
+    signer, no_signer = place.find_signer() if films else ("", None)
+    for film, cue in cues:
         values = {
             "clip_id": clip_name(stem(film.name), cue) if film else cue.clip_id, "text": cue.text,
             "start_s": f"{cue.start_s:.3f}", "end_s": f"{cue.end_s:.3f}", "gloss": cue.gloss,
@@ -325,14 +332,26 @@ def _read_captions(place: _Place, film: Path | None, files: Sequence[Path]) -> S
 
 
 def _cues_of(
-    path: Path, film: Path | None, choice: Choice, rules: CueRules
-) -> tuple[Sequence[Cue], Sequence[tuple[str, Problem]]]:
-    """Return the cues of captions that are clips of a film, and what is none and why."""
+    path: Path, films: Sequence[Path], choice: Choice, rules: CueRules
+) -> tuple[list[tuple[Path | None, Cue]], list[tuple[str, Problem]]]:
+    """Return the cues of captions with their films, and what is no clip of one and why."""
     found = read_captions(path, choice)
-    if film is None:
-        return found.cues, found.broken
-    cues, left_out = apply_rules(found.cues, rules, measure_film(film))
-    return cues, [*found.broken, *((cue.where, why) for cue, why in left_out)]
+    broken = list(found.broken)
+    if not films:
+        return [(None, cue) for cue in found.cues], broken
+    parts: Mapping[Path | str, Sequence[Cue]] = {Path(films[0].name): found.cues}
+    if len(films) > 1:
+        _, parts = deal_cues(VideoFolder(path.parent, follow_links=False), found)
+    taken: list[tuple[Path | None, Cue]] = []
+    for film, cues in parts.items():
+        if isinstance(film, str):
+            why = Problem(film.partition(";")[0], "call the films by who signs in them")
+            broken += [(cue.where, why) for cue in cues]
+            continue
+        kept, left_out = apply_rules(cues, rules, measure_film(path.parent / film))
+        taken += [(path.parent / film, cue) for cue in kept]
+        broken += [(cue.where, why) for cue, why in left_out]
+    return taken, broken
 
 
 def _read_clips(place: _Place, table: Path) -> Scanned:

@@ -19,12 +19,14 @@ from signloom.config import MIN_FPS
 from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.detection.detector import DetectorOptions, describe_detector
 from signloom.detection.mediapipe_models import MODELS_VARIABLE, own_networks, take_networks
+from signloom.detection.video import Box
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.extract import VideoSegment, count_frames
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
 from signloom.files import check_writable, write_file
 from signloom.progress import progress_file
 from signloom_tools.holistic import WRITERS, Face, read_film, stream_json, write_video
+from signloom_tools.importing.options import CROWDED, CropOption
 from signloom_tools.options import argument, option
 from signloom_tools.outputs import check_output
 
@@ -33,7 +35,7 @@ _LIMIT_S = 60.0  # of a film; and one more for each of its frames
 
 
 @dataclass(frozen=True, kw_only=True)
-class LandmarksOptions:
+class LandmarksOptions(CropOption):
     """Write the landmarks that MediaPipe Holistic finds in films, a file a film.
 
     Hands, pose and face are 543 a frame. Neither a corpus nor a project is needed;
@@ -72,6 +74,7 @@ class _Job:
     video: Path | None
     face: Face
     fps: float
+    crop: Box | None
 
 
 def run_landmarks(options: LandmarksOptions) -> None:
@@ -112,7 +115,7 @@ def run_landmarks(options: LandmarksOptions) -> None:
 def _stream_json(film: IO[bytes], options: LandmarksOptions) -> None:
     """Write the landmarks of each picture when it comes."""
     try:
-        for line in stream_json(film, face=options.face, fps=options.fps):
+        for line in stream_json(film, face=options.face, fps=options.fps, crop=options.crop):
             print(line, flush=True)
     except ClipError as error:
         raise UserError(f"standard input: {error.problem}") from None
@@ -149,7 +152,7 @@ def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_J
                 raise UserError(f"{other} and {film} would both be {path}: write them apart")
             made[path] = film
             check_output(path, films, overwrite=options.overwrite)
-        yield _Job(film, options.write, target, video, options.face, options.fps)
+        yield _Job(film, options.write, target, video, options.face, options.fps, options.crop)
 
 
 def _list_films(paths: Sequence[Path]) -> dict[Path, Path]:
@@ -217,7 +220,7 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Proble
     """
     try:
         film = read_film(
-            job.film, face=job.face, fps=job.fps, threads=threads,
+            job.film, face=job.face, fps=job.fps, crop=job.crop, threads=threads,
             watch=watch if callable(watch) else lambda: None,
         )  # fmt: skip
         content = WRITERS[job.format](film)
@@ -226,7 +229,9 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Proble
         else:
             sys.stdout.buffer.write(content)
         if job.video:
-            write_video(job.video, job.film, film, fps=job.fps)
+            write_video(job.video, job.film, film, fps=job.fps, crop=job.crop)
+        if film.is_crowded:
+            print(f"warning: {job.film}: {CROWDED}", file=sys.stderr)
     except ClipError as error:
         return str(error.problem)
     except RuntimeError as error:

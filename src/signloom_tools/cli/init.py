@@ -12,7 +12,7 @@ from typing import Any, Literal
 from signloom.config import NonNegative
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS
 from signloom.corpus.rejects import REJECTS_NAME
-from signloom.errors import Problem, UserError
+from signloom.errors import Problem, UserError, name_some
 from signloom.files import whole_folder
 from signloom.paths import PARAMS
 from signloom_tools.cli.landmarks import import_sources
@@ -21,7 +21,6 @@ from signloom_tools.importing.dealing import few_takes
 from signloom_tools.importing.importer import CLIPS_NAME, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (
     MANIFEST,
-    NAMES,
     REFUSED,
     CorpusPlan,
     RefusedRow,
@@ -45,6 +44,7 @@ from signloom_tools.importing.recipe import (
 )
 from signloom_tools.importing.user_tables import (
     KNOWN_NAMES,
+    NAMES,
     Sources,
     UserTable,
     find_sources,
@@ -57,7 +57,7 @@ from signloom_tools.options import argument, group, option, read_pairs
 from signloom_tools.outputs import check_output
 from signloom_tools.presets import adopt
 
-TIMES = ("start_s", "end_s", "start_frame", "end_frame", "fps")  # of videos only
+OF_VIDEOS = ("start_s", "end_s", "start_frame", "end_frame", "fps", "box")
 
 
 _pairs_of_fields = functools.partial(read_pairs, allowed=tuple(KNOWN_NAMES))
@@ -129,7 +129,7 @@ class InitOptions:
     """Turn a table of clips into CORPUS/manifest.tsv and link the videos there.
 
     docs/datasets.md has the commands for published corpora. Fields: clip_id, video, text, signer,
-    split, gloss, language, corpus, start_s, end_s, start_frame, end_frame, fps.
+    split, gloss, language, corpus, start_s, end_s, start_frame, end_frame, fps, box.
     """
 
     corpus: Path = argument("the folder to make", "CORPUS")
@@ -276,7 +276,7 @@ def make_plan(options: InitOptions) -> CorpusPlan:
     imported = None if options.of_takes else imported_clips(options.corpus)
     _check_videos(options, imported is not None)
     if options.text_only:
-        sources = {name: source for name, source in sources.items() if name not in TIMES}
+        sources = {name: source for name, source in sources.items() if name not in OF_VIDEOS}
     rules = RowOptions(
         sources=sources, split_names=given.splits, fps=options.imports.defaults.fps,
         unspaced=given.unspaced, shares=given.shares, by=given.by, text_only=options.text_only,
@@ -307,9 +307,13 @@ def _read_rows(
     if videos is None:
         raise UserError("--captions: give --videos DIR, too: where their films lie")
     cues = options.cues
-    return read_films(
+    found = read_films(
         videos, options.captions, tables, options.tables.column, cues.choice, cues.rules
     )
+    if found.signers:
+        said = (f"{name} is {who}" for name, who in found.signers.items())
+        print(f"  signers by the names of tiers and films: {name_some(said, 12)}")
+    return found
 
 
 def _find_sources(options: InitOptions, header: list[str], has_splits: bool) -> Sources:

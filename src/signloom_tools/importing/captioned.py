@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -40,6 +40,7 @@ class CueRows:
     rows: list[tuple[Row, str | None]] = field(default_factory=list)
     refusals: list[RefusedRow] = field(default_factory=list)
     header: list[str] = field(default_factory=list)
+    signers: dict[str, str] = field(default_factory=dict)  # by names, as `Captions` has them
 
     def refuse(self, table: str, line: int, name: str, reason: str, *concerns: str) -> None:
         """Note what becomes no clip."""
@@ -167,6 +168,8 @@ def read_films(
 
 Said = Mapping[Path, tuple[Mapping[str, str], str | None]]
 """Cells and split of a film by the tables."""
+_NOTHING: Said = {}
+_CODE = re.compile(r"([^\W\d_]+?)0*(\d+)")  # of a signer, as S015
 _NO_FILM = "no video of its name is below --videos"
 _NO_SIGNER = (
     "which of its films shows its signer is not known; give a --table of films with the columns "
@@ -192,7 +195,8 @@ def _read_captions(
         except UserError as error:
             found.refuse(path.name, 0, path.stem, "its captions cannot be read", str(error))
             continue
-        parts = _deal_cues(videos, captions, named.get(path, ()), said)
+        captions, parts = deal_cues(videos, captions, named.get(path, ()), said)
+        found.signers |= captions.signers
         for film, cues in parts.items():
             if isinstance(film, Path):
                 files[film].append(replace(captions, cues=cues))
@@ -205,18 +209,21 @@ def _read_captions(
     return files
 
 
-def _deal_cues(
-    videos: VideoFolder, captions: Captions, named: Sequence[Path], said: Said
-) -> dict[Path | str, list[Cue]]:
+def deal_cues(
+    videos: VideoFolder, captions: Captions, named: Sequence[Path] = (), said: Said = _NOTHING
+) -> tuple[Captions, dict[Path | str, list[Cue]]]:
     """Return the cues of each film, and by the reason those that are of none.
 
     Who signs in a film is said by its row, or by its name. Named are the films by the tables.
     """
     films = {film.as_posix(): film for film in named} or _find_films(videos, captions)
     known = [film for film in films.values() if film]
-    signers = {cue.signer for cue in captions.cues}
+    codes = rank_codes({cue.signer for cue in captions.cues}, list(films))
+    cues = [replace(cue, signer=codes.get(cue.signer, cue.signer)) for cue in captions.cues]
+    captions = replace(captions, cues=cues, signers={**captions.signers, **codes})
+    signers = {cue.signer for cue in cues}
     if not (known and signers):
-        return {known[0] if known else _NO_FILM: []}
+        return captions, {known[0] if known else _NO_FILM: []}
     of: dict[str, Sequence[Path | str]] = {}
     for who in signers:
         rows = [one for one in known if who and said.get(one, ({},))[0].get("signer") == who]
@@ -229,8 +236,26 @@ def _deal_cues(
     for cue in captions.cues:
         for film in of[cue.signer] or (known[:1] if is_clear else [_NO_SIGNER]):
             s = 0.0 if isinstance(film, str) else later_s.get(film.name, 0.0)
-            parts[film].append(replace(cue, start_s=cue.start_s + s, end_s=cue.end_s + s))
-    return parts
+            parts[film].append(cue.later(s))
+    return captions, parts
+
+
+def rank_codes(signers: Collection[str], films: Sequence[str]) -> dict[str, str]:
+    """Return how films call signers that are numbered from 1 on, as tiers of Corpus NGT.
+
+    S1 and S2 are S015 and S016, in the order of their numbers, where each film has one such code.
+    """
+    found = {who: _CODE.fullmatch(who) for who in signers}
+    numbers = {int(code[2]): who for who, code in found.items() if code}
+    letters = {code[1].casefold() for code in found.values() if code}
+    codes: dict[int, str] = {}
+    for film in films:
+        pieces = [_CODE.fullmatch(piece) for piece in re.split(r"[\W_]+", stem(film))]
+        own = [code for code in pieces if code and {code[1].casefold()} == letters]
+        codes |= {int(own[0][2]): own[0][0]} if len(own) == 1 else {}
+    if not len(signers) == len(films) == len(codes) or {*numbers} != {*range(1, len(films) + 1)}:
+        return {}
+    return {numbers[place]: codes[code] for place, code in enumerate(sorted(codes), start=1)}
 
 
 def films_of(signer: str, films: Sequence[str]) -> list[str]:

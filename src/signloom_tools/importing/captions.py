@@ -96,6 +96,8 @@ class Captions:
     broken: Sequence[tuple[str, Problem]] = ()
     media: Mapping[str, float] = field(default_factory=dict)
     """Films that it names, and by how many seconds its times are later there."""
+    signers: Mapping[str, str] = field(default_factory=dict)
+    """Who signs, where that is taken from the name of a tier or film."""
 
 
 def split_name(path: Path) -> tuple[str, str]:
@@ -295,7 +297,8 @@ def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
                 where=f"annotation {one.name}",
             ))  # fmt: skip
     media = {name: later_ms / 1000 for name, later_ms in elan.media.items()}
-    return Captions(path, sorted(cues, key=lambda cue: cue.start_s), media=media)
+    ordered = sorted(cues, key=lambda cue: cue.start_s)
+    return Captions(path, ordered, media=media, signers=signers_by_name)
 
 
 def _end_of(tier: Tier) -> str:

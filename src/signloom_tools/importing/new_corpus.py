@@ -43,7 +43,7 @@ from signloom_tools.importing.pictures import (
     is_picture_folder,
     open_pictures,
 )
-from signloom_tools.importing.user_tables import FieldSource, Row, clean, how_to_use
+from signloom_tools.importing.user_tables import NAMES, FieldSource, Row, clean, how_to_use
 from signloom_tools.outputs import begins_as_ours
 
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
@@ -188,12 +188,6 @@ def stem(name: str) -> str:
     """Return a file's name without the ending of a video, as it is seen; other dots stay."""
     suffix = PurePosixPath(name).suffix
     return clean(name.removesuffix(suffix) if suffix.lower() in VIDEO_SUFFIXES else name)
-
-
-NAMES = {
-    "train": "train", "training": "train", "dev": "dev", "development": "dev", "val": "dev",
-    "valid": "dev", "validation": "dev", "test": "test", "testing": "test",
-}  # fmt: skip
 
 
 _NO_SPLIT = SPLITS[0]  # used until the clips are dealt
@@ -479,7 +473,7 @@ def _problem(
         if bad := field_problem(value, ".tsv"):
             return Problem(f"{name} {bad}", "", (value,))
     if problems := parse_segment(values)[2]:
-        return Problem("its start and end are no segment", "", (problems[0],))
+        return Problem("its start and end are no segment, or its box is none", "", (problems[0],))
     until, odd = parse_consent(values)
     if odd or has_ended(until):
         said = until or odd[0]

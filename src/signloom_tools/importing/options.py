@@ -18,7 +18,8 @@ from signloom.config import (
     Side,
     checked_dataclass,
 )
-from signloom.corpus.manifest import VIDEO_SUFFIXES
+from signloom.corpus.manifest import VIDEO_SUFFIXES, parse_box
+from signloom.detection.video import Box
 from signloom.errors import UserError
 from signloom_tools.options import group, option
 
@@ -33,6 +34,7 @@ FORMATS = {
 
 SIZES: dict[str, type[float] | type[int]] = {"fps": float, "width": int, "height": int}
 MIN_SCORE = 0.3
+CROWDED = "it shows several people; --crop W:H:X:Y reads one of them"
 PATTERN_FIELDS = ("text", "signer", "split", "clip")
 
 
@@ -94,6 +96,22 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     parts[::2] = map(re.escape, parts[::2])
     parts[1::2] = [f"(?P<{name}>[^/]+?)" for name in names]
     return re.compile("".join(parts))
+
+
+def read_crop(text: str) -> Box:
+    """Turn what `--crop` says into a box.
+
+    Raises:
+        UserError: If it is none.
+    """
+    from signloom_tools.importing.user_tables import read_box
+
+    if (box := parse_box(read_box(text))) is None:
+        raise UserError(
+            f"--crop: found {text!r}, expected WIDTH:HEIGHT:LEFT:TOP, as for FFmpeg's crop, or "
+            "LEFT,TOP,RIGHT,BOTTOM; in pixels, or all of them up to 1 as shares of the picture"
+        )
+    return box
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +182,18 @@ class CaptionOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions:
+class CropOption:
+    """What of films is read."""
+
+    crop: Box | None = option(
+        "read this part of the picture alone, as of an interpreter in a corner: pixels as for "
+        "FFmpeg's crop, or shares (0.5:1:0.5:0 is the right half)",
+        None, metavar="W:H:X:Y", type=str, read=read_crop,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions(CropOption):
     """What files that are given to a model do not say."""
 
     defaults: SourceDefaults = group(

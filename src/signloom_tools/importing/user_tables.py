@@ -23,8 +23,13 @@ QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | may 
 _SPACE = " "
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _FALLBACK = "cp1252"  # what Windows programs write in Western Europe; reads anything
+_MOST_SHARE = 2.0  # boxes of shares reach a little beyond the picture; of pixels, much further
 INDEX = "index"  # what pandas' column of row numbers is called here, as it has no name
-_SPLITS = {"train", "dev", "val", "valid", "test"}  # keys of JSON
+NAMES = {
+    "train": "train", "training": "train", "dev": "dev", "development": "dev", "val": "dev",
+    "valid": "dev", "validation": "dev", "test": "test", "testing": "test",
+}  # fmt: skip
+"""What tables call train, dev and test."""
 _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 # Marks without a shape: in texts they part what looks the same. Not the joiners of Persian, Hindi.
 _INVISIBLE = dict.fromkeys((0xAD, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), 0x2060,
@@ -53,6 +58,23 @@ def parse_time(text: str) -> float | None:
     return found if math.isfinite(found) and "_" not in text else None
 
 
+BOX_ORDER = "left top right bottom"  # WLASL's pixels, OpenASL's shares of the picture
+_BOX_ORDERS = {frozenset(("box", "org_text")): "top left bottom right"}  # by columns of MS-ASL
+
+
+def read_box(text: str, order: str = BOX_ORDER) -> str:
+    """Return a box as a manifest has it, of four numbers in an order, or of FFmpeg's W:H:X:Y."""
+    numbers = [float(one) for one in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text.lower())]
+    if len(numbers) != 4:
+        return text
+    width, height, left, top = numbers
+    sides = dict(zip(order.split(), numbers, strict=True))
+    if text.count(":") == 3:
+        sides = {"left": left, "top": top, "right": left + width, "bottom": top + height}
+    most = 1.0 if max(numbers) < _MOST_SHARE else math.inf
+    return " ".join(f"{min(max(sides[name], 0.0), most):g}" for name in BOX_ORDER.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row: where it is, and its cells by column."""
@@ -67,6 +89,8 @@ class Row:
         for name in {"start_s", "end_s"} & found.keys():
             seconds = parse_time(found[name]) if {*":,"} & {*found[name]} else None
             found[name] = found[name] if seconds is None else str(seconds)
+        if found.get("box"):
+            found["box"] = read_box(found["box"], sources["box"].order)
         return found
 
 
@@ -121,10 +145,11 @@ def read_user_table(
             f"{how_to_use(path)}. To make another corpus of the same clips, take the first "
             "line out of a copy"
         )
-    if text.lstrip()[:1] in ("[", "{") and (records := _read_json(path, text)):
+    records, kind = _read_json(path, text) if text.lstrip()[:1] in ("[", "{") else ([], "")
+    if records:
         header = list(dict.fromkeys(name for one in records for name in one))
         cells = ([one.get(name, "") for name in header] for one in records)
-        return build_table(path, "JSON", header, enumerate(cells, start=1))
+        return build_table(path, kind, header, enumerate(cells, start=1))
     first = text.partition("\n")[0].strip(" ")
     if told := re.fullmatch(r'"?sep=(.)"?', first):  # for Excel
         text = text.replace(first, "", 1)  # the numbers of lines stay
@@ -158,8 +183,9 @@ def _read_spreadsheet(path: Path, raw: bytes) -> Lines:
     return [(number, row) for number, row in enumerate(cells, start=1) if any(row)]
 
 
-def _read_json(path: Path, text: str) -> list[dict[str, str]]:
-    """Return the records of JSON or JSON lines; none: it is another kind of table."""
+def _read_json(path: Path, text: str) -> tuple[list[dict[str, str]], str]:
+    """Return the records of JSON or JSON lines, and how; none: it is another kind of table."""
+    skipped: dict[str, None] = {}
     try:
         try:
             found = json.loads(text)
@@ -171,30 +197,39 @@ def _read_json(path: Path, text: str) -> list[dict[str, str]]:
                 isinstance(one, list) and not _has_records(one) for one in columns
             ):  # as pandas writes them
                 found = [dict(zip(found, one, strict=True)) for one in zip(*columns, strict=True)]
+            elif all(isinstance(one, list) and len(one) == 4 for one in columns):  # OpenASL's boxes
+                found = [{"vid": name, "bbox": box} for name, box in found.items()]
             elif all(isinstance(one, str) for one in columns):
                 found = [{"name": name, "text": text} for name, text in found.items()]
-        records = list(_flatten_records(found, {}))
+        records = list(_flatten_records(found, {}, skipped))
         if not records:
             raise ValueError("it is empty")
     except (ValueError, RecursionError) as error:
         if not path.name.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
-            return []
+            return [], ""
         raise UserError(f"{path}: JSON without records ({error}); expected a list") from None
-    return records
+    return records, "JSON" + f", without {', '.join(skipped)}" * bool(skipped)
 
 
-def _flatten_records(node: Any, around: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _flatten_records(
+    node: Any, around: Mapping[str, str], skipped: dict[str, None]
+) -> Iterator[dict[str, str]]:
     """Yield the innermost records, each with the values of those around it.
 
-    The keys of a map of records are their `name`, or their `split`.
+    The keys of a map of records are their `name`, or their `split`; what only tells of splits is
+    skipped.
     """
     if not isinstance(node, dict):
         for one in node if isinstance(node, list) else ():
-            yield from _flatten_records(one, around)
+            yield from _flatten_records(one, around, skipped)
         return
     inner = {key: one for key, one in node.items() if _has_records(one)}
-    own = {**around, **{key: _cell_of(one) for key, one in node.items() if key not in inner}}
-    is_record, are_splits = len(inner) < len(node), {*inner} <= _SPLITS
+    for key in _others(inner):
+        skipped[key] = None
+        del inner[key]
+    own = {**around, **{key: _cell_of(one) for key, one in node.items() if not _has_records(one)}}
+    is_record = not all(map(_has_records, node.values()))
+    are_splits = {*map(str.lower, inner)} <= {*NAMES}
     for key, one in [*inner.items()] if is_record else ():
         if isinstance(one, dict) and not (are_splits and _has_records([*one.values()])):
             own |= {f"{key}.{name}": _cell_of(cell) for name, cell in inner.pop(key).items()}
@@ -205,7 +240,25 @@ def _flatten_records(node: Any, around: Mapping[str, str]) -> Iterator[dict[str,
     for key, one in inner.items():
         is_list = len(node) == 1 and isinstance(one, list)  # under a name that says nothing
         is_named = are_splits or not (is_record or is_list)
-        yield from _flatten_records(one, {**own, label: key} if is_named else own)
+        yield from _flatten_records(one, {**own, label: key} if is_named else own, skipped)
+
+
+def _others(inner: Mapping[str, Any]) -> list[str]:
+    """Return the names beside splits under which there is nothing like their records."""
+    kinds = [_keys_of(one) for key, one in inner.items() if key.lower() in NAMES
+             and _has_records([*one.values()] if isinstance(one, dict) else one)]  # fmt: skip
+    return [
+        key for key, one in inner.items()
+        if kinds and key.lower() not in NAMES and 2 * len(_keys_of(one) & kinds[0]) < len(kinds[0])
+    ]  # fmt: skip
+
+
+def _keys_of(node: Any) -> set[str]:
+    """Return the keys of the first record."""
+    while below := node if isinstance(node, list) else [one for one in node.values()
+                                                        if _has_records(one)]:  # fmt: skip
+        node = next((one for one in below if _has_records(one)), {})
+    return {*node}
 
 
 def _has_records(node: Any) -> bool:
@@ -486,6 +539,7 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
     "start_frame": ("start_frame",),
     "end_frame": ("end_frame",),
     "fps": ("fps",),
+    "box": ("box", "bbox", "bounding_box"),
     "gloss": ("gloss", "glosses", "orth"),
     "language": ("language", "lang"),
     "corpus": ("corpus",),
@@ -504,6 +558,7 @@ class FieldSource:
     value: str = ""
     pattern: re.Pattern[str] | None = None  # its first group is the value
     guessed: bool = False
+    order: str = ""  # of the numbers of a box
 
     def of(self, cells: Mapping[str, str]) -> str:
         """Return the value of a row; empty where it has none."""
@@ -518,7 +573,8 @@ class FieldSource:
         if self.column is None:
             return f"{self.value!r} in every row"
         picked = f", what {self.pattern.pattern!r} finds in it" if self.pattern else ""
-        return self.column + picked + (" (guessed)" if self.guessed else "")
+        order = f": {self.order}" if self.order else ""
+        return self.column + order + picked + (" (guessed)" if self.guessed else "")
 
 
 Sources = dict[str, FieldSource]
@@ -557,6 +613,9 @@ def find_sources(
         if compiled.groups != 1:
             raise UserError(f"--pick {field}: {pattern!r} needs one pair of round brackets")
         sources[field] = FieldSource(source.column, pattern=compiled)
+    if "box" in sources:
+        orders = (order for names, order in _BOX_ORDERS.items() if names <= {*header})
+        sources["box"] = replace(sources["box"], order=next(orders, BOX_ORDER))
     return {name: sources[name] for name in KNOWN_NAMES if name in sources}
 
 

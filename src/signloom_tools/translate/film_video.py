@@ -19,7 +19,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont, features
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.detection.video import Picture, Video, even_frames
+from signloom.detection.video import Picture, Video, crop_frames, even_frames
 from signloom.errors import UserError
 from signloom.report.canvas import GREY, PAPER
 from signloom.report.skeletons import find_heads, has_head, list_strokes
@@ -298,7 +298,7 @@ def _video_frames(clip: GivenClip) -> Iterator[Picture]:
         times_s = [frame.time_s for frame in video.frames()]
     repeats = np.bincount(even_frames(times_s, clip.sequence.fps), minlength=len(times_s))
     with Video(clip.packed or clip.source) as video:
-        for frame, count in zip(video.frames(), repeats, strict=True):
+        for frame, count in zip(crop_frames(video.frames(), clip.box), repeats, strict=True):
             height, width = (size - size % 2 for size in frame.rgb.shape[:2])
             yield from (frame.rgb[:height, :width].copy() for _ in range(count))
 

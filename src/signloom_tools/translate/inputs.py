@@ -19,7 +19,7 @@ from signloom.corpus.landmarks import LandmarkSequence, Layout, check_same_extra
 from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.detection.detector import DetectorOptions
-from signloom.detection.video import Frame, Video, find_traits
+from signloom.detection.video import Box, Frame, Video, find_traits
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
 from signloom.extraction.extract import (
     extract_video,
@@ -70,6 +70,7 @@ class GivenClip:
     is_video: bool
     begins_s: float = 0.0  # when its first picture is shown, in the film
     packed: Path | None = None  # the video file that a folder of pictures became
+    box: Box | None = None  # the part of its picture that was read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +133,7 @@ class ClipReader:
             UserError: If the model cannot read videos, or a file of the detector is missing.
         """
         if source.kind == "video":
-            self._known[source.path] = find_extracted(source.path, self._detector)
+            self._known[source.path] = self._find_extracted(source.path)
             if self._known[source.path] is None:
                 open_detector(self._detector, _THREADS)
 
@@ -178,9 +179,7 @@ class ClipReader:
 
     def _read_video(self, source: ClipPath, _: Layout) -> Clips:
         path, packed = source.path, None
-        known = (
-            self._known.pop(path) if path in self._known else find_extracted(path, self._detector)
-        )
+        known = self._known.pop(path) if path in self._known else self._find_extracted(path)
         try:
             if isinstance(known, Problem):
                 raise ClipError(known.reason, known.hint)
@@ -193,14 +192,20 @@ class ClipReader:
             clip = known
             if clip is None:
                 film = packed or path
-                clip = extract_video(film, self._detector, threads=_THREADS, watch=self._watch)
+                clip = extract_video(
+                    film, self._detector, box=self._options.crop, threads=_THREADS,
+                    watch=self._watch,
+                )  # fmt: skip
         except ClipError as error:
             yield UnreadableClip(name=str(path), problem=error.problem)
             return
         yield GivenClip(
             source=path, clip_id=path.name if packed else path.stem, sequence=clip, is_video=True,
-            begins_s=find_traits(path).get("begins_s", 0.0), packed=packed,
+            begins_s=find_traits(path).get("begins_s", 0.0), packed=packed, box=self._options.crop,
         )  # fmt: skip
+
+    def _find_extracted(self, path: Path) -> LandmarkSequence | Problem | None:
+        return find_extracted(path, self._detector, self._options.crop)
 
     def _folder_of_packed(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="signloom-pictures-"))

@@ -23,18 +23,18 @@ from signloom.detection.runtime import _CHUNK, _chunks, in_chunks
 from signloom.detection.video import Frame, Video
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction import extract
-from signloom.extraction.cache import unpack_frames
+from signloom.extraction.cache import LandmarkCache, unpack_frames
 from signloom.extraction.extract import (
     EXTRACTION_VERSION,
     VideoSegment,
     count_frames,
-    extract_entry,
     extract_part,
     extract_video,
     extractor_fingerprint,
     options_of_fingerprint,
     take_share,
 )
+from signloom_tools.video_writer import VideoWriter
 from tests import tiny, videos
 from tests.extraction import OPTIONS, draw_two_clips, frames_of
 
@@ -108,6 +108,31 @@ def test_a_segment_is_extracted_as_if_cut_out(clips: list[Clip], detector: Detec
 
 
 @pytest.mark.mediapipe
+def test_of_two_people_who_are_noticed_a_box_reads_one(
+    clips: list[Clip], detector: Detector, tmp_path: Path
+) -> None:
+    film, lone = tmp_path / "two.mp4", frames_of(clips[0])[:15]
+    with VideoWriter(film, fps=15.0, width=640, height=240) as writer:
+        for left, right in zip(lone, frames_of(clips[1]), strict=False):
+            writer.write(np.hstack([left, right]))
+    assert extract_video(film, OPTIONS).is_crowded
+    with Video(film) as video:
+        right = [np.ascontiguousarray(frame.rgb[:, 320:]) for frame in video.frames()]
+    expected = detect(detector, right).points.astype(np.float16).astype(np.float32)
+    for box in ((320.0, 0.0, 640.0, 240.0), (0.5, 0.0, 1.0, 1.0)):
+        (entry,) = extract_part(
+            [VideoSegment(video=film, start_s=None, end_s=None, box=box)], OPTIONS.detector_options
+        )
+        cache = LandmarkCache(tmp_path / "cache")
+        cache.store("ab", bytes(entry))
+        found = cache.load("ab")
+        np.testing.assert_array_equal(found.points, expected)
+        assert not found.is_crowded
+    with pytest.raises(ClipError, match="not in the picture of 640x240"):
+        extract_video(film, OPTIONS, box=(640.0, 0.0, 960.0, 240.0))
+
+
+@pytest.mark.mediapipe
 def test_segments_of_a_film_in_one_go_are_those_extracted_alone(clips: list[Clip]) -> None:
     film = clips[0].video
     assert film
@@ -115,7 +140,7 @@ def test_segments_of_a_film_in_one_go_are_those_extracted_alone(clips: list[Clip
     part = [VideoSegment(video=film, start_s=start_s, end_s=end_s) for start_s, end_s in spans]
     options = OPTIONS.detector_options
     entries = extract_part(part, options)
-    assert entries == [extract_entry(segment, options) for segment in part]
+    assert entries == [extract_part([segment], options)[0] for segment in part]
     assert isinstance(entries[2], bytes)
     assert isinstance(unpack_frames(entries[2]), Problem)
     assert [unpack_frames(entries[at]) for at in (0, 1, 3)] == [6, 6, 6]  # bytes, at 15 a second
@@ -191,7 +216,7 @@ def test_what_is_wrong_with_a_video_is_kept_and_what_may_be_an_accident_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = VideoSegment(video=videos.write_cut_off(tmp_path / "cut.mp4"), start_s=None, end_s=None)
-    for entry in (count_frames([cut])[0], extract_entry(cut, OPTIONS.detector_options)):
+    for entry in (count_frames([cut])[0], *extract_part([cut], OPTIONS.detector_options)):
         assert isinstance(entry, bytes)
         reason = unpack_frames(entry)
         assert isinstance(reason, Problem)
@@ -201,8 +226,8 @@ def test_what_is_wrong_with_a_video_is_kept_and_what_may_be_an_accident_is_not(
     def run_out(*_: object) -> None:
         raise MemoryError("no\troom")
 
-    monkeypatch.setattr(extract, "extract_video", run_out)
-    lost = extract_entry(good, OPTIONS.detector_options)
+    monkeypatch.setattr(extract, "_detect", run_out)
+    (lost,) = extract_part([good], OPTIONS.detector_options)
     assert isinstance(lost, Problem)
     assert lost.reason == "MemoryError: no room"
 

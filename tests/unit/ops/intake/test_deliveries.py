@@ -14,6 +14,7 @@ from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.ingest import ingest
 from signloom_ops.privacy.names import find_delivered
 from tests.attack import inputs
+from tests.elan import eaf
 from tests.intake import DAY, OPTIONS, deliver, plan, reasons, request_of, take, write_rows
 from tests.videos import write_cut_off, write_pictures, write_video
 
@@ -87,6 +88,20 @@ def test_tables_of_others_and_own_manifests_are_understood(corpus: CorpusOptions
     assert [(c.clip_id, c.text, c.signer) for c in result.clips] == [
         ("a", "bonjour maman", "ada"), ("b", "il dort", "ada"), ("c", "elle dort bien", "ada")
     ]  # fmt: skip
+
+
+def test_one_elan_file_of_two_films_brings_each_its_own_sentences(corpus: CorpusOptions) -> None:
+    Path("in/day").mkdir(parents=True)
+    for n, side in enumerate("ab"):
+        write_video(Path(f"in/day/14_1{side}1.mp4"), frames=40 + n)
+    tiers = {f"text@{who}": [(0, 900, f"bonjour {who.lower()}")] for who in "AB"}
+    eaf(Path("in/day/14.eaf"), {**tiers, "text@C": [(0, 900, "bonjour c")]}, participants=False)
+    result = take(corpus, "in")
+    found = [(clip.text, clip.signer, clip.video.name[:6]) for clip in result.clips if clip.video]
+    assert found == [("bonjour a", "A", "14_1a1"), ("bonjour b", "B", "14_1b1")]
+    assert [one.reason for one in result.rejects] == [
+        "which of its films shows its signer is not known"
+    ]
 
 
 @pytest.mark.parametrize(

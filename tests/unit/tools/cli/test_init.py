@@ -154,7 +154,7 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
         ("4", "text is empty"),
         ("5", "an earlier row has its clip_id"),
         ("6", "its split is not known; --splits NAME=train says what it is"),
-        ("7", "its start and end are no segment"),
+        ("7", "its start and end are no segment, or its box is none"),
         ("8", "no video of its name"),
         ("9", "its cells do not fit the columns"),
     }

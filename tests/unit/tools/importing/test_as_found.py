@@ -98,6 +98,9 @@ def test_names_are_given_to_a_table_that_has_none(tmp_path: Path) -> None:
     (json.dumps(RECORDS), JSON_ROWS),
     ("\ufeff" + json.dumps({"annotations": RECORDS}), JSON_ROWS),
     (json.dumps({"train": RECORDS[:1], "val": RECORDS[1:]}), JSON_ROWS),
+    (json.dumps({"info": {"year": 1}, "licenses": [{"id": 1}], "Train": RECORDS}), JSON_ROWS),
+    (json.dumps({"bus": [{"video": "a.mp4"}], "train": [{"video": "b.mp4"}]}),
+     [("a.mp4", ""), ("b.mp4", "")]),  # signs
     (json.dumps({"a.mp4": {"text": "x"}, "b.mp4": {"text": "y", "box": [0, 1]}}), JSON_ROWS),
     (json.dumps({"a.mp4": "x", "b.mp4": "y"}), JSON_ROWS),
     (json.dumps({"0": RECORDS[0], "1": RECORDS[1]}), JSON_ROWS),
@@ -110,6 +113,22 @@ def test_json_is_a_table_of_its_innermost_records(
     tmp_path: Path, content: str, found: list[tuple[str, str]]
 ) -> None:
     assert read(tmp_path / "t.json", content) == found
+
+
+@pytest.mark.parametrize(("header", "cell", "found"), [
+    ("video\tbbox", "[385, 37, 885, 720]", "385 37 885 720"),
+    ("video\tbox", "640:720:320:0", "320 0 960 720"),  # FFmpeg's crop
+    ("org_text\tbox", "[0.1, 0.2, 0.9, 1.0]", "0.2 0.1 1 0.9"),  # MS-ASL
+    ("video\tbox", "(-0.05, 0, 1.02, 1e0)", "0 0 1 1"),
+    ("video\tbox", "left", "left"),  # refused with its row
+])  # fmt: skip
+def test_a_box_is_left_top_right_bottom_whoever_wrote_it(
+    tmp_path: Path, header: str, cell: str, found: str
+) -> None:
+    (tmp_path / "t.tsv").write_text(f"{header}\na\t{cell}\nb\t\n")
+    table = read_user_table(tmp_path / "t.tsv", None, None)
+    sources = find_sources(table.header)
+    assert [row.values(sources)["box"] for row in table.rows] == [found, ""]
 
 
 def test_json_of_splits_may_say_more(tmp_path: Path) -> None:
@@ -282,8 +301,9 @@ def test_glosses_are_of_whom_their_tier_is_named_after(tmp_path: Path) -> None:
     for names, is_known in {"Dutch English": 0, "EN NL": 0, "P1 AB2": 1, "Anna Ben": 1}.items():
         tiers = {f"T {who}": [(0, 500, "x")] for who in names.split()}
         eaf(path, tiers, ["1_anna.mp4", "1_ben.mp4"], participants=False)
-        signers = {cue.signer for cue in read_captions(path, Choice(tier="T *")).cues}
-        assert signers == ({*names.split()} if is_known else {""})
+        captions = read_captions(path, Choice(tier="T *"))
+        assert {cue.signer for cue in captions.cues} == ({*names.split()} if is_known else {""})
+        assert bool(captions.signers) == is_known  # said
 
 
 TWO = {"Satz_{}": ("A", "B"), "TranslationNarrow {}": ("S1", "S2"), "T_{}": ("S015", "S016")}
@@ -295,7 +315,8 @@ TWO = {"Satz_{}": ("A", "B"), "TranslationNarrow {}": ("S1", "S2"), "T_{}": ("S0
     ("Satz_{}", ("14_1a1", "14_1b1"), False, "14_1b1\tX\n14_1a1\tY\n", "AB"),
     ("TranslationNarrow {}", ("C1_S001_b", "C1_S002_b"), True, "", ("S1", "S2")),  # NGT
     ("T_{}", ("C1_S016_b", "C1_S015_b"), True, "", ("S016", "S015")),
-    ("TranslationNarrow {}", ("C1_S015_b", "C1_S016_b"), True, "", ()),  # who is the first?
+    ("TranslationNarrow {}", ("C1_S016_b", "C1_S015_b"), True, "", ("S2", "S1")),
+    ("TranslationNarrow {}", ("C1_a", "C1_b"), True, "", ()),  # who is the first?
     ("Satz_{}", ("front", "side"), True, "", ()),
     ("Satz_{}", ("front", "side"), False, "front\tA\nside\tB\n", "AB"),
     ("Satz_{}", ("front", "side"), False, "front\t\nside\t\n", ()),
@@ -303,8 +324,9 @@ TWO = {"Satz_{}": ("A", "B"), "TranslationNarrow {}": ("S1", "S2"), "T_{}": ("S0
     ("Satz_{}", ("front",), False, "front\tA\n", "A"),
 ])  # fmt: skip
 def test_two_signers_of_one_file_are_cut_from_their_own_films(
-    project: Path, tier: str, names: Sequence[str], media: bool, table: str, found: Sequence[str]
-) -> None:
+    project: Path, capsys: pytest.CaptureFixture[str], tier: str, names: Sequence[str], media: bool,
+    table: str, found: Sequence[str],
+) -> None:  # fmt: skip
     films(*(f"{name}.mp4" for name in names))
     links = [f"{name}.mp4" for name in (*names, "14_1b1")[:2]] if media else []
     tiers = {tier.format(who): [(0, 500 + 100 * n, who), (900, 1500, f"{who} 2")]
@@ -327,6 +349,9 @@ def test_two_signers_of_one_file_are_cut_from_their_own_films(
         clips = init(*more)
     cut = {(clip.text.split()[0], clip.video.stem) for clip in clips if clip.video}
     assert cut == set(zip(found, names, strict=True))
+    if "C1_S016_b" in names:  # who is S1 in every file is another one in each
+        assert {clip.signer for clip in clips} == {"S015", "S016"}
+        assert ("S1 is S015, S2 is S016" in capsys.readouterr().out) == (found[0] == "S2")
     if "X" in table:  # a table's names of people count more than A and B
         assert {(clip.text, clip.signer) for clip in clips} >= {("A", "Y"), ("B", "X")}
 

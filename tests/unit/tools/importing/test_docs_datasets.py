@@ -212,7 +212,9 @@ def test_kaggle_isolated_signs() -> None:
 
 
 MS_ASL = {"clean_text": "hi", "text": "hi", "signer_id": 3, "start": 10, "end": 40, "fps": 30.0,
-          "start_time": 0.4, "end_time": 3.6, "box": [0.1, 0.2, 0.9, 1.0]}  # fmt: skip
+          "org_text": "hi", "start_time": 0.4, "end_time": 3.6,
+          "box": [0.1, 0.2, 0.9, 1.0]}  # fmt: skip
+BOXES = {"WLASL": "0 0 9 9", "MS-ASL": "0.2 0.1 1 0.9", "OpenASL": "0.1 0 0.9 1"}
 THEIRS = tuple(enumerate(("train", "val", "test")))
 OURS = tuple(enumerate(("train", "dev", "test")))
 HOW2SIGN = "VIDEO_ID VIDEO_NAME SENTENCE_ID SENTENCE_NAME START_REALIGNED END_REALIGNED SENTENCE"
@@ -272,6 +274,8 @@ SHAPES: dict[str, tuple[dict[str, str], list[tuple[str, ...]]]] = {
         {"OpenASL/openasl-v1.0.tsv": "vid\tyid\tstart\tend\traw-text\tsplit\n" + "".join(
             f"-a{n}-00:00:0{n}.500-00:00:09.000\t-a{n}\t00:00:0{n}.500\t00:00:09.000\tHi.\t{split}\n"
             for n, split in THEIRS),
+         "OpenASL/bbox-v1.0.json": json.dumps({
+             f"-a{n}-00:00:0{n}.500-00:00:09.000": [0.1, -0.02, 0.9, 1.05] for n, _ in THEIRS}),
          **{f"OpenASL/films/-a{n}.mp4": "" for n, _ in THEIRS}},
         [(f"_-a{n}-00_00_0{n}.500-00_00_09.000", "Hi.", "unknown", split) for n, split in OURS],
     ),
@@ -310,6 +314,7 @@ def test_one_command_reads_a_published_corpus_whole(section: str) -> None:
     assert len({clip.video for clip in clips}) == len(clips) / (1 + (section == "MS-ASL"))
     assert section != "ISL-CSLRT" or all("are you/" in str(clip.video) for clip in clips)
     assert {clip.start_s for clip in clips} <= {None, 0.4, 0.5, 1.5, 2.0, 2.5}
+    assert {clip.box for clip in clips} == {BOXES.get(section)}
 
 
 def test_dgs_and_ngt_cut_each_person_from_their_own_film() -> None:

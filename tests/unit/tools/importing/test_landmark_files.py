@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import scipy.io
 
 from signloom.corpus.landmarks import (
     GROUP_CHOICES,
@@ -501,6 +502,7 @@ def test_names_are_taken_as_manifests_are_read(tmp_path: Path) -> None:
         (["b.npy"], "b.npy: no such file or folder"),
         (["empty"], "no file there ends in .pose, .parquet, .csv, .npz, .npy"),
         (["a.txt"], "of what format is it"),
+        (["h5"], r"h5/a.H5: such files are not read; .*pip install h5py, .*'h5/a.npz', \*\*d\)"),
         (["a.npy", "--groups", "feet"], "--groups: .*expected some of hands, pose"),
         (["a.npy", "--fps", "5", "--width", "8", "--height", "8", "--groups", "lips"],
          "no clip could be imported.*has no lips"),
@@ -512,11 +514,23 @@ def test_mistakes_of_the_user_are_told(
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", np.ones((2, 126)))
     Path("empty").mkdir()
+    Path("h5").mkdir()
+    Path("h5/a.H5").touch()
     Path("a.txt").touch()
     with pytest.raises(SystemExit) as caught:
         main(["import", *arguments, "--to", "corpus"])
     assert re.search(message, str(caught.value))
     assert not Path("corpus/landmarks/shards").exists()
+
+
+def test_the_line_of_the_message_makes_a_file_that_is_read(tmp_path: Path) -> None:
+    hands = np.random.default_rng(0).uniform(0.2, 0.8, (5, 21, 3))
+    scipy.io.savemat(tmp_path / "a.mat", {"left_hand": hands, "right_hand": hands})
+    with pytest.raises(UserError, match=r"make a \.npz") as caught:
+        run([tmp_path / "a.mat"], tmp_path / "corpus")
+    exec(str(caught.value).partition('python -c "')[2].rstrip('"'), {})
+    _, clips = run([tmp_path / "a.npz"], tmp_path / "corpus")
+    np.testing.assert_allclose(clips["a"].points[:, :21], hands, atol=1e-3)
 
 
 def test_the_numbers_of_one_hand_are_taken_for_the_right_one(tmp_path: Path) -> None:
