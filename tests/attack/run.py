@@ -265,7 +265,6 @@ ALONE = (
     verb("export shards", "export made", "made/*"),
     verb("export captions", "export made --format captions", "made/*"),
     verb("cache", "cache"),
-    verb("wanted", "wanted"),
     verb("adopt --list", "adopt --list"),
     verb("translate shards", "translate data/landmarks/shards"),
     verb("translate --model", "translate data/landmarks/shards --model champion"),

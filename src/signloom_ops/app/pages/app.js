@@ -439,7 +439,6 @@ async function consentOf(signer) {
 
 // --- the tabs ------------------------------------------------------------------------------------------
 
-const MOST_WISHES = 10;
 let prompt = 0;
 let current = null; // the take that is shown
 
@@ -471,18 +470,6 @@ const tabs = {
     $("#camera").hidden = $("#live").hidden = !model;
   },
 
-  async wanted() {
-    const { sentences, signers, again } = await ask("GET", "/api/wanted");
-    $("#wishes").replaceChildren(...sentences.slice(0, MOST_WISHES).map(({ text, reasons }) => {
-      const why = reasons.map((one) => say(`r_${one.kind}`, rounded(one))).join("; ");
-      const go = element("button", { text: say("record") });
-      go.addEventListener("click", () => { $("#sentence").value = text; location.hash = "record"; });
-      return element("li", {}, element("strong", { text }), element("p", { class: "soft", text: why }), go);
-    }));
-    $("#people").replaceChildren(
-      ...Object.entries(signers).map(([name, clips]) => element("li", { text: `${name}: ${clips}` })));
-    $("#not_taken").replaceChildren(...drawList("left_out", again.map(tellAgain)));
-  },
 };
 
 // The score in a sentence, for who has never heard of its metric.
@@ -500,12 +487,6 @@ tabs.judge = makeJudge({ $, ask, element, guarded, say, showClip });
 function drawList(title, lines) {
   if (!lines.length) return [];
   return [element("h3", { text: say(title) }), element("ul", {}, ...lines.map((text) => element("li", { text })))];
-}
-
-function rounded(values) {
-  const short = ([name, value]) =>
-    [name, typeof value === "number" ? Math.round(value * 100) / 100 : value];
-  return Object.fromEntries(Object.entries(values).map(short));
 }
 
 function drawTake(take) {
