@@ -16,7 +16,6 @@ from signloom.errors import UserError, explain
 from signloom.paths import NIGHTS, REPORTS, START
 from signloom.tracking.run import NIGHT, Run, RunOf
 from signloom_ops.intake.changes import is_unfinished, read_deliveries
-from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.intake.withdraw import list_ended
 from signloom_ops.lock import BusyError, Held, hold_lock
 from signloom_ops.nightly import steps
@@ -172,13 +171,13 @@ class _Night:
             record.note(version=None)
             return Ending(code=NOTHING, verdict="nothing that came in was new")
         if plan.version is not None and (decision := store.decision(plan.version)):
-            return self._publish_decision(plan.version, decision, None, log)
+            return self._publish_decision(plan.version, decision, log)
         with record.step("extract") as step:
             step.result = steps.prepare_data(store, self.commands)
-        clips, drift, refusal = self._check_new_clips(manifest)
+        clips, refusal = self._check_new_clips(manifest)
         if refusal:
             record.note(version=None, verdict=refusal)
-            return self._publish(Ending(code=DATA, verdict=refusal), drift, None)
+            return self._publish(Ending(code=DATA, verdict=refusal))
         version = self._train(clips)
         if store.decision(version) is not None:
             with record.step("gate") as step:
@@ -192,11 +191,9 @@ class _Night:
             step.result = decided = steps.decide_and_promote(
                 store, version, clips, self.settings, record.folder / DECISION
             )
-        return self._publish_decision(version, decided.decision, drift, log)
+        return self._publish_decision(version, decided.decision, log)
 
-    def _publish_decision(
-        self, version: int, decision: Mapping[str, Any], drift: DriftReport | None, log: Run
-    ) -> Ending:
+    def _publish_decision(self, version: int, decision: Mapping[str, Any], log: Run) -> Ending:
         """Say everywhere what was decided on a version."""
         settings, store, record = self.settings, self.store, self.record
         verdict = decision["verdict"]
@@ -208,16 +205,13 @@ class _Night:
         with record.attempt("registry") as step:
             step.result = steps.update_registry(store, settings.tracking)
         code = PROMOTED if decision["promote"] else REFUSED
-        return self._publish(Ending(code=code, verdict=verdict), drift, decision)
+        return self._publish(Ending(code=code, verdict=verdict))
 
-    def _check_new_clips(
-        self, manifest: Manifest
-    ) -> tuple[Sequence[Clip], DriftReport | None, str]:
+    def _check_new_clips(self, manifest: Manifest) -> tuple[Sequence[Clip], str]:
         """Compare new clips with old ones; withdraw deliveries that would ruin a model.
 
         Returns:
-            The corpus that is left; the worst that was found, None if no clip is new; why no
-            model can be trained on what is left, empty if one can.
+            The corpus that is left; why no model can be trained on it, empty if one can.
         """
         corpus, record, clips = self.settings.corpus, self.record, manifest.clips
         new, options = new_clips(clips, self.store), self.settings.ops.drift
@@ -227,7 +221,7 @@ class _Night:
                 clips, new, options, record.folder / DRIFT
             )
         if not checked.refused:
-            return clips, checked.worst, ""
+            return clips, ""
         delivered = {delivery.batch for delivery in read_deliveries(corpus)}
         for report in checked.refused:
             if report.batch in delivered:
@@ -236,7 +230,7 @@ class _Night:
                 manifest = left.manifest
         with record.step("extract again") as step:
             step.result = steps.prepare_data(self.store, self.commands)
-        return manifest.clips, checked.worst, steps.why_not_train(checked, delivered)
+        return manifest.clips, steps.why_not_train(checked, delivered)
 
     def _train(self, clips: Sequence[Clip]) -> int:
         """Train, score and keep a challenger; return its number."""
@@ -258,14 +252,10 @@ class _Night:
             )
         return kept.version
 
-    def _publish(
-        self, ending: Ending, drift: DriftReport | None, decision: Mapping[str, Any] | None
-    ) -> Ending:
+    def _publish(self, ending: Ending) -> Ending:
         """Build the report, keep the versions of data and code; return the ending."""
-        night, outcome = self.record.content, OUTCOMES[ending.code]
-        corpus = self.settings.corpus.name
         with self.record.attempt("report") as step:
-            step.result = steps.build_report(night, corpus, outcome, drift, decision, self.commands)
+            step.result = steps.build_report(self.commands)
         self._publish_versions()
         return ending
 

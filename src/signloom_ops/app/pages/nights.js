@@ -54,7 +54,7 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
       element("div", { class: "row" }, button));
   }
 
-  // What a rule of the gate found; the report has its figures.
+  // What a rule of the gate found; decision.json has its figures.
   const drawRule = ({ name, result }) =>
     element("li", { text: say(result === "not judged" ? "v_open" : `v_${name}_${result}`) });
 
