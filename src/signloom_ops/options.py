@@ -24,8 +24,6 @@ from signloom.paths import OPS
 
 Start = Literal["champion", "scratch"]
 SCRIPT_SHARE = 0.8  # least share of a sentence's letters in scripts that train's sentences use
-EQUAL_MARGIN = 1.0  # a challenger that is significantly less than so many points worse is equal
-SAVING = 0.1  # share of parameters or of CPU time that an equal one must save
 
 
 @checked_dataclass
@@ -127,8 +125,9 @@ class GateOptions:
     """Section `gate`: what a challenger must show."""
 
     GONE: ClassVar = {
-        "equal_margin": Gone.fixed(EQUAL_MARGIN), "saving": Gone.fixed(SAVING)
-    }  # fmt: skip
+        name: Gone(off, "its rule left in version 0.3; remove it")
+        for name, off in {"equal_margin": 1.0, "saving": 0.1}.items()
+    }
 
     seeds: Annotated[int, Field(ge=1, le=1000)] = 3
     """Models of the challenger, of different seeds, at least."""
