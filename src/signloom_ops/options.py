@@ -83,14 +83,16 @@ class DriftOptions:
         name: Gone(off, "it is a constant since version 0.3; remove it")
         for name, off in {
             "min_clips": 5, "old_clips": 1000, "alpha": 0.01, "left_handers": 0.1,
-            "colour_clips": 20, "colour_frames": 5, "lost_hand": {"warn": 0.4, "stop": None},
+            "colour_clips": 20, "colour_frames": 5,
         }.items()
     } | {
         name: Gone(off, "its check left in version 0.3; remove it")
         for name, off in {
             "signer_share": {"warn": 0.5, "stop": None}, "tokens": {"warn": 0.5, "stop": None},
             "fps": {"warn": 1.6, "stop": None}, "pixels": {"warn": 1.5, "stop": None},
-            "byte_tokens": {"warn": 0.2, "stop": 0.6},
+            "byte_tokens": {"warn": 0.2, "stop": 0.6}, "lost_hand": {"warn": 0.4, "stop": None},
+            "sides": {"warn": 0.2, "stop": 0.5}, "colour": {"warn": 0.05, "stop": 0.2},
+            "mirrored_people": {"warn": 5.0, "stop": 100.0},
         }.items()
     }  # fmt: skip
 
@@ -110,14 +112,8 @@ class DriftOptions:
     """Shift of a landmark statistic, in spreads: how much signers differ from each other."""
     speed: DriftLimit = DriftLimit(stop=4.0)
     """The same for the speed of the hands."""
-    sides: DriftLimit = DriftLimit(stop=0.5)
-    """Share of the clips whose left hand lies on the signer's right of the right hand."""
     mirrored: DriftLimit = DriftLimit(stop=5.0)
     """For known signers: standard errors by which the preferred hand has changed sides."""
-    mirrored_people: DriftLimit = DriftLimit(stop=100.0)
-    """For new signers: one batch in how many would have as many people of the rarer hand."""
-    colour: DriftLimit = DriftLimit(stop=0.2)
-    """Share of the clips whose skin is bluer than red."""
 
 
 @checked_dataclass

@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -261,12 +260,8 @@ def _finding_text(finding: "Finding") -> str:
     line = f"{mark:<4} {finding.check:<20} {value:>8}  {finding.what}{who}"
     if finding.level == "ok":
         return line
-    bounds = [
-        f"{verb} at {limit:g}"
-        for verb, limit in (("warns", finding.warn), ("stops", finding.stop))
-        if limit is not None
-    ]
-    return f"{line}\n" + textwrap.indent(f"{', '.join(bounds)}; {finding.hint}", " " * 36)
+    stops = "" if finding.stop is None else f", stops at {finding.stop:g}"
+    return f"{line}\n{' ' * 36}warns at {finding.warn:g}{stops}; {finding.hint}"
 
 
 def add_forget(parser: argparse.ArgumentParser) -> None:
