@@ -216,14 +216,9 @@ def walk_routes(tab: Browser, project: Path) -> None:
     assert tab.ask("POST", f"{one}/signs", {})["signs"]
     tab.ask("PATCH", one, {"text": looked["translation"]["text"], "signer": "anouk"})
     assert tab.ask("GET", f"{one}/film") == film
-    for watched in (False, True):
-        live = f"/api/live/{tab.ask('POST', '/api/live', {'watched': watched})['id']}"
-        picture = jpeg(90, (320, 240))
-        tab.ask("PUT", live, struct.pack("<dI", 1.0, len(picture)) + picture)
-        if watched:
-            tab.ask("POST", f"{live}/faults", {})
-        else:
-            tab.ask("POST", f"{live}/keep", {}, expected=404)  # no sentence has ended
+    live, picture = f"/api/live/{tab.ask('POST', '/api/live', {})['id']}", jpeg(90, (320, 240))
+    tab.ask("PUT", live, struct.pack("<dI", 1.0, len(picture)) + picture)
+    tab.ask("POST", f"{live}/keep", {}, expected=404)  # no sentence has ended
     assert len(tab.ask("GET", "/api/takes")) == 1
     assert len(tab.ask("POST", "/api/deliver", {})["takes"]) == 1
     for path in ("/api/judge", "/api/nights", "/api/learn"):
