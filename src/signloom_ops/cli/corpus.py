@@ -8,16 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.config import FrameRate, load_section
+from signloom.config import load_section
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS
 from signloom_ops.options import load_ops
-from signloom_tools.cli.arguments import (
-    add_params,
-    add_removal,
-    confirm,
-    number_of,
-)
+from signloom_tools.cli.arguments import add_params, add_removal, confirm
 from signloom_tools.importing.options import CaptionOptions
 from signloom_tools.options import add_options, read_options
 
@@ -43,9 +38,6 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--signer", metavar="NAME", help="who signs, where no table names the signer"
     )
-    parser.add_argument(
-        "--fps", type=number_of(FrameRate), help="of folders of pictures, where no table says it"
-    )
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     parser.add_argument("--json", action="store_true", help="print what came in as JSON")
     add_options(parser.add_argument_group("captions"), CaptionOptions)
@@ -70,7 +62,6 @@ def run_ingest(options: argparse.Namespace) -> None:
         signer=options.signer,
         choice=captions.choice,
         rules=captions.rules,
-        fps=options.fps,
         inbox=[one.resolve() for one in options.sources] == [ops.inbox.resolve()],
     )
     result: IngestPlan
