@@ -1,7 +1,5 @@
 """The tab Learn: the first corpus, nights, and what they decided."""
 
-import contextlib
-import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +11,7 @@ from starlette.routing import Route
 
 from signloom.config import check_shape, load_section, read_json, shape
 from signloom.corpus.manifest import CorpusOptions
-from signloom.paths import APP, NIGHTS, PARAMS, REPORT_PAGE
+from signloom.paths import NIGHTS, PARAMS, REPORT_PAGE
 from signloom_ops.app import founding
 from signloom_ops.app.learning import Learning, find_refusal
 from signloom_ops.app.requests import Asked, route
@@ -62,7 +60,6 @@ def _describe(_: Asked) -> dict[str, Any]:
         "night": _last_night(store),
         "again": _list_refused(),
         "report": REPORT_PAGE.is_file(),
-        "bytes": _weigh(APP),
         "free_gb": round(shutil.disk_usage(Path()).free / 1e9, 1),
     }
 
@@ -84,16 +81,6 @@ def _list_refused() -> list[dict[str, str]]:
     """Return what was left out of the corpus and could be recorded again."""
     rows = read_rejects(load_section(PARAMS, "corpus", CorpusOptions))
     return [{"clip": one.where, "reason": one.reason, "hint": one.hint} for one in rows]
-
-
-def _weigh(folder: Path) -> int:
-    """Return the bytes of the files below a folder, while others remove some."""
-    size_bytes = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                size_bytes += Path(root, name).stat().st_size
-    return size_bytes
 
 
 def _splits_of(asked: Asked) -> dict[str, str]:

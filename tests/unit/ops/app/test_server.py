@@ -237,8 +237,7 @@ def test_a_project_without_a_model_can_record(asker: Asker) -> None:
 def test_the_last_night_is_told(asker: Asker) -> None:
     record = NightRecord()
     for name, text in (("ingest", "3 new clips, 0 known"), ("plan", "a new model is wanted")):
-        with record.step(name) as step:
-            step.result = StepResult(text=text)
+        record.step(name, StepResult, text=text)
     record.note(outcome="refused", verdict="version 2 does not become champion")
     night = json.loads(asker.ask("GET", "/api/nights")[2])["night"]
     assert night["verdict"] == "version 2 does not become champion"
