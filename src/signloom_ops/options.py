@@ -23,14 +23,16 @@ from signloom.errors import UserError
 from signloom.paths import OPS
 
 Start = Literal["champion", "scratch"]
-SCRIPT_SHARE = 0.8  # least share of a sentence's letters in scripts that train's sentences use
 
 
 @checked_dataclass
 class IngestOptions:
     """Section `ingest`: what a new clip must be like to come into the corpus."""
 
-    GONE: ClassVar = {"script_share": Gone.fixed(SCRIPT_SHARE)}
+    GONE: ClassVar = {
+        name: Gone(off, "its check left in version 0.3; remove it")
+        for name, off in {"script_share": 0.8, "length_factor": 3.0}.items()
+    }
 
     min_duration_s: NonNegative = 0.3
     """Shortest clip accepted, seconds."""
@@ -40,8 +42,6 @@ class IngestOptions:
     """Fewest pixels of the shorter side of the upright picture."""
     max_side: int = 4096
     """Most pixels of the longer side."""
-    length_factor: Annotated[float, Field(ge=1)] = 3.0
-    """How many times longer, or shorter, than any of train a sentence may be."""
     settle_s: NonNegative = 10.0
     """Seconds for which a file must not have changed: a younger one may be on its way."""
     shares: tuple[NonNegative, NonNegative, NonNegative] = (80.0, 10.0, 10.0)
