@@ -6,7 +6,7 @@ from typing import Any
 
 from signloom.corpus.manifest import Clip, CorpusOptions, write_manifest
 from signloom_ops.intake.deliveries import Request
-from signloom_ops.intake.ingest import IngestPlan, IngestResult, ingest, plan_ingest
+from signloom_ops.intake.ingest import IngestPlan, ingest, plan_ingest
 from signloom_ops.options import IngestOptions
 from tests.videos import write_video
 
@@ -47,7 +47,7 @@ def deliver(
     return write_video(folder / f"{name}.mp4", frames=frames)
 
 
-def take(corpus: CorpusOptions, *sources: str, **more: Any) -> IngestResult:
+def take(corpus: CorpusOptions, *sources: str, **more: Any) -> IngestPlan:
     """Ingest some folders."""
     day = more.pop("day", DAY)
     return ingest(corpus, request_of(*sources, **more), OPTIONS, day=day)

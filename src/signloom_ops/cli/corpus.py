@@ -49,7 +49,7 @@ def run_ingest(options: argparse.Namespace) -> None:
     """Ingest and report; rejects end in an error, whatever came in beside them."""
     from signloom.corpus.manifest import CorpusOptions, load_manifest
     from signloom_ops.intake.deliveries import Request
-    from signloom_ops.intake.ingest import IngestPlan, ingest, plan_ingest
+    from signloom_ops.intake.ingest import ingest, plan_ingest
     from signloom_ops.intake.withdraw import ENDED, list_ended, withdraw_ended
     from signloom_ops.lock import hold_lock
 
@@ -64,7 +64,6 @@ def run_ingest(options: argparse.Namespace) -> None:
         rules=captions.rules,
         inbox=[one.resolve() for one in options.sources] == [ops.inbox.resolve()],
     )
-    result: IngestPlan
     if options.dry_run:
         ended = list_ended(load_manifest(corpus).clips)
         result = plan_ingest(corpus, request, ops.ingest)
@@ -100,7 +99,7 @@ def _ingest_json(result: "IngestPlan") -> str:
         "rejects": [asdict(reject) for reject in result.rejects],
         "known": result.known,
         "waiting": [path.as_posix() for path in result.waiting],
-        "version": getattr(result, "version", ""),
+        "version": result.version or "",
     }
     return json.dumps(content, ensure_ascii=False, indent=1)
 
@@ -108,9 +107,8 @@ def _ingest_json(result: "IngestPlan") -> str:
 def _ingest_text(result: "IngestPlan") -> str:
     """Return what came in by split and signer, and what did not and why."""
     from signloom.corpus.manifest import SPLITS
-    from signloom_ops.intake.ingest import IngestResult
 
-    is_done = isinstance(result, IngestResult)
+    is_done = result.version is not None
     will = "came in" if is_done else "would come in"
     lines = [f"{len(result.clips)} clips {will}" + (f" as {result.batch}" if result.batch else "")]
     for split in SPLITS:
@@ -137,8 +135,7 @@ def _ingest_text(result: "IngestPlan") -> str:
         lines.append(f"left out {reject.delivery}/{reject.where}: {reason}")
     if len(result.rejects) > MAX_LISTED:
         lines.append(f"  ... and {len(result.rejects) - MAX_LISTED} more")
-    version = result.version if isinstance(result, IngestResult) else ""
-    return "\n".join([*lines, *([version] if version else [])])
+    return "\n".join([*lines, *([result.version] if result.version else [])])
 
 
 def add_withdraw(parser: argparse.ArgumentParser) -> None:
@@ -271,7 +268,6 @@ def add_forget(parser: argparse.ArgumentParser) -> None:
 
 def run_forget(options: argparse.Namespace) -> None:
     """Print what is there, ask, remove, print what is left to do."""
-    from signloom_ops.app.takes import TakeStore
     from signloom_ops.lock import hold_lock
     from signloom_ops.privacy.forget import (
         end_removal,
@@ -285,7 +281,7 @@ def run_forget(options: argparse.Namespace) -> None:
     from signloom_ops.privacy.leftovers import tell_left
     from signloom_ops.privacy.models import tell_models
 
-    project = read_project(options.params, TakeStore())
+    project = read_project(options.params)
     removal = find_removal(options.signer, project)
     if is_interrupted(project):
         print("this removal was interrupted; it goes on where it was")
