@@ -3,7 +3,6 @@
 import json
 import logging
 from datetime import date
-from functools import partial
 
 from pipeline.stage import run
 from signloom.config import load_section
@@ -13,7 +12,6 @@ from signloom.paths import (
     CHECKPOINT,
     EVALUATION,
     LANDMARKS,
-    LAST_NIGHT,
     METRICS,
     PARAMS,
     REPORTS,
@@ -26,7 +24,6 @@ from signloom.report.build import ReportOptions, build_report
 from signloom.report.scores import describe_scores
 from signloom.report.stage_files import ReportPaths, read_baseline, read_metrics, read_scores
 from signloom.tracking.run import TrackingOptions, last_address
-from signloom_ops.nightly.page import night_section
 
 
 def main() -> None:
@@ -40,7 +37,7 @@ def main() -> None:
         targets=TARGETS,
         checkpoint=CHECKPOINT,
     )
-    weights = build_report(paths, REPORTS, options, [partial(night_section, LAST_NIGHT)])
+    weights = build_report(paths, REPORTS, options)
     made = {"date": date.today().isoformat(), "commit": git_state()["git_commit"][:12]}
     is_tracked = load_section(PARAMS, "tracking", TrackingOptions).enabled
     made |= {"MLflow": address} if is_tracked and (address := last_address()) else {}

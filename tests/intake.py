@@ -6,14 +6,14 @@ from typing import Any
 
 from signloom.corpus.manifest import Clip, CorpusOptions, write_manifest
 from signloom_ops.intake.deliveries import Request
-from signloom_ops.intake.ingest import IngestPlan, IngestResult, ingest, plan_ingest
+from signloom_ops.intake.ingest import IngestPlan, ingest, plan_ingest
 from signloom_ops.options import IngestOptions
 from tests.videos import write_video
 
 DAY = "2026-11-21"
 OPTIONS = IngestOptions(
-    min_duration_s=0.2, max_duration_s=4.0, min_side=48, max_side=200, length_factor=3.0,
-    settle_s=0.0, shares=(80.0, 10.0, 10.0),
+    min_duration_s=0.2, max_duration_s=4.0, min_side=48, max_side=200, settle_s=0.0,
+    shares=(80.0, 10.0, 10.0),
 )  # fmt: skip
 FOUNDERS = [("ada", "train", "je vais à la maison"), ("ada", "train", "tu vas à l'école"),
             ("eve", "train", "elle mange du pain"), ("ben", "dev", "il pleut ce soir"),
@@ -47,7 +47,7 @@ def deliver(
     return write_video(folder / f"{name}.mp4", frames=frames)
 
 
-def take(corpus: CorpusOptions, *sources: str, **more: Any) -> IngestResult:
+def take(corpus: CorpusOptions, *sources: str, **more: Any) -> IngestPlan:
     """Ingest some folders."""
     day = more.pop("day", DAY)
     return ingest(corpus, request_of(*sources, **more), OPTIONS, day=day)

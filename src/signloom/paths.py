@@ -38,7 +38,7 @@ EVALUATION = REPORTS / "evaluation"
 TUNE = REPORTS / "tune"
 JUDGEMENTS = REPORTS / "judgements"  # what people said of two systems, a folder a task
 NIGHTS = REPORTS / "retrain"
-LAST_NIGHT = REPORTS / "retrain.json"  # of the last night that did something
+LAST_NIGHT = REPORTS / "retrain.json"  # written by nights before version 0.3
 APP = Path("data/app")  # recordings of `signloom app`, delivered ones too, and consents
 
 # Names of files in the folder of any checkpoint, and of any evaluation.

@@ -23,16 +23,16 @@ from signloom.errors import UserError
 from signloom.paths import OPS
 
 Start = Literal["champion", "scratch"]
-SCRIPT_SHARE = 0.8  # least share of a sentence's letters in scripts that train's sentences use
-EQUAL_MARGIN = 1.0  # a challenger that is significantly less than so many points worse is equal
-SAVING = 0.1  # share of parameters or of CPU time that an equal one must save
 
 
 @checked_dataclass
 class IngestOptions:
     """Section `ingest`: what a new clip must be like to come into the corpus."""
 
-    GONE: ClassVar = {"script_share": Gone.fixed(SCRIPT_SHARE)}
+    GONE: ClassVar = {
+        name: Gone(off, "its check left in version 0.3; remove it")
+        for name, off in {"script_share": 0.8, "length_factor": 3.0}.items()
+    }
 
     min_duration_s: NonNegative = 0.3
     """Shortest clip accepted, seconds."""
@@ -42,8 +42,6 @@ class IngestOptions:
     """Fewest pixels of the shorter side of the upright picture."""
     max_side: int = 4096
     """Most pixels of the longer side."""
-    length_factor: Annotated[float, Field(ge=1)] = 3.0
-    """How many times longer, or shorter, than any of train a sentence may be."""
     settle_s: NonNegative = 10.0
     """Seconds for which a file must not have changed: a younger one may be on its way."""
     shares: tuple[NonNegative, NonNegative, NonNegative] = (80.0, 10.0, 10.0)
@@ -85,14 +83,16 @@ class DriftOptions:
         name: Gone(off, "it is a constant since version 0.3; remove it")
         for name, off in {
             "min_clips": 5, "old_clips": 1000, "alpha": 0.01, "left_handers": 0.1,
-            "colour_clips": 20, "colour_frames": 5, "lost_hand": {"warn": 0.4, "stop": None},
+            "colour_clips": 20, "colour_frames": 5,
         }.items()
     } | {
         name: Gone(off, "its check left in version 0.3; remove it")
         for name, off in {
             "signer_share": {"warn": 0.5, "stop": None}, "tokens": {"warn": 0.5, "stop": None},
             "fps": {"warn": 1.6, "stop": None}, "pixels": {"warn": 1.5, "stop": None},
-            "byte_tokens": {"warn": 0.2, "stop": 0.6},
+            "byte_tokens": {"warn": 0.2, "stop": 0.6}, "lost_hand": {"warn": 0.4, "stop": None},
+            "sides": {"warn": 0.2, "stop": 0.5}, "colour": {"warn": 0.05, "stop": 0.2},
+            "mirrored_people": {"warn": 5.0, "stop": 100.0},
         }.items()
     }  # fmt: skip
 
@@ -112,14 +112,8 @@ class DriftOptions:
     """Shift of a landmark statistic, in spreads: how much signers differ from each other."""
     speed: DriftLimit = DriftLimit(stop=4.0)
     """The same for the speed of the hands."""
-    sides: DriftLimit = DriftLimit(stop=0.5)
-    """Share of the clips whose left hand lies on the signer's right of the right hand."""
     mirrored: DriftLimit = DriftLimit(stop=5.0)
     """For known signers: standard errors by which the preferred hand has changed sides."""
-    mirrored_people: DriftLimit = DriftLimit(stop=100.0)
-    """For new signers: one batch in how many would have as many people of the rarer hand."""
-    colour: DriftLimit = DriftLimit(stop=0.2)
-    """Share of the clips whose skin is bluer than red."""
 
 
 @checked_dataclass
@@ -127,8 +121,9 @@ class GateOptions:
     """Section `gate`: what a challenger must show."""
 
     GONE: ClassVar = {
-        "equal_margin": Gone.fixed(EQUAL_MARGIN), "saving": Gone.fixed(SAVING)
-    }  # fmt: skip
+        name: Gone(off, "its rule left in version 0.3; remove it")
+        for name, off in {"equal_margin": 1.0, "saving": 0.1}.items()
+    }
 
     seeds: Annotated[int, Field(ge=1, le=1000)] = 3
     """Models of the challenger, of different seeds, at least."""

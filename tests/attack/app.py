@@ -193,7 +193,7 @@ def _meddle(client: Client, film: bytes, chance: random.Random, _: Any, found: F
 def _lie(client: Client, film: bytes, chance: random.Random, _: Any, found: Found) -> None:
     """Ask for anything with anything; films of others are left alone."""
     method, _, path = chance.choice(ROUTES).partition(" ")
-    keys = ("text", "signer", "suffix", "size", "ids", "parts", "watched", "judge", "until")
+    keys = ("text", "signer", "suffix", "size", "ids", "parts", "judge", "until")
     lies: dict[str, Any] = {key: chance.choice(WRONG) for key in chance.sample(keys, 3)}
     bodies = (None, b"", b"\xff{", b"[" * 50_000, chance.choice(WRONG), lies, film[:2000])
     path = path.format(id=chance.choice(IDS))

@@ -138,7 +138,6 @@ def copy_project(folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     (folder / "reports/judgements").mkdir()
-    (folder / "reports/retrain.json").write_text("{}\n")
 
 
 def hold_back_a_signer(corpus: Path, delivered: Path) -> list[Clip]:

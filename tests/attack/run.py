@@ -189,7 +189,7 @@ def _rows(path: Path) -> int:
 SIZES = ("--fps", "25", "--width", "320", "--height", "240")
 INGEST = Verb(
     name="ingest",
-    arguments=("ingest", "{folder}", "--signer", "zoe", "--fps", "25", "--json"),
+    arguments=("ingest", "{folder}", "--signer", "zoe", "--json"),
     writes=("data/raw/*",), count=count_ingested,
 )  # fmt: skip
 EXTRACT = Verb(
@@ -208,7 +208,7 @@ def verb(name: str, arguments: str, writes: str = "", **more: Any) -> Verb:
 COMPOSE = "compose made --takes data/raw/weekly --landmarks data/landmarks/shards --table"
 # Verbs that are given a path, and the kinds that somebody would give them.
 GIVEN: dict[Verb, str] = {
-    INGEST: "film name table captions pictures",
+    INGEST: "film name table captions",
     verb("translate film", "translate {given} --json"): "film name",
     verb("translate folder", "translate {folder}"): "name",
     verb("translate --video", "translate {given} --video out.webm", "out.webm"): "name",
@@ -265,7 +265,6 @@ ALONE = (
     verb("export shards", "export made", "made/*"),
     verb("export captions", "export made --format captions", "made/*"),
     verb("cache", "cache"),
-    verb("wanted", "wanted"),
     verb("adopt --list", "adopt --list"),
     verb("translate shards", "translate data/landmarks/shards"),
     verb("translate --model", "translate data/landmarks/shards --model champion"),
@@ -353,7 +352,6 @@ def given_inputs(base: Path) -> dict[str, dict[str, Callable[[Path], str]]]:
             name: _giving(maker, f"film{Path(name).suffix}")
             for name, maker in inputs.CAPTIONS.items()
         },
-        "pictures": {name: _giving(maker, "film") for name, maker in inputs.PICTURES.items()},
         "archive": {name: _giving(maker, name) for name, maker in inputs.ARCHIVES.items()},
         "checkpoint": {
             f"{file}: {name}": _giving_checkpoint(file, change)

@@ -42,7 +42,6 @@ WALK: list[tuple[int, list[str]]] = [
     (0, ["compare", "reports/evaluation", "reports/evaluation"]),
     (0, ["stress", "--split", "dev"]),
     (1, ["outlook"]),  # too few signers
-    (0, ["wanted"]),
     (0, ["deliver"]),
     (0, ["cache"]),
     (0, ["translate", CLIP, "--json", "--signs"]),
@@ -129,7 +128,7 @@ def show_manual(project: Path, server: str) -> None:
     assert said.count(best) >= 4  # by Python, of several, by a client, by curl
 
 
-PAGES = ("record", "clips", "translate", "wanted", "nights", "judge")
+PAGES = ("record", "clips", "translate", "nights", "judge")
 # Presses the next button that is seen on a page, in an open dialog first, and returns its name;
 # null if none comes within some seconds.
 PRESS = """(async () => {
@@ -217,17 +216,12 @@ def walk_routes(tab: Browser, project: Path) -> None:
     assert tab.ask("POST", f"{one}/signs", {})["signs"]
     tab.ask("PATCH", one, {"text": looked["translation"]["text"], "signer": "anouk"})
     assert tab.ask("GET", f"{one}/film") == film
-    for watched in (False, True):
-        live = f"/api/live/{tab.ask('POST', '/api/live', {'watched': watched})['id']}"
-        picture = jpeg(90, (320, 240))
-        tab.ask("PUT", live, struct.pack("<dI", 1.0, len(picture)) + picture)
-        if watched:
-            tab.ask("POST", f"{live}/faults", {})
-        else:
-            tab.ask("POST", f"{live}/keep", {}, expected=404)  # no sentence has ended
+    live, picture = f"/api/live/{tab.ask('POST', '/api/live', {})['id']}", jpeg(90, (320, 240))
+    tab.ask("PUT", live, struct.pack("<dI", 1.0, len(picture)) + picture)
+    tab.ask("POST", f"{live}/keep", {}, expected=404)  # no sentence has ended
     assert len(tab.ask("GET", "/api/takes")) == 1
     assert len(tab.ask("POST", "/api/deliver", {})["takes"]) == 1
-    for path in ("/api/judge", "/api/wanted", "/api/nights", "/api/learn"):
+    for path in ("/api/judge", "/api/nights", "/api/learn"):
         tab.ask("GET", path)
     tab.ask("DELETE", "/api/learn", {}, expected=422)  # none runs
     tab.ask("POST", "/api/rollback", {}, expected=409)  # no former champion

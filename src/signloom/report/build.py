@@ -23,7 +23,7 @@ from signloom.report import charts, quality, tables, tuning, verdict
 from signloom.report.attention import read_alignments
 from signloom.report.canvas import inline_svg
 from signloom.report.charts import Chart
-from signloom.report.pages import FindSection, Section, render_page
+from signloom.report.pages import render_page
 from signloom.report.quality import WORST, Assessment
 from signloom.report.samples import (
     PICTURES,
@@ -70,7 +70,6 @@ class Page:
     samples: list[SampleView]  # of `picked`, drawn
     worst: list[tuple[ClipQuality, Player]]
     figures: dict[str, list[Chart]]  # by part of the page
-    sections: list[Section]  # of other packages
     file: bytes  # hypotheses.tsv
 
     @property
@@ -176,16 +175,13 @@ class Page:
         return scores
 
 
-def build_report(
-    paths: ReportPaths, reports: Path, options: ReportOptions, sections: Sequence[FindSection] = ()
-) -> str:
+def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> str:
     """Write the page and, beside it, each of its figures as a file of its own.
 
     Args:
         paths: What the stages wrote.
         reports: The folder `reports`; index.html and figures/ are written there.
         options: Title and films.
-        sections: Of other packages.
 
     Returns:
         The model's weights, as the page names them.
@@ -206,7 +202,6 @@ def build_report(
         samples=samples,
         worst=worst,
         figures=draw_charts(sources, landmarks),
-        sections=[one for find in sections if (one := find(sources.corpus))],
         file=(paths.evaluation / HYPOTHESES_NAME).read_bytes(),
     )
     text = render_page(

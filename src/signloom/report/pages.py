@@ -1,22 +1,9 @@
 """Pages of HTML and Markdown, filled from templates."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A section that another package adds to the report."""
-
-    id: str  # in the page's address
-    name: str  # in the list of sections
-    html: str  # of `render_page`, which escapes
-
-
-FindSection = Callable[[str], Section | None]  # for a corpus; None: there is nothing to say
 
 
 def render_markdown(

@@ -35,8 +35,6 @@ from signloom_tools.translate.timed import to_json, translate_timed
 from signloom_tools.versions import NamedModel, find_current
 
 DARK = 50.0  # mean brightness of 255 below which hands are seen badly
-# Faults that show before a recording is whole: its pictures came smaller, and fewer.
-WATCHED = ("few hands", "no body", "gap", "dark")
 _EVERY = 10  # frames of which one is looked at for its brightness
 _BEST = 3
 _SIGNS = 5  # that are found for a recording
@@ -65,7 +63,7 @@ class Analyst:
         self._lock, self._loading = threading.Lock(), threading.Lock()
         self._model: ModelInUse | None = None
         self._stamp: object = None
-        self._live: dict[bool, Live] = {}  # a sentence's, and a recording's (True)
+        self._live: Live | None = None
 
     def look(self, film: Path) -> dict[str, Any]:
         """Return landmarks, faults and the translation of a film.
@@ -118,35 +116,16 @@ class Analyst:
             others = index_recordings(takes, index, translator, weights, but=take.id)
             return find_nearest([index, others], encoding, _SIGNS)
 
-    def begin_live(self, *, is_watched: bool = False) -> str:
-        """Begin a session, which ends the one of its kind before; return its id.
-
-        Args:
-            is_watched: Nothing is translated; `end_watching` says what is wrong with all of it.
+    def begin_live(self) -> str:
+        """Begin a session, which ends the one before; return its id.
 
         Raises:
-            UserError: If there is no model, or to watch params.yaml describes no detector either.
+            UserError: If there is no model.
         """
         with self._lock:
-            model = self._load() if is_watched else self._loaded()
-            detector = build_detector(self._detector(model), threads=2)
-            self._live[is_watched] = Live(detector, is_watched=is_watched)
-            return self._live[is_watched].id
-
-    def end_watching(self, session: str) -> list[str]:
-        """End a session that was watched; return its faults.
-
-        Raises:
-            TakeError: If the session is over.
-        """
-        with self._lock:
-            live = self._session(session)
-            if not live.is_watched:
-                raise TakeError("this session translates, it watches no recording", 409)
-            del self._live[live.is_watched]
-            sequence = live.watched()
-            found = self._find_faults(sequence, live.brightness) if sequence else []
-            return [name for name in found if name in WATCHED]
+            model = self._loaded()
+            self._live = Live(build_detector(self._detector(model), threads=2))
+            return self._live.id
 
     def _find_faults(self, sequence: LandmarkSequence, light: Collection[float]) -> list[str]:
         quality = measure_quality("recording", sequence)
@@ -174,10 +153,9 @@ class Analyst:
             return self._session(session).write_last(folder)
 
     def _session(self, session: str) -> Live:
-        for live in self._live.values():
-            if live.id == session:
-                return live
-        raise TakeError("this session is over: another page began one", 409)
+        if self._live is None or self._live.id != session:
+            raise TakeError("this session is over: another page began one", 409)
+        return self._live
 
     def describe(self) -> dict[str, Any] | None:
         """Return what is known of the model; None if there is none."""

@@ -24,7 +24,7 @@ from signloom.errors import UserError
 from signloom.paths import NIGHTS, PARAMS
 from signloom_ops.nightly.night import STAGES_LOG
 from signloom_ops.nightly.plan import STEPS, read_settings
-from signloom_ops.nightly.record import LOG, NIGHT
+from signloom_ops.nightly.record import NIGHT
 from signloom_ops.options import load_ops
 from signloom_tools.dvc import refuse_drawn
 
@@ -32,7 +32,6 @@ OUTPUT = "now.log"  # in the folder of night.json: what a night of the page prin
 _ORDER = ("plan", *STEPS["train"].split(", "))
 _LINES, _READ = 40, 20_000  # of the logs: shown, and bytes that are read for them
 _BAR = re.compile(r"(\d+)%\|")
-_TOOK = re.compile(r"  (\w+): done in ([\d.]+) s:")  # of night.log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +43,6 @@ class NightState:
     number: int  # of the step, from 1
     steps: int
     percent: int | None  # of the step, where it says so
-    left_s: float | None  # by the night before; None: not known
     log: str  # the last lines
     failure: str  # why a night of this page could not begin, or broke; empty: it did not
 
@@ -111,7 +109,6 @@ class Learning:
             number=len(rows),
             steps=max(len(rows), len(_ORDER)),
             percent=int(bars[-1]) if bars else None,
-            left_s=_seconds_left(rows) if is_running else None,
             log=f"{output}\n{seen}".strip() if is_running else output,
             failure="" if is_running else self._failure(content, output),
         )
@@ -172,19 +169,7 @@ def _let_settle() -> None:
     time.sleep(min(max(0.0, ops.ingest.settle_s + 1 - age_s), 60.0))
 
 
-def _seconds_left(rows: Any) -> float | None:
-    """Return how long the steps that are not done took when they were done last."""
-    took = {name: float(seconds) for name, seconds in _TOOK.findall(_tail(NIGHTS / LOG, lines=200))}
-    done = {row["name"] for row in rows if row["result"] != "running"}
-    for row in rows:
-        if row["result"] == "running" and row["name"] in took:
-            spent_s = time.time() - datetime.fromisoformat(row["started"]).timestamp()
-            took[row["name"]] = max(0.0, took[row["name"]] - spent_s)
-    left = [took[name] for name in _ORDER if name in took and name not in done]
-    return round(sum(left), 1) if "train" in took else None
-
-
-def _tail(path: Path, *, lines: int = _LINES) -> str:
+def _tail(path: Path) -> str:
     """Return the last lines of a log, of a bar its last state."""
     if not path.is_file():
         return ""
@@ -192,4 +177,4 @@ def _tail(path: Path, *, lines: int = _LINES) -> str:
         file.seek(max(0, path.stat().st_size - _READ))
         text = file.read().decode(errors="replace")
     said = [line.rsplit("\r", 1)[-1] for line in text.split("\n")]
-    return "\n".join([line for line in said if line.strip()][-lines:])
+    return "\n".join([line for line in said if line.strip()][-_LINES:])

@@ -1,10 +1,9 @@
-"""Live sessions: frames in, a sentence whenever the hands rest, or faults of a recording."""
+"""Live sessions: frames in, a sentence whenever the hands rest."""
 
 import math
 import secrets
 import struct
 import tempfile
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +23,6 @@ MOST_S = 30.0  # a longer sentence is cut there
 KEPT_S = 1.0  # of rest before a sentence
 MAX_BATCH = 30  # frames of a request
 MOST_GAP_S = 5.0  # between two pictures: after a longer pause all begins anew
-WATCHED_S = 120.0  # of a recording, at the most: its end
-MOST_WATCHED = 1_000  # pictures of it whose brightness is kept
 _LEAST_FRAMES = 5  # before anything is looked for
 
 
@@ -50,15 +47,12 @@ class Live:
     Attributes:
         id: Frames of another session are refused.
         is_signing: Whether hands were busy within the last pause.
-        brightness: Mean of each picture of a recording, 0 to 255.
     """
 
-    def __init__(self, detector: Detector, *, is_watched: bool = False) -> None:
-        """Take what finds the landmarks, and whether sentences end or all is one recording."""
+    def __init__(self, detector: Detector) -> None:
+        """Take what finds the landmarks."""
         detector.reset()
         self.id = secrets.token_hex(8)
-        self.is_watched = is_watched
-        self.brightness: deque[float] = deque(maxlen=MOST_WATCHED)
         self._detector, self._frames = detector, _Frames()
         self.is_signing = False
         self._size = (0, 0)
@@ -79,9 +73,7 @@ class Live:
         kept = self._frames
         for time_s, jpeg in frames:
             self._detect(time_s, jpeg)
-        if self.is_watched:
-            kept.drop_before(kept.times_s[-1] - WATCHED_S)
-        if self.is_watched or len(kept.times_s) < _LEAST_FRAMES:
+        if len(kept.times_s) < _LEAST_FRAMES:
             return None
         sequence, begun_s = self._sequence(), kept.times_s[0]
         spans = segment_by_rest(sequence)
@@ -119,13 +111,7 @@ class Live:
         kept.times_s.append(time_s)
         kept.points.append(points)
         kept.present.append(present)
-        kept.jpegs.append(b"" if self.is_watched else jpeg)
-        if self.is_watched:
-            self.brightness.append(float(rgb.mean()))
-
-    def watched(self) -> LandmarkSequence | None:
-        """Return the landmarks of a recording; None of a moment."""
-        return self._sequence() if len(self._frames.times_s) >= _LEAST_FRAMES else None
+        kept.jpegs.append(jpeg)
 
     def write_last(self, folder: Path) -> Path | None:
         """Write the film of the last sentence into a folder; None if there is none."""

@@ -1,7 +1,6 @@
 """The server of the app: its pages, its login, and the routes of its tabs."""
 
 import contextlib
-import shutil
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -84,12 +83,10 @@ class App:
 
     def _start(self, _: Asked) -> dict[str, Any]:
         """What a page needs to begin."""
-        usage = shutil.disk_usage(APP.parent if APP.parent.is_dir() else Path())
         return {
             "prompts": self._prompts,
             "consent": read_consent(),
             "model": self._analyst.describe(),
-            "free_gb": round(usage.free / 1e9, 1),
             "piece": MAX_PIECE // 2,
             "videos": VIDEO_SUFFIXES,
         }

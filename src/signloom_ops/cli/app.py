@@ -1,7 +1,6 @@
-"""Commands of the app: the server, and what to record next."""
+"""The command of the app."""
 
 import argparse
-import json
 import socket
 import ssl
 import sys
@@ -12,19 +11,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from signloom.config import Count, read_text
+from signloom.config import read_text
 from signloom.errors import UserError
 from signloom.paths import APP, PARAMS
 from signloom_tools.cli.arguments import number_of
 
 LOCAL = "127.0.0.1"
 Port = Annotated[int, Field(ge=1, le=65535)]
-WORDS = {
-    "rare": "{word!r} is in {count:g} clips of train",
-    "confused": "{word!r} was taken for {other!r} {count:g} times",
-    "unsure": "the model was right with probability {count:.2f}",
-    "signers": "signed by {count:g} people",
-}
 
 
 def add_app(parser: argparse.ArgumentParser) -> None:
@@ -144,43 +137,10 @@ def _check_certificate(certificate: Path, key: Path) -> None:
 
 
 def _read_prompts(path: Path | None) -> list[str]:
-    """Return the sentences to record: of a file, else what would teach the model most."""
-    if path is not None:
-        if not path.is_file():
-            raise UserError(f"--prompts {path}: there is no such file")
-        lines = read_text(path, hint="save it as UTF-8").splitlines()
-        return [line.strip() for line in lines if line.strip()]
-    from signloom_ops.app.wanted import list_wanted
-
-    try:
-        return [one.text for one in list_wanted()]
-    except UserError:  # nothing is trained yet: the page asks for a sentence
+    """Return the sentences to record; without a file the page asks for each."""
+    if path is None:
         return []
-
-
-def add_wanted(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom wanted`."""
-    parser.description = (
-        "List the sentences whose recording would teach the model most, with the reasons: rare "
-        "and confused words, unsure translations, few signers. Sentences of test are left out."
-    )
-    parser.add_argument("--most", type=number_of(Count), default=20, help="(%(default)s)")
-    parser.add_argument("--json", action="store_true", help="all of them, with figures, as JSON")
-    parser.set_defaults(run=run_wanted)
-
-
-def run_wanted(options: argparse.Namespace) -> None:
-    """Print what to record next."""
-    from signloom_ops.app.wanted import find_wanted
-
-    found = find_wanted()
-    if options.json:
-        print(json.dumps(found, ensure_ascii=False, indent=2))
-        return
-    for one in found["sentences"][: options.most]:
-        reasons = (WORDS[reason["kind"]].format(**reason) for reason in one["reasons"])
-        print(f"{one['text']}\n    {'; '.join(reasons)}")
-    signers = ", ".join(f"{name} {clips}" for name, clips in found["signers"].items())
-    print(f"clips of train by signer: {signers}")
-    for again in found["again"]:
-        print("left out: {clip}: {reason} ({hint})".format(**again))
+    if not path.is_file():
+        raise UserError(f"--prompts {path}: there is no such file")
+    lines = read_text(path, hint="save it as UTF-8").splitlines()
+    return [line.strip() for line in lines if line.strip()]

@@ -3,22 +3,16 @@
 import argparse
 import json
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from signloom.config import FrameRate, load_section
+from signloom.config import load_section
 from signloom.errors import UserError
 from signloom.paths import LANDMARKS
 from signloom_ops.options import load_ops
-from signloom_tools.cli.arguments import (
-    add_params,
-    add_removal,
-    confirm,
-    number_of,
-)
+from signloom_tools.cli.arguments import add_params, add_removal, confirm
 from signloom_tools.importing.options import CaptionOptions
 from signloom_tools.options import add_options, read_options
 
@@ -44,9 +38,6 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--signer", metavar="NAME", help="who signs, where no table names the signer"
     )
-    parser.add_argument(
-        "--fps", type=number_of(FrameRate), help="of folders of pictures, where no table says it"
-    )
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     parser.add_argument("--json", action="store_true", help="print what came in as JSON")
     add_options(parser.add_argument_group("captions"), CaptionOptions)
@@ -58,7 +49,7 @@ def run_ingest(options: argparse.Namespace) -> None:
     """Ingest and report; rejects end in an error, whatever came in beside them."""
     from signloom.corpus.manifest import CorpusOptions, load_manifest
     from signloom_ops.intake.deliveries import Request
-    from signloom_ops.intake.ingest import IngestPlan, ingest, plan_ingest
+    from signloom_ops.intake.ingest import ingest, plan_ingest
     from signloom_ops.intake.withdraw import ENDED, list_ended, withdraw_ended
     from signloom_ops.lock import hold_lock
 
@@ -71,10 +62,8 @@ def run_ingest(options: argparse.Namespace) -> None:
         signer=options.signer,
         choice=captions.choice,
         rules=captions.rules,
-        fps=options.fps,
         inbox=[one.resolve() for one in options.sources] == [ops.inbox.resolve()],
     )
-    result: IngestPlan
     if options.dry_run:
         ended = list_ended(load_manifest(corpus).clips)
         result = plan_ingest(corpus, request, ops.ingest)
@@ -110,7 +99,7 @@ def _ingest_json(result: "IngestPlan") -> str:
         "rejects": [asdict(reject) for reject in result.rejects],
         "known": result.known,
         "waiting": [path.as_posix() for path in result.waiting],
-        "version": getattr(result, "version", ""),
+        "version": result.version or "",
     }
     return json.dumps(content, ensure_ascii=False, indent=1)
 
@@ -118,9 +107,8 @@ def _ingest_json(result: "IngestPlan") -> str:
 def _ingest_text(result: "IngestPlan") -> str:
     """Return what came in by split and signer, and what did not and why."""
     from signloom.corpus.manifest import SPLITS
-    from signloom_ops.intake.ingest import IngestResult
 
-    is_done = isinstance(result, IngestResult)
+    is_done = result.version is not None
     will = "came in" if is_done else "would come in"
     lines = [f"{len(result.clips)} clips {will}" + (f" as {result.batch}" if result.batch else "")]
     for split in SPLITS:
@@ -147,8 +135,7 @@ def _ingest_text(result: "IngestPlan") -> str:
         lines.append(f"left out {reject.delivery}/{reject.where}: {reason}")
     if len(result.rejects) > MAX_LISTED:
         lines.append(f"  ... and {len(result.rejects) - MAX_LISTED} more")
-    version = result.version if isinstance(result, IngestResult) else ""
-    return "\n".join([*lines, *([version] if version else [])])
+    return "\n".join([*lines, *([result.version] if result.version else [])])
 
 
 def add_withdraw(parser: argparse.ArgumentParser) -> None:
@@ -261,12 +248,8 @@ def _finding_text(finding: "Finding") -> str:
     line = f"{mark:<4} {finding.check:<20} {value:>8}  {finding.what}{who}"
     if finding.level == "ok":
         return line
-    bounds = [
-        f"{verb} at {limit:g}"
-        for verb, limit in (("warns", finding.warn), ("stops", finding.stop))
-        if limit is not None
-    ]
-    return f"{line}\n" + textwrap.indent(f"{', '.join(bounds)}; {finding.hint}", " " * 36)
+    stops = "" if finding.stop is None else f", stops at {finding.stop:g}"
+    return f"{line}\n{' ' * 36}warns at {finding.warn:g}{stops}; {finding.hint}"
 
 
 def add_forget(parser: argparse.ArgumentParser) -> None:
@@ -285,7 +268,6 @@ def add_forget(parser: argparse.ArgumentParser) -> None:
 
 def run_forget(options: argparse.Namespace) -> None:
     """Print what is there, ask, remove, print what is left to do."""
-    from signloom_ops.app.takes import TakeStore
     from signloom_ops.lock import hold_lock
     from signloom_ops.privacy.forget import (
         end_removal,
@@ -299,7 +281,7 @@ def run_forget(options: argparse.Namespace) -> None:
     from signloom_ops.privacy.leftovers import tell_left
     from signloom_ops.privacy.models import tell_models
 
-    project = read_project(options.params, TakeStore())
+    project = read_project(options.params)
     removal = find_removal(options.signer, project)
     if is_interrupted(project):
         print("this removal was interrupted; it goes on where it was")

@@ -12,7 +12,6 @@ COMMANDS: Commands = {
     },
     "app": {
         "app": (app.add_app, "record, label, deliver and translate in a browser"),
-        "wanted": (app.add_wanted, "list what to record next, with reasons"),
     },
     "nights": {
         "retrain": (nights.add_retrain, "train on new data; promote the model if it is better"),

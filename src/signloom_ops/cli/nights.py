@@ -4,7 +4,6 @@ import argparse
 import json
 import logging
 import sys
-from dataclasses import asdict
 from typing import Any
 
 from signloom.config import (
@@ -31,7 +30,7 @@ def add_retrain(parser: argparse.ArgumentParser) -> None:
     )
     add_params(parser)
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument("--json", action="store_true", help="print night.json at the end")
     parser.add_argument(
         "--start",
         choices=("champion", "scratch"),
@@ -51,8 +50,7 @@ def run_retrain(options: argparse.Namespace) -> None:
     request = NightRequest(params=options.params, start=options.start, force=options.force)
     if options.dry_run:
         found = dry_run(request)
-        as_json = json.dumps(asdict(found), ensure_ascii=False, indent=1)
-        print(as_json if options.json else "\n".join(found.lines))
+        print("\n".join(found.lines))
         sys.exit(NOTHING if found.kind == "nothing" else 0)
     try:
         night = run_night(request)

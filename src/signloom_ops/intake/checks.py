@@ -1,8 +1,6 @@
 """The checks of new clips: their rows, content, signers, sentences and pictures."""
 
-import functools
-import unicodedata
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,79 +22,12 @@ from signloom.extraction.pool import count_workers, run_in_processes
 from signloom.progress import progress_file
 from signloom_ops.intake.deliveries import Candidate
 from signloom_ops.intake.inbox import Content, Inbox, other_id
-from signloom_ops.options import SCRIPT_SHARE, IngestOptions
+from signloom_ops.options import IngestOptions
 from signloom_tools.importing.new_corpus import clip_id_of
 
 _LIMIT_S = 60.0  # for a clip, and another for each `_BYTES_A_SECOND` of its file
 _BYTES_A_SECOND = 200_000  # slower than any decoder
-_RARE = 0.01  # share of train's letters; a script below it came in by names and slips
-_FORMS = ("FULLWIDTH", "HALFWIDTH", "MODIFIER", "SMALL")  # words before the script in some names
-
-
-@dataclass(frozen=True, slots=True)
-class TextRules:
-    """What the sentences of a corpus look like."""
-
-    scripts: frozenset[str]  # scripts of its letters, by the first word of their Unicode names
-    characters: tuple[int, int]  # lengths of the shortest and the longest sentence
-    words: int  # number of words of the longest sentence, separated by spaces
-
-    def problems(self, text: str, *, length_factor: float) -> list[str]:
-        """Say what is odd about a sentence.
-
-        Args:
-            text: With single spaces, not empty.
-            length_factor: How many times longer or shorter than all others it may be.
-        """
-        found = []
-        scripts = Counter(_scripts(text))
-        letters = sum(scripts.values())
-        known = sum(count for name, count in scripts.items() if name in self.scripts)
-        if letters and known < SCRIPT_SHARE * letters:
-            other = ", ".join(sorted(scripts.keys() - self.scripts))
-            found.append(
-                f"{known} of {letters} letters of the text are in the corpus's script "
-                f"({', '.join(sorted(self.scripts))}), the others in {other}"
-            )
-        if not any(character.isalnum() for character in text):
-            found.append("the text has no letter and no digit")
-        # One word alone is no problem: where all others have many, its letters are counted.
-        for unit, count, (fewest, most) in (
-            ("characters", len(text), self.characters),
-            ("words", len(text.split()), (1, self.words)),
-        ):
-            if not fewest / length_factor <= count <= most * length_factor:
-                found.append(
-                    f"the text has {count} {unit}, the corpus's sentences {fewest} to {most}"
-                )
-        return found
-
-
-def learn_rules(texts: Sequence[str]) -> TextRules:
-    """Return what sentences, at least one, have in common."""
-    counts = Counter(script for text in texts for script in _scripts(text))
-    total = counts.total()
-    lengths = [len(text) for text in texts]
-    return TextRules(
-        frozenset(name for name, count in counts.items() if count >= _RARE * total),
-        (min(lengths), max(lengths)),
-        max(len(text.split()) for text in texts),
-    )
-
-
-def _scripts(text: str) -> Iterable[str]:
-    """Yield the script of each letter."""
-    for character in text:
-        if script := _script_of(character):
-            yield script
-
-
-@functools.cache
-def _script_of(character: str) -> str | None:
-    if not unicodedata.category(character).startswith("L"):
-        return None
-    words = unicodedata.name(character, "UNKNOWN").split()
-    return next((word for word in words if word not in _FORMS), words[0])
+MOST_CHARACTERS = 1000  # of a sentence, as the app has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +168,7 @@ def _sort_candidates(inbox: Inbox) -> tuple[list[_New], list[_Correction], int]:
 
 
 class _Check:
-    """Checks candidates against the corpus, its sentences, and each other.
+    """Checks candidates against the corpus, and each other.
 
     Args:
         inbox: The candidates and the corpus.
@@ -260,10 +191,6 @@ class _Check:
         self._spellings: dict[str, set[str]] = defaultdict(set)
         for signer in (*self._index.splits, *asked):
             self._spellings[_fold(signer)].add(signer)
-        # The founders alone, if there are any: what comes in must not widen what may come in.
-        train = [clip for clip in self._index.clips if clip.split == "train"]
-        founders = [clip for clip in train if clip.batch is None] or train
-        self._rules = learn_rules([clip.text for clip in founders])
 
     def check_new(self, new: Sequence[_New]) -> tuple[list[Accepted], list[_Reject]]:
         """Return which new clips may come in, and the others with their problems."""
@@ -332,16 +259,13 @@ class _Check:
                 yield Problem(f"{name} {bad}", "correct it")
         if values.get("split") and values["split"] not in SPLITS:
             yield Problem(f"its split {values['split']!r} is unknown", f"say {' or '.join(SPLITS)}")
-        yield from self._text(candidate)
-
-    def _text(self, candidate: Candidate) -> list[Problem]:
-        text = candidate.values.get("text")
-        if not text:
-            empty = Problem("the sentence is empty", "write it down")
-            return [] if candidate.problems else [empty]
-        found = self._rules.problems(text, length_factor=self._options.length_factor)
-        hint = "correct the sentence, or change `ingest` in ops.yaml"
-        return [Problem(odd, hint) for odd in found]
+        text = values.get("text", "")
+        if not any(character.isalnum() for character in text) and (text or not candidate.problems):
+            empty = "the text has no letter and no digit" if text else "the sentence is empty"
+            yield Problem(empty, "write it down")
+        if len(text) > MOST_CHARACTERS:
+            reason = f"the text has {len(text)} characters, expected at most {MOST_CHARACTERS}"
+            yield Problem(reason, "cut the film into clips of a sentence each")
 
     def _content(self, new: _New) -> list[Problem]:
         """Look for the content among the candidates and among what is, or was, in the corpus."""

@@ -5,7 +5,6 @@ without one, each video has a text file of its name, whose first line is the sen
 captions, whose cues are clips. Captions without a video correct clips that the corpus has.
 """
 
-import logging
 import math
 import os
 import re
@@ -31,12 +30,7 @@ from signloom_tools.importing.captions import (
 )
 from signloom_tools.importing.new_corpus import VideoFolder, stem
 from signloom_tools.importing.options import Choice, CueRules
-from signloom_tools.importing.pictures import (
-    PACKED_SUFFIX,
-    describe_gaps,
-    is_picture_folder,
-    open_pictures,
-)
+from signloom_tools.importing.pictures import is_picture_folder
 from signloom_tools.importing.user_tables import (
     NAMES,
     Sources,
@@ -50,7 +44,7 @@ from signloom_tools.importing.user_tables import (
 _VERSION_MARK = b"# signloom-manifest"  # the first line of our own manifests
 _FIELDS = (
     "clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language",
-    "corpus", "fps", "box", "consent_until",
+    "corpus", "box", "consent_until",
 )  # fmt: skip
 SIGNER_FILE = "signer.txt"
 _NAMED_TABLES = ("table.tsv", "manifest.tsv")
@@ -64,9 +58,8 @@ _LINK = Problem("it is a link, which may lead anywhere", "put the file itself in
 _NO_TABLE = Problem("the table is a link or no file", _LINK.hint)
 _NO_VIDEO = Problem("no video of its name", "bring the video beside it")
 _NO_SENTENCE = Problem("no sentence: no row of a table and no .txt file of its name", "add one")
+_PICTURES = Problem("it is a folder of pictures", "make a video file of them, as by ffmpeg")
 _SEVERAL = Problem("several videos have its name", "leave one of them")
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +90,6 @@ class Request:
     table: Path | None = None  # table of the clips in the only source; None: look for tables
     signer: str | None = None
     """Who signs where no table says it; None: `signer.txt`, or the folder's name."""
-    fps: float | None = None  # of folders of pictures, where no table says it
-    packed: Path | None = None  # folder for the video files made of them; None: none is made
     inbox: bool = False  # whether a source is no delivery itself, so that its name names no signer
     choice: Choice = field(default_factory=Choice)  # what to take of captions
     rules: CueRules = field(default_factory=CueRules)  # how their cues become clips
@@ -274,7 +265,7 @@ def _group_by_name(
             sentences = [*cues, *([text] if text else [])]
             yield _Found((*cues, video), partial(_read_captions, place, [video], sentences))
         else:
-            files = [*_files_of(video), *([text] if text else [])]
+            files = [video, *([text] if text else [])]
             problem = _SEVERAL if bases[base] > 1 else None
             yield _Found(files, partial(_read_video, place, video, base, text, problem))
     for files in captions.values():
@@ -292,9 +283,9 @@ def _read_video(
     sentence, odd = _read_line(text) if text else ("", _NO_SENTENCE)
     signer, no_signer = place.find_signer()
     link = _LINK if video.is_symlink() else None
-    path, unpacked = (None, None) if link else _pack(video, None, place.request)
     values = {"clip_id": base, "text": sentence, "signer": signer}
-    problems = (link, problem, odd, no_signer, unpacked)
+    problems = (link, _PICTURES if video.is_dir() else None, problem, odd, no_signer)
+    path = None if link else video
     yield place.candidate(video.name, *problems, video=path, values=values)
 
 
@@ -372,19 +363,18 @@ def _read_clips(place: _Place, table: Path) -> Scanned:
             problems += [problem] if problem else []
         if path is not None:
             named.add(path)
-            if fresh := _fresh(_files_of(path), request):
+            if fresh := _fresh([path], request):
                 yield from fresh
                 continue
-            path, problem = _pack(path, values.get("fps"), request)
-            problems += [problem] if problem else []
+            problems += [_PICTURES] if path.is_dir() else []
         yield place.candidate(where, *problems, video=path, values=values)
     for root, below, names in os.walk(folder):
         if Path(root) != folder:  # whose own were named before
             yield from _misnamed(_Place(Path(root), place.source, request), [*below, *names])
         below[:] = _shown(below)
-        found = [Path(root, n) for n in _shown(names) if n.lower().endswith(VIDEO_SUFFIXES)]
-        for path in [*found, *([Path(root)] if is_picture_folder(names) else [])]:
-            if path not in named:
+        for name in _shown(names):
+            path = Path(root, name)
+            if name.lower().endswith(VIDEO_SUFFIXES) and path not in named:
                 problem = Problem(f"no row of {table.name} names it", "add its row")
                 yield from place.refuse(path.relative_to(folder).as_posix(), problem)
 
@@ -505,39 +495,6 @@ def _find_video(videos: VideoFolder, cell: str) -> tuple[Path | None, Problem | 
         return None, Problem(reason, "bring it into the table's folder", (cell,))
     path = videos.folder / below
     return (None, _LINK) if path.is_symlink() else (path, None)
-
-
-def _pack(
-    path: Path, fps: str | float | None, request: Request
-) -> tuple[Path | None, Problem | None]:
-    """Return a video as a file: itself, or what a folder of pictures becomes, or why it cannot."""
-    if not path.is_dir() or request.packed is None:
-        return path, None
-    if link := next((file for file in _files_of(path) if file.is_symlink()), None):
-        return None, replace(_LINK, concerns=(link.name,))
-    packed = request.packed / f"{sum(1 for _ in request.packed.iterdir())}{PACKED_SUFFIX}"
-    try:
-        gaps = request.guard.call(
-            _pack_pictures, path, fps or request.fps, packed, limit_s=_limit_s(_files_of(path))
-        )
-    except (ClipError, UserError) as error:
-        packed.unlink(missing_ok=True)
-        return None, error.problem if isinstance(error, ClipError) else Problem(str(error), "")
-    if gaps:
-        logger.warning("%s", gaps)
-    return packed, None
-
-
-def _pack_pictures(folder: Path, fps: str | float | None, packed: Path) -> str:
-    """Make a video file of a folder of pictures; describe which are missing."""
-    pictures = open_pictures(folder, fps)
-    pictures.pack(packed)
-    return describe_gaps([pictures])
-
-
-def _files_of(video: Path) -> list[Path]:
-    """Return the file of a video, or its pictures and their folder."""
-    return [video, *(video.iterdir() if video.is_dir() else ())]
 
 
 def _names_in(folder: Path) -> list[str]:

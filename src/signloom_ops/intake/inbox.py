@@ -2,9 +2,6 @@
 
 import hashlib
 import json
-import shutil
-import tempfile
-import weakref
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -138,7 +135,7 @@ def _find_films(candidates: Sequence[Candidate], clips: Sequence[Clip]) -> list[
     return found
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Inbox:
     """The result of a scan of some folders, with the index of the corpus."""
 
@@ -186,21 +183,14 @@ def read_inbox(
     manifest = load_manifest(corpus, known)
     clips = manifest.clips
     check_videos(corpus, clips)
-    packed = Path(tempfile.mkdtemp(prefix="signloom-pictures-"))
-    try:
-        candidates, waiting = scan(replace(request, packed=packed, settle_s=options.settle_s))
-    except BaseException:
-        shutil.rmtree(packed)
-        raise
+    candidates, waiting = scan(replace(request, settle_s=options.settle_s))
     candidates = _find_films(candidates, clips)
     if clips and all(clip.text == clip.gloss for clip in clips):
         candidates = _as_signs(candidates, clips)
     videos = [*(clip.video for clip in clips), *(one.video for one in candidates)]
     hashes = VideoHashes(cache_folder()).hash_videos(video for video in videos if video)
     index = build_index(clips, hashes, read_withdrawn(corpus))
-    found = Inbox(manifest, index, candidates, waiting, hashes)
-    weakref.finalize(found, shutil.rmtree, packed, ignore_errors=True)
-    return found
+    return Inbox(manifest, index, candidates, waiting, hashes)
 
 
 def has_new_files(

@@ -61,10 +61,10 @@ class NewVideo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestPlan:
-    """What an ingest would do; a dry run prints it."""
+    """What an ingest would do, or did; a dry run prints it."""
 
     manifest: Manifest
-    """The corpus before."""
+    """The corpus before; after an ingest the one that it made."""
     batch: str | None
     """Name under which the clips come in; None if there are none."""
     clips: list[Clip]
@@ -79,14 +79,9 @@ class IngestPlan:
     """Clips in the sources that were in the corpus before."""
     waiting: list[Path]
     """Files that changed a moment ago, and may still be on their way."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestResult(IngestPlan):
-    """What an ingest did: its plan, and the corpus after it."""
-
-    version: str
-    """What became of the version of the corpus; empty if nothing changed."""
+    version: str | None = None
+    """What became of the version of the corpus, empty if nothing changed; None: nothing was done.
+    """
 
 
 def ingest(
@@ -96,7 +91,7 @@ def ingest(
     *,
     day: str | None = None,
     known: Manifest | None = None,
-) -> IngestResult:
+) -> IngestPlan:
     """Take new clips into a corpus; what came in before, and what is wrong, stays where it is.
 
     Args:
@@ -291,7 +286,7 @@ def _copy_video(new: NewVideo, sha256: str, count: Callable[[int], object]) -> b
 
 def _apply(
     corpus: CorpusOptions, plan: IngestPlan, day: str, sources: Sequence[Path]
-) -> IngestResult:
+) -> IngestPlan:
     """Do what was planned: new videos first, their delivery, the manifest, what was left out."""
     before, rejects = read_rejects(corpus), _merge_rejects(corpus, plan, sources)
     manifest = plan.manifest
@@ -309,11 +304,7 @@ def _apply(
         there = [after.get(clip.clip_id, clip) for clip in manifest.clips]
         manifest = replace_manifest(corpus, manifest, [*there, *plan.clips])
     write_ledger(corpus.folder / INTAKE_REJECTS, rejects, IntakeReject)
-    return IngestResult(
-        manifest=manifest, batch=plan.batch, clips=plan.clips, videos=plan.videos,
-        changes=plan.changes, rejects=plan.rejects, known=plan.known, waiting=plan.waiting,
-        version=settle(corpus, manifest),
-    )  # fmt: skip
+    return replace(plan, manifest=manifest, version=settle(corpus, manifest))
 
 
 def _merge_rejects(

@@ -4,17 +4,12 @@ import hashlib
 import json
 import logging
 import math
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import torch
-
-from signloom.checkpoint import FORMAT_VERSION, SPEC, WEIGHTS
+from signloom.checkpoint import FORMAT_VERSION, SPEC
 from signloom.config import check_shape, check_version, parse_options, read_json, shape
 from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip
@@ -39,7 +34,6 @@ from signloom_ops.nightly.store import TRANSLATIONS, ModelStore
 from signloom_ops.options import GateOptions
 from signloom_tools.versions import check_kept
 
-PACE_CLIPS, PACE_ROUNDS = 16, 5
 Clips = Mapping[str, LandmarkSequence]
 """Landmarks by clip id."""
 
@@ -75,25 +69,14 @@ class StoredVersion:
         found = {**asdict(self.decoding), "precision": self.precision}
         return {**found, "seeds_as_one": self.as_one} if self.is_joint else found
 
-    def load(self, folder: Path | None = None, device: torch.device | None = None) -> Translator:
+    def load(self, folder: Path | None = None) -> Translator:
         """Load the model that translates for people, or that of a seed."""
-        return Translator.load(folder or self.checkpoints[0], device, precision=self.precision)
-
-    @property
-    def parameters(self) -> int:
-        """Numbers in the weights of what translates for people."""
-        with safetensors.safe_open(self.checkpoints[0] / WEIGHTS, "pt") as weights:
-            sizes = [math.prod(weights.get_slice(name).get_shape()) for name in weights.keys()]  # noqa: SIM118
-        return self.as_one * sum(sizes)
+        return Translator.load(folder or self.checkpoints[0], precision=self.precision)
 
     def with_texts(self, texts: Mapping[str, Sequence[str]]) -> Translations:
         """Return sentences of its models as the gate takes them."""
         return Translations(
-            version=self.version,
-            texts=texts,
-            decoding=self.search,
-            parameters=self.parameters,
-            as_one=self.as_one,
+            version=self.version, texts=texts, decoding=self.search, as_one=self.as_one
         )
 
 
@@ -225,8 +208,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
         test=test, missing=missing, newest=newest, floors={}, trained=SeenInTrain(targets),
         stress=stress,
     )  # fmt: skip
-    cost = partial(measure_cpu_s, champion, challenger, frozen)
-    return decide(old, new, clips, options, inputs.score, refused=refused, measure_cpu_s=cost)
+    return decide(old, new, clips, options, inputs.score, refused=refused)
 
 
 def _check_resamples(score: ScoreOptions, options: GateOptions) -> None:
@@ -333,9 +315,7 @@ def _compare_with_floors(
     }
     new = challenger.with_texts(translate_clips(challenger, frozen, keep=True))
     clips = GateClips(test=test, missing=[], newest=[], floors=floors)
-    return decide(
-        None, new, clips, options, inputs.score, refused=refused, measure_cpu_s=lambda: (0.0, 0.0)
-    )
+    return decide(None, new, clips, options, inputs.score, refused=refused)
 
 
 def _test_clips(
@@ -443,25 +423,6 @@ def _write(
     lines = read_signs(translator, clips, first.signs if first else None)
     glosses = clean_glosses([[sign.gloss for sign in one] for one in lines], stored.signs)
     return [" ".join(line) for line in glosses]
-
-
-def measure_cpu_s(old: StoredVersion, new: StoredVersion, sequences: Clips) -> tuple[float, float]:
-    """Return the CPU time in which the served models of both translate the same clips, seconds.
-
-    They take turns, and of some rounds the one counts that is worst for `new`: models of one size
-    differ by a tenth and more from round to round, and chance must not make one the cheaper.
-    """
-    clips = list(sequences.values())[:PACE_CLIPS]
-    device = torch.device("cpu")
-    pair = [(one.load(device=device), one.decoding) for one in (old, new)]
-    rounds = []
-    for _ in range(PACE_ROUNDS):
-        marks = [time.process_time()]
-        for translator, decoding in pair:
-            translator.translate(clips, decoding)
-            marks.append(time.process_time())
-        rounds.append((marks[1] - marks[0], marks[2] - marks[1]))
-    return max(rounds, key=lambda seconds: seconds[1] / seconds[0])
 
 
 def _hash_task(stored: StoredVersion, clips: Clips) -> str:

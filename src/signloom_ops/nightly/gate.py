@@ -38,7 +38,7 @@ from signloom.evaluation.names import (
 from signloom.evaluation.summary import INPUT_METRIC, LENGTHS, SeenInTrain
 from signloom.evaluation.systems import swap_clips
 from signloom.features.targets import Target
-from signloom_ops.options import EQUAL_MARGIN, SAVING, GateOptions
+from signloom_ops.options import GateOptions
 
 FORMAT_VERSION = 2  # of decision.json; in version 1 the texts of rules name signers
 YEAR_DAYS = 365  # refusals count for so long
@@ -57,7 +57,6 @@ class Translations:
     texts: Mapping[str, Sequence[str]]
     """Clip id to the sentence of each seed, the served model's first; to one of all as one."""
     decoding: Mapping[str, Any]  # options of the search, for decision.json
-    parameters: int  # number of parameters of what is served
     as_one: int = 1  # seeds that write each sentence together
 
     @property
@@ -170,7 +169,6 @@ def decide(
     score: ScoreOptions,
     *,
     refused: int,
-    measure_cpu_s: Callable[[], tuple[float, float]],
 ) -> Decision:
     """Decide whether a challenger becomes champion.
 
@@ -181,8 +179,6 @@ def decide(
         options: Limits of the rules.
         score: Tokenizer, resamples and seed.
         refused: Challengers that were refused in the 365 days before.
-        measure_cpu_s: Returns the CPU time of champion and challenger for the same clips; called
-            only where it can matter.
     """
     tonight = level_tonight(options.level, refused)
     new = count_system(challenger.by_seed(clips.test), clips.texts, score)
@@ -193,7 +189,7 @@ def decide(
     else:
         old = count_system(champion.by_seed(clips.test), clips.texts, score)
         values = {field.name: getattr(case, field.name) for field in fields(case)}
-        duel = Duel(**values, champion=champion, old=old, measure_cpu_s=measure_cpu_s)
+        duel = Duel(**values, champion=champion, old=old)
         judged = [rule(duel) for rule in RULES]
     rules = tuple(rule for some, _ in judged for rule in some)
     figures = {
@@ -208,23 +204,15 @@ def decide(
             "champion": dict(champion.decoding) if champion else None,
             "challenger": dict(challenger.decoding),
         },
-        "floors": [], "scores": {}, "slices": [], "newest": None, "cost": {},
+        "floors": [], "scores": {}, "slices": [], "newest": None,
     }  # fmt: skip
     return Decision(
         version=challenger.version,
         champion=champion.version if champion else None,
-        promote=not _failed(rules),
+        promote=all(rule.result != "failed" for rule in rules),
         rules=rules,
         figures=figures | {name: found for _, some in judged for name, found in some.items()},
     )
-
-
-def _failed(rules: Sequence[Rule]) -> set[str]:
-    """Return the names of the rules that keep a challenger from becoming champion."""
-    failed = {rule.name for rule in rules if rule.result == "failed"}
-    if any(rule.name == "equal_and_cheaper" and rule.result == "passed" for rule in rules):
-        failed.discard("better")  # one of the two is enough
-    return failed
 
 
 # --- What the rules read ---
@@ -232,7 +220,7 @@ def _failed(rules: Sequence[Rule]) -> set[str]:
 Counts = tuple[Statistics, ...]
 """What was counted in the sentences of a system, by each of its seeds."""
 Judged = tuple[list[Rule], dict[str, Any]]
-"""What a function of the rules returns: results of one or two, and figures for decision.json."""
+"""What a function of the rules returns: its result, if it judges, and figures for decision.json."""
 
 
 def count_system(
@@ -279,7 +267,6 @@ class Duel(Case):
 
     champion: Translations
     old: Counts  # the champion's, of the test clips
-    measure_cpu_s: Callable[[], tuple[float, float]]
 
 
 def _counted(metric: str) -> str:
@@ -296,45 +283,16 @@ def _judge(name: str, text: str, *, is_good: bool | None) -> Rule:
     return Rule(name=name, result=results[is_good], text=text)
 
 
-def _gain(duel: Duel) -> Judged:
-    """Rules `better` and `equal_and_cheaper`: a better model, or an equal one that costs less."""
+def _better(duel: Duel) -> Judged:
+    """Rule `better`: a significant gain, at tonight's level."""
     options, found = duel.options, duel.compare(duel.old, duel.new)
-    name = metric_label(options.metric)
     lowest = found.lowest(duel.tonight)
-    is_better = lowest > 0
     text = (
-        f"{name} {found.a:.1f} and {found.b:.1f}, {found}, p {found.p_value:.3f}; "
-        f"{_at_least(lowest, duel.tonight)}; {duel.champion.label} against "
+        f"{metric_label(options.metric)} {found.a:.1f} and {found.b:.1f}, {found}, "
+        f"p {found.p_value:.3f}; {_at_least(lowest, duel.tonight)}; {duel.champion.label} against "
         f"{duel.challenger.label}, {len(duel.clips.test)} clips"
     )
-    better = _judge("better", text, is_good=is_better)
-    sizes = {"champion": duel.champion.parameters, "challenger": duel.challenger.parameters}
-    cost: dict[str, Any] = {"parameters": sizes, "cpu_s": None}
-    if is_better:
-        cheaper = _judge("equal_and_cheaper", "it is better", is_good=None)
-    elif lowest <= -EQUAL_MARGIN:
-        worse = f"{-lowest:.1f} {name}" if math.isfinite(lowest) else "much"
-        text = f"it may be {worse} worse, at most {EQUAL_MARGIN:g} is equal"
-        cheaper = _judge("equal_and_cheaper", text, is_good=False)
-    else:
-        cheaper, cost["cpu_s"] = _is_cheaper(duel)
-    return [better, cheaper], {"cost": cost}
-
-
-def _is_cheaper(duel: Duel) -> tuple[Rule, dict[str, float] | None]:
-    """Return whether an equal challenger costs less, and the CPU seconds if these had to decide."""
-    most = 1 - SAVING
-    share = duel.challenger.parameters / duel.champion.parameters
-    if share <= most:
-        text = f"{share:.2f} of the parameters"
-        return _judge("equal_and_cheaper", text, is_good=True), None
-    old, new = duel.measure_cpu_s()
-    text = (
-        f"equal, with {share:.2f} of the parameters and {new / old:.2f} of the CPU time; asked "
-        f"for: {most:.2f} of either"
-    )
-    rule = _judge("equal_and_cheaper", text, is_good=new / old <= most)
-    return rule, rounded({"champion": old, "challenger": new})
+    return [_judge("better", text, is_good=lowest > 0)], {}
 
 
 def _at_least(lowest: float, tonight: float) -> str:
@@ -471,9 +429,7 @@ def _floors(case: Case) -> Judged:
     metric = case.options.metric
     mean = np.mean([one.values()[_counted(metric)] for one in case.new])
     text = f"{metric_label(metric)} {mean:.1f}; {'; '.join(parts)}"
-    sizes = {"champion": None, "challenger": case.challenger.parameters}
-    cost = {"parameters": sizes, "cpu_s": None}
-    return [_judge("floors", text, is_good=is_above)], {"floors": figures, "cost": cost}
+    return [_judge("floors", text, is_good=is_above)], {"floors": figures}
 
 
 def _scores(case: Case) -> Judged:
@@ -497,7 +453,7 @@ def _scores(case: Case) -> Judged:
 
 FIRST_RULES: tuple[Callable[[Case], Judged], ...] = (_floors, _uses_input, _scores)
 RULES: tuple[Callable[[Duel], Judged], ...] = (
-    _gain, _served, _slices, _stress, _uses_input, _newest, _scores,
+    _better, _served, _slices, _stress, _uses_input, _newest, _scores,
 )  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from signloom.errors import UserError, explain
 from signloom.paths import NIGHTS, REPORTS, START
 from signloom.tracking.run import NIGHT, Run, RunOf
 from signloom_ops.intake.changes import is_unfinished, read_deliveries
-from signloom_ops.intake.drift.findings import DriftReport
 from signloom_ops.intake.withdraw import list_ended
 from signloom_ops.lock import BusyError, Held, hold_lock
 from signloom_ops.nightly import steps
@@ -124,26 +123,21 @@ class _Night:
             remove_half_written(folder)
         if remote:
             if record.has_untracked:
-                with record.step("track") as step:
-                    step.result = steps.track_interrupted(corpus.folder, self.commands)
-            with record.step("pull") as step:
-                step.result = steps.pull_versions(corpus.folder, remote, self.commands)
+                record.step("track", steps.track_interrupted, corpus.folder, self.commands)
+            record.step("pull", steps.pull_versions, corpus.folder, remote, self.commands)
         champion = store.champion()
         record.note(champion_before=champion, champion=champion)
         if is_unfinished(corpus):
-            with record.step("finish_change") as step:
-                step.result = steps.finish_change(corpus)
+            record.step("finish_change", steps.finish_change, corpus)
 
         manifest, to_finish = load_manifest(corpus), record.content["version"]
         if list_ended(manifest.clips):
-            with record.step("consents") as step:
-                step.result = left = steps.withdraw_ended_clips(corpus, manifest)
+            left = record.step("consents", steps.withdraw_ended_clips, corpus, manifest)
             manifest = left.manifest
         force = self.request.force
-        with record.step("plan") as step:
-            step.result = plan = make_plan(
-                settings, manifest, store, to_finish=to_finish, force=force
-            )
+        plan = record.step(
+            "plan", make_plan, settings, manifest, store, to_finish=to_finish, force=force
+        )
         record.note(reasons=list(plan.reasons))
         if plan.kind == "nothing":
             record.note(version=None)
@@ -154,8 +148,7 @@ class _Night:
             note="; ".join(plan.reasons), tags={NIGHT: record.content["key"]},
         ) as log:  # fmt: skip
             if plan.kind == "train":
-                with record.step("ingest") as step:
-                    step.result = grown = steps.take_deliveries(corpus, settings.ops, manifest)
+                grown = record.step("ingest", steps.take_deliveries, corpus, settings.ops, manifest)
                 manifest = grown.manifest
                 plan = make_plan(
                     settings, manifest, store, to_finish=to_finish, force=force, is_ingested=True
@@ -172,71 +165,64 @@ class _Night:
             record.note(version=None)
             return Ending(code=NOTHING, verdict="nothing that came in was new")
         if plan.version is not None and (decision := store.decision(plan.version)):
-            return self._publish_decision(plan.version, decision, None, log)
-        with record.step("extract") as step:
-            step.result = steps.prepare_data(store, self.commands)
-        clips, drift, refusal = self._check_new_clips(manifest)
+            return self._publish_decision(plan.version, decision, log)
+        record.step("extract", steps.prepare_data, store, self.commands)
+        clips, refusal = self._check_new_clips(manifest)
         if refusal:
             record.note(version=None, verdict=refusal)
-            return self._publish(Ending(code=DATA, verdict=refusal), drift, None)
+            return self._publish(Ending(code=DATA, verdict=refusal))
         version = self._train(clips)
         if store.decision(version) is not None:
-            with record.step("gate") as step:
-                step.result = steps.note_corpus(store, version, clips)
+            record.step("gate", steps.note_corpus, store, version, clips)
             self._publish_versions()
             record.note(version=version)
             again = f"the training gave version {version} again, which was decided on before"
             return Ending(code=NOTHING, verdict=again)
         record.note(version=version)  # from here on the next night can finish this one
-        with record.step("gate") as step:
-            step.result = decided = steps.decide_and_promote(
-                store, version, clips, self.settings, record.folder / DECISION
-            )
-        return self._publish_decision(version, decided.decision, drift, log)
+        decided = record.step(
+            "gate",
+            steps.decide_and_promote,
+            store,
+            version,
+            clips,
+            self.settings,
+            record.folder / DECISION,
+        )
+        return self._publish_decision(version, decided.decision, log)
 
-    def _publish_decision(
-        self, version: int, decision: Mapping[str, Any], drift: DriftReport | None, log: Run
-    ) -> Ending:
+    def _publish_decision(self, version: int, decision: Mapping[str, Any], log: Run) -> Ending:
         """Say everywhere what was decided on a version."""
         settings, store, record = self.settings, self.store, self.record
         verdict = decision["verdict"]
         record.note(version=version, champion=store.champion(), verdict=verdict)
         log.set_tags({"version": str(version), "decision": verdict})
         log.log_metrics(decision["scores"])
-        with record.attempt("card") as step:
-            step.result = steps.describe_version(store, version, settings.corpus.folder)
-        with record.attempt("registry") as step:
-            step.result = steps.update_registry(store, settings.tracking)
+        record.attempt("card", steps.describe_version, store, version, settings.corpus.folder)
+        record.attempt("registry", steps.update_registry, store, settings.tracking)
         code = PROMOTED if decision["promote"] else REFUSED
-        return self._publish(Ending(code=code, verdict=verdict), drift, decision)
+        return self._publish(Ending(code=code, verdict=verdict))
 
-    def _check_new_clips(
-        self, manifest: Manifest
-    ) -> tuple[Sequence[Clip], DriftReport | None, str]:
+    def _check_new_clips(self, manifest: Manifest) -> tuple[Sequence[Clip], str]:
         """Compare new clips with old ones; withdraw deliveries that would ruin a model.
 
         Returns:
-            The corpus that is left; the worst that was found, None if no clip is new; why no
-            model can be trained on what is left, empty if one can.
+            The corpus that is left; why no model can be trained on it, empty if one can.
         """
         corpus, record, clips = self.settings.corpus, self.record, manifest.clips
         new, options = new_clips(clips, self.store), self.settings.ops.drift
         record.note(batches=[name for name in new if name != BY_HAND])
-        with record.step("drift") as step:
-            step.result = checked = steps.check_new_clips(
-                clips, new, options, record.folder / DRIFT
-            )
+        checked = record.step(
+            "drift", steps.check_new_clips, clips, new, options, record.folder / DRIFT
+        )
         if not checked.refused:
-            return clips, checked.worst, ""
+            return clips, ""
         delivered = {delivery.batch for delivery in read_deliveries(corpus)}
         for report in checked.refused:
             if report.batch in delivered:
-                with record.step("withdraw") as step:
-                    step.result = left = steps.withdraw_delivery(corpus, report, manifest)
+                left = record.step("withdraw", steps.withdraw_delivery, corpus, report, manifest)
                 manifest = left.manifest
-        with record.step("extract again") as step:
-            step.result = steps.prepare_data(self.store, self.commands)
-        return manifest.clips, checked.worst, steps.why_not_train(checked, delivered)
+        record.step("extract again", steps.prepare_data, self.store, self.commands)
+        return manifest.clips, steps.why_not_train(checked, delivered)
 
     def _train(self, clips: Sequence[Clip]) -> int:
         """Train, score and keep a challenger; return its number."""
@@ -248,24 +234,22 @@ class _Night:
             record.warn(
                 "training starts from scratch: the champion learnt from a signer who was forgotten"
             )
-        with record.step("train") as step:
-            step.result = steps.train(start_from, self.commands)
-        with record.step("evaluate") as step:
-            step.result = steps.evaluate(self.commands)
-        with record.step("keep") as step:
-            step.result = kept = steps.keep_version(
-                store, clips, settings.params, parent=parent, reasons=record.content["reasons"]
-            )
+        record.step("train", steps.train, start_from, self.commands)
+        record.step("evaluate", steps.evaluate, self.commands)
+        kept = record.step(
+            "keep",
+            steps.keep_version,
+            store,
+            clips,
+            settings.params,
+            parent=parent,
+            reasons=record.content["reasons"],
+        )
         return kept.version
 
-    def _publish(
-        self, ending: Ending, drift: DriftReport | None, decision: Mapping[str, Any] | None
-    ) -> Ending:
+    def _publish(self, ending: Ending) -> Ending:
         """Build the report, keep the versions of data and code; return the ending."""
-        night, outcome = self.record.content, OUTCOMES[ending.code]
-        corpus = self.settings.corpus.name
-        with self.record.attempt("report") as step:
-            step.result = steps.build_report(night, corpus, outcome, drift, decision, self.commands)
+        self.record.attempt("report", steps.build_report, self.commands)
         self._publish_versions()
         return ending
 
@@ -273,16 +257,13 @@ class _Night:
         """Track the models with DVC, commit, push; as far as the options ask for it."""
         settings, record, ops = self.settings, self.record, self.settings.ops
         if ops.commit or ops.remote:
-            with record.attempt("track") as step:
-                step.result = steps.track_models(self.commands)
+            record.attempt("track", steps.track_models, self.commands)
         if ops.commit:
-            with record.attempt("commit") as step:
-                step.result = steps.commit_night(
-                    record.content, settings.corpus.folder, self.commands
-                )
+            record.attempt(
+                "commit", steps.commit_night, record.content, settings.corpus.folder, self.commands
+            )
         if ops.remote:
-            with record.attempt("push") as step:
-                step.result = steps.push_versions(ops.remote, self.commands)
+            record.attempt("push", steps.push_versions, ops.remote, self.commands)
 
     def end(self, ending: Ending) -> None:
         """Close the record and call the hook."""

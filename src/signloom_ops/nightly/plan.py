@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,7 @@ from signloom.tracking.run import TrackingOptions, read_tracking
 from signloom_ops.intake.changes import check_videos
 from signloom_ops.intake.deliveries import Request
 from signloom_ops.intake.inbox import has_new_files
-from signloom_ops.intake.ingest import IngestPlan, plan_ingest
+from signloom_ops.intake.ingest import plan_ingest
 from signloom_ops.intake.withdraw import ENDED, list_ended
 from signloom_ops.lock import holder
 from signloom_ops.nightly.gate import YEAR_DAYS, level_tonight
@@ -156,24 +156,11 @@ STEPS: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DryRun:
-    """What a night would do; these names are those of the JSON."""
+    """What a night would do."""
 
     kind: Kind
     reasons: tuple[str, ...]
-    champion: int | None
-    start_from: str
-    """Folder of the weights that training would start from; empty: from scratch."""
-    held_by: str
-    """Who is at work now; empty: no command is."""
-    level_tonight: float
-    """What the gate would ask for; `gate.level_tonight`."""
-    refused_in_a_year: int
-    """Challengers that were refused in the last 365 days."""
-    clips: dict[str, str]
-    """Clips that would come in, with their splits."""
-    rejects: list[str]
-    """Files of the inbox that would not, with the reasons."""
-    lines: list[str] = field(default_factory=list)
+    lines: tuple[str, ...]
     """All of it for a person."""
 
 
@@ -195,45 +182,32 @@ def dry_run(request: NightRequest) -> DryRun:
     if plan.kind == "train" and ops.inbox.is_dir():
         delivered = Request(sources=[ops.inbox], inbox=True)
         incoming = plan_ingest(corpus, delivered, ops.ingest, known=manifest)
-    parent = choose_parent(store, request.start or ops.start)
-    refused = store.refused_before(None, YEAR_DAYS)
-    found = DryRun(
-        kind=plan.kind,
-        reasons=plan.reasons,
-        champion=store.champion(),
-        start_from=str(store.checkpoint(parent)) if parent is not None else "",
-        held_by=holder(),
-        level_tonight=level_tonight(ops.gate.level, refused),
-        refused_in_a_year=refused,
-        clips={clip.clip_id: clip.split for clip in incoming.clips} if incoming else {},
-        rejects=[f"{row.where}: {row.reason}" for row in incoming.rejects] if incoming else [],
-    )
-    return replace(found, lines=_to_lines(found, ops, len(ended), incoming))
-
-
-def _to_lines(found: DryRun, ops: OpsOptions, ended: int, incoming: IngestPlan | None) -> list[str]:
-    """Return a dry run as lines for a person."""
-    lines = [f"because {reason}" for reason in found.reasons] or ["nothing is new"]
+    lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
     if ended:
-        lines.append(f"{ended} clips would leave the corpus: {ENDED}")
+        lines.append(f"{len(ended)} clips would leave the corpus: {ENDED}")
     if incoming:
-        there = len(incoming.manifest.clips)
-        lines.append(f"{len(found.clips)} clips would come to the {there} of the corpus")
-        lines += [f"rejected: {text}" for text in found.rejects]
-    if found.kind != "nothing":
+        there = len(manifest.clips)
+        lines.append(f"{len(incoming.clips)} clips would come to the {there} of the corpus")
+        lines += [f"rejected: {row.where}: {row.reason}" for row in incoming.rejects]
+    if plan.kind != "nothing":
         more = ["track"] if ops.commit or ops.remote else []
         more += ["commit"] * ops.commit + ["push"] * bool(ops.remote)
-        lines.append(f"steps: {', '.join([STEPS[found.kind], *more])}")
-        lines.append(f"champion: {f'version {found.champion}' if found.champion else 'none yet'}")
-    if found.kind == "train":
+        lines.append(f"steps: {', '.join([STEPS[plan.kind], *more])}")
+        champion = store.champion()
+        lines.append(f"champion: {f'version {champion}' if champion else 'none yet'}")
+    if plan.kind == "train":
+        refused = store.refused_before(None, YEAR_DAYS)
+        level = level_tonight(ops.gate.level, refused)
         lines.append(
-            f"the gate would ask for level {found.level_tonight:.2g}: {found.refused_in_a_year} "
-            f"refused in {YEAR_DAYS} days share the year's {ops.gate.level:g}"
+            f"the gate would ask for level {level:.2g}: {refused} refused in {YEAR_DAYS} days "
+            f"share the year's {ops.gate.level:g}"
         )
-        lines.append(f"training would start from {found.start_from or 'scratch'}")
-    if found.held_by:
-        lines.append(f"not now: {found.held_by}")
-    return lines
+        parent = choose_parent(store, request.start or ops.start)
+        start = str(store.checkpoint(parent)) if parent is not None else "scratch"
+        lines.append(f"training would start from {start}")
+    if held_by := holder():
+        lines.append(f"not now: {held_by}")
+    return DryRun(kind=plan.kind, reasons=plan.reasons, lines=tuple(lines))
 
 
 def _check_champion(corpus: CorpusOptions, clips: Sequence[Clip], store: ModelStore) -> None:

@@ -3,18 +3,17 @@
 From night.json the next night finds where the last one was interrupted, and what is left of it.
 """
 
-import contextlib
 import logging
 import os
 import platform
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from signloom.config import check_shape, read_json
 from signloom.errors import UserError, explain
@@ -43,11 +42,8 @@ class StepResult:
     """What a person should check, though the night goes on."""
 
 
-@dataclass(slots=True)
-class Step:
-    """A step that runs; what runs the night gives it the result."""
-
-    result: StepResult = StepResult(text="")
+P = ParamSpec("P")
+Result = TypeVar("Result", bound=StepResult)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,15 +110,16 @@ class NightRecord:
         self._log(f"warning: {text}")
         self._write()
 
-    @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[Step]:
+    def step(
+        self, name: str, work: Callable[P, Result], *given: P.args, **named: P.kwargs
+    ) -> Result:
         """Time a step, and keep its result or why it failed."""
-        begun, step, row = time.monotonic(), Step(), self._begin(name)
+        begun, row = time.monotonic(), self._begin(name)
         self._write()
         try:
-            yield step
-            state = "skipped" if step.result.is_skipped else "done"
-            row |= {"result": state, "text": step.result.text, **step.result.facts}
+            result = work(*given, **named)
+            state = "skipped" if result.is_skipped else "done"
+            row |= {"result": state, "text": result.text, **result.facts}
         except BaseException as error:
             text = explain(error) or str(error) or type(error).__name__
             row |= {"result": "failed", "text": text}
@@ -132,15 +129,16 @@ class NightRecord:
             self._log(f"{name}: {row['result']} in {row['seconds']:.1f} s: {row['text']}")
             logger.info("%s: %s", name, row["text"] or row["result"])
             self._write()
-        for text in step.result.warnings:
+        for text in result.warnings:
             self.warn(text)
+        return result
 
-    @contextlib.contextmanager
-    def attempt(self, name: str) -> Iterator[Step]:
-        """The same of a step whose failure is a warning."""
+    def attempt(
+        self, name: str, work: Callable[P, StepResult], *given: P.args, **named: P.kwargs
+    ) -> None:
+        """Do a step whose failure is a warning."""
         try:
-            with self.step(name) as step:
-                yield step
+            self.step(name, work, *given, **named)
         except (UserError, OSError, subprocess.SubprocessError) as error:
             self.warn(f"{name}: {explain(error) or error}")
 

@@ -1,7 +1,7 @@
 """The steps of a night; each returns what it did."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from signloom.paths import (
     DVC_LOCK,
     EVALUATION,
     LANDMARKS,
-    LAST_NIGHT,
     METRICS,
     MODELS,
     REPORT_PAGE,
@@ -32,7 +31,6 @@ from signloom_ops.intake.ingest import ingest
 from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
 from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.commands import Commands
-from signloom_ops.nightly.page import FORMAT_VERSION
 from signloom_ops.nightly.plan import ALSO, BY_HAND, Settings, corpora_of, corpus_key, gather_facts
 from signloom_ops.nightly.record import StepResult
 from signloom_ops.nightly.registry import sync_registry
@@ -129,11 +127,6 @@ class DriftCheck(StepResult):
     reports: tuple[DriftReport, ...]
 
     @property
-    def worst(self) -> DriftReport | None:
-        """The report with the worst findings."""
-        return max(self.reports, key=lambda one: LEVELS.index(one.level), default=None)
-
-    @property
     def refused(self) -> list[DriftReport]:
         """The reports of deliveries that would ruin a model."""
         return [one for one in self.reports if one.level == "stop"]
@@ -170,10 +163,12 @@ def check_new_clips(
             f"batch {report.batch}: {finding.what}; {finding.hint}".rstrip("; ")
             for finding in report.of("warn")
         ]
-    checked = DriftCheck(text="; ".join(texts), warnings=tuple(warnings), reports=tuple(reports))
-    assert checked.worst is not None
-    write_report(path, checked.worst)
-    return replace(checked, facts={"level": checked.worst.level})
+    worst = max(reports, key=lambda one: LEVELS.index(one.level))
+    write_report(path, worst)
+    return DriftCheck(
+        text="; ".join(texts), warnings=tuple(warnings), reports=tuple(reports),
+        facts={"level": worst.level},
+    )  # fmt: skip
 
 
 def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport, manifest: Manifest) -> Changed:
@@ -323,38 +318,12 @@ def update_registry(store: ModelStore, tracking: TrackingOptions) -> StepResult:
     return StepResult(text="; ".join(sync_registry(store, tracking)) or "nothing to change")
 
 
-def build_report(
-    night: Mapping[str, Any],
-    corpus: str,
-    outcome: str,
-    drift: DriftReport | None,
-    decision: Mapping[str, Any] | None,
-    commands: Commands,
-) -> StepResult:
-    """Write what the report shows of a night, and build the report.
-
-    Args:
-        night: The content of night.json.
-        corpus: Name of the corpus; the report of another one leaves the night out.
-        outcome: How the night ends.
-        drift: The worst of what the drift check found; None: no clip was new.
-        decision: What was decided; None: the data were refused.
-        commands: Run DVC.
-    """
-    # Nothing that differs if the night is run again.
-    keys = ("verdict", "version", "champion_before", "champion", "batches", "reasons", "warnings")
-    content = {
-        "format_version": FORMAT_VERSION,
-        "corpus": corpus,
-        "night": {"outcome": outcome, **{key: night[key] for key in keys}},
-        "drift": drift and drift.to_map(),
-        "decision": decision,
-    }
-    write_file(LAST_NIGHT, to_text(content))
+def build_report(commands: Commands) -> StepResult:
+    """Build the report of the new model."""
     TUNE.mkdir(parents=True, exist_ok=True)  # DVC wants it, the report does without a search
     # Alone: with its upstream a search would begin.
     commands.dvc("repro", "--single-item", "report")
-    return StepResult(text=f"{REPORT_PAGE} shows this night")
+    return StepResult(text=f"{REPORT_PAGE} is of the new model")
 
 
 def track_models(commands: Commands) -> StepResult:
@@ -374,7 +343,7 @@ def commit_night(night: Mapping[str, Any], corpus: Path, commands: Commands) -> 
     """
     written = [
         START, DVC_LOCK, Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
-        Path(f"{corpus}.dvc"), corpus.parent / ".gitignore", METRICS, LAST_NIGHT,
+        Path(f"{corpus}.dvc"), corpus.parent / ".gitignore", METRICS,
     ]  # fmt: skip
     there = [str(path) for path in dict.fromkeys(written) if path.is_file()]
     commands.git("add", "--", *there)

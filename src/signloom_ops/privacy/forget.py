@@ -29,7 +29,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from signloom.config import check_shape, load_section, read_json, read_record, shape
@@ -62,6 +62,7 @@ from signloom.paths import (
     WITHDRAWN_VIDEOS,
 )
 from signloom.tracking.run import read_tracking
+from signloom_ops.app.takes import TakeStore
 from signloom_ops.intake.changes import (
     DELIVERIES,
     INTAKE_REJECTS,
@@ -118,20 +119,7 @@ class Project:
     extract: ExtractOptions
     copies: tuple[Path, ...]  # folders of videos beside the corpus: the inbox, what was withdrawn
     store: ModelStore
-    recordings: "Recordings"
-
-
-class Recordings(Protocol):
-    """What the app keeps of a signer."""
-
-    def signers(self) -> set[str]:
-        """Return who has a recording or a consent."""
-
-    def films_of(self, signer: str) -> dict[Path, set[Span]]:
-        """Return the films of a signer, and the clips in each."""
-
-    def places_of(self, signer: str) -> list[Path]:
-        """Return the folders and files that are a signer's alone."""
+    recordings: TakeStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +140,14 @@ class RemovalPart:
     removed: Sequence[Path] = ()
 
 
-def read_project(params: Path, recordings: Recordings) -> Project:
+def read_project(params: Path) -> Project:
     """Read where things lie from a parameters file in the project's root."""
     return Project(
         corpus=load_section(params, "corpus", CorpusOptions),
         extract=load_section(params, "extract", ExtractOptions),
         copies=(load_ops(params).inbox, WITHDRAWN_VIDEOS),
         store=ModelStore(MODELS),
-        recordings=recordings,
+        recordings=TakeStore(),
     )
 
 

@@ -24,7 +24,7 @@ from typing import Any
 from signloom.config import check_shape, read_json, shape
 from signloom.errors import UserError
 from signloom.files import hash_file, hash_folder, to_text, write_file
-from signloom.paths import BASELINE, JUDGEMENTS, LAST_NIGHT, OPS, PARAMS, START
+from signloom.paths import BASELINE, JUDGEMENTS, OPS, PARAMS, START
 from signloom.terminal import run_program
 from signloom_tools.dvc import write_start
 from signloom_tools.outputs import made_whole
@@ -106,8 +106,8 @@ def make_project(folder: Path) -> None:
     from signloom.evaluation.judge import make_judgements  # imports scores, which takes a while
 
     files = project_files()
-    texts = {BASELINE: '{"format_version": 1, "metrics": {}}\n', LAST_NIGHT: "{}\n"}
-    further = {"README.md": README, **{path.as_posix(): text for path, text in texts.items()}}
+    baseline = '{"format_version": 1, "metrics": {}}\n'
+    further = {"README.md": README, BASELINE.as_posix(): baseline}
     with made_whole(folder):
         _write_all(folder, {**files, **further})
         update_params(folder / PARAMS, {"corpus": DRAWN})  # those of a clone may name its own

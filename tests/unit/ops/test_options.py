@@ -37,10 +37,10 @@ def test_our_ops_yaml_names_defaults() -> None:
 @pytest.mark.parametrize(
     ("drift", "gone"),
     [
-        ("{alpha: 0.01, pixels: {warn: 1.5, stop: null}, colour: {stop: 0.5}}", ""),
+        ("{alpha: 0.01, colour: {warn: 0.05, stop: 0.2}, pace: {stop: 5}}", ""),
         ("{alpha: 0.05}", "drift.alpha is no option any more"),
         ("{pixels: {warn: 2.0, stop: null}}", "drift.pixels is no option any more"),
-        ("{colour: {warn: 0.05, stop: 0.5}}", "drift.colour.warn is no option any more"),
+        ("{pace: {warn: 1.6, stop: 3.0}}", "drift.pace.warn is no option any more"),
     ],
 )
 def test_a_removed_option_is_read_with_its_default_and_named_otherwise(
@@ -48,7 +48,7 @@ def test_a_removed_option_is_read_with_its_default_and_named_otherwise(
 ) -> None:
     Path("ops.yaml").write_text(f"drift: {drift}\n")
     if not gone:
-        assert load_ops(PARAMS).drift == DriftOptions(colour=DriftLimit(stop=0.5))
+        assert load_ops(PARAMS).drift == DriftOptions(pace=DriftLimit(stop=5.0))
         return
     with pytest.raises(UserError, match=gone):
         load_ops(PARAMS)

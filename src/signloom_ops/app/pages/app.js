@@ -134,7 +134,6 @@ const FORMATS = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm",
 let stream = null;
 let recorder = null;
 let sender = null;
-let watcher = null; // of a recording: its light, the moment that it ends
 
 async function openCamera() {
   if (stream?.active) return; // it may have been unplugged
@@ -161,7 +160,6 @@ function closeCamera() {
 
 // Count down, record, and send each second as it is there: a page that dies loses one second.
 async function beginRecording(text, signer) {
-  const watched = ask("POST", "/api/live", { watched: true }).catch(() => null); // it takes a while
   await openCamera();
   $("#go").hidden = true;
   for (const number of [3, 2, 1]) {
@@ -169,7 +167,6 @@ async function beginRecording(text, signer) {
     await pause(700);
   }
   $("#count").textContent = "";
-  $("#light").replaceChildren();
   const type = FORMATS.find((one) => MediaRecorder.isTypeSupported(one));
   const suffix = type.startsWith("video/mp4") ? ".mp4" : ".webm";
   const take = await ask("POST", "/api/takes", { text, signer, suffix });
@@ -178,21 +175,14 @@ async function beginRecording(text, signer) {
   recorder.addEventListener("dataavailable", (event) => sender.add(event.data));
   const own = recorder; // the camera may go away, or this page's tab change: then it stops by itself
   own.over = new Promise((done) => own.addEventListener("stop", done, { once: true }));
-  own.over.then(() => { if (recorder === own) watcher?.cease(); });
   own.start(1000);
   $("#stop").hidden = false;
-  watched.then((found) => {
-    if (found && recorder === own && own.state === "recording") watcher = new LiveSession(found.id, true);
-  });
   $("#stop").focus();
 }
 
 async function endRecording() {
   $("#stop").hidden = true;
   if (recorder.state !== "inactive") recorder.stop();
-  let isLooked = false; // then all of it is known, and this comes too late
-  const lit = watcher?.finish().then((faults) => { if (!isLooked) $("#light").replaceChildren(drawFaults(faults)); }, () => null);
-  watcher = null;
   await recorder.over;
   tell(say("saving"));
   try {
@@ -202,10 +192,8 @@ async function endRecording() {
     }
     const take = await sender.finish();
     tell(say("looking"));
-    await Promise.race([lit, pause(1000)]); // the server does one after the other
     return [take, await ask("POST", `/api/takes/${take.id}/look`)];
   } finally {
-    isLooked = true;
     tell("");
     $("#go").hidden = false;
   }
@@ -214,15 +202,13 @@ async function endRecording() {
 // --- live --------------------------------------------------------------------------------------------
 
 const LIVE_MS = 1000 / 15;
-const WATCH_MS = 1000 / 6; // enough to see hands leave, and few enough to be through at the end
 const MOST_WAITING = 30; // frames; older ones are left out rather than answered ever later
 const SLOWEST = 4; // of so many pictures a machine that is too slow gets one
 
 // Sends pictures while somebody signs; the answers say when a sentence has ended, and what it was.
 class LiveSession {
-  constructor(id, isWatched = false) {
+  constructor(id) {
     this.id = id;
-    this.isWatched = isWatched; // a recording: nothing is shown before its end
     this.waiting = [];
     this.left = 0;
     this.every = 1; // evenly fewer pictures spoil a sentence less than a hole in it
@@ -233,7 +219,7 @@ class LiveSession {
     this.canvas.width = Math.round(preview.videoWidth * scale);
     this.canvas.height = Math.round(preview.videoHeight * scale);
     this.pen = this.canvas.getContext("2d");
-    this.timer = setInterval(() => this.take(), isWatched ? WATCH_MS : LIVE_MS);
+    this.timer = setInterval(() => this.take(), LIVE_MS);
     this.running = true;
     this.send();
   }
@@ -261,33 +247,17 @@ class LiveSession {
         return [head.buffer, blob];
       });
       try {
-        this.sending = true;
         this.show(await ask("PUT", `/api/live/${this.id}`, new Blob(parts)), frames);
         if (this.waiting.length > MOST_WAITING / 3) this.every = Math.min(this.every + 1, SLOWEST);
         else if (this.waiting.length < 3) this.every = Math.max(this.every - 1, 1);
       } catch (error) {
-        if (this.isWatched) { this.stop(); return; }
         tell(error.message, true);
         endLive();
-      } finally {
-        this.sending = false;
       }
     }
   }
 
-  // Takes no more pictures; those on their way go on.
-  cease() { clearInterval(this.timer); }
-
-  // What was wrong with a recording; the pictures on their way come first.
-  async finish() {
-    this.cease();
-    while (this.running && (this.waiting.length || this.sending)) await pause(20);
-    this.running = false;
-    return ask("POST", `/api/live/${this.id}/faults`, {});
-  }
-
   show({ signing, translation }, frames) {
-    if (this.isWatched) return;
     const behind = performance.now() / 1000 - frames.at(-1)[0];
     $("#state").textContent = say(signing ? "signing" : "resting", { behind: behind.toFixed(1) });
     $("#state").dataset.left = this.left;
@@ -307,7 +277,7 @@ class LiveSession {
 
   stop() {
     this.running = false;
-    this.cease();
+    clearInterval(this.timer);
   }
 }
 
@@ -439,7 +409,6 @@ async function consentOf(signer) {
 
 // --- the tabs ------------------------------------------------------------------------------------------
 
-const MOST_WISHES = 10;
 let prompt = 0;
 let current = null; // the take that is shown
 
@@ -471,18 +440,6 @@ const tabs = {
     $("#camera").hidden = $("#live").hidden = !model;
   },
 
-  async wanted() {
-    const { sentences, signers, again } = await ask("GET", "/api/wanted");
-    $("#wishes").replaceChildren(...sentences.slice(0, MOST_WISHES).map(({ text, reasons }) => {
-      const why = reasons.map((one) => say(`r_${one.kind}`, rounded(one))).join("; ");
-      const go = element("button", { text: say("record") });
-      go.addEventListener("click", () => { $("#sentence").value = text; location.hash = "record"; });
-      return element("li", {}, element("strong", { text }), element("p", { class: "soft", text: why }), go);
-    }));
-    $("#people").replaceChildren(
-      ...Object.entries(signers).map(([name, clips]) => element("li", { text: `${name}: ${clips}` })));
-    $("#not_taken").replaceChildren(...drawList("left_out", again.map(tellAgain)));
-  },
 };
 
 // The score in a sentence, for who has never heard of its metric.
@@ -500,12 +457,6 @@ tabs.judge = makeJudge({ $, ask, element, guarded, say, showClip });
 function drawList(title, lines) {
   if (!lines.length) return [];
   return [element("h3", { text: say(title) }), element("ul", {}, ...lines.map((text) => element("li", { text })))];
-}
-
-function rounded(values) {
-  const short = ([name, value]) =>
-    [name, typeof value === "number" ? Math.round(value * 100) / 100 : value];
-  return Object.fromEntries(Object.entries(values).map(short));
 }
 
 function drawTake(take) {
@@ -605,7 +556,6 @@ on("#stop", "click", async () => {
   current = take;
   const place = isTranslating() ? $("#answer") : $("#taken");
   place.hidden = false;
-  $("#light").replaceChildren(); // what was looked at whole says it again
   drawLook($(".look", place), take, look);
 });
 

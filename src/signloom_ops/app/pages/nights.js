@@ -54,7 +54,7 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
       element("div", { class: "row" }, button));
   }
 
-  // What a rule of the gate found; the report has its figures.
+  // What a rule of the gate found; decision.json has its figures.
   const drawRule = ({ name, result }) =>
     element("li", { text: say(result === "not judged" ? "v_open" : `v_${name}_${result}`) });
 
@@ -62,14 +62,13 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
 
   function drawLearning(state) {
     clearTimeout(timer);
-    const { running, step, number, steps, percent, left_s: left, log, failure } = state;
+    const { running, step, number, steps, percent, log, failure } = state;
     $("#learn").hidden = running || isRefused;
     $("#cancel").hidden = !running;
     const parts = [];
     if (running) {
       parts.push(step ? say("step", { number, steps, name: say(`s_${step}`) }) : say("starting"));
       if (percent !== null) parts.push(`${percent} %`);
-      if (left !== null) parts.push(say("time_left", { minutes: Math.max(1, Math.round(left / 60)) }));
       timer = setTimeout(guarded(follow), POLL_MS);
     } else if (failure) {
       parts.push(say("night_failed", { why: inWords(failure) }));
@@ -113,8 +112,7 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
     }
     lines.push(...drawList("left_out", found.again.map(tellAgain)),
       ...drawList("history", found.history.map((one) => Object.values(one).filter(Boolean).join(" · "))));
-    const used = (found.bytes / 1e6).toFixed(1);
-    lines.push(element("p", { class: "soft", text: say("disk", { used, free: found.free_gb }) }));
+    lines.push(element("p", { class: "soft", text: say("disk", { free: found.free_gb }) }));
     $("#night").replaceChildren(...lines);
     $("#report").hidden = !found.report;
     $("#rollback").hidden = !found.champion;

@@ -1,7 +1,5 @@
-"""The tabs Learn and What to record next: the first corpus, nights, and what they decided."""
+"""The tab Learn: the first corpus, nights, and what they decided."""
 
-import contextlib
-import os
 import shutil
 import subprocess
 import sys
@@ -11,13 +9,14 @@ from typing import Any
 
 from starlette.routing import Route
 
-from signloom.config import check_shape, read_json, shape
-from signloom.paths import APP, NIGHTS, REPORT_PAGE
+from signloom.config import check_shape, load_section, read_json, shape
+from signloom.corpus.manifest import CorpusOptions
+from signloom.paths import NIGHTS, PARAMS, REPORT_PAGE
 from signloom_ops.app import founding
 from signloom_ops.app.learning import Learning, find_refusal
 from signloom_ops.app.requests import Asked, route
 from signloom_ops.app.takes import TakeError
-from signloom_ops.app.wanted import find_wanted, list_refused
+from signloom_ops.intake.changes import read_rejects
 from signloom_ops.nightly.record import NIGHT
 from signloom_ops.nightly.store import ModelStore
 
@@ -39,7 +38,6 @@ class Nights:
     def routes(self) -> list[Route]:
         """Return them."""
         return [
-            route("/api/wanted", lambda _: find_wanted()),
             route("/api/nights", _describe),
             # A second request finds the corpus founded.
             route("/api/found", lambda asked: founding.found(_splits_of(asked)), "POST",
@@ -60,9 +58,8 @@ def _describe(_: Asked) -> dict[str, Any]:
         "champion": store.champion(),
         "history": [asdict(change) for change in store.pointer().history],
         "night": _last_night(store),
-        "again": list_refused(),
+        "again": _list_refused(),
         "report": REPORT_PAGE.is_file(),
-        "bytes": _weigh(APP),
         "free_gb": round(shutil.disk_usage(Path()).free / 1e9, 1),
     }
 
@@ -80,14 +77,10 @@ def _last_night(store: ModelStore) -> dict[str, Any] | None:
     return {**kept, "told": told, "rules": (decision or {}).get("rules", ())}
 
 
-def _weigh(folder: Path) -> int:
-    """Return the bytes of the files below a folder, while others remove some."""
-    size_bytes = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                size_bytes += Path(root, name).stat().st_size
-    return size_bytes
+def _list_refused() -> list[dict[str, str]]:
+    """Return what was left out of the corpus and could be recorded again."""
+    rows = read_rejects(load_section(PARAMS, "corpus", CorpusOptions))
+    return [{"clip": one.where, "reason": one.reason, "hint": one.hint} for one in rows]
 
 
 def _splits_of(asked: Asked) -> dict[str, str]:

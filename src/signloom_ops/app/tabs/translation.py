@@ -45,10 +45,9 @@ class Translation:
             post("/translate", self._translate, most=MAX_SENT),
             post("/api/takes/{id}/look", self._look),
             post("/api/takes/{id}/signs", self._find_signs),
-            post("/api/live", self._begin),
+            post("/api/live", lambda _: {"id": self._analyst.begin_live()}),
             route("/api/live/{id}", self._add, "PUT", most=MAX_PIECE, limiter=self._looking),
             post("/api/live/{id}/keep", self._keep, status=201),
-            post("/api/live/{id}/faults", self._end_watching),
         ]
 
     def _translate(self, asked: Asked) -> dict[str, Any]:
@@ -90,15 +89,8 @@ class Translation:
             ]
         }
 
-    def _begin(self, asked: Asked) -> dict[str, str]:
-        is_watched = asked.content.get("watched") is True
-        return {"id": self._analyst.begin_live(is_watched=is_watched)}
-
     def _add(self, asked: Asked) -> dict[str, Any]:
         return self._analyst.add_live(asked.id, unpack_frames(asked.body))
-
-    def _end_watching(self, asked: Asked) -> list[str]:
-        return self._analyst.end_watching(asked.id)
 
     def _keep(self, asked: Asked) -> Take:
         """Make a take of the last sentence, its text what was understood."""

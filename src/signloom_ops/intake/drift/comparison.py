@@ -42,7 +42,6 @@ class Comparison:
     old: Sequence[Clip]
     quality: Mapping[str, ClipQuality]  # of the clips that have landmarks
     movements: Mapping[str, Movement]  # of all new clips with landmarks, and of some old ones
-    redness: Mapping[str, float]  # of the skin, in all new videos and some old ones
 
     @cached_property
     def new_rows(self) -> list[ClipQuality]:

@@ -35,10 +35,10 @@ class Finding:
     """A measurement, judged by the limits of its check."""
 
     check: str
-    """Name of the check; of landmarks `movement.STATISTIC`, of one hand `lost_hand.SIDE`."""
+    """Name of the check; of landmarks `movement.STATISTIC`."""
     level: Level
     statistic: float | None
-    warn: float | None
+    warn: float
     """Limit from which on it is a warning."""
     stop: float | None
     """Limit from which on a delivery is refused: it is withdrawn, and the night goes on or, if all
@@ -49,30 +49,6 @@ class Finding:
     clips: tuple[str, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     signer: str | None = None
-
-
-def judge(
-    check: str, found: Measured, *, warn: float | None, stop: float | None, hint: str = ""
-) -> Finding:
-    """Compare a statistic with its limits."""
-    level: Level = "ok"
-    if found.statistic is not None:
-        if stop is not None and found.statistic >= stop:
-            level = "stop"
-        elif warn is not None and found.statistic >= warn:
-            level = "warn"
-    return Finding(
-        check=check,
-        level=level,
-        statistic=None if found.statistic is None else round(found.statistic, 4),
-        warn=warn,
-        stop=stop,
-        what=found.what,
-        hint="" if level == "ok" else hint,
-        clips=() if level == "ok" else tuple(sorted(found.clips)),
-        figures={name: round(value, 6) for name, value in found.figures.items()},
-        signer=found.signer,
-    )
 
 
 def worst(parts: Sequence[Measured], nothing: str) -> Measured:

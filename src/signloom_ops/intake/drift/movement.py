@@ -1,7 +1,7 @@
 """How hands move in a clip, in shoulder widths from the middle of the shoulders.
 
-Two measures alone ask which hand is which, so that right-handed and left-handed signers differ in
-those two only.
+One measure alone asks which hand is which, so that right-handed and left-handed signers differ in
+that one only.
 """
 
 import math
@@ -33,8 +33,6 @@ class Movement:
     """Logarithm (of base 2) of the width of the shoulders, picture heights."""
     preference: float | None = None
     """-1: only the left hand moves; 1: only the right hand does."""
-    order: float | None = None
-    """Share of the frames with both hands whose left one lies on the signer's right; 0 to 1."""
 
 
 def measure_movement(sequence: LandmarkSequence) -> Movement:
@@ -47,14 +45,10 @@ def measure_movement(sequence: LandmarkSequence) -> Movement:
     hands = [points[:, layout.slice(hand), :2] for hand in HANDS]
     seen = [sequence.present[:, layout.group(hand)] for hand in HANDS]
     way = [float(_steps(hand[:, _WRIST]).sum()) for hand in hands]
-    both = seen[0] & seen[1]
-    order = None
-    if both.sum() >= _FRAMES:
-        order = float((hands[0][both, _WRIST, 0] < hands[1][both, _WRIST, 0]).mean())
     busier = int(way[1] > way[0])
     wrist = hands[busier][seen[busier], _WRIST]
     if len(wrist) < _FRAMES:
-        return Movement(shoulders=shoulders, order=order)
+        return Movement(shoulders=shoulders)
     palms = np.concatenate([hand[there] for hand, there in zip(hands, seen, strict=True)])
     palm = np.linalg.norm(palms[:, _MIDDLE_KNUCKLE] - palms[:, _WRIST], axis=1)
     steps = _steps(hands[busier][:, _WRIST])
@@ -66,7 +60,6 @@ def measure_movement(sequence: LandmarkSequence) -> Movement:
         hand_size=math.log2(max(float(np.median(palm)), _LEAST)),
         shoulders=shoulders,
         preference=(way[1] - way[0]) / max(way[0] + way[1], _LEAST),
-        order=order,
     )
 
 

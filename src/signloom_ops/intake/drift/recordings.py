@@ -1,4 +1,4 @@
-"""Drift of recordings and their sentences: durations, colours and words."""
+"""Drift of recordings and their sentences: durations and words."""
 
 import math
 from collections import Counter
@@ -126,21 +126,3 @@ def unseen_by_others(rows: Sequence[Sequence[str]]) -> float:
     rows_with = Counter(item for row in rows for item in set(row))
     items = [item for row in rows for item in row]
     return sum(rows_with[item] == 1 for item in items) / max(len(items), 1)
-
-
-def measure_colour(batch: Comparison) -> Measured:
-    """Count the clips with blue skin, beyond the share that the old clips have of them."""
-    names = {clip.clip_id for clip in batch.new}
-    now = {name: value for name, value in batch.redness.items() if name in names}
-    before = [value for name, value in batch.redness.items() if name not in names]
-    if not now:
-        return Measured(None, "no video to measure")
-    blue = [name for name, value in now.items() if value < 0]
-    usual = sum(value < 0 for value in before) / max(len(before), 1)
-    figures = {"new": median(now.values()), "usual_share": usual}
-    return Measured(
-        max(len(blue) / len(now) - usual, 0.0),
-        f"in {len(blue)} of {len(now)} clips the skin is bluer than red",
-        blue,
-        figures | ({"old": median(before)} if before else {}),
-    )

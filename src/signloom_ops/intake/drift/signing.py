@@ -1,7 +1,7 @@
 """Drift of hands and movement; mirrored videos.
 
 A mirror image of a signer is a signer of the other hand, and nothing in the picture tells them
-apart. But a known person does not change hands, and people of the rarer hand do not come in crowds.
+apart. But a known person does not change hands.
 """
 
 import math
@@ -9,19 +9,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median, stdev
 
-from scipy.stats import binomtest
-
 from signloom_ops.intake.drift.comparison import ALPHA, MIN_CLIPS, Comparison, compare
 from signloom_ops.intake.drift.findings import Measured, worst
 
 _CLEAR = 0.1  # mean preference below which a person counts as using both hands alike
-_LEFT_HANDERS = 0.1  # share of people expected to sign with the hand that the fewer use
-_PRIOR = 10  # people that `_LEFT_HANDERS` counts for, in addition to those of the corpus
-_LEAST_CHANCE = 1e-9  # of a batch: of hundreds of people it would be 0
 _LEAST_SPREAD = 0.1  # of a person's preferences, lest two equal clips prove a rule
 _SIGNERS = 3  # fewest whose medians show how much signers differ
 
-HAND_LABELS = {"any_hand": "a hand", "left_hand": "the left hand", "right_hand": "the right hand"}
 STATISTICS = {
     "height": ("height of the hands", 0.15),
     "reach": ("reach of the hands", 0.15),
@@ -33,12 +27,12 @@ STATISTICS = {
 signers that counts, in its own unit."""
 
 
-def measure_presence(batch: Comparison, hand: str) -> Measured:
+def measure_presence(batch: Comparison) -> Measured:
     """Find the signer whose hands were lost most, in comparison with the old clips."""
     parts = []
     for group in batch.groups:
         now, before = (
-            {name: share for name in names if (share := getattr(batch.quality[name], hand))
+            {name: share for name in names if (share := batch.quality[name].any_hand)
              is not None}
             for names in (group.new, group.old)
         )  # fmt: skip
@@ -46,10 +40,7 @@ def measure_presence(batch: Comparison, hand: str) -> Measured:
             continue
         new, old = (_mean_share(part, batch) for part in (now, before))
         p_value = compare([*now.values()], [*before.values()])[1]
-        what = (
-            f"{HAND_LABELS[hand]} in {100 * new:.0f} % of the frames, {100 * old:.0f} % in the old "
-            "clips"
-        )
+        what = f"a hand in {100 * new:.0f} % of the frames, {100 * old:.0f} % in the old clips"
         parts.append(
             Measured(
                 max(1 - new / old, 0.0) if p_value < ALPHA else 0.0,
@@ -59,7 +50,7 @@ def measure_presence(batch: Comparison, hand: str) -> Measured:
                 group.signer,
             )
         )
-    return worst(parts, f"{HAND_LABELS[hand]}: too few")
+    return worst(parts, "a hand: too few")
 
 
 def _mean_share(shares: Mapping[str, float], batch: Comparison) -> float:
@@ -117,20 +108,6 @@ def measure_spread(
     return max(spread, least), median(sample)
 
 
-def measure_order(batch: Comparison) -> Measured:
-    """Count the clips whose hands lie on the wrong sides."""
-    orders = {
-        clip.clip_id: found.order
-        for clip in batch.new
-        if (found := batch.movements.get(clip.clip_id)) and found.order is not None
-    }
-    if not orders:
-        return Measured(None, "no clip shows both hands")
-    crossed = [name for name, order in orders.items() if order > 0.5]
-    what = f"in {len(crossed)} of {len(orders)} clips the left hand lies right of the right hand"
-    return Measured(len(crossed) / len(orders), what, crossed)
-
-
 Preferences = Mapping[str, Mapping[str, float]]
 """Signer to clip to preference, -1 (left) to 1 (right); signers with few clips are left out."""
 
@@ -146,14 +123,6 @@ def gather_preferences(batch: Comparison) -> tuple[Preferences, Preferences]:
                 found[clip.signer][clip.clip_id] = movement.preference
         parts.append({who: rows for who, rows in found.items() if len(rows) >= MIN_CLIPS})
     return parts[0], parts[1]
-
-
-def preferred_side(values: Sequence[float]) -> int:
-    """Return -1 (left), 1 (right), or 0 where a person's two clips or more show neither."""
-    mean = fmean(values)
-    if abs(mean) < max(_CLEAR, 2 * _standard_error(values)):
-        return 0
-    return 1 if mean > 0 else -1
 
 
 def change_of_hands(before: Sequence[float], now: Sequence[float]) -> float:
@@ -185,29 +154,6 @@ def measure_known_signers(batch: Comparison) -> Measured:
         list(new[signer]),
         {"new": now, "old": before, "signers": float(len(changes))},
         signer,
-    )
-
-
-def measure_new_signers(batch: Comparison) -> Measured:
-    """Weigh how many new people sign with the hand that fewer of the old ones prefer."""
-    new, old = gather_preferences(batch)
-    known = {clip.signer for clip in batch.old if clip.clip_id in batch.movements}
-    sides = [preferred_side(list(clips.values())) for clips in old.values()]
-    fresh = {who: preferred_side([*new[who].values()]) for who in new if who not in known}
-    clear = [side for side in fresh.values() if side]
-    if not clear:
-        return Measured(None, "no new signer who clearly prefers a hand")
-    left, right = sides.count(-1), sides.count(1)
-    rare = 1 if left > right else -1
-    rate = (min(left, right) + _PRIOR * _LEFT_HANDERS) / (left + right + _PRIOR)
-    found = clear.count(rare)
-    hand = "right" if rare > 0 else "left"
-    chance = float(binomtest(found, len(clear), rate, alternative="greater").pvalue)
-    return Measured(
-        1 / max(chance, _LEAST_CHANCE),
-        f"{found} of {len(clear)} new signers prefer the {hand} hand, {100 * rate:.0f} % expected",
-        [clip for signer, side in fresh.items() if side == rare for clip in new[signer]],
-        {"people": float(found), "of": float(len(clear)), "rate": rate},
     )
 
 

@@ -5,7 +5,6 @@ import contextlib
 import json
 import re
 import socket
-import struct
 import threading
 import time
 from collections import Counter
@@ -33,7 +32,6 @@ from signloom_ops.nightly.record import NightRecord, StepResult
 from signloom_tools.cli.main import main
 from tests.tiny import ROOT, write_checkpoint
 from tests.unit.ops.app.serving import PASSWORD, Asker, serve
-from tests.unit.ops.app.test_live import jpeg
 from tests.videos import write_video
 
 AGREED = {"signer": "a", "purposes": ["training"], "until": "", "wording": "may we?"}
@@ -181,18 +179,6 @@ def test_a_film_comes_in_pieces_and_a_cut_piece_is_not_kept(asker: Asker) -> Non
     assert asker.ask("GET", film)[2] == bytes(3000)
 
 
-def test_what_is_wrong_with_a_recording_is_known_at_its_end(asker: Asker) -> None:
-    assert asker.change("POST", "/api/live", {})[0] == 422  # there is no model to translate with
-    status, begun = asker.change("POST", "/api/live", {"watched": True})
-    assert status == 200
-    picture = jpeg(20, (320, 240))
-    body = b"".join(struct.pack("<dI", n / 15, len(picture)) + picture for n in range(10))
-    path = f"/api/live/{begun['id']}"
-    assert asker.change("PUT", path, body) == (200, {"signing": False, "translation": None})
-    assert asker.change("POST", f"{path}/faults", {}) == (200, ["few hands", "no body", "dark"])
-    assert asker.change("POST", f"{path}/faults", {})[0] == 409
-
-
 def test_an_upload_that_is_no_film_is_refused_and_not_kept(asker: Asker) -> None:
     new = {"suffix": ".mp4", "name": "day.mp4"}
     path = f"/api/takes/{asker.change('POST', '/api/takes', new)[1]['id']}"
@@ -246,15 +232,12 @@ def test_a_project_without_a_model_can_record(asker: Asker) -> None:
     _, _, content = asker.ask("GET", "/api/start")
     assert json.loads(content)["model"] is None
     assert asker.ask("GET", "/api/nights")[0] == 200
-    status, _, content = asker.ask("GET", "/api/wanted")
-    assert (status, "dvc repro" in content.decode()) == (422, True)
 
 
 def test_the_last_night_is_told(asker: Asker) -> None:
     record = NightRecord()
     for name, text in (("ingest", "3 new clips, 0 known"), ("plan", "a new model is wanted")):
-        with record.step(name) as step:
-            step.result = StepResult(text=text)
+        record.step(name, StepResult, text=text)
     record.note(outcome="refused", verdict="version 2 does not become champion")
     night = json.loads(asker.ask("GET", "/api/nights")[2])["night"]
     assert night["verdict"] == "version 2 does not become champion"

@@ -41,7 +41,6 @@ def system(
     *,
     version: int = 2,
     seeds: int = 3,
-    parameters: int = 1000,
     only: str = "",
     draw: int = 0,
 ) -> Translations:
@@ -56,9 +55,7 @@ def system(
         return " ".join(words)
 
     texts = {clip.clip_id: [spoil(clip) for _ in range(seeds)] for clip in clips}
-    return Translations(
-        version=version, texts=texts, decoding={"beam_size": 1}, parameters=parameters
-    )
+    return Translations(version=version, texts=texts, decoding={"beam_size": 1})
 
 
 def gate_clips(test: Sequence[Target], **changes: Any) -> GateClips:
@@ -72,23 +69,14 @@ def rule(decision: Decision, name: str) -> str:
     return found
 
 
-def no_clock() -> tuple[float, float]:
-    """Fail: the CPU time is asked for where it cannot matter."""
-    raise AssertionError("nobody needs the CPU time here")
-
-
 def decided(
     champion: Translations | None,
     challenger: Translations,
     clips: GateClips,
     *,
-    cpu_s: tuple[float, float] | None = None,
     refused: int = 0,
     **changes: Any,
 ) -> Decision:
     """Decide with `OPTIONS`, changed by the keywords."""
     options = dataclasses.replace(OPTIONS, **changes)
-    measure = (lambda: cpu_s) if cpu_s else no_clock
-    return decide(
-        champion, challenger, clips, options, SCORE, refused=refused, measure_cpu_s=measure
-    )
+    return decide(champion, challenger, clips, options, SCORE, refused=refused)

@@ -26,7 +26,7 @@ from tests.videos import write_video
 
 __all__ = ["project", "template"]
 OPEN = IngestOptions(
-    min_duration_s=0.0, max_duration_s=600.0, min_side=16, length_factor=100.0, settle_s=0.0,
+    min_duration_s=0.0, max_duration_s=600.0, min_side=16, settle_s=0.0,
     shares=(1.0, 0.0, 0.0),
 )  # fmt: skip
 INBOX = Path("data/inbox")

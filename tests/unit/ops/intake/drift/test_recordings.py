@@ -1,14 +1,8 @@
-"""What is measured of recordings and sentences: skin of known colours, words counted by hand."""
+"""What is measured of recordings and sentences: words counted by hand."""
 
-import dataclasses
-from pathlib import Path
-
-import numpy as np
 import pytest
 
-from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip
-from signloom_ops.intake.drift.colour import measure_redness
 from signloom_ops.intake.drift.comparison import Comparison
 from signloom_ops.intake.drift.recordings import (
     measure_new_words,
@@ -16,57 +10,6 @@ from signloom_ops.intake.drift.recordings import (
     measure_pairing,
     unseen_by_others,
 )
-from signloom_tools.video_writer import VideoWriter
-from tests.tiny import lose
-from tests.unit.ops.intake.drift.world import FPS, wave
-
-SKIN, WALL = (200, 140, 110), (60, 70, 120)  # a brown on a blue wall
-
-
-def film(
-    path: Path, sequence: LandmarkSequence, skin: tuple[int, int, int] = SKIN, start_s: float = 0.0
-) -> Clip:
-    """Paint the hands and the head of each frame, after as much of the wall alone."""
-    with VideoWriter(path, fps=FPS, width=sequence.width, height=sequence.height) as video:
-        empty = np.full((sequence.height, sequence.width, 3), WALL, np.uint8)
-        for _ in range(round(start_s * FPS)):
-            video.write(empty)
-        for points in sequence.points:
-            frame = empty.copy()
-            for x, y in points[:, :2] * (sequence.width, sequence.height):
-                frame[max(int(y) - 9, 0) : int(y) + 9, max(int(x) - 9, 0) : int(x) + 9] = skin
-            video.write(frame)
-    return Clip(
-        clip_id=path.stem, video=path, text="oui", signer="anna", split="train",
-        start_s=start_s or None,
-    )  # fmt: skip
-
-
-def test_skin_is_redder_than_blue_and_exchanged_channels_show(tmp_path: Path) -> None:
-    sequence = wave(1, seconds=1.0)
-    found = measure_redness(film(tmp_path / "a.mp4", sequence), sequence)
-    assert found == pytest.approx((200 - 110) / 450, abs=0.03)
-    swapped = film(tmp_path / "b.mp4", sequence, skin=(110, 140, 200))
-    assert measure_redness(swapped, sequence) == pytest.approx(-(200 - 110) / 450, abs=0.03)
-
-
-def test_colour_is_measured_where_and_while_a_signer_is_seen(tmp_path: Path) -> None:
-    sequence = wave(1, seconds=4.0)
-    clip = film(tmp_path / "a.mp4", sequence, start_s=1.0)
-    assert measure_redness(clip, sequence) == pytest.approx(0.2, abs=0.03)
-    whole = dataclasses.replace(clip, start_s=None)
-    first_s = dataclasses.replace(
-        sequence, points=sequence.points[:25], present=sequence.present[:25]
-    )
-    assert (measure_redness(whole, first_s) or 0) < 0  # the wall
-    late = gone = sequence
-    for group in sequence.layout.group_names:
-        late, gone = lose(late, group, slice(0, 80)), lose(gone, group, slice(None))
-    assert measure_redness(clip, late) == pytest.approx(0.2, abs=0.03)
-    assert measure_redness(clip, gone) is None
-    assert measure_redness(dataclasses.replace(clip, video=None), sequence) is None
-    (tmp_path / "a.mp4").write_bytes(b"no video any more")
-    assert measure_redness(clip, sequence) is None
 
 
 def clips(*texts: str, name: str = "old", split: str = "train") -> list[Clip]:
@@ -81,9 +24,7 @@ OLD = clips("le chat dort", "le chat mange", "un chien dort", "un chien mange", 
 
 def compare(old: list[Clip], *new: str) -> Comparison:
     """Clips of which nothing but their texts is known."""
-    return Comparison(
-        new=clips(*new, name="new"), old=old, quality={}, movements={}, redness={}
-    )  # fmt: skip
+    return Comparison(new=clips(*new, name="new"), old=old, quality={}, movements={})
 
 
 def test_an_item_of_one_row_is_what_another_row_would_bring() -> None:

@@ -26,7 +26,6 @@ def test_a_waving_hand_is_measured_in_shoulder_widths() -> None:
     assert found.hand_size == pytest.approx(math.log2(palm), abs=1e-3)
     assert found.preference is not None
     assert 0.3 < found.preference < 0.7
-    assert found.order == 0
 
 
 def test_a_mirror_image_differs_in_the_preferred_hand_alone() -> None:
@@ -35,7 +34,6 @@ def test_a_mirror_image_differs_in_the_preferred_hand_alone() -> None:
     for name in STATISTICS:
         assert getattr(mirrored, name) == pytest.approx(getattr(found, name), abs=1e-3)
     assert mirrored.preference == pytest.approx(-(found.preference or 0), abs=1e-3)
-    assert mirrored.order == 0
 
 
 def test_what_is_not_there_is_not_measured() -> None:
@@ -43,8 +41,8 @@ def test_what_is_not_there_is_not_measured() -> None:
     gone = lose(lose(sequence, "left_hand", slice(None)), "right_hand", slice(None))
     found = measure_movement(gone)
     assert found.shoulders is not None
-    names = ("height", "speed", "hand_size", "preference", "order")
-    assert [getattr(found, name) for name in names] == [None] * 5
+    names = ("height", "speed", "hand_size", "preference")
+    assert [getattr(found, name) for name in names] == [None] * 4
     flickering = lose(
         lose(sequence, "left_hand", slice(0, None, 2)), "right_hand", slice(1, None, 2)
     )

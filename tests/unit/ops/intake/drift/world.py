@@ -31,7 +31,7 @@ class Taken:
     sequence: LandmarkSequence
 
 
-def wave(seed: int, *, seconds: float = 2.0, side: str = "right") -> LandmarkSequence:
+def wave(seed: int, *, seconds: float = 2.0) -> LandmarkSequence:
     """One hand goes round and round, the other one trembles along at a third of its way."""
     rng = np.random.default_rng(seed)
     frames = round(seconds * FPS)
@@ -39,7 +39,7 @@ def wave(seed: int, *, seconds: float = 2.0, side: str = "right") -> LandmarkSeq
     palm = np.linspace(0, 0.1, 21)[:, None] * np.array([0.2, -1.0, 0.0])
     turn = 2 * np.pi * rng.normal(1.0, 0.1) * np.arange(frames) / FPS
     for hand, x in (("left_hand", 0.62), ("right_hand", 0.38)):
-        size = 0.08 if hand == f"{side}_hand" else 0.08 * rng.uniform(0.2, 0.45)
+        size = 0.08 if hand == "right_hand" else 0.08 * rng.uniform(0.2, 0.45)
         middle = np.array([x, 0.7, 0.0]) + rng.normal(0, 0.01, 3)
         round_it = np.stack([np.cos(turn), np.sin(turn), 0 * turn], axis=1) * size
         points[:, HANDS_POSE.slice(hand)] = (middle + round_it)[:, None] + palm
@@ -51,9 +51,7 @@ def wave(seed: int, *, seconds: float = 2.0, side: str = "right") -> LandmarkSeq
     return LandmarkSequence(points=points, present=present, fps=FPS, width=200, height=200)
 
 
-def take(
-    signer: str, count: int, *, first: int = 0, change: Change | None = None, side: str = "right"
-) -> list[Taken]:
+def take(signer: str, count: int, *, first: int = 0, change: Change | None = None) -> list[Taken]:
     """Clips of one signer, two to eight words each, a third of a second a word."""
     taken = []
     for number in range(first, first + count):
@@ -61,7 +59,7 @@ def take(
         rng = np.random.default_rng(seed)
         length = 2 + number % 7
         text = " ".join(rng.choice(WORDS, length))
-        sequence = wave(seed, seconds=length / 3 + rng.uniform(0.4, 0.6), side=side)
+        sequence = wave(seed, seconds=length / 3 + rng.uniform(0.4, 0.6))
         name = f"{signer}-{number:03}"
         clip = Clip(clip_id=name, video=None, text=text, signer=signer, split="train")
         taken.append(Taken(clip, change(sequence) if change else sequence))
