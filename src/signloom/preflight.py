@@ -67,10 +67,7 @@ FIXED: dict[str, tuple[Any, tuple[str, ...]]] = {
         ("min_detection_confidence", "min_tracking_confidence", "frames_per_shard"),
     ),
     "tune": (TuneOptions, ("seed", "heartbeat_s")),
-    "evaluate.decoding": (
-        DecodingOptions,
-        ("min_tokens", "no_repeat_ngram", "temperature", "top_k", "top_p", "seed", "language"),
-    ),
+    "evaluate.decoding": (DecodingOptions, ("min_tokens", "language")),
     "evaluate.score": (ScoreOptions, ("seed",)),
 }
 
