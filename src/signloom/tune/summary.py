@@ -3,7 +3,6 @@
 The same search gives the same files, unless time or memory is an objective or a limit.
 """
 
-import warnings
 from collections.abc import Mapping
 from statistics import mean
 from typing import Any
@@ -56,7 +55,6 @@ def summarise(
         "front": front,
         "trials": trials,
         "notes": [one.note for one in first if one.note],
-        "importance": _importance(study, options, len(complete)),
     }
 
 
@@ -137,24 +135,3 @@ def confirm_rows(
             rows.append({"number": slot, "mean": mean(values), "values": values})
     sign = -1 if options.directions[0] == "maximize" else 1
     return sorted(rows, key=lambda row: (sign * row["mean"], row["number"]))
-
-
-def _importance(study: optuna.Study, options: TuneOptions, complete: int) -> dict[str, float]:
-    """Return each parameter's share in the spread of the first objective (PED-ANOVA)."""
-    if complete < 2:
-        return {}
-    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-    target = None
-    if len(options.objectives) > 1:
-        target = lambda trial: trial.values[0]  # noqa: E731
-    with warnings.catch_warnings():
-        # Optuna warns that its answer means nothing: then there is none.
-        warnings.simplefilter("error", UserWarning)
-        try:
-            found = optuna.importance.get_param_importances(
-                study, evaluator=evaluator, target=target
-            )
-        except (ValueError, RuntimeError, UserWarning):
-            return {}
-    # Optuna leaves equal shares in the order of a set, another in every process.
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

@@ -20,7 +20,7 @@ def search(objectives: dict[str, str], **changes: Any) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "objective": next(iter(objectives)), "objectives": objectives, "trials": trials,
-        "best": {**trials[4], "confirmed": []}, "front": [4], "importance": {}, **changes,
+        "best": {**trials[4], "confirmed": []}, "front": [4], **changes,
     }  # fmt: skip
 
 
