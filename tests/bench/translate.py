@@ -75,36 +75,29 @@ def measure_cold(checkpoint: Path, video: Path) -> Spent:
     return median(spend(resource.RUSAGE_CHILDREN, work))
 
 
-def measure_warm(checkpoint: Path, video: Path) -> tuple[Spent, dict[str, float]]:
-    """Return the time of one more clip, and the CPU seconds of its parts."""
+def measure_warm(checkpoint: Path, video: Path) -> tuple[Spent, float]:
+    """Return the time of one more clip, and the share of it that extraction takes."""
     from signloom.extraction.extract import extract_video, options_of_fingerprint
     from signloom.translation.options import DECODING
     from signloom.translation.translator import Translator
-    from signloom_tools.stopwatch import Stopwatch
     from signloom_tools.translate.timed import translate_timed
 
     translator = Translator.load(checkpoint)
     detector = options_of_fingerprint(translator.source.extractor)
     options = DECODING
-    watches: list[Stopwatch] = []
+    shares: list[float] = []
 
     def work() -> None:
-        watch = Stopwatch()
-        with watch.measure("landmarks", without="video decoding"):
-            clip = extract_video(
-                video, detector, threads=2,
-                watch=lambda frames: watch.measure_each("video decoding", frames),
-            )  # fmt: skip
-        with watch.measure("model"):
-            translate_timed(translator, [clip], options, n_best=1)
-        watches.append(watch)
+        start_s = time.perf_counter()
+        clip = extract_video(video, detector, threads=2)
+        extracted_s = time.perf_counter()
+        translate_timed(translator, [clip], options, n_best=1)
+        shares.append((extracted_s - start_s) / (time.perf_counter() - start_s))
 
     work()
-    watches.clear()
+    shares.clear()
     spent = median(spend(resource.RUSAGE_SELF, work))
-    names = ("video decoding", "landmarks", "model")
-    parts = {name: statistics.median(watch.seconds[name] for watch in watches) for name in names}
-    return spent, parts
+    return spent, statistics.median(shares)
 
 
 def measure() -> list[Figure]:
@@ -116,13 +109,13 @@ def measure() -> list[Figure]:
             clip = Path(name) / f"{fps:g}.mp4"
             retime(source, clip, fps)
             cold = measure_cold(CHECKPOINT, clip)
-            warm, parts = measure_warm(CHECKPOINT, clip)
+            warm, share = measure_warm(CHECKPOINT, clip)
             of = f"{fps:g} frames/s"
             found += [
                 Figure(f"{of}, cold, s", cold.wall_s, at_most=MOST_COLD_S),
                 Figure(f"{of}, cold, CPU-s", cold.cpu_s),
                 Figure(f"{of}, warm, s", warm.wall_s, at_most=MOST_WARM_S),
                 Figure(f"{of}, warm, CPU-s", warm.cpu_s),
-                Figure(f"{of}, landmarks' share", parts["landmarks"] / sum(parts.values())),
+                Figure(f"{of}, share of extraction", share),
             ]
     return found

@@ -4,16 +4,13 @@ import functools
 import itertools
 import json
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil  # type: ignore[import-untyped]
 from tqdm import tqdm
 
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
@@ -29,7 +26,6 @@ from signloom_tools.cli.translate_options import (
 )
 from signloom_tools.importing.captions import write_captions
 from signloom_tools.outputs import check_output
-from signloom_tools.stopwatch import Stopwatch
 from signloom_tools.translate.inputs import (
     LONGEST_S,
     ClipPath,
@@ -114,12 +110,7 @@ class _Work:
         self.failed, self.not_understood = 0, 0
         self._extractor, self._layout = extractor, layout
         self._options, self._pool, self._inputs = options, pool, inputs
-        self._seconds, self._frames = 0.0, 0
-        self._watch = Stopwatch()
-        self._watch.seconds["start"] = time.time() - psutil.Process().create_time()
-        self._reader = ClipReader(
-            extractor, options.clips.read, partial(self._watch.measure_each, "video decoding")
-        )
+        self._reader = ClipReader(extractor, options.clips.read)
         self._videos: set[Path] = set()
 
     @functools.cached_property
@@ -128,23 +119,21 @@ class _Work:
 
     def wait(self) -> "tuple[Translator, DecodingOptions]":
         """Return the model and its search when it is loaded."""
-        with self._watch.measure("start"):
-            return self._loading.result()
+        return self._loading.result()
 
     def read(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> Iterator[GivenClip]:
         """Yield the clips that can be read; name the others."""
         for source in sources:
-            with self._watch.measure("start"):
-                # Torch takes a second to import. The detector goes first: they would hold each
-                # other up, but landmarks can be looked for meanwhile.
-                self._reader.open(source)
-                _ = self._loading
+            # Torch takes a second to import. The detector goes first: they would hold each other
+            # up, but landmarks can be looked for meanwhile.
+            self._reader.open(source)
+            _ = self._loading
             clips = self._reader.read(source, self._layout)
             length_s = video_seconds(source)  # before hours of extraction
             if length_s is not None and not self._is_sentence(str(source.path), length_s):
                 bar.update()
                 continue
-            for clip in self._watch.measure_each("landmarks", clips, without="video decoding"):
+            for clip in clips:
                 self.wait()  # before anything is printed: the checkpoint may be of no use
                 if isinstance(clip, UnreadableClip):
                     self.fail(clip.name, str(clip.problem))
@@ -154,8 +143,6 @@ class _Work:
                     continue
                 if not clip.sequence.present.any():
                     _print_message(f"warning: {clip.source}: no hand and no body was found in it")
-                self._seconds += clip.sequence.seconds
-                self._frames += len(clip.sequence.points)
                 yield clip
             bar.update()
 
@@ -180,17 +167,16 @@ class _Work:
             return
         from signloom_tools.translate.film_video import write_film
 
-        with self._watch.measure("films"):
-            if out.suffix not in ENCODERS:
-                base = clip.clip_id.replace("/", "_")  # of an archive's member, say
-                names = (f"{base}{n}.webm" for n in itertools.chain([""], itertools.count(2)))
-                out = next(out / name for name in names if out / name not in self._videos)
-            self._videos.add(out)
-            try:
-                check_output(out, self._inputs, overwrite=self._options.overwrite)
-                write_film(out, clip, sentences, font=self._options.clips.font)
-            except UserError as error:
-                self.fail(str(out), str(error))
+        if out.suffix not in ENCODERS:
+            base = clip.clip_id.replace("/", "_")  # of an archive's member, say
+            names = (f"{base}{n}.webm" for n in itertools.chain([""], itertools.count(2)))
+            out = next(out / name for name in names if out / name not in self._videos)
+        self._videos.add(out)
+        try:
+            check_output(out, self._inputs, overwrite=self._options.overwrite)
+            write_film(out, clip, sentences, font=self._options.clips.font)
+        except UserError as error:
+            self.fail(str(out), str(error))
 
     def fail(self, name: str, problem: str) -> None:
         """Name what could not be translated."""
@@ -198,19 +184,11 @@ class _Work:
         _print_message(f"error: {readable_name(name)}: {problem}")
 
     def end(self) -> bool:
-        """Say what took how long and what failed; return whether a clip was not understood.
+        """Say what failed; return whether a clip was not understood.
 
         Raises:
             UserError: If anything failed.
         """
-        if self._options.clips.timing:
-            total_s = sum(self._watch.seconds.values())
-            pace = total_s / self._seconds if self._seconds else 0.0
-            print(
-                f"{self._watch.describe()}; {self._frames} frames, {self._seconds:.1f} s of clips "
-                f"in {total_s:.1f} s: {pace:.2f} s a second",
-                file=sys.stderr,
-            )
         if self.failed:
             raise UserError(f"not translated: {self.failed} of the clips, see above")
         if self.not_understood:
@@ -236,11 +214,10 @@ class _ClipWork(_Work):
 
             batch = [part for clip in batch for part in self._cut_signs(clip)]
             sequences = [clip.sequence for clip in batch]
-            with self._watch.measure("model"):
-                found = translate_timed(
-                    translator, sequences, decoding, n_best=options.n_best,
-                    skip_unsure=options.skip_unsure, guess=options.guess,
-                )  # fmt: skip
+            found = translate_timed(
+                translator, sequences, decoding, n_best=options.n_best,
+                skip_unsure=options.skip_unsure, guess=options.guess,
+            )  # fmt: skip
             if options.clips.find:
                 from signloom.translation.signs import find_signs
 
@@ -356,15 +333,14 @@ class _FilmWork(_Work):
 
         translator, decoding = self.wait()
         options = self._options
-        with self._watch.measure("model"):
-            spans = segment_by_rest(clip.sequence, options.clips.pause_s or PAUSE_S)
-            sentences = translate_film(
-                translator, clip.sequence, spans, decoding,
-                skip_unsure=options.skip_unsure, guess=options.guess,
-            )  # fmt: skip
-            signs = make_sign_cues(sentences) if options.clips.signs else []
-            if options.clips.find:
-                signs = find_film_signs(translator, clip.sequence, spans, options.clips.find)
+        spans = segment_by_rest(clip.sequence, options.clips.pause_s or PAUSE_S)
+        sentences = translate_film(
+            translator, clip.sequence, spans, decoding,
+            skip_unsure=options.skip_unsure, guess=options.guess,
+        )  # fmt: skip
+        signs = make_sign_cues(sentences) if options.clips.signs else []
+        if options.clips.find:
+            signs = find_film_signs(translator, clip.sequence, spans, options.clips.find)
         self.not_understood += sum(bool(one.check.unlike) for one in sentences)
         cues = make_cues(sentences, for_people=self._options.clips.write != "json")
         cues, signs = ([cue.later(clip.begins_s) for cue in part] for part in (cues, signs))

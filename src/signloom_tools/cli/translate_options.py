@@ -80,7 +80,6 @@ class ClipOptions:
         None, metavar="OUT",
     )  # fmt: skip
     font: Path | None = option("of the subtitles (default: DejaVu Sans)", None)
-    timing: bool = option("print the time of each step", False)
     read: ReadOptions = group(ReadOptions)
 
 
