@@ -33,7 +33,6 @@ from signloom.tune.space import (
     DECODED,
     HIGHER_IS_BETTER,
     Parameter,
-    TrialLimits,
     TuneOptions,
     Value,
     apply_values,
@@ -44,44 +43,6 @@ MEASURES = "measures"  # user attribute of a trial: what it was worth and what i
 LATENCY_CLIPS = 16  # of dev, at most
 GREEDY = replace(DECODING, beam_size=1)  # quick, and trials are compared with each other only
 OpenRun = Callable[[optuna.Trial], Run]
-
-
-class Meter:
-    """The seconds and the memory of a trial since the meter was made."""
-
-    def __init__(self, trial: optuna.Trial, limits: TrialLimits, device: torch.device) -> None:
-        self._trial, self._limits = trial, limits
-        self._device, self._start_s = device, time.monotonic()
-        reset_peak_memory(device)
-
-    def cost(self) -> dict[str, float]:
-        """Return the seconds and the peak memory (of the GPU, if that is the device) so far."""
-        seconds = time.monotonic() - self._start_s
-        return {"seconds": seconds, "memory_mb": peak_memory_mb(self._device)}
-
-    def check_cost(self) -> None:
-        """Refuse to go on when time or memory are used up; see `check`."""
-        for name, found in self.cost().items():
-            self.check(name, found)
-
-    def check(self, name: str, found: float) -> None:
-        """Refuse to go on beyond a limit, and note for Optuna by how much it is exceeded.
-
-        Raises:
-            optuna.TrialPruned: If the limit is exceeded.
-        """
-        limit = getattr(self._limits, name)
-        if limit is not None and found > limit:
-            self._trial.set_constraint(name, found / limit - 1)
-            raise optuna.TrialPruned(f"{name} {found:.0f} is beyond the limit of {limit}")
-
-    def hold(self, parameters: float) -> None:
-        """Tell Optuna that a trial at its end is within its limits; raise as `check` if not."""
-        for name, found in {"parameters": parameters, **self.cost()}.items():
-            self.check(name, found)
-            limit = getattr(self._limits, name)
-            if limit is not None:
-                self._trial.set_constraint(name, found / limit - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,26 +71,35 @@ class TrialTrainer:
         with self.open_run(trial) as run:
             run.log_params(dataclasses.asdict(options))
             run.set_tags({name: str(value) for name, value in values.items()})
-            meter = Meter(trial, self.tune.limits, pick_device(options.train.device))
+            device, start_s = pick_device(options.train.device), time.monotonic()
+            reset_peak_memory(device)
+
+            def cost() -> dict[str, float]:
+                seconds = time.monotonic() - start_s
+                return {"seconds": seconds, "memory_mb": peak_memory_mb(device)}
+
             try:
-                measures = self._train(trial, options, run, meter, prunes=prunes)
+                measures = self._train(trial, options, run, prunes=prunes)
             except BaseException as error:
                 is_stop = isinstance(error, (optuna.TrialPruned, DivergedError))
                 reason = str(error) if is_stop else f"{type(error).__name__}: {error}"
                 trial.set_user_attr(REASON, reason)
-                run.log_metrics(meter.cost())
+                run.log_metrics(cost())
                 if isinstance(error, (DivergedError, torch.OutOfMemoryError)):
                     raise optuna.TrialPruned(reason) from error
                 raise
             trial.set_user_attr(MEASURES, measures)
-            run.log_metrics({**measures, **meter.cost()})
+            run.log_metrics({**measures, **cost()})
         return tuple(measures[name] for name in self.tune.objectives)
 
     def _train(
-        self, trial: optuna.Trial, options: RunOptions, run: Run, meter: Meter, *, prunes: bool
+        self, trial: optuna.Trial, options: RunOptions, run: Run, *, prunes: bool
     ) -> dict[str, float]:
-        parameters = count_parameters(self.data, options)
-        meter.check("parameters", float(parameters))
+        parameters, limit = count_parameters(self.data, options), self.tune.limits.parameters
+        if limit is not None:
+            trial.set_constraint("parameters", parameters / limit - 1)
+            if parameters > limit:
+                raise optuna.TrialPruned(f"parameters {parameters} is beyond the limit of {limit}")
 
         def log(record: EpochRecord) -> None:
             run.log_metrics(dataclasses.asdict(record), step=record.epoch)
@@ -138,7 +108,6 @@ class TrialTrainer:
                 sign = -1 if self.tune.objectives[0] in HIGHER_IS_BETTER else 1
                 trial.report(sign * record.dev_loss, record.epoch)
             self.progress()
-            meter.check_cost()
             if prunes and record.epoch < options.train.epochs and trial.should_prune():
                 raise optuna.TrialPruned(f"after epoch {record.epoch}")
 
@@ -146,7 +115,6 @@ class TrialTrainer:
         measures = {"dev_loss": result.dev_loss, "parameters": float(parameters)}
         if any(name in DECODED for name in self.tune.objectives):
             measures |= self._translate(checkpoint, options)
-        meter.hold(float(parameters))
         return measures
 
     def _translate(self, checkpoint: Checkpoint, options: RunOptions) -> dict[str, float]:

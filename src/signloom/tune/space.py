@@ -300,11 +300,13 @@ MAX_SEED = 2**32 - 1  # of NumPy's generator, which Optuna seeds
 
 @checked_dataclass
 class TrialLimits:
-    """What a trial may cost at most; null sets no limit. A trial beyond one cannot win."""
+    """What a trial may cost at most; null sets no limit. A trial beyond it does not train."""
 
-    parameters: Count | None = None  # of the model, known before it trains
-    memory_mb: Count | None = None  # peak of the process (CPU) or of its tensors (GPU)
-    seconds: Count | None = None  # of training
+    parameters: Count | None = None  # of the model
+
+    GONE: ClassVar = {
+        name: Gone(None, "MLflow has what each trial took") for name in ("memory_mb", "seconds")
+    }
 
 
 @checked_dataclass

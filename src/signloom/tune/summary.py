@@ -1,6 +1,6 @@
 """The result of a search: trials.json and best.json.
 
-The same search gives the same files, unless time or memory is an objective or a limit.
+The same search gives the same files, unless time is an objective.
 """
 
 from collections.abc import Mapping
