@@ -117,24 +117,6 @@ def test_a_value_that_the_family_would_ignore_is_refused_with_what_to_do() -> No
     assert "model.ctc_feedback: found True, which gru does not read" in second
 
 
-@pytest.mark.parametrize(("end_s", "unwritable"), [(0.3, 1), (9.0, 0)])
-def test_the_check_counts_the_clips_that_ctc_cannot_write(
-    end_s: float, unwritable: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    clips = [
-        Clip(clip_id=s, video=CORPUS / "a.mp4", text="one two", signer=s, split=s, start_s=0.0,
-             end_s=end_s) for s in SPLITS
-    ]  # fmt: skip
-    write_manifest(CORPUS / "manifest.tsv", clips)
-    change(model={"family": "encoder_only", "ctc_feedback": False})
-    with caplog.at_level("INFO"):
-        main()
-    for name in ("CTC labels", "tokens"):
-        said = f"CTC: 1 of 1 train clips have more {name} than memory" in caplog.text
-        assert said == bool(unwritable)
-    assert unwritable or "CTC:" not in caplog.text
-
-
 def test_all_that_does_not_fit_comes_in_one_message() -> None:
     change(
         train={"device": "cuda", "portable": False},
