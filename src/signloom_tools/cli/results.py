@@ -33,7 +33,7 @@ from signloom.paths import (
     TARGETS,
 )
 from signloom.provenance import project_folder
-from signloom_tools.cli.arguments import add_numbers, number_of
+from signloom_tools.cli.arguments import add_numbers
 from signloom_tools.outputs import check_output
 
 if TYPE_CHECKING:
@@ -192,11 +192,7 @@ def add_stress(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom stress`."""
     parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
     parser.add_argument("--split", choices=("dev", "test"), default="test")
-    add_numbers(parser, ("--clips", Count, 200, "at most so many; of more, every n-th"))
-    parser.add_argument(
-        "--films", type=number_of(Natural), default=0, metavar="N",
-        help="change the films of N clips, too, and extract them again (dark, blurred, ...)",
-    )  # fmt: skip
+    add_numbers(parser, ("--clips", Count, 200, "at most this many; of more, every n-th"))
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.set_defaults(run=run_stress)
 
@@ -206,10 +202,8 @@ def run_stress(options: argparse.Namespace) -> None:
     from signloom.evaluation.evaluate import EvaluateOptions
     from signloom.evaluation.stress import has_no_warning, stress_row, try_changes
     from signloom.evaluation.systems import Setup
-    from signloom.extraction.extract import ExtractOptions
     from signloom.features.targets import read_targets
     from signloom.translation.translator import Translator
-    from signloom_tools.evaluate.stress_films import try_films
 
     evaluation = load_section(PARAMS, "evaluate", EvaluateOptions)
     translator = Translator.load(options.checkpoint, precision=evaluation.precision)
@@ -226,14 +220,9 @@ def run_stress(options: argparse.Namespace) -> None:
         translator=translator, targets=targets, sequences=sequences, decoding=translator.decoding,
         score=evaluation.score, metric=metric,
     )  # fmt: skip
-    tried = try_changes(setup, wanted, most=options.clips)
-    if options.films:
-        corpus = load_section(PARAMS, "corpus", CorpusOptions)
-        films = {clip.clip_id: clip for clip in read_manifest(corpus.path, corpus.signer_disjoint)}
-        extract = load_section(PARAMS, "extract", ExtractOptions)
-        tried += try_films(setup, wanted, films, extract, most=options.films)
     rows = [
-        stress_row(one, has_no_warning(one, translator, translator.confidence)) for one in tried
+        stress_row(one, has_no_warning(one, translator, translator.confidence))
+        for one in try_changes(setup, wanted, most=options.clips)
     ]
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
