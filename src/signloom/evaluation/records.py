@@ -113,7 +113,6 @@ _CONFIRMED = shape(number=Natural, mean=float, values=_list(float, 1))
 _TRIALS = shape(
     objective=str, objectives=dict[str, Literal["minimize", "maximize"]], trials=_list(_TRIAL),
     best=shape(number=Natural, value=float, params=_SHOWN, confirmed=_list(_CONFIRMED)),
-    front=list[int],
 )  # fmt: skip
 TRIALS: Any = Annotated[_TRIALS, AfterValidator(_check_search)]
 # checkpoint.json, as far as it is shown
