@@ -15,7 +15,6 @@ from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.translation.options import DecodingOptions
 from signloom.translation.tokens import (
     InternalLanguageModel,
-    Scorer,
     best_tokens,
     mean_log_probs,
 )
@@ -84,9 +83,8 @@ def search(
     if not 1 <= n_best <= options.beam_size:
         raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
     weight = options.internal_lm_weight
-    scorers: list[Scorer] = []
-    if weight and model.guesses_from_tokens:
-        scorers.append(InternalLanguageModel(model, memory, weight))
+    is_used = bool(weight) and model.guesses_from_tokens
+    scorers = [InternalLanguageModel(model, memory, weight)] if is_used else []
     return _Search([(model, memory), *others], ids, options, n_best, scorers).run()
 
 
@@ -131,7 +129,7 @@ class _Search:
         ids: SpecialIds,
         options: DecodingOptions,
         n_best: int,
-        scorers: Sequence[Scorer],
+        scorers: Sequence[InternalLanguageModel],
     ) -> None:
         states = models[0][1].states
         clips, device = len(states), states.device

@@ -4,7 +4,6 @@ Shape letters: R rows (beams of all clips), V vocabulary, K tokens taken of each
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -21,26 +20,8 @@ GROUP = 128  # logits whose largest represents all in a first round
 PLAUSIBLE = 0.02
 
 
-class Scorer(ABC):
-    """Changes by what tokens are ranked, not their log-probabilities; follows the beams."""
-
-    @abstractmethod
-    def rank(
-        self, log_probs: Float[Tensor, "R V"], last: Int[Tensor, " R"]
-    ) -> Float[Tensor, "R V"]:
-        """Return new logits that rank the next tokens, given the last token of each beam."""
-
-    @abstractmethod
-    def branch(self, parents: Int[Tensor, "B W"]) -> None:
-        """Go on with the given beams of each clip."""
-
-    @abstractmethod
-    def select(self, rows: Int[Tensor, " B"]) -> None:
-        """Go on with the given clips."""
-
-
-class InternalLanguageModel(Scorer):
-    """Subtracts a share of what the decoder expects without a source.
+class InternalLanguageModel:
+    """A scorer of a search: subtracts a share of what the decoder expects without a source.
 
     Without one the decoder is a language model (Meng et al. 2021, "Internal language model
     estimation"), where it looks at what it wrote.
@@ -54,7 +35,7 @@ class InternalLanguageModel(Scorer):
     def rank(
         self, log_probs: Float[Tensor, "R V"], last: Int[Tensor, " R"]
     ) -> Float[Tensor, "R V"]:
-        """Return the log-probabilities, less the share."""
+        """Return logits that rank the next tokens, given the last token of each beam."""
         expected, self._state = self._model.step(last, self._state)
         return subtract(log_probs, expected, self._weight)
 
