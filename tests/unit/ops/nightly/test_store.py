@@ -60,7 +60,10 @@ def test_a_version_holds_a_copy_of_everything(store: ModelStore) -> None:
     assert (store.checkpoint(1) / "seeds/2/model.safetensors").read_text() == "one 2"
     assert (store.evaluation(1) / "metrics.json").is_file()
     assert store.facts(1)["batches"] == ["one"]
-    assert store.search_options(1) == {"decoding": tiny.decoding(), "precision": "float32"}
+    assert store.search_options(1) == {
+        "decoding": tiny.decoding(beam_size=4),
+        "precision": "float32",
+    }
     assert (store.champion(), store.challenger()) == (None, 1)
 
 
