@@ -62,7 +62,7 @@ def work_alone(studies: Studies, files: TrainingFiles, progress: Progress) -> No
     threads = choose_threads(count_parameters(search.data, search.base))
     studies.work(progress, confirms=False)
     jobs = count_jobs(studies.unconfirmed(), threads, open_devices(search.base.train))
-    if jobs > 1 and "latency_ms" not in search.options.objectives:
+    if jobs > 1:
         work_together(studies, PARAMS, files, progress, workers=jobs, threads=threads)
     else:
         studies.work(progress)

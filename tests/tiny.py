@@ -163,7 +163,7 @@ def tune_options(*, seed: int, trials: int, epochs: int, space: dict[str, Any]) 
     return TuneOptions(
         seed=seed, trials=trials, epochs=epochs, objectives=("dev_loss",), pruner="median",
         storage="sqlite:///optuna.db", workers=1, heartbeat_s=5,
-        limits=TrialLimits(parameters=None, memory_mb=None, seconds=None),
+        limits=TrialLimits(),
         confirm=ConfirmOptions(top=0, seeds=1), tokenizer="13a", first=[], space=space,
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ import errno
 import functools
 import json
 import stat
+import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -299,6 +300,8 @@ def _class_at(kind: Any, path: Sequence[int | str]) -> Any:
             kind = typing.get_type_hints(kind)[str(part)]
         else:  # list[X], tuple[X, ...] or dict[str, X]
             kind = typing.get_args(kind)[0 if isinstance(part, int) else 1]
+        if isinstance(kind, types.UnionType):  # a dataclass or None
+            kind = typing.get_args(kind)[0]
     return kind
 
 

@@ -15,16 +15,15 @@ import torch
 from signloom.config import get_map, load_params, load_section
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
-from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata
-from signloom.detection.video import Video
+from signloom.corpus.shards import shards_metadata
 from signloom.devices import pick_device
-from signloom.errors import ClipError, UserError
+from signloom.errors import UserError
 from signloom.evaluation.evaluate import ONE_SEED, EvaluateOptions
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.extraction.extract import ExtractOptions
 from signloom.features.augment import AugmentOptions
-from signloom.features.features import FeatureOptions, check_groups, feature_width, prepared_frames
-from signloom.features.targets import Target, TokenizeOptions, build_glosses, build_targets
+from signloom.features.features import FeatureOptions, check_groups, feature_width
+from signloom.features.targets import TokenizeOptions, build_glosses, build_targets
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions
 from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, TOKENS, TUNE
@@ -35,7 +34,6 @@ from signloom.training.options import TrainOptions
 from signloom.training.run import (
     RunOptions,
     check_glosses,
-    count_unwritable,
     from_scratch,
     read_run_options,
 )
@@ -67,10 +65,7 @@ FIXED: dict[str, tuple[Any, tuple[str, ...]]] = {
         ("min_detection_confidence", "min_tracking_confidence", "frames_per_shard"),
     ),
     "tune": (TuneOptions, ("seed", "heartbeat_s")),
-    "evaluate.decoding": (
-        DecodingOptions,
-        ("min_tokens", "no_repeat_ngram", "temperature", "top_k", "top_p", "seed", "language"),
-    ),
+    "evaluate.decoding": (DecodingOptions, ("min_tokens", "language")),
     "evaluate.score": (ScoreOptions, ("seed",)),
 }
 
@@ -128,7 +123,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
         [
             lambda: pick_device(run.train.device),
             lambda: _check_start(run.train.start_from),
-            lambda: _check_texts(clips, corpus, tokenize, run),
+            lambda: _check_texts(clips, tokenize, run),
             lambda: _check_input(corpus, extract, run),
             lambda: check_fit(from_scratch(run), parse_space(searched.space)) if tune.trials else 0,
             lambda: _refuse(_machine_problems(extract, evaluate, tune)),
@@ -191,12 +186,9 @@ def _check_start(folder: str) -> None:
         describe_start(folder)
 
 
-def _check_texts(
-    clips: Sequence[Clip], corpus: CorpusOptions, tokenize: TokenizeOptions, run: RunOptions
-) -> None:
+def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptions) -> None:
     """Refuse sentences that are too long, and clips without what the parameters need of them."""
-    reads_glosses = run.model.source == "glosses"
-    if reads_glosses:
+    if run.model.source == "glosses":
         check_glosses(run)
         if tokenize.source == "none":
             raise UserError(
@@ -205,61 +197,8 @@ def _check_texts(
             )
     if not clips:
         return
-    tokenizer, _, targets = build_targets(clips, tokenize)
-    glosses = build_glosses(clips, tokenize.source, tokenizer)
-    if reads_glosses:
-        lengths = {target.clip_id: len(glosses.encode(target.gloss).ids) for target in targets}
-    else:
-        lengths = _find_lengths(clips, corpus, run)
-    _log_unwritable([target for target in targets if target.split == "train"], lengths, run)
-
-
-def _find_lengths(clips: Sequence[Clip], corpus: CorpusOptions, run: RunOptions) -> dict[str, int]:
-    """Return the frames of train clips at the features' rate where they are known by now.
-
-    They come from imported landmarks, times of the manifest or headers of films; rests are not cut.
-    """
-    if not (run.train.ctc_weight or run.model.family == "encoder_only"):
-        return {}
-    if corpus.imported_shards.is_dir():
-        frames = read_clip_frames(corpus.imported_shards)
-        rates = read_clip_rates(corpus.imported_shards)
-        return {clip: prepared_frames(n, rates[clip], run.features) for clip, n in frames.items()}
-    durations: dict[Path, float | None] = {}  # many clips may be cut of one film
-    found = {}
-    for clip in clips:
-        if clip.split != "train" or clip.video is None:
-            continue
-        end_s = clip.end_s
-        if end_s is None:
-            if clip.video not in durations:
-                durations[clip.video] = _duration_s(clip.video)
-            end_s = durations[clip.video]
-        if end_s is not None:
-            found[clip.clip_id] = round((end_s - (clip.start_s or 0.0)) * run.features.fps)
-    return found
-
-
-def _duration_s(film: Path) -> float | None:
-    """Return how long a film is by its header; None where the header lacks it."""
-    try:
-        with Video(film) as video:
-            return video.duration_s
-    except ClipError:  # extraction names it
-        return None
-
-
-def _log_unwritable(train: Sequence[Target], lengths: Mapping[str, int], run: RunOptions) -> None:
-    """Log how many train clips cannot be written by CTC, where it writes any."""
-    known = [target for target in train if target.clip_id in lengths]
-    frames = [lengths[target.clip_id] for target in known]
-    for name, (without, spelling) in count_unwritable(known, frames, run).items():
-        if without:
-            logger.info(
-                "CTC: %d of %d train clips have more %s than memory positions and cannot be "
-                "written; of %d clips the length is not known yet",
-                without, spelling, name, len(train) - len(known),
-            )  # fmt: skip
+    tokenizer, _, _ = build_targets(clips, tokenize)
+    build_glosses(clips, tokenize.source, tokenizer)
 
 
 def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions) -> None:

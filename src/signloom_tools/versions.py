@@ -3,7 +3,6 @@
 Versions are made by nights (the package signloom_ops), and only read here.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from signloom.config import (
     check_shape,
     check_version,
     checked_dataclass,
+    parse_options,
     parse_record,
     read_json,
     shape,
@@ -21,6 +21,7 @@ from signloom.errors import UserError
 from signloom.evaluation import records
 from signloom.files import hash_folder
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, SCORES_NAME
+from signloom.translation.options import DecodingOptions
 
 if TYPE_CHECKING:
     from signloom.translation.precision import Precision
@@ -189,7 +190,8 @@ class Versions:
         path = self.evaluation(version) / SCORES_NAME
         content = read_json(path, hint=HINT)
         check_shape(content, records.SEARCHED, where=path, hint=HINT)
-        return {"decoding": content["decoding"], "precision": content["options"]["precision"]}
+        decoding = parse_options(content["decoding"], DecodingOptions, where=f"{path}: decoding")
+        return {"decoding": decoding, "precision": content["options"]["precision"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ class NamedModel:
     """A model that a person names, and how it is to search: as it did when it was judged."""
 
     checkpoint: Path
-    decoding: Mapping[str, Any] = field(default_factory=dict)  # empty: as `evaluate` chose
+    decoding: DecodingOptions | None = None  # None: as `evaluate` chose
     precision: "Precision" = "float32"
 
 

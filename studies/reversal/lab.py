@@ -264,8 +264,7 @@ def reverse_all(
             part = sequences[start : start + DECODED_AT_ONCE]
             src, valid = pad_ids([hold(sequence, task.frames) for sequence in part], PAD)
             memory = model.encode(src.to(device), valid.to(device))
-            keys = [" ".join(map(str, sequence)) for sequence in part]
-            every = search(model, memory, ids, decoding, keys=keys)
+            every = search(model, memory, ids, decoding)
             for sequence, (found, *_) in zip(part, every, strict=True):
                 right[sequence] = found.tokens == (*reversed(sequence), ids.eos)
     return right

@@ -14,7 +14,6 @@ from torch.nn import functional
 from signloom.models.registry import FAMILIES, planned
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.loss import head_loss, text_loss
-from signloom.translation.search import SpecialIds, search
 from tests import tiny
 from tests.contract.variants import COMBINED, VARIANTS, Subject, build
 
@@ -170,14 +169,6 @@ def test_selected_rows_go_on_alone(subject: Subject) -> None:
     torch.testing.assert_close(chosen, everything[rows], **CLOSE)
     begun, _ = subject.model.step(TOKENS[rows, 0], subject.model.start(memory.select(rows)))
     torch.testing.assert_close(begun, first[rows], **CLOSE)
-
-
-def test_drawing_the_best_token_is_greedy_search_to_the_bit(subject: Subject) -> None:
-    memory = subject.model.encode(*subject.source(LENGTHS))
-    ids = SpecialIds(pad=0, bos=1, eos=2)
-    greedy = search(subject.model, memory, ids, tiny.decoding())
-    drawn = tiny.decoding(temperature=1.3, top_k=1)
-    assert search(subject.model, memory, ids, drawn, keys=["a", "b", "c"]) == greedy
 
 
 def test_a_batch_of_one_equals_its_row(subject: Subject) -> None:

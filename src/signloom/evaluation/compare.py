@@ -5,12 +5,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 from scipy import stats
 
 from signloom.config import explained, parse_options, read_json
@@ -25,12 +24,10 @@ from signloom.evaluation.metrics import (
 )
 from signloom.evaluation.names import LEVEL, LOWER_IS_BETTER, Metric, are_few, rounded
 from signloom.paths import (
-    CHECKPOINT,
     EVALUATION,
     HYPOTHESES_NAME,
     SCORES_NAME,
     SIGNS_NAME,
-    WEIGHTS_NAME,
 )
 from signloom.tables import read_rows
 
@@ -129,8 +126,6 @@ class PastRun:
     commands: dict[str, str]  # further metrics
     splits: dict[str, dict[str, Sentence]]  # split to clip id
     weights: str = ""  # SHA-256 of the model's weights; empty: not known
-    content: dict[str, Any] = field(default_factory=dict)  # scores.json
-    parameters: int | None = None  # numbers in the weights, where they lie beside it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,8 +273,7 @@ def _read_folder(name: str, folder: Path) -> PastRun:
         raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_HINT}") from None
     options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
     return PastRun(
-        name=name, options=options, commands=commands, splits=splits, content=content,
-        weights=read_weights(folder), parameters=_count_parameters(folder),
+        name=name, options=options, commands=commands, splits=splits, weights=read_weights(folder)
     )  # fmt: skip
 
 
@@ -288,19 +282,6 @@ def read_weights(folder: Path) -> str:
     path = folder / "confidence.json"
     content = read_json(path, hint=_HINT) if path.is_file() else {}
     return str(content.get("weights", "")) if isinstance(content, dict) else ""
-
-
-def _count_parameters(folder: Path) -> int | None:
-    """Return the size of the model whose evaluation it is: a version's, or the project's own."""
-    is_ours = folder.resolve() == EVALUATION.resolve()
-    path = (CHECKPOINT if is_ours else folder.parent / "checkpoint") / WEIGHTS_NAME
-    if not path.is_file():
-        return None
-    try:
-        with safetensors.safe_open(path, "np") as weights:
-            return sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
-    except safetensors.SafetensorError as error:
-        raise UserError(f"{path} holds no weights ({error}); bring it back or remove it") from None
 
 
 def _split_sentences(
@@ -325,38 +306,32 @@ def _add_signs(splits: dict[str, dict[str, Sentence]], rows: Iterable[Mapping[st
         )  # fmt: skip
 
 
-def common_clips(runs: Sequence[PastRun], split: str) -> list[str]:
-    """Return the clips of a split that all runs have, in the order of the first.
+def common_clips(a: PastRun, b: PastRun, split: str) -> list[str]:
+    """Return the clips of a split that both runs have, in the order of the first.
 
     Raises:
         UserError: If they were scored differently, share no clip or differ in a reference.
     """
-    a, of_a = runs[0], runs[0].splits.get(split, {})
-    clips = list(of_a)
-    for b in runs[1:]:
-        if a.options.tokenizer != b.options.tokenizer:
-            raise UserError(
-                f"{a.name} was scored with tokenizer {a.options.tokenizer}, {b.name} with "
-                f"{b.options.tokenizer}: such numbers cannot be compared; set "
-                "evaluate.score.tokenizer and evaluate again"
-            )
-        of_b = b.splits.get(split, {})
-        clips = [clip for clip in clips if clip in of_b]
-        if not clips:
-            raise UserError(
-                f"{a.name} and {b.name} share no clip of {split} ({len(of_a)} and {len(of_b)} "
-                f"clips{', those of other runs left out' * (len(runs) > 2)})"
-            )
-        other = [clip for clip in clips if of_a[clip].reference != of_b[clip].reference]
-        if other:
-            raise UserError(
-                f"{split}: clip {other[0]} has the reference {of_a[other[0]].reference!r} in "
-                f"{a.name}, {of_b[other[0]].reference!r} in {b.name} ({len(other)} clips differ); "
-                "evaluate both on one corpus"
-            )
-        _check_glosses(a, b, split, clips)
+    if a.options.tokenizer != b.options.tokenizer:
+        raise UserError(
+            f"{a.name} was scored with tokenizer {a.options.tokenizer}, {b.name} with "
+            f"{b.options.tokenizer}: such numbers cannot be compared; set "
+            "evaluate.score.tokenizer and evaluate again"
+        )
+    of_a, of_b = a.splits.get(split, {}), b.splits.get(split, {})
+    clips = [clip for clip in of_a if clip in of_b]
     if not clips:
-        raise UserError(f"{a.name} has no clip of {split}")
+        raise UserError(
+            f"{a.name} and {b.name} share no clip of {split} ({len(of_a)} and {len(of_b)} clips)"
+        )
+    other = [clip for clip in clips if of_a[clip].reference != of_b[clip].reference]
+    if other:
+        raise UserError(
+            f"{split}: clip {other[0]} has the reference {of_a[other[0]].reference!r} in "
+            f"{a.name}, {of_b[other[0]].reference!r} in {b.name} ({len(other)} clips differ); "
+            "evaluate both on one corpus"
+        )
+    _check_glosses(a, b, split, clips)
     return clips
 
 
@@ -386,7 +361,7 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
     Raises:
         UserError: If they were scored differently, share no clip or differ in a reference.
     """
-    clips = common_clips([a, b], split)
+    clips = common_clips(a, b, split)
     of_a, of_b = a.splits[split], b.splits[split]
     # A metric from a command is compared where both runs had the same command.
     names = [name for name, command in a.commands.items() if b.commands.get(name) == command]

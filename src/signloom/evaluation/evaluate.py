@@ -119,11 +119,6 @@ class EvaluateOptions:
     together: bool = False
 
     def __post_init__(self) -> None:
-        if self.decoding.temperature and self.grid.beam_sizes:
-            raise ValueError(
-                f"decoding.temperature: found {self.decoding.temperature}, which draws tokens, but "
-                "grid compares beam searches; set grid.beam_sizes and grid.length_penalties to []"
-            )
         for name, command in self.commands.items():
             is_taken = name in TAKEN or name.endswith(TAKEN_SUFFIXES)
             if is_taken or not name.isidentifier():
@@ -166,8 +161,6 @@ def describe(translator: Translator, options: EvaluateOptions) -> str:
     train = translator.spec.provenance.get("params", {}).get("train", {})
     epochs = f"epochs {train['epochs']}, " if "epochs" in train else ""
     search = "best of grid" if options.grid.beam_sizes else f"beam {decoding.beam_size}"
-    if decoding.temperature:
-        search = f"drawn at temperature {decoding.temperature:g}"
     return (
         f"d_model {model.d_model}, {epochs}{model.family} {model.encoder_layers}+"
         f"{model.decoder_layers}, {model.norm}-norm, {search}"

@@ -95,13 +95,6 @@ SCORES = shape(
     recognition=(_map(_RECOGNITION), {}),
     tables=(dict[str, str], {}),
 )  # fmt: skip
-# scores.json, as far as `signloom compare` ranks by it; older ones have less
-RANKED = shape(
-    headline=(Metric, Metric.BLEU4), decoding=(_SHOWN, {}), options=_SHOWN,
-    seeds=(shape(splits=_map(_map(_SPREAD))) | None, None),
-    splits=(_map(shape(systems=_map(_map(shape(value=Finite))))), {}),
-    tables=(dict[str, str], {}),
-)  # fmt: skip
 # baseline.json: splits of metrics.json, as far as runs are compared by them
 KEPT = _map(shape(
     clips_hash=(str, ""), missing=(Natural, 0), corpus=(str, ""), signature=(str, ""),
@@ -120,7 +113,6 @@ _CONFIRMED = shape(number=Natural, mean=float, values=_list(float, 1))
 _TRIALS = shape(
     objective=str, objectives=dict[str, Literal["minimize", "maximize"]], trials=_list(_TRIAL),
     best=shape(number=Natural, value=float, params=_SHOWN, confirmed=_list(_CONFIRMED)),
-    front=list[int], importance=dict[str, float],
 )  # fmt: skip
 TRIALS: Any = Annotated[_TRIALS, AfterValidator(_check_search)]
 # checkpoint.json, as far as it is shown

@@ -224,8 +224,8 @@ class Tried:
     exact: float
 
     @property
-    def clips(self) -> Sequence[LandmarkSequence]:
-        """The clips under the change, of landmarks made anew."""
+    def clips(self) -> list[LandmarkSequence]:
+        """The clips under the change, made anew."""
         return change_clips(self.change, self.clip_ids, self.originals, self.seed)
 
 
@@ -242,25 +242,19 @@ def try_changes(setup: Setup, targets: Sequence[Target], *, most: int) -> list[T
         return []
     chosen = targets[:: -(-len(targets) // most)]
     clips = [clip for clip in setup.clips(chosen) if isinstance(clip, LandmarkSequence)]
-    ids = [target.clip_id for target in chosen]
     names = tqdm(
         change_names(clips), desc=f"changes of real life, {chosen[0].split}", unit="change",
         file=progress_file(),
     )  # fmt: skip
-    return [
-        try_change(setup, chosen, clips, change_clips(name, ids, clips, setup.score.seed), name)
-        for name in names
-    ]
+    return [_try_change(setup, chosen, clips, name) for name in names]
 
 
-def try_change(
-    setup: Setup,
-    targets: Sequence[Target],
-    originals: Sequence[LandmarkSequence],
-    changed: Sequence[LandmarkSequence],
-    name: str,
+def _try_change(
+    setup: Setup, targets: Sequence[Target], originals: list[LandmarkSequence], name: str
 ) -> Tried:
-    """Translate clips of one split that a change has changed, and score them."""
+    """Translate clips of one split under a change, and score them."""
+    ids, seed = [target.clip_id for target in targets], setup.score.seed
+    changed = change_clips(name, ids, originals, seed)
     translations = setup.translator.translate(changed, setup.decoding)
     texts = [one.text for one in translations]
     refs = [one.text for one in targets]
@@ -268,8 +262,7 @@ def try_change(
     statistics = measure(texts, refs, setup.score, counters)
     scores = score_statistics(statistics, setup.score)
     return Tried(
-        split=targets[0].split, change=name, clip_ids=[target.clip_id for target in targets],
-        originals=list(originals), seed=setup.score.seed,
+        split=targets[0].split, change=name, clip_ids=ids, originals=originals, seed=seed,
         hypotheses=[one.hypothesis for one in translations],
         encodings=setup.translator.encode_clips(changed), right=are_right(statistics),
         score=scores[setup.metric], wer=scores[Metric.WER].value, exact=scores[Metric.EXACT].value,

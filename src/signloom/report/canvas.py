@@ -19,7 +19,6 @@ from matplotlib.ticker import NullFormatter
 INK, MUTED, GRID, PAPER = "#1f2937", "#5b6472", "#d3d8df", "#fffffe"
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#1d5fd1", "#b4470e", "#157347", "#7a3fd0", "#7d8694"
 RED = "#b02a37"
-SERIES = (BLUE, ORANGE, GREEN, PURPLE)
 
 _VARIABLES = {
     INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--card",

@@ -32,7 +32,6 @@ FIGURES = {
     "seconds": "duration, s",
 }
 BINS = 20
-TICKS = MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
 
 
 @dataclass(frozen=True, slots=True)

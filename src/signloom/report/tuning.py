@@ -22,7 +22,7 @@ from signloom.report.charts import Chart
 LABELS = {
     "search": "Objective of each trial and the best so far",
     "slices": "Objective of the trials over each parameter",
-    "pareto": "Objectives of the trials against each other, and those that no other beats",
+    "size": "Objective of each trial against its parameters",
 }
 MAX_TICKS = 5  # values of a parameter that each get a tick
 Trial = Mapping[str, Any]
@@ -36,11 +36,8 @@ def draw_search(search: Mapping[str, Any]) -> list[Chart]:
         "search": search_chart(trials, objective, higher_is_better=higher_is_better),
         "slices": slices_chart(trials, objective),
     }
-    axes = list(search["objectives"])
-    if len(axes) == 1 and any(trial.get("parameters") for trial in trials):
-        axes.append("parameters")
-    if len(axes) > 1:
-        drawn["pareto"] = pareto_chart(trials, axes, search["front"])
+    if any(trial.get("parameters") for trial in trials):
+        drawn["size"] = size_chart(trials, objective, search["best"]["number"])
     return [Chart(name=name, svg=svg, label=LABELS[name]) for name, svg in drawn.items()]
 
 
@@ -68,10 +65,7 @@ def search_note(search: Mapping[str, Any]) -> str:
             f"wins; mean {objective} and its range: {', '.join(rows)}. "
             f"The winner is trial {best['number']}."
         )
-    found = f"The {best_word} {objective} is {best['value']:.4f}, of trial {best['number']}."
-    if len(search["objectives"]) > 1:
-        found += f" {len(search['front'])} trials are beaten by no other in every objective."
-    return note + found
+    return f"{note}The {best_word} {objective} is {best['value']:.4f}, of trial {best['number']}."
 
 
 def search_chart(trials: Sequence[Trial], objective: str, *, higher_is_better: bool) -> str:
@@ -133,25 +127,14 @@ def _set_scale(panel: Axes, values: list[Any]) -> list[Any]:
     return values
 
 
-def pareto_chart(trials: Sequence[Trial], axes: Sequence[str], front: Sequence[int]) -> str:
-    """The first objective against each other one, the front in blue."""
+def size_chart(trials: Sequence[Trial], objective: str, best: int) -> str:
+    """The objective against the parameters of each trial, the best one in blue."""
     done = [trial for trial in trials if trial["state"] == "COMPLETE"]
-
-    def value(trial: Trial, name: str) -> float:
-        return float(trial["parameters"] if name == "parameters" else trial["values"][name])
-
     with style():
-        figure, panels = build_panels(len(axes) - 1, height=3.2)
-        for panel, name in zip(panels, axes[1:], strict=True):
-            colours = [BLUE if trial["number"] in front else GREY for trial in done]
-            x = [value(trial, name) for trial in done]
-            panel.scatter(x, [value(trial, axes[0]) for trial in done], c=colours, s=30)
-            for trial in done:
-                if trial["number"] in front:
-                    panel.annotate(
-                        str(trial["number"]), (value(trial, name), value(trial, axes[0])),
-                        xytext=(5, 4), textcoords="offset points", fontsize=9,
-                    )  # fmt: skip
-            panel.set_xlabel(readable(name))
-            panel.set_title(f"{readable(axes[0])} against {readable(name)}")
+        figure, (panel,) = build_panels(1, height=3.2)
+        colours = [BLUE if trial["number"] == best else GREY for trial in done]
+        x, y = ([float(trial[name]) for trial in done] for name in ("parameters", "value"))
+        panel.scatter(x, y, c=colours, s=30)
+        panel.set_xlabel("parameters")
+        panel.set_title(f"{readable(objective)} against parameters")
         return render_svg(figure)

@@ -43,7 +43,7 @@ from signloom.tracking.mlflow_store import run_address, store_name
 EXPERIMENT, BASELINE = "dvc_experiment", "dvc_baseline"
 # The same tag on the runs of one `signloom retrain`: key of the run `retrain`.
 NIGHT, NIGHT_KEY = "night", "SIGNLOOM_NIGHT"
-REPRO, RETRAIN = "dvc repro", "retrain"  # "stages" of the runs below which those of stages lie
+REPRO = "dvc repro"  # "stage" of the run below which those of stages lie
 STAGE_KEY = "SIGNLOOM_STAGE_RUN"  # key of the run of a stage, for the processes of its trainings
 INTERVAL_S = 10.0  # between two samples of the load
 MAX_WAIT_S = 10.0  # seconds that a stage waits at its end for a store that answers

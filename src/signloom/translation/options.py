@@ -4,10 +4,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import AliasChoices, Field
 
-from signloom.config import Gone, Natural, NonNegative, Seed, Share, checked_dataclass
+from signloom.config import Gone, Natural, NonNegative, Share, checked_dataclass
 
 MAX_BEAMS = 64
-MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 10.0
 SignWeight = Annotated[float, Field(ge=0, le=100)]  # of 100 nothing else counts any more
 
 
@@ -21,35 +20,25 @@ class DecodingOptions:
     length_penalty: Annotated[float, Field(ge=0, le=10)]
     min_tokens: Natural = 0  # shortest translation, eos included; 0 and 1 ask for nothing
     max_tokens: Annotated[int, Field(ge=1, le=512)] = 64  # longest translation, eos included
-    no_repeat_ngram: Natural = 0  # no run of so many tokens appears twice; 0 allows every one
-    # 0: the best are searched; else tokens are drawn, with their log-probabilities divided by this.
-    temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
-    top_k: Natural = 0  # drawn among so many best tokens; 0: among all
-    # Drawn among the best tokens that have this share together (Holtzman et al. 2020).
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    seed: Seed = 1  # of what is drawn
     # To write in, of a model trained with tokenize_targets.language; empty: the model chooses.
     language: str = ""
     # Share of what the decoder expects without a source, subtracted in a search; 0: none.
     internal_lm_weight: Share = 0.0
     # Of what speaks against a sentence beside the signs that the model reads, nats, next to the
     # mean log-probability of a token; by it the beams are ranked in the end. Where a model reads
-    # no signs, greedily and drawn: no effect.
+    # no signs, and greedily: no effect.
     sign_weight: SignWeight = 0.0
 
-    GONE: ClassVar = {"ctc_weight": Gone(0.0, "the search no longer asks the CTC head")}
+    GONE: ClassVar = {
+        "ctc_weight": Gone(0.0, "the search no longer asks the CTC head"),
+        "no_repeat_ngram": Gone(0, "every run of tokens may occur again"),
+        "temperature": Gone(0.0, "tokens are searched, not drawn"),
+        "top_k": Gone(0, "tokens are searched, not drawn"),
+        "top_p": Gone(1.0, "tokens are searched, not drawn"),
+        "seed": Gone(1, "tokens are searched, not drawn"),
+    }
 
     def __post_init__(self) -> None:
-        if 0 < self.temperature < MIN_TEMPERATURE:
-            raise ValueError(
-                f"temperature: found {self.temperature}, expected 0 (the best are searched) or "
-                f"{MIN_TEMPERATURE} to {MAX_TEMPERATURE}; top_k 1 draws nothing but the best token"
-            )
-        if not self.temperature and (self.top_k or self.top_p < 1):
-            raise ValueError(
-                "top_k and top_p say what tokens are drawn from, but temperature 0 draws none; "
-                "set temperature, such as 1"
-            )
         if self.min_tokens > self.max_tokens:
             raise ValueError(
                 f"min_tokens: found {self.min_tokens}, expected at most max_tokens "
@@ -80,6 +69,4 @@ class SignSearch:
 # `max_tokens` is 128 at least, so that even a very long sentence is not cut off. The scores use
 # `evaluate.decoding` of params.yaml: 64 is enough for the demo's sentences and limits the time for
 # models that never end one.
-DECODING = DecodingOptions(
-    beam_size=4, length_penalty=1.0, min_tokens=0, max_tokens=128, no_repeat_ngram=0
-)
+DECODING = DecodingOptions(beam_size=4, length_penalty=1.0, min_tokens=0, max_tokens=128)

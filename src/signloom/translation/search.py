@@ -1,11 +1,11 @@
-"""Beam search over any model family, and sampling.
+"""Beam search over any model family.
 
 Shape letters: B clips in work, W beams a clip, R rows (B times W), T tokens so far, V vocabulary,
 K tokens or beams taken of each row or clip.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -15,12 +15,8 @@ from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.translation.options import DecodingOptions
 from signloom.translation.tokens import (
     InternalLanguageModel,
-    Scorer,
     best_tokens,
-    draw_tokens,
     mean_log_probs,
-    repeats,
-    sample_generator,
 )
 
 # A batch is packed again when at most this share of its clips is still open: every packing copies
@@ -59,13 +55,9 @@ def search(
     options: DecodingOptions,
     *,
     n_best: int = 1,
-    keys: Sequence[str] = (),
     others: Sequence[tuple[Seq2Seq, Memory]] = (),
 ) -> list[list[Hypothesis]]:
-    """Find the best hypotheses of each clip by beam search, or draw some.
-
-    Where `temperature` is not 0, hypotheses are drawn token by token, each on its own; some may be
-    equal. What is drawn depends on the seed and the clip's key alone, not on the batch.
+    """Find the best hypotheses of each clip by beam search.
 
     A beam that ends becomes a hypothesis and leaves the search with its slot: a clip's beams,
     open and ended, are never more than `beam_size`, and beam size 1 is greedy search. A clip is
@@ -77,7 +69,6 @@ def search(
         ids: Control tokens; pad and bos are never produced.
         options: Width, penalty and limits.
         n_best: Hypotheses returned of each clip, at most `beam_size`.
-        keys: What identifies each clip; needed where `temperature` is not 0.
         others: Models of further seeds with their memories of the clips: a token has the mean of
             the probabilities that all give it. The internal language model is the first's.
 
@@ -91,25 +82,10 @@ def search(
     """
     if not 1 <= n_best <= options.beam_size:
         raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
-    models = [(model, memory), *others]
-    if not options.temperature:
-        weight = options.internal_lm_weight
-        scorers: list[Scorer] = []
-        if weight and model.guesses_from_tokens:
-            scorers.append(InternalLanguageModel(model, memory, weight))
-        return _Search(models, ids, options, n_best, scorers).run()
-    # Each sample is a clip of its own, followed by one beam whose next token is drawn.
-    dice = [sample_generator(options.seed, key, sample) for key in keys for sample in range(n_best)]
-    rows = torch.arange(len(memory.states), device=memory.states.device)
-    if len(keys) != len(rows):
-        raise ValueError(f"found {len(keys)} keys, expected one for each of {len(rows)} clips")
-    models = [(one, seen.select(rows.repeat_interleave(n_best))) for one, seen in models]
-    single = replace(options, beam_size=1)
-    drawn = [found for (found,) in _Search(models, ids, single, 1, dice=dice).run()]
-    return [
-        sorted(drawn[start : start + n_best], key=_score, reverse=True)
-        for start in range(0, len(drawn), n_best)
-    ]
+    weight = options.internal_lm_weight
+    is_used = bool(weight) and model.guesses_from_tokens
+    scorers = [InternalLanguageModel(model, memory, weight)] if is_used else []
+    return _Search([(model, memory), *others], ids, options, n_best, scorers).run()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,8 +129,7 @@ class _Search:
         ids: SpecialIds,
         options: DecodingOptions,
         n_best: int,
-        scorers: Sequence[Scorer] = (),
-        dice: Sequence[torch.Generator] = (),  # of each clip, where tokens are drawn
+        scorers: Sequence[InternalLanguageModel],
     ) -> None:
         states = models[0][1].states
         clips, device = len(states), states.device
@@ -163,7 +138,7 @@ class _Search:
         self._states = [model.start(memory) for model, memory in models]
         nothing = torch.zeros(clips, 1, device=device)
         bos = torch.full((clips, 1, 1), ids.bos, device=device)
-        self._scorers, self._dice = scorers, dice
+        self._scorers = scorers
         self._beams = _Beams(bos, nothing.long(), nothing, nothing, nothing)
         self._clips = list(range(clips))  # the clip in each row of the batch
         self._ended: list[list[Hypothesis]] = [[] for _ in range(clips)]
@@ -172,10 +147,9 @@ class _Search:
     def run(self) -> list[list[Hypothesis]]:
         """Search until every clip is done."""
         for step in range(1, self._options.max_tokens + 1):
-            before = self._beams
-            last = before.tokens[:, :, -1].flatten()
+            last = self._beams.tokens[:, :, -1].flatten()
             self._beams = self._end_beams(self._grow(self._step(last), last, step))
-            self._finish_clips(before, is_last=step == self._options.max_tokens)
+            self._finish_clips(is_last=step == self._options.max_tokens)
             if len(self._done) == len(self._ended):
                 break
             self._states = [state.branch(self._beams.parents) for state in self._states]
@@ -227,21 +201,12 @@ class _Search:
             logits.fill_(-torch.inf)[:, self._ids.first] = 0.0
         if step < self._options.min_tokens:
             banned.append(self._ids.eos)
-        pairs, size = None, self._options.no_repeat_ngram
-        if size:
-            pairs = repeats(self._beams.tokens[:, :, 1:].flatten(0, 1), size)
         log_probs = logits.float().log_softmax(dim=-1) if self._scorers else logits
         ranked = log_probs
         for scorer in self._scorers:
             ranked = scorer.rank(ranked, last)
-        if self._dice:
-            dice = [self._dice[clip] for clip in self._clips]
-            gains, tokens = draw_tokens(
-                ranked, self._options, dice, banned=banned, banned_pairs=pairs
-            )
-        else:
-            count = min(self._options.beam_size, logits.shape[1])
-            gains, tokens = best_tokens(ranked, count, banned=banned, banned_pairs=pairs)
+        count = min(self._options.beam_size, logits.shape[1])
+        gains, tokens = best_tokens(ranked, count, banned=banned)
         log_probs = log_probs.gather(1, tokens) if self._scorers else gains
         return (
             log_probs.view(clips, width, -1),
@@ -265,7 +230,7 @@ class _Search:
         width = max(1, int(grown.totals.isfinite().sum(dim=1).max()))
         return grown.take(grown.totals.topk(width, dim=1).indices)
 
-    def _finish_clips(self, before: _Beams, *, is_last: bool) -> None:
+    def _finish_clips(self, *, is_last: bool) -> None:
         """Finish the clips that have nothing left to gain.
 
         A total can only fall, so divided by the greatest possible length it bounds the score that
@@ -279,9 +244,7 @@ class _Search:
             ended = sorted(self._ended[clip], key=_score, reverse=True)
             is_safe = len(ended) >= self._n_best and ended[self._n_best - 1].score >= hope
             if is_last or is_safe or hope == -torch.inf:
-                # Where everything was banned, what came before is all there is.
-                rest = before if hope == -torch.inf and not ended else beams
-                self._done[clip] = (ended + self._unended(rest, row))[: self._n_best]
+                self._done[clip] = (ended + self._unended(beams, row))[: self._n_best]
 
     def _unended(self, beams: _Beams, row: int) -> list[Hypothesis]:
         slots = torch.nonzero(beams.totals[row].isfinite()).flatten().tolist()

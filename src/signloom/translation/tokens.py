@@ -1,12 +1,9 @@
-"""The next tokens of a search: what a score changes, what is banned, what is best, what is drawn.
+"""The next tokens of a search: what a score changes, what is banned, what is best.
 
-Shape letters: R rows (beams of all clips), V vocabulary, K tokens taken of each row, T tokens so
-far, N pairs.
+Shape letters: R rows (beams of all clips), V vocabulary, K tokens taken of each row.
 """
 
-import hashlib
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -15,7 +12,6 @@ from torch import Tensor
 
 from signloom.errors import UserError
 from signloom.models.seq2seq import Memory, Seq2Seq
-from signloom.translation.options import DecodingOptions
 
 ROWS_AT_ONCE = 4  # whose logits stay in the processor's cache while they are summed
 GROUP = 128  # logits whose largest represents all in a first round
@@ -24,26 +20,8 @@ GROUP = 128  # logits whose largest represents all in a first round
 PLAUSIBLE = 0.02
 
 
-class Scorer(ABC):
-    """Changes by what tokens are ranked, not their log-probabilities; follows the beams."""
-
-    @abstractmethod
-    def rank(
-        self, log_probs: Float[Tensor, "R V"], last: Int[Tensor, " R"]
-    ) -> Float[Tensor, "R V"]:
-        """Return new logits that rank the next tokens, given the last token of each beam."""
-
-    @abstractmethod
-    def branch(self, parents: Int[Tensor, "B W"]) -> None:
-        """Go on with the given beams of each clip."""
-
-    @abstractmethod
-    def select(self, rows: Int[Tensor, " B"]) -> None:
-        """Go on with the given clips."""
-
-
-class InternalLanguageModel(Scorer):
-    """Subtracts a share of what the decoder expects without a source.
+class InternalLanguageModel:
+    """A scorer of a search: subtracts a share of what the decoder expects without a source.
 
     Without one the decoder is a language model (Meng et al. 2021, "Internal language model
     estimation"), where it looks at what it wrote.
@@ -57,7 +35,7 @@ class InternalLanguageModel(Scorer):
     def rank(
         self, log_probs: Float[Tensor, "R V"], last: Int[Tensor, " R"]
     ) -> Float[Tensor, "R V"]:
-        """Return the log-probabilities, less the share."""
+        """Return logits that rank the next tokens, given the last token of each beam."""
         expected, self._state = self._model.step(last, self._state)
         return subtract(log_probs, expected, self._weight)
 
@@ -120,7 +98,6 @@ def best_tokens(
     count: int,
     *,
     banned: Sequence[int],
-    banned_pairs: Int[Tensor, "N 2"] | None = None,
 ) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
     """Return the most likely tokens of each row, best first.
 
@@ -130,61 +107,11 @@ def best_tokens(
         logits: Overwritten.
         count: Tokens wanted of each row, at most V.
         banned: Tokens that no row may have: log-probability minus infinity.
-        banned_pairs: Further bans: row and token.
     """
     total = _log_sum_exp(logits)
-    _ban(logits, banned, banned_pairs)
+    logits[:, list(banned)] = -torch.inf
     best, tokens = _top(logits, count)
     return best.float() - total, tokens
-
-
-def sample_generator(seed: int, key: str, sample: int) -> torch.Generator:
-    """Return the generator of one sample of one clip."""
-    digest = hashlib.sha256(f"{seed} {sample} {key}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8]))
-
-
-def draw_tokens(
-    logits: Float[Tensor, "R V"],
-    options: DecodingOptions,
-    dice: Sequence[torch.Generator],
-    *,
-    banned: Sequence[int],
-    banned_pairs: Int[Tensor, "N 2"] | None = None,
-) -> tuple[Float[Tensor, "R 1"], Int[Tensor, "R 1"]]:
-    """Draw a token of each row.
-
-    Returns:
-        The log-probability of each, as of `best_tokens`: what it is drawn from does not change it.
-    """
-    total = _log_sum_exp(logits)
-    _ban(logits, banned, banned_pairs)
-    kept = logits.double() / options.temperature
-    if options.top_k:
-        best = _top(logits, min(options.top_k, logits.shape[1]))[1]
-        kept = torch.full_like(kept, -torch.inf).scatter(1, best, kept.gather(1, best))
-    # The clamp is for a row in which everything is banned.
-    shares = (kept - kept.amax(dim=1, keepdim=True).clamp(min=-1e300)).exp()
-    if options.top_p < 1:
-        ordered, tokens = shares.sort(dim=1, descending=True)
-        before = ordered.cumsum(dim=1) - ordered
-        is_out = before >= options.top_p * ordered.sum(dim=1, keepdim=True)
-        shares = shares.scatter(1, tokens, ordered.masked_fill(is_out, 0))
-    # In the vocabulary's order: equal shares may be sorted otherwise in another batch. Chance has
-    # 24 bits, so that its product with the sum is never rounded up to it.
-    sums = shares.cumsum(dim=1)
-    chance = torch.stack([torch.rand(1, generator=die).double() for die in dice]).to(sums.device)
-    drawn = torch.searchsorted(sums, chance * sums[:, -1:], right=True)
-    drawn = drawn.clamp(max=logits.shape[1] - 1)
-    return logits.gather(1, drawn).float() - total, drawn
-
-
-def _ban(
-    logits: Float[Tensor, "R V"], banned: Sequence[int], banned_pairs: Int[Tensor, "N 2"] | None
-) -> None:
-    logits[:, list(banned)] = -torch.inf
-    if banned_pairs is not None:
-        logits[banned_pairs[:, 0], banned_pairs[:, 1]] = -torch.inf
 
 
 def _log_sum_exp(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R 1"]:
@@ -214,14 +141,3 @@ def _top(logits: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R K"]
     rest = torch.arange(whole, logits.shape[1], device=logits.device).expand(len(logits), -1)
     best, where = torch.cat((some, logits[:, whole:]), dim=1).topk(count, dim=-1)
     return best, torch.cat((positions.flatten(1), rest), dim=1).gather(1, where)
-
-
-def repeats(history: Int[Tensor, "R T"], size: int) -> Int[Tensor, "N 2"]:
-    """Return the row and token of each continuation that would repeat a run of `size` tokens."""
-    if history.shape[1] < size:
-        return history.new_empty(0, 2)
-    runs = history.unfold(1, size, 1)  # (R, T - size + 1, size)
-    last = history[:, history.shape[1] - size + 1 :]
-    is_same = (runs[..., :-1] == last[:, None]).all(dim=-1)
-    rows, starts = torch.nonzero(is_same, as_tuple=True)
-    return torch.stack((rows, runs[rows, starts, -1]), dim=1)

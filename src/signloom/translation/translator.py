@@ -5,7 +5,6 @@ Shape letters as in `seq2seq`.
 
 import contextlib
 import copy
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -237,7 +236,7 @@ class Translator:
 
         Args:
             sequences: Their landmarks or glosses, as the model was trained.
-            options: How to search, or what to draw from.
+            options: How to search.
             n_best: Translations wanted of each clip, at most `options.beam_size`.
             skip_unsure: Give those an empty text, and no alternatives, that are unsure or of a clip
                 unlike those of train.
@@ -298,11 +297,10 @@ class Translator:
         if options.language:
             ids = replace(ids, first=self._tokenizer.language_id(options.language))
         ranks = self.reads_signs and bool(self.sign_costs.costs) and not blind
-        weight = options.sign_weight if ranks and not options.temperature else 0.0
+        weight = options.sign_weight if ranks else 0.0
         (model, memory), *others = zip(self._models.models, memories, strict=True)
-        keys = [clip_key(one) for one in sequences] if options.temperature else []
         count = options.beam_size if weight else n_best
-        found = search(model, memory, ids, options, n_best=count, keys=keys, others=others)
+        found = search(model, memory, ids, options, n_best=count, others=others)
         if ranks:
             read = self._read_glosses(sequences, memories)
             both = zip(found, read, strict=True)
@@ -520,14 +518,6 @@ class Ensemble:
         log_probs = found.cpu().numpy()
         lengths = memories[0].valid.sum(dim=1).tolist()
         return [log_probs[row, :length] for row, length in enumerate(lengths)]
-
-
-def clip_key(sequence: SourceSequence) -> str:
-    """Return what identifies a clip by its content: the same in a file, a film and a request."""
-    if isinstance(sequence, GlossSequence):
-        return " ".join(sequence.glosses)
-    points = np.nan_to_num(sequence.points).astype(np.float16)  # as landmarks are stored
-    return hashlib.sha256(points.tobytes()).hexdigest()
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

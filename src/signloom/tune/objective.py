@@ -1,7 +1,6 @@
 """The objective of a trial: train with drawn values, measure what it is worth and costs."""
 
 import dataclasses
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,14 +25,13 @@ from signloom.tracking.run import Run
 from signloom.training.data import TrainingData
 from signloom.training.loop import DivergedError, EpochRecord
 from signloom.training.run import RunOptions, count_parameters, train
-from signloom.translation.options import DECODING, DecodingOptions, SignSearch
+from signloom.translation.options import DECODING, SignSearch
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator
 from signloom.tune.space import (
     DECODED,
     HIGHER_IS_BETTER,
     Parameter,
-    TrialLimits,
     TuneOptions,
     Value,
     apply_values,
@@ -41,47 +39,8 @@ from signloom.tune.space import (
 from signloom.tune.storage import DRAWN, REASON, claim_slot
 
 MEASURES = "measures"  # user attribute of a trial: what it was worth and what it cost
-LATENCY_CLIPS = 16  # of dev, at most
 GREEDY = replace(DECODING, beam_size=1)  # quick, and trials are compared with each other only
 OpenRun = Callable[[optuna.Trial], Run]
-
-
-class Meter:
-    """The seconds and the memory of a trial since the meter was made."""
-
-    def __init__(self, trial: optuna.Trial, limits: TrialLimits, device: torch.device) -> None:
-        self._trial, self._limits = trial, limits
-        self._device, self._start_s = device, time.monotonic()
-        reset_peak_memory(device)
-
-    def cost(self) -> dict[str, float]:
-        """Return the seconds and the peak memory (of the GPU, if that is the device) so far."""
-        seconds = time.monotonic() - self._start_s
-        return {"seconds": seconds, "memory_mb": peak_memory_mb(self._device)}
-
-    def check_cost(self) -> None:
-        """Refuse to go on when time or memory are used up; see `check`."""
-        for name, found in self.cost().items():
-            self.check(name, found)
-
-    def check(self, name: str, found: float) -> None:
-        """Refuse to go on beyond a limit, and note for Optuna by how much it is exceeded.
-
-        Raises:
-            optuna.TrialPruned: If the limit is exceeded.
-        """
-        limit = getattr(self._limits, name)
-        if limit is not None and found > limit:
-            self._trial.set_constraint(name, found / limit - 1)
-            raise optuna.TrialPruned(f"{name} {found:.0f} is beyond the limit of {limit}")
-
-    def hold(self, parameters: float) -> None:
-        """Tell Optuna that a trial at its end is within its limits; raise as `check` if not."""
-        for name, found in {"parameters": parameters, **self.cost()}.items():
-            self.check(name, found)
-            limit = getattr(self._limits, name)
-            if limit is not None:
-                self._trial.set_constraint(name, found / limit - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +54,8 @@ class TrialTrainer:
 
     def train(
         self, trial: optuna.Trial, options: RunOptions, values: Mapping[str, Any], *, prunes: bool
-    ) -> tuple[float, ...]:
-        """Return the objectives of a trial.
+    ) -> float:
+        """Return the objective of a trial.
 
         Args:
             trial: It has claimed its slot.
@@ -110,47 +69,53 @@ class TrialTrainer:
         with self.open_run(trial) as run:
             run.log_params(dataclasses.asdict(options))
             run.set_tags({name: str(value) for name, value in values.items()})
-            meter = Meter(trial, self.tune.limits, pick_device(options.train.device))
+            device, start_s = pick_device(options.train.device), time.monotonic()
+            reset_peak_memory(device)
+
+            def cost() -> dict[str, float]:
+                seconds = time.monotonic() - start_s
+                return {"seconds": seconds, "memory_mb": peak_memory_mb(device)}
+
             try:
-                measures = self._train(trial, options, run, meter, prunes=prunes)
+                measures = self._train(trial, options, run, prunes=prunes)
             except BaseException as error:
                 is_stop = isinstance(error, (optuna.TrialPruned, DivergedError))
                 reason = str(error) if is_stop else f"{type(error).__name__}: {error}"
                 trial.set_user_attr(REASON, reason)
-                run.log_metrics(meter.cost())
+                run.log_metrics(cost())
                 if isinstance(error, (DivergedError, torch.OutOfMemoryError)):
                     raise optuna.TrialPruned(reason) from error
                 raise
             trial.set_user_attr(MEASURES, measures)
-            run.log_metrics({**measures, **meter.cost()})
-        return tuple(measures[name] for name in self.tune.objectives)
+            run.log_metrics({**measures, **cost()})
+        return measures[self.tune.objective]
 
     def _train(
-        self, trial: optuna.Trial, options: RunOptions, run: Run, meter: Meter, *, prunes: bool
+        self, trial: optuna.Trial, options: RunOptions, run: Run, *, prunes: bool
     ) -> dict[str, float]:
-        parameters = count_parameters(self.data, options)
-        meter.check("parameters", float(parameters))
+        parameters, limit = count_parameters(self.data, options), self.tune.limits.parameters
+        if limit is not None:
+            trial.set_constraint("parameters", parameters / limit - 1)
+            if parameters > limit:
+                raise optuna.TrialPruned(f"parameters {parameters} is beyond the limit of {limit}")
 
         def log(record: EpochRecord) -> None:
             run.log_metrics(dataclasses.asdict(record), step=record.epoch)
-            if len(self.tune.objectives) == 1:
-                # Optuna compares in the study's direction; the curve is always dev loss.
-                sign = -1 if self.tune.objectives[0] in HIGHER_IS_BETTER else 1
-                trial.report(sign * record.dev_loss, record.epoch)
+            # Optuna compares in the study's direction; the curve is always dev loss.
+            sign = -1 if self.tune.objective in HIGHER_IS_BETTER else 1
+            trial.report(sign * record.dev_loss, record.epoch)
             self.progress()
-            meter.check_cost()
             if prunes and record.epoch < options.train.epochs and trial.should_prune():
                 raise optuna.TrialPruned(f"after epoch {record.epoch}")
 
         checkpoint, result = train(self.data, options, provenance={}, log=log)
         measures = {"dev_loss": result.dev_loss, "parameters": float(parameters)}
-        if any(name in DECODED for name in self.tune.objectives):
+        if self.tune.objective in DECODED:
             measures |= self._translate(checkpoint, options)
-        meter.hold(float(parameters))
         return measures
 
     def _translate(self, checkpoint: Checkpoint, options: RunOptions) -> dict[str, float]:
-        """Return the scores of dev and, where it is asked for, the time that a sentence takes."""
+        """Return the scores of dev."""
         translator = Translator(checkpoint, pick_device(options.train.device))
         clips = self.data.dev.read(range(len(self.data.dev)))
         # An untrained model never ends a sentence: it may write none longer than train has.
@@ -165,13 +130,11 @@ class TrialTrainer:
         measures: dict[str, float] = {
             name: scores[name].value for name in (Metric.BLEU4, Metric.EXACT, Metric.WER)
         }
-        if GLOSS_WER in self.tune.objectives:
+        if self.tune.objective == GLOSS_WER:
             glosses = [target.gloss.split() for target in self.data.dev.targets]
             measures[GLOSS_WER] = measure_gloss_wer(
                 translator, clips, glosses, self.tune.gloss_rules
             )
-        if "latency_ms" in self.tune.objectives:
-            measures["latency_ms"] = measure_latency_ms(translator, clips, greedy)
         return measures
 
 
@@ -185,8 +148,8 @@ class SearchObjective:
     slots: int
     others: Mapping[int, Mapping[str, Value]]  # of a slot: what it sets outside the space
 
-    def __call__(self, trial: optuna.Trial) -> tuple[float, ...]:
-        """Return the objectives of a trial."""
+    def __call__(self, trial: optuna.Trial) -> float:
+        """Return the objective of a trial."""
         others = self.others.get(claim_slot(trial, self.slots), {})
         values = {name: parameter.suggest(trial, name) for name, parameter in self.space.items()}
         values |= others
@@ -208,8 +171,8 @@ class ConfirmObjective:
     candidates: list[RunOptions]
     slots: int
 
-    def __call__(self, trial: optuna.Trial) -> tuple[float, ...]:
-        """Return the objectives of a candidate with one seed."""
+    def __call__(self, trial: optuna.Trial) -> float:
+        """Return the objective of a candidate with one seed."""
         number, seed = divmod(claim_slot(trial, self.slots), self.trainer.tune.confirm.seeds)
         options = self.candidates[number]
         # The seed of the search is left out: with it the candidate was chosen.
@@ -233,15 +196,3 @@ def measure_gloss_wer(
     ]
     options = ScoreOptions(tokenizer="none", resamples=100, seed=0, gloss_rules=rules)
     return Statistics(parts=(count_gloss_wer(lines, glosses, options),)).values()[GLOSS_WER]
-
-
-def measure_latency_ms(
-    translator: Translator, clips: Sequence[SourceSequence], decoding: DecodingOptions
-) -> float:
-    """Return the median time that a clip takes when it is translated alone, milliseconds."""
-    times_ms = []
-    for clip in clips[:LATENCY_CLIPS]:
-        start_s = time.perf_counter()
-        translator.translate([clip], decoding)
-        times_ms.append(1000 * (time.perf_counter() - start_s))
-    return statistics.median(times_ms)

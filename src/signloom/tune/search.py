@@ -94,7 +94,7 @@ def plan_search(
             "not searched, since %s does not read it: %s", base.model.family, ", ".join(unread)
         )
     check_run(data, base)
-    if GLOSS_WER in options.objectives:
+    if options.objective == GLOSS_WER:
         _check_signs(data, base)
     space = parse_space(options.space)
     check_fit(base, space)
@@ -230,7 +230,7 @@ class Studies:
         study = optuna.create_study(
             study_name=f"{self.search.name}-confirm-{digest[:6]}",
             storage=self._storage,
-            directions=options.directions,
+            direction=options.direction,
             sampler=SlotSampler(options.seed),
             load_if_exists=True,
         )

@@ -290,21 +290,21 @@ def _by_section(values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
     return sections
 
 
-Objective = Literal[
-    "auto", "dev_loss", "bleu4", "exact", "wer", "gloss_wer", "latency_ms", "parameters"
-]
+Objective = Literal["auto", "dev_loss", "bleu4", "exact", "wer", "gloss_wer"]
 HIGHER_IS_BETTER = ("bleu4", "exact")
-DECODED = ("bleu4", "exact", "wer", "gloss_wer", "latency_ms")  # need the sentences of dev
+DECODED = ("bleu4", "exact", "wer", "gloss_wer")  # need the sentences of dev
 MAX_SEED = 2**32 - 1  # of NumPy's generator, which Optuna seeds
 
 
 @checked_dataclass
 class TrialLimits:
-    """What a trial may cost at most; null sets no limit. A trial beyond one cannot win."""
+    """What a trial may cost at most; null sets no limit. A trial beyond it does not train."""
 
-    parameters: Count | None = None  # of the model, known before it trains
-    memory_mb: Count | None = None  # peak of the process (CPU) or of its tensors (GPU)
-    seconds: Count | None = None  # of training
+    parameters: Count | None = None  # of the model
+
+    GONE: ClassVar = {
+        name: Gone(None, "MLflow has what each trial took") for name in ("memory_mb", "seconds")
+    }
 
 
 @checked_dataclass
@@ -323,8 +323,7 @@ class TuneOptions:
     seed: Annotated[int, Field(ge=0, lt=MAX_SEED)] = 1
     trials: Natural  # finished trials; 0: no search
     epochs: Count  # of a trial, at most
-    # One, or several for a Pareto front; the first decides. auto: exact match where the texts are
-    # single words, else the dev loss.
+    # A list of one. auto: exact match where the texts are single words, else the dev loss.
     objectives: Annotated[tuple[Objective, ...], Field(min_length=1)]
     pruner: Literal["none", "median", "hyperband"] = "median"  # what stops a trial by its dev loss
     storage: str = "sqlite:///optuna.db"  # sqlite:///FILE, or postgresql://USER@HOST/DATABASE
@@ -340,18 +339,11 @@ class TuneOptions:
     first: list[dict[str, Any]]
     space: dict[str, Any]  # from `section.key` to {choices: [...]} or {low, high, log}
 
-    GONE: ClassVar = {
-        "decoding": Gone(None, "bleu4, wer and latency_ms are of greedy search; remove it")
-    }
+    GONE: ClassVar = {"decoding": Gone(None, "bleu4 and wer are of greedy search; remove it")}
 
     def __post_init__(self) -> None:
-        if len(set(self.objectives)) < len(self.objectives):
-            raise ValueError(f"objectives: found {self.objectives}, expected none twice")
-        if len(self.objectives) > 1 and self.pruner != "none":
-            raise ValueError(
-                "pruner: a trial with several objectives cannot be judged by its dev loss; "
-                "set `pruner: none`"
-            )
+        if len(self.objectives) > 1:
+            raise ValueError(f"objectives: found {', '.join(self.objectives)}, expected one")
         if not self.storage.startswith(("sqlite:///", "postgresql")):
             raise ValueError(
                 f"storage: found {self.storage!r}, expected sqlite:///FILE or "
@@ -363,8 +355,7 @@ class TuneOptions:
         """Return the options with an objective that fits the texts of train in place of `auto`."""
         are_words = headline_metric(train_texts) == Metric.EXACT
         chosen: Objective = "exact" if are_words else "dev_loss"
-        named = [chosen if one == "auto" else one for one in self.objectives]
-        return replace(self, objectives=tuple(dict.fromkeys(named)))
+        return replace(self, objectives=(chosen,)) if self.objective == "auto" else self
 
     def for_family(self, family: str) -> tuple["TuneOptions", list[str]]:
         """Return the options without what a model family does not read, and the names of that."""
@@ -383,6 +374,11 @@ class TuneOptions:
         return replace(self, space=space, first=first), sorted(unread & self.space.keys())
 
     @property
-    def directions(self) -> list[str]:
-        """How each objective is better, in Optuna's words."""
-        return ["maximize" if o in HIGHER_IS_BETTER else "minimize" for o in self.objectives]
+    def objective(self) -> Objective:
+        """What a trial is judged by."""
+        return self.objectives[0]
+
+    @property
+    def direction(self) -> Literal["maximize", "minimize"]:
+        """How the objective is better, in Optuna's words."""
+        return "maximize" if self.objective in HIGHER_IS_BETTER else "minimize"

@@ -66,7 +66,7 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
     a search may be extended, moved to more workers, and goes on. How dev is decoded is among it
     only where an objective needs its sentences.
     """
-    decodes = any(name in DECODED for name in options.objectives)
+    decodes = options.objective in DECODED
     scoring: list[str] = [options.tokenizer] if decodes else []
     scoring += [options.gloss_rules] if options.gloss_rules != "none" else []
     versions = library_versions()
@@ -159,7 +159,7 @@ def open_study(
         storage: The database.
         name: Of the study.
         parts: What decides its numbers, hashed.
-        options: Objectives and pruning.
+        options: Objective and pruning.
         may_create: Whether to start it; a worker that joins must not.
 
     Raises:
@@ -178,7 +178,7 @@ def open_study(
     study = optuna.create_study(
         study_name=name,
         storage=storage,
-        directions=options.directions,
+        direction=options.direction,
         load_if_exists=True,
         pruner=_pruner(options),
     )

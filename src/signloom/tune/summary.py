@@ -1,9 +1,8 @@
 """The result of a search: trials.json and best.json.
 
-The same search gives the same files, unless time or memory is an objective or a limit.
+The same search gives the same files.
 """
 
-import warnings
 from collections.abc import Mapping
 from statistics import mean
 from typing import Any
@@ -37,34 +36,30 @@ def summarise(
             f"{trials[0]['reason']}. Lower train.learning_rate's range, raise tune.epochs or widen "
             "tune.limits"
         )
-    front = pareto_front(ended, options)
     confirmed = confirm_rows(confirmation, ended, options) if confirmation else []
-    number = confirmed[0]["number"] if confirmed else front[0]
+    number = confirmed[0]["number"] if confirmed else rank(ended, options)[0]
     first = parse_first(options.first, parse_space(options.space))
     best = next(trial for trial in trials if trial["number"] == number)
     return {
         "format_version": FORMAT_VERSION,
         "study": study.study_name,
-        "objective": options.objectives[0],
-        "objectives": dict(zip(options.objectives, options.directions, strict=True)),
+        "objective": options.objective,
+        "objectives": {options.objective: options.direction},
         "best": {
             **best,
             "overrides": overrides_of(base, ended[number].user_attrs[DRAWN]),
             "confirmed": confirmed,
         },
-        "overrides": {str(n): overrides_of(base, ended[n].user_attrs[DRAWN]) for n in front},
-        "front": front,
         "trials": trials,
         "notes": [one.note for one in first if one.note],
-        "importance": _importance(study, options, len(complete)),
     }
 
 
 def _row(slot: int, trial: FrozenTrial, options: TuneOptions) -> dict[str, Any]:
     measures = trial.user_attrs.get(MEASURES, {})
-    values = {name: measures[name] for name in options.objectives if name in measures}
-    value = values.get(options.objectives[0])
-    if value is None and options.objectives == ("dev_loss",):
+    value = measures.get(options.objective)
+    values = {} if value is None else {options.objective: value}
+    if value is None and options.objective == "dev_loss":
         value = trial.value  # of its last epoch
     return {
         "number": slot,
@@ -78,49 +73,22 @@ def _row(slot: int, trial: FrozenTrial, options: TuneOptions) -> dict[str, Any]:
     }
 
 
-def _losses(trial: FrozenTrial, options: TuneOptions) -> tuple[float, ...]:
-    """Return the objectives so that lower is better."""
-    return tuple(
-        -value if direction == "maximize" else value
-        for value, direction in zip(trial.values, options.directions, strict=True)
-    )
-
-
-def pareto_front(ended: Mapping[int, FrozenTrial], options: TuneOptions) -> list[int]:
-    """Return the slots that no other beats in every objective, the best in the first one first.
-
-    With one objective that is the winner.
-    """
+def rank(ended: Mapping[int, FrozenTrial], options: TuneOptions) -> list[int]:
+    """Return the slots whose trials ran to their end, the best first."""
+    sign = -1 if options.direction == "maximize" else 1
     losses = {
-        slot: _losses(trial, options)
+        slot: sign * (trial.value or 0.0)
         for slot, trial in ended.items()
         if trial.state == TrialState.COMPLETE
     }
-
-    def is_beaten(mine: tuple[float, ...]) -> bool:
-        return any(
-            theirs != mine and all(a <= b for a, b in zip(theirs, mine, strict=True))
-            for theirs in losses.values()
-        )
-
-    front = [slot for slot, mine in losses.items() if not is_beaten(mine)]
-    front.sort(key=lambda slot: (losses[slot], slot))
-    return front[:1] if len(options.objectives) == 1 else front
+    return sorted(losses, key=lambda slot: (losses[slot], slot))
 
 
 def pick_candidates(ended: Mapping[int, FrozenTrial], options: TuneOptions) -> list[int]:
-    """Return the slots that are trained again with other seeds, the current parameters too.
-
-    With several objectives they are of the Pareto front.
-    """
-    complete = {p: t for p, t in ended.items() if t.state == TrialState.COMPLETE}
-    if not options.confirm.top or not complete:
-        return []
-    ranked = sorted(complete, key=lambda slot: (_losses(complete[slot], options), slot))
-    if len(options.objectives) > 1:
-        ranked = pareto_front(ended, options)
+    """Return the slots that are trained again with other seeds, the current parameters too."""
+    ranked = rank(ended, options) if options.confirm.top else []
     chosen = ranked[: options.confirm.top]
-    return [*chosen, 0] if 0 in complete and 0 not in chosen else chosen
+    return [*chosen, 0] if 0 in ranked and 0 not in chosen else chosen
 
 
 def confirm_rows(
@@ -132,29 +100,8 @@ def confirm_rows(
     rows = []
     for index, slot in enumerate(slots):
         trials = [done[n] for n in range(index * seeds, (index + 1) * seeds) if n in done]
-        values = [t.values[0] for t in trials if t.state == TrialState.COMPLETE]
+        values = [t.value for t in trials if t.state == TrialState.COMPLETE]
         if len(values) == seeds:
             rows.append({"number": slot, "mean": mean(values), "values": values})
-    sign = -1 if options.directions[0] == "maximize" else 1
+    sign = -1 if options.direction == "maximize" else 1
     return sorted(rows, key=lambda row: (sign * row["mean"], row["number"]))
-
-
-def _importance(study: optuna.Study, options: TuneOptions, complete: int) -> dict[str, float]:
-    """Return each parameter's share in the spread of the first objective (PED-ANOVA)."""
-    if complete < 2:
-        return {}
-    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-    target = None
-    if len(options.objectives) > 1:
-        target = lambda trial: trial.values[0]  # noqa: E731
-    with warnings.catch_warnings():
-        # Optuna warns that its answer means nothing: then there is none.
-        warnings.simplefilter("error", UserWarning)
-        try:
-            found = optuna.importance.get_param_importances(
-                study, evaluator=evaluator, target=target
-            )
-        except (ValueError, RuntimeError, UserWarning):
-            return {}
-    # Optuna leaves equal shares in the order of a set, another in every process.
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.checkpoint import FORMAT_VERSION, SPEC
-from signloom.config import check_shape, check_version, parse_options, read_json, shape
+from signloom.config import check_shape, check_version, read_json, shape
 from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
@@ -88,7 +88,6 @@ def read_stored(store: ModelStore, version: int) -> StoredVersion:
     """
     store.check_known(version)
     checkpoint, search = store.checkpoint(version), store.search_options(version)
-    where = f"{store.evaluation(version)}: decoding"
     if not store.has_weights(version):
         raise UserError(
             f"version {version} has no weights any more; train it again, and `signloom champion "
@@ -101,8 +100,7 @@ def read_stored(store: ModelStore, version: int) -> StoredVersion:
         folder=store.folder(version),
         checkpoints=(checkpoint, *seed_folders(checkpoint)),
         is_joint=bool(confidence and confidence.seeds),
-        decoding=parse_options(search["decoding"], DecodingOptions, where=where),
-        precision=search["precision"],
+        **search,
     )
 
 

@@ -35,7 +35,6 @@ def run_summary(options: SummaryOptions) -> None:
 class Adopted:
     """What is written into the parameters."""
 
-    trial: int | None = option("a trial of the Pareto front instead of the winner", None)
     preset: str | None = option(f"the values of {PRESETS}/NAME.yaml", None, metavar="NAME")
     list: bool = option("list the presets and do nothing", False)
 
@@ -56,9 +55,6 @@ def run_adopt(options: AdoptOptions) -> None:
         return
     if options.choice.preset is not None:
         overrides = read_preset(options.choice.preset)
-    elif options.choice.trial is not None:
-        _check_search(options.best)
-        overrides = _of_front(options.best.with_name("trials.json"), options.choice.trial)
     else:
         _check_search(options.best)
         best = read_json(options.best, hint=_SEARCH_FIRST)
@@ -90,16 +86,6 @@ def _check_search(best: Path) -> None:
             "Set tune.trials in params.yaml to the trials you want, then `dvc repro tune`; "
             "`signloom adopt --list` names presets"
         )
-
-
-def _of_front(path: Path, trial: int) -> dict[str, dict[str, Any]]:
-    """Return what a trial of the front changes."""
-    content = read_json(path, hint=_SEARCH_FIRST)
-    if not isinstance(content, dict) or not isinstance(found := content.get("overrides"), dict):
-        raise UserError(f"{path} is not what a search wrote; {_SEARCH_FIRST}")
-    if str(trial) not in found:
-        raise UserError(f"trial {trial} is not of the search's front: {', '.join(found)}")
-    return _overrides_in(path, {"overrides": found[str(trial)]})
 
 
 def _overrides_in(path: Path, content: Any) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,12 +21,10 @@ from signloom.evaluation.names import (
     metric_heading,
     metric_label,
 )
-from signloom.files import write_file
 from signloom.paths import (
     CHECKPOINT,
     EVALUATION,
     METRICS,
-    MODELS,
     PARAMS,
     REPORTS,
     SCORES_NAME,
@@ -36,11 +33,11 @@ from signloom.paths import (
     TARGETS,
 )
 from signloom.provenance import project_folder
-from signloom_tools.cli.arguments import add_numbers, refuse_in_corpus
+from signloom_tools.cli.arguments import add_numbers
 from signloom_tools.outputs import check_output
 
 if TYPE_CHECKING:
-    from signloom.evaluation.compare import Difference, PastRun
+    from signloom.evaluation.compare import Difference
     from signloom.evaluation.stress import StressRow
 
 SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
@@ -120,50 +117,22 @@ def _check_corpus(metrics: dict[str, Any]) -> None:
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom compare`."""
     parser.description = (
-        "Compare two runs on the clips that both translated, by the paired bootstrap; rank three "
-        "or more, in clusters that differ significantly. "
-        "A run is a folder with an evaluation (reports, another checkout, an artifact folder of "
-        "MLflow), or git:REVISION, also of a DVC experiment."
+        "Compare two runs on the clips that both translated, by the paired bootstrap. A run is a "
+        "folder with an evaluation (reports, another checkout, an artifact folder of MLflow), or "
+        "git:REVISION, also of a DVC experiment."
     )
-    parser.add_argument("runs", metavar="RUN", nargs="*",
-                        help="e.g. git:HEAD; one is compared with reports")  # fmt: skip
-    parser.add_argument("--split", help="dev or test; default: all that both have, test of three")
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON, with every sentence of two"
-    )
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="rank these, reports, every version of data/models, every DVC experiment and the "
-        "evaluations below mlruns and mlartifacts; each once",
-    )
-    parser.add_argument(
-        "--metric",
-        choices=[str(metric) for metric in Metric],
-        help="what three or more are ranked by; default: the first one's headline",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="write the ranking as a page (.html), table (.md) or .json",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
+    parser.add_argument("a", metavar="RUN", help="e.g. git:HEAD")
+    parser.add_argument("b", metavar="RUN", nargs="?", default=str(REPORTS), help="(reports)")
+    parser.add_argument("--split", help="dev or test; default: all that both have")
+    parser.add_argument("--json", action="store_true", help="print JSON, with every sentence")
     parser.set_defaults(run=run_compare)
 
 
 def run_compare(options: argparse.Namespace) -> None:
     """Print a table for each split, or everything as JSON."""
-    if options.all or len(options.runs) > 2:
-        _rank(options)
-        return
-    if not options.runs:
-        raise UserError("name one run, to be compared with reports, two or more, or give --all")
-    if options.out or options.metric:
-        raise UserError("--out and --metric are for the ranking of three or more runs, or --all")
     from signloom.evaluation.compare import compare_runs, comparison_map, read_run
 
-    a, b = (read_run(name) for name in [*options.runs, str(REPORTS)][:2])
+    a, b = read_run(options.a), read_run(options.b)
     splits = [options.split] if options.split else sorted(a.splits.keys() & b.splits, reverse=True)
     if not splits:
         raise UserError(
@@ -182,54 +151,6 @@ def run_compare(options: argparse.Namespace) -> None:
             f"{a.options.resamples} resamples"
         )
         print(format_differences(part.differences))
-
-
-def _rank(options: argparse.Namespace) -> None:
-    """Print a ranking of many runs, and write it."""
-    from signloom.evaluation.compare import common_clips, read_run
-    from signloom_tools.evaluate.ranking import WRITERS, format_ranking, rank_runs
-
-    if options.out and options.out.suffix not in WRITERS:
-        raise UserError(f"{options.out}: expected a name that ends in {', '.join(WRITERS)}")
-    if options.out:
-        refuse_in_corpus(options.out)
-        given = [Path(name) for name in options.runs]
-        check_output(options.out, given, overwrite=options.overwrite)
-    split = options.split or "test"
-    names = [*options.runs, *(_every_run() if options.all else [])]
-    runs: list[PastRun] = []
-    for number, name in enumerate(dict.fromkeys(names)):
-        try:
-            run = read_run(name)
-            common_clips([*runs[:1], run], split)
-        except UserError as error:
-            if number < len(options.runs):
-                raise
-            print(f"left out: {error}", file=sys.stderr)
-            continue
-        if number < len(options.runs) or run.splits not in [one.splits for one in runs]:
-            runs.append(run)
-    if not runs:
-        raise UserError(f"there is no evaluation of {split} here; run `dvc repro` first")
-    metric = Metric(options.metric or runs[0].content.get("headline", Metric.BLEU4))
-    ranking = rank_runs(runs, split, metric)
-    print(WRITERS[".json"](ranking) if options.json else format_ranking(ranking))
-    if options.out:
-        write_file(options.out, WRITERS[options.out.suffix](ranking))
-
-
-def _every_run() -> list[str]:
-    """Return the names of all evaluations that the project knows."""
-    from signloom.evaluation.compare import GIT
-    from signloom_tools.dvc import ask_dvc
-
-    own = [EVALUATION] if EVALUATION.is_dir() else []
-    versions = sorted(MODELS.glob("[0-9]*/evaluation"))
-    logged = [one.parent for store in ("mlruns", "mlartifacts")
-              for one in sorted(Path(store).rglob("evaluation/hypotheses.tsv"))]  # fmt: skip
-    experiments = ask_dvc("exp", "list", "--name-only", "--all-commits").split()
-    return [*map(str, (*own, *versions)), *(f"{GIT}{name}" for name in experiments),
-            *map(str, logged)]  # fmt: skip
 
 
 def format_differences(differences: "dict[str, Difference]") -> str:
@@ -271,7 +192,7 @@ def add_stress(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom stress`."""
     parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
     parser.add_argument("--split", choices=("dev", "test"), default="test")
-    add_numbers(parser, ("--clips", Count, 200, "at most so many; of more, every n-th"))
+    add_numbers(parser, ("--clips", Count, 200, "at most this many; of more, every n-th"))
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.set_defaults(run=run_stress)
 
@@ -299,9 +220,9 @@ def run_stress(options: argparse.Namespace) -> None:
         translator=translator, targets=targets, sequences=sequences, decoding=translator.decoding,
         score=evaluation.score, metric=metric,
     )  # fmt: skip
-    tried = try_changes(setup, wanted, most=options.clips)
     rows = [
-        stress_row(one, has_no_warning(one, translator, translator.confidence)) for one in tried
+        stress_row(one, has_no_warning(one, translator, translator.confidence))
+        for one in try_changes(setup, wanted, most=options.clips)
     ]
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))

@@ -41,12 +41,6 @@ class SearchOptions:
 
     beam_size: int | None = _search("beam_size", "hypotheses followed in parallel; 1 is greedy")
     max_tokens: int | None = _search("max_tokens", "longest translation")
-    temperature: float | None = _search(
-        "temperature", "draw tokens: 1 by the model's probabilities, less: likelier ones; 0: none"
-    )
-    top_k: int | None = _search("top_k", "draw from this number of best tokens; 0: from all")
-    top_p: float | None = _search("top_p", "draw from the best tokens of this total probability")
-    seed: int | None = _search("seed", "of the draws")
     language: str | None = _search(
         "language", "to write in, for models of several (default: the model chooses)"
     )
@@ -183,10 +177,8 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
 
         check_glosses(translator, options.clips.find)
     said = {name: getattr(options.search, name, None) for name in _KINDS}
-    given = {**options.model.decoding, **{k: v for k, v in said.items() if v is not None}}
-    if given.get("temperature") == 0:  # what cannot go with it was chosen, not given
-        given = {"top_k": 0, "top_p": 1.0, **given}
-    decoding = dataclasses.replace(translator.decoding, **given)
+    given = {name: value for name, value in said.items() if value is not None}
+    decoding = dataclasses.replace(options.model.decoding or translator.decoding, **given)
     if options.n_best > decoding.beam_size:  # which was chosen, too
         decoding = dataclasses.replace(decoding, beam_size=options.n_best)
     return translator, decoding

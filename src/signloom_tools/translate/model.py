@@ -60,7 +60,7 @@ class Model:
         """Load a model; raises as `load`."""
         check_kept(named.checkpoint)
         self.translator = Translator.load(named.checkpoint, precision=named.precision)
-        self.decoding = replace(self.translator.decoding, **named.decoding)
+        self.decoding = named.decoding or self.translator.decoding
         source = self.translator.source.landmarks(named.checkpoint)
         self._layout, self._extractor = source.layout, source.extractor
         self._reader = ClipReader(source.extractor, ReadOptions(), _watch_length)

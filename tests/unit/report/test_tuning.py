@@ -1,7 +1,5 @@
 from typing import Any
 
-import pytest
-
 from signloom.report.tuning import draw_search, search_note
 
 
@@ -20,7 +18,7 @@ def search(objectives: dict[str, str], **changes: Any) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "objective": next(iter(objectives)), "objectives": objectives, "trials": trials,
-        "best": {**trials[4], "confirmed": []}, "front": [4], "importance": {}, **changes,
+        "best": {**trials[4], "confirmed": []}, **changes,
     }  # fmt: skip
 
 
@@ -41,24 +39,11 @@ def test_the_confirmation_is_told() -> None:
     assert "The winner is trial 4." in note
 
 
-@pytest.mark.parametrize(
-    ("objectives", "titles"),
-    [
-        ({"dev_loss": "minimize"}, ["dev loss against parameters"]),
-        (
-            {"bleu4": "maximize", "latency_ms": "minimize", "wer": "minimize"},
-            ["bleu4 against latency ms", "bleu4 against wer"],
-        ),
-    ],
-)
-def test_the_front_has_a_panel_for_each_further_objective(
-    objectives: dict[str, str], titles: list[str]
-) -> None:
-    drawn = {chart.name: chart.svg for chart in draw_search(search(objectives))}
-    assert set(drawn) == {"search", "slices", "pareto"}
-    for title in titles:
-        assert title in drawn["pareto"]
-    again = draw_search(search(objectives))
+def test_objectives_are_drawn_against_sizes() -> None:
+    drawn = {chart.name: chart.svg for chart in draw_search(search({"dev_loss": "minimize"}))}
+    assert set(drawn) == {"search", "slices", "size"}
+    assert "dev loss against parameters" in drawn["size"]
+    again = draw_search(search({"dev_loss": "minimize"}))
     assert drawn == {chart.name: chart.svg for chart in again}  # no clock, no random ids
 
 

@@ -14,7 +14,7 @@ from signloom_ops.intake.ingest import ingest
 from signloom_ops.privacy.names import find_delivered
 from tests.attack import inputs
 from tests.elan import eaf
-from tests.intake import DAY, OPTIONS, deliver, plan, reasons, request_of, take, write_rows
+from tests.intake import DAY, OPTIONS, deliver, reasons, request_of, take, write_rows
 from tests.videos import write_cut_off, write_pictures, write_video
 
 

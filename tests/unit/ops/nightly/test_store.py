@@ -3,6 +3,7 @@ import os
 import resource
 import shutil
 import signal
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from signloom.errors import UserError
 from signloom_ops.nightly.comparison import read_stored
 from signloom_ops.nightly.store import KEPT_WEIGHTS, ModelStore
 from signloom_tools.versions import find_version
+from tests import tiny
 from tests.intake import tree
 from tests.power_cut import RENAMES, cut_before
 from tests.processes import fork, wait
@@ -29,7 +31,10 @@ def make_run(folder: Path, name: str, beam_size: int = 4) -> tuple[Path, Path]:
     evaluation.mkdir(parents=True)
     for place in (checkpoint, checkpoint / "seeds/2"):
         (place / "model.safetensors").write_text(f"{name} {place.name}")
-    scores = {"decoding": {"beam_size": beam_size}, "options": {"precision": "float32"}}
+    scores = {
+        "decoding": asdict(tiny.decoding(beam_size=beam_size)),
+        "options": {"precision": "float32"},
+    }
     (evaluation / "scores.json").write_text(json.dumps(scores))
     (evaluation.parent / "metrics.json").write_text("{}")
     return checkpoint, evaluation
@@ -55,7 +60,10 @@ def test_a_version_holds_a_copy_of_everything(store: ModelStore) -> None:
     assert (store.checkpoint(1) / "seeds/2/model.safetensors").read_text() == "one 2"
     assert (store.evaluation(1) / "metrics.json").is_file()
     assert store.facts(1)["batches"] == ["one"]
-    assert store.search_options(1) == {"decoding": {"beam_size": 4}, "precision": "float32"}
+    assert store.search_options(1) == {
+        "decoding": tiny.decoding(beam_size=4),
+        "precision": "float32",
+    }
     assert (store.champion(), store.challenger()) == (None, 1)
 
 
@@ -247,9 +255,11 @@ def test_a_champion_that_changes_while_it_is_loaded_is_loaded_whole(
         ended = os.waitpid(writer, os.WNOHANG)
         found = find_version("champion")
         loaded = load_checkpoint(found.checkpoint, torch.device("cpu"))
-        assert loaded.spec.model.d_model == found.decoding["beam_size"]
+        assert found.decoding
+        assert loaded.spec.model.d_model == found.decoding.beam_size
     assert ended == (writer, 0)
-    assert found.decoding["beam_size"] == 32
+    assert found.decoding
+    assert found.decoding.beam_size == 32
 
 
 def test_a_full_disk_leaves_the_versions_as_they_were(store: ModelStore) -> None:

@@ -102,25 +102,16 @@ def test_adopt_writes_the_winner(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "has these values already" in capsys.readouterr().out
 
 
-def test_adopt_shows_the_confirmation_and_takes_another_trial_of_the_front(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_adopt_shows_the_confirmation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     params, best = tmp_path / "params.yaml", tmp_path / "best.json"
     params.write_text("model:\n  norm: pre\n")
     rows = [{"number": 4, "mean": 1.5, "values": [1.4, 1.6]}]
     rows.append({"number": 0, "mean": 1.75, "values": [1.7, 1.8]})
     best.write_text(json.dumps({"overrides": {"model": {"norm": "pre"}}, "confirmed": rows}))
-    overrides = {"4": {"model": {"norm": "pre"}}, "7": {"model": {"norm": "post"}}}
-    (tmp_path / "trials.json").write_text(json.dumps({"overrides": overrides}))
-    arguments = ["adopt", "--params", str(params), "--best", str(best)]
-    main(arguments)
+    main(["adopt", "--params", str(params), "--best", str(best)])
     text = capsys.readouterr().out
     assert "winner: trial 4: mean 1.5000 of 1.4000, 1.6000" in text
     assert "beaten: trial 0, the parameters of then: mean 1.7500" in text
-    main([*arguments, "--trial", "7"])
-    assert params.read_text() == "model:\n  norm: post\n"
-    with pytest.raises(SystemExit, match="trial 5 is not of the search's front: 4, 7"):
-        main([*arguments, "--trial", "5"])
 
 
 PRESETS = sorted((tiny.ROOT / "presets").glob("*.yaml"))
@@ -141,9 +132,6 @@ def test_adopt_of_another_json_file_is_refused(tmp_path: Path, text: str, messag
     with pytest.raises(SystemExit) as end:
         main(["adopt", "--best", str(best)])
     assert message in str(end.value)
-    best.rename(tmp_path / "trials.json")
-    with pytest.raises(SystemExit, match=r"is not what a search wrote|of the search's front"):
-        main(["adopt", "--best", str(best), "--trial", "1"])
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
@@ -246,6 +234,5 @@ def test_no_search_gives_no_winner(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     stale.write_text("{}")
     search()  # reads no landmarks: there are none here
     assert [path.name for path in TUNE.iterdir()] == ["trials.json"]
-    for arguments in ([], ["--trial", "1"]):
-        with pytest.raises(SystemExit, match=r"no search \(tune.trials was 0\)"):
-            main(["adopt", *arguments])
+    with pytest.raises(SystemExit, match=r"no search \(tune.trials was 0\)"):
+        main(["adopt"])

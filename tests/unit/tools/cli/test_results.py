@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from signloom.corpus.manifest import Clip, read_manifest, write_manifest
-from signloom.evaluation.compare import PastRun, Sentence, compare
+from signloom.evaluation.compare import compare
 from signloom.evaluation.judge import BlindAnswer, Judgements
 from signloom.evaluation.metrics import ScoreOptions, measure
-from signloom.evaluation.names import Metric
 from signloom.features.targets import split_hash
 from signloom_tools.cli.main import main
-from signloom_tools.evaluate.ranking import rank_runs
 from tests.processes import call
 
 REFS = ["je vais à la maison", "tu viens demain", "elle mange une pomme", "il est là"]
@@ -77,9 +75,6 @@ def test_five_clips_or_fewer_decide_nothing(
     assert ("B is worse on" in printed(capsys, "compare", b, a)) == decides
     same = printed(capsys, "compare", a, a)
     assert ("No clear difference" in same, "better on" in same) == (decides, False)
-    ranked = printed(capsys, "compare", a, b, a, "--json")
-    assert {run["cluster"] for run in json.loads(ranked)["runs"]} == ({1, 2} if decides else {1})
-    assert ("too few clips" in printed(capsys, "compare", a, b, a)) == (not decides)
     scores = metrics_file(tmp_path, 100.0, clips=clips)
     assert ("too few clips" in printed(capsys, "scores", "--metrics", scores)) == (not decides)
 
@@ -126,63 +121,6 @@ def test_two_runs_are_prepared_for_judges(
     ):
         with pytest.raises(SystemExit, match=re.escape(message)):
             main(wrong)
-
-
-def test_many_runs_are_ranked_in_clusters_as_wmt_prints_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    refs = [f"{text} {number}" for number in range(10) for text in REFS]
-    slips = [text if number % 9 else "non" for number, text in enumerate(refs)]
-    later = [text if number % 9 != 1 else "non" for number, text in enumerate(refs)]
-    write_run(Path("slips"), slips, refs=refs)
-    write_run(Path("bad"), ["non"] * 40, refs=refs)
-    write_run(Path("data/models/0001/evaluation"), refs, refs=refs)
-    write_run(Path("reports/evaluation"), later, refs=refs)
-    write_run(Path("mlruns/1/a/artifacts/evaluation"), refs, refs=refs)  # version 1's
-    write_run(Path("mlartifacts/1/b/artifacts/evaluation"), refs, tokenizer="zh", refs=refs)
-    main(["compare", "bad", "slips", "--all", "--metric", "wer", "--out", "board.json"])
-    said = capsys.readouterr()
-    assert "left out: bad was scored with tokenizer 13a" in said.err
-    rows = json.loads(Path("board.json").read_text())["runs"]
-    assert [(row["name"], row["cluster"]) for row in rows] == [
-        ("data/models/0001/evaluation", 1), ("reports/evaluation", 2), ("slips", 2), ("bad", 3),
-    ]  # fmt: skip
-    assert [(row["best"], row["worst"]) for row in rows] == [(1, 1), (2, 3), (2, 3), (4, 4)]
-    lines = said.out.splitlines()
-    assert [n for n, line in enumerate(lines) if line.startswith("---")] == [3, 5, 8]
-    for name in ("board.md", "board.html"):
-        main(["compare", "bad", "slips", "reports", "--out", name])
-    assert '<th scope="row">slips</th><td>1</td>' in Path("board.html").read_text()
-    assert Path("board.md").read_text().startswith("| run | cluster | ranks | BLEU-4 |")
-    with pytest.raises(
-        SystemExit, match=r"board.md already exists and was not changed; give --overwrite"
-    ):
-        main(["compare", "bad", "slips", "reports", "--out", "board.md"])
-    main(["compare", "bad", "slips", "reports", "--out", "board.md", "--overwrite"])
-    with pytest.raises(SystemExit, match=r"with tokenizer 13a, .* with zh"):
-        main(["compare", "bad", "slips", "mlartifacts/1/b/artifacts/evaluation"])
-    with pytest.raises(SystemExit, match=r"board.txt: expected a name that ends in .html"):
-        main(["compare", "bad", "slips", "reports", "--out", "board.txt"])
-
-
-def test_ranks_overlap_where_neighbours_do_not_differ_but_the_ends_do() -> None:
-    refs = [f"{text} {number}" for number in range(10) for text in REFS]
-
-    def run(name: str, wrong: int) -> PastRun:
-        sentences = {
-            f"c{number}": Sentence(reference=text, hypothesis="non" if number < wrong else text,
-                                   given={})
-            for number, text in enumerate(refs)
-        }  # fmt: skip
-        options = ScoreOptions(**SCORE)  # type: ignore[arg-type]
-        return PastRun(name=name, options=options, commands={}, splits={"test": sentences},
-                       content={"options": {}}, parameters=None)  # fmt: skip
-
-    ranking = rank_runs([run("c", 6), run("a", 2), run("b", 4)], "test", Metric.WER)
-    assert [(one.name, one.cluster, one.best, one.worst) for one in ranking.runs] == [
-        ("a", 1, 1, 2), ("b", 1, 1, 3), ("c", 1, 2, 3),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
