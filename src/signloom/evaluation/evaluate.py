@@ -93,12 +93,17 @@ class GridOptions:
     internal_lm_weights: tuple[Share, ...] = ()  # tried with the best of these; empty: decoding's
     # Then these, with the most of the beams, if the model reads signs; one is used as it is.
     sign_weights: tuple[SignWeight, ...] = ()
+    # Weight of the n-gram of signs, and bonus of each sign, as `signloom outlook --folds` finds
+    # them; empty: dev chooses, or the usual ones where it has few clips.
+    ngram: tuple[NonNegative, ...] = ()
 
     def __post_init__(self) -> None:
         if bool(self.beam_sizes) != bool(self.length_penalties):
             raise ValueError("give both beam_sizes and length_penalties, or leave both empty")
         if self.internal_lm_weights and not self.beam_sizes:
             raise ValueError("internal_lm_weights are tried with beam_sizes and length_penalties")
+        if len(self.ngram) not in (0, 2):
+            raise ValueError(f"ngram: found {list(self.ngram)}, expected weight and bonus, or []")
 
 
 @checked_dataclass
@@ -248,7 +253,7 @@ def _evaluate_splits(
     tried = {one.split: try_changes(setup, one.targets, most=options.stress) for one in results}
     dev = next((one for one in results if one.split == "dev"), None)
     confidence = fit_confidence(setup, weights, dev, right.get("dev", []), tried.get("dev", []))
-    signs, recognised = recognise(setup, results, others)
+    signs, recognised = recognise(setup, results, others, options.grid.ngram)
     look_up = _fit_lookup(setup)
     splits = {}
     for result in results:

@@ -8,9 +8,8 @@ another clip's. How signs are searched is chosen on dev.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -42,6 +41,7 @@ from signloom.translation.translator import Translator
 
 WEIGHTS = (0.0, 0.4, 0.8)  # of the n-gram, tried on dev with each bonus
 BONUSES = (0.0, 1.0, 2.0)
+SEARCHES = [SignSearch(weight=weight, bonus=bonus) for weight in WEIGHTS for bonus in BONUSES]
 # By which dev of four networks of BOSTON-104 is read best together; one by one they choose by
 # chance. Test had been seen (docs/results.md).
 USUAL = (0.8, 2.0)
@@ -108,7 +108,10 @@ class Readings:
 
 
 def recognise(
-    setup: Setup, results: Sequence[SplitResult], others: Iterable[Translator] = ()
+    setup: Setup,
+    results: Sequence[SplitResult],
+    others: Iterable[Translator] = (),
+    given: Sequence[float] = (),
 ) -> tuple[SignSearch | None, dict[str, Recognition]]:
     """Read the signs of some splits and score them; no gloss of these reaches the model.
 
@@ -116,6 +119,7 @@ def recognise(
         setup: The trained model, or the models of all seeds as one, and the corpus.
         results: What was evaluated; dev chooses the search.
         others: The same model trained with other seeds.
+        given: As for `choose_search`.
 
     Returns:
         The search with the fewest errors on dev, of all seeds or of these as one, and a recognition
@@ -128,12 +132,14 @@ def recognise(
     read = [one for result in results if (one := _read_split(models, result))]
     dev = next((one for one in read if one.split == "dev"), None)
     glossed = [t for t in setup.targets if t.split == "train" and t.gloss.split()]
-    choose = partial(
-        choose_search, translator, targets=dev.targets if dev else [],
-        ngrams=_count_signed(translator, glossed), rules=setup.score.gloss_rules,
-    )  # fmt: skip
-    search = choose(dev.seeds if dev else [])
-    joint = choose([dev.together] if dev else []) if len(models) > 1 else search
+    ngrams = count_signed(translator, glossed)
+
+    def choose(seeds: Sequence[Sequence[FloatArray]]) -> SignSearch:
+        read = [Read(one, dev.targets if dev else [], ngrams) for one in seeds]
+        return choose_search(translator, read, setup.score.gloss_rules, given)
+
+    search = choose(dev.seeds if dev else [[]])
+    joint = choose([dev.together] if dev else [[]]) if len(models) > 1 else search
     floors = _build_floors(setup, glosses_of(glossed))
     return joint if translator.is_joint else search, {
         one.split: _recognise_split(setup, one, search, joint, floors, glosses_of(glossed))
@@ -257,7 +263,7 @@ def _build_floors(setup: Setup, train: Lines) -> Floors:
     return floors
 
 
-def _count_signed(translator: Translator, glossed: Sequence[Target]) -> tuple[tuple[int, ...], ...]:
+def count_signed(translator: Translator, glossed: Sequence[Target]) -> tuple[tuple[int, ...], ...]:
     """Return how often signs follow each other, but for new sentences of pieces (`--recombine`)."""
     number = {name: position for position, name in enumerate(translator.spec.ctc.names, start=1)}
     # `signloom merge` puts a corpus's name in front of a signer's.
@@ -265,40 +271,56 @@ def _count_signed(translator: Translator, glossed: Sequence[Target]) -> tuple[tu
     return count_ngrams([[number[name] for name in line] for line in glosses_of(signed)])
 
 
+class Read(NamedTuple):
+    """What a model reads of clips that it has not learnt from."""
+
+    log_probs: Sequence[FloatArray]  # of the labels of each clip
+    targets: Sequence[Target]
+    ngrams: tuple[tuple[int, ...], ...]  # of the clips that it has learnt from
+
+
 def choose_search(
     translator: Translator,
-    read: Sequence[Sequence[FloatArray]],
-    targets: Sequence[Target],
-    ngrams: tuple[tuple[int, ...], ...],
+    read: Sequence[Read],
     rules: GlossRules = "none",
+    given: Sequence[float] = (),
 ) -> SignSearch:
-    """Return the search with the fewest errors on dev; of equals the first, the plainest.
+    """Return the search with the fewest errors; of equals the first, the plainest.
 
-    Where an n-gram helps and dev has few clips, the usual weights are kept unless they make more
+    Where an n-gram helps and the clips are few, the usual weights are kept unless they make more
     errors than the best by a standard error.
 
     Args:
         translator: Has the names of the labels.
-        read: Log-probabilities of dev's labels by each seed's model: the signs of few clips, read
-            once, choose badly.
-        targets: Dev's clips.
-        ngrams: Of train.
+        read: Dev by each seed's model, since the signs of few clips, read once, choose badly; or
+            the folds of train. The first one's n-gram is in what is returned.
         rules: As for scoring.
+        given: Weight and bonus, if dev is not to choose them.
     """
-    tried = [SignSearch(weight=w, bonus=b, ngrams=ngrams) for w in WEIGHTS for b in BONUSES]
-    lines = clean_glosses(glosses_of(targets), rules)
 
     def errors(search: SignSearch) -> int:
-        found = (clean_glosses(_names(translator, one, search), rules) for one in read)
-        return sum(sum(map(Levenshtein.distance, one, lines)) for one in found)
+        found = read_lines(translator, read, search)
+        both = zip(clean_glosses(found, rules), clean_glosses(wanted, rules), strict=True)
+        return sum(Levenshtein.distance(*one) for one in both)
 
-    best = min(tried, key=errors) if any(read) else SignSearch()
-    if not best.weight:
-        return replace(best, ngrams=())
-    usual = next(one for one in tried if (one.weight, one.bonus) == USUAL)
-    fewest = errors(best)
-    is_open = len(targets) < DECIDING and errors(usual) <= fewest + math.sqrt(fewest)
-    return usual if is_open else best
+    wanted = glosses_of([target for one in read for target in one.targets])
+    best = min(SEARCHES, key=errors) if wanted else SignSearch()
+    fewest, usual = errors(best), SignSearch(weight=USUAL[0], bonus=USUAL[1])
+    is_open = len({t.clip_id for one in read for t in one.targets}) < DECIDING
+    if best.weight and is_open and errors(usual) <= fewest + math.sqrt(fewest):
+        best = usual
+    if given:
+        best = SignSearch(weight=given[0], bonus=given[1])
+    return replace(best, ngrams=read[0].ngrams) if best.weight else best
+
+
+def read_lines(translator: Translator, read: Sequence[Read], search: SignSearch) -> Lines:
+    """Return the glosses of all clips by a search with the n-grams of each model."""
+    return [
+        line
+        for one in read
+        for line in _names(translator, one.log_probs, replace(search, ngrams=one.ngrams))
+    ]
 
 
 def glosses_of(targets: Sequence[Target]) -> Lines:

@@ -41,19 +41,17 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(d_model))
 
     def forward(
-        self, x: Float[Tensor, "B D M"], valid: Bool[Tensor, "B M"]
-    ) -> Float[Tensor, "B D M"]:
+        self, x: Float[Tensor, "B M D"], valid: Bool[Tensor, "B M"]
+    ) -> Float[Tensor, "B M D"]:
         """Normalise; padding takes part in nothing."""
-        mean, variance = self.mean, self.variance
-        if self.training and valid.any():
-            share = (valid / valid.sum())[:, None].to(x.dtype)
-            mean = (x * share).sum(dim=(0, 2))
-            variance = ((x - mean[:, None]).square() * share).sum(dim=(0, 2))
-            with torch.no_grad():
-                self.mean.lerp_(mean.to(self.mean.dtype), MOMENTUM)
-                self.variance.lerp_(variance.to(self.variance.dtype), MOMENTUM)
-        scale = self.weight * (variance + EPSILON).rsqrt()
-        return x * scale[:, None] + (self.bias - mean * scale)[:, None]
+        known = self.mean, self.variance, self.weight, self.bias
+        flat = x.flatten(0, 1)
+        if not self.training or len(rows := valid.flatten().nonzero()[:, 0]) < 2:
+            return functional.batch_norm(flat, *known, eps=EPSILON).view_as(x)
+        real = functional.batch_norm(
+            flat.index_select(0, rows), *known, training=True, momentum=MOMENTUM, eps=EPSILON
+        )
+        return torch.zeros_like(flat, dtype=real.dtype).index_copy(0, rows, real).view_as(x)
 
 
 class Convolution(nn.Module):
@@ -66,16 +64,22 @@ class Convolution(nn.Module):
         self.norm = BatchNorm(d_model)
         # Most time would go into drawing so many numbers.
         self.dropout = Dropout(options.dropout, max(d_model, layers.WIDE))
-        before = kernel - 1 if options.causal_encoder else kernel // 2
-        self.margins, self.stride = (before, kernel - 1 - before), stride
+        self.before = kernel - 1 if options.causal_encoder else kernel // 2
+        self.stride = stride
 
     def forward(
-        self, x: Float[Tensor, "B D S"], valid: Bool[Tensor, "B S"]
-    ) -> tuple[Float[Tensor, "B D M"], Bool[Tensor, "B M"]]:
+        self, x: Float[Tensor, "B S D"], valid: Bool[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
         """Mix each position with its neighbours; return which positions of the result are real."""
-        # A kernel that reaches into padding must see zeros, as it does at the clip's end.
-        x = self.convolution(functional.pad(x * valid[:, None], self.margins))
+        # A kernel that reaches into padding must see zeros, as it does at the clip's end. In two
+        # dimensions a CPU takes channels that come last, a quarter faster.
+        weight = self.convolution.weight.unsqueeze(2).contiguous(memory_format=torch.channels_last)
+        x = functional.conv2d(
+            (x * valid[..., None]).transpose(1, 2).unsqueeze(2), weight, self.convolution.bias,
+            stride=(1, self.stride), padding=(0, self.before),
+        ).squeeze(2).transpose(1, 2)  # fmt: skip
         valid = valid[:, :: self.stride]
+        x = x[:, : valid.shape[1]]  # where no position sees later ones, the rest is of none
         return self.dropout(functional.relu(self.norm(x, valid))), valid
 
 
@@ -104,12 +108,11 @@ class ConvolutionEncoder(nn.Module):
     ) -> Memory:
         """Encode features or tokens; there is no attention for `maps`."""
         x, valid = self.source(src, src_valid)
-        x = x.transpose(1, 2)
         for shorten in self.stem:
             x, valid = shorten(x, valid)
         for layer in self.layers:
             x = x + layer(x, valid)[0]
-        return Memory(self.norm(x.transpose(1, 2)), valid)
+        return Memory(self.norm(x), valid)
 
 
 class ConvolutionModel(Transformer):

@@ -13,7 +13,6 @@ from signloom.checkpoint import Checkpoint
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.devices import peak_memory_mb, pick_device, reset_peak_memory
 from signloom.evaluation.metrics import (
-    GlossRules,
     ScoreOptions,
     Statistics,
     count_gloss_wer,
@@ -132,9 +131,7 @@ class TrialTrainer:
         }
         if self.tune.objective == GLOSS_WER:
             glosses = [target.gloss.split() for target in self.data.dev.targets]
-            measures[GLOSS_WER] = measure_gloss_wer(
-                translator, clips, glosses, self.tune.gloss_rules
-            )
+            measures[GLOSS_WER] = measure_gloss_wer(translator, clips, glosses)
         return measures
 
 
@@ -182,10 +179,7 @@ class ConfirmObjective:
 
 
 def measure_gloss_wer(
-    translator: Translator,
-    clips: Sequence[SourceSequence],
-    glosses: Sequence[Sequence[str]],
-    rules: GlossRules = "none",
+    translator: Translator, clips: Sequence[SourceSequence], glosses: Sequence[Sequence[str]]
 ) -> float:
     """Return the word error rate of the signs that CTC alone reads of clips, %."""
     landmarks = [clip for clip in clips if isinstance(clip, LandmarkSequence)]
@@ -194,5 +188,5 @@ def measure_gloss_wer(
         [sign.gloss for sign in signs] if line else []
         for signs, line in zip(read, glosses, strict=True)
     ]
-    options = ScoreOptions(tokenizer="none", resamples=100, seed=0, gloss_rules=rules)
+    options = ScoreOptions(tokenizer="none", resamples=100, seed=0)
     return Statistics(parts=(count_gloss_wer(lines, glosses, options),)).values()[GLOSS_WER]

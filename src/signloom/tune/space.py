@@ -11,7 +11,6 @@ from pydantic import Field
 
 from signloom.config import Count, Gone, Natural, checked_dataclass, parse_options
 from signloom.errors import UserError
-from signloom.evaluation.metrics import GlossRules
 from signloom.evaluation.names import Metric, headline_metric
 from signloom.models.seq2seq import READ_BY
 from signloom.training.run import RunOptions
@@ -333,13 +332,15 @@ class TuneOptions:
     confirm: ConfirmOptions = ConfirmOptions(top=1, seeds=2)
     # Of bleu4, see evaluate.score.
     tokenizer: Literal["13a", "intl", "char", "zh", "none", "phoenix_legacy"] = "13a"
-    gloss_rules: GlossRules = "none"  # of gloss_wer, see evaluate.score
     # Tried after the current parameters, from `section.key` to value; if it lies outside the space,
     # what is nearest in it.
     first: list[dict[str, Any]]
     space: dict[str, Any]  # from `section.key` to {choices: [...]} or {low, high, log}
 
-    GONE: ClassVar = {"decoding": Gone(None, "bleu4 and wer are of greedy search; remove it")}
+    GONE: ClassVar = {
+        "decoding": Gone(None, "bleu4 and wer are of greedy search; remove it"),
+        "gloss_rules": Gone("none", "a search compares signs as they are written"),
+    }
 
     def __post_init__(self) -> None:
         if len(self.objectives) > 1:

@@ -68,7 +68,6 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
     """
     decodes = options.objective in DECODED
     scoring: list[str] = [options.tokenizer] if decodes else []
-    scoring += [options.gloss_rules] if options.gloss_rules != "none" else []
     versions = library_versions()
     libraries = (*LIBRARIES, *(DECODING_LIBRARIES if decodes else ()))
     others = asdict(base)

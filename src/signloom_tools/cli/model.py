@@ -4,13 +4,16 @@ import difflib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from signloom.config import Count, load_section, parse_options, read_json
 from signloom.errors import UserError
 from signloom.paths import PARAMS, PRESETS, TUNE
 from signloom_tools.options import group, option
 from signloom_tools.presets import adopt, list_presets, read_preset
+
+if TYPE_CHECKING:
+    from signloom.training.data import TrainingFiles
 
 _SEARCH_FIRST = "run `dvc repro tune` first"
 
@@ -117,10 +120,11 @@ def _print_confirmation(path: Path, best: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlookOptions:
-    """Learning curve: what more signers or takes would improve.
+    """Learning curve: what more signers or takes would improve; or cross-validation of a recipe.
 
     Models of 1, 2, 4 ... signers of train are trained and tested on signers left out, five minutes
-    of CPU in all; docs/data.md
+    of CPU in all; docs/data.md. With --folds models of parts of train read the signs of the rest;
+    docs/recognition.md
     """
 
     params: Path = option("file of parameters", PARAMS)
@@ -128,6 +132,8 @@ class OutlookOptions:
     steps: Count | None = option("of each training, about; as a rule 3,600 of all together", None)
     seed: Count = option("of the draws", 1)
     json: bool = option("print every figure as JSON", False)
+    folds: Count | None = option("read each clip of train by a model of the other parts", None)
+    use: bool = option("write the weights of the n-gram that --folds finds into the file", False)
 
 
 def run_outlook(options: OutlookOptions) -> None:
@@ -140,6 +146,9 @@ def run_outlook(options: OutlookOptions) -> None:
     files = TrainingFiles()
     if not files.targets.is_file():
         raise UserError(f"{files.targets} is missing: run `dvc repro tokenize_targets` first")
+    if options.folds:
+        _read_folds(files, options, options.folds)
+        return
     scoring = load_section(options.params, "evaluate", EvaluateOptions).score
     results = measure_outlook(
         files, read_run_options(options.params), scoring,
@@ -154,6 +163,28 @@ def run_outlook(options: OutlookOptions) -> None:
         "more); 95 % intervals over those signers and the draws:"
     )
     print(*(f"  {line}" for line in outlook.lines()), sep="\n")
+
+
+def _read_folds(files: "TrainingFiles", options: OutlookOptions, count: int) -> None:
+    """Print how many signs of parts of train are read wrong, and how they are read best."""
+    from signloom.evaluation.evaluate import EvaluateOptions
+    from signloom.evaluation.signs import choose_search
+    from signloom.training.run import read_run_options
+    from signloom.translation.options import SignSearch
+    from signloom_tools.evaluate.outlook import read_folds, score_folds
+
+    scoring = load_section(options.params, "evaluate", EvaluateOptions).score
+    model, folds = read_folds(files, read_run_options(options.params), count)
+    best = choose_search(model, folds, scoring.gloss_rules)
+    read, alone = (score_folds(model, folds, one, scoring) for one in (best, SignSearch()))
+    print(
+        f"clips that no model has seen: gloss WER {read.value:.1f} % ({read.low:.1f} to "
+        f"{read.high:.1f}) with an n-gram of weight {best.weight:g} and bonus {best.bonus:g}, "
+        f"{alone.value:.1f} % without"
+    )
+    if options.use:
+        adopt(options.params, {"evaluate": {"grid": {"ngram": [best.weight, best.bonus]}}})
+        print(f"{options.params} has them in evaluate.grid.ngram now")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
-"""A learning curve over signers: models of few and of more signers, tested on signers left out."""
+"""Models of parts of train: a learning curve over signers, and a choice by cross-validation."""
 
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tqdm import tqdm
@@ -11,23 +11,33 @@ from tqdm import tqdm
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.evaluation.judge import Estimate
-from signloom.evaluation.metrics import INTERVAL, FloatArray, ScoreOptions, score_corpus
-from signloom.evaluation.names import Metric, headline_metric
+from signloom.evaluation.metrics import (
+    INTERVAL,
+    FloatArray,
+    Score,
+    ScoreOptions,
+    Statistics,
+    count_gloss_wer,
+    score_corpus,
+    score_statistics,
+)
+from signloom.evaluation.names import GLOSS_WER, Metric, headline_metric
+from signloom.evaluation.signs import Read, count_signed, glosses_of, read_lines
 from signloom.evaluation.systems import plain_texts
-from signloom.features.sources import SourceSequence, open_source
+from signloom.features.sources import Source, SourceSequence, open_source
 from signloom.features.targets import Target, read_labels, read_targets
 from signloom.features.tokenizer import Tokenizer
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.run import RunOptions, from_scratch, prepare, train
-from signloom.translation.options import DECODING
+from signloom.translation.options import DECODING, SignSearch
 from signloom.translation.translator import Translator
 
 LEAST = 3  # signers of train: one to learn from, two, and one to be tested on
 STEPS = 3600  # of all models together: about five CPU-minutes on the demo
 RESAMPLES = 2000
 WIDE = 30.0  # points: a wider interval is reported as unknown
-GREEDY = dataclasses.replace(DECODING, beam_size=1)
+GREEDY = replace(DECODING, beam_size=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +45,6 @@ class OutlookResult:
     """What a model of some signers gets right of a signer whom it has not seen."""
 
     signers: int  # that it learnt from
-    share: float  # of their takes
     draw: int
     signer: str  # who was left out
     right: float  # of single words the texts, of sentences the words: 100 - WER; 0 to 100
@@ -47,7 +56,6 @@ class Outlook:
 
     curve: Mapping[int, Estimate]  # by the number of signers
     doubling: Estimate  # points that twice as many signers have brought, mean of the steps
-    takes: Estimate | None  # points that twice as many takes by the same signers have brought
     expected: Mapping[int, Estimate]  # with more signers than there are
 
     def lines(self) -> list[str]:
@@ -56,13 +64,11 @@ class Outlook:
             f"with {count:>2} signers {one.value:.0f} % ({one.low:.0f} to {one.high:.0f})"
             for count, one in self.curve.items()
         ]
-        doubling = "each doubling of the signers, and of the takes with them, has brought"
-        takes = "twice the takes by the same people bring"
-        found += [
-            f"{source} {one.value:.0f} points ({one.low:.0f} to {one.high:.0f})"
-            for source, one in ((doubling, self.doubling), (takes, self.takes))
-            if one is not None
-        ]
+        gain = self.doubling
+        found.append(
+            "each doubling of the signers, and of the takes with them, has brought "
+            f"{gain.value:.0f} points ({gain.low:.0f} to {gain.high:.0f})"
+        )
         for count, one in self.expected.items():
             if one.high - one.low > WIDE:
                 found.append(
@@ -82,7 +88,6 @@ class Training:
 
     draw: int
     known: tuple[str, ...]
-    share: float
     left_out: tuple[str, ...]
 
 
@@ -112,10 +117,8 @@ def plan_trainings(signers: Sequence[str], draws: int, seed: int) -> list[Traini
         order = [names[number] for number in generator.permutation(len(names))]
         sizes = [2**power for power in range(int(math.log2(most)) + 1)]
         plan += [
-            Training(
-                draw=draw, known=tuple(order[:size]), share=share, left_out=tuple(order[most:])
-            )
-            for size, share in [*((size, 1.0) for size in sizes), (most, 0.5)]
+            Training(draw=draw, known=tuple(order[:size]), left_out=tuple(order[most:]))
+            for size in sizes
         ]
     return plan
 
@@ -139,61 +142,111 @@ def measure_outlook(
     Raises:
         UserError: If there are too few signers, or clips without landmarks.
     """
-    source = open_source(options.model.source, shards=files.shards, targets=files.targets)
-    targets = read_targets(files.targets)
-    sequences = source.read(targets, files.shards)
-    targets = [one for one in targets if one.clip_id in sequences]
-    of_train = [one for one in targets if one.split == "train"]
-    dev = [one for one in targets if one.split == "dev"]
+    source, sequences, of_train, dev = _read(files, options)
     words = headline_metric(one.text for one in of_train) == Metric.EXACT
     plan = plan_trainings([one.signer for one in of_train], draws, seed)
     results = []
     for training in tqdm(plan, "training", unit=" models", file=progress_file()):
-        generator = np.random.default_rng((seed, training.draw))
-        known = [
-            one for who in training.known for one in _some(of_train, who, training.share, generator)
-        ]
-        clips = source.open_clips([*known, *dev], files.shards, cache_mb=options.train.cache_mb)
-        data = TrainingData(
-            train=clips[0], dev=clips[1], tokenizer=Tokenizer.load(files.tokenizer),
-            labels=read_labels(files.labels),
-        )  # fmt: skip
+        known = [one for one in of_train if one.signer in training.known]
+        data = _gather(files, options, source, [*known, *dev])
         own = _at_steps(data, options, steps or STEPS // len(plan), seed + training.draw)
-        checkpoint, _ = train(data, own, provenance={}, log=lambda record: None)
-        translator = Translator(checkpoint, pick_device(own.train.device))
+        translator = _learn(data, own)
         longest = max(len(one.ids) for one in of_train)
         for who in training.left_out:
             tested = [one for one in of_train if one.signer == who]
             right = _score(translator, tested, sequences, longest, scoring, words=words)
             results.append(
-                OutlookResult(signers=len(training.known), share=training.share, draw=training.draw,
-                       signer=who, right=right)
-            )  # fmt: skip
+                OutlookResult(
+                    signers=len(training.known), draw=training.draw, signer=who, right=right
+                )
+            )
     return results
 
 
-def _some(
-    targets: Sequence[Target], who: str, share: float, generator: np.random.Generator
-) -> list[Target]:
-    own = [one for one in targets if one.signer == who]
-    kept = generator.permutation(len(own))[: max(1, round(share * len(own)))]
-    return [own[number] for number in sorted(kept.tolist())]
+def _read(
+    files: TrainingFiles, options: RunOptions
+) -> tuple[Source, Mapping[str, SourceSequence], list[Target], list[Target]]:
+    """Return the source of a corpus, its clips by name, and the targets of train and dev."""
+    source = open_source(options.model.source, shards=files.shards, targets=files.targets)
+    targets = read_targets(files.targets)
+    sequences = source.read(targets, files.shards)
+    known = [one for one in targets if one.clip_id in sequences]
+    train, dev = ([one for one in known if one.split == name] for name in ("train", "dev"))
+    return source, sequences, train, dev
+
+
+def _gather(
+    files: TrainingFiles, options: RunOptions, source: Source, targets: Sequence[Target]
+) -> TrainingData:
+    train, dev = source.open_clips(targets, files.shards, cache_mb=options.train.cache_mb)
+    return TrainingData(
+        train=train, dev=dev, tokenizer=Tokenizer.load(files.tokenizer),
+        labels=read_labels(files.labels),
+    )  # fmt: skip
+
+
+def _learn(data: TrainingData, options: RunOptions) -> Translator:
+    checkpoint, _ = train(data, options, provenance={}, log=lambda record: None)
+    return Translator(checkpoint, pick_device(options.train.device))
+
+
+def read_folds(
+    files: TrainingFiles, options: RunOptions, count: int
+) -> tuple[Translator, list[Read]]:
+    """Read each clip of train by a model of the other folds, fold by fold with another seed.
+
+    Dev decides the epoch, and is dealt, too, where it decides none (`train.average_last`).
+
+    Raises:
+        UserError: If the model reads no signs, or there are too few clips.
+    """
+    source, sequences, dealt, dev = _read(files, options)
+    if options.train.average_last:
+        dealt, dev = [*dealt, *dev], []
+    dealt = sorted((one for one in dealt if one.gloss.split()), key=lambda one: one.clip_id)
+    if not options.train.ctc_weight or not 1 < count <= len(dealt):
+        raise UserError(
+            f"--folds: found {count} for {len(dealt)} clips with glosses and a train.ctc_weight of "
+            f"{options.train.ctc_weight:g}; expected 2 or more, at most the clips, and above 0"
+        )
+    seeds, found = options.train.seeds, []
+    order = np.random.default_rng(seeds[0]).permutation(len(dealt)).tolist()
+    for fold in tqdm(range(count), "training", unit=" models", file=progress_file()):
+        asked = [dealt[number] for number in order[fold::count]]
+        names = {one.clip_id for one in asked}
+        known = [replace(one, split="train") for one in dealt if one.clip_id not in names]
+        heard = dev or [replace(one, split="dev") for one in asked]
+        own = replace(options.train, seeds=[seeds[fold % len(seeds)]], start_from="")
+        data = _gather(files, options, source, [*known, *heard])
+        translator = _learn(data, replace(options, train=own))
+        read = translator.label_log_probs([sequences[one.clip_id] for one in asked])
+        found.append(Read(read, asked, count_signed(translator, known)))
+    return translator, found
+
+
+def score_folds(
+    translator: Translator, folds: Sequence[Read], search: SignSearch, scoring: ScoreOptions
+) -> Score:
+    """Return the error rate of the signs of all folds, read by a search."""
+    wanted = glosses_of([target for one in folds for target in one.targets])
+    counted = count_gloss_wer(read_lines(translator, folds, search), wanted, scoring)
+    return score_statistics(Statistics(parts=(counted,)), scoring)[GLOSS_WER]
 
 
 def _at_steps(data: TrainingData, options: RunOptions, steps: int, seed: int) -> RunOptions:
     """Return the options with as many epochs as make that many steps, none of which is skipped."""
     plain = from_scratch(options)
-    plain = dataclasses.replace(plain, train=dataclasses.replace(plain.train, seeds=[seed]))
+    plain = replace(plain, train=replace(plain.train, seeds=[seed]))
     epochs = math.ceil(steps / prepare(data, plain, provenance={})[1].steps)
-    section = dataclasses.replace(plain.train, epochs=epochs, patience=epochs)
-    return dataclasses.replace(plain, train=section)
+    section = replace(plain.train, epochs=epochs, patience=epochs)
+    return replace(plain, train=section)
 
 
 def _score(
     translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence],
     longest: int, scoring: ScoreOptions, *, words: bool,
 ) -> float:  # fmt: skip
-    greedy = dataclasses.replace(GREEDY, max_tokens=min(longest, GREEDY.max_tokens))
+    greedy = replace(GREEDY, max_tokens=min(longest, GREEDY.max_tokens))
     clips = [sequences[one.clip_id] for one in targets]
     texts = plain_texts(translator.translate(clips, greedy))
     scores = score_corpus(texts, [one.text for one in targets], scoring)
@@ -219,9 +272,8 @@ def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outl
     """
     sizes = sorted({one.signers for one in results})
     units = sorted({(one.draw, one.signer) for one in results})
-    table = {(one.signers, one.share, one.draw, one.signer): one.right for one in results}
-    values = np.array([[table[size, 1.0, *unit] for size in sizes] for unit in units])
-    halves = np.array([table.get((sizes[-1], 0.5, *unit), np.nan) for unit in units])
+    table = {(one.signers, one.draw, one.signer): one.right for one in results}
+    values = np.array([[table[size, *unit] for size in sizes] for unit in units])
     # As many are left out in every draw.
     draws = len({draw for draw, _ in units})
     tested = len(units) // draws
@@ -229,15 +281,12 @@ def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outl
     chosen = generator.integers(0, draws, (RESAMPLES, draws, 1))
     within = generator.integers(0, tested, (RESAMPLES, draws, tested))
     rows = (chosen * tested + within).reshape(RESAMPLES, -1)
-    means, centre, gains = values[rows].mean(axis=1), values.mean(axis=0), values[:, -1] - halves
+    means, centre = values[rows].mean(axis=1), values.mean(axis=0)
     logs = np.log2(sizes)
     return Outlook(
         curve={size: _estimate(centre[n], means[:, n]) for n, size in enumerate(sizes)},
         doubling=_estimate(
             (centre[-1] - centre[0]) / logs[-1], (means[:, -1] - means[:, 0]) / logs[-1]
-        ),
-        takes=(
-            None if np.isnan(halves).any() else _estimate(gains.mean(), gains[rows].mean(axis=1))
         ),
         expected={
             count: _expect(logs, means, math.log2(count), generator)

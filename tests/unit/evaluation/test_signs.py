@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from signloom.errors import UserError
-from signloom.evaluation.signs import USUAL, Recognition, choose_search, recognise
+from signloom.evaluation.signs import USUAL, Read, Recognition, choose_search, recognise
 from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
 from signloom.translation.labels import count_ngrams
@@ -133,8 +133,9 @@ def test_all_seeds_choose_the_search_together() -> None:
         [np.log(np.array(rows, dtype=np.float32))] for rows in ([gare, unsure], [gare, oui, noise])
     )
     clip = replace(targets()[0], gloss="GARE OUI")
-    assert choose_search(model, [hesitant], [clip], ()).bonus == 1
-    assert choose_search(model, [hesitant, other, other], [clip], ()).bonus == 0
+    seeds = [Read(read, [clip], ()) for read in (hesitant, other, other)]
+    assert choose_search(model, seeds[:1]).bonus == 1
+    assert choose_search(model, seeds).bonus == 0
 
 
 def test_clips_without_glosses_are_left_out_and_a_model_of_characters_reads_nothing() -> None:
@@ -164,8 +165,9 @@ def test_the_search_is_chosen_by_the_rules_that_score_it() -> None:
     rows = [[0.05, 0.9, 0.04, 0.01], [0.9, 0.04, 0.04, 0.02], [0.65, 0.01, 0.32, 0.02]]
     line = np.log(np.array(rows, dtype=np.float32))
     clip = replace(targets()[0], gloss="GARE loc-GARE")
-    assert choose_search(model, [[line]], [clip], ()).bonus > 0
-    assert choose_search(model, [[line]], [clip], (), "phoenix_2014").bonus == 0
+    read = [Read([line], [clip], ())]
+    assert choose_search(model, read).bonus > 0
+    assert choose_search(model, read, "phoenix_2014").bonus == 0
 
 
 def test_few_clips_of_dev_leave_the_usual_search_unless_another_is_clearly_better() -> None:
@@ -181,9 +183,12 @@ def test_few_clips_of_dev_leave_the_usual_search_unless_another_is_clearly_bette
         )
         read.append(np.log(noisy / noisy.sum(axis=1, keepdims=True)).astype(np.float32))
         clips.append(replace(targets()[0], gloss=" ".join(NAMES[label - 1] for label in line)))
-    few = choose_search(model, [read], clips, ngrams)
-    many = choose_search(model, [read * 40], clips * 40, ngrams)
+    more = [replace(clip, clip_id=str(number)) for number, clip in enumerate(clips * 40)]
+    few = choose_search(model, [Read(read, more[:5], ngrams)])
+    many = choose_search(model, [Read(read * 40, more, ngrams)])
+    given = choose_search(model, [Read(read, clips, ngrams)], given=(0.4, 1.0))
     assert (few.weight, few.bonus) == USUAL
+    assert (given.weight, given.bonus, given.ngrams) == (0.4, 1.0, ngrams)
     assert many.weight > 0
     assert (many.weight, many.bonus) != USUAL
 

@@ -27,11 +27,9 @@ def corpus(seed: int, step: float, *, spread: float = 8.0) -> list[OutlookResult
         noise = generator.normal(0, 3)
         for who in one.left_out:
             size = len(one.known)
-            right = truth(size, step) + hard[who] + noise - (2.0 if one.share < 1 else 0.0)
-            results.append(
-                OutlookResult(signers=size, share=one.share, draw=one.draw, signer=who,
-                       right=float(np.clip(right + generator.normal(0, 3), 0, 100)))
-            )  # fmt: skip
+            right = truth(size, step) + hard[who] + noise + generator.normal(0, 3)
+            right = float(np.clip(right, 0, 100))
+            results.append(OutlookResult(signers=size, draw=one.draw, signer=who, right=right))
     return results
 
 
@@ -55,10 +53,9 @@ def test_a_curve_that_nears_its_ceiling_is_not_continued_in_a_line() -> None:
     """Of 43 real people, from 8 of them: 97 % [70, 100] was expected of 16, and 82 % came true."""
     curve = {1: 58.0, 2: 69.0, 4: 75.0, 8: 79.0}  # below 82
     results = [
-        OutlookResult(signers=size, share=share, draw=draw, signer=f"s{who}", right=right + 3 * who)
+        OutlookResult(signers=size, draw=draw, signer=f"s{who}", right=right + 3 * who)
         for draw, who in itertools.product(range(3), (-1, 0, 1))
         for size, right in curve.items()
-        for share in (1.0, 0.5)
     ]
     found = draw_outlook(results, 16, 1).expected
     assert found[16].low < 81 < found[16].high
@@ -69,7 +66,7 @@ def test_a_curve_that_nears_its_ceiling_is_not_continued_in_a_line() -> None:
 def test_a_curve_is_stated_only_as_far_as_it_is_known() -> None:
     lines = draw_outlook(corpus(1, 0.6, spread=0.5), 7, 1).lines()
     assert "each doubling of the signers, and of the takes with them, has brought 1" in lines[3]
-    assert "with 14 we would expect" in lines[6]
+    assert "with 14 we would expect" in lines[5]
     flat = draw_outlook(corpus(2, 0.0, spread=0.5), 7, 1).lines()
     assert "whether more people help cannot be told" in flat[-1]
     unsure = " ".join(draw_outlook(corpus(3, 0.6, spread=40.0), 7, 1).lines())
@@ -81,7 +78,7 @@ def test_models_of_a_draw_are_nested_and_tested_on_the_same_signers() -> None:
     plan = plan_trainings(names, 2, seed=1)
     for draw in (0, 1):
         own = [one for one in plan if one.draw == draw]
-        assert [(len(one.known), one.share) for one in own] == [(1, 1), (2, 1), (4, 1), (4, 0.5)]
+        assert [len(one.known) for one in own] == [1, 2, 4]
         assert len({one.left_out for one in own}) == 1
         for less, more in itertools.pairwise(own):
             assert set(less.known) <= set(more.known)
