@@ -19,6 +19,7 @@ from signloom.errors import UserError
 from signloom_tools.importing.options import SIZES, without_ending
 
 SEPARATORS = {"tab": "\t", "pipe": "|", "comma": ",", "semicolon": ";"}
+_COMMENTS = re.compile(r"\A(?:#[^\t|,;\n]*\n)+")
 QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | may hold plain quotes
 _SPACE = " "
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -87,7 +88,9 @@ class Row:
         """Return its values by field, as they are seen; times in seconds."""
         found = {name: clean(one.of(self.cells)) for name, one in sources.items()}
         for name in {"start_s", "end_s"} & found.keys():
-            seconds = parse_time(found[name]) if {*":,"} & {*found[name]} else None
+            in_ms = (sources[name].column or "").lower().endswith("_ms")
+            seconds = parse_time(found[name]) if in_ms or {*":,"} & {*found[name]} else None
+            seconds = seconds and seconds / (1000 if in_ms else 1)
             found[name] = found[name] if seconds is None else str(seconds)
         if found.get("box"):
             found["box"] = read_box(found["box"], sources["box"].order)
@@ -146,10 +149,17 @@ def read_user_table(
             "line out of a copy"
         )
     records, kind = _read_json(path, text) if text.lstrip()[:1] in ("[", "{") else ([], "")
-    if records:
-        header = list(dict.fromkeys(name for one in records for name in one))
-        cells = ([one.get(name, "") for name in header] for one in records)
+    if lists := [one for one in records if isinstance(one, list)]:
+        return _name_columns(path, kind, list(enumerate(lists, start=1)), names)
+    if maps := [one for one in records if isinstance(one, dict)]:
+        header = list(dict.fromkeys(name for one in maps for name in one))
+        cells = ([one.get(name, "") for name in header] for one in maps)
         return build_table(path, kind, header, enumerate(cells, start=1))
+    if "\ufffd" in text and how.endswith("(else say --encoding)"):
+        raise UserError(
+            f"{path}: neither UTF-8 nor {_FALLBACK}; say --encoding, such as gb18030 or shift_jis"
+        )
+    text = _COMMENTS.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
     first = text.partition("\n")[0].strip(" ")
     if told := re.fullmatch(r'"?sep=(.)"?', first):  # for Excel
         text = text.replace(first, "", 1)  # the numbers of lines stay
@@ -183,14 +193,18 @@ def _read_spreadsheet(path: Path, raw: bytes) -> Lines:
     return [(number, row) for number, row in enumerate(cells, start=1) if any(row)]
 
 
-def _read_json(path: Path, text: str) -> tuple[list[dict[str, str]], str]:
-    """Return the records of JSON or JSON lines, and how; none: it is another kind of table."""
+def _read_json(path: Path, text: str) -> tuple[Sequence[dict[str, str] | list[str]], str]:
+    """Return the records or lists of JSON or JSON lines, and how; none: it is no JSON."""
     skipped: dict[str, None] = {}
     try:
         try:
             found = json.loads(text)
         except ValueError:
             found = [json.loads(line) for line in text.splitlines() if line.strip()]
+        if isinstance(found, dict) and "data" in found and {"columns", "schema"} & {*found}:
+            found = [*filter(None, [found.get("columns")]), *found["data"]]  # pandas: split, table
+        if isinstance(found, list) and found and all(isinstance(one, list) for one in found):
+            return [list(map(_cell_of, one)) for one in found], "JSON"
         if isinstance(found, dict):
             columns = [[*one.values()] if isinstance(one, dict) else one for one in found.values()]
             if any(_plain_name(name) in _ALL_NAMES for name in found) and all(
@@ -502,7 +516,8 @@ def _name_rows(lines: Sequence[str], rows: Lines, mark: str) -> Lines:
 
 
 def _split_quoted(path: Path, text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((line + "\n" for line in text.split("\n")), delimiter=mark, strict=True)
+    reader = csv.reader((line + "\n" for line in text.split("\n")), delimiter=mark, strict=True,
+                        skipinitialspace=True)  # fmt: skip
     number = 1
     try:
         for row in reader:
@@ -534,8 +549,8 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
              "raw_text"),
     "signer": ("signer", "signer_id", "speaker", "participant_id", "participant", "person"),
     "split": ("split", "subset", "partition", "set"),
-    "start_s": ("start_s",),
-    "end_s": ("end_s",),
+    "start_s": ("start_s", "start_ms", "start_time", "time_start", "start_sec"),
+    "end_s": ("end_s", "end_ms", "end_time", "time_end", "end_sec"),
     "start_frame": ("start_frame",),
     "end_frame": ("end_frame",),
     "fps": ("fps",),
