@@ -201,8 +201,10 @@ def _read_json(path: Path, text: str) -> tuple[Sequence[dict[str, str] | list[st
             found = json.loads(text)
         except ValueError:
             found = [json.loads(line) for line in text.splitlines() if line.strip()]
-        if isinstance(found, dict) and "data" in found and {"columns", "schema"} & {*found}:
-            found = [*filter(None, [found.get("columns")]), *found["data"]]  # pandas: split, table
+        if isinstance(found, dict) and {"columns", "schema"} & {*found}:  # pandas: split, table
+            rows = found.get("data")
+            head = [found["columns"]] if "columns" in found else []
+            found = [*head, *rows] if isinstance(rows, list) else found
         if isinstance(found, list) and found and all(isinstance(one, list) for one in found):
             return [list(map(_cell_of, one)) for one in found], "JSON"
         if isinstance(found, dict):
@@ -252,27 +254,27 @@ def _flatten_records(
     label = "split" if are_splits else "name"
     label = INDEX if [*inner] == [str(number) for number in range(len(inner))] else label
     for key, one in inner.items():
-        is_list = len(node) == 1 and isinstance(one, list)  # under a name that says nothing
+        is_list = len(inner) == 1 and isinstance(one, list)  # under a name that says nothing
         is_named = are_splits or not (is_record or is_list)
         yield from _flatten_records(one, {**own, label: key} if is_named else own, skipped)
 
 
 def _others(inner: Mapping[str, Any]) -> list[str]:
-    """Return the names beside splits under which there is nothing like their records."""
-    kinds = [_keys_of(one) for key, one in inner.items() if key.lower() in NAMES
-             and _has_records([*one.values()] if isinstance(one, dict) else one)]  # fmt: skip
-    return [
-        key for key, one in inner.items()
-        if kinds and key.lower() not in NAMES and 2 * len(_keys_of(one) & kinds[0]) < len(kinds[0])
-    ]  # fmt: skip
+    """Return the names beside splits, or a lone list, with nothing like their records."""
+    below = {k: [*one.values()] if isinstance(one, dict) else one for k, one in inner.items()}
+    tables = [key for key, one in below.items() if key.lower() in NAMES and _has_records(one)]
+    lists = [key for key, one in inner.items() if isinstance(one, list)]
+    tables = tables or (lists if len(lists) == 1 else [])
+    known = _keys_of(inner[tables[0]]) if tables else set()
+    others = (key for key in inner if key not in tables and key.lower() not in NAMES)
+    return [key for key in others if 2 * len(_keys_of(inner[key]) & known) < len(known)]
 
 
 def _keys_of(node: Any) -> set[str]:
-    """Return the keys of the first record."""
-    while below := node if isinstance(node, list) else [one for one in node.values()
-                                                        if _has_records(one)]:  # fmt: skip
-        node = next((one for one in below if _has_records(one)), {})
-    return {*node}
+    """Return the keys of the first record of a map or list."""
+    below = node if isinstance(node, list) else node.values()
+    first = next((one for one in below if _has_records(one)), None)
+    return {*node} if first is None else _keys_of(first)
 
 
 def _has_records(node: Any) -> bool:

@@ -101,6 +101,7 @@ def test_names_are_given_to_a_table_that_has_none(tmp_path: Path) -> None:
     ("\ufeff" + json.dumps({"annotations": RECORDS}), JSON_ROWS),
     (json.dumps({"train": RECORDS[:1], "val": RECORDS[1:]}), JSON_ROWS),
     (json.dumps({"info": {"year": 1}, "licenses": [{"id": 1}], "Train": RECORDS}), JSON_ROWS),
+    (json.dumps({"info": {"year": 1}, "annotations": RECORDS}), JSON_ROWS),
     (json.dumps({"bus": [{"video": "a.mp4"}], "train": [{"video": "b.mp4"}]}),
      [("a.mp4", ""), ("b.mp4", "")]),  # signs
     (json.dumps({"a.mp4": {"text": "x"}, "b.mp4": {"text": "y", "box": [0, 1]}}), JSON_ROWS),
