@@ -57,6 +57,7 @@ from signloom_tools.options import argument, group, option, read_pairs
 from signloom_tools.outputs import check_output
 from signloom_tools.presets import adopt
 
+LIKE_TIMES = ("start", "end", "begin", "stop", "from", "to", "onset", "offset")  # of what unit?
 OF_VIDEOS = ("start_s", "end_s", "start_frame", "end_frame", "fps", "box")
 
 
@@ -331,6 +332,12 @@ def _find_sources(options: InitOptions, header: list[str], has_splits: bool) -> 
     used = {source.column for source in sources.values()}
     if unused := [name for name in header if name and name not in used]:
         print(f"  not used: {', '.join(unused[:12])}{' ...' if len(unused) > 12 else ''}")
+        times = [name for name in unused if name.lower() in LIKE_TIMES]
+        if times and not ({*OF_VIDEOS[:4]} & sources.keys() or options.text_only):
+            print(
+                f"  warning: {' and '.join(times)} may be times within films: --column start_s=COL "
+                "end_s=COL, or start_frame and end_frame, cuts the clips out"
+            )
     _check_sources(options, set(sources) | ({"split"} if has_splits else set()), header)
     return sources
 

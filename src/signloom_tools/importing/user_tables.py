@@ -19,6 +19,7 @@ from signloom.errors import UserError
 from signloom_tools.importing.options import SIZES, without_ending
 
 SEPARATORS = {"tab": "\t", "pipe": "|", "comma": ",", "semicolon": ";"}
+_COMMENTS = re.compile(r"\A(?:#[^\t|,;\n]*\n)+")
 QUOTED = (",", ";")  # spreadsheets quote these; tables parted by tabs or | may hold plain quotes
 _SPACE = " "
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -87,7 +88,9 @@ class Row:
         """Return its values by field, as they are seen; times in seconds."""
         found = {name: clean(one.of(self.cells)) for name, one in sources.items()}
         for name in {"start_s", "end_s"} & found.keys():
-            seconds = parse_time(found[name]) if {*":,"} & {*found[name]} else None
+            in_ms = (sources[name].column or "").lower().endswith("_ms")
+            seconds = parse_time(found[name]) if in_ms or {*":,"} & {*found[name]} else None
+            seconds = seconds and seconds / (1000 if in_ms else 1)
             found[name] = found[name] if seconds is None else str(seconds)
         if found.get("box"):
             found["box"] = read_box(found["box"], sources["box"].order)
@@ -146,10 +149,17 @@ def read_user_table(
             "line out of a copy"
         )
     records, kind = _read_json(path, text) if text.lstrip()[:1] in ("[", "{") else ([], "")
-    if records:
-        header = list(dict.fromkeys(name for one in records for name in one))
-        cells = ([one.get(name, "") for name in header] for one in records)
+    if lists := [one for one in records if isinstance(one, list)]:
+        return _name_columns(path, kind, list(enumerate(lists, start=1)), names)
+    if maps := [one for one in records if isinstance(one, dict)]:
+        header = list(dict.fromkeys(name for one in maps for name in one))
+        cells = ([one.get(name, "") for name in header] for one in maps)
         return build_table(path, kind, header, enumerate(cells, start=1))
+    if "\ufffd" in text and how.endswith("(else say --encoding)"):
+        raise UserError(
+            f"{path}: neither UTF-8 nor {_FALLBACK}; say --encoding, such as gb18030 or shift_jis"
+        )
+    text = _COMMENTS.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
     first = text.partition("\n")[0].strip(" ")
     if told := re.fullmatch(r'"?sep=(.)"?', first):  # for Excel
         text = text.replace(first, "", 1)  # the numbers of lines stay
@@ -183,14 +193,20 @@ def _read_spreadsheet(path: Path, raw: bytes) -> Lines:
     return [(number, row) for number, row in enumerate(cells, start=1) if any(row)]
 
 
-def _read_json(path: Path, text: str) -> tuple[list[dict[str, str]], str]:
-    """Return the records of JSON or JSON lines, and how; none: it is another kind of table."""
+def _read_json(path: Path, text: str) -> tuple[Sequence[dict[str, str] | list[str]], str]:
+    """Return the records or lists of JSON or JSON lines, and how; none: it is no JSON."""
     skipped: dict[str, None] = {}
     try:
         try:
             found = json.loads(text)
         except ValueError:
             found = [json.loads(line) for line in text.splitlines() if line.strip()]
+        if isinstance(found, dict) and {"columns", "schema"} & {*found}:  # pandas: split, table
+            rows = found.get("data")
+            head = [found["columns"]] if "columns" in found else []
+            found = [*head, *rows] if isinstance(rows, list) else found
+        if isinstance(found, list) and found and all(isinstance(one, list) for one in found):
+            return [list(map(_cell_of, one)) for one in found], "JSON"
         if isinstance(found, dict):
             columns = [[*one.values()] if isinstance(one, dict) else one for one in found.values()]
             if any(_plain_name(name) in _ALL_NAMES for name in found) and all(
@@ -238,27 +254,27 @@ def _flatten_records(
     label = "split" if are_splits else "name"
     label = INDEX if [*inner] == [str(number) for number in range(len(inner))] else label
     for key, one in inner.items():
-        is_list = len(node) == 1 and isinstance(one, list)  # under a name that says nothing
+        is_list = len(inner) == 1 and isinstance(one, list)  # under a name that says nothing
         is_named = are_splits or not (is_record or is_list)
         yield from _flatten_records(one, {**own, label: key} if is_named else own, skipped)
 
 
 def _others(inner: Mapping[str, Any]) -> list[str]:
-    """Return the names beside splits under which there is nothing like their records."""
-    kinds = [_keys_of(one) for key, one in inner.items() if key.lower() in NAMES
-             and _has_records([*one.values()] if isinstance(one, dict) else one)]  # fmt: skip
-    return [
-        key for key, one in inner.items()
-        if kinds and key.lower() not in NAMES and 2 * len(_keys_of(one) & kinds[0]) < len(kinds[0])
-    ]  # fmt: skip
+    """Return the names beside splits, or a lone list, with nothing like their records."""
+    below = {k: [*one.values()] if isinstance(one, dict) else one for k, one in inner.items()}
+    tables = [key for key, one in below.items() if key.lower() in NAMES and _has_records(one)]
+    lists = [key for key, one in inner.items() if isinstance(one, list)]
+    tables = tables or (lists if len(lists) == 1 else [])
+    known = _keys_of(inner[tables[0]]) if tables else set()
+    others = (key for key in inner if key not in tables and key.lower() not in NAMES)
+    return [key for key in others if 2 * len(_keys_of(inner[key]) & known) < len(known)]
 
 
 def _keys_of(node: Any) -> set[str]:
-    """Return the keys of the first record."""
-    while below := node if isinstance(node, list) else [one for one in node.values()
-                                                        if _has_records(one)]:  # fmt: skip
-        node = next((one for one in below if _has_records(one)), {})
-    return {*node}
+    """Return the keys of the first record of a map or list."""
+    below = node if isinstance(node, list) else node.values()
+    first = next((one for one in below if _has_records(one)), None)
+    return {*node} if first is None else _keys_of(first)
 
 
 def _has_records(node: Any) -> bool:
@@ -502,7 +518,8 @@ def _name_rows(lines: Sequence[str], rows: Lines, mark: str) -> Lines:
 
 
 def _split_quoted(path: Path, text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((line + "\n" for line in text.split("\n")), delimiter=mark, strict=True)
+    reader = csv.reader((line + "\n" for line in text.split("\n")), delimiter=mark, strict=True,
+                        skipinitialspace=True)  # fmt: skip
     number = 1
     try:
         for row in reader:
@@ -534,8 +551,8 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
              "raw_text"),
     "signer": ("signer", "signer_id", "speaker", "participant_id", "participant", "person"),
     "split": ("split", "subset", "partition", "set"),
-    "start_s": ("start_s",),
-    "end_s": ("end_s",),
+    "start_s": ("start_s", "start_ms", "start_time", "time_start", "start_sec"),
+    "end_s": ("end_s", "end_ms", "end_time", "time_end", "end_sec"),
     "start_frame": ("start_frame",),
     "end_frame": ("end_frame",),
     "fps": ("fps",),

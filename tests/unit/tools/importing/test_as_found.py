@@ -28,6 +28,7 @@ WLASL = [
     {"gloss": "go", "instances": [{"video_id": "09", "split": "test"}]},
 ]  # fmt: skip
 JSON_ROWS = [("a.mp4", "x"), ("b.mp4", "y")]
+LISTS = [["a.mp4", "x"], ["b.mp4", "y"]]
 RECORDS = [{"video": "a.mp4", "text": "x", "n": {"k": 1}}, {"video": "b.mp4", "text": "y"}]
 
 
@@ -58,6 +59,7 @@ def read(path: Path, content: str | bytes, *names: str) -> list[tuple[str, ...]]
     *(((mark + LINES).encode(how), [("a.mp4", "x"), ("b.mp4", "été")])
       for how in ("utf-16-le", "utf-16-be") for mark in ("\ufeff", "")),
     (",text\na.mp4,x\nb.mp4,y\n", JSON_ROWS),  # the index has the names
+    ('# ours\n#\nvideo,text\na.mp4, "x, y"\n', [("a.mp4", "x, y")]),
     ("video\ttext\n1\ta.mp4\tx\n2\tb.mp4\ty\n", JSON_ROWS),  # R, without quotes
     ("PK,video,text\n1,a.mp4,x\n2,b.mp4,y\n", JSON_ROWS),  # a key, no archive
     ("video,text,rating 1\na.mp4,x,rating 3\nb.mp4,y,rating 4\n", JSON_ROWS),
@@ -99,10 +101,15 @@ def test_names_are_given_to_a_table_that_has_none(tmp_path: Path) -> None:
     ("\ufeff" + json.dumps({"annotations": RECORDS}), JSON_ROWS),
     (json.dumps({"train": RECORDS[:1], "val": RECORDS[1:]}), JSON_ROWS),
     (json.dumps({"info": {"year": 1}, "licenses": [{"id": 1}], "Train": RECORDS}), JSON_ROWS),
+    (json.dumps({"info": {"year": 1}, "annotations": RECORDS}), JSON_ROWS),
     (json.dumps({"bus": [{"video": "a.mp4"}], "train": [{"video": "b.mp4"}]}),
      [("a.mp4", ""), ("b.mp4", "")]),  # signs
     (json.dumps({"a.mp4": {"text": "x"}, "b.mp4": {"text": "y", "box": [0, 1]}}), JSON_ROWS),
     (json.dumps({"a.mp4": "x", "b.mp4": "y"}), JSON_ROWS),
+    (json.dumps([["video", "text"], *LISTS]), JSON_ROWS),
+    (json.dumps(LISTS), JSON_ROWS),
+    (json.dumps({"columns": ["video", "text"], "index": [0, 1], "data": LISTS}), JSON_ROWS),
+    (json.dumps({"schema": {"fields": [{"name": "text"}]}, "data": RECORDS}), JSON_ROWS),
     (json.dumps({"0": RECORDS[0], "1": RECORDS[1]}), JSON_ROWS),
     ("\n".join(map(json.dumps, RECORDS)), JSON_ROWS),
     (json.dumps({"video": {"0": "a.mp4", "1": "b.mp4"}, "text": {"0": "x", "1": "y"}}), JSON_ROWS),
@@ -202,7 +209,9 @@ def test_names_and_texts_are_one_however_their_accents_are_written(
         init("--captions", "--table", "films.tsv", *SHARES)
 
 
-def test_a_clip_is_called_as_its_file_and_no_more_than_tells_it_apart(project: Path) -> None:
+def test_a_clip_is_called_as_its_file_and_no_more_than_tells_it_apart(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     films("a.mp4", "x/c.mp4", "y/c.mp4", "long.mp4")
     rows = [
         "/home/joe/in/a.mp4,1,,", r"D:\films\x\c.mp4,2,,", r"D:\films\y\c.mp4,3,,",
@@ -212,6 +221,12 @@ def test_a_clip_is_called_as_its_file_and_no_more_than_tells_it_apart(project: P
     clips = init("--table", "t.csv", *SHARES)
     assert [clip.clip_id for clip in clips] == ["a", "x_c", "y_c", "long-00000000", "long-00000800"]
     assert [(clip.start_s, clip.end_s) for clip in clips[3:]] == [(0, 0.8), (0.8, 1.6)]
+    Path("t.csv").write_text("video,text,start_ms,end_ms\na,1,200,900\nlong,2,0,800\n")
+    assert [clip.start_s for clip in init("--table", "t.csv", *SHARES)] == [0.2, 0]
+    capsys.readouterr()
+    Path("t.csv").write_text("video,text,start,end\na,1,200,900\nlong,2,0,800\n")
+    init("--table", "t.csv", *SHARES)
+    assert "start and end may be times within films" in capsys.readouterr().out
     Path("t.csv").write_text("id,video,text\n/x/p:1.mp4,a,1\nq,long,2\n")
     assert [clip.clip_id for clip in init("--table", "t.csv", *SHARES)] == ["p_1", "q"]
 
