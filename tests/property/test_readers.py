@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import cv2
 import psutil
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -23,7 +22,6 @@ from signloom_ops.intake import checks
 from signloom_ops.intake.checks import probe
 from signloom_ops.intake.deliveries import SIGNER_FILE
 from signloom_tools.importing.captions import READ_SUFFIXES
-from signloom_tools.importing.pictures import SUFFIXES as PICTURE_SUFFIXES
 from tests import videos
 from tests.attack import inputs
 from tests.intake import deliver, found_corpus, take
@@ -37,7 +35,6 @@ GOOD: dict[str, bytes] = {
     **{f"film{suffix}": content for suffix, content in _TEXTS.items()},
     **{f"alone{suffix}": _TEXTS[suffix] for suffix in READ_SUFFIXES},  # corrects what is there
     **{f"film{suffix}": b"" for suffix in VIDEO_SUFFIXES},
-    **{f"33{suffix}": b"" for suffix in PICTURE_SUFFIXES},
     "table.tsv": _TABLE, "manifest.tsv": _OURS, "any.csv": _TABLE.replace(b"\t", b","),
     SIGNER_FILE: b"zoe\n",
 }  # fmt: skip
@@ -47,7 +44,7 @@ class Bad(NamedTuple):
     """Something that somebody delivers; made outside of the strategies."""
 
     file: str
-    """Under which name it is read; empty: a folder of pictures."""
+    """Under which name it is read."""
     name: str
     make: Callable[[Path], object]
 
@@ -66,7 +63,7 @@ def written(draw: st.DrawFn) -> Bad:
     end, coding = draw(st.floats(0.2, 1)), draw(st.sampled_from(["", "utf-16", "utf-32"]))
 
     def make(path: Path) -> None:
-        content = GOOD[file] or _binary(path.suffix)
+        content = GOOD[file] or _good_film()
         for place, nasty in changes:
             at = int(place * len(content))
             content = content[:at] + nasty + content[at + 1 :]
@@ -76,17 +73,14 @@ def written(draw: st.DrawFn) -> Bad:
     return Bad(file, f"{changes} to {end} {coding}", make)
 
 
-def _binary(suffix: str) -> bytes:
-    """Return a good film or picture."""
-    if suffix in PICTURE_SUFFIXES:
-        return bytes(cv2.imencode(suffix, videos.numbered_frame(3))[1])
+def _good_film() -> bytes:
+    """Return a good film."""
     with tempfile.TemporaryDirectory() as folder:
         return videos.write_video(Path(folder, "good.mp4"), frames=21).read_bytes()
 
 
 known = st.sampled_from(
     [Bad(f"film{Path(name).suffix}", name, make) for name, make in inputs.CAPTIONS.items()]
-    + [Bad("", name, make) for name, make in inputs.PICTURES.items()]
     + [
         Bad(file, name, make)
         for name, make in inputs.KINDS.items()
@@ -113,12 +107,7 @@ def put(bad: Bad, folder: Path, name: str) -> str:
         bad.make(folder / f"{name}{suffix}")
     else:
         (folder / f"{name}.txt").write_text("demain elle boit de l'eau")
-        if suffix in PICTURE_SUFFIXES:
-            pictures = videos.write_pictures(folder / name, numbers=range(30, 40))
-            (pictures / "33.png").unlink()
-            bad.make(pictures / bad.file)
-        else:
-            bad.make(folder / f"{name}{suffix}")
+        bad.make(folder / f"{name}{suffix}")
     return name
 
 
@@ -146,7 +135,7 @@ def check(bad: list[Bad], corpus: CorpusOptions) -> None:
     deliver(inbox, "good", frames=20)
     named = [put(one, inbox, f"bad{number}") for number, one in enumerate(bad)]
     with bounds():
-        result = take(corpus, "in", fps=25.0)
+        result = take(corpus, "in")
     came = [clip.clip_id for clip in result.clips]
     assert "good" in came
     said = [f"{one.delivery}/{one.where} {one.reason}" for one in result.rejects]

@@ -7,13 +7,12 @@ down, is sent by the next call, and a second call changes nothing.
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from signloom.errors import UserError
-from signloom.paths import SEEDS_NAME, WEIGHTS_NAME
+from signloom.paths import SEEDS_NAME
 from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
 from signloom.tracking.run import TrackingOptions
 from signloom.tracking.store import KEY
@@ -27,50 +26,35 @@ MAX_TAG_CHARS = 4000
 MODEL = "model"  # folder of the served model among the artifacts of a version's run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredVersion:
-    """A version of the model as the registry is to show it."""
-
-    number: int  # by which a person knows it; the registry counts by itself
-    checkpoint: Path  # its folder
-    checkpoint_hash: str  # by which it is found again, also where projects share a server
-    files: Sequence[Path]  # kept with the model, such as the decision and the card
-    tags: Mapping[str, str]  # what was decided about it, and its figures
-
-
 def sync_registry(store: ModelStore, tracking: TrackingOptions) -> list[str]:
     """Make the registered model, named like the tracking experiment, equal to the store.
+
+    A version's files are sent once, as a model that `mlflow models serve` can run; tags and the
+    aliases `champion` and `challenger` follow the store. Other versions in the registry stay.
 
     Args:
         store: The truth.
         tracking: Nothing happens where it is not enabled.
 
     Returns:
-        What was changed.
+        What was changed, a phrase each.
 
     Raises:
-        UserError: If MLflow is away; the next call makes it up.
+        UserError: If MLflow is away or refuses something; the next call makes it up.
     """
     if not tracking.enabled or not store.versions():
         return []
-    pointer = store.pointer()
-    aliases = {"champion": pointer.champion, "challenger": pointer.challenger}
-    versions = [_registered(store, version) for version in store.versions()]
-    return sync(tracking.experiment, versions, aliases)
-
-
-def _registered(store: ModelStore, version: int) -> RegisteredVersion:
-    """Return a version as the registry is to show it."""
-    files = (store.folder(version) / DECISION, store.folder(version) / CARD)
-    forgotten = store.forgotten(version)
-    marks = {"signloom.forgotten": f"{forgotten} clips"} if forgotten else {}
-    return RegisteredVersion(
-        number=version,
-        checkpoint=store.checkpoint(version),
-        checkpoint_hash=store.facts(version).get("checkpoint_hash", ""),
-        files=[path for path in files if path.is_file()],
-        tags={**_decision_tags(store.decision(version)), **marks},
-    )
+    mlflow, name = import_mlflow(), tracking.experiment
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what MLflow's own code deprecates
+            return _Registry(mlflow.MlflowClient(), name, store).sync()
+    except (mlflow.exceptions.MlflowException, OSError) as error:  # OSError: of requests, too
+        raise UserError(
+            f"{store_name()} did not take the versions of {name!r}: {first_line(error)}; check "
+            "MLFLOW_TRACKING_URI. `signloom champion sync` brings them later, and so does the next "
+            "retraining"
+        ) from None
 
 
 def _decision_tags(decision: Mapping[str, Any] | None) -> dict[str, str]:
@@ -93,66 +77,32 @@ def _decision_tags(decision: Mapping[str, Any] | None) -> dict[str, str]:
     }
 
 
-def sync(
-    name: str, versions: Sequence[RegisteredVersion], aliases: Mapping[str, int | None]
-) -> list[str]:
-    """Make the registry show these versions, tags and aliases.
-
-    A version's files are sent once, as a model that `mlflow models serve` can run; tags and
-    aliases follow what is given.
-
-    Args:
-        name: Of the registered model, and of the experiment that has the runs of its versions.
-        versions: All of them; other versions in the registry stay.
-        aliases: Such as `champion`, to the number of a version; None takes the alias away.
-
-    Returns:
-        What was changed, a phrase each.
-
-    Raises:
-        UserError: If the store is away or refuses something; what is done stays done.
-    """
-    mlflow = import_mlflow()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what MLflow's own code deprecates
-            return _Registry(mlflow.MlflowClient(), name).sync(versions, aliases)
-    except (mlflow.exceptions.MlflowException, OSError) as error:  # OSError: of requests, too
-        raise UserError(
-            f"{store_name()} did not take the versions of {name!r}: {first_line(error)}; check "
-            "MLFLOW_TRACKING_URI. `signloom champion sync` brings them later, and so does the next "
-            "retraining"
-        ) from None
-
-
 class _Registry:
-    """One registered model."""
+    """One registered model, and the store that it shows."""
 
-    def __init__(self, client: Any, name: str) -> None:
-        self._client, self._name = client, name
+    def __init__(self, client: Any, name: str, store: ModelStore) -> None:
+        self._client, self._name, self._store = client, name, store
         self._changes: list[str] = []
 
-    def sync(
-        self, versions: Sequence[RegisteredVersion], aliases: Mapping[str, int | None]
-    ) -> list[str]:
+    def sync(self) -> list[str]:
+        store = self._store
         if not self._client.search_registered_models(f"name = '{self._name}'"):
             self._client.create_registered_model(self._name)
             self._changes.append(f"registered model {self._name}")
-        there = self._versions()
-        for version in versions:
-            if version.checkpoint_hash not in there:
-                if not (version.checkpoint / WEIGHTS_NAME).is_file():
+        there, numbers = self._versions(), dict[int, str]()
+        for version in store.versions():
+            # By which it is found again, also where projects share a server.
+            digest = store.facts(version).get("checkpoint_hash", "")
+            if digest not in there:
+                if not store.has_weights(version):
                     continue  # they were removed before it came here
-                there[version.checkpoint_hash] = self._create(version)
-                self._changes.append(f"version {version.number}")
-            self._tag(version, there[version.checkpoint_hash])
-        numbers = {
-            one.number: str(there[one.checkpoint_hash].version)
-            for one in versions
-            if one.checkpoint_hash in there
-        }
-        now = dict(self._client.get_registered_model(self._name).aliases)
-        for alias, number in aliases.items():
+                there[digest] = self._create(version, digest)
+                self._changes.append(f"version {version}")
+            self._tag(version, there[digest])
+            numbers[version] = str(there[digest].version)
+        now, pointer = self._client.get_registered_model(self._name).aliases, store.pointer()
+        for alias in ("champion", "challenger"):
+            number = getattr(pointer, alias)
             self._point(alias, numbers.get(number) if number else None, now.get(alias), number)
         return self._changes
 
@@ -170,48 +120,52 @@ class _Registry:
             if not token:
                 return found
 
-    def _create(self, version: RegisteredVersion) -> Any:
+    def _create(self, version: int, digest: str) -> Any:
         """Send the model as a run's artifacts, then name the version: in this order."""
-        run = self._open_run(version)
+        run, checkpoint = self._open_run(version, digest), self._store.checkpoint(version)
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            confidence = find_confidence_file(version.checkpoint)
+            confidence = find_confidence_file(checkpoint)
             is_joint = confidence is not None and bool(read_confidence(confidence).seeds)
             # Where the first seed's model translates alone the others are for the gate.
             ignored = None if is_joint else shutil.ignore_patterns(SEEDS_NAME)
-            shutil.copytree(version.checkpoint, folder / "checkpoint", ignore=ignored)
+            shutil.copytree(checkpoint, folder / "checkpoint", ignore=ignored)
             if confidence:
                 shutil.copy2(confidence, folder)
             save_served_model(folder / "checkpoint", folder / MODEL)
             self._client.log_artifacts(run.info.run_id, str(folder / MODEL), MODEL)
-        for path in version.files:
-            self._client.log_artifact(run.info.run_id, str(path))
+        for path in (self._store.folder(version) / name for name in (DECISION, CARD)):
+            if path.is_file():
+                self._client.log_artifact(run.info.run_id, str(path))
         self._client.set_terminated(run.info.run_id)
         return self._client.create_model_version(
             self._name,
             f"{run.info.artifact_uri}/{MODEL}",
             run_id=run.info.run_id,
-            tags={NUMBER_TAG: str(version.number), CHECKPOINT_TAG: version.checkpoint_hash},
+            tags={NUMBER_TAG: str(version), CHECKPOINT_TAG: digest},
         )
 
-    def _open_run(self, version: RegisteredVersion) -> Any:
+    def _open_run(self, version: int, digest: str) -> Any:
         experiment = self._client.get_experiment_by_name(self._name)
         experiment_id = (
             experiment.experiment_id if experiment else self._client.create_experiment(self._name)
         )
-        key = f"model/{version.checkpoint_hash}"
+        key = f"model/{digest}"
         found = self._client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
         if found:  # of a call that was interrupted
             return found[0]
-        tags = {KEY: key, "stage": "model", NUMBER_TAG: str(version.number)}
-        return self._client.create_run(experiment_id, run_name=f"model {version.number}", tags=tags)
+        tags = {KEY: key, "stage": "model", NUMBER_TAG: str(version)}
+        return self._client.create_run(experiment_id, run_name=f"model {version}", tags=tags)
 
-    def _tag(self, version: RegisteredVersion, registered: Any) -> None:
-        for key, value in version.tags.items():
+    def _tag(self, version: int, registered: Any) -> None:
+        tags = _decision_tags(self._store.decision(version))
+        if forgotten := self._store.forgotten(version):
+            tags["signloom.forgotten"] = f"{forgotten} clips"
+        for key, value in tags.items():
             text = value[:MAX_TAG_CHARS]
             if registered.tags.get(key) != text:
                 self._client.set_model_version_tag(self._name, registered.version, key, text)
-                self._changes.append(f"{key} of version {version.number}")
+                self._changes.append(f"{key} of version {version}")
 
     def _point(self, alias: str, wanted: str | None, now: Any, number: int | None) -> None:
         if wanted is None and now is not None:

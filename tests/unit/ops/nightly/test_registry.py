@@ -1,6 +1,5 @@
 """The model registry of a real MLflow store: a database file, written without a server."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,10 +7,11 @@ from typing import Any
 import pytest
 
 from signloom.errors import UserError
+from signloom.tracking.run import TrackingOptions
 from signloom.translation.translator import Translator
-from signloom_ops.nightly.registry import RegisteredVersion, sync
-from tests.tiny import write_checkpoint
-from tests.unit.ops.nightly.versions import measure_as_one
+from signloom_ops.nightly.registry import sync_registry
+from signloom_ops.nightly.store import ModelStore
+from tests.unit.ops.nightly.versions import add_version, measure_as_one
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what MLflow's own code deprecates
 
@@ -33,17 +33,18 @@ def _in_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mlflow.set_tracking_uri(None)
 
 
-def make_version(folder: Path, number: int, **tags: str) -> RegisteredVersion:
-    place = folder / f"{number:04}"
-    checkpoint = place / "checkpoint"
-    if not checkpoint.is_dir():
-        write_checkpoint(checkpoint, d_model=8 * number)
-        write_checkpoint(checkpoint / "seeds/2")
-        (place / "decision.json").write_text("{}")
-    return RegisteredVersion(
-        number=number, checkpoint=checkpoint, checkpoint_hash=f"hash of {folder.name} {number}",
-        files=[place / "decision.json"], tags=tags,
-    )  # fmt: skip
+def sync(store: ModelStore, name: str) -> list[str]:
+    return sync_registry(store, TrackingOptions(enabled=True, experiment=name))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ModelStore:
+    """Version 1 is champion, version 2 waits."""
+    for width in (8, 16):
+        add_version(tmp_path, d_model=width)
+    found = ModelStore(tmp_path / "data/models")
+    found.promote(1, by="test")
+    return found
 
 
 def read(name: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -59,21 +60,23 @@ def read(name: str) -> tuple[dict[str, Any], dict[str, str]]:
     return found, {alias: of[version] for alias, version in aliases.items()}
 
 
-def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(folder: Path) -> None:
+def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(
+    store: ModelStore,
+) -> None:
     import mlflow
 
-    one, two = make_version(folder, 1, decision="promote"), make_version(folder, 2)
-    aliases = {"champion": 1, "challenger": 2}
-    assert sync("follows", [one, two], aliases)
+    assert sync(store, "follows")
     found, named = read("follows")
     assert sorted(found) == ["1", "2"]
-    assert found["1"].tags["decision"] == "promote"
+    assert found["1"].tags["decision"] == "not judged"
     assert named == {"champion": "1", "challenger": "2"}
-    assert sync("follows", [one, two], aliases) == []
+    assert sync(store, "follows") == []
 
-    two = make_version(folder, 2, decision="promote")
-    changes = sync("follows", [one, two], {"champion": 2, "challenger": None})
-    assert changes == ["decision of version 2", "champion is version 2", "no challenger"]
+    store.promote(2, by="test")
+    store.mark(1, "forgotten", [{"clips": 24}])
+    assert sync(store, "follows") == [
+        "signloom.forgotten of version 1", "champion is version 2", "no challenger",
+    ]  # fmt: skip
     assert read("follows")[1] == {"champion": "2"}
 
     model = mlflow.pyfunc.load_model("models:/follows@champion")  # as a server would
@@ -81,18 +84,15 @@ def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(fo
     kept = mlflow.artifacts.download_artifacts(run_id=found["1"].run_id, artifact_path="model")
     weights = list(Path(kept).rglob("model.safetensors"))
     assert [path.read_bytes() for path in weights] == [
-        (one.checkpoint / "model.safetensors").read_bytes()  # and not those of the other seed
+        (store.checkpoint(1) / "model.safetensors").read_bytes()  # and not those of the other seed
     ]
 
 
-def test_seeds_that_were_measured_as_one_are_all_sent_and_served(folder: Path) -> None:
+def test_seeds_that_were_measured_as_one_are_all_sent_and_served(store: ModelStore) -> None:
     import mlflow
 
-    one = make_version(folder, 3)
-    shutil.rmtree(one.checkpoint / "seeds/2")
-    write_checkpoint(one.checkpoint / "seeds/2", d_model=24)
-    measure_as_one(one.checkpoint, one.checkpoint.parent)
-    sync("joint", [one], {"champion": 3})
+    measure_as_one(store.checkpoint(1), store.evaluation(1))
+    sync(store, "joint")
     kept = mlflow.artifacts.download_artifacts("models:/joint@champion")
     (served,) = Path(kept).rglob("checkpoint")
     assert Translator.load(served).is_joint
@@ -100,11 +100,10 @@ def test_seeds_that_were_measured_as_one_are_all_sent_and_served(folder: Path) -
 
 
 def test_a_call_that_died_after_sending_the_files_is_made_up_for_without_doubles(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
 
-    one = make_version(folder, 1)
     with monkeypatch.context() as patch:
 
         def die(*_: Any, **__: Any) -> None:
@@ -112,16 +111,17 @@ def test_a_call_that_died_after_sending_the_files_is_made_up_for_without_doubles
 
         patch.setattr(mlflow.MlflowClient, "create_model_version", die)
         with pytest.raises(UserError, match="the cable"):
-            sync("dies", [one], {"champion": 1})
-    sync("dies", [one], {"champion": 1})
+            sync(store, "dies")
+    sync(store, "dies")
     found, named = read("dies")
-    assert (sorted(found), named) == (["1"], {"champion": "1"})
+    assert (sorted(found), named["champion"]) == (["1", "2"], "1")
     experiment = mlflow.get_experiment_by_name("dies")
-    assert len(mlflow.search_runs([experiment.experiment_id], output_format="list")) == 1
+    assert len(mlflow.search_runs([experiment.experiment_id], output_format="list")) == 2
 
 
 def test_two_projects_of_one_name_do_not_take_each_other_for_the_same(
-    folder: Path, tmp_path: Path
+    store: ModelStore, tmp_path: Path
 ) -> None:
-    sync("shared", [make_version(folder, 1)], {"champion": 1})
-    assert "version 1" in sync("shared", [make_version(tmp_path, 1)], {"champion": 1})
+    sync(store, "shared")
+    add_version(tmp_path / "other", d_model=24)
+    assert "version 1" in sync(ModelStore(tmp_path / "other/data/models"), "shared")

@@ -1,5 +1,6 @@
 """A folder of numbered pictures becomes a video file of the same pictures, or says why not."""
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from signloom.detection.video import Video
 from signloom.errors import ClipError
 from signloom_tools.importing.pictures import describe_gaps, is_picture_folder, open_pictures
+from tests.attack import inputs
 from tests.videos import encode_animation, number_of, numbered_frame, write_picture, write_pictures
 
 
@@ -109,6 +111,13 @@ def test_pictures_of_two_kinds_or_sizes_or_none_are_refused_in_words(tmp_path: P
     cv2.imwrite(str(sizes / "3.png"), cv2.resize(numbered_frame(3), (96, 40)))
     with pytest.raises(ClipError, match="the size of the picture changes"):
         numbers(pack(sizes))
+
+
+@pytest.mark.parametrize("name", inputs.PICTURES)
+def test_bad_pictures_make_a_video_or_an_error_in_words(tmp_path: Path, name: str) -> None:
+    inputs.PICTURES[name](tmp_path / "bad")
+    with contextlib.suppress(ClipError):
+        assert pack(tmp_path / "bad").is_file()
 
 
 def test_an_animation_is_a_video(tmp_path: Path) -> None:
