@@ -44,7 +44,6 @@ EXPERIMENT, BASELINE = "dvc_experiment", "dvc_baseline"
 # The same tag on the runs of one `signloom retrain`: key of the run `retrain`.
 NIGHT, NIGHT_KEY = "night", "SIGNLOOM_NIGHT"
 REPRO = "dvc repro"  # "stage" of the run below which those of stages lie
-STAGE_KEY = "SIGNLOOM_STAGE_RUN"  # key of the run of a stage, for the processes of its trainings
 INTERVAL_S = 10.0  # between two samples of the load
 MAX_WAIT_S = 10.0  # seconds that a stage waits at its end for a store that answers
 # Beside a checkpoint, so that `mlflow.pyfunc.load_model` loads it where Signloom is installed.
