@@ -20,7 +20,7 @@ def run(main: Callable[[], None]) -> None:
         script = Path(sys.argv[0])
         stage = script.parent.name if script.stem == "run" else script.stem
         logs.append(open_log(stage))
-        with track_stage(script, stage):
+        with track_stage(stage):
             main()
 
     run_program(

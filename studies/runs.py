@@ -1,4 +1,4 @@
-"""What studies share: options, jobs in processes of their own, tracked trainings, results."""
+"""What studies share: options, jobs in processes of their own, trainings, results."""
 
 import dataclasses
 import json
@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -16,14 +15,13 @@ from signloom.corpus.manifest import Clip
 from signloom.features.targets import TokenizeOptions, build_targets, write_labels, write_targets
 from signloom.files import write_file
 from signloom.models.seq2seq import ModelOptions
-from signloom.tracking.stages import track_training
 from signloom.training.data import TrainingData
 from signloom.training.loop import EpochRecord, Fit
 from signloom.training.options import TrainOptions
-from signloom.training.run import RunOptions, describe, train
+from signloom.training.run import RunOptions, train
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+    pass
 
 LogEpoch = Callable[[EpochRecord], None]
 T = TypeVar("T", ModelOptions, TrainOptions)
@@ -79,23 +77,10 @@ def _run(job: Job) -> dict[str, Any]:
     return job.run()
 
 
-@contextmanager
-def log_training(name: str, options: "DataclassInstance", log: LogEpoch) -> Iterator[LogEpoch]:
-    """Give what is called after every epoch: `log`, and a run of this training."""
-    with track_training(name) as run:
-        run.log_params(dataclasses.asdict(options))
-
-        def log_epoch(record: EpochRecord) -> None:
-            run.log_metrics(dataclasses.asdict(record), step=record.epoch)
-            log(record)
-
-        yield log_epoch
-
-
-def train_tracked(
+def train_first_seed(
     data: TrainingData, options: RunOptions, log: LogEpoch = lambda record: None
 ) -> tuple[Checkpoint, Fit]:
-    """Train with the first seed, keep no snapshots, and log a run.
+    """Train with the first seed, and keep no snapshots.
 
     Args:
         data: The corpus.
@@ -105,8 +90,7 @@ def train_tracked(
     Returns:
         The checkpoint of the best epoch, and how training went.
     """
-    with log_training(describe(options), options, log) as log_epoch:
-        return train(data, options, provenance={}, log=log_epoch)
+    return train(data, options, provenance={}, log=log)
 
 
 def write_tokens(folder: Path, clips: Sequence[Clip], options: TokenizeOptions) -> None:

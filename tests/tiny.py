@@ -161,7 +161,7 @@ def run_options(**changes: object) -> RunOptions:
 def tune_options(*, seed: int, trials: int, epochs: int, space: dict[str, Any]) -> TuneOptions:
     """Return the options of a small search."""
     return TuneOptions(
-        seed=seed, trials=trials, epochs=epochs, objectives=("dev_loss",), pruner="median",
+        seed=seed, trials=trials, epochs=epochs, objectives=("dev_loss",),
         storage="sqlite:///optuna.db", workers=1, heartbeat_s=5,
         limits=TrialLimits(),
         confirm=ConfirmOptions(top=0, seeds=1), tokenizer="13a", first=[], space=space,

@@ -399,6 +399,16 @@ def get_map(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def flatten(values: Mapping[str, Any], *, separator: str = ".") -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of nested maps with their keys joined by the separator."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            inner = flatten(value, separator=separator)
+            yield from ((f"{key}{separator}{name}", leaf) for name, leaf in inner)
+        else:
+            yield str(key), value
+
+
 def check_version(path: Path, content: Any, expected: int, *, hint: str) -> None:
     """Refuse a file of another format version.
 

@@ -2,8 +2,6 @@
 
 import importlib.util
 import logging
-import shlex
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -220,13 +218,6 @@ def _machine_problems(
     extract: ExtractOptions, evaluate: EvaluateOptions, tune: TuneOptions
 ) -> Iterator[str]:
     """Name what this machine lacks."""
-    for name, command in evaluate.commands.items():
-        program = shlex.split(command)[0]
-        if shutil.which(program) is None:
-            yield (
-                f"evaluate.commands.{name}: there is no program {program!r}; give its full path, "
-                "or take the line out"
-            )
     if evaluate.precision == "int8" and torch.cuda.is_available():
         yield "evaluate.precision is int8, which is for CPUs, and there is a GPU; choose bfloat16"
     if tune.trials and tune.storage.startswith("postgresql") and _lacks("psycopg"):

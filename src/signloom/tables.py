@@ -1,4 +1,4 @@
-"""Tables that the program writes and reads again (.tsv and .csv), and tables on a terminal.
+"""Tables that the program writes and reads again (.tsv and .csv).
 
 A .tsv has no quotes, so its cells have no tabs and no line ends; a .csv is quoted as usual.
 """
@@ -129,20 +129,3 @@ def read_parquet(path: Path, version: int, *, hint: str, key: bytes = VERSION_KE
             f"{path}: found format version {found}, this Signloom reads {version}; {hint}"
         )
     return table
-
-
-def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Return a line a row, with the cells of each column below each other.
-
-    Args:
-        rows: Of as many cells each.
-        right: Numbers of the columns that are set to the right.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if number in right else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -20,7 +20,7 @@ from signloom.system import peak_memory_bytes
 from signloom.training.data import TrainingFiles
 from signloom.training.run import RunOptions
 from signloom.translation.translator import Translator
-from studies.runs import change_options, train_tracked
+from studies.runs import change_options, train_first_seed
 
 SPLITS = ("dev", "test")
 
@@ -55,7 +55,7 @@ class CorpusJob:
         torch.set_num_threads(1)
         data = self.files.load(cache_mb=self.options.train.cache_mb)
         before, began = _peak_mb(), time.process_time()
-        checkpoint, fit = train_tracked(data, self.options)
+        checkpoint, fit = train_first_seed(data, self.options)
         cpu_s, growth = time.process_time() - began, _peak_mb() - before
         translator = Translator(checkpoint, torch.device("cpu"), self.evaluate.precision)
         targets, sequences = read_targets(self.files.targets), read_shards(self.files.shards)

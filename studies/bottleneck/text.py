@@ -32,7 +32,7 @@ from signloom.training.run import RunOptions
 from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 from studies.bottleneck.study import BottleneckOptions
-from studies.runs import change_options, train_tracked
+from studies.runs import change_options, train_first_seed
 
 Row = dict[str, Any]
 SCORE = ScoreOptions(tokenizer="phoenix_legacy", resamples=100, seed=1)
@@ -98,7 +98,7 @@ def train_text(options: BottleneckOptions, base: RunOptions, text: Text) -> Iter
         )
         recipe = change_options(base.train, {**options.text_train, "seeds": [seed]}, "study.train")
         run = replace(base, model=model, train=recipe)
-        checkpoint, fit = train_tracked(text.data, run)
+        checkpoint, fit = train_first_seed(text.data, run)
         found = {
             "variant": variant,
             "seed": seed,

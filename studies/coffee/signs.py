@@ -46,7 +46,7 @@ from studies.coffee.study import (
     measure_framing,
     split_blocks,
 )
-from studies.runs import change_options, train_tracked, write_tokens
+from studies.runs import change_options, train_first_seed, write_tokens
 from studies.sentences import read_scoring
 
 SHOWN = (System.MODEL, System.LINEAR, System.RETRIEVAL, System.BLIND, System.SWAPPED)
@@ -123,7 +123,7 @@ def _train(
     """Train with the recipe for these clips."""
     files, run_options = plan_signs(options, clips, seed)
     data = files.load(cache_mb=run_options.train.cache_mb)
-    checkpoint, _ = train_tracked(data, run_options)
+    checkpoint, _ = train_first_seed(data, run_options)
     return Translator(checkpoint, torch.device("cpu")), files
 
 

@@ -37,7 +37,7 @@ from signloom.translation.translator import Translator
 from signloom_tools.importing.compose import Stock, draw_takes, sign_key, write_composed
 from signloom_tools.importing.importer import import_landmarks
 from signloom_tools.importing.options import ImportOptions, SourceDefaults
-from studies.runs import change_options, train_tracked
+from studies.runs import change_options, train_first_seed
 
 Block = int
 """Number of a series of takes of one sign that were recorded one after the other."""
@@ -262,7 +262,7 @@ def train_families(
     targets, sequences = read_targets(files.targets), read_shards(files.shards)
     for seed in options.seeds:
         for name, run in plan_runs(options, base, seed).items():
-            checkpoint, fit = train_tracked(data, run)
+            checkpoint, fit = train_first_seed(data, run)
             translator = Translator(checkpoint, torch.device("cpu"), scoring.precision)
             yield {
                 "family": name,

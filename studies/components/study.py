@@ -85,7 +85,7 @@ def train_components(options: ComponentsOptions) -> Iterator[dict[str, Any]]:
 
 def _train(lab: LabOptions, variant: str, *, without: bool) -> dict[str, Any]:
     prepare = drop_feed_forward if without else None
-    result = run_lab(lab, log=lambda record: None, prepare=prepare, name=variant)
+    result = run_lab(lab, log=lambda record: None, prepare=prepare)
     train = draw_sequences(lab.task, lab.train.seed)["train"][:TESTED]
     known = reverse_all(result.model, train, lab.task, lab.decoding)
     return {

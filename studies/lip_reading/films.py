@@ -25,7 +25,7 @@ from signloom_demo.motion import Performance, perform
 from signloom_demo.render import Camera
 from signloom_demo.scene import Image, draw_frames, pose_arms
 from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
-from studies.runs import train_tracked, write_tokens
+from studies.runs import train_first_seed, write_tokens
 
 LANDMARKS, TOKENS, CORPUS = "landmarks", "tokens", "corpus"
 
@@ -126,7 +126,7 @@ def learn(
     """Train on what `prepare` wrote and score the checkpoint: the stages `train` and `evaluate`."""
     files = TrainingFiles(shards=folder / LANDMARKS / "shards", tokens=folder / TOKENS)
     data = files.load(cache_mb=options.train.cache_mb)
-    model, fit = train_tracked(data, options, log)
+    model, fit = train_first_seed(data, options, log)
     write_results(checkpoint, [TrainingResult(seed=options.train.seed, checkpoint=model, fit=fit)])
     return evaluate(
         Translator.load(checkpoint, precision=scoring.precision),

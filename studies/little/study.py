@@ -34,7 +34,7 @@ from signloom.translation.translator import Translator
 from signloom_tools.importing.recipe import choose_recipe, read_facts
 from signloom_tools.importing.recombine import recombine
 from studies.coffee.study import GOODS, SIZES, CoffeeOptions, build_corpus
-from studies.runs import change_options, train_tracked, write_tokens
+from studies.runs import change_options, train_first_seed, write_tokens
 from studies.sentences import read_scoring
 
 FRAMES_PER_SHARD = 25_000
@@ -186,7 +186,7 @@ def _score(
 ) -> tuple[Checkpoint, dict[str, Any]]:
     data = files.load(cache_mb=options.train.cache_mb)
     began = time.process_time()
-    checkpoint, fit = train_tracked(data, options)
+    checkpoint, fit = train_first_seed(data, options)
     cpu_s = time.process_time() - began
     translator = Translator(checkpoint, torch.device("cpu"), scoring.precision)
     sequences = read_shards(files.shards)

@@ -27,7 +27,6 @@ from signloom.training.run import seed_everything
 from signloom.translation.options import DecodingOptions
 from signloom.translation.search import SpecialIds, search
 from signloom_tools.presets import read_preset
-from studies.runs import log_training
 
 DEFAULTS = Path(__file__).with_name("reversal.yaml")
 PAD = 0  # symbols are 1 to V, then bos and eos
@@ -153,7 +152,6 @@ def run_lab(
     *,
     log: Callable[[EpochRecord], None],
     prepare: Callable[[Seq2Seq], object] | None = None,
-    name: str = "",
 ) -> LabResult:
     """Train a model to turn sequences round and test it on others.
 
@@ -161,7 +159,6 @@ def run_lab(
         options: Sequences, model and recipe.
         log: Called after every epoch.
         prepare: Changes the model before it is trained.
-        name: Of the run, before the seed; empty: the family.
 
     Raises:
         DivergedError: If the loss becomes infinite or not a number.
@@ -179,8 +176,7 @@ def run_lab(
     if prepare:
         prepare(model)
     began = time.process_time()
-    with log_training(f"{name or options.model.family} seed {seed}", options, log) as log_epoch:
-        result = _train(model, splits, options, log_epoch)
+    result = _train(model, splits, options, log)
     cpu_s = time.process_time() - began
     model.load_state_dict(result.weights)
     right = reverse_all(model.eval(), splits["test"], task, options.decoding)

@@ -134,9 +134,6 @@ def test_a_served_model_says_what_it_has_never_seen_and_is_silent_if_asked(url: 
     ("params", "changes", "message"),
     [
         ({"beam_size": 100_000}, {}, "beam_size: found 100000, expected at most 64"),
-        ({"n_best": 9, "beam_size": 3}, {}, "n_best: found 9, expected 1 to beam_size (3)"),
-        ({}, {"fps": 1e-3}, "fps: found 0.001, expected at least 1"),
-        ({}, {"frames": [{"right_hand": [[0, 0, 0]]}]}, "frame 0: right_hand has the shape (1, 3)"),
         ({}, {"frames": CLIPS[0]["frames"] * 500}, "frames at 10 frames a second or more"),
     ],
 )

@@ -112,7 +112,6 @@ class Sentence:
 
     reference: str
     hypothesis: str
-    given: dict[str, float]  # its scores by the commands of the run
     glosses: tuple[str, ...] = ()  # of a model that reads signs: the true ones
     signs: tuple[str, ...] = ()  # and those that it read
 
@@ -123,7 +122,6 @@ class PastRun:
 
     name: str
     options: ScoreOptions
-    commands: dict[str, str]  # further metrics
     splits: dict[str, dict[str, Sentence]]  # split to clip id
     weights: str = ""  # SHA-256 of the model's weights; empty: not known
 
@@ -260,11 +258,10 @@ def _read_folder(name: str, folder: Path) -> PastRun:
         )
     try:
         score = content["options"]["score"]
-        commands = content["options"].get("commands", {})  # unknown to version 1
         tables = content.get("tables", {})  # unknown before version 0.3
         with explained(folder / HYPOTHESES_NAME, _HINT):
             rows = read_rows(folder / HYPOTHESES_NAME, tables.get(HYPOTHESES_NAME, ""))
-        splits = _split_sentences(rows, commands)
+        splits = _split_sentences(rows)
         if (signs := folder / SIGNS_NAME).is_file():
             with explained(signs, _HINT):
                 rows = read_rows(signs, tables.get(SIGNS_NAME, ""))
@@ -273,7 +270,7 @@ def _read_folder(name: str, folder: Path) -> PastRun:
         raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_HINT}") from None
     options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
     return PastRun(
-        name=name, options=options, commands=commands, splits=splits, weights=read_weights(folder)
+        name=name, options=options, splits=splits, weights=read_weights(folder)
     )  # fmt: skip
 
 
@@ -284,15 +281,12 @@ def read_weights(folder: Path) -> str:
     return str(content.get("weights", "")) if isinstance(content, dict) else ""
 
 
-def _split_sentences(
-    rows: Iterable[Mapping[str, str]], metrics: Iterable[str]
-) -> dict[str, dict[str, Sentence]]:
+def _split_sentences(rows: Iterable[Mapping[str, str]]) -> dict[str, dict[str, Sentence]]:
     splits: dict[str, dict[str, Sentence]] = {}
     for row in rows:
         splits.setdefault(row["split"], {})[row["clip_id"]] = Sentence(
             reference=row["reference"],
             hypothesis=row["hypothesis"],
-            given={metric: float(row[metric]) for metric in metrics},
         )
     return splits
 
@@ -363,9 +357,7 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
     """
     clips = common_clips(a, b, split)
     of_a, of_b = a.splits[split], b.splits[split]
-    # A metric from a command is compared where both runs had the same command.
-    names = [name for name, command in a.commands.items() if b.commands.get(name) == command]
-    counts_a, counts_b = (count_sentences(run, clips, names, a.options) for run in (of_a, of_b))
+    counts_a, counts_b = (_count_sentences(run, clips, a.options) for run in (of_a, of_b))
     is_read = [bool(of_a[clip].glosses and of_b[clip].glosses) for clip in clips]
     if any(is_read):
         counts_a, counts_b = (
@@ -391,18 +383,12 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
     )
 
 
-def count_sentences(
-    sentences: Mapping[str, Sentence],
-    clips: Sequence[str],
-    names: Sequence[str],
-    options: ScoreOptions,
+def _count_sentences(
+    sentences: Mapping[str, Sentence], clips: Sequence[str], options: ScoreOptions
 ) -> Statistics:
-    """Count what the metrics need in some clips, and add scores that commands gave."""
+    """Count what the metrics need in some clips."""
     chosen = [sentences[clip] for clip in clips]
-    counts = measure([s.hypothesis for s in chosen], [s.reference for s in chosen], options)
-    for name in names:
-        counts = counts.extend(name, [s.given[name] for s in chosen], f"command:{name}")
-    return counts
+    return measure([s.hypothesis for s in chosen], [s.reference for s in chosen], options)
 
 
 def _count_signs(

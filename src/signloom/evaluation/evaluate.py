@@ -2,26 +2,18 @@
 
 In this order: the search is chosen on dev, every split is translated, systems and floors are scored
 beside the model, and how sure it may be is measured.
-
-Learned metrics (BLEURT, COMET) need weights of gigabytes and libraries of their own. They stay
-outside: whoever has them writes a few lines around them (docs/evaluation.md says what those read
-and print).
 """
 
 import functools
-import json
 import logging
-import math
-import shlex
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tqdm import tqdm
 
-from signloom.config import Count, Natural, NonNegative, Share, checked_dataclass, get_map
+from signloom.config import Count, Gone, Natural, NonNegative, Share, checked_dataclass, get_map
 from signloom.errors import UserError
 from signloom.evaluation.calibrate import check_split, fit_confidence
 from signloom.evaluation.metrics import (
@@ -37,7 +29,6 @@ from signloom.evaluation.metrics import (
     sentence_scores,
 )
 from signloom.evaluation.names import (
-    GLOSS_WER,
     LOOKUPS,
     Metric,
     System,
@@ -53,7 +44,6 @@ from signloom.evaluation.summary import (
     SplitEvaluation,
     break_down,
     check_input,
-    count,
     score_seeds,
 )
 from signloom.evaluation.systems import Setup, SplitResult, plain_texts, run_systems
@@ -73,14 +63,6 @@ GridRow = dict[str, float]
 """One search and what it is worth on dev, as in grid.csv: `beam_size`, `length_penalty`, `bleu4`,
 `exact`, `wer`, `chosen` (0 or 1), and `score`, the headline."""
 
-# Columns of hypotheses.tsv and entries of metrics.json, which no command may overwrite.
-TAKEN = {
-    *Metric, *System, "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
-    "bleu", "hands", "fps", "seconds", "log_prob", "score", "tokens", "gloss", "confidence",
-    "familiar", GLOSS_WER, "best_floor", "stress_worst", "clips", "missing", "headline", "corpus",
-    "clips_hash", "signature",
-}  # fmt: skip
-TAKEN_SUFFIXES = ("_low", "_high")
 ONE_SEED = "there is one model; train with train.seeds: [1, 2, 3], or set it to false"
 
 
@@ -114,25 +96,13 @@ class EvaluateOptions:
     decoding: DecodingOptions
     grid: GridOptions
     score: ScoreOptions
-    # Further metrics: name to a command that reads JSON lines (clip_id, source, hypothesis,
-    # reference) and prints a number for each. Empty: none.
-    commands: dict[str, str] = field(default_factory=dict)
     # Clips of each split that are translated under changes of real life; of more, every n-th.
     stress: Natural = 0
     # All seeds are evaluated, and translate from then on, as one model: their probabilities are
     # averaged, which takes as many times the time. False: the first is the model.
     together: bool = False
 
-    def __post_init__(self) -> None:
-        for name, command in self.commands.items():
-            is_taken = name in TAKEN or name.endswith(TAKEN_SUFFIXES)
-            if is_taken or not name.isidentifier():
-                raise ValueError(
-                    f"commands: {name!r} cannot name a metric; use letters, digits and _, and no "
-                    "name that metrics.json or hypotheses.tsv has already, such as comet"
-                )
-            if not command.strip():
-                raise ValueError(f"commands.{name}: the command is empty")
+    GONE: ClassVar = {"commands": Gone({}, "score hypotheses.tsv with a program of your own")}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -242,13 +212,15 @@ def _evaluate_splits(
 
     Args:
         setup: The model, the corpus, and the search that was chosen.
-        options: Commands, and how many clips are changed.
+        options: How many clips are changed.
         others: The models of further seeds.
         weights: SHA-256 of the model's weights.
     """
     results, seen = run_systems(setup), SeenInTrain(setup.targets)
-    given = run_commands(options.commands, results)
-    counts = {one.split: count(one, setup.score, given, options.commands) for one in results}
+    counts = {
+        one.split: {name: measure(said, one.refs, setup.score) for name, said in one.texts.items()}
+        for one in results
+    }
     right = {split: are_right(found[System.MODEL]) for split, found in counts.items()}
     tried = {one.split: try_changes(setup, one.targets, most=options.stress) for one in results}
     dev = next((one for one in results if one.split == "dev"), None)
@@ -401,72 +373,6 @@ def _choose_weights(
         )
         logger.info("sign_weight and dev's score: %s", ", ".join(values))
     return chosen
-
-
-def run_commands(
-    commands: Mapping[str, str], results: Sequence[SplitResult]
-) -> dict[str, dict[tuple[str, System], list[float]]]:
-    """Let every command score every sentence of every system.
-
-    A command runs once, so that it loads its model once. Its lines on standard input have
-    `clip_id`, `source` (the glosses, empty if there are none), `hypothesis` and `reference`.
-
-    Args:
-        commands: Name of the metric to command line; it is split as a shell would, and run
-            without one.
-        results: Sentences of all systems.
-
-    Returns:
-        Name to (split, system) to a number for each clip.
-
-    Raises:
-        UserError: If a command cannot be run, fails, or prints anything but a number a line.
-    """
-    every = [
-        (result, system, texts) for result in results for system, texts in result.texts.items()
-    ]
-    lines = [
-        {"clip_id": one.clip_id, "source": one.gloss, "hypothesis": text, "reference": one.text}
-        for result, _, texts in every
-        for one, text in zip(result.targets, texts, strict=True)
-    ]
-    found: dict[str, dict[tuple[str, System], list[float]]] = {}
-    for name, command in commands.items():
-        numbers = iter(_ask(name, command, lines))
-        found[name] = {
-            (result.split, system): [next(numbers) for _ in texts]
-            for result, system, texts in every
-        }
-    return found
-
-
-def _ask(name: str, command: str, lines: Sequence[Mapping[str, str]]) -> list[float]:
-    where = f"evaluate.commands.{name} ({command})"
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    try:
-        done = subprocess.run(
-            shlex.split(command), input=text.encode(), stdout=subprocess.PIPE, check=False
-        )
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{where} cannot be run: {error}; a learned metric needs its program and its model on "
-            "this machine, nothing is downloaded. Give its full path, or take the line out"
-        ) from None
-    if done.returncode:
-        raise UserError(f"{where} ended with exit code {done.returncode}; what it printed is above")
-    printed = done.stdout.decode(errors="replace").split("\n")
-    rows = [line for line in printed if line.strip()]
-    if len(rows) != len(lines):
-        raise UserError(f"{where} printed {len(rows)} lines for {len(lines)} sentences")
-    numbers = []
-    for number, row in enumerate(rows, start=1):
-        try:
-            numbers.append(float(row))
-        except ValueError:
-            numbers.append(math.nan)
-        if not math.isfinite(numbers[-1]):
-            raise UserError(f"{where}: line {number} is {row!r}, expected a finite number")
-    return numbers
 
 
 def load_seeds(checkpoint: Path, precision: Precision) -> Iterator[tuple[str, Translator]]:

@@ -137,10 +137,6 @@ class Statistics:
         """Return the statistics of some sentences."""
         return Statistics(parts=tuple(part.select(rows) for part in self.parts))
 
-    def extend(self, name: str, values: Sequence[float], signature: str) -> "Statistics":
-        """Add a metric that gave a number for each sentence; its score is their mean."""
-        return Statistics(parts=(*self.parts, mean(name, signature, values)))
-
     def values(self) -> dict[str, float]:
         """Return every metric of all sentences together."""
         found: dict[str, float] = {}

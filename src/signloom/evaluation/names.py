@@ -32,7 +32,7 @@ def are_few(clips: int, level: float = LEVEL) -> bool:
 
 
 class Metric(StrEnum):
-    """The metrics that every sentence is scored by; users may add others (`evaluate.commands`)."""
+    """The metrics that every sentence is scored by."""
 
     BLEU1 = "bleu1"
     BLEU2 = "bleu2"
@@ -70,7 +70,7 @@ METRIC_LABELS: dict[str, str] = {
 
 
 def metric_label(name: str) -> str:
-    """Return what people call a metric; one that a user added is called by its name."""
+    """Return what people call a metric."""
     return METRIC_LABELS.get(name, name)
 
 

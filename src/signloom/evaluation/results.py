@@ -145,7 +145,6 @@ def hypothesis_rows(found: SplitEvaluation, evaluation: Evaluation) -> Iterator[
             "tokens": len(hypothesis.tokens),
             "confidence": _or_empty(check.confidence),
             "familiar": "" if check.unlike is None else int(not check.unlike),
-            **{name: float(singly[name][row]) for name in evaluation.options.commands},
             **({} if result.source.has_frames else {"gloss": target.gloss}),
         })  # fmt: skip
 

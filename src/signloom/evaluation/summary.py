@@ -14,7 +14,6 @@ from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
     Statistics,
-    measure,
     score_statistics,
     seed_interval,
     split_words,
@@ -222,9 +221,8 @@ class SplitEvaluation:
             together: Whether several seeds are one model; else a score is their mean.
         """
         systems = self.systems
-        own = [name for name in systems[System.MODEL] if name not in [*Metric]]  # of commands
         found = self._score(metric, together).named(metric)
-        found |= {name: self._score(name, together).value for name in (Metric.WER, *own)}
+        found[Metric.WER] = self._score(Metric.WER, together).value
         if self.recognition:
             found[GLOSS_WER] = self.recognition.systems[System.MODEL].value
         found["best_floor"] = max(systems[one][metric].value for one in FLOORS if one in systems)
@@ -248,30 +246,6 @@ class SplitEvaluation:
         name = Metric(metric)
         low, high = self.seeds.intervals[name]
         return replace(score, value=mean(self.seeds.values[name]), low=low, high=high)
-
-
-def count(
-    result: SplitResult,
-    options: ScoreOptions,
-    given: Mapping[str, Mapping[tuple[str, System], Sequence[float]]],
-    commands: Mapping[str, str],
-) -> dict[System, Statistics]:
-    """Count what the metrics need in every sentence of every system.
-
-    Args:
-        result: Sentences of all systems.
-        options: The tokenizer.
-        given: Further metrics, as `run_commands` returns them.
-        commands: Their command lines, which are their signatures.
-    """
-    counts = {}
-    for system, hyps in result.texts.items():
-        statistics = measure(hyps, result.refs, options)
-        for name, found in given.items():
-            signature = f"nrefs:1|mean:sentences|command:{commands[name]}"
-            statistics = statistics.extend(name, found[result.split, system], signature)
-        counts[system] = statistics
-    return counts
 
 
 def check_input(

@@ -24,10 +24,9 @@ from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Source, SourceSequence
 from signloom.features.targets import Target, split_hash
 from signloom.progress import progress_file
+from signloom.translation.confidence import share_with_hands
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translation, Translator
-
-HANDS = ("left_hand", "right_hand")
 
 logger = logging.getLogger(__name__)
 
@@ -234,10 +233,12 @@ def clip_facts(sequence: SourceSequence, *, is_seen: bool) -> ClipFacts:
         return ClipFacts(
             is_seen=is_seen, hands=None, fps=None, seconds=None, unknown=sequence.unknown
         )
-    groups = [sequence.layout.group(hand) for hand in HANDS if hand in sequence.layout.group_names]
-    hands = float(sequence.present[:, groups].any(axis=1).mean()) if groups else None
     return ClipFacts(
-        is_seen=is_seen, hands=hands, fps=sequence.fps, seconds=sequence.seconds, unknown=None
+        is_seen=is_seen,
+        hands=share_with_hands(sequence),
+        fps=sequence.fps,
+        seconds=sequence.seconds,
+        unknown=None,
     )
 
 

@@ -118,7 +118,7 @@ class Page:
 
     @property
     def metric_names(self) -> dict[str, str]:
-        """The columns of the tables of scores; further metrics are those of the user's commands."""
+        """The columns of the tables of scores."""
         model = self._model_scores
         order = dict.fromkeys((self.sources.headline, *METRIC_ORDER, *model))
         return {name: metric_heading(name) for name in order if name in model}

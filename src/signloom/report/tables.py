@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
-from typing import Any
 
+from signloom.config import flatten
 from signloom.corpus.manifest import SPLITS
 from signloom.evaluation.metrics import ScoreOptions, split_words
 from signloom.features.targets import Target
@@ -92,15 +92,7 @@ def run_details(sources: Sources) -> dict[str, dict[str, str]]:
         },
     }
     return {
-        title: {key: str(value) for key, value in _flat(values)}
+        title: {key: str(value) for key, value in flatten(values)}
         for title, values in sections.items()
         if values and title not in idle
     }
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + str(key), value

@@ -18,7 +18,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 from ruamel.yaml.error import YAMLError
 
-from signloom.config import checked_dataclass, load_params, load_section, read_yaml
+from signloom.config import checked_dataclass, flatten, load_params, load_section, read_yaml
 from signloom.corpus.manifest import CorpusOptions
 from signloom.errors import UserError
 from signloom.files import hash_file
@@ -44,7 +44,6 @@ EXPERIMENT, BASELINE = "dvc_experiment", "dvc_baseline"
 # The same tag on the runs of one `signloom retrain`: key of the run `retrain`.
 NIGHT, NIGHT_KEY = "night", "SIGNLOOM_NIGHT"
 REPRO = "dvc repro"  # "stage" of the run below which those of stages lie
-STAGE_KEY = "SIGNLOOM_STAGE_RUN"  # key of the run of a stage, for the processes of its trainings
 INTERVAL_S = 10.0  # between two samples of the load
 MAX_WAIT_S = 10.0  # seconds that a stage waits at its end for a store that answers
 # Beside a checkpoint, so that `mlflow.pyfunc.load_model` loads it where Signloom is installed.
@@ -360,16 +359,6 @@ def _gpu() -> dict[str, Any]:
         "gpu_memory_mb": torch.cuda.memory_allocated() / 2**20,
         "gpu_peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
     }
-
-
-def flatten(values: Mapping[str, object], *, separator: str) -> Iterator[tuple[str, object]]:
-    """Yield the leaves of nested maps with their keys joined by the separator."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            for inner, leaf in flatten(value, separator=separator):
-                yield f"{key}{separator}{inner}", leaf
-        else:
-            yield str(key), value
 
 
 def _short(value: object) -> str:

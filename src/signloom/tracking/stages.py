@@ -1,11 +1,10 @@
-"""Runs of the stages that train and score nothing: extraction, tokens, the report, studies."""
+"""Runs of the stages that train and score nothing: extraction, tokens and the report."""
 
 import contextlib
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -23,13 +22,10 @@ from signloom.paths import (
     PARAMS,
     REJECTS,
     REPORT_PAGE,
-    REPORTS,
     TARGETS,
     TOKENIZER,
 )
-from signloom.tracking.run import STAGE_KEY, Run, RunOf, read_tracking
-
-STUDIES = "studies"  # MLflow experiment
+from signloom.tracking.run import Run, RunOf, read_tracking
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,20 +79,16 @@ _STAGES = {
 
 
 @contextlib.contextmanager
-def track_stage(script: Path, stage: str) -> Iterator[None]:
+def track_stage(stage: str) -> Iterator[None]:
     """Log a stage as a run, unless it logs its own or is part of another one.
 
     Args:
-        script: Of the stage.
         stage: Its name.
 
     Raises:
         UserError: If params.yaml is missing or wrong.
     """
-    if script.parent.parent.name == STUDIES:
-        with _track_study(script.parent, stage):
-            yield
-    elif stage in _STAGES and len(sys.argv) == 1:  # with arguments it is a share of extraction
+    if stage in _STAGES and len(sys.argv) == 1:  # with arguments it is a share of extraction
         with _track(stage, _STAGES[stage]):
             yield
     else:
@@ -121,34 +113,3 @@ def _track(stage: str, kept: _Kept) -> Iterator[None]:
         run.log_metrics(kept.measure())
         for path in kept.artifacts:
             run.log_artifact(path)
-
-
-@contextlib.contextmanager
-def _track_study(folder: Path, stage: str) -> Iterator[None]:
-    """Log a study; its trainings are runs below it, see `track_training`."""
-    out, params = REPORTS / STUDIES / stage, folder / "params.yaml"
-    options = replace(read_tracking(PARAMS), experiment=STUDIES)
-    with Run.start(options, RunOf(stage=stage, name=" ".join(sys.argv[1:]))) as run:
-        if params.is_file():
-            run.log_params(load_params(params))
-        if options.enabled:
-            os.environ[STAGE_KEY] = run.key
-        try:
-            yield
-        finally:
-            os.environ.pop(STAGE_KEY, None)
-        if out.is_dir():
-            run.log_artifact(out)
-
-
-def track_training(name: str) -> Run:
-    """Open the run of a training below that of the study, also in another process of it.
-
-    Args:
-        name: What differs from other trainings of the study.
-    """
-    key = os.environ.get(STAGE_KEY)
-    of = RunOf(stage="train", name=name, parent=key or "")
-    if key is None:  # no study, or tracking is off
-        return Run(of)
-    return Run.start(replace(read_tracking(PARAMS), experiment=STUDIES), of)

@@ -27,7 +27,7 @@ from signloom.config import (
 )
 from signloom.corpus.landmarks import FEATURES, LandmarkSequence
 from signloom.errors import UserError
-from signloom.features.features import FloatArray, normalise, resample
+from signloom.features.features import HANDS, FloatArray, normalise, resample
 from signloom.features.sources import SourceSequence
 from signloom.files import hash_file, to_sealed, write_file
 from signloom.paths import EVALUATION, SEEDS_NAME
@@ -43,7 +43,6 @@ UNSURE, UNFAMILIAR = "unsure", "not like anything this model has seen"
 NOT_UNDERSTOOD = "not understood"  # what is said of such a clip instead of a sentence
 NOT_CALIBRATED = "not calibrated"
 HINT = "`dvc repro evaluate` measures it"
-HANDS = ("left_hand", "right_hand")
 
 LEVEL_CLIPS = 4  # the least that a level of confidence is counted from
 MARGIN = 2.0  # a figure may be half the least of train's, or twice the most
@@ -154,6 +153,13 @@ class TrainClips(MahalanobisModel):
         return tuple(found)
 
 
+def share_with_hands(sequence: LandmarkSequence) -> float | None:
+    """Return the share of frames with a hand, 0 to 1; None where the layout has no hands."""
+    layout = sequence.layout
+    groups = [layout.group(hand) for hand in HANDS if hand in layout.group_names]
+    return float(sequence.present[:, groups].any(axis=1).mean()) if groups else None
+
+
 def measure_clip(sequence: LandmarkSequence) -> dict[str, float]:
     """Return what clips are compared by.
 
@@ -161,12 +167,9 @@ def measure_clip(sequence: LandmarkSequence) -> dict[str, float]:
         `hands`, the share of frames with a hand, where the layout has hands; `movement`, how far a
         landmark moves in a second, shoulder widths, the mean over all; `seconds`.
     """
-    names = sequence.layout.group_names
-    groups = [sequence.layout.group(hand) for hand in HANDS if hand in names]
-    found: dict[str, float] = {}
-    if groups:
-        found["hands"] = float(sequence.present[:, groups].any(axis=1).mean())
-    if FEATURES in names:  # which move in no picture
+    hands = share_with_hands(sequence)
+    found = {} if hands is None else {"hands": hands}
+    if FEATURES in sequence.layout.group_names:  # which move in no picture
         return {"seconds": sequence.seconds}
     points = normalise(resample(sequence, RATE), "body")[..., :2]
     steps = np.linalg.norm(np.diff(points, axis=0), axis=-1)

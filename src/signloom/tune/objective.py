@@ -156,8 +156,7 @@ class SearchObjective:
         except ValueError as error:  # values that do not fit together
             trial.set_user_attr(REASON, str(error))
             raise optuna.TrialPruned(str(error)) from error
-        prunes = self.trainer.tune.pruner != "none"
-        return self.trainer.train(trial, options, values, prunes=prunes)
+        return self.trainer.train(trial, options, values, prunes=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

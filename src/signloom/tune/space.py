@@ -324,7 +324,6 @@ class TuneOptions:
     epochs: Count  # of a trial, at most
     # A list of one. auto: exact match where the texts are single words, else the dev loss.
     objectives: Annotated[tuple[Objective, ...], Field(min_length=1)]
-    pruner: Literal["none", "median", "hyperband"] = "median"  # what stops a trial by its dev loss
     storage: str = "sqlite:///optuna.db"  # sqlite:///FILE, or postgresql://USER@HOST/DATABASE
     workers: Count = 1  # processes on this machine
     heartbeat_s: Count = 20  # seconds between a trial's signs of life; dead after three missing
@@ -340,6 +339,7 @@ class TuneOptions:
     GONE: ClassVar = {
         "decoding": Gone(None, "bleu4 and wer are of greedy search; remove it"),
         "gloss_rules": Gone("none", "a search compares signs as they are written"),
+        "pruner": Gone.fixed("median"),
     }
 
     def __post_init__(self) -> None:

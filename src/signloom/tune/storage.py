@@ -76,8 +76,7 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
     parts = {
         "the space": [options.space, options.first],
         "the objective": [
-            options.objectives, options.pruner, asdict(options.limits), options.epochs,
-            *scoring,
+            options.objectives, asdict(options.limits), options.epochs, *scoring,
         ],
         "the seed": options.seed,
         "the other parameters": others,
@@ -158,7 +157,7 @@ def open_study(
         storage: The database.
         name: Of the study.
         parts: What decides its numbers, hashed.
-        options: Objective and pruning.
+        options: Objective and epochs.
         may_create: Whether to start it; a worker that joins must not.
 
     Raises:
@@ -179,7 +178,9 @@ def open_study(
         storage=storage,
         direction=options.direction,
         load_if_exists=True,
-        pruner=_pruner(options),
+        pruner=optuna.pruners.MedianPruner(
+            n_startup_trials=3, n_warmup_steps=max(1, options.epochs // 3)
+        ),
     )
     study.set_user_attr(PARTS, dict(parts))
     return study
@@ -194,16 +195,6 @@ def _difference(studies: list[Any], parts: Mapping[str, str]) -> str:
     before = last.user_attrs[PARTS]
     changed = [name for name in parts if before.get(name) != parts[name]]
     return f"Changed since {last.study_name} ({last.n_trials} trials): {', '.join(changed)}. "
-
-
-def _pruner(options: TuneOptions) -> optuna.pruners.BasePruner:
-    if options.pruner == "median":
-        return optuna.pruners.MedianPruner(
-            n_startup_trials=3, n_warmup_steps=max(1, options.epochs // 3)
-        )
-    if options.pruner == "hyperband":
-        return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=options.epochs)
-    return optuna.pruners.NopPruner()
 
 
 # --- Trials ---

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from signloom.config import NonNegative
+from signloom.config import NonNegative, flatten
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS
 from signloom.corpus.rejects import REJECTS_NAME
 from signloom.errors import Problem, UserError, name_some
@@ -475,14 +475,5 @@ def print_next(
     else:
         print(f"set in {writing.params} (or give --use), then `dvc repro`:")
     for section, keys in values.items():
-        for key, value in _flatten(keys):
+        for key, value in flatten(keys):
             print(f"  {section}.{key}: {str(value).lower() if value in (True, False) else value}")
-
-
-def _flatten(keys: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the keys of nested maps, joined by dots, with their values."""
-    for key, value in keys.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{key}.{name}", one) for name, one in _flatten(value))
-        else:
-            yield key, value

@@ -25,7 +25,6 @@ from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.paths import LABELS, SHARDS, TARGETS, TOKENIZER
-from signloom.tables import align_columns
 from signloom.training.options import TrainOptions
 from signloom.translation.options import DECODING
 from signloom.translation.search import SpecialIds, search
@@ -180,7 +179,10 @@ def format_parts(parts: Sequence[ModelPart]) -> str:
             own = part.name.rpartition(".")[2]
             title = f"{own} ({part.class_name})" if part.depth else own
             rows.append((2 * part.depth * " " + title, given, found, f"{part.parameters:,}"))
-    return "\n".join(align_columns(rows, right=[3]))
+    *left, last = (max(map(len, column)) for column in zip(*rows, strict=True))
+    return "\n".join(
+        "  ".join([*map(str.ljust, row[:-1], left), row[-1].rjust(last)]) for row in rows
+    )
 
 
 def _first_tensor(value: object) -> torch.Tensor | None:

@@ -22,12 +22,12 @@ def run(name: str, clips: int = CLIPS, **changes: Any) -> PastRun:
     """A system that says its name and, of every third clip, what all say."""
     sentences = {
         f"clip{n}": Sentence(
-            reference=f"reference {n}", hypothesis="same" if n % 3 == 0 else f"{name} {n}", given={}
+            reference=f"reference {n}", hypothesis="same" if n % 3 == 0 else f"{name} {n}"
         )
         for n in range(clips)
     }
     plain = PastRun(
-        name=f"runs/{name}", options=options(), commands={}, splits={"test": sentences},
+        name=f"runs/{name}", options=options(), splits={"test": sentences},
         weights=f"weights of {name}",
     )  # fmt: skip
     return dataclasses.replace(plain, **changes)

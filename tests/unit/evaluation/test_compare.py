@@ -87,12 +87,12 @@ def test_what_is_significant_at_a_level_needs_as_many_clips_as_the_sign_test() -
 def run_of_signs(read: list[str], rules: GlossRules = "none") -> PastRun:
     glosses = ["MOI MAISON ALLER", "TOI VENIR", ""]
     clips = {
-        f"clip{n}": Sentence(reference="x", hypothesis="x", given={}, glosses=tuple(g.split()),
+        f"clip{n}": Sentence(reference="x", hypothesis="x", glosses=tuple(g.split()),
                              signs=tuple(r.split()))
         for n, (g, r) in enumerate(zip(glosses, read, strict=True))
     }  # fmt: skip
     score = replace(options(), gloss_rules=rules)
-    return PastRun(name=" ".join(read), options=score, commands={}, splits={"test": clips})
+    return PastRun(name=" ".join(read), options=score, splits={"test": clips})
 
 
 def test_signs_are_compared_where_both_models_read_them() -> None:

@@ -24,9 +24,7 @@ from tests import tiny
 SCORE = ScoreOptions(tokenizer="13a", resamples=100, seed=1)
 DECODING = tiny.decoding(beam_size=2, max_tokens=8)
 NO_GRID = GridOptions(beam_sizes=(), length_penalties=())
-OPTIONS = EvaluateOptions(
-    precision="float32", decoding=DECODING, grid=NO_GRID, score=SCORE, commands={}
-)
+OPTIONS = EvaluateOptions(precision="float32", decoding=DECODING, grid=NO_GRID, score=SCORE)
 TRAIN = ["je vais à la maison", "elle mange une pomme", "demain tu viens", "je vais à la gare"]
 DEV = ["je vais à la maison", "demain elle vient"]
 TEST = ["demain tu viens", "elle mange à la gare", "tu vas à la maison demain"]

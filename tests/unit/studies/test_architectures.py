@@ -15,7 +15,7 @@ from tests.tiny import run_options
 SCORE = ScoreOptions(tokenizer="13a", resamples=100, seed=1)
 EVALUATE = EvaluateOptions(
     precision="float32", decoding=tiny.decoding(beam_size=1, max_tokens=8),
-    grid=GridOptions(beam_sizes=(), length_penalties=()), score=SCORE, commands={},
+    grid=GridOptions(beam_sizes=(), length_penalties=()), score=SCORE,
 )  # fmt: skip
 OPTIONS = ArchitecturesOptions(
     seeds=[1, 2], train={"epochs": 1},

@@ -639,7 +639,7 @@ def test_a_record_torn_by_a_full_disk_is_all_that_is_lost() -> None:
 @pytest.mark.parametrize(
     ("uri", "reason"),
     [("sqlite:///damaged.db", "not a database"),
-     # By SQLite's own mode, as root writes what it likes. Slow twin: tests/system.
+     # By SQLite's own mode, as root writes what it likes.
      ("sqlite:///file:whole.db?mode=ro&uri=true", "attempt to write a readonly database")],
 )  # fmt: skip
 def test_a_database_that_takes_nothing_costs_a_warning_and_the_records_stay(

@@ -28,7 +28,7 @@ from signloom.tune.space import (
 from signloom.tune.storage import FINISHED, REASON
 from tests import tiny
 from tests.unit.evaluation.test_signs import CLIPS, Reader
-from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, run, studies
+from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, studies
 
 
 def test_the_documents_configuration_is_tried_where_the_space_has_room(tmp_path: Path) -> None:
@@ -202,11 +202,6 @@ def test_what_decides_no_number_starts_no_new_search() -> None:
     assert name() not in {name(changed), *(name(**changes) for changes in others)}
     more = dataclasses.replace(OPTIONS, trials=9, workers=3, heartbeat_s=1, storage="sqlite:///x")
     assert name(more) == name()
-
-
-def test_another_pruner_ends_too(tmp_path: Path) -> None:
-    result = run(tmp_path, dataclasses.replace(OPTIONS, pruner="hyperband", trials=4, epochs=3))
-    assert len(result["trials"]) == 4
 
 
 def test_signs_can_be_the_objective_of_a_model_that_reads_them() -> None:
