@@ -48,7 +48,6 @@ WRITTEN = {
     ("translate", "--attention"): ["translate", "same", *MODEL, "--attention", "mine/a.html"],
     ("translate", "--into"): ["translate", "same", *MODEL, "--write", "vtt", "--into", "mine"],
     ("export-model", "folder"): ["export-model", "mine", "--format", "onnx", *MODEL],
-    ("compare", "--out"): ["compare", "x", "y", "z", "--out", "mine/CONSENT.md"],
 }
 
 
