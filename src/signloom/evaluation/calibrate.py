@@ -129,12 +129,16 @@ def _describe_known(setup: Setup, dev: SplitResult | None, tried: Sequence[Tried
     Dev's encodings set the limit of what is like train; without dev train's own do.
     """
     translator = setup.translator
-    read = (setup.sequences.get(one.clip_id) for one in setup.targets if one.split == "train")
-    train = [clip for clip in read if isinstance(clip, LandmarkSequence)]
-    train = train[:: -(-len(train) // MOST_CLIPS)]
+    of_train = (one for one in setup.targets if one.split == "train")
+    read = [(setup.sequences.get(one.clip_id), one.text) for one in of_train]
+    both = [(clip, text) for clip, text in read if isinstance(clip, LandmarkSequence)]
+    train, texts = zip(*both[:: -(-len(both) // MOST_CLIPS)], strict=True)
     states = translator.encode_clips(train)
     others = states if dev is None or dev.encodings is None else dev.encodings
-    seen = describe_train(_read_as(translator, train), states, others)
+    # What varies within a sign is not known from one take of each.
+    are_signs = translator.spec.ctc.kind == "texts" and len(texts) >= 2 * len({*texts})
+    signs = texts if are_signs and others is not states else ()
+    seen = describe_train(_read_as(translator, train), states, others, signs)
     if not tried:
         return seen
     held_out = [clip for one in tried for clip in one.clips]

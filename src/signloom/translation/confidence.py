@@ -7,7 +7,7 @@ docs/translation.md describes both.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,16 @@ class MahalanobisModel:
 
     def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
         """Return how far vectors (N, D) are from train's, shape (N,)."""
-        offset = vectors.astype(np.float64) - np.array(self.centre)
+        return self._distances_from(self.centre, vectors)
+
+    def find_limit(self, others: FloatArray) -> float:
+        """Return the limit that the farthest of other vectors (N, D) sets."""
+        return max(_round(FARTHER * float(self.distances(others).max())), 1.0)
+
+    def _distances_from(
+        self, centre: Sequence[float], vectors: FloatArray
+    ) -> npt.NDArray[np.float64]:
+        offset = vectors.astype(np.float64) - np.array(centre)
         along = offset @ np.array(self.directions).reshape(-1, len(self.centre)).T
         beside = np.maximum((offset**2).sum(axis=1) - (along**2).sum(axis=1), 0)
         known = (along / np.array(self.deviations)) ** 2
@@ -130,6 +139,16 @@ class TrainClips(MahalanobisModel):
 
     figures: dict[str, Range]  # of `measure_clip`, by name
     posture: Posture | None = None  # None: not measured
+    signs: tuple[tuple[float, ...], ...] = ()
+    """Mean encoding of the clips of each sign, shape (K, D), where each clip is one: an encoding
+    is then as far as from the nearest (Lee et al. 2018, "A simple unified framework for detecting
+    out-of-distribution samples and adversarial attacks")."""
+
+    def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
+        """Return how far vectors (N, D) are from train's, or from the nearest sign's."""
+        centres = self.signs or (self.centre,)
+        found = [self._distances_from(centre, vectors) for centre in centres]
+        return np.min(found, axis=0, initial=np.inf)
 
     def differences(self, sequence: LandmarkSequence, encoding: FloatArray) -> tuple[str, ...]:
         """Say in what a clip is unlike train's; nothing where it is like them."""
@@ -332,7 +351,10 @@ def wilson(clips: int, right: int) -> tuple[float, float]:
 
 
 def describe_train(
-    train: Sequence[LandmarkSequence], encodings: FloatArray, others: FloatArray
+    train: Sequence[LandmarkSequence],
+    encodings: FloatArray,
+    others: FloatArray,
+    signs: Sequence[str] = (),
 ) -> TrainClips:
     """Measure the clips of train.
 
@@ -340,13 +362,22 @@ def describe_train(
         train: Their landmarks.
         encodings: Their encodings, shape (N, D).
         others: Encodings of clips of the same kind that no weight was fitted to: those of dev.
+        signs: What each clip of train shows, if each shows one sign.
     """
     figures = [measure_clip(sequence) for sequence in train]
     ranges = {}
     for name in figures[0]:
         low, high = np.quantile([one[name] for one in figures], [TAIL, 1 - TAIL])
         ranges[name] = Range(low=_round(low), high=_round(high))
-    return TrainClips(figures=ranges, **_fit_mahalanobis(encodings, others))
+    within, means = encodings.copy(), []
+    for sign in dict.fromkeys(signs):
+        of = np.array([one == sign for one in signs])
+        means.append(encodings[of].mean(axis=0, dtype=np.float64))
+        within[of] -= means[-1]
+    found = TrainClips(
+        figures=ranges, signs=tuple(map(_rounded, means)), **_fit_mahalanobis(within)
+    )  # fmt: skip
+    return replace(found, limit=found.find_limit(others))
 
 
 def describe_postures(
@@ -371,12 +402,12 @@ def describe_postures(
         middle=_rounded(middle), scale=_rounded(spread + LEAST_SPREAD), centre=(), directions=(),
         deviations=(), rest=1.0, limit=1.0,
     )  # fmt: skip
-    cloud = _fit_mahalanobis(frame.scaled(every), frame.scaled(np.stack(held_out)))
-    return replace(frame, **cloud)
+    found = replace(frame, **_fit_mahalanobis(frame.scaled(every)))
+    return replace(found, limit=found.find_limit(frame.scaled(np.stack(held_out))))
 
 
-def _fit_mahalanobis(vectors: FloatArray, others: FloatArray) -> dict[str, Any]:
-    """Return the fields of a `MahalanobisModel` of vectors (N, D), its limit from others."""
+def _fit_mahalanobis(vectors: FloatArray) -> dict[str, Any]:
+    """Return the fields of a `MahalanobisModel` of vectors (N, D), its limit still open."""
     centre = vectors.mean(axis=0, dtype=np.float64)
     _, spread, directions = np.linalg.svd(vectors - centre, full_matrices=False)
     variances = spread**2 / max(len(vectors) - 1, 1)
@@ -385,16 +416,13 @@ def _fit_mahalanobis(vectors: FloatArray, others: FloatArray) -> dict[str, Any]:
     kept = min(DIRECTIONS, len(vectors) // 4, width - 1)
     rest = variances[kept:].sum() / (width - kept)
     least = max(LEAST * float(spread[0]), 1e-9)
-    found = MahalanobisModel(
-        centre=_rounded(centre),
-        directions=tuple(_rounded(one) for one in directions[:kept]),
-        deviations=_rounded(np.maximum(np.sqrt(variances[:kept]), least)),
-        rest=_round(max(rest**0.5, least)),
-        limit=1.0,
-    )
-    farthest = float(found.distances(others).max())
-    found = replace(found, limit=max(_round(FARTHER * farthest), 1.0))
-    return {field.name: getattr(found, field.name) for field in fields(found)}
+    return {
+        "centre": _rounded(centre),
+        "directions": tuple(_rounded(one) for one in directions[:kept]),
+        "deviations": _rounded(np.maximum(np.sqrt(variances[:kept]), least)),
+        "rest": _round(max(rest**0.5, least)),
+        "limit": 1.0,
+    }
 
 
 def _round(value: float) -> float:
@@ -406,8 +434,11 @@ def _rounded(values: npt.NDArray[np.float64]) -> tuple[float, ...]:
 
 
 def write_confidence(path: Path, confidence: Confidence) -> None:
-    """Write `confidence.json`."""
-    write_file(path, to_sealed({"format_version": FORMAT_VERSION, **asdict(confidence)}))
+    """Write `confidence.json`; signs where there are some, as versions before 0.3 knew none."""
+    content = {"format_version": FORMAT_VERSION, **asdict(confidence)}
+    if confidence.train and not confidence.train.signs:
+        del content["train"]["signs"]
+    write_file(path, to_sealed(content))
 
 
 def read_confidence(path: Path) -> Confidence:

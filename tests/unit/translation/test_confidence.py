@@ -254,6 +254,26 @@ def test_distances_are_those_of_the_written_out_covariance() -> None:
     assert found.differences(TRAIN[0], far) == ("2.0 times as far from train's clips as the limit",)
 
 
+def test_what_lies_between_two_signs_is_like_neither(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    signs = ["tea", "bread"] * 20
+    places = np.array([[9.0, 0, 0, 0] if sign == "tea" else [-9.0, 0, 0, 0] for sign in signs])
+    encodings = (places + rng.normal(size=(40, 4))).astype(np.float32)
+    others = (places + rng.normal(size=(40, 4))).astype(np.float32)
+    between = np.zeros((1, 4), np.float32)
+    whole = describe_train(TRAIN[:4], encodings, others)
+    each = describe_train(TRAIN[:4], encodings, others, signs)
+    assert whole.distances(between)[0] < whole.limit
+    assert each.distances(between)[0] > 1.5 * each.limit
+    assert max(each.distances(others)) == pytest.approx(each.limit / 1.25, rel=1e-3)
+    for train, is_kept in ((whole, False), (each, True)):
+        path = tmp_path / "confidence.json"
+        confidence = Confidence(weights="", unsure_below=0.5, levels=(), train=train)
+        write_confidence(path, confidence)
+        assert read_confidence(path) == confidence
+        assert ("signs" in json.loads(path.read_text())["train"]) == is_kept
+
+
 def test_one_training_clip_and_one_frame_are_enough() -> None:
     clip = tiny.sequence(frames=1)
     found = describe_train([clip], np.ones((1, 4), np.float32), np.ones((1, 4), np.float32))
