@@ -232,13 +232,6 @@ def evaluate(commands: Commands) -> StepResult:
     return StepResult(text=f"{EVALUATION} is of the new model")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KeptVersion(StepResult):
-    """The challenger in the store."""
-
-    version: int
-
-
 def keep_version(
     store: ModelStore,
     clips: Sequence[Clip],
@@ -246,7 +239,7 @@ def keep_version(
     *,
     parent: int | None,
     reasons: Sequence[str],
-) -> KeptVersion:
+) -> StepResult:
     """Keep the model that was just trained as the next version.
 
     Args:
@@ -258,7 +251,7 @@ def keep_version(
     """
     facts = gather_facts(clips, params=params, parent=parent, reasons=reasons)
     version = store.add(CHECKPOINT, EVALUATION, facts)
-    return KeptVersion(text=f"version {version}", facts={"version": version}, version=version)
+    return StepResult(text=f"version {version}", facts={"version": version})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
