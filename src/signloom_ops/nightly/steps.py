@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.config import load_section
 from signloom.corpus.manifest import Clip, CorpusOptions, Manifest
 from signloom.files import to_text, write_file
 from signloom.paths import (
@@ -18,7 +17,6 @@ from signloom.paths import (
     REPORT_PAGE,
     SHARDS,
     START,
-    TARGETS,
     TUNE,
     WITHDRAWN_VIDEOS,
 )
@@ -274,12 +272,9 @@ def decide_and_promote(
         settings: The parameters.
         path: Where a copy of the decision is written.
     """
-    # They load torch.
-    from signloom.evaluation.evaluate import EvaluateOptions
-    from signloom_ops.nightly.comparison import GateInputs, ask_gate, newest_first
+    from signloom_ops.nightly.comparison import ask_gate, read_inputs  # it loads torch
 
-    score = load_section(settings.params, "evaluate", EvaluateOptions).score
-    inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=newest_first(clips), score=score)
+    inputs = read_inputs(clips, settings.params)
     decision = ask_gate(store, version, inputs, settings.ops.gate).to_map()
     write_file(path, to_text(decision))
     store.apply_decision(decision, by="retrain")
