@@ -22,10 +22,8 @@ OPEN = (
     "/server_messages.json",
     "/texts.json",
 )
-_TRIES, _WINDOW_S = (
-    20,
-    60.0,
-)  # wrong tokens and passwords within these seconds, before an address must wait
+_TRIES = 20  # wrong tokens and passwords of an address, before it must wait
+_WINDOW_S = 60.0  # within which they count
 
 # Nothing but files of this server: no inline script, no frame, no form elsewhere.
 POLICY = (

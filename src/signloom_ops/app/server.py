@@ -29,10 +29,7 @@ FILES = (
     "app.css", "app.js", "clips.js", "judge.js", "login.js", "server_messages.js",
     "server_messages.json", "nights.js", "texts.json", "timeline.js",
 )  # fmt: skip
-_MAX_LOGIN, LOGIN_S = (
-    10_000,
-    10.0,
-)  # bytes, and seconds for them: no password is needed to send them
+_MAX_LOGIN, LOGIN_S = 10_000, 10.0  # bytes and seconds: no password is needed to send them
 _CONSENT = "consent.txt"  # in data/app: the organisation's own words
 
 

@@ -6,16 +6,9 @@ import logging
 import sys
 from typing import Any
 
-from signloom.config import (
-    check_shape,
-    get_map,
-    load_params,
-    load_section,
-    parse_options,
-    read_json,
-)
+from signloom.config import check_shape, load_section, read_json
 from signloom.errors import UserError
-from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS, SHARDS, TARGETS
+from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS
 from signloom.system import user_name
 from signloom_ops.options import load_ops
 from signloom_tools.cli.arguments import add_params
@@ -215,22 +208,11 @@ def _add_version(options: argparse.Namespace) -> None:
 
 def _judge_version(options: argparse.Namespace) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
-    from signloom.evaluation.metrics import ScoreOptions
-    from signloom_ops.nightly.comparison import GateInputs, ask_gate, newest_first
+    from signloom_ops.nightly.comparison import ask_gate, read_inputs
     from signloom_ops.nightly.store import ModelStore
 
-    params = load_params(PARAMS)
-    score = parse_options(
-        get_map(params, "evaluate").get("score"), ScoreOptions, where=f"{PARAMS}: evaluate.score"
-    )
-    corpus = load_section(PARAMS, "corpus", CorpusOptions)
-    inputs = GateInputs(
-        shards=SHARDS,
-        targets=TARGETS,
-        batches=newest_first(read_manifest(corpus.path, corpus.signer_disjoint)),
-        score=score,
-    )
-    store = ModelStore()
+    corpus, store = load_section(PARAMS, "corpus", CorpusOptions), ModelStore()
+    inputs = read_inputs(read_manifest(corpus.path, corpus.signer_disjoint), PARAMS)
     decision = ask_gate(store, options.version, inputs, load_ops(PARAMS).gate)
     store.apply_decision(decision.to_map(), by=None)
     print(decision.verdict)

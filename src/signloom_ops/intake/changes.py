@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TypeVar, cast
 
-from signloom.config import check_shape, read_json, shape
+from signloom.config import check_shape, explained, read_json, shape
 from signloom.corpus.manifest import (
     Clip,
     CorpusOptions,
@@ -28,7 +28,7 @@ from signloom.corpus.manifest import (
 from signloom.errors import FULL_DISK, UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
 from signloom.files import flush_to_disk, half_written, hash_file, to_text, write_file
-from signloom.tables import tsv_text
+from signloom.tables import read_rows, tsv_text
 from signloom_ops.lock import hold_lock
 from signloom_tools.dvc import refuse_drawn, track_version
 from signloom_tools.importing.new_corpus import VIDEOS
@@ -117,20 +117,17 @@ def read_ledger(path: Path, kind: type[LedgerRow]) -> list[LedgerRow]:
     build = cast("Callable[..., LedgerRow]", kind)
     names = [field.name for field in fields(kind)]
     counts = {field.name for field in fields(kind) if field.type in (int, "int")}
-    header, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    rows = [line.split("\t") for line in lines]
-    try:
+    hint = "restore it with `dvc checkout`, or from a backup"
+    if path.name == INTAKE_REJECTS:
+        hint = "remove it: the next `signloom ingest` lists again what it leaves out"
+    with explained(path, hint):
+        header = path.read_text(encoding="utf-8").partition("\n")[0]
         if header.split("\t") != names:
             raise ValueError(f"found the columns {header!r}, expected {', '.join(names)}")
         return [
-            build(*(int(v) if n in counts else v for n, v in zip(names, row, strict=True)))
-            for row in rows
+            build(**{name: int(cell) if name in counts else cell for name, cell in row.items()})
+            for row in read_rows(path)
         ]
-    except ValueError as error:
-        hint = "restore it with `dvc checkout`, or from a backup"
-        if path.name == INTAKE_REJECTS:
-            hint = "remove it: the next `signloom ingest` lists again what it leaves out"
-        raise UserError(f"{path} is damaged ({error}); {hint}") from None
 
 
 def ledger_text(rows: Sequence[LedgerRow], kind: type[LedgerRow]) -> str:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from signloom.checkpoint import FORMAT_VERSION, SPEC
-from signloom.config import check_shape, check_version, read_json, shape
+from signloom.config import check_shape, check_version, load_section, read_json, shape
 from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom.errors import UserError
+from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.floors import best_constant, fit_nearest, thin_train
 from signloom.evaluation.metrics import GlossRules, ScoreOptions, clean_glosses
 from signloom.evaluation.names import GLOSS_WER, Metric, System, headline_metric
@@ -23,7 +24,7 @@ from signloom.evaluation.summary import SeenInTrain
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import to_sealed, write_file
-from signloom.paths import REJECTS
+from signloom.paths import REJECTS, SHARDS, TARGETS
 from signloom.translation.confidence import find_confidence, seed_folders
 from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
@@ -152,6 +153,17 @@ def newest_first(clips: Sequence[Clip]) -> list[list[str]]:
         if clip.batch:
             of_batch.setdefault(clip.batch, []).append(clip.clip_id)
     return list(reversed(of_batch.values()))
+
+
+def read_inputs(clips: Sequence[Clip], params: Path) -> GateInputs:
+    """Return what the gate reads where the stages write it.
+
+    Args:
+        clips: The corpus.
+        params: The parameters file, which says how sentences are scored.
+    """
+    score = load_section(params, "evaluate", EvaluateOptions).score
+    return GateInputs(shards=SHARDS, targets=TARGETS, batches=newest_first(clips), score=score)
 
 
 def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateOptions) -> Decision:

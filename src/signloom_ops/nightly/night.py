@@ -245,7 +245,7 @@ class _Night:
             parent=parent,
             reasons=record.content["reasons"],
         )
-        return kept.version
+        return int(kept.facts["version"])
 
     def _publish(self, ending: Ending) -> Ending:
         """Build the report, keep the versions of data and code; return the ending."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from signloom.config import load_section
 from signloom.corpus.manifest import Clip, CorpusOptions, Manifest
 from signloom.files import to_text, write_file
 from signloom.paths import (
@@ -18,7 +17,6 @@ from signloom.paths import (
     REPORT_PAGE,
     SHARDS,
     START,
-    TARGETS,
     TUNE,
     WITHDRAWN_VIDEOS,
 )
@@ -232,13 +230,6 @@ def evaluate(commands: Commands) -> StepResult:
     return StepResult(text=f"{EVALUATION} is of the new model")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KeptVersion(StepResult):
-    """The challenger in the store."""
-
-    version: int
-
-
 def keep_version(
     store: ModelStore,
     clips: Sequence[Clip],
@@ -246,7 +237,7 @@ def keep_version(
     *,
     parent: int | None,
     reasons: Sequence[str],
-) -> KeptVersion:
+) -> StepResult:
     """Keep the model that was just trained as the next version.
 
     Args:
@@ -258,7 +249,7 @@ def keep_version(
     """
     facts = gather_facts(clips, params=params, parent=parent, reasons=reasons)
     version = store.add(CHECKPOINT, EVALUATION, facts)
-    return KeptVersion(text=f"version {version}", facts={"version": version}, version=version)
+    return StepResult(text=f"version {version}", facts={"version": version})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -281,12 +272,9 @@ def decide_and_promote(
         settings: The parameters.
         path: Where a copy of the decision is written.
     """
-    # They load torch.
-    from signloom.evaluation.evaluate import EvaluateOptions
-    from signloom_ops.nightly.comparison import GateInputs, ask_gate, newest_first
+    from signloom_ops.nightly.comparison import ask_gate, read_inputs  # it loads torch
 
-    score = load_section(settings.params, "evaluate", EvaluateOptions).score
-    inputs = GateInputs(shards=SHARDS, targets=TARGETS, batches=newest_first(clips), score=score)
+    inputs = read_inputs(clips, settings.params)
     decision = ask_gate(store, version, inputs, settings.ops.gate).to_map()
     write_file(path, to_text(decision))
     store.apply_decision(decision, by="retrain")

@@ -51,14 +51,6 @@ def cut_everywhere(act: Callable[[], object], start: str) -> Iterator[int]:
         yield number
 
 
-def test_films_and_tables_lie_there_before_the_manifest_names_them(corpus: CorpusOptions) -> None:
-    deliver(Path("in/ada"), "a", frames=20)
-    moved = []
-    with cut_before(None, only=("replace",), watch=lambda _, path: moved.append(path.name)):
-        take(corpus, "in")
-    assert moved[-3:] == ["a.mp4", "deliveries.tsv", "manifest.tsv"]
-
-
 def test_an_ingest_that_is_cut_leaves_nothing_or_all_of_the_delivery(corpus: CorpusOptions) -> None:
     deliver(Path("in/ada"), "a", frames=20)
     deliver(Path("in/ada"), "odd", "?!", frames=21)

@@ -74,3 +74,6 @@ def test_a_ledger_is_read_back_and_a_damaged_one_is_named(tmp_path: Path) -> Non
         path.write_text(bad)
         with pytest.raises(UserError, match=r"deliveries\.tsv is damaged"):
             read_ledger(path, Delivery)
+    path.write_bytes("reason: é".encode("latin-1"))
+    with pytest.raises(UserError, match="expected UTF-8"):
+        read_ledger(path, Delivery)
