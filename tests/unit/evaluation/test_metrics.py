@@ -137,15 +137,6 @@ def test_a_group_of_sentences_is_scored_from_what_was_counted() -> None:
     assert group == alone
 
 
-def test_numbers_from_elsewhere_become_a_metric_with_its_interval() -> None:
-    refs = sentences(30, seed=24)
-    counted = measure(refs, refs, options()).extend("comet", [float(i) for i in range(30)], "mine")
-    score = score_statistics(counted, options())["comet"]
-    assert score.value == pytest.approx(14.5)
-    assert 10 < score.low < 14.5 < score.high < 19
-    assert score.signature == "mine"
-
-
 def test_words_are_aligned_with_the_fewest_edits() -> None:
     assert align_words("oui je veux à maison", "je vais à la maison", options()) == [
         WordEdit("insert", (), ("oui",)),

@@ -78,7 +78,7 @@ def test_every_path_of_every_command_is_known_as_read_or_written() -> None:
 def test_no_output_of_any_command_replaces_what_is_there(
     project: Path, output: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("manifest.tsv", "a.webm", "a.html", "a.vtt", "b.vtt", "film.npz", "CONSENT.md"):
+    for name in ("manifest.tsv", "a.webm", "a.html", "a.vtt", "b.vtt", "film.npz"):
         (project / "mine" / name).write_text("mine\n")
     (project / "table.tsv").write_text(
         "id\ttext\tsigner\tsplit\tgloss\na\toui\ta\ttrain\tA B\nb\toui\tb\tdev\tB A\n"
