@@ -361,8 +361,7 @@ def _choose_weights(
         values = (f"{one.internal_lm_weight:g} {score(one).value:.1f}" for one in weighted)
         logger.info("internal_lm_weight and dev's score: %s", ", ".join(values))
     widest = max(grid.beam_sizes)  # the more beams, the likelier one of them says the signs
-    knows_signs = translator.reads_signs and translator.sign_costs.costs
-    if knows_signs and widest > 1 and grid.sign_weights:
+    if translator.ranks_by_signs and widest > 1 and grid.sign_weights:
         held = [
             replace(chosen, beam_size=widest if weight else chosen.beam_size, sign_weight=weight)
             for weight in grid.sign_weights

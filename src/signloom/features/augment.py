@@ -145,8 +145,10 @@ def _bend(
     sizes = strength * generator.uniform(-1, 1, len(waves)) / waves
     bent = time + np.sin(np.pi * np.outer(time, waves)) @ sizes
     position = np.maximum.accumulate(bent.clip(0, 1)) * (len(rows) - 1)
-    found = [np.interp(position, range(len(rows)), one) for one in rows.T]
-    return np.stack(found, axis=1).astype(np.float32)
+    before = position.astype(np.int64)
+    after = np.minimum(before + 1, len(rows) - 1)
+    share = (position - before)[:, None].astype(np.float32)
+    return rows[before] + share * (rows[after] - rows[before])
 
 
 def _rest(

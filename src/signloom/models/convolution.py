@@ -16,13 +16,11 @@ from signloom.models.seq2seq import Memory, ModelOptions, SourceTensor
 from signloom.models.transformer import Transformer
 
 KERNEL = 7  # positions that a layer sees
-MOMENTUM = 0.1  # of a batch in the running means
-EPSILON = 1e-5  # of a variance
 STEM_KERNEL = 5  # of the two convolutions that shorten the sequence
 STRIDES = {1: (1, 1), 2: (1, 2), 4: (2, 2)}  # of these two, by `subsampling`
 
 
-class BatchNorm(nn.Module):
+class BatchNorm(nn.BatchNorm1d):
     """Each channel less its mean, by its deviation, over the real positions of a batch in training.
 
     Afterwards by running means, so that no clip's translation depends on the clips next to it. A
@@ -31,26 +29,16 @@ class BatchNorm(nn.Module):
     Source: Ioffe and Szegedy (2015).
     """
 
-    mean: Tensor
-    variance: Tensor
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__()
-        self.weight, self.bias = (nn.Parameter(x(d_model)) for x in (torch.ones, torch.zeros))
-        self.register_buffer("mean", torch.zeros(d_model))
-        self.register_buffer("variance", torch.ones(d_model))
-
-    def forward(
+    def forward(  # type: ignore[override]
         self, x: Float[Tensor, "B M D"], valid: Bool[Tensor, "B M"]
     ) -> Float[Tensor, "B M D"]:
         """Normalise; padding takes part in nothing."""
-        known = self.mean, self.variance, self.weight, self.bias
         flat = x.flatten(0, 1)
-        if not self.training or len(rows := valid.flatten().nonzero()[:, 0]) < 2:
-            return functional.batch_norm(flat, *known, eps=EPSILON).view_as(x)
-        real = functional.batch_norm(
-            flat.index_select(0, rows), *known, training=True, momentum=MOMENTUM, eps=EPSILON
-        )
+        if not self.training or valid.sum() < 2:  # one position has no deviation
+            known = self.running_mean, self.running_var, self.weight, self.bias
+            return functional.batch_norm(flat, *known, eps=self.eps).view_as(x)
+        rows = valid.flatten().nonzero()[:, 0]
+        real = super().forward(flat.index_select(0, rows))
         return torch.zeros_like(flat, dtype=real.dtype).index_copy(0, rows, real).view_as(x)
 
 

@@ -17,6 +17,7 @@ from signloom.translation.options import EDGE, SignSearch
 
 BEAM = 12  # prefixes that are kept at each position
 LEAST = 1e-3  # a label with less probability at a position does not begin there
+UNREAD = 20.0  # nats against a text that no label spells, and the most against any
 ORDER = 4  # of the n-gram: a sign and the three before it
 
 
@@ -120,6 +121,25 @@ def _add(one: float, other: float) -> float:
     """Return the logarithm of the sum of two probabilities."""
     low, high = (one, other) if one < other else (other, one)
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
+
+
+def weigh_labels(log_probs: FloatArray) -> list[float]:
+    """Return what speaks against each label being all that is signed, nats.
+
+    Of all paths that spell a single label, the share of those that spell another one.
+
+    Args:
+        log_probs: Of the labels at each position, shape (M, K).
+    """
+    blanks, others = log_probs[:, 0].astype(np.float64), log_probs[:, 1:].astype(np.float64)
+    before, within = 0.0, np.full(others.shape[1], -np.inf)
+    after = within
+    for blank, labels in zip(blanks, others, strict=True):
+        after = np.logaddexp(after, within) + blank
+        within, before = np.logaddexp(within, before) + labels, before + blank
+    total = np.logaddexp(within, after)
+    costs = np.logaddexp.reduce(total) - total
+    return [min(cost, UNREAD) for cost in costs.tolist()]
 
 
 def find_positions(log_probs: FloatArray, labels: Sequence[int]) -> list[tuple[int, int]]:

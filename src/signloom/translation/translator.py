@@ -7,7 +7,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +36,7 @@ from signloom.translation.confidence import (
     find_confidence,
     seed_folders,
 )
-from signloom.translation.labels import search_signs
+from signloom.translation.labels import UNREAD, search_signs, weigh_labels
 from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
@@ -296,14 +296,14 @@ class Translator:
         ids = self._ids
         if options.language:
             ids = replace(ids, first=self._tokenizer.language_id(options.language))
-        ranks = self.reads_signs and bool(self.sign_costs.costs) and not blind
-        weight = options.sign_weight if ranks else 0.0
+        weight = 0.0 if blind or not self.ranks_by_signs else options.sign_weight
+        # Confidence counts what glosses cost, whatever ranks; whole texts only where they rank.
+        ranks = weight > 0 or (self.reads_signs and self.ranks_by_signs and not blind)
         (model, memory), *others = zip(self._models.models, memories, strict=True)
         count = options.beam_size if weight else n_best
         found = search(model, memory, ids, options, n_best=count, others=others)
         if ranks:
-            read = self._read_glosses(sequences, memories)
-            both = zip(found, read, strict=True)
+            both = zip(found, self._costs(sequences, memories), strict=True)
             found = [self._rank_by_signs(*one, weight, options)[:n_best] for one in both]
         return found
 
@@ -357,20 +357,33 @@ class Translator:
         """Whether the model knows the signs of a clip: by its CTC head, or as its source."""
         return self.spec.ctc.kind == "glosses" or self.source.kind == "glosses"
 
-    def _read_glosses(
+    @property
+    def ranks_by_signs(self) -> bool:
+        """Whether something that it reads speaks for one sentence and against another."""
+        return self.spec.ctc.kind == "texts" or (self.reads_signs and bool(self.sign_costs.costs))
+
+    def _costs(
         self, sequences: Sequence[SourceSequence], memories: Sequence[Memory]
-    ) -> list[Sequence[str]]:
-        """Return the likeliest signs of each clip by the CTC head alone, or its glosses."""
-        if self.spec.ctc.kind == "glosses":
-            names, log_probs = self.spec.ctc.names, self._models.label_log_probs(memories)
-            every = (search_signs(one, SignSearch()) for one in log_probs)
-            return [[names[label - 1] for label in labels] for labels in every]
-        return [one.glosses if isinstance(one, GlossSequence) else () for one in sequences]
+    ) -> list[Callable[[str], float]]:
+        """Return what speaks against a text by what is read of each clip, nats.
+
+        That is the likeliest signs by the CTC head alone, or the glosses of the clip. Where a whole
+        text is one label, it is how unlikely that label is.
+        """
+        if self.source.kind == "glosses":
+            every = [one.glosses if isinstance(one, GlossSequence) else () for one in sequences]
+            return [partial(self.sign_costs.cost, glosses=one) for one in every]
+        names, log_probs = self.spec.ctc.names, self._models.label_log_probs(memories)
+        if self.spec.ctc.kind == "texts":
+            whole = (dict(zip(names, weigh_labels(one), strict=True)) for one in log_probs)
+            return [partial(_look_up, one) for one in whole]
+        read = (search_signs(one, SignSearch()) for one in log_probs)
+        return [partial(self.sign_costs.cost, glosses=[names[n - 1] for n in one]) for one in read]
 
     def _rank_by_signs(
         self,
         hypotheses: Sequence[Hypothesis],
-        glosses: Sequence[str],
+        price: Callable[[str], float],
         weight: float,
         options: DecodingOptions,
     ) -> list[Hypothesis]:
@@ -380,7 +393,7 @@ class Translator:
         """
         found = []
         for one in hypotheses:
-            cost = self.sign_costs.cost(self._tokenizer.decode(one.tokens), glosses)
+            cost = price(self._tokenizer.decode(one.tokens))
             scale = max(1, len(one.tokens)) ** (1 - options.length_penalty)
             found.append(replace(one, sign_cost=cost, score=one.score - weight * cost * scale))
         if weight:  # what did not end stays behind what did
@@ -549,3 +562,7 @@ def encode_in_parts(model: Seq2Seq, src: SourceTensor, src_valid: Bool[Tensor, "
     return Memory(
         torch.cat([part.states for part in parts]), torch.cat([part.valid for part in parts])
     )
+
+
+def _look_up(costs: Mapping[str, float], text: str) -> float:
+    return costs.get(text, UNREAD)

@@ -204,10 +204,11 @@ def read_folds(
     if options.train.average_last:
         dealt, dev = [*dealt, *dev], []
     dealt = sorted((one for one in dealt if one.gloss.split()), key=lambda one: one.clip_id)
-    if not options.train.ctc_weight or not 1 < count <= len(dealt):
+    kind = read_labels(files.labels).kind if options.train.ctc_weight else "none"
+    if kind != "glosses" or not 1 < count <= len(dealt):
         raise UserError(
-            f"--folds: found {count} for {len(dealt)} clips with glosses and a train.ctc_weight of "
-            f"{options.train.ctc_weight:g}; expected 2 or more, at most the clips, and above 0"
+            f"--folds: found {count} of {len(dealt)} clips with glosses, and CTC for {kind}; "
+            "expected 2 or more, at most the clips, and tokenize_targets.ctc glosses"
         )
     seeds, found = options.train.seeds, []
     order = np.random.default_rng(seeds[0]).permutation(len(dealt)).tolist()

@@ -11,7 +11,6 @@ from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import Target, split_hash
 from signloom.report.scores import format_scores
 from signloom.report.stage_files import read_scores
-from signloom.translation.words import SignCoverage
 from tests.unit.evaluation.world import (
     DECODING,
     DEV,
@@ -75,8 +74,7 @@ def test_dev_chooses_the_weight_of_the_internal_language_model(knowing: Knowing)
 
 def test_dev_chooses_the_weight_of_the_signs_with_the_most_beams(knowing: Knowing) -> None:
     class Reading(Changed):
-        reads_signs = True
-        sign_costs = SignCoverage(sign_of={}, costs={"A": 1.0})
+        ranks_by_signs = True
 
     def chosen(*weights: float) -> tuple[int, float]:
         translator.asked.clear()
@@ -93,7 +91,7 @@ def test_dev_chooses_the_weight_of_the_signs_with_the_most_beams(knowing: Knowin
     assert chosen(0.3, 0.0) == (3, 0.3)  # of equals the first
     assert chosen(0.0, 0.3) == (2, 0.0)
     assert chosen(0.3) == (3, 0.3)  # one is used, right or wrong
-    translator.reads_signs = False
+    translator.ranks_by_signs = False
     assert chosen(0.3, 0.1, 0.0) == (2, 0.0)
 
 

@@ -30,6 +30,7 @@ from signloom.translation.confidence import (
     hash_seeds,
     write_confidence,
 )
+from signloom.translation.labels import weigh_labels
 from signloom.translation.precision import Precision
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator, encode_in_parts
@@ -151,6 +152,25 @@ def test_the_beam_that_says_the_signs_is_the_best_where_they_weigh_enough(tmp_pa
     assert translator.translate(CLIPS, held, blind=True) == translator.translate(
         CLIPS, beams, blind=True
     )
+
+
+def test_the_label_that_is_read_decides_between_whole_texts_where_it_weighs_enough() -> None:
+    def translator(names: tuple[str, ...]) -> Translator:
+        return Translator(checkpoint(CtcLabels(kind="texts", names=names)), CPU)
+
+    beams = tiny.decoding(beam_size=4)
+    plain = translator(("a", "b", "c", "d")).translate(CLIPS[:1], beams, n_best=4)[0]
+    texts = [plain.text, *(one.text for one in plain.alternatives)]
+    model = translator(tuple(texts))
+    for weight in (0.5, 100.0):
+        held = dataclasses.replace(beams, sign_weight=weight)
+        best = model.translate(CLIPS[:1], held, n_best=4)[0]
+        costs = dict(zip(texts, weigh_labels(model.label_log_probs(CLIPS[:1])[0]), strict=True))
+        for one in (best, *best.alternatives):
+            assert one.hypothesis.sign_cost == pytest.approx(costs[one.text])
+    ended = [t for t in (best, *best.alternatives) if t.hypothesis.tokens[-1] == EOS]
+    assert [t.text for t in ended] == sorted((t.text for t in ended), key=costs.__getitem__)
+    assert model.translate(CLIPS[:1], beams)[0].hypothesis.sign_cost == 0
 
 
 def test_further_seeds_hold_sentences_against_signs_as_the_first_does(tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 """What more people would bring is stated with an interval that holds, or not at all."""
 
-import dataclasses
 import itertools
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from signloom.config import load_params
+from signloom.config import load_params, load_section
 from signloom.errors import UserError
+from signloom.evaluation.evaluate import EvaluateOptions
+from signloom.evaluation.signs import count_signed
 from signloom.features.targets import read_targets, write_targets
 from signloom.training.data import TrainingFiles
+from signloom.training.run import read_run_options
 from signloom_tools.cli.main import main
-from signloom_tools.evaluate.outlook import OutlookResult, draw_outlook, plan_trainings
+from signloom_tools.evaluate.outlook import OutlookResult, draw_outlook, plan_trainings, read_folds
 from tests.tiny import ROOT, write_project
 
 
@@ -88,20 +92,46 @@ def test_models_of_a_draw_are_nested_and_tested_on_the_same_signers() -> None:
         plan_trainings(names[:2], 1, seed=1)
 
 
-def test_the_command_trains_and_prints_what_it_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingFiles:
+    """A project in the current folder, whose search is the demo's."""
     write_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     evaluate = load_params(ROOT / "params.yaml")["evaluate"]
     params = json.loads(Path("params.yaml").read_text())
-    Path("params.yaml").write_text(json.dumps({**params, "evaluate": evaluate}))
+    Path("params.yaml").write_text(json.dumps({**params, "evaluate": evaluate}, indent=1))
+    return TrainingFiles()
+
+
+def test_no_fold_is_read_by_a_model_or_an_n_gram_that_knows_it(
+    files: TrainingFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = read_run_options(Path("params.yaml"))
+    lasting = replace(options, train=replace(options.train, average_last=1))
+    known = {"train": 0, "dev": 0} | Counter(one.split for one in read_targets(files.targets))
+    for given, clips in ((options, known["train"]), (lasting, known["train"] + known["dev"])):
+        model, folds = read_folds(files, given, 2)
+        names = [one.clip_id for fold in folds for one in fold.targets]
+        assert len({*names}) == len(names) == clips
+        for one, other in (folds, folds[::-1]):
+            assert one.ngrams == count_signed(model, other.targets)
+    with pytest.raises(UserError, match=r"--folds: found 99 of"):
+        read_folds(files, options, 99)
+    main(["outlook", "--folds", "2", "--use"])
+    assert "clips that no model has seen: gloss WER" in capsys.readouterr().out
+    found = load_section(Path("params.yaml"), "evaluate", EvaluateOptions).grid.ngram
+    assert len(found) == 2
+
+
+def test_the_command_trains_and_prints_what_it_found(
+    files: TrainingFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
     targets = [
-        dataclasses.replace(one, signer=f"s{int(one.clip_id[5:]) % 4}")
+        replace(one, signer=f"s{int(one.clip_id[5:]) % 4}")
         if one.split == "train" else one
-        for one in read_targets(TrainingFiles().targets)
+        for one in read_targets(files.targets)
     ]  # fmt: skip
-    write_targets(TrainingFiles().targets, targets)
+    write_targets(files.targets, targets)
     main(["outlook", "--draws", "1", "--steps", "2", "--json"])
     found = json.loads(capsys.readouterr().out)
     assert {one["signers"] for one in found["results"]} == {1, 2}
