@@ -47,9 +47,11 @@ HINT = "`dvc repro evaluate` measures it"
 LEVEL_CLIPS = 4  # the least that a level of confidence is counted from
 MARGIN = 2.0  # a figure may be half the least of train's, or twice the most
 MOST_PACE = 5.0  # times as long as train's clips, or as short: a sign is judged at train's pace
+EVEN_PACE = 1.25  # times as long as the longest of train, or as short, has train's pace
 TAIL = 0.01  # share of train's clips at either end that do not count as least or most
 DIRECTIONS = 32  # in which the deviation of train's encodings is known one by one
 FARTHER = 1.25  # times the farthest clip of dev: the limit of what is like train
+SIGN_FARTHER = 1.5  # the same of distances from the nearest sign, beyond which far fewer lie
 LEAST_SPREAD = 1e-3  # shoulder widths: a landmark that train holds still may move a little
 LEAST = 1e-4  # smallest deviation, as a share of the largest: rounding must not count
 SIGN_SHARE = 0.2  # 0.1 to 1 part right from wrong about as well
@@ -102,9 +104,9 @@ class MahalanobisModel:
         """Return how far vectors (N, D) are from train's, shape (N,)."""
         return self._distances_from(self.centre, vectors)
 
-    def find_limit(self, others: FloatArray) -> float:
-        """Return the limit that the farthest of other vectors (N, D) sets."""
-        return max(_round(FARTHER * float(self.distances(others).max())), 1.0)
+    def find_limit(self, others: FloatArray, times: float = FARTHER) -> float:
+        """Return some times the distance of the farthest of other vectors (N, D)."""
+        return max(_round(times * float(self.distances(others).max())), 1.0)
 
     def _distances_from(
         self, centre: Sequence[float], vectors: FloatArray
@@ -377,7 +379,8 @@ def describe_train(
     found = TrainClips(
         figures=ranges, signs=tuple(map(_rounded, means)), **_fit_mahalanobis(within)
     )  # fmt: skip
-    return replace(found, limit=found.find_limit(others))
+    limit = found.find_limit(others, SIGN_FARTHER if signs else FARTHER)
+    return replace(found, limit=limit)
 
 
 def describe_postures(

@@ -5,6 +5,7 @@ Shape letters as in `seq2seq`.
 
 import contextlib
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -27,8 +28,8 @@ from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.paths import SEEDS_NAME
 from signloom.translation.confidence import (
+    EVEN_PACE,
     HINT,
-    MARGIN,
     MOST_PACE,
     NOT_CHECKED,
     Check,
@@ -215,9 +216,9 @@ class Translator:
         part = self.trim(sequence) if self.spec.ctc.kind == "texts" and seen else None
         if not seen or not isinstance(part, LandmarkSequence):
             return sequence
-        pace = part.seconds / min(max(part.seconds, seen.low), seen.high)
-        if 1 / MARGIN <= pace <= MARGIN:
+        if seen.low / EVEN_PACE <= part.seconds <= EVEN_PACE * seen.high:
             return sequence
+        pace = part.seconds / max(math.sqrt(seen.low * seen.high), 1 / part.fps)
         fps = part.fps * min(max(pace, 1 / MOST_PACE), MOST_PACE)
         return replace(part, fps=min(max(fps, MIN_FPS), MAX_FPS))
 
