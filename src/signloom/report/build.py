@@ -6,9 +6,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
-
-from pydantic import Field
+from typing import Any, ClassVar
 
 from signloom.config import Gone, checked_dataclass
 from signloom.corpus.quality import ClipQuality
@@ -50,10 +48,9 @@ class ReportOptions:
     """The section `report` of params.yaml."""
 
     title: str  # heading of the page; "": the corpus's name
-    # Folder of films, CLIP.webm of `signloom translate --video`, seen from the page; "": no links.
-    films: Annotated[str, Field(pattern=r"^([\w. -][\w./ -]*)?$")] = ""
 
     GONE: ClassVar = {
+        "films": Gone("", "the page has moving skeletons; open films beside it"),
         "samples": Gone.fixed(SAMPLES), "pictures": Gone.fixed(PICTURES),
         "quality": Gone({"worst": WORST}, "its limits are fixed, see docs/extraction.md"),
     }  # fmt: skip
@@ -76,11 +73,6 @@ class Page:
     def title(self) -> str:
         """The heading."""
         return self.options.title or f"Corpus {self.sources.corpus}"
-
-    @property
-    def films(self) -> str:
-        """The folder of films, as links begin."""
-        return self.options.films.rstrip("/")
 
     @property
     def split(self) -> str:
@@ -181,7 +173,7 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> s
     Args:
         paths: What the stages wrote.
         reports: The folder `reports`; index.html and figures/ are written there.
-        options: Title and films.
+        options: The title.
 
     Returns:
         The model's weights, as the page names them.

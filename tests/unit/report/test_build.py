@@ -223,7 +223,7 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     judge(paths.judgements, "new", b="w")
     paths.tune.mkdir()
     (paths.tune / "trials.json").write_text(json.dumps(NO_SEARCH))
-    build_report(paths, out, dataclasses.replace(OPTIONS, title="", films="my films/"))
+    build_report(paths, out, dataclasses.replace(OPTIONS, title=""))
     return out
 
 
@@ -231,12 +231,6 @@ def test_judgements_of_this_model_are_on_the_page(bare: Path, page_text: str) ->
     text = (bare / "index.html").read_text()
     assert re.search(r'<section id="judged">.*A <bdi>runs/old</bdi>, .*B better in 15', text, re.S)
     assert 'id="judged"' not in page_text
-
-
-def test_samples_link_their_films_where_asked(bare: Path, page_text: str) -> None:
-    found = re.findall(r'<dt>film</dt><dd><a href="([^"]*)">', (bare / "index.html").read_text())
-    assert "my%20films/test1.webm" in found
-    assert "<dt>film</dt>" not in page_text
 
 
 def test_layers_and_heads_can_be_picked_where_they_were_kept(page_text: str) -> None:
@@ -374,9 +368,3 @@ def test_removed_options_are_read_where_they_are_as_the_constants() -> None:
     assert parse_options(old, ReportOptions, where="report: ") == ReportOptions(title="t")
     with pytest.raises(UserError, match="samples is no option any more; it is always 3"):
         parse_options({**old, "samples": 2}, ReportOptions, where="report: ")
-
-
-@pytest.mark.parametrize("films", ["/films", "javascript:alert(1)", 'a"b'])
-def test_films_lie_in_a_folder_beside_the_page(films: str) -> None:
-    with pytest.raises(UserError, match="films"):
-        dataclasses.replace(OPTIONS, films=films)
