@@ -48,8 +48,12 @@ test test-all: export PYTHONDONTWRITEBYTECODE :=
 test: setup  ## fast tests (about 5 minutes on two cores)
 	python -m pytest -n auto --maxprocesses 4 --dist worksteal --durations 12
 
+# A test of real processes may fail beside three others on a full machine: in CI it must pass alone,
+# and both summaries name it. Exit code 1: all tests ran, and some failed.
 test-all: setup  ## every test, the slow ones too (about half an hour on two cores)
-	python -m pytest -m "" -n auto --maxprocesses 4 --dist worksteal --durations 30
+	python -m pytest -m "" -n auto --maxprocesses 4 --dist worksteal --durations 30 || \
+		{ test $$? -eq 1 -a -n "$$CI" && \
+		python -m pytest -m "" --last-failed --last-failed-no-failures none; }
 
 demo: setup  ## draw a corpus, run the whole pipeline on it, print the scores
 	dvc repro
