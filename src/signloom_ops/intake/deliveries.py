@@ -255,7 +255,8 @@ def _group_by_name(
         captions[base if base in bases else clean(split_name(one)[0])].append(one)
     for base in [one for one in captions if one not in bases]:  # of one film a person
         films = [name for name, own in videos.items() if own.startswith(f"{base}_")]
-        if len(films) > 1 and not {*films} & {*pictures}:
+        own_texts = {videos[name] for name in films} & (texts.keys() | captions.keys())
+        if len(films) > 1 and not own_texts and not {*films} & {*pictures}:
             files, paths = captions.pop(base), [folder / name for name in films]
             yield _Found((*files, *paths), partial(_read_captions, place, paths, files))
             videos = {name: own for name, own in videos.items() if name not in films}
@@ -331,9 +332,13 @@ def _cues_of(
     if not films:
         return [(None, cue) for cue in found.cues], broken
     parts: Mapping[Path | str, Sequence[Cue]] = {Path(films[0].name): found.cues}
-    if len(films) > 1:
-        _, parts = deal_cues(VideoFolder(path.parent, follow_links=False), found)
     taken: list[tuple[Path | None, Cue]] = []
+    if len(films) > 1:
+        if len({cue.signer for cue in found.cues}) > 1:
+            _, parts = deal_cues(VideoFolder(path.parent, follow_links=False), found)
+        else:  # nothing says which of the films they are of
+            taken, parts = [(None, cue) for cue in found.cues], {}
+        broken += [(film.name, _NO_SENTENCE) for film in films if Path(film.name) not in parts]
     for film, cues in parts.items():
         if isinstance(film, str):
             why = Problem(film.partition(";")[0], "call the films by who signs in them")
