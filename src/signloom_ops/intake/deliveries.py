@@ -75,6 +75,7 @@ class Candidate:
     corrects: str = ""
     """The captions without a video that it is of: a clip that the corpus has, or a part of its
     film."""
+    captions: Path | None = None  # the file that has its sentence
 
     @property
     def name(self) -> str:
@@ -309,7 +310,7 @@ def _read_captions(place: _Place, films: Sequence[Path], files: Sequence[Path]) 
     if problem:
         yield from place.refuse(path.name, problem)
     for where, why in broken:
-        yield from place.refuse(f"{path.name} {where}", why)
+        yield place.candidate(f"{path.name} {where}", why, captions=path)
     signer, no_signer = place.find_signer() if films else ("", None)
     for film, cue in cues:
         values = {
@@ -319,7 +320,7 @@ def _read_captions(place: _Place, films: Sequence[Path], files: Sequence[Path]) 
         }  # fmt: skip
         yield place.candidate(
             f"{path.name} {cue.where}", None if values["signer"] else no_signer,
-            video=film, values=values, corrects="" if film else path.name,
+            video=film, values=values, corrects="" if film else path.name, captions=path,
         )  # fmt: skip
 
 
