@@ -248,16 +248,16 @@ def _group_by_name(
         clean(Path(name).stem): folder / name for name in names if name.lower().endswith(".txt")
     }
     videos = {name: stem(name) for name in names if name.lower().endswith(VIDEO_SUFFIXES)}
-    videos |= {name: clean(name) for name in pictures if clean(name) in texts}
+    videos |= {name: clean(name) for name in pictures}
     bases = Counter(videos.values())
     captions: dict[str, list[Path]] = defaultdict(list)
     for one in (folder / name for name in names if name.lower().endswith(READ_SUFFIXES)):
         base = clean(one.stem)
         captions[base if base in bases else clean(split_name(one)[0])].append(one)
     for base in [one for one in captions if one not in bases]:  # of one film a person
-        films = [name for name, own in videos.items() if own.startswith(f"{base}_")]
+        films = [n for n, own in videos.items() if own.startswith(f"{base}_") and n not in pictures]
         own_texts = {videos[name] for name in films} & (texts.keys() | captions.keys())
-        if len(films) > 1 and not own_texts and not {*films} & {*pictures}:
+        if len(films) > 1 and not own_texts:
             files, paths = captions.pop(base), [folder / name for name in films]
             yield _Found((*files, *paths), partial(_read_captions, place, paths, files))
             videos = {name: own for name, own in videos.items() if name not in films}
@@ -378,10 +378,11 @@ def _read_clips(place: _Place, table: Path) -> Scanned:
         if Path(root) != folder:  # whose own were named before
             yield from _misnamed(_Place(Path(root), place.source, request), [*below, *names])
         below[:] = _shown(below)
-        for name in _shown(names):
-            path = Path(root, name)
-            if name.lower().endswith(VIDEO_SUFFIXES) and path not in named:
+        found = [Path(root, n) for n in _shown(names) if n.lower().endswith(VIDEO_SUFFIXES)]
+        for path in [*found, *([Path(root)] if is_picture_folder(names) else [])]:
+            if path not in named:
                 problem = Problem(f"no row of {table.name} names it", "add its row")
+                problem = _PICTURES if path.is_dir() else problem
                 yield from place.refuse(path.relative_to(folder).as_posix(), problem)
 
 

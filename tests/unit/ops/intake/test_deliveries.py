@@ -198,9 +198,11 @@ def test_folders_of_pictures_are_left_out_and_found_by_forget(corpus: CorpusOpti
     write_rows(Path("in/table/table.tsv"), [row])
     two = write_pictures(Path("in/eve/two"), "{:04d}.png", range(20, 32))
     Path("in/eve/two.txt").write_text("elle boit de l'eau")
+    for place in ("table", "ada"):
+        write_pictures(Path("in", place, "unnamed"), "f{}.jpg", range(8, 16))
     result = take(corpus, "in")
     assert [clip.clip_id for clip in result.clips] == ["good"]
-    assert ["folder of pictures" in reject.reason for reject in result.rejects] == [True, True]
+    assert ["folder of pictures" in reject.reason for reject in result.rejects] == [True] * 4
     assert {*find_delivered([Path("in")], "eve").films} == {one, two}
 
 
