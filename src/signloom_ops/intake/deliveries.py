@@ -75,6 +75,7 @@ class Candidate:
     corrects: str = ""
     """The captions without a video that it is of: a clip that the corpus has, or a part of its
     film."""
+    captions: Path | None = None  # the file that has its sentence
 
     @property
     def name(self) -> str:
@@ -247,15 +248,16 @@ def _group_by_name(
         clean(Path(name).stem): folder / name for name in names if name.lower().endswith(".txt")
     }
     videos = {name: stem(name) for name in names if name.lower().endswith(VIDEO_SUFFIXES)}
-    videos |= {name: clean(name) for name in pictures if clean(name) in texts}
+    videos |= {name: clean(name) for name in pictures}
     bases = Counter(videos.values())
     captions: dict[str, list[Path]] = defaultdict(list)
     for one in (folder / name for name in names if name.lower().endswith(READ_SUFFIXES)):
         base = clean(one.stem)
         captions[base if base in bases else clean(split_name(one)[0])].append(one)
     for base in [one for one in captions if one not in bases]:  # of one film a person
-        films = [name for name, own in videos.items() if own.startswith(f"{base}_")]
-        if len(films) > 1 and not {*films} & {*pictures}:
+        films = [n for n, own in videos.items() if own.startswith(f"{base}_") and n not in pictures]
+        own_texts = {videos[name] for name in films} & (texts.keys() | captions.keys())
+        if len(films) > 1 and not own_texts:
             files, paths = captions.pop(base), [folder / name for name in films]
             yield _Found((*files, *paths), partial(_read_captions, place, paths, files))
             videos = {name: own for name, own in videos.items() if name not in films}
@@ -308,7 +310,7 @@ def _read_captions(place: _Place, films: Sequence[Path], files: Sequence[Path]) 
     if problem:
         yield from place.refuse(path.name, problem)
     for where, why in broken:
-        yield from place.refuse(f"{path.name} {where}", why)
+        yield place.candidate(f"{path.name} {where}", why, captions=path)
     signer, no_signer = place.find_signer() if films else ("", None)
     for film, cue in cues:
         values = {
@@ -318,7 +320,7 @@ def _read_captions(place: _Place, films: Sequence[Path], files: Sequence[Path]) 
         }  # fmt: skip
         yield place.candidate(
             f"{path.name} {cue.where}", None if values["signer"] else no_signer,
-            video=film, values=values, corrects="" if film else path.name,
+            video=film, values=values, corrects="" if film else path.name, captions=path,
         )  # fmt: skip
 
 
@@ -331,9 +333,13 @@ def _cues_of(
     if not films:
         return [(None, cue) for cue in found.cues], broken
     parts: Mapping[Path | str, Sequence[Cue]] = {Path(films[0].name): found.cues}
-    if len(films) > 1:
-        _, parts = deal_cues(VideoFolder(path.parent, follow_links=False), found)
     taken: list[tuple[Path | None, Cue]] = []
+    if len(films) > 1:
+        if len({cue.signer for cue in found.cues}) > 1:
+            _, parts = deal_cues(VideoFolder(path.parent, follow_links=False), found)
+        else:  # nothing says which of the films they are of
+            taken, parts = [(None, cue) for cue in found.cues], {}
+        broken += [(film.name, _NO_SENTENCE) for film in films if Path(film.name) not in parts]
     for film, cues in parts.items():
         if isinstance(film, str):
             why = Problem(film.partition(";")[0], "call the films by who signs in them")
@@ -372,10 +378,11 @@ def _read_clips(place: _Place, table: Path) -> Scanned:
         if Path(root) != folder:  # whose own were named before
             yield from _misnamed(_Place(Path(root), place.source, request), [*below, *names])
         below[:] = _shown(below)
-        for name in _shown(names):
-            path = Path(root, name)
-            if name.lower().endswith(VIDEO_SUFFIXES) and path not in named:
+        found = [Path(root, n) for n in _shown(names) if n.lower().endswith(VIDEO_SUFFIXES)]
+        for path in [*found, *([Path(root)] if is_picture_folder(names) else [])]:
+            if path not in named:
                 problem = Problem(f"no row of {table.name} names it", "add its row")
+                problem = _PICTURES if path.is_dir() else problem
                 yield from place.refuse(path.relative_to(folder).as_posix(), problem)
 
 

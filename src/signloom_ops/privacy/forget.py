@@ -28,12 +28,13 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from signloom.config import check_shape, load_section, read_json, read_record, shape
-from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, read_manifest
+from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, parse_box, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
 from signloom.errors import UserError
 from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder
@@ -211,9 +212,13 @@ def _describe(
     spans: dict[Path, set[Span]] = defaultdict(set)
     for clip, film in films:
         if clip.signer == name:
-            spans[film].add((clip.start_s, clip.end_s))
+            spans[film].add((clip.start_s, clip.end_s, parse_box(clip.box or "")))
     delivered = find_delivered(project.copies, name)
-    beside = {**project.recordings.films_of(name), **delivered.films}
+    recorded = project.recordings.films_of(name)
+    beside: dict[Path, set[Span]] = {
+        path: {(*span, None) for span in found} for path, found in recorded.items()
+    }
+    beside |= delivered.films
     spans |= {path: {*spans[path], *found} for path, found in beside.items()}
     hashed = VideoHashes(cache_folder()).hash_videos([*spans, *shared, *delivered.shared])
     entries = _cached(project, spans, hashed)
@@ -222,7 +227,7 @@ def _describe(
     videos = {hashed[path].sha256 for path in own}
     copies = [path for folder in project.copies for path in videos_like(folder, videos)]
     copies += [path for path in delivered.films if path not in copies]
-    texts = [text for path in copies for text in texts_of(path)]
+    texts = [*delivered.texts, *(text for path in copies for text in texts_of(path))]
 
     def names(paths: Iterable[Path]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(path.as_posix() for path in paths))
@@ -240,7 +245,7 @@ def _describe(
         entries=tuple(sorted(entries)),
         # Deliveries may have names that are not UTF-8.
         copies=tuple(quote(os.fsencode(one)) for one in (*copies, *texts, *delivered.folders)),
-        shared_copies=names(delivered.shared),
+        shared_copies=names(one for one in delivered.shared if one not in texts),
         recordings=names(project.recordings.places_of(name)),
     )
 
@@ -251,12 +256,13 @@ def _cached(
     """Return the keys that the cache may have of clips in some films, and of the whole films."""
     makes = {extractor_fingerprint(project.extract.detector_options), *_extractors(project)}
     return {
-        clip_key(video, make, start_s, end_s)
+        clip_key(video, make, *span, box)
         for path, found in spans.items() if path in hashed
         # And as versions before 0.3 read it.
         for video in (hashed[path], replace(hashed[path], traits=None))
-        # And of the whole film, which somebody may have looked at.
-        for start_s, end_s in (*found, (None, None))
+        # And of the whole film, or picture, which somebody may have looked at.
+        for start_s, end_s, of in found
+        for span, box in product({(start_s, end_s), (None, None)}, {of, None})
         for make in makes
     }  # fmt: skip
 

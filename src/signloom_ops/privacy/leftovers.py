@@ -40,8 +40,8 @@ def tell_left(
         )
     if person.shared_copies:
         yield (
-            f"films of deliveries that show others, too, stay ({_some(person.shared_copies)}): "
-            "cut the person out, or remove them"
+            "films and captions of deliveries that show others, too, stay "
+            f"({_some(person.shared_copies)}): cut the person out, or remove them"
         )
     yield from _dvc()
     yield from _mlflow(person)

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from signloom.config import checked_dataclass, explained
-from signloom.corpus.manifest import SPLITS, parse_segment
+from signloom.corpus.manifest import SPLITS, parse_box, parse_segment
+from signloom.detection.video import Box
 from signloom.files import check_seal, hash_file, seal
 from signloom.paths import METRICS
 from signloom.tables import to_parquet
@@ -33,8 +34,8 @@ from signloom_tools.importing.user_tables import QUOTED, SEPARATORS, find_source
 BLANK = "(forgotten)"  # replaces a name
 CONSENTS = "consent.json"  # of a delivery: what each signer agreed to
 
-Span = tuple[float | None, float | None]
-"""Start and end of a clip in its film, seconds; None: the film's."""
+Span = tuple[float | None, float | None, Box | None]
+"""Start and end of a clip in its film, seconds, and its part of the picture; None: the film's."""
 
 _BY_SIGNER = "by_signer.csv"  # its columns `name` and `group` have signers
 _SIGNER_KEYS = ("signer", "signers", "judge")
@@ -55,7 +56,7 @@ class Person:
     shared: tuple[str, ...]  # where those lie that show others, too
     entries: tuple[str, ...]  # keys of their landmarks in the cache
     copies: tuple[str, ...] = ()  # films, texts and folders of theirs in deliveries, quoted
-    shared_copies: tuple[str, ...] = ()  # films of deliveries that show others, too
+    shared_copies: tuple[str, ...] = ()  # films, captions of deliveries that show others, too
     recordings: tuple[str, ...] = ()  # folders and files of the app
 
     @property
@@ -69,7 +70,8 @@ class Delivered:
     """What some folders of deliveries hold of a person, read as `signloom ingest` reads them."""
 
     films: dict[Path, set[Span]]  # that show nobody else, and their clips
-    shared: tuple[Path, ...]  # films of theirs that others are named in, too
+    texts: tuple[Path, ...]  # captions of nobody else
+    shared: tuple[Path, ...]  # films and captions of theirs that others are named in, too
     folders: tuple[Path, ...]  # in which every clip is theirs
 
 
@@ -79,6 +81,7 @@ def find_delivered(folders: Sequence[Path], signer: str) -> Delivered:
     A delivery that cannot be read names nobody, so nothing in it is taken for theirs.
     """
     films: dict[Path, set[Span]] = defaultdict(set)
+    texts: dict[Path, set[bool]] = defaultdict(set)
     others: set[Path] = set()
     by_folder: dict[Path, list[bool]] = defaultdict(list)
     for source, one in _candidates(folders):
@@ -88,14 +91,17 @@ def find_delivered(folders: Sequence[Path], signer: str) -> Delivered:
             if above.resolve() == source.resolve():
                 break
             by_folder[above].append(is_theirs)
+        if one.captions:
+            texts[one.captions].add(is_theirs)
         if one.video and is_theirs:
             start_s, end_s, _ = parse_segment(one.values)
-            films[one.video].add((start_s, end_s))
+            films[one.video].add((start_s, end_s, parse_box(one.values.get("box", ""))))
         elif one.video:
             others.add(one.video)
     return Delivered(
         films={path: spans for path, spans in films.items() if path not in others},
-        shared=tuple(sorted(films.keys() & others)),
+        texts=tuple(path for path, theirs in texts.items() if theirs == {True}),
+        shared=tuple(sorted([*films.keys() & others, *(p for p in texts if len(texts[p]) > 1)])),
         folders=tuple(sorted(place for place, theirs in by_folder.items() if all(theirs))),
     )
 

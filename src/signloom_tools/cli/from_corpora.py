@@ -156,7 +156,7 @@ def _recombine(options: ComposeOptions, count: int) -> None:
         check_free(options.corpus, landmarks=True)
     frames = read_clip_frames(SHARDS)
     clips = [
-        replace(clip, video=None, start_s=None, end_s=None)
+        replace(clip, video=None, start_s=None, end_s=None, box=None)
         for clip in read_manifest(own.path, own.signer_disjoint)
         if clip.clip_id in frames and not has_ended(clip.consent_until)
     ]

@@ -276,7 +276,7 @@ def make_plan(options: InitOptions) -> CorpusPlan:
     sources = _find_sources(options, found.header, has_splits)
     imported = None if options.of_takes else imported_clips(options.corpus)
     _check_videos(options, imported is not None)
-    if options.text_only:
+    if options.text_only or imported is not None:
         sources = {name: source for name, source in sources.items() if name not in OF_VIDEOS}
     rules = RowOptions(
         sources=sources, split_names=given.splits, fps=options.imports.defaults.fps,

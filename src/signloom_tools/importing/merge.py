@@ -111,7 +111,7 @@ def plan_merge(parts: Sequence[MergedCorpus], corpus: Path) -> CorpusPlan:
                 video = corpus / VIDEOS / part.name / clip.video.relative_to(part.path.parent)
                 plan.videos[video] = clip.video
             elif part.shards:
-                clip = replace(clip, video=None, start_s=None, end_s=None)
+                clip = replace(clip, video=None, start_s=None, end_s=None, box=None)
             plan.clips.append(
                 replace(clip, clip_id=clip_id, video=video, batch=None, signer=signer,
                         corpus="-".join(filter(None, (part.name, clip.corpus))))

@@ -59,13 +59,14 @@ def parse_time(text: str) -> float | None:
     return found if math.isfinite(found) and "_" not in text else None
 
 
+_NUMBER = re.compile(r"(?:(?<!\d)-)?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")  # 10-20 are two
 BOX_ORDER = "left top right bottom"  # WLASL's pixels, OpenASL's shares of the picture
 _BOX_ORDERS = {frozenset(("box", "org_text")): "top left bottom right"}  # by columns of MS-ASL
 
 
 def read_box(text: str, order: str = BOX_ORDER) -> str:
     """Return a box as a manifest has it, of four numbers in an order, or of FFmpeg's W:H:X:Y."""
-    numbers = [float(one) for one in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text.lower())]
+    numbers = [float(one) for one in _NUMBER.findall(text.lower())]
     if len(numbers) != 4:
         return text
     width, height, left, top = numbers
@@ -209,11 +210,14 @@ def _read_json(path: Path, text: str) -> tuple[Sequence[dict[str, str] | list[st
             return [list(map(_cell_of, one)) for one in found], "JSON"
         if isinstance(found, dict):
             columns = [[*one.values()] if isinstance(one, dict) else one for one in found.values()]
-            if any(_plain_name(name) in _ALL_NAMES for name in found) and all(
-                isinstance(one, list) and not _has_records(one) for one in columns
-            ):  # as pandas writes them
+            are_lists = all(isinstance(one, list) and not _has_records(one) for one in columns)
+            lengths = {*map(len, columns)} if are_lists else set()
+            are_boxes = lengths == {4} and not any(str in map(type, one) for one in columns)
+            is_even = len(lengths) == 1 and [*found.values()] == columns
+            is_named = any(_plain_name(name) in _ALL_NAMES for name in found)
+            if are_lists and (is_named or (is_even and not are_boxes)):  # as pandas writes them
                 found = [dict(zip(found, one, strict=True)) for one in zip(*columns, strict=True)]
-            elif all(isinstance(one, list) and len(one) == 4 for one in columns):  # OpenASL's boxes
+            elif are_boxes:  # as OpenASL has them
                 found = [{"vid": name, "bbox": box} for name, box in found.items()]
             elif all(isinstance(one, str) for one in columns):
                 found = [{"name": name, "text": text} for name, text in found.items()]
@@ -245,7 +249,7 @@ def _flatten_records(
         del inner[key]
     own = {**around, **{key: _cell_of(one) for key, one in node.items() if not _has_records(one)}}
     is_record = not all(map(_has_records, node.values()))
-    are_splits = {*map(str.lower, inner)} <= {*NAMES}
+    are_splits = 2 * len({*map(str.lower, inner)} & {*NAMES}) > len(inner) or not inner
     for key, one in [*inner.items()] if is_record else ():
         if isinstance(one, dict) and not (are_splits and _has_records([*one.values()])):
             own |= {f"{key}.{name}": _cell_of(cell) for name, cell in inner.pop(key).items()}

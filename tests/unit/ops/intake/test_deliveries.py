@@ -2,6 +2,7 @@
 
 import os
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,16 +92,31 @@ def test_tables_of_others_and_own_manifests_are_understood(corpus: CorpusOptions
 
 def test_one_elan_file_of_two_films_brings_each_its_own_sentences(corpus: CorpusOptions) -> None:
     Path("in/day").mkdir(parents=True)
-    for n, side in enumerate("ab"):
-        write_video(Path(f"in/day/14_1{side}1.mp4"), frames=40 + n)
+    for n, name in enumerate(("A", "B", "wide")):
+        write_video(Path(f"in/day/14_{name}.mp4"), frames=40 + n)
     tiers = {f"text@{who}": [(0, 900, f"bonjour {who.lower()}")] for who in "AB"}
     eaf(Path("in/day/14.eaf"), {**tiers, "text@C": [(0, 900, "bonjour c")]}, participants=False)
     result = take(corpus, "in")
-    found = [(clip.text, clip.signer, clip.video.name[:6]) for clip in result.clips if clip.video]
-    assert found == [("bonjour a", "A", "14_1a1"), ("bonjour b", "B", "14_1b1")]
-    assert [one.reason for one in result.rejects] == [
-        "which of its films shows its signer is not known"
-    ]
+    found = [(clip.text, clip.signer, clip.video.name[:4]) for clip in result.clips if clip.video]
+    assert found == [("bonjour a", "A", "14_A"), ("bonjour b", "B", "14_B")]
+    assert ["14_wide.mp4" in one.where for one in result.rejects] == [True, False]
+    assert "which of its films shows its signer" in result.rejects[1].reason
+
+
+@pytest.mark.parametrize(
+    ("texts", "taken"), [(("1", "2"), ["un un", "deux deux"]), (("1",), ["un un"]), ((), [])]
+)
+def test_captions_of_no_signer_replace_no_sentence_of_a_film(
+    corpus: CorpusOptions, texts: Sequence[str], taken: list[str]
+) -> None:
+    for n, word in enumerate(("un", "deux"), start=1):
+        film = deliver(Path("in/ada"), f"day_{n}", f"{word} {word}", frames=40 + n)
+        if str(n) not in texts:
+            film.with_suffix(".txt").unlink()
+    Path("in/ada/day.srt").write_text("1\n00:00:00,000 --> 00:00:00,900\ntrois\n")
+    result = take(corpus, "in")
+    assert [clip.text for clip in result.clips] == taken
+    assert len(result.rejects) == 3 - len(taken)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +198,11 @@ def test_folders_of_pictures_are_left_out_and_found_by_forget(corpus: CorpusOpti
     write_rows(Path("in/table/table.tsv"), [row])
     two = write_pictures(Path("in/eve/two"), "{:04d}.png", range(20, 32))
     Path("in/eve/two.txt").write_text("elle boit de l'eau")
+    for place in ("table", "ada"):
+        write_pictures(Path("in", place, "unnamed"), "f{}.jpg", range(8, 16))
     result = take(corpus, "in")
     assert [clip.clip_id for clip in result.clips] == ["good"]
-    assert ["folder of pictures" in reject.reason for reject in result.rejects] == [True, True]
+    assert ["folder of pictures" in reject.reason for reject in result.rejects] == [True] * 4
     assert {*find_delivered([Path("in")], "eve").films} == {one, two}
 
 

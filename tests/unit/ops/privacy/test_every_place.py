@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from signloom import paths
-from signloom.corpus.manifest import read_manifest
+from signloom.corpus.manifest import read_manifest, write_manifest
 from signloom.detection.video import DECODER
 from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
 from signloom.extraction.extract import extractor_fingerprint
@@ -18,6 +19,7 @@ from signloom_ops.intake.ingest import ingest
 from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.options import IngestOptions
 from signloom_tools.cli.main import main
+from tests.elan import eaf
 from tests.extraction import OPTIONS as EXTRACT
 from tests.intake import deliver, request_of, tree, write_rows
 from tests.unit.evaluation.world import sequence
@@ -225,14 +227,40 @@ def test_a_film_that_shows_another_signer_stays_in_the_inbox_and_is_named(
     assert "show others, too, stay (data/inbox/two.mp4)" in capsys.readouterr().out
 
 
-def test_landmarks_of_a_delivery_go_from_the_cache_with_who_signs_in_it(project: Path) -> None:
-    make_corpus()
-    film = deliver(INBOX / "nina", "a", frames=50)
+@pytest.mark.parametrize(
+    ("signer", "box"), [("nina", ""), ("nina", "0 0 0.5 1"), ("zoë", "0 0 0.5 1")]
+)
+def test_landmarks_go_from_the_cache_with_who_signs_in_them(
+    project: Path, signer: str, box: str
+) -> None:
+    first, *others = make_corpus()
+    write_manifest(corpus_options().path, [replace(first, box=box or None), *others])
+    film = deliver(INBOX / "nina", "a", frames=50) if signer == "nina" else first.video
+    row = {"video": "a.mp4", "text": "a", "signer": "nina", "box": box}
+    write_rows(INBOX / "nina/table.tsv", [row])
     key = cache_key(
-        video=hash_file(film), start_s=None, end_s=None, decoder=DECODER,
+        video=hash_file(film or Path()), start_s=None, end_s=None, decoder=DECODER,
         extractor=extractor_fingerprint(EXTRACT.detector_options),
+        **({"box": "0.0 0.0 0.5 1.0"} if box else {}),
     )  # fmt: skip
     cache = LandmarkCache(Path(os.environ["SIGNLOOM_CACHE"]))
     cache.store(key, pack_landmarks(sequence(1)))
-    main(["forget", "nina", "--yes"])
+    main(["forget", signer, "--yes"])
     assert cache.look_up(key) is None
+
+
+@pytest.mark.parametrize("others", ["", "B"])
+def test_captions_without_a_film_of_their_name_go_or_are_named_where_others_are_in_them(
+    project: Path, capsys: pytest.CaptureFixture[str], others: str
+) -> None:
+    make_corpus()
+    (INBOX / "day").mkdir(parents=True)
+    for n, who in enumerate(("A", *others)):
+        write_video(INBOX / f"day/14_{who}.mp4", frames=50 + n) if others else None
+    tiers = {f"text{'@' if others else '_'}{who}": [(0, 900, "a")] for who in ("A", *others)}
+    captions = eaf(INBOX / "day/14.eaf", tiers, participants=not others)
+    main(["forget", "A", "--yes"])
+    assert films("data/inbox") == ["data/inbox/day/14_B.mp4"] * bool(others)
+    assert captions.exists() == bool(others)
+    stay = f"show others, too, stay ({captions})" in capsys.readouterr().out
+    assert stay == bool(others)

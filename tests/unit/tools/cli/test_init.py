@@ -214,8 +214,9 @@ def test_imported_landmarks_need_no_videos(project: Path) -> None:
     frames = generator.uniform(0.2, 0.8, (5, 4, 126)).astype(np.float32)
     np.savez("takes.npz", takes=frames, fps=15.0, width=320, height=240)
     main(["import", "takes.npz", "--to", "corpus"])
-    rows = [f"takes-{n}\tsign {n}\tperson{n % 2}" for n in range(1, 7)]
-    Path("t.tsv").write_text("\n".join(("sequence_id\tsign\tparticipant_id", *rows)) + "\n")
+    rows = [f"takes-{n}\tsign {n}\tperson{n % 2}\t0 0 1 1" for n in range(1, 7)]
+    header = "sequence_id\tsign\tparticipant_id\tbbox"
+    Path("t.tsv").write_text("\n".join((header, *rows)) + "\n")
     shares = ["--shares", "1", "1", "0"]
     with pytest.raises(SystemExit, match="1 rows were left out"):  # there are five takes
         main(["init", "corpus", "--table", "t.tsv", *shares, "--use"])

@@ -127,6 +127,8 @@ def test_json_is_a_table_of_its_innermost_records(
     ("video\tbox", "640:720:320:0", "320 0 960 720"),  # FFmpeg's crop
     ("org_text\tbox", "[0.1, 0.2, 0.9, 1.0]", "0.2 0.1 1 0.9"),  # MS-ASL
     ("video\tbox", "(-0.05, 0, 1.02, 1e0)", "0 0 1 1"),
+    ("video\tbox", ".5:1:.5:0", "0.5 0 1 1"),
+    ("video\tbox", "10-20-1e+2-400", "10 20 100 400"),
     ("video\tbox", "left", "left"),  # refused with its row
 ])  # fmt: skip
 def test_a_box_is_left_top_right_bottom_whoever_wrote_it(
@@ -138,11 +140,17 @@ def test_a_box_is_left_top_right_bottom_whoever_wrote_it(
     assert [row.values(sources)["box"] for row in table.rows] == [found, ""]
 
 
+def test_four_rows_below_names_that_say_nothing_are_no_boxes(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps({"x": [*"abcd"], "y": [*"efgh"]}))
+    rows = read_user_table(tmp_path / "t.json", None, None).rows
+    assert [row.cells for row in rows][:2] == [{"x": "a", "y": "e"}, {"x": "b", "y": "f"}]
+
+
 def test_json_of_splits_may_say_more(tmp_path: Path) -> None:
-    found = {"info": 1, "train": RECORDS[:1], "test": {"b.mp4": {"text": "y"}}}
+    found = {"info": 1, "train": RECORDS[:1], "test": {"b.mp4": {"text": "y"}}, "new": RECORDS[:1]}
     (tmp_path / "t.json").write_text(json.dumps(found))
     rows = read_user_table(tmp_path / "t.json", None, None).rows
-    assert [row.cells["split"] + row.cells["text"] for row in rows] == ["trainx", "testy"]
+    assert [row.cells["split"] + row.cells["text"] for row in rows] == ["trainx", "testy", "newx"]
 
 
 def test_a_damaged_or_foreign_file_is_told(tmp_path: Path) -> None:

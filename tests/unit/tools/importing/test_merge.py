@@ -130,7 +130,8 @@ def make_films(folder: str) -> None:
     for split in SPLITS:
         video = Path(folder, "videos", f"{split}.mp4")
         video.write_bytes(folder.encode())
-        clips.append(Clip(clip_id=split, video=video, text="oui", signer=split, split=split))
+        clips.append(Clip(clip_id=split, video=video, text="oui", signer=split, split=split,
+                          box="0 0 1 1"))  # fmt: skip
     write_manifest(Path(folder, "manifest.tsv"), clips)
 
 

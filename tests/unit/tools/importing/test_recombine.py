@@ -93,7 +93,7 @@ def test_the_command_makes_a_corpus_of_a_project_and_of_its_pieces(
     shutil.copytree(files.shards, SHARDS)
     clips = [
         Clip(clip_id=one.clip_id, video=Path("corpus/a.mp4"), text=one.text, signer=one.split,
-             split=one.split, gloss=f"{one.gloss} {one.gloss}")
+             split=one.split, gloss=f"{one.gloss} {one.gloss}", box="0 0 1 1")
         for one in read_targets(files.targets)
     ]  # fmt: skip
     Path("corpus").mkdir()
