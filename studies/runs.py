@@ -7,7 +7,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from signloom.checkpoint import Checkpoint
 from signloom.config import load_params, parse_options
@@ -19,9 +19,6 @@ from signloom.training.data import TrainingData
 from signloom.training.loop import EpochRecord, Fit
 from signloom.training.options import TrainOptions
 from signloom.training.run import RunOptions, train
-
-if TYPE_CHECKING:
-    pass
 
 LogEpoch = Callable[[EpochRecord], None]
 T = TypeVar("T", ModelOptions, TrainOptions)

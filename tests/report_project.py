@@ -96,7 +96,6 @@ def search_result(trials: int) -> dict[str, Any]:
     return {
         "format_version": 2, "objective": "dev_loss", "objectives": {"dev_loss": "minimize"},
         "best": {**found[1], "confirmed": []}, "front": [1], "trials": found,
-        "importance": {"model.d_model": 0.7, "model.norm": 0.3},
     }  # fmt: skip
 
 

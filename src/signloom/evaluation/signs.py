@@ -263,11 +263,15 @@ def _build_floors(setup: Setup, train: Lines) -> Floors:
 
 
 def count_signed(translator: Translator, glossed: Sequence[Target]) -> tuple[tuple[int, ...], ...]:
-    """Return how often signs follow each other, but for new sentences of pieces (`--recombine`)."""
+    """Return how often signs follow each other, but for new sentences of pieces."""
     number = {name: position for position, name in enumerate(translator.spec.ctc.names, start=1)}
+    return count_ngrams([[number[name] for name in line] for line in glosses_of(drop_new(glossed))])
+
+
+def drop_new(targets: Sequence[Target]) -> Sequence[Target]:
+    """Return the clips that are no new sentences of pieces (`--recombine`); all if none is left."""
     # `signloom merge` puts a corpus's name in front of a signer's.
-    signed = [t for t in glossed if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or glossed
-    return count_ngrams([[number[name] for name in line] for line in glosses_of(signed)])
+    return [t for t in targets if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or targets
 
 
 class Read(NamedTuple):

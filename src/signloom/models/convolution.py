@@ -29,16 +29,23 @@ class BatchNorm(nn.BatchNorm1d):
     Source: Ioffe and Szegedy (2015).
     """
 
+    def __init__(self, width: int) -> None:
+        super().__init__(width, track_running_stats=False)  # it would count batches: no weight
+        self.register_buffer("running_mean", torch.zeros(width))
+        self.register_buffer("running_var", torch.ones(width))
+
     def forward(  # type: ignore[override]
         self, x: Float[Tensor, "B M D"], valid: Bool[Tensor, "B M"]
     ) -> Float[Tensor, "B M D"]:
         """Normalise; padding takes part in nothing."""
         flat = x.flatten(0, 1)
+        known = self.running_mean, self.running_var, self.weight, self.bias
         if not self.training or valid.sum() < 2:  # one position has no deviation
-            known = self.running_mean, self.running_var, self.weight, self.bias
             return functional.batch_norm(flat, *known, eps=self.eps).view_as(x)
         rows = valid.flatten().nonzero()[:, 0]
-        real = super().forward(flat.index_select(0, rows))
+        real = functional.batch_norm(
+            flat.index_select(0, rows), *known, training=True, eps=self.eps
+        )
         return torch.zeros_like(flat, dtype=real.dtype).index_copy(0, rows, real).view_as(x)
 
 

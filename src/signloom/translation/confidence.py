@@ -8,6 +8,7 @@ docs/translation.md describes both.
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -102,17 +103,18 @@ class MahalanobisModel:
 
     def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
         """Return how far vectors (N, D) are from train's, shape (N,)."""
-        return self._distances_from(self.centre, vectors)
+        return self._lengths(vectors.astype(np.float64) - np.array(self.centre))
 
     def find_limit(self, others: FloatArray, times: float = FARTHER) -> float:
         """Return some times the distance of the farthest of other vectors (N, D)."""
         return max(_round(times * float(self.distances(others).max())), 1.0)
 
-    def _distances_from(
-        self, centre: Sequence[float], vectors: FloatArray
-    ) -> npt.NDArray[np.float64]:
-        offset = vectors.astype(np.float64) - np.array(centre)
-        along = offset @ np.array(self.directions).reshape(-1, len(self.centre)).T
+    @cached_property
+    def _axes(self) -> npt.NDArray[np.float64]:
+        return np.array(self.directions).reshape(-1, len(self.centre))
+
+    def _lengths(self, offset: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        along = offset @ self._axes.T
         beside = np.maximum((offset**2).sum(axis=1) - (along**2).sum(axis=1), 0)
         known = (along / np.array(self.deviations)) ** 2
         return np.sqrt(known.sum(axis=1) + beside / self.rest**2)
@@ -148,9 +150,13 @@ class TrainClips(MahalanobisModel):
 
     def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
         """Return how far vectors (N, D) are from train's, or from the nearest sign's."""
-        centres = self.signs or (self.centre,)
-        found = [self._distances_from(centre, vectors) for centre in centres]
-        return np.min(found, axis=0, initial=np.inf)
+        if not self.signs:
+            return super().distances(vectors)
+        return np.array([self._lengths(one - self._centres).min() for one in vectors])
+
+    @cached_property
+    def _centres(self) -> npt.NDArray[np.float64]:
+        return np.array(self.signs)
 
     def differences(self, sequence: LandmarkSequence, encoding: FloatArray) -> tuple[str, ...]:
         """Say in what a clip is unlike train's; nothing where it is like them."""

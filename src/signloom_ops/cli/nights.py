@@ -22,8 +22,9 @@ def add_retrain(parser: argparse.ArgumentParser) -> None:
         "130 and 143 stopped. docs/ops/nights.md"
     )
     add_params(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
-    parser.add_argument("--json", action="store_true", help="print night.json at the end")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    either.add_argument("--json", action="store_true", help="print night.json at the end")
     parser.add_argument(
         "--start",
         choices=("champion", "scratch"),

@@ -159,7 +159,6 @@ class DryRun:
     """What a night would do."""
 
     kind: Kind
-    reasons: tuple[str, ...]
     lines: tuple[str, ...]
     """All of it for a person."""
 
@@ -207,7 +206,7 @@ def dry_run(request: NightRequest) -> DryRun:
         lines.append(f"training would start from {start}")
     if held_by := holder():
         lines.append(f"not now: {held_by}")
-    return DryRun(kind=plan.kind, reasons=plan.reasons, lines=tuple(lines))
+    return DryRun(kind=plan.kind, lines=tuple(lines))
 
 
 def _check_champion(corpus: CorpusOptions, clips: Sequence[Clip], store: ModelStore) -> None:

@@ -143,6 +143,10 @@ def run_outlook(options: OutlookOptions) -> None:
     from signloom.training.run import read_run_options
     from signloom_tools.evaluate.outlook import draw_outlook, have_signers, measure_outlook, to_map
 
+    plain, mode = OutlookOptions(), "not with" if options.folds else "only with"
+    useless = ("draws", "steps", "seed", "json") if options.folds else ("use",)
+    if wrong := [f"--{one}" for one in useless if getattr(options, one) != getattr(plain, one)]:
+        raise UserError(f"{', '.join(wrong)}: {mode} --folds")
     files = TrainingFiles()
     if not files.targets.is_file():
         raise UserError(f"{files.targets} is missing: run `dvc repro tokenize_targets` first")

@@ -22,10 +22,10 @@ from signloom.evaluation.metrics import (
     score_statistics,
 )
 from signloom.evaluation.names import GLOSS_WER, Metric, headline_metric
-from signloom.evaluation.signs import Read, count_signed, glosses_of, read_lines
+from signloom.evaluation.signs import Read, count_signed, drop_new, glosses_of, read_lines
 from signloom.evaluation.systems import plain_texts
 from signloom.features.sources import Source, SourceSequence, open_source
-from signloom.features.targets import Target, read_labels, read_targets
+from signloom.features.targets import NO_LABELS, Target, read_labels, read_targets
 from signloom.features.tokenizer import Tokenizer
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData, TrainingFiles
@@ -195,7 +195,8 @@ def read_folds(
 ) -> tuple[Translator, list[Read]]:
     """Read each clip of train by a model of the other folds, fold by fold with another seed.
 
-    Dev decides the epoch, and is dealt, too, where it decides none (`train.average_last`).
+    Dev decides the epoch, and is dealt, too, where it decides none (`train.average_last`), but for
+    clips with a sign that train lacks. New sentences of train's pieces are left out.
 
     Raises:
         UserError: If the model reads no signs, or there are too few clips.
@@ -203,8 +204,13 @@ def read_folds(
     source, sequences, dealt, dev = _read(files, options)
     if options.train.average_last:
         dealt, dev = [*dealt, *dev], []
-    dealt = sorted((one for one in dealt if one.gloss.split()), key=lambda one: one.clip_id)
-    kind = read_labels(files.labels).kind if options.train.ctc_weight else "none"
+    labels = read_labels(files.labels) if options.train.ctc_weight else NO_LABELS
+    label_of, kind = {name: n for n, name in enumerate(labels.names, start=1)}, labels.kind
+    dealt = [
+        replace(one, split="train", labels=[label_of[name] for name in one.gloss.split()])
+        for one in drop_new(sorted(dealt, key=lambda one: one.clip_id))
+        if one.gloss and {*one.gloss.split()} <= label_of.keys()
+    ]
     if kind != "glosses" or not 1 < count <= len(dealt):
         raise UserError(
             f"--folds: found {count} of {len(dealt)} clips with glosses, and CTC for {kind}; "
@@ -215,7 +221,7 @@ def read_folds(
     for fold in tqdm(range(count), "training", unit=" models", file=progress_file()):
         asked = [dealt[number] for number in order[fold::count]]
         names = {one.clip_id for one in asked}
-        known = [replace(one, split="train") for one in dealt if one.clip_id not in names]
+        known = [one for one in dealt if one.clip_id not in names]
         heard = dev or [replace(one, split="dev") for one in asked]
         own = replace(options.train, seeds=[seeds[fold % len(seeds)]], start_from="")
         data = _gather(files, options, source, [*known, *heard])

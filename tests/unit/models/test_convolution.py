@@ -23,7 +23,9 @@ def test_a_batch_norm_is_that_of_torch_over_the_real_positions() -> None:
         x, valid = padded(seed)
         torch.testing.assert_close(ours(x, valid)[valid], torchs(x[valid]))
     assert ours(x, valid & False).isfinite().all()  # a batch of nothing
-    torch.testing.assert_close(ours.state_dict(), torchs.state_dict())
+    theirs = torchs.state_dict()
+    del theirs["num_batches_tracked"]
+    torch.testing.assert_close(ours.state_dict(), theirs)
     ours.eval()
     alone, together = ours(x[:1], valid[:1]), ours(x, valid)
     torch.testing.assert_close(alone[0], together[0])

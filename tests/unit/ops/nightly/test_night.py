@@ -120,7 +120,7 @@ def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None
     assert json.loads(Path("reports/retrain/drift.json").read_text())["level"] == "stop"
     assert Path("reports/made").is_file()
     # The corpus still wants its first model, but the delivery is not news again.
-    assert dry_run(ASK).reasons == ("no model has been decided on yet",)
+    assert dry_run(ASK).lines[0] == "because no model has been decided on yet"
 
 
 def test_a_manifest_that_was_edited_meanwhile_is_read_again() -> None:
@@ -236,7 +236,8 @@ def test_a_decision_that_was_cut_off_is_made_again() -> None:
     cut_night("gate", version)
     cut_before_the_pointer(store, decision_about(store, version, promote=True))
     assert (store.decision(version), store.champion()) == (None, None)
-    assert dry_run(ASK).reasons == (f"version {version} is trained and was not decided on",)
+    because = f"because version {version} is trained and was not decided on"
+    assert dry_run(ASK).lines[0] == because
 
 
 @pytest.mark.parametrize(("last_step", "is_tracked"), [("ingest", True), ("plan", False)])

@@ -59,6 +59,9 @@ def test_a_shell_completes_the_commands(shell: str, capsys: pytest.CaptureFixtur
         (["translate", "a.mp4", "--n-best", "9", "--beam-size", "4"], "n-best: found 9, expected"),
         (["export-model", "out", "--format", "onnx"], "data/checkpoint is not a checkpoint"),
         (["export-model", "out", "--format", "mlflow"], "data/checkpoint is not a checkpoint"),
+        (["outlook", "--folds", "4", "--seed", "2", "--json"], "--seed, --json: not with --folds"),
+        (["outlook", "--use"], "--use: only with --folds"),
+        (["retrain", "--dry-run", "--json"], "^2$"),  # argparse's code
     ],
 )
 def test_a_mistake_ends_in_its_message(

@@ -13,10 +13,12 @@ from signloom.config import load_params, load_section
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.signs import count_signed
-from signloom.features.targets import read_targets, write_targets
-from signloom.training.data import TrainingFiles
-from signloom.training.run import read_run_options
+from signloom.features.targets import Target, read_targets, write_targets
+from signloom.training.data import TrainingData, TrainingFiles
+from signloom.training.run import RunOptions, read_run_options
+from signloom.translation.translator import Translator
 from signloom_tools.cli.main import main
+from signloom_tools.evaluate import outlook
 from signloom_tools.evaluate.outlook import OutlookResult, draw_outlook, plan_trainings, read_folds
 from tests.tiny import ROOT, write_project
 
@@ -104,17 +106,30 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingFiles:
 
 
 def test_no_fold_is_read_by_a_model_or_an_n_gram_that_knows_it(
-    files: TrainingFiles, capsys: pytest.CaptureFixture[str]
+    files: TrainingFiles, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = read_run_options(Path("params.yaml"))
     lasting = replace(options, train=replace(options.train, average_last=1))
-    known = {"train": 0, "dev": 0} | Counter(one.split for one in read_targets(files.targets))
+    targets = read_targets(files.targets)
+    # A sign of dev that train lacks, and a new sentence of train's pieces.
+    odd = {"dev0": {"gloss": "G0 OTHER"}, "train0": {"signer": "b-several"}}
+    write_targets(files.targets, [replace(t, **odd.get(t.clip_id, {})) for t in targets])
+    known = Counter(one.split for one in targets if one.clip_id not in odd)
+    learn, taught = outlook._learn, list[Target]()
+
+    def spy(data: TrainingData, options: RunOptions) -> Translator:
+        taught.extend(data.train.targets)
+        return learn(data, options)
+
+    monkeypatch.setattr(outlook, "_learn", spy)
     for given, clips in ((options, known["train"]), (lasting, known["train"] + known["dev"])):
         model, folds = read_folds(files, given, 2)
         names = [one.clip_id for fold in folds for one in fold.targets]
         assert len({*names}) == len(names) == clips
         for one, other in (folds, folds[::-1]):
             assert one.ngrams == count_signed(model, other.targets)
+        assert {*names} == {one.clip_id for one in taught}
+        assert all(one.labels for one in taught)
     with pytest.raises(UserError, match=r"--folds: found 99 of"):
         read_folds(files, options, 99)
     main(["outlook", "--folds", "2", "--use"])
