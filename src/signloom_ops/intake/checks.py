@@ -14,9 +14,11 @@ from signloom.corpus.manifest import (
     field_problem,
     has_ended,
     id_problem,
+    parse_box,
     parse_consent,
     parse_segment,
 )
+from signloom.detection.video import Box, Video, crop_frames
 from signloom.errors import ClipError, Problem
 from signloom.extraction.pool import count_workers, run_in_processes
 from signloom.progress import progress_file
@@ -38,6 +40,7 @@ class Segment:
     start_s: float | None
     end_s: float | None
     size_bytes: int  # of the video
+    box: Box | None = None  # of its signer in the picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +70,11 @@ def probe_all(segments: Sequence[Segment]) -> list[Probed | Problem]:
 
 def probe(segment: Segment) -> Probed | Problem:
     """Decode every frame of a clip."""
-    from signloom.detection.video import Video  # PyAV, which only this process needs
-
     height = width = 0
     first_s = last_s = None
     try:
         with Video(segment.video) as video:
-            for frame in video.frames(segment.start_s, segment.end_s):
+            for frame in crop_frames(video.frames(segment.start_s, segment.end_s), segment.box):
                 height, width = frame.rgb.shape[:2]
                 first_s = frame.time_s if first_s is None else first_s
                 last_s = frame.time_s
@@ -196,7 +197,7 @@ class _Check:
         """Return which new clips may come in, and the others with their problems."""
         films = [(one.candidate, one.content) for one in new if one.candidate.video and one.content]
         probed = probe_all([
-            Segment(one.video, content[1], content[2], self._size(one.video))
+            Segment(one.video, content.start_s, content.end_s, self._size(one.video), content.box)
             for one, content in films if one.video
         ])  # fmt: skip
         pictures = {id(one): found for (one, _), found in zip(films, probed, strict=True)}
@@ -287,7 +288,9 @@ class _Check:
                 "captions`), edit the manifest or withdraw its batch"
             )
             return [Problem("the corpus has its content already", hint, (clip.clip_id,))]
-        others = self._index.signers.get(sha256, set()) - {candidate.values.get("signer", "")}
+        others = self._index.signers.get((sha256, content.box), set()) - {
+            candidate.values.get("signer", "")
+        }
         if others:
             reason = "in the corpus the same video is signed by another person"
             return [Problem(reason, "correct the signer", tuple(sorted(others)))]
@@ -347,11 +350,11 @@ class _Check:
         times = after.start_s, after.end_s
         video = before.video if before.video in self._inbox.hashes else None
         if video and times != (before.start_s, before.end_s):
-            sha256 = self._inbox.hashes[video].sha256
-            if clip := self._index.contents.get((sha256, *times)):
+            sha256, box = self._inbox.hashes[video].sha256, parse_box(before.box or "")
+            if clip := self._index.contents.get(Content(sha256, *times, box)):
                 reason = "another clip has these times"
                 problems.append(Problem(reason, "leave one of them", (clip.clip_id,)))
-            [found] = probe_all([Segment(video, *times, self._size(video))])
+            [found] = probe_all([Segment(video, *times, self._size(video), box)])
             problems += self._picture(found)
         return problems
 

@@ -6,8 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from signloom.corpus.manifest import Clip, CorpusOptions, Manifest, load_manifest, parse_segment
+from signloom.corpus.manifest import (
+    Clip,
+    CorpusOptions,
+    Manifest,
+    load_manifest,
+    parse_box,
+    parse_segment,
+)
+from signloom.detection.video import Box
 from signloom.errors import Problem
 from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder
 from signloom_ops.intake.changes import (
@@ -23,8 +32,19 @@ from signloom_ops.options import IngestOptions
 from signloom_tools.importing.captioned import measure_film
 from signloom_tools.importing.new_corpus import clip_id_of, stem
 
-Content = tuple[str, float | None, float | None]
-"""SHA-256 of a video, start_s, end_s: what a clip shows."""
+
+class Content(NamedTuple):
+    """What a clip shows."""
+
+    sha256: str  # of its video
+    start_s: float | None
+    end_s: float | None
+    box: Box | None
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What a hash is of: without a box, as in version 0.2, since names of clips have it."""
+        return self if self.box else self[:3]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +54,7 @@ class Index:
     clips: Sequence[Clip]  # all of them
     contents: Mapping[Content, Clip]  # the clip that shows each content
     videos: Mapping[str, Path]  # where a video lies in the corpus, by hash
-    signers: Mapping[str, set[str]]  # who signs in a video, by hash
+    signers: Mapping[tuple[str, Box | None], set[str]]  # who signs in a video or box, by hash
     splits: Mapping[str, set[str]]  # split of each signer
     withdrawn: Mapping[str, Withdrawn]  # videos that must not come in again, by hash
     by_id: Mapping[str, Clip]
@@ -55,22 +75,22 @@ def build_index(
     """Look through the clips of a corpus."""
     contents: dict[Content, Clip] = {}
     videos: dict[str, Path] = {}
-    signers: dict[str, set[str]] = defaultdict(set)
+    signers: dict[tuple[str, Box | None], set[str]] = defaultdict(set)
     splits: dict[str, set[str]] = defaultdict(set)
     for clip in clips:
         splits[clip.signer].add(clip.split)
         if clip.video is not None and clip.video in hashes:
-            sha256 = hashes[clip.video].sha256
-            contents.setdefault((sha256, clip.start_s, clip.end_s), clip)
+            sha256, box = hashes[clip.video].sha256, parse_box(clip.box or "")
+            contents.setdefault(Content(sha256, clip.start_s, clip.end_s, box), clip)
             videos.setdefault(sha256, clip.video)
-            signers[sha256].add(clip.signer)
+            signers[sha256, box].add(clip.signer)
     by_id = {clip.clip_id: clip for clip in clips}
     return Index(clips, contents, videos, signers, splits, withdrawn, by_id)
 
 
 def other_id(name: str, content: Content) -> str:
     """Return the id of a clip whose name is another clip's: always the same for a content."""
-    return f"{clip_id_of(name)}-{_digest(content)[:8]}"
+    return f"{clip_id_of(name)}-{_digest(content.parts)[:8]}"
 
 
 _SAME_S = 0.001  # captions keep milliseconds
@@ -156,13 +176,14 @@ class Inbox:
         if video is None:
             return None
         start_s, end_s, _ = parse_segment(candidate.values)
-        return video.sha256, start_s, end_s
+        return Content(video.sha256, start_s, end_s, parse_box(candidate.values.get("box", "")))
 
     def fingerprint(self, candidate: Candidate, options: IngestOptions) -> str:
         """Return a hash of all that decides about a candidate but the corpus."""
         values = sorted(candidate.values.items())
         reasons = [problem.reason for problem in candidate.problems]
-        parts = [candidate.where, self.content(candidate), values, reasons, astuple(options)]
+        shown = (content := self.content(candidate)) and content.parts
+        parts = [candidate.where, shown, values, reasons, astuple(options)]
         return _digest(parts)[:16]
 
 

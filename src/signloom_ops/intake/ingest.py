@@ -176,7 +176,7 @@ def _make_clips(
     clips = []
     splits = _find_splits(inbox.index, accepted, corpus, options)
     for one, split in zip(accepted, splits, strict=True):
-        values, sha256 = one.candidate.values, one.content[0]
+        values, sha256 = one.candidate.values, one.content.sha256
         clip_id = clip_id_of(one.candidate.name)
         other = other_id(one.candidate.name, one.content)
         clip_id = other if clip_id in taken else clip_id
@@ -201,8 +201,11 @@ def _find_splits(
     counts.update(one.split for one in accepted if one.split)
     # Who shares a film with somebody goes where that one goes: no film is in two splits.
     signers = [one.candidate.values["signer"] for one in accepted]
-    same = join_signers((one.content[0], who) for one, who in zip(accepted, signers, strict=True))
-    found = {same[who]: one.split for one, who in zip(accepted, signers, strict=True) if one.split}
+    there = [(sha256, who) for (sha256, _), names in index.signers.items() for who in sorted(names)]
+    asked = [*zip(accepted, signers, strict=True)]
+    same = join_signers([*there, *((one.content.sha256, who) for one, who in asked)])
+    found = {same[who]: min(index.splits[who]) for _, who in there}
+    found |= {same[who]: one.split for one, who in asked if one.split}
     new = Counter(same[who] for who in signers if same[who] not in found)
     found |= deal_signers(new, counts, options.shares)
     return [one.split or found[same[who]] for one, who in zip(accepted, signers, strict=True)]

@@ -132,6 +132,21 @@ def test_segments_share_one_copy_of_their_video(corpus: CorpusOptions) -> None:
     assert [c.clip_id for c in read_manifest(corpus.path) if c.batch] == ["part2"]
 
 
+def test_people_of_a_film_come_in_by_boxes_into_one_split(corpus: CorpusOptions) -> None:
+    boxes = {"kim": "0 0 48 64", "lea": "0.5 0 1 1", "max": "90 0 200 64", "noe": "0 0 20 64"}
+    rows = [
+        {"video": "a.mp4", "clip_id": who, "text": f"bonjour {who}", "signer": who, "box": box}
+        for who, box in boxes.items()
+    ]
+    deliver_rows(Path("in"), rows[0], frames=40)
+    (first,) = take(corpus, "in").clips
+    write_rows(Path("in/table.tsv"), rows)
+    result = take(corpus, "in")
+    assert [(clip.clip_id, clip.split) for clip in result.clips] == [("lea", first.split)]
+    assert "is not in the picture" in reasons(result)["table.tsv line 4"]
+    assert "has 20 x 64 pixels" in reasons(result)["table.tsv line 5"]
+
+
 def test_a_signer_keeps_the_split_and_new_ones_are_dealt(corpus: CorpusOptions) -> None:
     for frames, signer in enumerate(("ben", "cleo", "zoe", "max"), start=20):
         deliver(Path("in") / signer, signer, frames=frames)
