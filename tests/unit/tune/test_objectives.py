@@ -209,9 +209,6 @@ def test_signs_can_be_the_objective_of_a_model_that_reads_them() -> None:
     glosses = [["DEMAIN", "TU", "VIENS"], ["ELLE", "NON", "MANGE"], []]
     # Of "ELLE MANGE À LA GARE" three signs are too many, and NON is missing.
     assert measure_gloss_wer(Reader(), clips, glosses) == pytest.approx(100 * 4 / 6)
-    glosses[0] = ["DEMAIN", "TU", "loc-VIENS"]
-    assert measure_gloss_wer(Reader(), clips, glosses) == pytest.approx(100 * 5 / 6)
-    assert measure_gloss_wer(Reader(), clips, glosses, "phoenix_2014") == pytest.approx(100 * 4 / 6)
 
 
 def test_signs_that_cannot_be_scored_are_refused_before_the_first_training(tmp_path: Path) -> None:
