@@ -5,7 +5,6 @@ missing; docs/ops/nights.md and docs/ops/deliveries.md list them.
 """
 
 import math
-import shlex
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -142,6 +141,10 @@ class GateOptions:
 class OpsOptions:
     """The whole file."""
 
+    GONE: ClassVar = {
+        "hook": Gone("", "let what starts the night run it (docs/ops/nights.md)"),
+    }
+
     inbox: Path = Path("data/inbox")
     """Where new deliveries lie, from the project's root; it may be missing."""
     start: Start = "champion"
@@ -150,17 +153,9 @@ class OpsOptions:
     """DVC remote to pull from first and push to at the end; empty: none."""
     commit: bool = False
     """Commit what the night wrote to git."""
-    hook: str = ""
-    """Command run at the end, the path of night.json behind it; no shell; empty: none."""
     ingest: IngestOptions = IngestOptions()
     drift: DriftOptions = DriftOptions()
     gate: GateOptions = GateOptions()
-
-    def __post_init__(self) -> None:
-        try:
-            shlex.split(self.hook)
-        except ValueError as error:
-            raise ValueError(f"hook: found {self.hook!r}: {error}") from None
 
 
 def load_ops(params: Path) -> OpsOptions:
