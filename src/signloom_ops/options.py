@@ -5,7 +5,6 @@ missing; docs/ops/nights.md and docs/ops/deliveries.md list them.
 """
 
 import math
-import shlex
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -92,7 +91,7 @@ class DriftOptions:
             "fps": {"warn": 1.6, "stop": None}, "pixels": {"warn": 1.5, "stop": None},
             "byte_tokens": {"warn": 0.2, "stop": 0.6}, "lost_hand": {"warn": 0.4, "stop": None},
             "sides": {"warn": 0.2, "stop": 0.5}, "colour": {"warn": 0.05, "stop": 0.2},
-            "mirrored_people": {"warn": 5.0, "stop": 100.0},
+            "mirrored_people": {"warn": 5.0, "stop": 100.0}, "movement": {"warn": 3.0, "stop": 8.0},
         }.items()
     }  # fmt: skip
 
@@ -108,10 +107,8 @@ class DriftOptions:
     """Share of words that the old text lacks, beyond what one more old clip would bring."""
     lost_hands: DriftLimit = DriftLimit(stop=0.6)
     """Share of the usual frames with a hand that are missing."""
-    movement: DriftLimit = DriftLimit(stop=8.0)
-    """Shift of a landmark statistic, in spreads: how much signers differ from each other."""
     speed: DriftLimit = DriftLimit(stop=4.0)
-    """The same for the speed of the hands."""
+    """Shift of the speed of the hands, in spreads: how much signers differ from each other."""
     mirrored: DriftLimit = DriftLimit(stop=5.0)
     """For known signers: standard errors by which the preferred hand has changed sides."""
 
@@ -142,6 +139,10 @@ class GateOptions:
 class OpsOptions:
     """The whole file."""
 
+    GONE: ClassVar = {
+        "hook": Gone("", "let what starts the night run it (docs/ops/nights.md)"),
+    }
+
     inbox: Path = Path("data/inbox")
     """Where new deliveries lie, from the project's root; it may be missing."""
     start: Start = "champion"
@@ -150,17 +151,9 @@ class OpsOptions:
     """DVC remote to pull from first and push to at the end; empty: none."""
     commit: bool = False
     """Commit what the night wrote to git."""
-    hook: str = ""
-    """Command run at the end, the path of night.json behind it; no shell; empty: none."""
     ingest: IngestOptions = IngestOptions()
     drift: DriftOptions = DriftOptions()
     gate: GateOptions = GateOptions()
-
-    def __post_init__(self) -> None:
-        try:
-            shlex.split(self.hook)
-        except ValueError as error:
-            raise ValueError(f"hook: found {self.hook!r}: {error}") from None
 
 
 def load_ops(params: Path) -> OpsOptions:

@@ -34,19 +34,6 @@ CARD = "MODEL_CARD.md"
 NOT_SAID = "**not said**"
 TERMS = {"Licence": "LICENSE", "Consent": "CONSENT"}  # how files of the corpus folder begin
 _TERMS_LINES = 60  # of a file that are quoted
-SLICES = {
-    "sentence": "sentence",
-    "novelty": "what is new in the sentence",
-    "new_signer": "signer, seen in train or not",
-    "words": "words in the sentence",
-    "signer": "signer",
-    "hands": "frames with a hand",
-    "fps": "frames a second",
-    "language": "language",
-    "corpus": "corpus",
-}
-FEW_CLIPS = 20  # the scores of a slice with fewer mean little
-
 Row = list[object]  # cells of a table, in Markdown
 
 
@@ -68,7 +55,6 @@ def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = Non
     version = _read_files(folder, marks or {})
     facts, spec, scores = version.facts, version.spec, version.scores
     headline = Metric(scores.get("headline", Metric.BLEU4))
-    stress = _stress(scores.get("stress", []))
     name = scores.get("corpus") or corpus_name(corpus)
     page = render_markdown(
         "card.md.jinja", package="signloom_ops.nightly", text=escape,
@@ -78,13 +64,11 @@ def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = Non
         data=[_data_row(facts, split) for split in SPLITS],
         terms=[(title, start, _quote(corpus, start)) for title, start in TERMS.items()],
         headline=metric_label(headline),
-        main_metrics=[metric_heading(metric) for metric in shown_metrics(headline)],
         splits=[  # test before dev
             _split(split, scores["splits"][split], headline)
             for split in sorted(scores["splits"], reverse=True)
         ],
-        few_clips=FEW_CLIPS, seeds=_seeds(scores.get("seeds")), stress=stress,
-        worst=min(stress, key=lambda row: float(row["score"]), default=None),
+        seeds=_seeds(scores.get("seeds")),
         limits=list(_limits(version)), origin=_origin(version),
     )  # fmt: skip
     path = folder / CARD
@@ -169,17 +153,11 @@ def _quote(corpus: Path, start: str) -> list[dict[str, Any]]:
 
 
 def _split(split: str, found: Mapping[str, Any], headline: Metric) -> dict[str, Any]:
-    """Return a split's tables: systems, and slices of the model."""
+    """Return a split's table of systems."""
     main, systems = shown_metrics(headline), found["systems"]
     labels = GLOSS_SYSTEM_LABELS if System.COPY in systems else SYSTEM_LABELS
     # An older version may lack a metric of today.
     shown = [m for m in (*main, Metric.CER) if all(m in values for values in systems.values())]
-    slices: list[Row] = [
-        [SLICES[kind], escape(row["group"]), row["clips"], *(_interval_of(row, m) for m in main)]
-        for kind in SLICES
-        for row in found["breakdowns"].get(kind, [])
-    ]
-    sizes = [row["clips"] for kind in SLICES for row in found["breakdowns"].get(kind, [])]
     check = found.get("input_check") or found.get("hallucination")  # as it was called
     return {
         "name": split,
@@ -192,16 +170,8 @@ def _split(split: str, found: Mapping[str, Any], headline: Metric) -> dict[str, 
             if system in systems
         ],
         "check": check["text"] if check else "",
-        "slices": slices,
-        "has_small_slices": any(size < FEW_CLIPS for size in sizes),
         "signature": systems[System.MODEL][headline]["signature"],
     }
-
-
-def _stress(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return what changes of real life cost on test, or on dev where there is no test."""
-    split = max((row["split"] for row in found), default="")
-    return [row for row in found if row["split"] == split]
 
 
 def _seeds(seeds: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -274,11 +244,6 @@ def _origin(version: VersionFiles) -> list[Row]:
         *([path, digest] for path, digest in version.hashes.items()),
         ["libraries", ", ".join(f"{k} {v}" for k, v in sorted(made.get("libraries", {}).items()))],
     ]
-
-
-def _interval_of(row: Mapping[str, Any], metric: str) -> str:
-    return _interval({"value": row[metric], "low": row[f"{metric}_low"],
-                      "high": row[f"{metric}_high"]})  # fmt: skip
 
 
 def _interval(score: Mapping[str, float]) -> str:

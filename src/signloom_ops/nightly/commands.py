@@ -1,12 +1,10 @@
-"""Programs that a night runs: DVC, git and the hook."""
+"""Programs that a night runs: DVC and git."""
 
 import contextlib
 import os
-import shlex
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Literal
 
@@ -16,7 +14,6 @@ from signloom.errors import UserError
 from signloom.system import interrupt
 from signloom.tracking.run import NIGHT_KEY
 
-HOOK_S = 60.0  # most seconds of the hook
 _PATIENCE_S = 10.0  # after Ctrl-C, which the terminal sends to the children, too
 _STOP_S = 30.0  # after the signal to stop
 _TAIL = 15  # lines of a failed program in the message
@@ -48,7 +45,26 @@ class Commands:
         Raises:
             UserError: If it fails, with the end of what it printed.
         """
-        self._run([sys.executable, "-m", "dvc", *arguments], name=f"dvc {' '.join(arguments)}")
+        name = f"dvc {' '.join(arguments)}"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open(self._mode) as log:
+            self._mode = "ab"
+            log.write(f"--- {name}\n".encode())
+            log.flush()
+            begin = log.tell()
+            out: IO[bytes] | None = None if sys.stderr.isatty() else log
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dvc", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out or sys.stderr,
+                stderr=out,
+                env=self._environment,
+                pass_fds=() if sys.platform == "win32" else (self._lock,),
+            )
+            code = _wait(process)
+        if code:
+            output = _tail(self._log, begin) if out else "its output is above"
+            raise UserError(f"{name} failed with exit code {code}:\n{output}")
 
     def git(self, *arguments: str) -> str:
         """Run git and return what it prints.
@@ -67,47 +83,11 @@ class Commands:
             raise UserError(f"git {arguments[0]} failed: {(done.stderr or done.stdout).strip()}")
         return done.stdout
 
-    def hook(self, command: str, night: Path) -> None:
-        """Run the user's command with the path of night.json behind it.
 
-        Raises:
-            UserError: If it cannot be started, fails or takes too long.
-        """
-        arguments = [*shlex.split(command), str(night)]
-        self._run(arguments, name="hook of ops.yaml", limit_s=HOOK_S)
-
-    def _run(self, arguments: Sequence[str], *, name: str, limit_s: float | None = None) -> None:
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open(self._mode) as log:
-            self._mode = "ab"
-            log.write(f"--- {name}\n".encode())
-            log.flush()
-            begin = log.tell()
-            out: IO[bytes] | None = None if sys.stderr.isatty() else log
-            try:
-                process = subprocess.Popen(
-                    arguments,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out or sys.stderr,
-                    stderr=out,
-                    env=self._environment,
-                    pass_fds=() if sys.platform == "win32" else (self._lock,),
-                )
-            except OSError as error:
-                raise UserError(f"{name}: {arguments[0]} cannot be started: {error}") from None
-            code = _wait(process, name, limit_s)
-        if code:
-            output = _tail(self._log, begin) if out else "its output is above"
-            raise UserError(f"{name} failed with exit code {code}:\n{output}")
-
-
-def _wait(process: "subprocess.Popen[bytes]", name: str, limit_s: float | None) -> int:
+def _wait(process: "subprocess.Popen[bytes]") -> int:
     """Wait for a program; however the wait ends, no process of it stays behind."""
     try:
-        return process.wait(limit_s)
-    except subprocess.TimeoutExpired:
-        _stop(process.pid, patience_s=0.0)
-        raise UserError(f"{name} was stopped after {limit_s:.0f} s") from None
+        return process.wait()
     except BaseException as error:
         is_ctrl_c = type(error) is KeyboardInterrupt
         _stop(process.pid, patience_s=_PATIENCE_S if is_ctrl_c else 0.0)

@@ -19,7 +19,6 @@ from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.floors import best_constant, fit_nearest, thin_train
 from signloom.evaluation.metrics import GlossRules, ScoreOptions, clean_glosses
 from signloom.evaluation.names import GLOSS_WER, Metric, System, headline_metric
-from signloom.evaluation.stress import change_clips, change_names
 from signloom.evaluation.summary import SeenInTrain
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
@@ -213,11 +212,9 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     latest = read_shards(inputs.shards, [clip.clip_id for clip in newest]) if newest else {}
     pair = (champion, challenger)
     old, new = (_translate(one, frozen, latest) for one in pair)
-    stress = _translate_stressed(*pair, frozen, inputs, options)
     clips = GateClips(
-        test=test, missing=missing, newest=newest, floors={}, trained=SeenInTrain(targets),
-        stress=stress,
-    )  # fmt: skip
+        test=test, missing=missing, newest=newest, floors={}, trained=SeenInTrain(targets)
+    )
     return decide(old, new, clips, options, inputs.score, refused=refused)
 
 
@@ -287,20 +284,6 @@ def _translate(stored: StoredVersion, frozen: Clips, latest: Clips) -> Translati
     # The frozen clips come last: of a clip that is in both, one translation counts.
     newest = translate_clips(stored, latest, keep=False)
     return stored.with_texts({**newest, **translate_clips(stored, frozen, keep=True)})
-
-
-def _translate_stressed(
-    champion: StoredVersion,
-    challenger: StoredVersion,
-    clips: Clips,
-    inputs: GateInputs,
-    options: GateOptions,
-) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
-    """Return, by change of real life, what both write of the clips; of few clips nothing."""
-    if len(clips) < options.slice_min_clips:
-        return {}
-    old, new = (translate_changed(one, clips, inputs.score.seed) for one in (champion, challenger))
-    return {name: (old[name], new[name]) for name in old}
 
 
 def _compare_with_floors(
@@ -391,25 +374,6 @@ def translate_clips(stored: StoredVersion, clips: Clips, *, keep: bool) -> dict[
     by_seed = [_write(stored.load(folder), sequences, stored) for folder in stored.systems]
     texts = {clip: [one[row] for one in by_seed] for row, clip in enumerate(clips)}
     return _keep(path, texts) if keep else texts
-
-
-def translate_changed(stored: StoredVersion, clips: Clips, seed: int) -> dict[str, list[str]]:
-    """Translate clips under changes of real life with the model that translates for people.
-
-    The sentences are kept in the version's folder, and read there if the same model has seen the
-    same landmarks before.
-
-    Returns:
-        Change to the sentences of the clips.
-    """
-    ids, sequences = list(clips), list(clips.values())
-    names = change_names(sequences)
-    path = stored.folder / TRANSLATIONS / f"{_hash_task(stored, clips)}-stress-{seed}.json"
-    if path.is_file() and list(kept := _read_kept(path)) == names:
-        return kept
-    translator = stored.load()
-    changed = {name: change_clips(name, ids, sequences, seed) for name in names}
-    return _keep(path, {name: _write(translator, some, stored) for name, some in changed.items()})
 
 
 def _keep(path: Path, texts: dict[str, list[str]]) -> dict[str, list[str]]:

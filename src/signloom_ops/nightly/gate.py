@@ -9,7 +9,7 @@ docs/ops/nights.md explains each rule.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -82,9 +82,6 @@ class GateClips:
     """Sentences of the floors `constant` and `retrieval` for each test clip; for a first champion.
     """
     trained: SeenInTrain | None = None  # of today: tells unseen sentences and signers
-    stress: Mapping[str, tuple[Sequence[str], Sequence[str]]] = field(default_factory=dict)
-    """Change of real life to what the served models of champion and challenger write of each test
-    clip under it; for a challenger."""
 
     @property
     def texts(self) -> list[str]:
@@ -248,12 +245,10 @@ class Case:
     score: ScoreOptions
     tonight: float  # the level that a promotion has
 
-    def compare(
-        self, a: Counts, b: Counts, metric: str = "", level: float | None = None
-    ) -> Difference:
-        """Compare two systems on the same clips, by the gate's metric and level or others."""
+    def compare(self, a: Counts, b: Counts, metric: str = "") -> Difference:
+        """Compare two systems on the same clips, by the gate's metric or another one."""
         counted = _counted(metric or self.options.metric)
-        level = self.options.level if level is None else level
+        level = self.options.level
         return compare(a, b, self.score, metrics=[counted], level=level)[counted]
 
     def is_lost(self, found: Difference) -> bool:
@@ -348,28 +343,6 @@ def _group(case: Case) -> dict[tuple[str, str], list[int]]:
     return groups
 
 
-def _stress(duel: Duel) -> Judged:
-    """Rule `stress`: no large loss under any change of real life, of the models that translate.
-
-    The level is shared among the changes (Bonferroni), so that chance alone refuses nobody.
-    """
-    changes, clips = duel.clips.stress, len(duel.clips.test)
-    if not changes or clips < duel.options.slice_min_clips:
-        rule = _judge("stress", f"{clips} test clips are too few", is_good=None)
-        return [rule], {"stress": []}
-    figures, worse = [], []
-    for change, texts in changes.items():
-        old, new = (count_system([each], duel.clips.texts, duel.score) for each in texts)
-        found = duel.compare(old, new, level=duel.options.level / len(changes))
-        figures.append({"change": change, **found.to_map("champion", "challenger")})
-        if duel.is_lost(found):
-            worse.append(f"{change}: {found}")
-    text = (
-        "; ".join(worse) or f"significantly worse under none of {len(changes)} changes of real life"
-    )
-    return [_judge("stress", text, is_good=not worse)], {"stress": figures}
-
-
 def _newest(duel: Duel) -> Judged:
     """Rule `newest`: no large loss on the held-out clips of the newest batches."""
     clips, options = duel.clips.newest, duel.options
@@ -453,7 +426,7 @@ def _scores(case: Case) -> Judged:
 
 FIRST_RULES: tuple[Callable[[Case], Judged], ...] = (_floors, _uses_input, _scores)
 RULES: tuple[Callable[[Duel], Judged], ...] = (
-    _better, _served, _slices, _stress, _uses_input, _newest, _scores,
+    _better, _served, _slices, _uses_input, _newest, _scores,
 )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def run_night(request: NightRequest) -> dict[str, Any]:
 
 
 def _run_recorded(request: NightRequest, settings: Settings, held: Held) -> dict[str, Any]:
-    """Run the steps; however they end, the record has it and the hook is called."""
+    """Run the steps; however they end, the record has it."""
     record = NightRecord()
     log, key = record.folder / STAGES_LOG, record.content["key"]
     commands = Commands(lock=held.handle, log=log, night=key)
@@ -90,9 +90,9 @@ def _run_recorded(request: NightRequest, settings: Settings, held: Held) -> dict
         verdict = "it was stopped; the next night goes on where it was"
         ending = Ending(code=code_of(stop), verdict=verdict)
     except Exception as error:
-        night.end(Ending(code=ERROR, verdict=f"{type(error).__name__}: {error}"))
+        _end(record, Ending(code=ERROR, verdict=f"{type(error).__name__}: {error}"))
         raise
-    night.end(ending)
+    _end(record, ending)
     return record.content
 
 
@@ -103,7 +103,7 @@ class _Night:
     `run`: track (if a night was interrupted), pull, finish_change (likewise), consents, plan,
     ingest. `_train_and_decide`: extract; drift, withdraw, extract again; train, evaluate, keep;
     gate, which promotes. `_publish_decision`: card, registry. `_publish`: report, track, commit,
-    push. `end`: the hook.
+    push.
 
     A step that fails ends the night (`record.step`), or only warns (`record.attempt`).
     """
@@ -265,14 +265,9 @@ class _Night:
         if ops.remote:
             record.attempt("push", steps.push_versions, ops.remote, self.commands)
 
-    def end(self, ending: Ending) -> None:
-        """Close the record and call the hook."""
-        self.record.end(OUTCOMES[ending.code], ending.code, ending.verdict)
-        if hook := self.settings.ops.hook:
-            try:
-                self.commands.hook(hook, self.record.path)
-            except UserError as error:
-                self.record.warn(str(error))
+
+def _end(record: NightRecord, ending: Ending) -> None:
+    record.end(OUTCOMES[ending.code], ending.code, ending.verdict)
 
 
 def code_of(stop: KeyboardInterrupt) -> int:

@@ -54,9 +54,10 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
       element("div", { class: "row" }, button));
   }
 
-  // What a rule of the gate found; decision.json has its figures.
-  const drawRule = ({ name, result }) =>
-    element("li", { text: say(result === "not judged" ? "v_open" : `v_${name}_${result}`) });
+  // What the rules of the gate found; decision.json has their figures, and those of older rules.
+  const drawRules = (rules) => list(rules
+    .map(({ name, result }) => say(result === "not judged" ? "v_open" : `v_${name}_${result}`))
+    .filter((text) => !text.startsWith("v_")));
 
   let timer = 0;
 
@@ -106,7 +107,7 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
       const { started, verdict, outcome, told, rules } = found.night;
       lines.push(element("h3", { text: say("last_night") }),
         element("p", { text: `${started}: ${inWords(verdict || outcome)}` }), list(told.map(inWords)));
-      lines.push(element("ul", {}, ...rules.map(drawRule)));
+      lines.push(drawRules(rules));
     } else {
       lines.push(element("p", { text: say("no_night") }));
     }

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from signloom.corpus.landmark_folder import QUALITY_NAME, SHARDS_NAME
@@ -23,16 +22,15 @@ _OLD_CLIPS = 1000  # most old clips whose landmarks are read, of the new signers
 class Check:
     """A measure of a batch, and from which value on it warns."""
 
-    name: str
+    name: str  # also of the field of `DriftOptions` with the limit from which on it stops
     measure: Callable[[Comparison], Measured]
     warn: float
     hint: str
-    stop: str  # the field of `DriftOptions` with the limit from which on it stops
     needs_old: bool = True  # whether it compares with old clips
 
     def run(self, batch: Comparison, options: DriftOptions) -> Finding:
         """Measure a batch and judge it."""
-        stop = getattr(options, self.stop).stop
+        stop = getattr(options, self.name).stop
         found = self.measure(batch)
         value = found.statistic
         level: Level = "ok"
@@ -55,29 +53,24 @@ class Check:
 
 
 _SENTENCES = "check that the frame rate is right and that each video has its own sentence"
-_MOVES = "look at some of the clips: another frame rate, camera or way of signing?"
 
 CHECKS = (
     Check("unread", recordings.measure_unread, 0.1,
-          "rejects.tsv beside the landmarks has the reasons", "unread", needs_old=False),
+          "rejects.tsv beside the landmarks has the reasons", needs_old=False),
     Check("seconds", recordings.measure_seconds, 2.0,
-          "check that each clip is one sentence, and that the frame rate is right", "seconds"),
-    Check("pace", recordings.measure_pace, 1.6, _SENTENCES, "pace"),
+          "check that each clip is one sentence, and that the frame rate is right"),
+    Check("pace", recordings.measure_pace, 1.6, _SENTENCES),
     Check("pairing", recordings.measure_pairing, 1.4,
-          "check that each video has its own sentence: is a row of the table missing?", "pairing"),
+          "check that each video has its own sentence: is a row of the table missing?"),
     Check("new_words", recordings.measure_new_words, 0.2,
           "a few more clips of each new word teach it; if the words are of another language or "
-          "script than the corpus, take the clips out", "new_words"),
+          "script than the corpus, take the clips out"),
     Check("lost_hands", signing.measure_presence, 0.2,
-          "check that the hands are in the picture, lit and sharp", "lost_hands"),
-    *(
-        Check(f"movement.{name}", partial(signing.measure_shift, name=name),
-              2.5 if name == "speed" else 3.0, _MOVES,
-              "speed" if name == "speed" else "movement")
-        for name in signing.STATISTICS
-    ),
+          "check that the hands are in the picture, lit and sharp"),
+    Check("speed", signing.measure_speed, 2.5,
+          "look at some of the clips: another frame rate, or way of signing?"),
     Check("mirrored", signing.measure_known_signers, 3.0,
-          "check whether the videos are mirrored (a selfie camera); mirror them back", "mirrored"),
+          "check whether the videos are mirrored (a selfie camera); mirror them back"),
 )  # fmt: skip
 
 

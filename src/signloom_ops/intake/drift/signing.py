@@ -14,17 +14,8 @@ from signloom_ops.intake.drift.findings import Measured, worst
 
 _CLEAR = 0.1  # mean preference below which a person counts as using both hands alike
 _LEAST_SPREAD = 0.1  # of a person's preferences, lest two equal clips prove a rule
+_LEAST_SPEEDS = 0.2  # octaves by which signers differ at least
 _SIGNERS = 3  # fewest whose medians show how much signers differ
-
-STATISTICS = {
-    "height": ("height of the hands", 0.15),
-    "reach": ("reach of the hands", 0.15),
-    "speed": ("speed of the hands", 0.2),
-    "hand_size": ("size of the hands", 0.1),
-    "shoulders": ("width of the shoulders in the picture", 0.3),
-}
-"""Parts of `Movement` whose distribution is compared: label, and the least difference between two
-signers that counts, in its own unit."""
 
 
 def measure_presence(batch: Comparison) -> Measured:
@@ -58,16 +49,15 @@ def _mean_share(shares: Mapping[str, float], batch: Comparison) -> float:
     return sum(share * frames[name] for name, share in shares.items()) / sum(frames.values())
 
 
-def measure_shift(batch: Comparison, name: str) -> Measured:
-    """Find the signer whose median of a part of `Movement` is farthest off; 0 by chance."""
-    label, least = STATISTICS[name]
+def measure_speed(batch: Comparison) -> Measured:
+    """Find the signer whose median speed of the hands is farthest off; 0 by chance."""
     values = {
-        clip: float(value)
+        clip: movement.speed
         for clip, movement in batch.movements.items()
-        if (value := getattr(movement, name)) is not None
+        if movement.speed is not None
     }
     old = {clip for group in batch.groups for clip in group.old} & values.keys()
-    spread, middle = measure_spread({clip: values[clip] for clip in old}, batch.signers, least)
+    spread, middle = measure_spread({clip: values[clip] for clip in old}, batch.signers)
     parts = []
     for group in batch.groups:
         now, before = (
@@ -77,7 +67,7 @@ def measure_shift(batch: Comparison, name: str) -> Measured:
             continue
         new, usual = median(now), median(before) if group.is_known else middle
         distance, p_value = compare(now, before)
-        what = group.describe(f"{label} {new:.2f}, usually {usual:.2f}")
+        what = group.describe(f"speed of the hands {new:.2f}, usually {usual:.2f}")
         parts.append(
             Measured(
                 abs(new - usual) / spread if p_value < ALPHA else 0.0,
@@ -87,13 +77,11 @@ def measure_shift(batch: Comparison, name: str) -> Measured:
                 group.signer,
             )
         )
-    return worst(parts, f"{label}: too few clips")
+    return worst(parts, "speed of the hands: too few clips")
 
 
-def measure_spread(
-    values: Mapping[str, float], signers: Mapping[str, str], least: float
-) -> tuple[float, float]:
-    """Return how much signers differ (a standard deviation, at least `least`), and their middle.
+def measure_spread(values: Mapping[str, float], signers: Mapping[str, str]) -> tuple[float, float]:
+    """Return how much signers' speeds differ (a standard deviation), and their middle.
 
     From few signers nothing can be said of others, so the clips are taken instead.
     """
@@ -103,9 +91,9 @@ def measure_spread(
     medians = [median(row) for row in by_signer.values()]
     sample = medians if len(medians) >= _SIGNERS else list(values.values())
     if not sample:
-        return least, 0.0
+        return _LEAST_SPEEDS, 0.0
     spread = stdev(sample) if len(sample) > 1 else 0.0
-    return max(spread, least), median(sample)
+    return max(spread, _LEAST_SPEEDS), median(sample)
 
 
 Preferences = Mapping[str, Mapping[str, float]]

@@ -7,7 +7,6 @@ import pytest
 
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
-from signloom.evaluation.stress import NONE
 from signloom.features.targets import CtcLabels, read_targets, write_targets
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator
@@ -16,7 +15,6 @@ from signloom_ops.nightly.comparison import (
     ask_gate,
     check_readable,
     read_stored,
-    translate_changed,
     translate_clips,
 )
 from signloom_ops.nightly.store import ModelStore
@@ -117,12 +115,12 @@ def test_sentences_of_frozen_clips_are_kept_until_the_landmarks_change(
     assert again["scores"] == first["scores"]
     write_project(root, shift=50)
     ask_gate(store, challenger, inputs(root), GATE)
-    assert len(loaded) == 6  # two seeds of both; those that are served, under changes
+    assert len(loaded) == 4  # two seeds of both
 
 
 @pytest.mark.slow
 def test_seeds_that_were_evaluated_as_one_are_judged_as_one(root: Path, store: ModelStore) -> None:
-    """Quick twin: test_sentences_of_each_seed_are_its_own_and_those_under_changes_are_kept."""
+    """Quick twin: test_sentences_of_each_seed_are_its_own_and_are_kept_where_asked."""
     store.promote(add_version(root, d_model=8), by="test")
     version = add_version(root, d_model=16)
     apart = read_stored(store, version)
@@ -141,7 +139,6 @@ def test_seeds_that_were_evaluated_as_one_are_judged_as_one(root: Path, store: M
     assert (found["decoding"]["challenger"]["seeds_as_one"], len(found["uses_input"])) == (2, 1)
     assert found["reasons"][0].endswith("mean of 2 seeds against 2 seeds as one, 8 clips")
     assert len(found["scores"]["chrf"]["challenger_seeds"]) == 1
-    assert translate_changed(stored, clips, 1)[NONE] == [row[0] for row in texts.values()]
 
 
 def test_landmarks_of_another_make_are_refused_with_what_to_do(
@@ -191,7 +188,7 @@ def test_frozen_clips_that_moved_to_train_and_a_corpus_without_test_are_refused(
         ask_gate(store, add_version(root, d_model=16), inputs(root), GATE)
 
 
-def test_sentences_of_each_seed_are_its_own_and_those_under_changes_are_kept(
+def test_sentences_of_each_seed_are_its_own_and_are_kept_where_asked(
     root: Path, store: ModelStore
 ) -> None:
     stored = read_stored(store, add_version(root, d_model=8))
@@ -203,10 +200,8 @@ def test_sentences_of_each_seed_are_its_own_and_those_under_changes_are_kept(
             row[seed] for row in plain.values()
         ]
     assert not (stored.folder / "translations").exists()
-    texts = translate_changed(stored, clips, 1)
-    assert next(iter(texts)) == NONE
-    assert texts[NONE] == [row[0] for row in plain.values()]
+    assert translate_clips(stored, clips, keep=True) == plain
     (kept,) = (stored.folder / "translations").iterdir()
     before = kept.stat().st_mtime_ns
-    assert translate_changed(stored, clips, 1) == texts
+    assert translate_clips(stored, clips, keep=True) == plain
     assert kept.stat().st_mtime_ns == before

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import yaml
 
 from signloom.corpus.manifest import load_manifest, read_manifest, write_manifest
 from signloom.corpus.quality import write_quality
-from signloom.errors import UserError
 from signloom.paths import RETRAIN_LOCK
 from signloom_ops.lock import hold_lock
 from signloom_ops.nightly.commands import Commands
@@ -51,11 +49,6 @@ def outcome(night: dict[str, Any]) -> tuple[str, int]:
     return night["outcome"], night["exit_code"]
 
 
-def hook(code: str) -> str:
-    """Return a command that runs Python with the path of night.json as `sys.argv[1]`."""
-    return shlex.join([sys.executable, "-c", f"import json, sys, time; {code}"])
-
-
 def make_stages(commands: dict[str, str], **deps: list[str]) -> None:
     """Make a DVC repository of stages that depend on nothing, or on the files of a keyword."""
     stages = {
@@ -66,7 +59,7 @@ def make_stages(commands: dict[str, str], **deps: list[str]) -> None:
 
 
 def test_nothing_new_ends_with_3_and_changes_no_model() -> None:
-    settings = make_project(hook=hook("open('called', 'w').write(open(sys.argv[1]).read())"))
+    settings = make_project()
     keep_decided(settings, ModelStore(), promote=True)
     night = run_night(ASK)
     assert outcome(night) == ("nothing_new", 3)
@@ -74,18 +67,16 @@ def test_nothing_new_ends_with_3_and_changes_no_model() -> None:
     assert (night["champion_before"], night["champion"], night["version"]) == (1, 1, None)
     assert [step["name"] for step in night["steps"]] == ["plan"]
     assert ModelStore().versions() == [1]
-    assert json.loads(Path("called").read_text())["outcome"] == "nothing_new"
     assert Path(RETRAIN_LOCK).read_text() == ""
 
 
 def test_a_second_night_ends_with_6_and_leaves_the_first_ones_summary_alone() -> None:
-    make_project(hook=hook("open('called', 'w')"))
+    make_project()
     with hold_lock(RETRAIN_LOCK):
         night = run_night(ASK)
     assert outcome(night) == ("busy", 6)
     assert f"process {os.getpid()}" in night["verdict"]
     assert not Path("reports/retrain").exists()
-    assert not Path("called").exists()
 
 
 def test_a_step_that_fails_ends_the_night_and_is_repeated_by_the_next() -> None:
@@ -151,7 +142,7 @@ def test_clips_whose_consent_has_ended_leave_the_corpus() -> None:
 
 
 def test_sigterm_stops_the_stage_and_the_next_night_goes_on() -> None:
-    make_project(hook=hook("open('called', 'w').write(open(sys.argv[1]).read())"))
+    make_project()
     nap = "import os, time; open('stage', 'w').write(str(os.getpid())); time.sleep(600)"
     make_stages({"extract": f'{sys.executable} -c "{nap}"', "tokenize_targets": "-"})
 
@@ -164,21 +155,8 @@ def test_sigterm_stops_the_stage_and_the_next_night_goes_on() -> None:
     assert outcome(run_night(ASK)) == ("terminated", 143)
     assert signal.getsignal(signal.SIGTERM) == before
     assert not is_alive(int(Path("stage").read_text()))
-    assert json.loads(Path("called").read_text())["exit_code"] == 143
+    assert read_night()["exit_code"] == 143
     assert dry_run(ASK).kind == "train"
-
-
-@pytest.mark.parametrize(("command", "said"), [
-    (hook("sys.exit('not today')"), "not today"),
-    ("no-such-program", "no-such-program cannot be started"),
-])  # fmt: skip
-def test_a_failing_hook_is_a_warning(command: str, said: str) -> None:
-    settings = make_project(hook=command)
-    keep_decided(settings, ModelStore(), promote=True)
-    night = run_night(ASK)
-    assert outcome(night) == ("nothing_new", 3)
-    assert said in night["warnings"][0]
-    assert read_night()["warnings"] == night["warnings"]
 
 
 def test_rejects_of_the_inbox_are_listed_once() -> None:
@@ -257,14 +235,14 @@ def test_what_an_interrupted_night_changed_is_tracked_before_the_pull(
     assert called == ["add", "add", "pull"] if is_tracked else ["pull"]
 
 
-def test_a_night_that_breaks_calls_the_hook_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_project(hook=hook("open('called', 'w').write(open(sys.argv[1]).read())"))
+def test_a_night_that_breaks_is_recorded_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_project()
     monkeypatch.setattr("signloom_ops.nightly.night.make_plan", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run_night(ASK)
-    called = json.loads(Path("called").read_text())
-    assert (called["outcome"], called["exit_code"]) == ("error", 1)
-    assert called["verdict"] == "ZeroDivisionError: division by zero"
+    night = read_night()
+    assert outcome(night) == ("error", 1)
+    assert night["verdict"] == "ZeroDivisionError: division by zero"
 
 
 def test_what_a_person_judged_or_rolled_back_is_left_to_the_person() -> None:
@@ -294,33 +272,21 @@ def test_a_night_that_was_cut_is_recognised_and_keeps_its_key() -> None:
     assert "was interrupted in step train" in (second.folder / "night.log").read_text()
 
 
-def commands(log: Path = Path("stages.log")) -> Commands:
-    return Commands(lock=os.open(os.devnull, os.O_RDONLY), log=log, night="key")
-
-
 @pytest.mark.slow
-def test_a_hook_that_hangs_is_stopped_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_stops_the_stage_and_is_passed_on() -> None:
     """Quick twin: test_sigterm_stops_the_stage_and_the_next_night_goes_on."""
-    monkeypatch.setattr("signloom_ops.nightly.commands.HOOK_S", 1.0)
-    child = f"subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(600)'])"
-    code = f"import subprocess; p = {child}; open('pid', 'w').write(str(p.pid)); time.sleep(600)"
-    with pytest.raises(UserError, match="was stopped after 1 s"):
-        commands().hook(hook(code), Path("night.json"))
-    assert not is_alive(int(Path("pid").read_text()))
-
-
-@pytest.mark.slow
-def test_ctrl_c_stops_the_children_and_is_passed_on() -> None:
-    """Quick twin: test_sigterm_stops_the_stage_and_the_next_night_goes_on."""
+    nap = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+    make_stages({"extract": f'{sys.executable} -c "{nap}"'})
+    handle = os.open(os.devnull, os.O_RDONLY)
+    commands = Commands(lock=handle, log=Path("stages.log"), night="key")
 
     def interrupt_once_it_runs() -> None:
         wait_until(lambda: Path("pid").is_file() and Path("pid").read_text())
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt_once_it_runs).start()
-    code = "import os; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
     with pytest.raises(KeyboardInterrupt):
-        commands().hook(hook(code), Path("night.json"))
+        commands.dvc("repro", "extract")
     assert not is_alive(int(Path("pid").read_text()))
 
 

@@ -58,7 +58,7 @@ def with_a_new_word() -> list[Taken]:
     [
         (lambda: take("anna", 8, first=8, change=mirror), {"mirrored": "stop"}),
         (lambda: take("emma", 8, change=double_rate),
-         {"movement.speed": "stop", "pace": "warn"}),
+         {"speed": "stop", "pace": "warn"}),
         (lambda: reword(take("emma", 6), FOREIGN), {"new_words": "stop"}),
         (with_a_new_word, {"new_words": "warn"}),
         (shifted_texts, {"pairing": "stop"}),
@@ -77,9 +77,8 @@ def test_every_check_measures_and_every_limit_is_of_one(tmp_path: Path) -> None:
     report = compare(tmp_path, [*take("anna", 8, first=8), *take("emma", 8)])
     assert [one.check for one in report.findings] == [one.name for one in CHECKS]
     assert all(one.statistic is not None for one in report.findings)
-    limits = {field.name for field in dataclasses.fields(OPTIONS)}
-    assert {one.stop for one in CHECKS} == limits
-    assert all(getattr(OPTIONS, one.stop).stop >= one.warn for one in CHECKS)
+    assert {one.name for one in CHECKS} == {field.name for field in dataclasses.fields(OPTIONS)}
+    assert all(getattr(OPTIONS, one.name).stop >= one.warn for one in CHECKS)
 
 
 def test_a_limit_of_a_project_decides_what_stops(tmp_path: Path) -> None:
