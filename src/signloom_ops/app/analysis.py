@@ -130,6 +130,7 @@ class Analyst:
     def _find_faults(self, sequence: LandmarkSequence, light: Collection[float]) -> list[str]:
         quality = measure_quality("recording", sequence)
         found = [name for name, check in CHECKS.items() if check.fails(quality)]
+        found += ["crowded"] * sequence.is_crowded
         return [*found, "dark"] if light and np.mean([*light]) < DARK else found
 
     def add_live(self, session: str, frames: Sequence[tuple[float, bytes]]) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from signloom_tools.importing.foreign import (
     check_memory,
     require,
 )
-from signloom_tools.importing.numpy_arrays import Archive
-from signloom_tools.importing.options import SourceDefaults
+from signloom_tools.importing.numpy_arrays import Archive, read_packed
+from signloom_tools.importing.options import PACKED, SIZES, SourceDefaults
 from signloom_tools.importing.pickles import load_pickle
 
 _NAMES = ("features", "feature", "sign")  # `sign`: of SignJoey's PHOENIX files
@@ -35,9 +35,9 @@ def read_features(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """Yield the clips of a file of feature matrices.
 
     Args:
-        path: `.npy`, `.npz` (an array a clip), `.pt` (a tensor, or tensors by name), `.parquet` (a
-            row a frame; a column of lists, or columns of numbers, and `clip_id` for many clips), or
-            a pickle.
+        path: `.npy`, `.npz`, `.h5` or `.mat` (an array a clip), `.pt` (a tensor, or tensors by
+            name), `.parquet` (a row a frame; a column of lists, or columns of numbers, and
+            `clip_id` for many clips), or a pickle.
         defaults: The frame rate, and whether pickles may be read.
 
     Raises:
@@ -45,6 +45,12 @@ def read_features(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         UserError: If nobody says the frame rate.
     """
     kind = path.suffix.lower()
+    if kind in PACKED:
+        for name, arrays in read_packed(path, defaults):
+            found = {key: one for key, one in arrays.items() if key not in SIZES}
+            content = found if len(found) > 1 else next(iter(found.values()))
+            yield name, partial(_clip, path, name, content, defaults)
+        return
     if kind in (".npy", ".npz"):
         with path.open("rb") as file:
             archive = Archive(path, file, defaults)

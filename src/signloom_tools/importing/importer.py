@@ -65,17 +65,6 @@ _WITH_PATTERN = f"{_CLIPS_HEADER}\tsigner\tsplit"  # of a pattern's fields
 _FRAME_NAME = re.compile(r"(.*?)[_-]?([0-9]+)(_keypoints)?")  # of a file that holds one frame
 _MOST_STRAY = 0.8  # of the takes lie so deep at least; the others are rejected by their paths
 _MOST_DATED_FPS = 60.0  # faster, files were copied
-# Files of numbers that are not read here, and what makes .npz files of them.
-_HDF5 = (
-    "pip install h5py, then: python -c \"import h5py, numpy; d = {{}}; h5py.File('{0}').visititems("
-    "lambda name, one: d.update({{name: one[()]}}) if hasattr(one, 'shape') else None); "
-    "numpy.savez('{1}.npz', **d)\""
-)
-_CONVERSIONS = {
-    ".h5": _HDF5, ".hdf5": _HDF5,
-    ".mat": "python -c \"import scipy.io, numpy; numpy.savez('{1}.npz', **{{k: v for k, v in "
-    "scipy.io.loadmat('{0}').items() if k[0] != '_'}})\"",
-}  # fmt: skip
 _SAME_RATE = 1.2  # times: recorders are not even
 _FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
 
@@ -353,26 +342,19 @@ def read_foreign(
 def _find_files(sources: Sequence[Path], name: str) -> list[_Source]:
     """List the files in the order of their paths; frames of one clip as one."""
     suffixes = FORMATS.get(name) or tuple(end for ends in FORMATS.values() for end in ends)
-    others: list[Path] = []
     files: dict[Path, _Source] = {}
     for source in sources:
         if source.is_dir():
             inside = sorted(path for path in source.rglob("*") if path.is_file())
-            others += [path for path in inside if path.suffix.lower() in _CONVERSIONS]
             found = [path for path in inside if path.suffix.lower() in suffixes]
             # Beside other landmarks, JSON and CSV most often tell of them.
             for telling in ((".csv",), FORMATS["keypoints"] if name == "auto" else ()):
                 found = [one for one in found if one.suffix.lower() not in telling] or found
             files |= {one.path: one for one in _join_frames(found, source, name)}
-        elif source.suffix.lower() in _CONVERSIONS:
-            others.append(source)
         elif source.is_file():
             files[source] = _Source(source, PurePosixPath(source.stem))
         else:
             raise UserError(f"{source}: no such file or folder")
-    if others and not files:
-        line = _CONVERSIONS[others[0].suffix.lower()].format(others[0], others[0].with_suffix(""))
-        raise UserError(f"{others[0]}: such files are not read; make a .npz file of each: {line}")
     if not files:
         names = ", ".join(map(str, sources))
         raise UserError(f"{names}: no file there ends in {', '.join(suffixes)}")

@@ -473,7 +473,9 @@ def _problem(
         if bad := field_problem(value, ".tsv"):
             return Problem(f"{name} {bad}", "", (value,))
     if problems := parse_segment(values)[2]:
-        return Problem("its start and end are no segment, or its box is none", "", (problems[0],))
+        if problems[0].startswith("box"):
+            return Problem("its box is none", COCO, (problems[0],))
+        return Problem("its start and end are no segment", "", (problems[0],))
     until, odd = parse_consent(values)
     if odd or has_ended(until):
         said = until or odd[0]
@@ -484,11 +486,16 @@ def _problem(
     return None
 
 
+COCO = "COCO's left, top, width and height are read from a column named bbox_xywh"
+_MOST_BOXES = 0.01  # of the clips have a box that is none; more are in another order, as all are
+
+
 def check_plan(plan: CorpusPlan) -> None:
     """Refuse a plan that is no corpus.
 
     Raises:
-        UserError: If no row can be taken, or a split that training needs has no clip.
+        UserError: If no row can be taken, or a split that training needs has no clip, or
+            boxes are in another order than they are read in.
     """
     if not plan.clips and not plan.refusals:
         raise UserError("the table has no row after its header")
@@ -497,6 +504,12 @@ def check_plan(plan: CorpusPlan) -> None:
         raise UserError(
             f"no row can be taken; {count} of {len(plan.refusals)}: {reason} ({one.table} line "
             f"{one.line}: {one.detail or one.clip_id})"
+        )
+    boxes = [one for one in plan.refusals if one.problem.hint == COCO]
+    if len(boxes) > _MOST_BOXES * len(plan.clips):
+        raise UserError(
+            f"{boxes[0].table} line {boxes[0].line}: {boxes[0].detail}, and so are {len(boxes)} of "
+            f"{len(plan.clips) + len(boxes)} boxes; {COCO}"
         )
     there = {clip.split for clip in plan.clips}
     if missing := [name for name in ("train", "dev") if name not in there]:

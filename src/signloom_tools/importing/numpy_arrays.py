@@ -1,4 +1,4 @@
-"""NumPy archives of MediaPipe landmarks, in the shapes that tutorials and projects save.
+"""Arrays of MediaPipe landmarks (NumPy, HDF5, MATLAB) in the shapes that people save.
 
 - A clip a `.npz`: `left_hand`, `right_hand` (S, 21, 3), `pose` (S, 33, 3 or 4), `face` (S, 468 or
   478, 3), any of them, and `fps`, `width`, `height`.
@@ -6,13 +6,18 @@
 - A matrix (S, W), or clips of one length (clips, S, W), as `.npy` or alone in a `.npz`; or a row a
   frame, each a `.npy` of its own in a folder a clip.
 - Points (S, K, 2 or more) of one of `SKELETONS`, with `scores` (S, K) if known.
+- Any of these in a `.h5` or `.mat`: alone, or a group or an array for each clip.
 
 A row of W numbers is one of `ROWS`.
 """
 
+import io
 import math
+import posixpath
 import zipfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -21,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
-from signloom.errors import ClipError
+from signloom.errors import ClipError, UserError
 from signloom_tools.importing import keypoints
 from signloom_tools.importing.foreign import (
     ClipSource,
@@ -31,7 +36,7 @@ from signloom_tools.importing.foreign import (
     pick,
     require,
 )
-from signloom_tools.importing.options import SIZES, SourceDefaults
+from signloom_tools.importing.options import PACKED, SIZES, SourceDefaults
 from signloom_tools.importing.people import clip_of_points
 from signloom_tools.importing.pickles import unpickle
 from signloom_tools.importing.skeletons import SKELETONS
@@ -39,6 +44,7 @@ from signloom_tools.importing.skeletons import SKELETONS
 Array = npt.NDArray[np.generic]
 T = TypeVar("T")
 
+_OF_ONE = ("keypoints", "frames", "features", "feature", "sign")  # arrays of one clip
 ONE_HAND = 63
 MOST = 1e6  # of a coordinate, pixels
 ROWS: dict[int, tuple[tuple[str, int], ...]] = {
@@ -52,14 +58,90 @@ hand nobody knows which it is: most sign with the right one."""
 
 
 def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
-    """Yield the clips of a `.npy` or `.npz` file. Nothing in it is ever executed (no pickles).
+    """Yield the clips of a `.npy`, `.npz`, `.h5` or `.mat` file. None of it is executed.
 
     Raises:
         ClipError: If the file cannot be read or has none of the shapes above.
-        UserError: If a default is missing.
+        UserError: If a default is missing, or a library for the file.
     """
-    with path.open("rb") as file:  # NumPy would leave a torn file open
-        yield from _read_clips(path, Archive(path, file, defaults), defaults)
+    if path.suffix.lower() not in PACKED:
+        with path.open("rb") as file:  # NumPy would leave a torn file open
+            yield from _read_clips(path, path.stem, Archive(path, file, defaults), defaults)
+        return
+    for name, arrays in read_packed(path, defaults):
+        packed = io.BytesIO()
+        np.savez(packed, **arrays)
+        try:
+            yield from _read_clips(path, name, Archive(path, packed, defaults), defaults)
+        except ClipError as error:  # those that follow are good
+            yield name, partial(_refuse, error)
+
+
+def read_packed(path: Path, defaults: SourceDefaults) -> Iterator[tuple[str, dict[str, Array]]]:
+    """Yield name and arrays of each clip of an HDF5 or MATLAB file: a group, or an array of many.
+
+    Rate and size are numbers or attributes, of the clip or of the file. Links are not followed.
+
+    Raises:
+        ClipError: If it cannot be read, or takes more memory than a person allows.
+        UserError: If h5py or SciPy is not installed.
+    """
+    sizes = {defaults.keys.get(key, key) for key in SIZES}
+    known = {*PART_POINTS, *_OF_ONE, *defaults.keys.values()} - sizes
+    clips = dict[str, dict[str, Any]]()
+    try:
+        with _open_packed(path, sizes, defaults) as groups:
+            for folder, arrays in groups.items():
+                said = {key: one for key, one in groups.get("", {}).items() if key in sizes}
+                said |= {key: one for key, one in arrays.items() if key in sizes}
+                own = {key: one for key, one in arrays.items() if key not in sizes}
+                if known & own.keys() or len(own) == 1:
+                    clips[folder] = said | own
+                else:
+                    clips |= {f"{folder}/{key}": {**said, "points": own[key]} for key in own}
+            common = posixpath.commonpath(clips) if clips else ""
+            for name, arrays in clips.items():
+                check_memory(sum(4 * np.size(one) for one in arrays.values()), defaults)
+                found = {key: np.asarray(one) for key, one in arrays.items()}
+                yield name.removeprefix(common).strip("/") or path.stem, found
+    except ImportError as error:
+        raise UserError(f"{path}: it needs {error.name}: pip install {error.name}") from None
+    except ClipError:
+        raise
+    except Exception as error:  # a torn file raises anything
+        reason = " ".join(f"not a readable {path.suffix} file ({error})".split())
+        raise ClipError(reason, "save it again, or its arrays as .npz") from None
+
+
+@contextmanager
+def _open_packed(
+    path: Path, sizes: set[str], defaults: SourceDefaults
+) -> Iterator[dict[str, dict[str, Any]]]:
+    """Give the arrays of numbers in a file by group and name, unread where they may be."""
+    if path.suffix.lower() == ".mat":
+        import scipy.io
+
+        check_memory(sum(8 * math.prod(shape) for _, shape, _ in scipy.io.whosmat(path)), defaults)
+        found = {k: one for k, one in scipy.io.loadmat(path).items() if hasattr(one, "dtype")}
+        yield {"": {key: one for key, one in found.items() if one.dtype.kind in "fiu"}}
+        return
+    import h5py
+
+    groups: dict[str, dict[str, Any]] = defaultdict(dict)
+
+    def add(name: str, one: Any) -> None:
+        if "pandas_type" in one.attrs:
+            raise ClipError("it holds a table of pandas, whose names are pickles",
+                            "save its numbers: numpy.save(FILE, table.to_numpy())")  # fmt: skip
+        if isinstance(one, h5py.Group):
+            groups[name] |= {key: one.attrs[key] for key in sizes if key in one.attrs}
+        elif one.dtype.kind in "fiu":
+            groups[posixpath.dirname(name)][posixpath.basename(name)] = one
+
+    with h5py.File(path, "r") as file:
+        add("", file)
+        file.visititems(add)
+        yield groups
 
 
 def read_array_frames(
@@ -98,17 +180,19 @@ def is_frame(file: Path) -> bool:
     return math.prod(shape) in ROWS and math.prod(shape[:-1]) == 1
 
 
-def _read_clips(path: Path, arrays: "Archive", defaults: SourceDefaults) -> Iterator[ClipSource]:
+def _read_clips(
+    path: Path, name: str, arrays: "Archive", defaults: SourceDefaults
+) -> Iterator[ClipSource]:
     if arrays.shapes and all(kind.hasobject for _, kind in arrays.shapes.values()):  # maps, lists
-        within = {name: arrays.read(name).tolist() for name in arrays.shapes}
+        within = {key: arrays.read(key).tolist() for key in arrays.shapes}
         alone = next(iter(within.values()))
         content = within if len(within) > 1 else alone
-        yield from keypoints.find_clips(path, path.stem, content, defaults)
+        yield from keypoints.find_clips(path, name, content, defaults)
         return
     # Of many clips, each may have a rate of its own.
     said = {key: np.ravel(arrays.read(key)) for key in SIZES if key in arrays}
-    for number, (clip_id, found, label) in enumerate(_clips(path, arrays)):
-        own = {key: _own(key, values, number, clip_id == path.stem) for key, values in said.items()}
+    for number, (clip_id, found, label) in enumerate(_clips(name, arrays)):
+        own = {key: _own(key, values, number, clip_id == name) for key, values in said.items()}
         size = fps, width, height = require(path, defaults, own)
         if isinstance(found, ClipError):
             yield clip_id, partial(_refuse, found)
@@ -240,10 +324,10 @@ def _bounded(name: str, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return found
 
 
-def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
+def _clips(name: str, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
     """Yield clip id, what it shows and label of each clip of an archive."""
     if parts := {name: _part(name, arrays.read(name)) for name in PART_POINTS if name in arrays}:
-        yield path.stem, parts, ""
+        yield name, parts, ""
         return
     found = _find_matrix(arrays)
     matrix = _bounded(found, arrays.read(found))
@@ -251,14 +335,14 @@ def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
         raise ClipError(f"its {found} has no frames", "leave it out")
     if _is_points(matrix.shape):
         scores = arrays.read("scores").astype(np.float32) if "scores" in arrays else None
-        yield from _points(path.stem, matrix, scores)
+        yield from _points(name, matrix, scores)
         return
     if matrix.ndim == 3:
         bounds = np.arange(len(matrix) + 1) * matrix.shape[1]
     elif "offsets" in arrays:
         bounds = _checked_offsets(arrays.read("offsets"), len(matrix))
     else:
-        yield path.stem, _split_rows(matrix), ""
+        yield name, _split_rows(matrix), ""
         return
     rows, count = matrix.reshape(-1, matrix.shape[-1]), len(bounds) - 1
     labels: Sequence[Any] = [""] * count
@@ -266,7 +350,7 @@ def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
         try:
             given = arrays.read("labels")
         except ClipError as error:  # the clips are good without
-            yield f"{path.stem}-labels", error, ""
+            yield f"{name}-labels", error, ""
         else:
             if given.shape != (count,):
                 raise ClipError(
@@ -275,9 +359,9 @@ def _clips(path: Path, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
                 )
             labels = [*given]
     for number, label in enumerate(labels):
-        name = f"{path.stem}-{number + 1:0{len(str(count))}d}"
         clip = _split_rows(rows[bounds[number] : bounds[number + 1]])
-        yield name, clip, "" if label is None else str(label)
+        clip_id = f"{name}-{number + 1:0{len(str(count))}d}"
+        yield clip_id, clip, "" if label is None else str(label)
 
 
 def _find_matrix(arrays: Archive) -> str:
@@ -291,7 +375,8 @@ def _find_matrix(arrays: Archive) -> str:
         for name, (shape, kind) in arrays.shapes.items()
         if kind.kind in "fiu"
         and ((len(shape) in (2, 3) and shape[-1] in ROWS) or _is_points(shape))
-        and (shape[-1] != ONE_HAND or len(arrays.shapes) == 1)  # else which hand, names say
+        # Of one hand among others, names say which it is.
+        and (shape[-1] != ONE_HAND or len({*arrays.shapes} - {*SIZES}) == 1)
     ]
     if len(found) == 1 or "keypoints" in found:
         return found[0] if len(found) == 1 else "keypoints"

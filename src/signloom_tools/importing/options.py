@@ -23,12 +23,13 @@ from signloom.detection.video import Box
 from signloom.errors import UserError
 from signloom_tools.options import group, option
 
+PACKED = (".h5", ".hdf5", ".mat")
 FORMATS = {
     "pose": (".pose",),
     "kaggle": (".parquet", ".csv"),
-    "numpy": (".npz", ".npy"),
+    "numpy": (".npz", ".npy", *PACKED),
     "keypoints": (".json", ".pkl", ".pickle"),
-    "features": (".pt", ".pth", ".npy", ".npz", ".parquet", ".pkl", ".pickle"),
+    "features": (".pt", ".pth", ".npy", ".npz", *PACKED, ".parquet", ".pkl", ".pickle"),
 }
 """Names of the formats, and what their files end in."""
 

@@ -61,7 +61,10 @@ def parse_time(text: str) -> float | None:
 
 _NUMBER = re.compile(r"(?:(?<!\d)-)?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")  # 10-20 are two
 BOX_ORDER = "left top right bottom"  # WLASL's pixels, OpenASL's shares of the picture
-_BOX_ORDERS = {frozenset(("box", "org_text")): "top left bottom right"}  # by columns of MS-ASL
+_BOX_ORDERS = {  # by columns: of MS-ASL, and where the name says that it is COCO's
+    frozenset(("box", "org_text")): "top left bottom right",
+    frozenset(("bbox_xywh",)): "left top width height",
+}
 
 
 def read_box(text: str, order: str = BOX_ORDER) -> str:
@@ -69,10 +72,11 @@ def read_box(text: str, order: str = BOX_ORDER) -> str:
     numbers = [float(one) for one in _NUMBER.findall(text.lower())]
     if len(numbers) != 4:
         return text
-    width, height, left, top = numbers
+    order = "width height left top" if text.count(":") == 3 else order
     sides = dict(zip(order.split(), numbers, strict=True))
-    if text.count(":") == 3:
-        sides = {"left": left, "top": top, "right": left + width, "bottom": top + height}
+    if "width" in sides:
+        sides["right"] = sides["left"] + sides["width"]
+        sides["bottom"] = sides["top"] + sides["height"]
     most = 1.0 if max(numbers) < _MOST_SHARE else math.inf
     return " ".join(f"{min(max(sides[name], 0.0), most):g}" for name in BOX_ORDER.split())
 
@@ -560,7 +564,7 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
     "start_frame": ("start_frame",),
     "end_frame": ("end_frame",),
     "fps": ("fps",),
-    "box": ("box", "bbox", "bounding_box"),
+    "box": ("box", "bbox", "bounding_box", "bbox_xywh"),
     "gloss": ("gloss", "glosses", "orth"),
     "language": ("language", "lang"),
     "corpus": ("corpus",),

@@ -16,6 +16,7 @@ from signloom.translation.options import DecodingOptions
 from signloom.translation.signs import Sign, read_signs
 from signloom.translation.translator import Alignment, Translation, Translator
 from signloom.translation.words import index_words, match_words
+from signloom_tools.importing.options import CROWDED
 
 # A token's time is where the middle half of its attention lies.
 _EARLY, _LATE = 0.25, 0.75
@@ -44,6 +45,7 @@ class TimedTranslation:
     tokens: tuple[TimedToken, ...] | None
     """With their times; None where nothing says them: no signs and no attention (LSTM)."""
     signs: tuple[Sign, ...] | None = None  # None of a model that reads none
+    is_crowded: bool = False  # whether the clip shows several people
 
     @property
     def text(self) -> str:
@@ -92,8 +94,8 @@ def translate_timed(
     else:
         tokens = _time_attention(translator, clips, translations)
     return [
-        TimedTranslation(translation=found, tokens=timed, signs=own)
-        for found, timed, own in zip(translations, tokens, signs, strict=True)
+        TimedTranslation(translation=found, tokens=timed, signs=own, is_crowded=clip.is_crowded)
+        for found, timed, own, clip in zip(translations, tokens, signs, clips, strict=True)
     ]
 
 
@@ -166,6 +168,7 @@ def to_json(timed: TimedTranslation) -> dict[str, Any]:
     return {
         **to_scored(best),
         **best.check.to_map(),
+        **({"warning": CROWDED} if timed.is_crowded else {}),
         "alternatives": [to_scored(other) for other in best.alternatives],
         "tokens": None if timed.tokens is None else [
             {"text": t.text, "start_s": _rounded(t.start_s), "end_s": _rounded(t.end_s)}

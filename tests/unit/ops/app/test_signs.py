@@ -4,11 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from signloom.checkpoint import WEIGHTS
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
+from signloom.detection.video import Video
 from signloom.extraction.extract import extractor_fingerprint
 from signloom.features.targets import CtcLabels, Target, write_targets
 from signloom.files import hash_file
@@ -20,6 +22,7 @@ from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.signs import ENCODING
 from signloom_ops.app.takes import Take, TakeStore
 from signloom_tools.cli.main import main
+from signloom_tools.video_writer import VideoWriter
 from tests import tiny
 from tests.extraction import OPTIONS
 
@@ -101,6 +104,19 @@ def test_a_film_that_is_none_is_left_out_and_said(
     take = record(TakeStore(), torn, "noise")
     main(["lookup", str(SHARDS)])
     assert f"recording {take.id} is left out" in caplog.text
+
+
+def test_a_recording_of_two_people_is_called_so(films: list[Path]) -> None:
+    pictures = []
+    for film in films:
+        with Video(film) as video:
+            pictures.append([frame.rgb for frame in video.frames()][:12])
+    with VideoWriter(Path("two.mp4"), fps=8.0, width=320, height=120) as writer:
+        for pair in zip(*pictures, strict=True):
+            writer.write(np.hstack(pair))
+    found = [Analyst().look(film) for film in (Path("two.mp4"), films[0])]
+    assert ["crowded" in one["faults"] for one in found] == [True, False]
+    assert ["warning" in one["translation"] for one in found] == [True, False]
 
 
 def test_all_seeds_are_one_model_as_soon_as_they_were_measured_so(films: list[Path]) -> None:

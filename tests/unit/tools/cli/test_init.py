@@ -154,7 +154,7 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
         ("4", "text is empty"),
         ("5", "an earlier row has its clip_id"),
         ("6", "its split is not known; --splits NAME=train says what it is"),
-        ("7", "its start and end are no segment, or its box is none"),
+        ("7", "its start and end are no segment"),
         ("8", "no video of its name"),
         ("9", "its cells do not fit the columns"),
     }
@@ -199,6 +199,11 @@ def test_a_table_without_a_clip_and_an_unwritable_corpus_are_refused(project: Pa
     for text, message in (
         (header, "the table has no row after its header"),
         (header + rows, "2 of 2: no video of its name (t.tsv line 2: a)"),
+        (
+            "name\ttext\tsigner\tsplit\tbbox\ntrain0\tx\tp\ttrain\t10 0 90 99\n"
+            "dev0\ty\tq\tdev\t90 0 70 99\n",
+            "t.tsv line 3: box '90 0 70 99' is not left",
+        ),
     ):
         Path("t.tsv").write_text(text)
         refuse_table(Path("t.tsv"), message)

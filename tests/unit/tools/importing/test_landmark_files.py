@@ -502,7 +502,7 @@ def test_names_are_taken_as_manifests_are_read(tmp_path: Path) -> None:
         (["b.npy"], "b.npy: no such file or folder"),
         (["empty"], "no file there ends in .pose, .parquet, .csv, .npz, .npy"),
         (["a.txt"], "of what format is it"),
-        (["h5"], r"h5/a.H5: such files are not read; .*pip install h5py, .*'h5/a.npz', \*\*d\)"),
+        (["h5"], "h5/a.H5: it needs h5py: pip install h5py"),
         (["a.npy", "--groups", "feet"], "--groups: .*expected some of hands, pose"),
         (["a.npy", "--fps", "5", "--width", "8", "--height", "8", "--groups", "lips"],
          "no clip could be imported.*has no lips"),
@@ -516,6 +516,7 @@ def test_mistakes_of_the_user_are_told(
     Path("empty").mkdir()
     Path("h5").mkdir()
     Path("h5/a.H5").touch()
+    monkeypatch.setitem(sys.modules, "h5py", None)  # as if it were not installed
     Path("a.txt").touch()
     with pytest.raises(SystemExit) as caught:
         main(["import", *arguments, "--to", "corpus"])
@@ -523,14 +524,70 @@ def test_mistakes_of_the_user_are_told(
     assert not Path("corpus/landmarks/shards").exists()
 
 
-def test_the_line_of_the_message_makes_a_file_that_is_read(tmp_path: Path) -> None:
+def test_matlab_files_give_their_arrays(tmp_path: Path) -> None:
     hands = np.random.default_rng(0).uniform(0.2, 0.8, (5, 21, 3))
-    scipy.io.savemat(tmp_path / "a.mat", {"left_hand": hands, "right_hand": hands})
-    with pytest.raises(UserError, match=r"make a \.npz") as caught:
-        run([tmp_path / "a.mat"], tmp_path / "corpus")
-    exec(str(caught.value).partition('python -c "')[2].rstrip('"'), {})
-    _, clips = run([tmp_path / "a.npz"], tmp_path / "corpus")
+    named = {"left_hand": hands, "right_hand": hands, "fps": 12.5, "cells": np.array(["x", 1], "O")}
+    scipy.io.savemat(tmp_path / "a.mat", named)
+    (tmp_path / "torn.mat").write_bytes((tmp_path / "a.mat").read_bytes()[:900])
+    _, clips = run([tmp_path], tmp_path / "corpus")
+    assert {name: one.fps for name, one in clips.items()} == {"a": 12.5}
     np.testing.assert_allclose(clips["a"].points[:, :21], hands, atol=1e-3)
+    assert "not a readable .mat file" in rejects(tmp_path / "corpus")[0]["reason"]
+
+
+HAND, SHAPES = ["left_hand", "right_hand"], {"fps": 12.5, "width": 80, "height": 60}
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrays", "clips"),
+    [
+        ("auto", {hand: (5, 21, 3) for hand in HAND}, {"f": (5, 42)}),
+        ("auto", {"some name": (5, 126)}, {"f": (5, 42)}),
+        ("auto", {f"{clip}/{hand}": (5, 21, 3) for clip in "ab" for hand in HAND},
+         {"a": (5, 42), "b": (5, 42)}),
+        ("auto", {"train/a": (5, 126), "train/b": (7, 126)}, {"a": (5, 42), "b": (7, 42)}),
+        ("auto", {"train/a/keypoints": (5, 133, 3), "test/b/keypoints": (5, 133, 3)},
+         {"train_a": (5, 49), "test_b": (5, 49)}),
+        ("features", {"a/features": (5, 1024), "b/features": (6, 1024)},
+         {"a": (5, 342), "b": (6, 342)}),
+        ("features", {"a": (5, 6), "b": (6, 6)}, {"a": (5, 2), "b": (6, 2)}),
+    ],
+)  # fmt: skip
+def test_hdf5_files_give_their_clips(
+    tmp_path: Path, kind: str, arrays: dict[str, tuple[int, ...]], clips: dict[str, tuple[int, ...]]
+) -> None:
+    h5py, rng = pytest.importorskip("h5py"), np.random.default_rng(0)
+    numbers = {name: rng.uniform(0.2, 0.8, shape) for name, shape in arrays.items()}
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        file.attrs.update(SHAPES)
+        for name, array in numbers.items():
+            file[name] = array
+        file["elsewhere"] = h5py.ExternalLink("/etc/passwd", "/")  # not followed
+    defaults = replace(NOTHING, fps=12.5) if kind == "features" else NOTHING
+    _, found = run([tmp_path / "f.h5"], tmp_path / "corpus", defaults=defaults, kind=kind)
+    assert {name: one.points.shape[:2] for name, one in found.items()} == clips
+    assert {one.fps for one in found.values()} == {12.5}
+    first = next(iter(numbers.values()))
+    if kind == "auto" and first.shape[-1] == 126:
+        np.testing.assert_allclose(found[min(clips)].points, first.reshape(5, 42, 3), atol=1e-3)
+
+
+def test_what_an_hdf5_file_has_besides_clips_is_told(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    for name in ("good", "pandas", "torn", "huge"):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["left_hand"] = file["right_hand"] = np.full((3, 21, 3), 0.5)
+            if name == "huge":
+                file.create_dataset("pose", (10**9, 33, 3), "f4", chunks=(1000, 33, 3))
+            if name == "pandas":
+                file.create_group("table").attrs["pandas_type"] = "frame_table"
+    (tmp_path / "torn.h5").write_bytes((tmp_path / "torn.h5").read_bytes()[:600])
+    _, clips = run([tmp_path], tmp_path / "corpus")
+    assert list(clips) == ["good"]
+    reasons = {row["clip_id"]: row["reason"] for row in rejects(tmp_path / "corpus")}
+    assert "table of pandas" in reasons["pandas"]
+    assert "not a readable .h5 file" in reasons["torn"]
+    assert "MB of memory" in reasons["huge"]
 
 
 def test_the_numbers_of_one_hand_are_taken_for_the_right_one(tmp_path: Path) -> None:
