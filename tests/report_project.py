@@ -168,7 +168,6 @@ def write_project(root: Path) -> ReportPaths:
     """Write everything that the stages before the report write into an empty folder."""
     paths = ReportPaths(
         evaluation=root / "evaluation",
-        baseline=root / "baseline.json",
         tune=root / "tune",
         landmarks=root / "landmarks",
         targets=root / "targets.parquet",
@@ -215,7 +214,6 @@ def write_project(root: Path) -> ReportPaths:
                 for split in ("dev", "test")
             },
         },
-        paths.baseline: {"format_version": 1, "metrics": {}},
         paths.checkpoint / "history.json": {"format_version": 1, "best_epoch": 4, "epochs": epochs},
         paths.checkpoint / "checkpoint.json": {
             "format_version": 4, "features": {"fps": 15.0, "groups": ["hands"]},
