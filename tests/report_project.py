@@ -73,8 +73,6 @@ def split_scores(split: str, model: float) -> dict[str, Any]:
             "sentence": [{"group": "seen in train", **row}, {"group": "unseen", **row}],
             "words": [{"group": "01-03", **row}],
             "signer": [{"group": f"{split}-signer", **row}],
-            "hands": [{"group": "60-80 %", **row}],
-            "fps": [{"group": "25", **row}],
         },
         "input_check": {
             "metric": "chrf", "model": model, "swapped": 12.0, "fall": model - 12, "low": 40.0,

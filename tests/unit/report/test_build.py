@@ -208,7 +208,6 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     scores = json.loads(path.read_text()) | {"grid": [], "seeds": None, "corpus": "weather"}
     for found in scores["splits"].values():
         found["input_check"] = None
-        found["breakdowns"]["hands"] = []
         del found["systems"]["swapped"]
     path.write_text(json.dumps(scores))
     (path.parent / "confusions.csv").write_text("split,kind,reference,hypothesis,count\n")
@@ -255,7 +254,6 @@ def test_the_page_names_what_is_missing(bare: Path) -> None:
         assert left_out not in text
     assert text.count('class="player"') == 5 + WORST  # samples and worst clips
     assert not (bare / "figures" / "search.svg").exists()
-    assert not (bare / "figures" / "breakdown-hands.svg").exists()
 
 
 def test_the_report_of_a_users_corpus_is_not_titled_as_the_demo(bare: Path) -> None:
