@@ -28,11 +28,8 @@ from signloom.translation.translator import Translator
 
 NOTE = (
     "The numbers that decide: metrics; sort runs by `score/test`, which is the metric in the tag "
-    "`headline`. Sentences and scores of every system: artifacts, `tables`."
+    "`headline`. Sentences and scores of every system: artifacts, `evaluation`."
 )
-# MLflow shows these; every other file is an artifact, too.
-TABLES = ("hypotheses.tsv", "systems.csv", "signs.tsv", "stress.csv", "by_signer.csv",
-          "by_sentence.csv")  # fmt: skip
 
 
 def main() -> None:
@@ -65,7 +62,6 @@ def main() -> None:
         headline = evaluation.headline
         log.set_tags({"headline": headline})
         log.log_metrics({"score": {s: one[headline] for s, one in evaluation.metrics.items()}})
-        log.log_tables([one for name in TABLES if (one := EVALUATION / name).is_file()])
         log.log_artifact(METRICS)
         log.log_artifact(EVALUATION, folder="evaluation")
 

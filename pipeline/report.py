@@ -8,7 +8,6 @@ from pipeline.stage import run
 from signloom.config import load_section
 from signloom.files import write_file
 from signloom.paths import (
-    BASELINE,
     CHECKPOINT,
     EVALUATION,
     LANDMARKS,
@@ -22,7 +21,7 @@ from signloom.paths import (
 from signloom.provenance import git_state
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.scores import describe_scores
-from signloom.report.stage_files import ReportPaths, read_baseline, read_metrics, read_scores
+from signloom.report.stage_files import ReportPaths, read_metrics, read_scores
 from signloom.tracking.run import TrackingOptions, last_address
 
 
@@ -31,7 +30,6 @@ def main() -> None:
     options = load_section(PARAMS, "report", ReportOptions)
     paths = ReportPaths(
         evaluation=EVALUATION,
-        baseline=BASELINE,
         tune=TUNE,
         landmarks=LANDMARKS,
         targets=TARGETS,
@@ -44,7 +42,7 @@ def main() -> None:
     made["weights"] = weights  # by which the page knows that this is about it
     write_file(REPORTS / "made.js", f"window.made = {json.dumps(made)};\n")
     scores, metrics = read_scores(EVALUATION / SCORES_NAME), read_metrics(METRICS)
-    for text in describe_scores(scores, metrics, METRICS, read_baseline(BASELINE)):
+    for text in describe_scores(scores, metrics, METRICS):
         logging.info("%s", text)
 
 

@@ -73,8 +73,6 @@ def split_scores(split: str, model: float) -> dict[str, Any]:
             "sentence": [{"group": "seen in train", **row}, {"group": "unseen", **row}],
             "words": [{"group": "01-03", **row}],
             "signer": [{"group": f"{split}-signer", **row}],
-            "hands": [{"group": "60-80 %", **row}],
-            "fps": [{"group": "25", **row}],
         },
         "input_check": {
             "metric": "chrf", "model": model, "swapped": 12.0, "fall": model - 12, "low": 40.0,
@@ -168,7 +166,6 @@ def write_project(root: Path) -> ReportPaths:
     """Write everything that the stages before the report write into an empty folder."""
     paths = ReportPaths(
         evaluation=root / "evaluation",
-        baseline=root / "baseline.json",
         tune=root / "tune",
         landmarks=root / "landmarks",
         targets=root / "targets.parquet",
@@ -215,7 +212,6 @@ def write_project(root: Path) -> ReportPaths:
                 for split in ("dev", "test")
             },
         },
-        paths.baseline: {"format_version": 1, "metrics": {}},
         paths.checkpoint / "history.json": {"format_version": 1, "best_epoch": 4, "epochs": epochs},
         paths.checkpoint / "checkpoint.json": {
             "format_version": 4, "features": {"fps": 15.0, "groups": ["hands"]},

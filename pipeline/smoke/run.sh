@@ -23,7 +23,7 @@ unset MLFLOW_TRACKING_URI
 dvc init --quiet --no-scm
 dvc config core.analytics false
 dvc repro evaluate
-signloom scores --keep
+signloom scores
 dvc repro
 dvc repro | tee again.txt
 grep -q 'up to date' again.txt || { echo "smoke: a second dvc repro found something to do"; exit 1; }

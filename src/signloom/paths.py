@@ -33,7 +33,6 @@ REPORTS = Path("reports")
 REPORT_PAGE = REPORTS / "index.html"
 FIGURES = REPORTS / "figures"
 METRICS = REPORTS / "metrics.json"
-BASELINE = REPORTS / "baseline.json"
 EVALUATION = REPORTS / "evaluation"
 TUNE = REPORTS / "tune"
 JUDGEMENTS = REPORTS / "judgements"  # what people said of two systems, a folder a task

@@ -49,7 +49,6 @@ def run_lip_reading(
     )
     paths = ReportPaths(
         evaluation=folder / "evaluation",
-        baseline=folder / "baseline.json",
         tune=folder / "tune",
         landmarks=folder / LANDMARKS,
         targets=folder / TOKENS / "targets.parquet",

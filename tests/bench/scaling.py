@@ -146,7 +146,7 @@ def report_rows(folder: Path) -> None:
     options = load_section(PARAMS, "report", ReportOptions)
     options = dataclasses.replace(options, quality=dataclasses.replace(options.quality, worst=0))
     paths = ReportPaths(
-        evaluation=EVALUATION, baseline=folder / "none.json", tune=TUNE, landmarks=folder / "found",
+        evaluation=EVALUATION, tune=TUNE, landmarks=folder / "found",
         targets=folder / "all.parquet", checkpoint=CHECKPOINT,
     )  # fmt: skip
     build_report(paths, folder / "reports", options)

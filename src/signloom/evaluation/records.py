@@ -95,7 +95,7 @@ SCORES = shape(
     recognition=(_map(_RECOGNITION), {}),
     tables=(dict[str, str], {}),
 )  # fmt: skip
-# baseline.json: splits of metrics.json, as far as runs are compared by them
+# metrics.json, as far as runs are compared by its splits
 KEPT = _map(shape(
     clips_hash=(str, ""), missing=(Natural, 0), corpus=(str, ""), signature=(str, ""),
     headline=(Metric, Metric.BLEU4), **{metric: (float, 0.0) for metric in MAIN_METRICS},

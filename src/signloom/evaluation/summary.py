@@ -1,6 +1,6 @@
 """Scores of an evaluation: of all systems, of groups of clips, of seeds, without the input."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any
@@ -29,22 +29,17 @@ from signloom.evaluation.names import (
 )
 from signloom.evaluation.signs import Recognition
 from signloom.evaluation.stress import StressRow
-from signloom.evaluation.systems import ClipFacts, SplitResult
+from signloom.evaluation.systems import SplitResult
 from signloom.features.sources import Source
 from signloom.features.targets import Target
 from signloom.translation.translator import Alignment
 
 INPUT_METRIC = Metric.CHRF  # of the check whether a model uses its input: it tells weak ones apart
 LENGTHS = ((1, 3), (4, 6), (7, 9), (10, 14), (15, 20), (21, 10**9))  # words of a reference
-HAND_SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)  # lower ends: share of the frames with a hand
-RATES = (0.0, 12.0, 18.0, 24.0, 27.0, 45.0)  # lower ends: frames a second, the usual ones inside
-KINDS = (
-    "sentence", "novelty", "new_signer", "words", "signer", "hands", "fps", "language", "corpus",
-)  # fmt: skip
+KINDS = ("sentence", "novelty", "new_signer", "words", "signer", "language", "corpus")
 """Of groups of clips. `novelty`: what is new in unseen sentences; `new_signer`: whether train has
 the signer."""
 SEEN, UNSEEN, KNOWN = "seen in train", "unseen", "known sentences"
-OF_LANDMARKS = ("hands", "fps")  # kinds without groups where the clips are glosses
 GROUP_METRICS = (*MAIN_METRICS, Metric.CER)
 COLUMNS = (
     "group", "clips", *GROUP_METRICS,
@@ -271,26 +266,23 @@ def break_down(
     result: SplitResult, statistics: Statistics, seen: SeenInTrain, options: ScoreOptions
 ) -> dict[str, list[GroupScores]]:
     """Score the model on groups of clips, each of `KINDS`."""
-    of_train = {target.clip_id: seen.groups(target) for target in result.targets}
-    group_of: dict[str, Callable[[Target, ClipFacts], str]] = {
-        "sentence": lambda target, _: of_train[target.clip_id]["sentence"],
-        "novelty": lambda target, _: of_train[target.clip_id]["novelty"],
-        "new_signer": lambda target, _: of_train[target.clip_id]["new_signer"],
-        "words": lambda target, _: _length_name(len(split_words([target.text], options)[0])),
-        "signer": lambda target, _: target.signer,
-        "hands": lambda _, facts: _hands_name(facts),
-        "fps": lambda _, facts: _rate_name(facts),
-        "language": lambda target, _: target.language or "none",
-        "corpus": lambda target, _: target.corpus or "none",
-    }
+    group_of = [
+        {
+            **seen.groups(target),
+            "words": _length_name(len(split_words([target.text], options)[0])),
+            "signer": target.signer,
+            "language": target.language or "none",
+            "corpus": target.corpus or "none",
+        }
+        for target in result.targets
+    ]
     # Targets have these two only where there are several.
     single = [kind for kind in KINDS[-2:] if not any(getattr(t, kind) for t in result.targets)]
     found: dict[str, list[GroupScores]] = {}
     for kind in (kind for kind in KINDS if kind not in single):
         groups: dict[str, list[int]] = {}
-        if result.source.has_frames or kind not in OF_LANDMARKS:
-            for index, (target, facts) in enumerate(zip(result.targets, result.facts, strict=True)):
-                groups.setdefault(group_of[kind](target, facts), []).append(index)
+        for index, names in enumerate(group_of):
+            groups.setdefault(names[kind], []).append(index)
         found[kind] = [
             GroupScores(
                 group=group,
@@ -305,20 +297,3 @@ def break_down(
 def _length_name(words: int) -> str:
     low, high = next((low, high) for low, high in LENGTHS if words <= high)
     return f"{low:02}+" if high >= 10**9 else f"{low:02}-{high:02}"
-
-
-def _hands_name(facts: ClipFacts) -> str:
-    if facts.hands is None:
-        return "no hands in the layout"
-    low, high = _bounds(facts.hands, HAND_SHARES)
-    return f"{100 * low:02.0f}-{100 * (1 if high is None else high):02.0f} %"
-
-
-def _rate_name(facts: ClipFacts) -> str:
-    low, high = _bounds(facts.fps or 0.0, RATES)
-    return f"{low:02.0f}+" if high is None else f"{low:02.0f}-{high:02.0f}"
-
-
-def _bounds(value: float, ends: Sequence[float]) -> tuple[float, float | None]:
-    last = max(index for index, low in enumerate(ends) if value >= low)
-    return ends[last], ends[last + 1] if last + 1 < len(ends) else None

@@ -191,29 +191,7 @@ def _read_maps(row: dict[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
     }
 
 
-def draw_alignment(
-    alignment: Alignment, sequence: LandmarkSequence | None = None, pictures: int = 0
-) -> str:
-    """Draw target tokens, from the first at the top, against the clip's time or its glosses.
-
-    Args:
-        alignment: What to draw.
-        sequence: The clip, to show its skeleton below the time axis.
-        pictures: How many of them, side by side.
-    """
-    most = float(alignment.weights.max(initial=0))
-    picture = _draw_part(
-        alignment,
-        "cross",
-        alignment.weights,
-        f" (strongest: {100 * most:.0f} % of a token's attention)",
-    )
-    if sequence is None or not pictures or alignment.source:
-        return picture
-    return _add_skeletons(picture, alignment, sequence, pictures)
-
-
-def _draw_part(alignment: Alignment, part: str, weights: Matrix, note: str = "") -> str:
+def _draw_part(alignment: Alignment, part: str, weights: Matrix) -> str:
     """Draw one map, shape (rows, columns) as `PARTS` says, its strongest cell in full colour."""
     rows, columns = weights.shape
     tokens = [_label(token) for token in alignment.tokens]
@@ -238,7 +216,7 @@ def _draw_part(alignment: Alignment, part: str, weights: Matrix, note: str = "")
         times = {int(position): f"{label} s" for position, label in ticks}
         row_labels = [times.get(row, "") for row in range(rows)]
     is_slanted = part == "decoder" or bool(glosses)
-    axes = Axes(rows=row_labels, columns=labels, x_label=x_label + note, is_slanted=is_slanted)
+    axes = Axes(rows=row_labels, columns=labels, x_label=x_label, is_slanted=is_slanted)
     height = ROW_HEIGHT if any(row_labels[1:2]) or part != "encoder" else SQUARE / rows
     most = float(weights.max(initial=0)) or 1.0  # all zero for a clip of padding only
     return draw_heatmap(
@@ -307,9 +285,8 @@ def build_picker(
         return None
     skeletons = ""
     if sequence is not None and pictures and not alignment.source:
-        drawn, size = _place_skeletons(alignment, sequence, pictures, 0.0)
         skeletons = inline_svg(
-            f'{START}"0 0 {WIDTH:g} {size:g}">{drawn}</svg>',
+            _draw_skeletons(alignment, sequence, pictures),
             f"{name}-skeletons",
             html.escape(f"Skeletons of {clip_id}, each under its moment"),
         )
@@ -383,10 +360,8 @@ def _draw_playhead(height: float, columns: int, step_s: float) -> str:
     )
 
 
-def _place_skeletons(
-    alignment: Alignment, sequence: LandmarkSequence, count: int, y: float
-) -> tuple[str, float]:
-    """Draw skeletons side by side, each under its moment; return their height, too."""
+def _draw_skeletons(alignment: Alignment, sequence: LandmarkSequence, count: int) -> str:
+    """Draw skeletons side by side, each under its moment."""
     columns = alignment.weights.shape[1]
     slot = (WIDTH - LABEL_WIDTH - RIGHT) / count
     size = min(slot, MAX_PICTURE)
@@ -394,23 +369,11 @@ def _place_skeletons(
     times_s = ((middles * columns / count - 0.5) * alignment.step_s).clip(min=0)
     drawn = zip(draw_moments(sequence, times_s.tolist()), middles.tolist(), strict=True)
     parts = [
-        place_picture(picture.svg, LABEL_WIDTH + middle * slot - size / 2, y, size, size)
+        place_picture(picture.svg, LABEL_WIDTH + middle * slot - size / 2, 0.0, size, size)
         for picture, middle in drawn
     ]
-    paper = f'<rect y="{y:g}" width="{WIDTH:g}" height="{size:g}" fill="{PAPER}"/>'
-    return paper + "".join(parts), size
-
-
-def _add_skeletons(
-    picture: str, alignment: Alignment, sequence: LandmarkSequence, count: int
-) -> str:
-    """Set skeletons below a heat map, each under its moment, and a line for the time played."""
-    columns, rows = alignment.weights.shape[1], len(alignment.tokens)
-    width, height = find_size(picture)
-    skeletons, size = _place_skeletons(alignment, sequence, count, height)
-    line = _draw_playhead(rows * ROW_HEIGHT, columns, alignment.step_s)
-    body = place_picture(picture, 0.0, 0.0, width, height) + skeletons + line
-    return f'{START}"0 0 {width:g} {height + size:g}">{body}</svg>\n'
+    paper = f'<rect width="{WIDTH:g}" height="{size:g}" fill="{PAPER}"/>'
+    return f'{START}"0 0 {WIDTH:g} {size:g}">{paper}{"".join(parts)}</svg>'
 
 
 def _label(token: str) -> str:

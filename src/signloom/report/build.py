@@ -193,7 +193,7 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> s
         picked=picked,
         samples=samples,
         worst=worst,
-        figures=draw_charts(sources, landmarks),
+        figures=draw_charts(sources),
         file=(paths.evaluation / HYPOTHESES_NAME).read_bytes(),
     )
     text = render_page(
@@ -201,8 +201,6 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> s
         verdict=verdict,
     )  # fmt: skip
     figures = {chart.name: chart.svg for group in page.figures.values() for chart in group}
-    for sample in samples:
-        figures |= sample.figures
     shutil.rmtree(reports / "figures", ignore_errors=True)  # none of an older page may remain
     for name, svg in figures.items():
         write_file(reports / "figures" / f"{name}.svg", svg)
@@ -271,7 +269,7 @@ def compare_with_floor(sources: Sources, rows: Sequence[Row]) -> float | None:
     return compare([floor], [own], options, metrics=[sources.headline])[sources.headline].p_value
 
 
-def draw_charts(sources: Sources, landmarks: Assessment) -> dict[str, list[Chart]]:
+def draw_charts(sources: Sources) -> dict[str, list[Chart]]:
     """Draw the charts of each part of the page."""
     breakdowns = sources.splits[headline_split(sources.splits)]["breakdowns"]
     drawn = {
@@ -282,8 +280,6 @@ def draw_charts(sources: Sources, landmarks: Assessment) -> dict[str, list[Chart
         "stress": charts.draw_stress(stress_of(sources), sources.headline),
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),
     }
-    if sources.shows_signer:  # other models see nothing of what was detected
-        drawn["quality"] = quality.draw_distributions(sources.quality)
     for chart in tuning.draw_search(sources.search) if sources.search else []:
         drawn[chart.name] = [chart]
     return drawn

@@ -33,7 +33,6 @@ KINDS = {
     "sentence": "sentence", "novelty": "what is new in the sentence",
     "new_signer": "signer seen in train",
     "words": "words of the reference", "signer": "signer",
-    "hands": "share of frames with a hand", "fps": "frames a second of the video",
     "language": "language of the text", "corpus": "corpus",
 }  # fmt: skip
 CURVES = {
@@ -80,7 +79,7 @@ def draw_breakdowns(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> li
     """
     charts = []
     for kind, found in breakdowns.items():
-        if len(found) < 2:  # all clips are alike, or there are no hands: the score above says it
+        if len(found) < 2:  # all clips are alike: the score above says it
             continue
         worst = sorted(found, key=lambda row: float(row["chrf"]))[:MAX_ROWS]
         rows = [

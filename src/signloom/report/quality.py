@@ -1,19 +1,13 @@
-"""Landmark quality on the page: warnings, tables, charts and the worst clips."""
+"""Landmark quality on the page: warnings, tables and the worst clips."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
-
 from signloom.corpus.manifest import SPLITS
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
-from signloom.report.canvas import BLUE, RED, THIRD, build_panels, render_svg, style
-from signloom.report.charts import Chart
-from signloom.report.verdict import count
 
 GROUP_LABELS = {
     "left_hand": "left", "right_hand": "right", "any_hand": "any hand", "pose": "body",
@@ -22,16 +16,6 @@ GROUP_LABELS = {
 MAX_NAMED = 5  # clips named in a warning
 WORST = 6  # clips that are drawn
 MAX_SIGNERS = 40  # signers in the table; those with the most warnings are shown
-SHARES = ("left_hand", "right_hand", "any_hand", "pose", "lips", "face_outline")
-FIGURES = {
-    "any_hand_gap_s": "longest time without a hand, s",
-    "left_hand_jitter": "jitter of the left hand, palms",
-    "right_hand_jitter": "jitter of the right hand, palms",
-    "side_swaps": "side swaps",
-    "fps": "frames a second",
-    "seconds": "duration, s",
-}
-BINS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +70,6 @@ CHECKS = {  # of a clip, by a short name; docs/extraction.md lists the limits
         "take the recording in its full size", ("width", "height"), least=144,
     ),
 }  # fmt: skip
-LIMITS = {  # where warnings begin, by column
-    column: check.least if math.isfinite(check.least) else check.most
-    for check in CHECKS.values()
-    for column in check.columns
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,63 +237,3 @@ def _shown(row: ClipQuality) -> float:
     """How much of the clip was found, 0 to 1: hands count most."""
     hands = _known(row, ["any_hand"]) + _known(row, ["left_hand", "right_hand"])
     return mean(hands or _known(row, GROUP_LABELS) or [0.0])
-
-
-def describe_corpus(rows: Sequence[ClipQuality]) -> str:
-    """Say how well the landmarks were found, over all frames; nothing of a text corpus."""
-    if not rows:
-        return ""
-    labels = {
-        "any_hand": "a hand", "left_hand": "the left hand", "right_hand": "the right one",
-        "pose": "the upper body", "lips": "the lips", "face_outline": "the outline of the face",
-    }  # fmt: skip
-    frames = sum(row.frames for row in rows)
-    found = {name: share_of(rows, name) for name in labels}
-    shares = [
-        f"{labels[name]} in {100 * share:.1f} %"
-        for name, share in found.items()
-        if share is not None
-    ]
-    clips = count(len(rows), "clip")
-    note = f"In {frames:,} frames of {clips} the detector found {', '.join(shares)}."
-    gaps = [row for row in rows if row.any_hand_gap_s]
-    if gaps:
-        worst = max(gaps, key=lambda row: row.any_hand_gap_s or 0.0)
-        note += f" The longest time without a hand is {worst.any_hand_gap_s:.1f} s, in "
-        note += f"{worst.clip_id}."
-    return note
-
-
-def draw_distributions(rows: Sequence[ClipQuality]) -> list[Chart]:
-    """Histograms of the clips, one panel a figure; a dashed line where warnings begin."""
-    shares = {name: f"frames with {name.replace('_', ' ')}, %" for name in SHARES}
-    charts = []
-    for name, title in (shares | FIGURES).items():
-        scale = 100 if name in shares else 1
-        values = [float(scale * v) for row in rows if (v := getattr(row, name)) is not None]
-        if len(set(values)) < 2:  # one bar
-            continue
-        label = f"Clips by {title}: {min(values):.3g} to {max(values):.3g}, median "
-        label += f"{median(values):.3g}"
-        with style():
-            figure, (panel,) = build_panels(1, height=1.6, width=THIRD)
-            _histogram(panel, values, is_share=name in shares)
-            if name in LIMITS:
-                limit = scale * LIMITS[name]
-                panel.axvline(limit, color=RED, linewidth=1.2, linestyle=(0, (3, 3)))
-                label += f"; warnings begin at {limit:g}"
-            panel.set_title(title)
-            svg = render_svg(figure)
-        charts.append(Chart(name=f"quality-{name.replace('_', '-')}", svg=svg, label=label))
-    return charts
-
-
-def _histogram(panel: Axes, values: Sequence[float], *, is_share: bool) -> None:
-    top = 100.0 if is_share else max([*values, 1e-9])
-    low = 0.0 if is_share or min(values) < top / 2 else min(values)
-    panel.xaxis.set_major_locator(MaxNLocator(nbins=5))
-    edges = [low + (top - low) * step / BINS for step in range(BINS + 1)]
-    panel.hist(values, bins=edges, color=BLUE)
-    panel.set_xlim(low, top)
-    panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
-    panel.grid(axis="x", visible=False)

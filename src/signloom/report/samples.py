@@ -1,14 +1,12 @@
 """Sample translations of the page: words marked, skeletons, and where the model looked."""
 
-import html
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.metrics import ScoreOptions, align_words, pick_clips
-from signloom.report.attention import Alignment, Picker, build_picker, draw_alignment
-from signloom.report.canvas import inline_svg
+from signloom.report.attention import Alignment, Picker, build_picker
 from signloom.report.skeletons import Player, build_player
 from signloom.report.stage_files import Row
 
@@ -58,9 +56,7 @@ class SampleView:
 
     sample: Sample
     player: Player | None = None  # None for a model of glosses: the sample's row has them
-    attention: str = ""  # SVG; empty for a model without attention, and beside a picker
     picker: Picker | None = None  # of a clip whose every head was kept
-    figures: dict[str, str] = field(default_factory=dict)  # SVG files by name, to be written
 
 
 def show_sample(
@@ -74,29 +70,15 @@ def show_sample(
         sequence: The clip's landmarks; None for a model of glosses.
         alignment: Where the model looked; None if its decoder has no attention.
     """
-    clip_id, name = sample.row["clip_id"], f"{number:02}-{sample.group}"
-    figures, attention, picker = dict[str, str](), "", None
-    if alignment:
-        svg = figures[f"attention-{name}"] = draw_alignment(alignment, sequence, PICTURES)
-        picker = build_picker(
-            alignment,
-            name=f"attention{number}",
-            clip_id=clip_id,
-            sequence=sequence,
-            pictures=PICTURES,
-        )
-        below = "clip's time, skeletons below" if sequence else "glosses"
-        label = f"Attention of each token of the translation of {clip_id} over the {below}"
-        if picker is None:
-            attention = inline_svg(svg, f"attention{number}", html.escape(label))
-    if sequence is None:
-        return SampleView(sample=sample, attention=attention, picker=picker, figures=figures)
-    return SampleView(
-        sample=sample,
-        player=build_player(
+    clip_id = sample.row["clip_id"]
+    player = picker = None
+    if sequence is not None:
+        player = build_player(
             sequence, name=f"player{number}", label=f"Moving skeleton of {clip_id}"
-        ),
-        attention=attention,
-        picker=picker,
-        figures=figures,
-    )
+        )
+    if alignment is not None:
+        picker = build_picker(
+            alignment, name=f"attention{number}", clip_id=clip_id, sequence=sequence,
+            pictures=PICTURES,
+        )  # fmt: skip
+    return SampleView(sample=sample, player=player, picker=picker)

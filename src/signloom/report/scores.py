@@ -31,7 +31,7 @@ BESIDE = (
 
 
 def describe_scores(
-    content: Mapping[str, Any], metrics: Mapping[str, Any], path: Path, kept: Mapping[str, Any]
+    content: Mapping[str, Any], metrics: Mapping[str, Any], path: Path
 ) -> Iterator[str]:
     """Yield the scores of each split, what has changed in them, and where to look next.
 
@@ -39,16 +39,15 @@ def describe_scores(
         content: Of scores.json.
         metrics: Of metrics.json.
         path: Of the latter.
-        kept: That of the run that was kept; empty if none was.
     """
     for split in sorted(content["splits"], reverse=True):
         yield format_scores(split, content)
-    for name, before in (("last commit", read_committed(path)), ("kept run", kept)):
-        if found := list_changes(metrics, before):
-            yield f"against the {name}:\n{format_changes(found)}\n"
-        for split in metrics.keys() & before.keys():
-            if reason := why_not_comparable(metrics[split], before[split]):
-                yield f"not compared with the scores of {split} of the {name}: {reason}\n"
+    before = read_committed(path)
+    if found := list_changes(metrics, before):
+        yield f"against the last commit:\n{format_changes(found)}\n"
+    for split in metrics.keys() & before.keys():
+        if reason := why_not_comparable(metrics[split], before[split]):
+            yield f"not compared with the scores of {split} of the last commit: {reason}\n"
     yield f"report:  open {REPORT_PAGE} in a browser"
     # MLflow's own front page shows GenAI traces, of which there are none.
     yield "runs:    mlflow ui, then http://127.0.0.1:5000 > Experiments > Model training"

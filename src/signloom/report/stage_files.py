@@ -16,14 +16,12 @@ from signloom.evaluation.judge import JudgementResult, Judgements
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.names import Metric, metric_label, reads_glosses, shown_metrics
 from signloom.features.targets import Target, read_targets
-from signloom.files import write_file
 from signloom.paths import HISTORY_NAME, HYPOTHESES_NAME, JUDGEMENTS, SCORES_NAME, SIGNS_NAME
 from signloom.provenance import committed
 from signloom.tables import read_rows
 
 VERSIONS = {
     SCORES_NAME: 2, HISTORY_NAME: 1, "trials.json": 2, "checkpoint.json": 4,
-    "baseline.json": 1,
 }  # fmt: skip
 COLUMNS = {  # that are read; there may be others
     HYPOTHESES_NAME: ("clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
@@ -42,7 +40,6 @@ class ReportPaths:
     """Where the stages wrote."""
 
     evaluation: Path  # folder with scores.json, hypotheses.tsv, confusions.csv
-    baseline: Path  # metrics of the run that `signloom scores --keep` kept; may be missing
     tune: Path  # folder with trials.json; may be missing
     landmarks: Path  # folder with shards/, quality.parquet, rejects.tsv
     targets: Path  # targets.parquet
@@ -70,7 +67,6 @@ class Sources:
     recognition: dict[str, Any]  # error rates of the signs, by split; empty where none are read
     signs: dict[str, Row]  # those that were read, by clip; likewise
     seeds: dict[str, Any] | None  # means and spreads of several models
-    before: dict[str, Any]  # reports/metrics.json of the kept run; empty if none is kept
     hypotheses: list[Row]
     confusions: list[Row]
     epochs: list[dict[str, Any]]
@@ -130,7 +126,6 @@ def read_sources(paths: ReportPaths) -> Sources:
         recognition=_test_first(scores.get("recognition", {})),
         signs=_read_signs(paths.evaluation / SIGNS_NAME, tables),
         seeds=scores["seeds"],
-        before=read_baseline(paths.baseline),
         hypotheses=read_table(
             paths.evaluation / HYPOTHESES_NAME, stage="evaluate", checksums=tables
         ),
@@ -206,29 +201,6 @@ def read_table(path: Path, *, stage: str, checksums: Mapping[str, str] = {}) -> 
                 if name in NUMBERS and not math.isfinite(float(row[name])):
                     raise ValueError(f"found {row[name]!r} as {name}")
         return found
-
-
-def keep_baseline(metrics: Mapping[str, Any], path: Path) -> None:
-    """Write reports/baseline.json: the scores that later reports are compared with.
-
-    Args:
-        metrics: The content of reports/metrics.json.
-        path: The file; it is committed, so that the report depends on no state of Git.
-    """
-    content = {"format_version": VERSIONS["baseline.json"], "metrics": metrics}
-    write_file(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
-
-
-def read_baseline(path: Path) -> dict[str, Any]:
-    """Return the metrics of the kept run; empty if none was kept.
-
-    Raises:
-        UserError: If the file is damaged or of another format version.
-    """
-    if not path.is_file():
-        return {}
-    hint = "write it again with `signloom scores --keep`"
-    return dict(_read_json(path, shape(metrics=records.KEPT), hint=hint)["metrics"])
 
 
 def read_committed(path: Path) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from signloom.report.charts import Chart
 LABELS = {
     "search": "Objective of each trial and the best so far",
     "slices": "Objective of the trials over each parameter",
-    "size": "Objective of each trial against its parameters",
 }
 MAX_TICKS = 5  # values of a parameter that each get a tick
 Trial = Mapping[str, Any]
@@ -36,8 +35,6 @@ def draw_search(search: Mapping[str, Any]) -> list[Chart]:
         "search": search_chart(trials, objective, higher_is_better=higher_is_better),
         "slices": slices_chart(trials, objective),
     }
-    if any(trial.get("parameters") for trial in trials):
-        drawn["size"] = size_chart(trials, objective, search["best"]["number"])
     return [Chart(name=name, svg=svg, label=LABELS[name]) for name, svg in drawn.items()]
 
 
@@ -125,16 +122,3 @@ def _set_scale(panel: Axes, values: list[Any]) -> list[Any]:
         else:
             panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
     return values
-
-
-def size_chart(trials: Sequence[Trial], objective: str, best: int) -> str:
-    """The objective against the parameters of each trial, the best one in blue."""
-    done = [trial for trial in trials if trial["state"] == "COMPLETE"]
-    with style():
-        figure, (panel,) = build_panels(1, height=3.2)
-        colours = [BLUE if trial["number"] == best else GREY for trial in done]
-        x, y = ([float(trial[name]) for trial in done] for name in ("parameters", "value"))
-        panel.scatter(x, y, c=colours, s=30)
-        panel.set_xlabel("parameters")
-        panel.set_title(f"{readable(objective)} against parameters")
-        return render_svg(figure)

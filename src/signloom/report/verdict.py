@@ -16,7 +16,7 @@ from signloom.evaluation.names import (
     metric_label,
     shown_metrics,
 )
-from signloom.report.stage_files import Sources, score_of, why_not_comparable
+from signloom.report.stage_files import Sources
 
 FEW_CLIPS = 20  # of which a bootstrap knows too little
 
@@ -106,8 +106,6 @@ def verdict_sentences(sources: Sources) -> list[str]:
         sentences.append("So few clips say little, and their intervals are too narrow.")
     if check := found.get("input_check"):
         sentences.append(check["text"])
-    if change := _change_sentence(sources, split):
-        sentences.append(change)
     if found["missing"]:
         clips = count(len(found["missing"]), "clip")
         lacking = "glosses" if sources.reads_glosses else "landmarks"
@@ -161,54 +159,17 @@ def _seeds_sentence(spread: dict[str, Any], headline: Metric) -> str:
     )
 
 
-def _kept(sources: Sources, split: str) -> tuple[dict[str, Any], str]:
-    """Return the kept scores of a split, empty if there are none, and why they are no measure."""
-    found, headline = sources.splits[split], sources.headline
-    before = sources.before.get(split, {})
-    means = {name: score_of(before, name) for name in before.get("seeds", {})}
-    now = {
-        "clips_hash": found.get("clips_hash"),
-        "missing": len(found["missing"]),
-        "corpus": sources.corpus,
-        "headline": headline,
-        "signature": found["systems"][System.MODEL][headline]["signature"],
-    }
-    return {**before, **means}, why_not_comparable(now, before) if before else ""
-
-
-def _change_sentence(sources: Sources, split: str) -> str:
-    """Compare the scores with those of the run that was kept."""
-    (before, why_not), headline = _kept(sources, split), sources.headline
-    if not before:
-        return ""
-    if why_not:
-        return f"The scores that were kept are not compared: {why_not}."
-    model = _systems(sources, split)[System.MODEL]
-    changes = [
-        f"{metric_label(metric)} {model[metric]['value'] - before[metric]:+.1f}"
-        for metric in shown_metrics(headline)
-        if metric in before
-    ]
-    text = f"Against the run that was kept: {', '.join(changes)}"
-    low, high = model[headline]["low"], model[headline]["high"]
-    where = "within" if low <= before.get(headline, low) <= high else "outside"
-    return f"{text}; its {metric_label(headline)} lies {where} this one's interval."
-
-
 def tiles(sources: Sources) -> list[Tile]:
     """Return the few numbers at the top of the page."""
     split = headline_split(sources.splits)
     systems, headline = _systems(sources, split), sources.headline
     model = systems[System.MODEL]
-    kept, why_not = _kept(sources, split)
-    before = {} if why_not else kept
     first, *others = shown_metrics(headline)
     shown = [
         Tile(
             f"{split} {metric_heading(metric)}",
             f"{model[metric]['value']:.1f}",
-            f"95 %: {model[metric]['low']:.1f} to {model[metric]['high']:.1f}"
-            + (f"; before {before[metric]:.1f}" if metric in before else ""),
+            f"95 %: {model[metric]['low']:.1f} to {model[metric]['high']:.1f}",
         )
         for metric in (first, *reversed(others))
     ]

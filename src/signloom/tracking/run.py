@@ -1,4 +1,4 @@
-"""A tracked run: params, metrics, files and machine load of a stage.
+"""A tracked run: params, metrics and files of a stage.
 
 Nothing here talks to MLflow, nor waits for it: records go to a journal on disk, and another process
 (`signloom.tracking.deliver`) brings them to the store, now or when it answers again. Without
@@ -7,25 +7,21 @@ Nothing here talks to MLflow, nor waits for it: records go to a journal on disk,
 """
 
 import functools
-import json
 import logging
 import os
 import platform
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 from ruamel.yaml.error import YAMLError
 
 from signloom.config import checked_dataclass, flatten, load_params, load_section, read_yaml
@@ -35,7 +31,6 @@ from signloom.files import hash_file
 from signloom.log import ONCE, keep_in_log, log_path
 from signloom.paths import DVC_LOCK, PARAMS, SPOOL
 from signloom.provenance import committed, git_state, project_folder, running_dvc
-from signloom.tables import read_rows
 from signloom.tracking.journal import Journal, Spool
 from signloom.tracking.mlflow_store import run_address, store_name
 
@@ -44,7 +39,6 @@ EXPERIMENT, BASELINE = "dvc_experiment", "dvc_baseline"
 # The same tag on the runs of one `signloom retrain`: key of the run `retrain`.
 NIGHT, NIGHT_KEY = "night", "SIGNLOOM_NIGHT"
 REPRO = "dvc repro"  # "stage" of the run below which those of stages lie
-INTERVAL_S = 10.0  # between two samples of the load
 MAX_WAIT_S = 10.0  # seconds that a stage waits at its end for a store that answers
 # Beside a checkpoint, so that `mlflow.pyfunc.load_model` loads it where Signloom is installed.
 MLMODEL = (
@@ -195,8 +189,7 @@ class Run:
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
         self._write("metrics", values=values, step=step, time_ms=_now_ms())
-        if "system" not in metrics:
-            self._put(metrics, separator="/", step=step)
+        self._put(metrics, separator="/", step=step)
 
     def set_tags(self, tags: Mapping[str, str]) -> None:
         """Add or replace tags."""
@@ -209,13 +202,6 @@ class Run:
         Args:
             path: File or folder.
             folder: Where below the run's artifacts; the top if not given.
-        """
-
-    def log_tables(self, paths: Sequence[Path]) -> None:
-        """Keep tables below `tables/` as `mlflow.log_table` does, so that MLflow shows them.
-
-        Args:
-            paths: Tables that the program wrote (.csv, .tsv).
         """
 
     def _write(self, kind: str, **values: Any) -> None:
@@ -269,7 +255,6 @@ class _TrackedRun(Run):
     def __init__(self, of: RunOf, stops: tuple[type[BaseException], ...], journal: Journal) -> None:
         super().__init__(of, stops)
         self._journal = journal
-        self._sampler = SystemSampler(self.log_metrics)
 
     def log_artifact(self, path: Path, *, folder: str | None = None) -> None:
         try:
@@ -280,17 +265,6 @@ class _TrackedRun(Run):
             logger.warning("%s is not logged: %s", path, error)
         else:
             self._write("artifact", copy=copy, folder=folder)
-
-    def log_tables(self, paths: Sequence[Path]) -> None:
-        with tempfile.TemporaryDirectory() as name:
-            for path in paths:
-                rows = read_rows(path)
-                data = [[_number(cell) for cell in row.values()] for row in rows]
-                text = json.dumps({"columns": [*rows[0]] if rows else [], "data": data})
-                Path(name, f"{path.stem}.json").write_text(text, encoding="utf-8")
-            self.log_artifact(Path(name), folder="tables")
-        logged = [{"path": f"tables/{path.stem}.json", "type": "table"} for path in paths]
-        self._write("tags", values={"mlflow.loggedArtifacts": json.dumps(logged)})
 
     def _write(self, kind: str, **values: Any) -> None:
         try:
@@ -303,73 +277,14 @@ class _TrackedRun(Run):
             self._write("metrics", values={"seconds": seconds}, step=0, time_ms=_now_ms())
             if (log := log_path()) is not None and log.is_file():
                 self.log_artifact(log)
-        self._sampler.stop()
         self._write("end", status=status, time_ms=_now_ms())
         self._journal.close()
         if not self._is_child:
             _wait(self._journal.folder, self._start_s, self.key)
 
 
-class SystemSampler:
-    """Logs the load of the machine every few seconds, and once at the end.
-
-    The names begin with `system/`, which MLflow shows on a page of their own.
-    """
-
-    def __init__(self, log: Callable[..., None]) -> None:
-        self._log, self._step = log, 0
-        self._process = psutil.Process()
-        self._process.cpu_percent()  # counts from here
-        psutil.cpu_percent()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample_often, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Sample for the last time."""
-        self._over.set()
-        self._thread.join()
-        self._sample()
-
-    def _sample_often(self) -> None:
-        while not self._over.wait(INTERVAL_S):
-            self._sample()
-
-    def _sample(self) -> None:
-        memory = psutil.virtual_memory()
-        found = {
-            "process_cpu_percent": self._process.cpu_percent(),
-            "process_memory_mb": self._process.memory_info().rss / 2**20,
-            "cpu_utilization_percentage": psutil.cpu_percent(),
-            "system_memory_usage_percentage": memory.percent,
-            **_gpu(),
-        }
-        self._log({"system": found}, step=self._step)
-        self._step += 1
-
-
-def _gpu() -> dict[str, Any]:
-    """Return what the GPU of this process holds, if torch was loaded and has used one."""
-    torch = sys.modules.get("torch")
-    # Another thread may be importing it at this moment: then parts of it are missing.
-    is_used = getattr(getattr(torch, "cuda", None), "is_initialized", None)
-    if torch is None or is_used is None or not is_used():
-        return {}
-    return {
-        "gpu_memory_mb": torch.cuda.memory_allocated() / 2**20,
-        "gpu_peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
-    }
-
-
 def _short(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _number(cell: str) -> float | str:
-    try:
-        return float(cell)
-    except ValueError:
-        return cell
 
 
 def _open_journal(options: TrackingOptions, of: RunOf, tags: Mapping[str, str]) -> Journal:

@@ -3,11 +3,9 @@
 import contextlib
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import pyarrow.parquet as pq
 
 from signloom.config import get_map, load_params, load_section
 from signloom.corpus.landmark_folder import QUALITY_NAME
@@ -34,44 +32,16 @@ class _Kept:
 
     name: str  # of the run, from the options of the stage
     data: dict[str, Path] = field(default_factory=dict)  # what it read; empty: the manifest
-    measure: Callable[[], dict[str, float]]  # gives metrics, from what the stage has written
     artifacts: tuple[Path, ...]
-
-
-def _measure_landmarks() -> dict[str, float]:
-    table = pq.read_table(LANDMARKS / QUALITY_NAME, columns=["frames", "seconds", "any_hand"])
-    rows = table.to_pydict()
-    return {
-        "clips": len(rows["frames"]),
-        "rejects": len(REJECTS.read_text(encoding="utf-8").splitlines()) - 1,
-        "frames": sum(rows["frames"]),
-        "seconds_of_film": sum(rows["seconds"]),
-        "clips_without_a_hand": sum(share == 0 for share in rows["any_hand"]),
-        "megabytes": sum(one.stat().st_size for one in LANDMARKS.rglob("*.parquet")) / 1e6,
-    }
-
-
-def _measure_tokens() -> dict[str, float]:
-    ids = pq.read_table(TARGETS, columns=["ids"])["ids"].to_pylist()
-    used = {token for sentence in ids for token in sentence}
-    return {"sentences": len(ids), "tokens": sum(map(len, ids)), "different_tokens": len(used)}
-
-
-def _measure_page() -> dict[str, float]:
-    figures = sum(one.is_file() for one in FIGURES.rglob("*"))
-    return {"megabytes": REPORT_PAGE.stat().st_size / 1e6, "figures": figures}
 
 
 _STAGES = {
     "extract": _Kept(
-        name="{detector} {groups}", measure=_measure_landmarks,
-        artifacts=(REJECTS, LANDMARKS / QUALITY_NAME),
+        name="{detector} {groups}", artifacts=(REJECTS, LANDMARKS / QUALITY_NAME)
     ),
-    "tokenize_targets": _Kept(
-        name="vocabulary {vocabulary}", measure=_measure_tokens, artifacts=(TOKENIZER, LABELS)
-    ),
+    "tokenize_targets": _Kept(name="vocabulary {vocabulary}", artifacts=(TOKENIZER, LABELS)),
     "report": _Kept(
-        name="page", measure=_measure_page, artifacts=(REPORT_PAGE, FIGURES),
+        name="page", artifacts=(REPORT_PAGE, FIGURES),
         data={"landmarks": LANDMARKS, "targets": TARGETS, "checkpoint": CHECKPOINT,
               "evaluation": EVALUATION},
     ),
@@ -110,6 +80,5 @@ def _track(stage: str, kept: _Kept) -> Iterator[None]:
     with Run.start(options, RunOf(stage=stage, name=name), data=data) as run:
         run.log_params({stage: section})
         yield
-        run.log_metrics(kept.measure())
         for path in kept.artifacts:
             run.log_artifact(path)

@@ -16,7 +16,6 @@ KEY = "signloom.key"  # tag by which a run is found again
 SUMMARY = ("score", "headline")  # metrics and tags that the run of a `dvc repro` shows, too
 MAX_VALUE_CHARS = 500  # of a param or tag; the whole params.yaml is an artifact anyway
 MAX_PARAMS, MAX_METRICS = 100, 1000  # a call, MLflow's own limits
-MACHINE_PREFIX = "system/"  # metrics of the machine, whose steps count samples
 REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE")
 Records = Sequence[Mapping[str, Any]]
 logger = logging.getLogger(__name__)
@@ -42,8 +41,7 @@ class Store:
 
         Returns:
             What `send` needs to know of it: `run_id`, `above` (the run of the `dvc repro`),
-            `load_step` (at which the load of the machine goes on), `is_new`, `rest_ms` (between
-            its last end and now); and its `experiment`.
+            `is_new`, `rest_ms` (between its last end and now); and its `experiment`.
 
         Raises:
             WaitError: If the experiment was deleted, or the run above is not there.
@@ -63,10 +61,9 @@ class Store:
         is_new = rest_ms is None
         if parent and not is_new:  # it was killed in one `dvc repro` and goes on in another
             self._client.set_tag(run_id, "mlflow.parentRunId", parent)
-        load = set() if is_new else self._steps(run_id, f"{MACHINE_PREFIX}process_memory_mb")
         return {
             "run_id": run_id, "above": parent if repro else None, "experiment": experiment,
-            "load_step": 1 + max(load, default=-1), "is_new": is_new, "rest_ms": rest_ms or 0,
+            "is_new": is_new, "rest_ms": rest_ms or 0,
         }  # fmt: skip
 
     def _open(self, experiment: str, key: str, start: Mapping[str, Any]) -> tuple[str, int | None]:
@@ -89,9 +86,6 @@ class Store:
     def _find(self, experiment: str, key: str) -> str | None:
         runs = self._client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
         return str(runs[0].info.run_id) if runs else None
-
-    def _steps(self, run_id: str, metric: str) -> set[int]:
-        return {point.step for point in self._client.get_metric_history(run_id, metric)}
 
     def _experiment(self, name: str) -> str:
         """Return the id of an experiment, which is made if need be."""
@@ -128,9 +122,8 @@ class Store:
         # Epochs that were trained again after a kill have the same values at other times.
         points: dict[tuple[str, int], Metric] = {}
         for record in records:
+            step = record["step"]
             for key, value in record["values"].items():
-                is_load = key.startswith(MACHINE_PREFIX)
-                step = record["step"] + (box.sent.get("load_step", 0) if is_load else 0)
                 # A run that goes on has its last end's seconds, not its first one's.
                 if key == "seconds" or step not in self._seen_steps(box, key):
                     points.setdefault((key, step), Metric(key, value, record["time_ms"], step))
@@ -147,10 +140,9 @@ class Store:
     def _seen_steps(self, box: Outbox, metric: str) -> set[int]:
         """Return the steps of which a run has a point of a metric."""
         if (box.folder, metric) not in self._seen:
-            is_new = box.sent.get("is_new", False)
-            self._seen[box.folder, metric] = (
-                set() if is_new else self._steps(box.sent["run_id"], metric)
-            )
+            run_id, is_new = box.sent["run_id"], box.sent.get("is_new", False)
+            history = [] if is_new else self._client.get_metric_history(run_id, metric)
+            self._seen[box.folder, metric] = {point.step for point in history}
         return self._seen[box.folder, metric]
 
     def _params(self, box: Outbox, records: Records) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 from signloom.config import check_shape, read_json, shape
 from signloom.errors import UserError
 from signloom.files import hash_file, hash_folder, to_text, write_file
-from signloom.paths import BASELINE, JUDGEMENTS, OPS, PARAMS, START
+from signloom.paths import JUDGEMENTS, OPS, PARAMS, START
 from signloom.terminal import run_program
 from signloom_tools.dvc import write_start
 from signloom_tools.outputs import made_whole
@@ -106,10 +106,8 @@ def make_project(folder: Path) -> None:
     from signloom.evaluation.judge import make_judgements  # imports scores, which takes a while
 
     files = project_files()
-    baseline = '{"format_version": 1, "metrics": {}}\n'
-    further = {"README.md": README, BASELINE.as_posix(): baseline}
     with made_whole(folder):
-        _write_all(folder, {**files, **further})
+        _write_all(folder, {**files, "README.md": README})
         update_params(folder / PARAMS, {"corpus": DRAWN})  # those of a clone may name its own
         make_judgements(folder / JUDGEMENTS)
         (folder / START).parent.mkdir(exist_ok=True)

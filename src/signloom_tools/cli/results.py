@@ -34,7 +34,6 @@ from signloom.paths import (
 )
 from signloom.provenance import project_folder
 from signloom_tools.cli.arguments import add_numbers
-from signloom_tools.outputs import check_output
 
 if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference
@@ -47,37 +46,21 @@ SHOWN = [*(metric for metric in Metric if metric not in SHORT_BLEU), GLOSS_WER]
 def add_scores(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom scores`."""
     parser.add_argument("--metrics", type=Path, default=METRICS)
-    parser.add_argument(
-        "--keep",
-        action="store_true",
-        help="keep these scores in baseline.json beside them: later reports are compared with them",
-    )
     parser.set_defaults(run=run_scores)
 
 
 def run_scores(options: argparse.Namespace) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
     from signloom.report.scores import describe_scores
-    from signloom.report.stage_files import keep_baseline, read_baseline, read_metrics, read_scores
+    from signloom.report.stage_files import read_metrics, read_scores
 
     if options.metrics.is_dir():
         raise UserError(f"{options.metrics} is a folder, expected a file such as metrics.json")
-    metrics, baseline = read_metrics(options.metrics), options.metrics.with_name("baseline.json")
-    if options.keep:
-        check_output(baseline, [options.metrics], overwrite=True)
+    metrics = read_metrics(options.metrics)
     content = read_scores(_scores_of(options.metrics))
     if options.metrics == METRICS and PARAMS.is_file():
         _check_corpus(metrics)
-    try:
-        kept = read_baseline(baseline)
-    except UserError:
-        if not options.keep:  # a damaged one is no reason not to replace it
-            raise
-        kept = {}
-    print(*describe_scores(content, metrics, options.metrics, kept), sep="\n")
-    if options.keep:
-        keep_baseline(metrics, baseline)
-        print(f"kept in {baseline}; commit it, `dvc repro report` compares with it")
+    print(*describe_scores(content, metrics, options.metrics), sep="\n")
 
 
 def _scores_of(metrics: Path) -> Path:

@@ -122,7 +122,7 @@ def test_sentences_are_held_against_glosses_as_the_model_reads_them(evaluated: P
 
 def test_the_page_says_nothing_of_landmarks(evaluated: Path, tmp_path: Path) -> None:
     paths = ReportPaths(
-        evaluation=evaluated / "reports/evaluation", baseline=evaluated / "baseline.json",
+        evaluation=evaluated / "reports/evaluation",
         tune=evaluated / "tune",
         landmarks=evaluated / "landmarks", targets=evaluated / "targets.parquet",
         checkpoint=evaluated / "checkpoint",

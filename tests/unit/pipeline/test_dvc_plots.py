@@ -22,7 +22,7 @@ BREAKDOWN = (
 TABLES = {
     "curves": "epoch,train_loss,dev_loss,dev_accuracy,lr\n1,3,2,0.1,0.01\n2,2,1,0.2,0.02\n",
     "systems": "name,split,system,score,score_low,score_high\ntest model,test,model,9,8,10\n",
-    **dict.fromkeys(("by_words", "by_sentence", "by_signer", "by_hands", "by_fps"), BREAKDOWN),
+    **dict.fromkeys(("by_words", "by_sentence", "by_signer"), BREAKDOWN),
     "confusions": "split,kind,reference,hypothesis,count\ntest,insert,,du,7\ntest,delete,à,,2\n",
     "stress": "name,split,change,score,score_low,score_high\ntest none,test,none,9,8,10\n",
     "grid": "beam_size,length_penalty,score,wer,chosen\n1,0.6,70,20,0\n4,0.6,71.5,19,1\n",

@@ -107,13 +107,11 @@ def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
 def test_every_figure_has_a_text_alternative(built: Path, page_text: str) -> None:
     svgs = parse(page_text).svgs
     figures = [svg for svg in svgs if svg.get("role") == "img"]
-    # Charts; a player and attention of five samples; the worst clips.
-    panels = 2 + 1 + 3 + len([*(built / "figures").glob("quality-*")]) + 3
-    # One sample has three parts to pick from, and skeletons below them, in place of one picture.
-    assert len(figures) == panels + 5 * 2 + 3 + WORST
+    # Charts; a player of five samples; the three parts of one and their skeletons; worst clips.
+    charts = len([*(built / "figures").iterdir()])
+    assert len(figures) == charts + 5 + 3 + 1 + WORST
     assert all(svg["aria-label"] for svg in figures)
-    # Without a role: heat map and skeletons within the figure of the attention.
-    assert len(svgs) - len(figures) == 5 * (PICTURES + 1) - 1
+    assert len(svgs) - len(figures) == PICTURES  # without a role: those within the skeletons
     assert "BLEU-4 with 95 % intervals on test: model 80.0, " in page_text
 
 
@@ -155,7 +153,6 @@ def test_figures_are_files_too_and_follow_the_theme_inside_the_page(
     assert {"scores-test.svg", "curves-loss.svg", "search.svg", "slices.svg"} <= names
     assert "breakdown-sentence.svg" in names
     assert "breakdown-words.svg" not in names  # all clips are alike
-    assert "attention-05-worst.svg" in names
     assert "sample-99-old.svg" not in names
     assert "#1d5fd1" in (built / "figures" / "scores-test.svg").read_text(encoding="utf-8")
     body = page_text.split("</style>", 1)[1]
@@ -211,12 +208,11 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     scores = json.loads(path.read_text()) | {"grid": [], "seeds": None, "corpus": "weather"}
     for found in scores["splits"].values():
         found["input_check"] = None
-        found["breakdowns"]["hands"] = []
         del found["systems"]["swapped"]
     path.write_text(json.dumps(scores))
     (path.parent / "confusions.csv").write_text("split,kind,reference,hypothesis,count\n")
     paths = dataclasses.replace(
-        project, evaluation=path.parent, tune=out / "tune", baseline=out / "nowhere.json",
+        project, evaluation=path.parent, tune=out / "tune",
         landmarks=out / "landmarks", judgements=out / "judged",
     )  # fmt: skip
     (paths.evaluation / "confidence.json").write_text('{"weights": "w"}')
@@ -258,8 +254,6 @@ def test_the_page_names_what_is_missing(bare: Path) -> None:
         assert left_out not in text
     assert text.count('class="player"') == 5 + WORST  # samples and worst clips
     assert not (bare / "figures" / "search.svg").exists()
-    assert not list((bare / "figures").glob("attention-*"))
-    assert not (bare / "figures" / "breakdown-hands.svg").exists()
 
 
 def test_the_report_of_a_users_corpus_is_not_titled_as_the_demo(bare: Path) -> None:
@@ -284,17 +278,8 @@ def test_a_missing_file_names_the_stage_that_writes_it(
         read_sources(nowhere)
 
 
-def test_a_kept_run_of_another_version_names_the_command_that_keeps_one(
-    project: ReportPaths, tmp_path: Path
-) -> None:
-    path = tmp_path / "baseline.json"
-    path.write_text('{"format_version": 7, "metrics": {}}')
-    with pytest.raises(UserError, match=r"version 7, this Signloom reads 1; .*scores --keep"):
-        read_sources(dataclasses.replace(project, baseline=path))
-
-
 DAMAGED = ("evaluation/scores.json", "checkpoint/history.json", "checkpoint/checkpoint.json",
-           "tune/trials.json", "baseline.json")  # fmt: skip
+           "tune/trials.json")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -307,9 +292,6 @@ def test_a_damaged_file_of_a_stage_ends_in_no_traceback(
         for field in dataclasses.fields(project)
     }
     path, refused = tmp_path / "own" / name, 0
-    if name == "baseline.json":
-        kept = {"headline": "bleu4", "bleu4": 40.0, "chrf": 50.0, "wer": 60.0, "signature": "a"}
-        path.write_text(json.dumps({"format_version": 1, "metrics": {"test": kept}}))
     content = json.loads(path.read_text(encoding="utf-8"))
     for done, text in damaged_texts(content, seed=1, count=25):
         path.write_text(text, encoding="latin-1")

@@ -7,13 +7,7 @@ import pytest
 
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
-from signloom.report.quality import (
-    WORST,
-    assess,
-    describe,
-    draw_distributions,
-    share_of,
-)
+from signloom.report.quality import WORST, assess, describe, share_of
 
 GOOD = ClipQuality(
     clip_id="good", frames=50, seconds=2.0, fps=25.0, width=320, height=240, left_hand=0.8,
@@ -119,18 +113,3 @@ def test_a_clip_is_described_in_one_phrase() -> None:
         "2.0 s at 25 frames/s, 320x240, left 80 %, right 100 %, body 100 %, longest without a hand "
         "0.0 s, 3 side swaps"
     )
-
-
-def test_a_figure_in_which_all_clips_are_alike_is_no_chart() -> None:
-    rows = [replace(GOOD, clip_id=str(n), fps=15.0 + n % 2) for n in range(3)]
-    assert [chart.name for chart in draw_distributions(rows)] == ["quality-fps"]
-    assert draw_distributions([GOOD]) == []
-
-
-def test_the_label_of_a_chart_has_its_range_and_limit() -> None:
-    rows = [GOOD, replace(GOOD, clip_id="b", any_hand=0.5, seconds=4.0)]
-    charts = {c.name: c.label for c in draw_distributions(rows)}
-    assert charts["quality-any-hand"] == (
-        "Clips by frames with any hand, %: 50 to 100, median 75; warnings begin at 50"
-    )
-    assert charts["quality-seconds"] == "Clips by duration, s: 2 to 4, median 3"

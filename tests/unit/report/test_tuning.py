@@ -39,14 +39,6 @@ def test_the_confirmation_is_told() -> None:
     assert "The winner is trial 4." in note
 
 
-def test_objectives_are_drawn_against_sizes() -> None:
-    drawn = {chart.name: chart.svg for chart in draw_search(search({"dev_loss": "minimize"}))}
-    assert set(drawn) == {"search", "slices", "size"}
-    assert "dev loss against parameters" in drawn["size"]
-    again = draw_search(search({"dev_loss": "minimize"}))
-    assert drawn == {chart.name: chart.svg for chart in again}  # no clock, no random ids
-
-
 def test_a_parameter_with_one_value_and_one_with_names_have_an_axis() -> None:
     charts = draw_search(search({"dev_loss": "minimize"}))
     (slices,) = (chart for chart in charts if chart.name == "slices")

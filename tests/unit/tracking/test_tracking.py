@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from signloom.errors import UserError
 from signloom.log import StageLog
 from signloom.paths import SPOOL
 from signloom.provenance import git_state, project_folder
-from signloom.tables import write_rows
 from signloom.tracking import run as run_module
 from signloom.tracking.deliver import Sender, deliver_until_done
 from signloom.tracking.journal import Spool
@@ -111,7 +109,6 @@ def parent(key: str) -> Any:
 def kill(run: Run) -> None:
     """Leave a run as its process leaves it by being killed."""
     assert isinstance(run, run_module._TrackedRun)
-    run._sampler.stop()
     run._journal.close()
 
 
@@ -146,7 +143,6 @@ def test_a_run_goes_to_mlflow_and_keeps_what_it_is_given(store: Path, tmp_path: 
     assert {"git_commit", "git_dirty", "host", "device"} <= tags.keys()
     (dataset,) = kept.inputs.dataset_inputs
     assert (dataset.dataset.name, dataset.dataset.digest) == ("tokens", ("ab12" * 16)[:36])
-    assert kept.data.metrics["system/process_memory_mb"] > 10
     artifacts = store / "mlruns" / kept.info.experiment_id / kept.info.run_id / "artifacts"
     assert (artifacts / "metrics.json").read_text() == "{}"
     assert (artifacts / "report" / "curves.svg").is_file()
@@ -179,23 +175,6 @@ def test_a_run_is_named_by_what_was_changed_and_two_trainings_never_alike(
     assert read(run).data.tags["changed"] == "d_model 64, epochs 20, train.rest_s 0.5"
     short, long = (describe(tiny.run_options(epochs=epochs)) for epochs in (20, 30))
     assert short != long
-
-
-def test_tables_are_those_that_mlflow_shows(tmp_path: Path) -> None:
-    systems = [{"name": "a, b", "bleu4": 12.5}, {"name": "c", "bleu4": 1}]
-    write_rows(tmp_path / "systems.csv", systems)
-    write_rows(tmp_path / "said.tsv", [{"clip_id": "c0", "hypothesis": "je vais"}])
-    with start("x", stage="evaluate") as run:
-        run.log_tables([tmp_path / "systems.csv", tmp_path / "said.tsv"])
-    info = read(run).info
-
-    def table(name: str) -> Any:
-        client = mlflow.MlflowClient()
-        found = client.load_table(info.experiment_id, f"tables/{name}.json", [info.run_id])
-        return found.to_dict("records")
-
-    assert table("systems") == systems
-    assert table("said") == [{"clip_id": "c0", "hypothesis": "je vais"}]
 
 
 def test_a_checkpoint_that_a_run_has_logged_is_a_model_of_mlflow(
@@ -475,7 +454,6 @@ def test_each_point_is_there_once_after_a_kill(is_delivered: bool) -> None:
             run.log_metrics({"loss": 1 / step}, step=step)
     assert deliver()
     assert points(key, "loss") == [(step, 1 / step) for step in (1, 2, 3, 4)]
-    assert [step for step, _ in points(key, "system/process_memory_mb")] == [0, 1]
 
 
 def test_what_one_run_lacks_holds_up_no_other() -> None:
@@ -827,11 +805,3 @@ def test_experiments_are_named_after_the_corpus(said: str, name: str, tmp_path: 
     tracking = {"enabled": True, "experiment": said}
     params.write_text(json.dumps({"corpus": corpus, "tracking": tracking}))
     assert read_tracking(params).experiment == name
-
-
-def test_the_sampler_survives_a_half_imported_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    partial = types.ModuleType("torch")  # as it stands in sys.modules at the beginning
-    monkeypatch.setitem(sys.modules, "torch", partial)
-    assert run_module._gpu() == {}
-    partial.cuda = types.ModuleType("torch.cuda")  # type: ignore[attr-defined]
-    assert run_module._gpu() == {}

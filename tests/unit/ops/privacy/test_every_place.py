@@ -86,7 +86,6 @@ PLACES: dict[str, Callable[[Path], None] | str] = {
     "REPORT_PAGE": lambda place: note(place, f"<p>{NOTE}</p>"),
     "FIGURES": lambda place: note(place / "zoë.html"),
     "METRICS": "numbers",
-    "BASELINE": "numbers",
     "EVALUATION": lambda place: note(place / "hypotheses.tsv", "clip_id\nzoë-1\n"),
     "TUNE": lambda place: note(place / "trials.json", NOTED),
     "JUDGEMENTS": lambda place: note(place / "task/judge-2.json", json.dumps({"judge": "zoë"})),

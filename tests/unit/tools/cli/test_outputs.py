@@ -92,15 +92,6 @@ def test_an_export_replaces_nothing_else(project: Path, kind: str, out: str, wor
     refuse(project, words, "export-model", out, "--format", kind, "--checkpoint", "model")
 
 
-def test_keeping_scores_does_not_write_onto_them(project: Path) -> None:
-    scores = project / "metrics.json"
-    scores.write_text("{}")
-    for make in (os.symlink, os.link):
-        make(scores, project / "baseline.json")
-        refuse(project, "it is the input", "scores", "--keep", "--metrics", "metrics.json")
-        (project / "baseline.json").unlink()
-
-
 def test_init_does_not_write_onto_its_tables(project: Path) -> None:
     table = "id\ttext\tsigner\tsplit\tgloss\n" + "".join(
         f"{split}\toui\t{split}\t{split}\tOUI\n" for split in ("train", "dev")

@@ -43,7 +43,6 @@ def test_a_project_of_a_clone_begins_with_the_drawn_corpus_and_is_made_again_aft
     main(["project", FOLDER])
     assert f"cd {FOLDER}" in capsys.readouterr().out
     assert load_params(work / FOLDER / "params.yaml") == load_params(ROOT / "params.yaml")
-    assert (work / FOLDER / "reports/baseline.json").is_file()
     assert not (work / FOLDER / ".unfinished").exists()
 
 

@@ -142,7 +142,7 @@ def test_a_damaged_run_is_named(name: str, change: Callable[[str], str], tmp_pat
 def test_a_run_can_be_a_commit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Quick twin: test_scores_stand_beside_the_last_commit_and_the_kept_run."""
+    """Quick twin: test_scores_stand_beside_the_last_commit."""
     monkeypatch.chdir(tmp_path)
     call("git", "init")
     call("dvc", "init", "-q")
@@ -212,29 +212,18 @@ def test_scores_stand_by_their_floors(tmp_path: Path, capsys: pytest.CaptureFixt
     assert printed(capsys, "scores", "--metrics", tmp_path / "evaluation/metrics.json")
 
 
-def test_scores_stand_beside_the_last_commit_and_the_kept_run(
+def test_scores_stand_beside_the_last_commit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = metrics_file(tmp_path, 50.0)
-    text = printed(capsys, "scores", "--metrics", path, "--keep")
-    assert "against" not in text
-    assert "kept in" in text
+    path = metrics_file(tmp_path, 60.0)
+    assert "against" not in printed(capsys, "scores", "--metrics", path)
     call("git", "init")
-    metrics_file(tmp_path, 60.0)
     call("git", "add", "metrics.json")
     call("git", "commit", "-m", "sixty")
     metrics_file(tmp_path, 61.5)
     text = printed(capsys, "scores", "--metrics", path)
     assert "against the last commit:\n  test: BLEU-4 60.00 -> 61.50 (+1.50), WER" in text
-    assert "against the kept run:\n  test: BLEU-4 50.00 -> 61.50 (+11.50)" in text
-    content = json.loads((tmp_path / "baseline.json").read_text())
-    assert content["metrics"]["test"]["bleu4"] == 50
-    (tmp_path / "baseline.json").write_text('{"format_version": 9}')
-    with pytest.raises(SystemExit, match="signloom scores --keep"):
-        main(["scores", "--metrics", str(path)])
-    assert "kept in" in printed(capsys, "scores", "--metrics", path, "--keep")
-    assert "61.50 -> 61.50 (+0.00)" in printed(capsys, "scores", "--metrics", path)
 
 
 @pytest.mark.parametrize(
@@ -308,11 +297,26 @@ def test_scores_of_the_demo_are_not_printed_as_those_of_a_users_corpus(
     assert "the clips of test have changed since: `dvc repro` scores" in printed(capsys, "scores")
 
 
-def test_other_corpora_are_no_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = metrics_file(tmp_path, 87.26, corpus="demo", clips_hash="1")
-    printed(capsys, "scores", "--metrics", path, "--keep")
-    metrics_file(tmp_path, 0.0, corpus="weather", clips_hash="2")
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"clips_hash": "2", "corpus": "weather"}, "they are of demo, these of weather"),
+        ({"clips_hash": "2"}, "clips or sentences, or those that could be read"),
+        ({"signature": "other"}, "BLEU-4 was computed in another way: "),
+    ],
+)
+def test_scores_of_other_clips_are_no_change(
+    changes: dict[str, Any], reason: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    before = {"corpus": "demo", "clips_hash": "1", "signature": "own"}
+    path = metrics_file(tmp_path, 87.26, **before)
+    for command in (["init"], ["add", "metrics.json"], ["commit", "-m", "kept"]):
+        call("git", *command)
+    metrics_file(tmp_path, 0.0, **before | changes)
     text = printed(capsys, "scores", "--metrics", path)
     assert "->" not in text
-    reason = "not compared with the scores of test of the kept run: they are of demo, these of wea"
-    assert reason in text
+    assert f"not compared with the scores of test of the last commit: {reason}" in text.replace(
+        "the split's ", ""
+    )
