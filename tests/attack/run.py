@@ -152,7 +152,7 @@ def preload() -> None:
         "signloom_tools.importing.importer", "signloom_ops.intake.drift.check",
         "signloom_ops.nightly.night",
         "signloom_ops.nightly.comparison", "signloom.report.build",
-        "signloom_tools.translate.film_video",
+        "signloom_tools.skeleton_video",
         "signloom.training.run", "signloom_ops.privacy.forget",
         "pipeline.check", "pipeline.tokenize_targets", "pipeline.train", "pipeline.evaluate",
         "pipeline.report", "mlflow.pyfunc.scoring_server", "signloom_ops.app.server",
