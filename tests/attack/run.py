@@ -211,7 +211,7 @@ GIVEN: dict[Verb, str] = {
     INGEST: "film name table captions",
     verb("translate film", "translate {given} --json"): "film name",
     verb("translate folder", "translate {folder}"): "name",
-    verb("translate --video", "translate {given} --video out.webm", "out.webm"): "name",
+    verb("translate --video", "translate {given} --video out.webm", "out.webm out.vtt"): "name",
     verb("lookup film", "lookup {given}", "data/app/*"): "film name",
     verb("translate landmarks", "translate {given} --fps 25 --width 320 --height 240"): "archive",
     verb("translate --checkpoint",
