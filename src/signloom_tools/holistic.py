@@ -10,9 +10,8 @@ nor a model of Signloom is needed. What is found is what MediaPipe's graph finds
 """
 
 import io
-import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from signloom.corpus.landmarks import COORDINATES, PART_POINTS
+from signloom.corpus.landmarks import COORDINATES, PART_POINTS, LandmarkSequence
 from signloom.detection.detector import (
     Detector,
     DetectorOptions,
@@ -37,8 +36,6 @@ from signloom.detection.video import (
     even_frames,
     measure_fps,
 )
-from signloom.errors import ClipError
-from signloom_tools.video_writer import VideoWriter
 
 if TYPE_CHECKING:  # only where tables are written
     import pyarrow as pa
@@ -49,21 +46,8 @@ FACES: dict[Face, int] = {"none": 0, "mesh": PART_POINTS["face"], "refined": 478
 """Landmarks of the face: none, the mesh, or the mesh and the irises from the refined network."""
 
 _GROUPS: dict[Face, tuple[str, ...]] = {"none": (), "mesh": ("lips",), "refined": ("gaze",)}
+_DRAWN = ("lips", "face_outline", "brows", "eyes")  # of the face
 _THREADS = 2  # decode ahead, look at the parts at once
-
-_HAND_BONES = (
-    *((0, *range(first, first + 4)) for first in (1, 5, 17)),
-    *(range(first, first + 4) for first in (9, 13)),
-    (5, 9, 13, 17),
-)
-_BONES: dict[str, tuple[Sequence[int], ...]] = {
-    "pose": ((15, 13, 11, 12, 14, 16), (11, 23, 24, 12), (23, 25, 27, 31), (24, 26, 28, 32),
-             (8, 6, 5, 4, 0, 1, 2, 3, 7), (9, 10)),
-    "left_hand": _HAND_BONES,
-    "right_hand": _HAND_BONES,
-}  # fmt: skip
-_COLOURS = {"pose": (125, 134, 148), "face": (122, 63, 208), "left_hand": (180, 71, 14),
-            "right_hand": (29, 95, 209)}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -251,6 +235,26 @@ def to_csv(film: FilmLandmarks) -> bytes:
     return buffer.getvalue()
 
 
+def to_sequence(film: FilmLandmarks) -> LandmarkSequence:
+    """Return the landmarks that are drawn, at an even frame rate.
+
+    Raises:
+        ClipError: If the film is none of landmarks, such as one of a single frame.
+    """
+    from signloom_tools.importing import foreign
+
+    even = even_frames(film.times_s.tolist(), film.fps)
+    parts = {
+        part: foreign.LandmarkPart(points[even], tuple(range(points.shape[1])))
+        for part, points in film.parts.items()
+    }
+    clip = foreign.ForeignClip(
+        clip_id="film", parts=parts, fps=film.fps, width=film.width, height=film.height
+    )
+    layout = foreign.layout_of(clip, ("hands", "pose", *(_DRAWN if "face" in parts else ())))
+    return foreign.to_sequence(clip, layout, allow_outside=True)
+
+
 def to_pose(film: FilmLandmarks) -> bytes:
     """Return a .pose file: Holistic's components, at an even frame rate.
 
@@ -290,52 +294,3 @@ def _to_table(film: FilmLandmarks) -> "pa.Table":
         **{name: pa.array(np.full(frames * points, getattr(film, name)))
            for name in ("fps", "width", "height")},
     })  # fmt: skip
-
-
-def write_video(
-    path: Path, source: Path, film: FilmLandmarks, *, fps: float = 0.0, crop: Box | None = None
-) -> None:
-    """Write a film with its landmarks drawn in.
-
-    Args:
-        path: The .mp4 or .webm file.
-        source: The film.
-        film: Its landmarks.
-        fps: As they were looked for.
-        crop: Likewise.
-
-    Raises:
-        ClipError: If the film has changed.
-        UserError: If the file cannot be written.
-    """
-    repeats = np.bincount(even_frames(film.times_s.tolist(), film.fps), minlength=len(film.times_s))
-    height, width = film.height - film.height % 2, film.width - film.width % 2
-    with (
-        Video(source) as video,
-        VideoWriter(path, fps=film.fps, width=width, height=height) as writer,
-    ):
-        pairs = itertools.zip_longest(crop_frames(video.frames(fps=fps), crop), repeats)
-        for number, (frame, count) in enumerate(pairs):
-            if frame is None or count is None:
-                raise ClipError("the file changed while it was read", "run it again")
-            rgb = frame.rgb.copy()
-            draw(rgb, {part: points[number] for part, points in film.parts.items()})
-            for _ in range(count):
-                writer.write(np.ascontiguousarray(rgb[:height, :width]))
-
-
-def draw(rgb: Picture, parts: dict[str, Points]) -> None:
-    """Draw parts, as of `FilmLandmarks` at one frame, into its picture."""
-    import cv2
-
-    height, width = rgb.shape[:2]
-    thickness = max(1, round(height / 160))
-    for part, points in parts.items():
-        if not np.isfinite(points).all():
-            continue
-        pixels = np.rint(points[:, :2] * [width, height]).clip(-(2**15), 2**15).astype(np.int32)
-        for bone in _BONES.get(part, ()):
-            line = pixels[list(bone)][:, None]
-            cv2.polylines(rgb, [line], False, _COLOURS[part], thickness, cv2.LINE_AA)
-        for point in pixels if part not in _BONES else ():
-            cv2.circle(rgb, tuple(map(int, point)), max(1, thickness // 2), _COLOURS[part], -1)

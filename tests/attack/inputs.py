@@ -282,10 +282,6 @@ TABLES: dict[str, Maker] = {
     **KINDS,
 }  # fmt: skip
 
-ASS = (
-    "[Script Info]\nScriptType: v4.00+\n\n[Events]\nFormat: Layer, Start, End, Style, Name, "
-    "MarginL, MarginR, MarginV, Effect, Text\nDialogue: 0,0:00:00.00,0:00:00.80,Default,,0,0,0,,"
-)
 JSON3 = '{"events": [{"tStartMs": %s, "dDurationMs": 800, "segs": [{"utf8": "%s"}]}]}'
 VTT = "WEBVTT\n\n00:00.000 --> 00:00.800\n"
 SRT = "1\n00:00:00,000 --> 00:00:00,800\n"
@@ -306,7 +302,7 @@ NASTY = (
 # Files of text that a delivery may bring beside a film, by suffix.
 GOOD_TEXTS: dict[str, bytes] = {
     ".txt": SENTENCE.encode(), ".vtt": f"{VTT}{SENTENCE}\n".encode(),
-    ".srt": f"{SRT}{SENTENCE}\n".encode(), ".ass": f"{ASS}{SENTENCE}\n".encode(),
+    ".srt": f"{SRT}{SENTENCE}\n".encode(),
     ".json3": (JSON3 % (0, SENTENCE)).encode(), ".eaf": (EAF % (800, SENTENCE)).encode(),
 }  # fmt: skip
 LAUGHS = "<!DOCTYPE x [<!ENTITY a 'ha'>" + "".join(
@@ -320,7 +316,7 @@ CAPTIONS: dict[str, Maker] = {  # the suffix says how they are read
         (".json3", "no number", JSON3 % ("NaN", SENTENCE)),
         (".json3", "deep", "[" * 200_000),
         (".json3", "nothing", '{"events": null}'),
-        (".ass", "braces", ASS + "{" * 1_000_000 + "\n"),
+        (".srt", "braces", SRT + "{" * 1_000_000 + "\n"),
         (".vtt", "spaces", VTT + "<v" + " " * 300_000 + "\n"),
         (".vtt", "backwards", VTT.replace("00:00.000", "99:00.000") + SENTENCE),
         (".srt", "digits", SRT.replace("00:00:00", "9" * 5000) + SENTENCE),

@@ -4,8 +4,7 @@ Usage: python -m tests.bench [NAME ...] [--out reports/benchmarks]
 
 Each bench is a process of its own, takes under five minutes on two idle cores, and has a function
 `measure` that returns its figures. All need the demo (`make demo`); `decoding` needs the extra
-`bench`. `tests.bench.gpu`, for a CUDA device, and `tests.bench.reversal`, document 004's own loop
-beside the lab's, are programs of their own.
+`bench`. `tests.bench.gpu`, for a CUDA device, is a program of its own.
 """
 
 import argparse

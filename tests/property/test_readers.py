@@ -29,11 +29,11 @@ from tests.intake import deliver, found_corpus, take
 MOST_S, MOST_BYTES = 60, 3 * 2**28  # of an ingest of some clips in this process
 _TABLE = b"video\ttext\tsigner\tstart_s\nfilm.mp4\tbonjour maman\tzoe\t0.0\n"
 _OURS = b"# signloom-manifest 1\nclip_id\t" + _TABLE.replace(b"\nfilm", b"\na\tfilm")
-_TEXTS = {**inputs.GOOD_TEXTS, ".ssa": inputs.GOOD_TEXTS[".ass"]}
 # Every file that `ingest` reads, by the name under which it lies there.
 GOOD: dict[str, bytes] = {
-    **{f"film{suffix}": content for suffix, content in _TEXTS.items()},
-    **{f"alone{suffix}": _TEXTS[suffix] for suffix in READ_SUFFIXES},  # corrects what is there
+    **{f"film{suffix}": content for suffix, content in inputs.GOOD_TEXTS.items()},
+    # Corrects what is there.
+    **{f"alone{suffix}": inputs.GOOD_TEXTS[suffix] for suffix in READ_SUFFIXES},
     **{f"film{suffix}": b"" for suffix in VIDEO_SUFFIXES},
     "table.tsv": _TABLE, "manifest.tsv": _OURS, "any.csv": _TABLE.replace(b"\t", b","),
     SIGNER_FILE: b"zoe\n",

@@ -106,6 +106,13 @@ def test_films_replace_neither_the_clips_of_their_folder_nor_what_stands_there(
     main(["translate", "clips/words.npy", *SIZES, "--video", "films", "--overwrite"])
     assert (hands / "films/words-1.webm").stat().st_size > 100
     assert (hands / "films/words-2.webm").stat().st_size == written
+    (cue,) = read_captions(hands / "films/words-2.vtt").cues
+    assert "mange" in cue.text
+    (hands / "films/words-1.vtt").write_text("mine")
+    (hands / "films/words-1.webm").unlink()
+    with pytest.raises(SystemExit, match="not translated"):
+        main(["translate", "clips/words.npy", *SIZES, "--video", "films"])
+    assert (hands / "films/words-1.vtt").read_text() == "mine"
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +182,10 @@ def test_a_film_is_cut_and_gets_captions(hands: Path, capsys: pytest.CaptureFixt
     assert (whole.start_s, whole.end_s) == pytest.approx((1.0, 6.5), abs=0.3)
     capture = cv2.VideoCapture(str(hands / "films/film.webm"))
     assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 80
+    (beside,) = read_captions(hands / "films/film.vtt").cues
+    assert (beside.start_s, beside.text) == (whole.start_s, whole.text)
+    main(["translate", "film.npy", *SIZES, "--write", "vtt", "--into", "same", "--video", "same"])
+    assert {path.name for path in (hands / "same").iterdir()} == {"film.webm", "film.vtt"}
 
 
 def model_confidence(checkpoint: Path, right: int) -> None:

@@ -8,13 +8,11 @@ import math
 import re
 import warnings
 from contextlib import AbstractContextManager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+if TYPE_CHECKING:  # films with skeletons are drawn in these colours without Matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK, MUTED, GRID, PAPER = "#1f2937", "#5b6472", "#d3d8df", "#fffffe"
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#1d5fd1", "#b4470e", "#157347", "#7a3fd0", "#7d8694"
@@ -85,13 +83,17 @@ STYLE: dict[str, Any] = {
 
 def style() -> AbstractContextManager[None]:
     """Return a context in which figures have the report's style."""
+    import matplotlib
+
     return matplotlib.rc_context(STYLE)
 
 
 def build_panels(
     columns: int, *, height: float, rows: int = 1, share_y: bool = False, width: float = WHOLE
-) -> tuple[Figure, list[Axes]]:
+) -> "tuple[Figure, list[Axes]]":
     """Make a figure with panels side by side; height of one row and width of all in inches."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, sharey=share_y, squeeze=False)
     return figure, list(axes.flat)
@@ -107,16 +109,20 @@ def shorten(name: str) -> str:
     return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
 
 
-def scale_log(panel: Axes, name: Literal["x", "y"]) -> None:
+def scale_log(panel: "Axes", name: Literal["x", "y"]) -> None:
     """Make an axis logarithmic, its ticks written as 1e-3: the style knows no mathematics."""
+    from matplotlib.ticker import NullFormatter
+
     axis = panel.xaxis if name == "x" else panel.yaxis
     panel.set(**{f"{name}scale": "log"})
     axis.set_major_formatter(lambda value, _: f"1e{math.log10(value):.0f}")
     axis.set_minor_formatter(NullFormatter())
 
 
-def render_svg(figure: Figure) -> str:
+def render_svg(figure: "Figure") -> str:
     """Return a figure as the text of an SVG file."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with warnings.catch_warnings():

@@ -13,7 +13,7 @@ from signloom_tools.importing.captions import READ_SUFFIXES
 
 # MLflow's own files, and what waits to be sent there.
 MLFLOW = (Path("mlruns"), Path("mlartifacts"), SPOOL)
-_TEXTS = (".json", ".jsonl", ".tsv", ".csv", ".md", ".txt", ".html", *READ_SUFFIXES)
+_TEXTS = (".json", ".jsonl", ".tsv", ".csv", ".md", ".txt", ".html", ".ass", *READ_SUFFIXES)
 _READABLE = [f"*{suffix}" for suffix in _TEXTS]
 _MOST_NAMED = 5
 

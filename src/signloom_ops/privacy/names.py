@@ -124,7 +124,7 @@ def texts_of(film: Path) -> list[Path]:
         path
         for path in sorted(film.parent.iterdir())
         if path != film
-        and path.suffix.lower() in (".txt", *READ_SUFFIXES)
+        and path.suffix.lower() in (".txt", ".ass", *READ_SUFFIXES)  # 0.2 took .ass
         and film.stem in (path.stem, split_name(path)[0])
     ]
 

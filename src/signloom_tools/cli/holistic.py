@@ -25,7 +25,7 @@ from signloom.extraction.extract import VideoSegment, count_frames
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
 from signloom.files import check_writable, write_file
 from signloom.progress import progress_file
-from signloom_tools.holistic import WRITERS, Face, read_film, stream_json, write_video
+from signloom_tools.holistic import WRITERS, Face, read_film, stream_json, to_sequence
 from signloom_tools.importing.options import CROWDED, CropOption
 from signloom_tools.options import argument, option
 from signloom_tools.outputs import check_output
@@ -229,7 +229,11 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Proble
         else:
             sys.stdout.buffer.write(content)
         if job.video:
-            write_video(job.video, job.film, film, fps=job.fps, crop=job.crop)
+            from signloom_tools.skeleton_video import even_pictures, write_skeleton
+
+            sequence = to_sequence(film)
+            pictures = even_pictures(job.film, sequence.fps, fps=job.fps, crop=job.crop)
+            write_skeleton(job.video, pictures, sequence)
         if film.is_crowded:
             print(f"warning: {job.film}: {CROWDED}", file=sys.stderr)
     except ClipError as error:

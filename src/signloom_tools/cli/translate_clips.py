@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
-from signloom.errors import UserError, readable_name
+from signloom.errors import ClipError, UserError, readable_name
 from signloom.files import check_writable
 from signloom.progress import progress_file
 from signloom_tools.cli.arguments import refuse_in_corpus
@@ -73,7 +73,8 @@ def translate_clips(options: TranslateOptions) -> bool:
                 raise UserError(
                     f"--video {video}: there are {len(sources)} clips; give a folder for them"
                 )
-            check_output(video, inputs, overwrite=options.overwrite)
+            for path in (video, video.with_suffix(".vtt")):
+                check_output(path, inputs, overwrite=options.overwrite)
         check_attention(options, len(sources), inputs)
         kind = _FilmWork if options.clips.write else _ClipWork
         work = kind(options, extractor, layout, pool, inputs)
@@ -112,7 +113,7 @@ class _Work:
         self._extractor, self._layout = extractor, layout
         self._options, self._pool, self._inputs = options, pool, inputs
         self._reader = ClipReader(extractor, options.clips.read)
-        self._videos: set[Path] = set()
+        self._written: set[Path] = set()  # films and captions
 
     @functools.cached_property
     def _loading(self) -> "Future[tuple[Translator, DecodingOptions]]":
@@ -163,21 +164,33 @@ class _Work:
         return True
 
     def write_video(self, clip: GivenClip, sentences: "Sequence[FilmSentence]") -> None:
-        """Write a clip with its skeleton and subtitles, where that is asked for."""
+        """Write a clip with its skeleton, and its captions beside it, where that is asked for."""
         out = self._options.clips.video
         if out is None:
             return
-        from signloom_tools.translate.film_video import write_film
+        from signloom_tools.skeleton_video import blank_pictures, even_pictures, write_skeleton
+        from signloom_tools.translate.films import make_cues
 
         if out.suffix not in ENCODERS:
             base = clip.clip_id.replace("/", "_")  # of an archive's member, say
             names = (f"{base}{n}.webm" for n in itertools.chain([""], itertools.count(2)))
-            out = next(out / name for name in names if out / name not in self._videos)
-        self._videos.add(out)
+            out = next(out / name for name in names if out / name not in self._written)
+        captions = out.with_suffix(".vtt")
+        is_new = captions not in self._written  # else --write has just written it
+        self._written |= {out, captions}
         try:
-            check_output(out, self._inputs, overwrite=self._options.overwrite)
-            write_film(out, clip, sentences, font=self._options.clips.font)
-        except UserError as error:
+            for path in (out, captions) if is_new else (out,):
+                check_output(path, self._inputs, overwrite=self._options.overwrite)
+            sequence = clip.sequence
+            if clip.is_video:
+                film = clip.packed or clip.source
+                pictures = even_pictures(film, sequence.fps, crop=clip.box)
+            else:
+                pictures = blank_pictures(sequence)
+            write_skeleton(out, pictures, sequence)
+            if is_new:
+                write_captions(captions, make_cues(sentences, for_people=True), out)
+        except (ClipError, UserError) as error:
             self.fail(str(out), str(error))
 
     def fail(self, name: str, problem: str) -> None:
@@ -233,9 +246,9 @@ class _ClipWork(_Work):
                 self._print(clip, timed.later(clip.begins_s))
                 if self._options.attention:
                     attended.append((clip.clip_id, clip.sequence, best))
-                self.write_video(
-                    clip, [FilmSentence(text=best.text, tokens=timed.tokens, check=best.check)]
-                )
+                text, end_s = " ".join(best.text.split()), clip.sequence.seconds
+                said = FilmSentence(text=text, check=best.check, start_s=0.0, end_s=end_s)
+                self.write_video(clip, [said] if text or not options.skip_unsure else [])
         check_attention(self._options, len(attended), self._inputs)
         if attended:
             write_attention(self._options, self.wait()[0], attended)
@@ -347,6 +360,7 @@ class _FilmWork(_Work):
         cues = make_cues(sentences, for_people=self._options.clips.write != "json")
         cues, signs = ([cue.later(clip.begins_s) for cue in part] for part in (cues, signs))
         write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
+        self._written.add(out)
         now = datetime.now().isoformat(sep=" ", timespec="seconds")
         marked = sum(bool(one.check.word) for one in sentences)
         tqdm.write(

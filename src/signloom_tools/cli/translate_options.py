@@ -75,11 +75,10 @@ class ClipOptions:
         "cut a film where the hands rest for S seconds (0.35)", None, flag="--pause", metavar="S"
     )
     video: Path | None = option(
-        "write clips with skeleton and subtitles: a .webm file, or a folder of them (.mp4 holds "
-        "MPEG-4, which few browsers play)",
+        "write clips with their skeleton, and captions (.vtt) beside them: a .webm file, or a "
+        "folder of them (.mp4 holds MPEG-4, which few browsers play)",
         None, metavar="OUT",
     )  # fmt: skip
-    font: Path | None = option("of the subtitles (default: DejaVu Sans)", None)
     read: ReadOptions = group(ReadOptions)
 
 

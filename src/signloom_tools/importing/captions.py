@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 import re
-import warnings
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from signloom_tools.importing.user_tables import (
 )
 
 FORMAT_VERSION = 1  # of the .json files
-READ_SUFFIXES = (".eaf", ".vtt", ".srt", ".ass", ".ssa", ".json3")
+READ_SUFFIXES = (".eaf", ".vtt", ".srt", ".json3")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 WRITE_SUFFIXES = (".vtt", ".srt", ".eaf", ".txt", ".json")
 _MOST_BYTES = 64_000_000  # a day of captions takes three
@@ -43,11 +42,9 @@ _VTT_HEAD = re.compile(
 _BLANK = re.compile(r"\n[ \t]*(?:\n|$)")
 _SIGN = re.compile(r"<c\.sign>[^<]*</c>")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s([^<>]+)>")
-# Of SubRip, WebVTT (with its times inside a cue) and SubStation; not `5 < 7`. None looks past the
-# next opening bracket, or a file of them would take for ever.
+# Of SubRip (with SubStation's, which converters leave in) and WebVTT (with its times inside a cue);
+# not `5 < 7`. None looks past the next opening bracket, or a file of them would take for ever.
 _TAGS = re.compile(r"</?[a-zA-Z][^<>]*>|<\d[\d:.]*>|\{\\[^{}]*\}")
-_OVERRIDES = re.compile(r"\{[^{}]*\}")  # of SubStation
-_DRAWS = re.compile(r"\\p[1-9]")
 MIN_INSIDE = 0.9  # of a cue that must lie in its film, as extraction asks of a segment
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _CODE = re.compile(r"[A-Z]([A-Z]?\d+)?")  # of a signer
@@ -128,8 +125,7 @@ def read_captions(path: Path, choice: Choice | None = None) -> Captions:
         if "\0" in text:
             raise UserError(f"{path}: no text; expected captions")
         readers: Mapping[str, Callable[[Path, str, Choice], Captions]] = {
-            ".eaf": _read_eaf, ".ass": _read_substation, ".ssa": _read_substation,
-            ".json3": _read_json3,
+            ".eaf": _read_eaf, ".json3": _read_json3,
         }  # fmt: skip
         found = readers.get(suffix, _read_blocks)(path, text, choice)
     language = split_name(path)[1]
@@ -165,7 +161,7 @@ def _plain(text: str) -> str:
 
 
 def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
-    """Read .srt and .vtt: not by pysubs2, which takes the ids and notes of .vtt for sentences."""
+    """Read .srt and .vtt."""
     is_vtt = text.lstrip().startswith("WEBVTT")
     header = text.partition("-->")[0] if is_vtt else ""
     language = next(iter(re.findall(r"^Language:(.*)$", header, re.MULTILINE)), "").strip()
@@ -192,35 +188,6 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     if not cues and not broken:
         raise UserError(f"{path}: holds no line of times such as 00:00:01.000 --> 00:00:04.000")
     return Captions(path, cues, broken)
-
-
-def _read_substation(path: Path, text: str, choice: Choice) -> Captions:
-    import pysubs2  # here, since few read these files
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of fonts and colours
-            events = pysubs2.SSAFile.from_string(text, format_=path.suffix.lower()[1:]).events
-        cues = [
-            Cue(start_s=e.start / 1000, end_s=e.end / 1000, text=_without_overrides(e.text),
-                signer=" ".join(e.name.split()), where=f"event {number}")
-            for number, e in enumerate(events, start=1)
-            if not e.is_comment and not any(map(_DRAWS.search, _OVERRIDES.findall(e.text)))
-            and (not choice.tier or fnmatch.fnmatchcase(e.style, choice.tier))
-        ]  # fmt: skip
-    except (
-        pysubs2.Pysubs2Error, ValueError, KeyError, IndexError, TypeError, ArithmeticError,
-    ) as error:  # fmt: skip
-        raise UserError(f"{path}: broken SubStation captions ({error}); save it again") from None
-    if not cues:
-        styles = ", ".join(sorted({event.style for event in events})) or "no line"
-        raise UserError(f"{path}: no sentence of the style {choice.tier or '*'}; found {styles}")
-    return Captions(path, cues)
-
-
-def _without_overrides(text: str) -> str:
-    """Return the words of a line of SubStation; pysubs2's own way takes minutes for a million {."""
-    return _plain(re.sub(r"\\[hnN]", " ", _OVERRIDES.sub("", text)))
 
 
 def _read_json3(path: Path, text: str, _: Choice) -> Captions:

@@ -144,8 +144,7 @@ class Choice:
     """What to take of a caption file that holds more than one kind of line."""
 
     tier: str = option(
-        "tiers of ELAN (styles of .ass) with the sentences, such as Satz_*; default: our own or "
-        "the only one",
+        "tiers of ELAN with the sentences, such as Satz_*; default: our own or the only one",
         "", metavar="NAME",
     )  # fmt: skip
     gloss_tier: str = option("tiers of ELAN with the glosses", "", metavar="NAME")

@@ -1,6 +1,5 @@
 """Films of several sentences: how they are cut, and the translation, signs and captions of each."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from signloom.translation.signs import Sign, find_signs
 from signloom.translation.translator import Translator
 from signloom_tools.importing.captions import UNSURE_MARK, Cue
 from signloom_tools.translate.segmentation import Span, cut
-from signloom_tools.translate.timed import TimedToken, translate_timed
+from signloom_tools.translate.timed import translate_timed
 
 SENTENCES_AT_ONCE = 64  # of a film, whose features need not all be in memory
 
@@ -21,11 +20,9 @@ class FilmSentence:
     """A translated sentence of a film; times in seconds from the film's start."""
 
     text: str  # the sentence
-    tokens: Sequence[TimedToken] | None
-    """When the model looked for each part of it; None where it looks at no frame."""
     check: Check  # how far it can be trusted
-    start_s: float = 0.0  # where it starts
-    end_s: float = math.inf  # where it ends
+    start_s: float  # where it starts
+    end_s: float  # where it ends
     signs: Sequence[Sign] = ()  # those that were read, timed from the sentence's start
 
 
@@ -45,11 +42,10 @@ def translate_film(
             translator, clips, options, n_best=1, skip_unsure=skip_unsure, guess=guess
         )
         for (start_s, end_s), one in zip(part, timed, strict=True):
-            tokens = one.tokens and tuple(token.later(start_s) for token in one.tokens)
             best = one.translation
             found.append(
                 FilmSentence(
-                    start_s=start_s, end_s=end_s, text=" ".join(best.text.split()), tokens=tokens,
+                    start_s=start_s, end_s=end_s, text=" ".join(best.text.split()),
                     check=best.check, signs=one.signs or (),
                 )
             )  # fmt: skip

@@ -195,8 +195,7 @@ def test_folders_of_pictures_are_left_out_and_found_by_forget(corpus: CorpusOpti
 
 WORDS_OF_CAPTIONS = {
     "half.json3": "half of a character", "long.json3": "too large",
-    "late.json3": "beyond every film", "braces.ass": "no letter",
-    "deep.json3": "json3",
+    "late.json3": "beyond every film", "deep.json3": "json3",
 }  # fmt: skip
 
 

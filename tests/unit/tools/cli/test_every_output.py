@@ -25,7 +25,7 @@ READ = {
     "landmarks": {"films", "--networks"},
     "export": {"--landmarks"},
     "adopt": {"--best"},
-    "translate": {"paths", "--font", "--checkpoint"},
+    "translate": {"paths", "--checkpoint"},
     "lookup": {"paths", "--checkpoint"},
     "export-model": {"--checkpoint"},
     "scores": {"--metrics"},  # of --keep tells test_outputs.py

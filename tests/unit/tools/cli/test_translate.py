@@ -164,8 +164,8 @@ def test_the_attention_of_glosses_becomes_a_page(checkpoint: Path, tmp_path: Pat
 def test_what_does_not_go_together_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="trained on glosses"):
         translate(checkpoint, "a.mp4")
-    of_clips = ["--font", "a.ttf", "--fps", "25", "--signs"]
-    with pytest.raises(SystemExit, match="PATH, --signs, --font, --fps: these"):
+    of_clips = ["--video", "a.webm", "--fps", "25", "--signs"]
+    with pytest.raises(SystemExit, match="PATH, --signs, --video, --fps: these"):
         translate(checkpoint, "a.mp4", *of_clips, "--glosses", "HAUS")
     with pytest.raises(SystemExit, match="found no gloss"):
         translate(checkpoint, "--glosses", "  ")

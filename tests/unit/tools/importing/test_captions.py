@@ -108,29 +108,6 @@ def test_vtt_with_notes_styles_voices_and_ids(tmp_path):
     assert "times cannot be read" in problem.reason
 
 
-ASS = """[Script Info]
-ScriptType: v4.00+
-
-[V4+ Styles]
-Format: Name, Fontname
-Style: Default,Arial
-
-[Events]
-Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
-Dialogue: 0,0:00:01.00,0:00:02.50,Deutsch,Anna,0,0,0,,{\\an8}Hallo,\\NWelt
-Dialogue: 0,0:00:01.00,0:00:02.50,English,Anna,0,0,0,,Hello world
-Comment: 0,0:00:03.00,0:00:04.00,Deutsch,,0,0,0,,no line
-"""
-
-
-def test_ass_styles_are_two_languages(tmp_path):
-    path = write(tmp_path / "film.ass", ASS)
-    assert lines(path, Choice(tier="Deutsch")) == [(1.0, 2.5, "Hallo, Welt")]
-    assert len(read_captions(path).cues) == 2
-    with pytest.raises(UserError, match="found Deutsch, English"):
-        read_captions(path, Choice(tier="Français"))
-
-
 def test_json3_that_rolls_ends_a_line_where_the_next_begins(tmp_path):
     events = [
         {"tStartMs": 0, "dDurationMs": 9000, "id": 1, "wpWinPosId": 1},
