@@ -37,7 +37,8 @@ KEPT = ("data/raw", "data/inbox", "data/landmarks", "data/tokens", "data/checkpo
 # What says when and why it was, and which commit of the project lay around it; the lock has the
 # parameters with which stage `check` ran last, before or after `train.start_from` was written.
 _TIME = re.compile(
-    rb'\d{4}-\d\d-\d\dT[\d:.]+([+-]\d\d:\d\d|Z)?|"(trigger|git_\w+|dvc_lock)": [^\n]*'
+    rb"\d{4}-\d\d-\d\dT[\d:.]+([+-]\d\d:\d\d|Z)?"
+    rb'|"(trigger|git_\w+|dvc_lock|signloom\.sha256)": [^\n]*'
 )
 HANGS_S = 900.0
 
