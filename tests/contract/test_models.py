@@ -183,7 +183,9 @@ def test_a_batch_of_one_equals_its_row(subject: Subject) -> None:
         torch.testing.assert_close(alone[0], together[row], **CLOSE)
 
 
+@pytest.mark.slow
 def test_one_batch_can_be_overfitted(subject: Subject) -> None:
+    """Quick twin: test_gradients_reach_every_parameter."""
     src, valid = subject.source(LENGTHS)
     subject.model.train()
     optimizer = torch.optim.AdamW(subject.model.parameters(), lr=0.02)
