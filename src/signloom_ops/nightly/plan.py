@@ -83,8 +83,8 @@ def read_settings(params: Path) -> Settings:
     )
     if len(seeds) < ops.gate.seeds:
         raise UserError(
-            f"{params}: train.seeds has {len(seeds)} seeds, and a challenger is judged by "
-            f"{ops.gate.seeds} (gate.seeds of ops.yaml); set train.seeds: "
+            f"{params}: train.seeds has {len(seeds)} of the {ops.gate.seeds} seeds that "
+            "judge a challenger (gate.seeds of ops.yaml); set train.seeds: "
             f"{list(range(1, ops.gate.seeds + 1))}"
         )
     corpus = load_section(params, "corpus", CorpusOptions)

@@ -58,7 +58,7 @@ from signloom_tools.outputs import check_output
 from signloom_tools.presets import adopt
 
 LIKE_TIMES = ("start", "end", "begin", "stop", "from", "to", "onset", "offset")  # of what unit?
-OF_VIDEOS = ("start_s", "end_s", "start_frame", "end_frame", "fps", "box")
+OF_VIDEOS = ("start_s", "end_s", "duration_s", "start_frame", "end_frame", "fps", "box")
 
 
 _pairs_of_fields = functools.partial(read_pairs, allowed=tuple(KNOWN_NAMES))
@@ -130,7 +130,7 @@ class InitOptions:
     """Turn a table of clips into CORPUS/manifest.tsv and link the videos there.
 
     docs/datasets.md has the commands for published corpora. Fields: clip_id, video, text, signer,
-    split, gloss, language, corpus, start_s, end_s, start_frame, end_frame, fps, box.
+    split, gloss, language, corpus, start_s, end_s, duration_s, start_frame, end_frame, fps, box.
     """
 
     corpus: Path = argument("the folder to make", "CORPUS")
@@ -333,7 +333,7 @@ def _find_sources(options: InitOptions, header: list[str], has_splits: bool) -> 
     if unused := [name for name in header if name and name not in used]:
         print(f"  not used: {', '.join(unused[:12])}{' ...' if len(unused) > 12 else ''}")
         times = [name for name in unused if name.lower() in LIKE_TIMES]
-        if times and not ({*OF_VIDEOS[:4]} & sources.keys() or options.text_only):
+        if times and not ({*OF_VIDEOS[:5]} & sources.keys() or options.text_only):
             print(
                 f"  warning: {' and '.join(times)} may be times within films: --column start_s=COL "
                 "end_s=COL, or start_frame and end_frame, cuts the clips out"

@@ -15,11 +15,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from signloom.config import load_section
 from signloom.corpus.landmarks import build_layout
-from signloom.corpus.shards import shards_metadata
+from signloom.corpus.manifest import IMPORTED_SHARDS, CorpusOptions
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.features.features import FeatureOptions, feature_width
 from signloom.features.glosses import NO_GLOSSES
+from signloom.features.sources import open_source
 from signloom.features.targets import read_glosses, read_labels
 from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
@@ -100,13 +101,16 @@ def find_sizes(
             "tokenize_targets` first or give --vocab"
         )
     vocab = vocab or Tokenizer.load(tokenizer).vocab_size
-    layout = shards_metadata(shards).layout if shards.is_dir() else build_layout(features.groups)
+    corpus = params.parent / load_section(params, "corpus", CorpusOptions).folder
+    there = [path for path in (shards, corpus / IMPORTED_SHARDS) if path.is_dir()]
     glosses = read_glosses(targets) if targets.is_file() else NO_GLOSSES
     has_ctc = load_section(params, "train", TrainOptions).ctc_weight > 0
     if width is None and model.source == "glosses":
         width = glosses.size or vocab
+    if width is None and there:
+        width = open_source(model.source, shards=there[0], targets=targets).reader(features).width
     return Sizes(
-        input_width=width or feature_width(features, layout),
+        input_width=width or feature_width(features, build_layout(features.groups)),
         vocab_size=vocab,
         ctc_labels=len(read_labels(labels)) + 1 if has_ctc and labels.is_file() else 0,
         frames=round(CLIP_S * features.fps),

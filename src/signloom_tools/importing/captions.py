@@ -168,11 +168,19 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     cues: list[Cue] = []
     broken = []
     heads = list((_VTT_HEAD if is_vtt else _SRT_HEAD).finditer(text))
+    rolls = is_vtt and "><c>" in text  # YouTube's own: each cue shows the line before, too
+    shown: list[str] = []
     number, counted = 1, 0  # of the line of times
     for head, after in itertools.zip_longest(heads, heads[1:]):
         number, counted = number + text.count("\n", counted, head.start(2)), head.start(2)
         block = text[head.end() : after.start() if after else None]
-        joined = " ".join((_BLANK.split(block, 1)[0] if is_vtt else block).split("\n"))
+        if rolls:
+            before, shown = shown, [_plain(line) for line in block.partition("\n\n")[0].split("\n")]
+            if not (lines := [line for line in shown if line not in ("", *before)]):
+                continue
+        else:
+            lines = (_BLANK.split(block, 1)[0] if is_vtt else block).split("\n")
+        joined = " ".join(lines)
         times = _TIMES.fullmatch(head[2])
         start_s, end_s = map(parse_time, times.groups()) if times else (None, None)
         if start_s is None or end_s is None:

@@ -341,7 +341,8 @@ def read_foreign(
 
 def _find_files(sources: Sequence[Path], name: str) -> list[_Source]:
     """List the files in the order of their paths; frames of one clip as one."""
-    suffixes = FORMATS.get(name) or tuple(end for ends in FORMATS.values() for end in ends)
+    every = (end for ends in FORMATS.values() for end in ends)
+    suffixes = FORMATS.get(name) or tuple(dict.fromkeys(every))
     files: dict[Path, _Source] = {}
     for source in sources:
         if source.is_dir():

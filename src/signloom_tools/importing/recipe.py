@@ -379,6 +379,7 @@ def _choose_for_landmarks(
         recipe, reasons = choose_recipe(read_facts(clips, corpus, []), params)
         recipe["features"]["fps"] = rate
         recipe["augment"] |= {"scale": 0.15, "feature_shift": 0.25}
+        reasons = [one for one in reasons if not one.startswith(("mirror", "normalise"))]
     recipe["tokenize_targets"] |= {"source": "none"}
     recipe["model"] |= {"source": source}
     return recipe, reasons
@@ -415,8 +416,8 @@ _RULES = (
     _Rule(
         when=lambda facts, ctc: facts.are_few,
         values={"model": {"dropout": 0.3}, "augment": {"mirror": 0.1, "hand_drop": 0.0}},
-        why=(f"dropout 0.3, mirror 0.1, no lost hands: fewer than {FEW} train clips are soon "
-             "learnt by heart, and what looks like none of them is learnt in their place",),
+        why=(f"dropout 0.3: fewer than {FEW} train clips are soon learnt by heart",
+             "mirror 0.1, no lost hands: what looks like no clip is learnt in its place"),
     ),
     _Rule(  # docs/recognition.md
         when=lambda facts, ctc: ctc == "glosses" and facts.signs_alone,

@@ -92,11 +92,17 @@ class Row:
     def values(self, sources: Mapping[str, "FieldSource"]) -> dict[str, str]:
         """Return its values by field, as they are seen; times in seconds."""
         found = {name: clean(one.of(self.cells)) for name, one in sources.items()}
-        for name in {"start_s", "end_s"} & found.keys():
+        for name in {"start_s", "end_s", "duration_s"} & found.keys():
             in_ms = (sources[name].column or "").lower().endswith("_ms")
             seconds = parse_time(found[name]) if in_ms or {*":,"} & {*found[name]} else None
             seconds = seconds and seconds / (1000 if in_ms else 1)
             found[name] = found[name] if seconds is None else str(seconds)
+        if "duration_s" in found:
+            length = found.pop("duration_s")
+            start_s, length_s = parse_time(found["start_s"]), parse_time(length)
+            if start_s is not None and length_s is not None:
+                length = str(round(start_s + length_s, 6))
+            found["end_s"] = length
         if found.get("box"):
             found["box"] = read_box(found["box"], sources["box"].order)
         return found
@@ -253,7 +259,11 @@ def _flatten_records(
         del inner[key]
     own = {**around, **{key: _cell_of(one) for key, one in node.items() if not _has_records(one)}}
     is_record = not all(map(_has_records, node.values()))
-    are_splits = 2 * len({*map(str.lower, inner)} & {*NAMES}) > len(inner) or not inner
+    splits = {*map(str.lower, inner)} & {*NAMES}
+    are_splits = 2 * len(splits) > len(inner) or not inner
+    if splits and not are_splits and _keys_of([*inner.values()]) & {*KNOWN_NAMES["text"]}:
+        other = next(key for key in inner if key.lower() not in splits)
+        raise ValueError(f"{other} is no split, but {splits.pop()} is: name it train, dev or test")
     for key, one in [*inner.items()] if is_record else ():
         if isinstance(one, dict) and not (are_splits and _has_records([*one.values()])):
             own |= {f"{key}.{name}": _cell_of(cell) for name, cell in inner.pop(key).items()}
@@ -561,6 +571,7 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
     "split": ("split", "subset", "partition", "set"),
     "start_s": ("start_s", "start_ms", "start_time", "time_start", "start_sec"),
     "end_s": ("end_s", "end_ms", "end_time", "time_end", "end_sec"),
+    "duration_s": ("duration_s", "duration_ms", "duration"),  # where clips have no ends
     "start_frame": ("start_frame",),
     "end_frame": ("end_frame",),
     "fps": ("fps",),
@@ -641,6 +652,8 @@ def find_sources(
     if "box" in sources:
         orders = (order for names, order in _BOX_ORDERS.items() if names <= {*header})
         sources["box"] = replace(sources["box"], order=next(orders, BOX_ORDER))
+    if "start_s" not in sources or "end_s" in sources:
+        sources.pop("duration_s", None)  # of the film
     return {name: sources[name] for name in KNOWN_NAMES if name in sources}
 
 

@@ -33,7 +33,7 @@ def test_two_presses_begin_one_night_and_the_page_hears_why_it_could_not_begin(
         answers = list(two.map(lambda _: asker.change("POST", "/api/learn", {}), range(2)))
     assert [status for status, _ in answers] == [202, 202]
     state = wait_for_end(asker)
-    assert "train.seeds has 1 seeds" in str(state["failure"])
+    assert "train.seeds has 1 of the 3 seeds" in str(state["failure"])
     assert (NIGHTS / OUTPUT).read_text(encoding="utf-8").count("train.seeds has") == 1
 
 

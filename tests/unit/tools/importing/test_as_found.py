@@ -155,8 +155,10 @@ def test_json_of_splits_may_say_more(tmp_path: Path) -> None:
 
 
 def test_a_damaged_or_foreign_file_is_told(tmp_path: Path) -> None:
-    for name, content in (("t.json", '[{"video": 1},'), ("u.json", "[]")):
-        with pytest.raises(UserError, match=rf"{name}: JSON without records"):
+    splits = json.dumps({"train": RECORDS[1:], "holdout": RECORDS[1:]})  # no two signs
+    for name, content, why in (("t.json", '[{"video": 1},', ""), ("u.json", "[]", "empty"),
+                               ("v.json", splits, "holdout is no split")):  # fmt: skip
+        with pytest.raises(UserError, match=rf"{name}: JSON without records .*{why}"):
             read(tmp_path / name, content)
     with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as file:
         file.writestr("xl/workbook.xml", "<workbook/>")
@@ -232,6 +234,8 @@ def test_a_clip_is_called_as_its_file_and_no_more_than_tells_it_apart(
     assert [(clip.start_s, clip.end_s) for clip in clips[3:]] == [(0, 0.8), (0.8, 1.6)]
     Path("t.csv").write_text("video,text,start_ms,end_ms\na,1,200,900\nlong,2,0,800\n")
     assert [clip.start_s for clip in init("--table", "t.csv", *SHARES)] == [0.2, 0]
+    Path("t.csv").write_text("video,text,start_s,duration\na,1,0.2,0.4\nlong,2,0,\n")
+    assert [clip.end_s for clip in init("--table", "t.csv", *SHARES)] == [0.6, None]
     capsys.readouterr()
     Path("t.csv").write_text("video,text,start,end\na,1,200,900\nlong,2,0,800\n")
     init("--table", "t.csv", *SHARES)

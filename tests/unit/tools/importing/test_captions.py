@@ -97,6 +97,25 @@ verloren
 """
 
 
+def test_captions_of_youtube_that_roll_say_each_line_once(tmp_path):
+    text = """WEBVTT
+
+00:00.000 --> 00:00.800 align:start position:0%
+\x20
+hello<00:00:00.300><c> you</c>
+
+00:00.800 --> 00:00.810 align:start position:0%
+hello you
+\x20
+
+00:00.810 --> 00:01.700 align:start position:0%
+hello you
+fine<00:00:01.000><c> day</c>
+"""
+    expected = [(0, 0.8, "hello you"), (0.81, 1.7, "fine day")]
+    assert lines(write(tmp_path / "film.vtt", text)) == expected
+
+
 def test_vtt_with_notes_styles_voices_and_ids(tmp_path):
     found = read_captions(write(tmp_path / "film.vtt", VTT))
     first, second = found.cues

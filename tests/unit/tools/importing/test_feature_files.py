@@ -139,12 +139,15 @@ def test_a_table_of_glosses_alone_is_a_corpus_and_its_rate_counts_the_frames(
     printed = capsys.readouterr().out
     assert "text        <- gloss" in printed
     assert "the texts are the glosses" in printed
+    assert "mirror 0" not in printed  # a reason that does not fit
     params = load_params(tmp_path / "params.yaml")
     assert params["features"]["fps"] == 25.0
     assert params["model"]["family"] == "convolution"
     assert params["augment"]["feature_shift"] > 0
     frames = int(re.search(r"single signs|sentences, (\d+) frames", printed).group(1))  # type: ignore[union-attr]
     assert 8 <= frames <= 18  # as they are, at 25 a second
+    main(["summary", "--vocab", "100"])
+    assert " frames with 66 features" in capsys.readouterr().out
 
 
 @pytest.mark.slow
