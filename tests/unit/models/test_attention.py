@@ -8,9 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from signloom.models.attention import (
-    MIN_ROOM,
     DistanceEncoding,
-    GrowingKeyValue,
     KeyValue,
     MultiHeadAttention,
     masked_softmax,
@@ -135,26 +133,6 @@ def test_key_values_append_positions_and_select_rows() -> None:
     chosen = both.select(torch.tensor([1, 1, 0]))
     assert torch.equal(chosen.keys[0], both.keys[1])
     assert torch.equal(chosen.values[2], both.values[0])
-
-
-def pair(seed: int, positions: int) -> KeyValue:
-    generator = torch.Generator().manual_seed(seed)
-    return KeyValue(*torch.randn(2, 3, 2, positions, 4, generator=generator).unbind())
-
-
-def test_growing_keys_are_the_appended_ones_and_no_pair_ever_changes() -> None:
-    plain = pair(0, 1)
-    grown = [GrowingKeyValue.of(plain)]
-    expected = [plain]
-    for step in range(1, MIN_ROOM + 5):  # so that the room does not suffice
-        expected.append(expected[-1].append(pair(step, 2)))
-        grown.append(grown[-1].append(pair(step, 2)))
-    # A second branch from an early pair must not write over what the first one appended.
-    other = grown[3].append(pair(99, 2)).select(torch.tensor([2, 0]))
-    other_expected = expected[3].append(pair(99, 2)).select(torch.tensor([2, 0]))
-    for found, wanted in [*zip(grown, expected, strict=True), (other, other_expected)]:
-        assert torch.equal(found.keys, wanted.keys)
-        assert torch.equal(found.values, wanted.values)
 
 
 SELF_VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
