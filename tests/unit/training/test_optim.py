@@ -115,13 +115,6 @@ def test_a_state_is_resumed(first: bool, second: bool, monkeypatch: pytest.Monke
             assert torch.equal(one, another)
 
 
-def test_only_large_embeddings_on_a_cpu_are_updated_by_rows() -> None:
-    small, large = nn.Embedding(optim.SPARSE_ROWS - 1, 1), nn.Embedding(optim.SPARSE_ROWS, 1)
-    both = nn.ModuleList([small, large])
-    build_optimizer(both, optimizer="adamw", learning_rate=0.1, weight_decay=0.0)
-    assert (small.sparse, large.sparse) == (False, True)
-
-
 def test_processes_together_give_dense_gradients(tmp_path_factory: pytest.TempPathFactory) -> None:
     table = nn.Embedding(optim.SPARSE_ROWS, 1)
     file = tmp_path_factory.mktemp("together") / "store"
@@ -201,14 +194,6 @@ def test_rates_rise_in_a_line_and_fall_as_named(name: ScheduleName, expected: li
     at = (0, 4, 9, 10, 54, 55, 100, 200)
     assert [rates[step] for step in at] == pytest.approx(expected, rel=1e-5)
     assert max(rates) == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize("name", ["cosine", "inverse_sqrt", "constant"])
-def test_a_schedule_goes_on_from_its_state_to_the_bit(name: ScheduleName) -> None:
-    whole, before, after = (schedule_of(name) for _ in range(3))
-    expected, rates = rates_of(whole, 84), rates_of(before, 42)
-    after.load_state_dict(before.state_dict())
-    assert [*rates, *rates_of(after, 42)] == expected
 
 
 def build() -> nn.Module:
