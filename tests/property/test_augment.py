@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signloom.corpus.landmarks import GROUP_CHOICES, LandmarkSequence, build_layout
-from signloom.features.augment import AugmentOptions, augment, augmented_frames, mirror
+from signloom.features.augment import AugmentOptions, augment, augmented_frames
 from signloom.features.features import (
     FeatureOptions,
     build_features,
@@ -83,14 +83,6 @@ def test_a_changed_clip_makes_finite_features_of_the_known_width(
     assert np.isfinite(matrix).all()
     assert matrix.shape == (len(other.points), feature_width(features, clip.layout))
     assert np.isfinite(compute_features(clip, features)).all()
-
-
-@settings(max_examples=40, deadline=None)
-@given(clip=clips())
-def test_mirroring_twice_is_identity_for_any_layout(clip: LandmarkSequence) -> None:
-    twice = mirror(mirror(clip))
-    np.testing.assert_allclose(twice.points, clip.points, atol=1e-6)
-    np.testing.assert_array_equal(twice.present, clip.present)
 
 
 @settings(max_examples=60, deadline=None)

@@ -210,7 +210,7 @@ def test_seeds_at_a_time_give_the_bytes_of_one_by_one(project: Path, tmp_path: P
     assert process.returncode == 0, errors(project)
     assert most == 2
     assert contents(project / "data/checkpoint") == contents(alone / "data/checkpoint")
-    assert {"seeds.json", "seeds/5/model.safetensors"} <= contents(alone / "data/checkpoint").keys()
+    assert {"seeds/5/model.safetensors"} <= contents(alone / "data/checkpoint").keys()
 
 
 def seeds_of(process: psutil.Process) -> list[psutil.Process]:

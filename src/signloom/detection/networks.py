@@ -211,7 +211,6 @@ def rewrite(
 
     Products with a number a channel, which the files call depthwise convolutions of 1x1, become a
     multiplication and an addition: MediaPipe's older XNNPACK rounds after both, LiteRT's once.
-    Channels that change no output are left out, which changes no bit.
 
     Args:
         content: Of the file.
@@ -236,8 +235,6 @@ def rewrite(
     graph.operators = []
     for operator in reversed(kept):
         graph.operators += _split_product(operator, model, schema) or [operator]
-    for operator in graph.operators:
-        _drop_channels(operator, model, schema)
     used = {graph.tensors[n].buffer for o in graph.operators for n in o.inputs if n >= 0}
     used.update(one.buffer for one in model.metadata or [])
     for number, buffer in enumerate(model.buffers):
@@ -296,95 +293,3 @@ def _repeat(number: int, columns: int, model: Any) -> int:
     graph.tensors.append(tensor)
     model.buffers.append(buffer)
     return len(graph.tensors) - 1
-
-
-def _drop_channels(operator: Any, model: Any, schema: Any) -> None:
-    """Leave channels out of a depthwise convolution, of what it reads and of what reads it.
-
-    Those that are always zero, or to which no reader gives weight: half of them in the last blocks
-    of the hand network. Sums lose products with zero only, and keep their order and bits.
-    """
-    (graph,) = model.subgraphs
-    found = _neighbours(operator, model, schema.BuiltinOperator)
-    if found is None:
-        return
-    before, means, readers = found
-    numbers = (*operator.inputs[1:], *(one.inputs[1] for one in readers))
-    factors, bias, *weights = (_constant(number, model, schema) for number in numbers)
-    if not all(one.size for one in (factors, bias, *weights)):
-        return
-    relus = schema.ActivationFunctionType
-    is_clamped = operator.builtinOptions.fusedActivationFunction in (relus.RELU, relus.RELU6)
-    is_zero = (bias <= 0 if is_clamped else bias == 0) & ~factors.any(axis=(0, 1, 2))
-    is_read = np.any([one.reshape(-1, len(bias)).any(axis=0) for one in weights], axis=0)
-    kept = np.flatnonzero(is_read & ~is_zero)
-    for number in numbers:
-        _keep(number, -1, kept, model, schema)
-    for number in before.inputs[1:]:
-        _keep(number, 0, kept, model, schema)
-    for made in (before, operator, *means):
-        tensor = graph.tensors[made.outputs[0]]
-        tensor.shape = [*tensor.shape[:-1], len(kept)]
-
-
-def _neighbours(operator: Any, model: Any, kinds: Any) -> tuple[Any, list[Any], list[Any]] | None:
-    """Return what makes the channels of a depthwise convolution, their means, and what reads them.
-
-    None: it is none, or somebody else needs all channels.
-    """
-    (graph,) = model.subgraphs
-    if _kind(operator, model) != kinds.DEPTHWISE_CONV_2D:
-        return None
-
-    def read_by(made: Any) -> list[Any]:
-        return [one for one in graph.operators if made.outputs[0] in one.inputs]
-
-    before = [one for one in graph.operators if operator.inputs[0] in one.outputs]
-    readers = read_by(operator)
-    means = [one for one in readers if _kind(one, model) == kinds.MEAN]  # of rows and columns
-    readers = [one for one in readers if one not in means]
-    readers += [one for mean in means for one in read_by(mean)]
-    if (
-        [_kind(one, model) for one in before] != [kinds.CONV_2D]
-        or read_by(before[0]) != [operator]
-        or operator.builtinOptions.depthMultiplier != 1
-        or any(_kind(one, model) not in (kinds.CONV_2D, kinds.FULLY_CONNECTED) for one in readers)
-        or any(one.outputs[0] in graph.outputs for one in (operator, *means))
-    ):
-        return None
-    return before[0], means, readers
-
-
-def _kind(operator: Any, model: Any) -> int:
-    code = model.operatorCodes[operator.opcodeIndex]
-    return int(max(code.builtinCode, code.deprecatedBuiltinCode))
-
-
-def _stored(number: int, model: Any, schema: Any) -> Any:
-    """Return the tensor of the file that holds a constant, which may have half its precision."""
-    (graph,) = model.subgraphs
-    for operator in graph.operators:
-        if operator.outputs[0] == number:
-            is_half = _kind(operator, model) == schema.BuiltinOperator.DEQUANTIZE
-            return graph.tensors[operator.inputs[0] if is_half else number]
-    return graph.tensors[number]
-
-
-def _constant(number: int, model: Any, schema: Any) -> npt.NDArray[Any]:
-    """Return the values of a constant, none of what is no constant of floats."""
-    tensor = _stored(number, model, schema)
-    data = model.buffers[tensor.buffer].data
-    types = {schema.TensorType.FLOAT32: np.float32, schema.TensorType.FLOAT16: np.float16}
-    if data is None or not len(data) or tensor.type not in types:
-        return np.empty(0)
-    return np.asarray(data, np.uint8).view(types[tensor.type]).reshape(tensor.shape)
-
-
-def _keep(number: int, axis: int, kept: npt.NDArray[np.intp], model: Any, schema: Any) -> None:
-    """Keep these numbers of an axis of a constant."""
-    tensor = _stored(number, model, schema)
-    part = _constant(number, model, schema).take(kept, axis)
-    buffer = copy.copy(model.buffers[tensor.buffer])  # another constant may have the same
-    buffer.data, tensor.buffer = part.view(np.uint8).ravel(), len(model.buffers)
-    model.buffers.append(buffer)
-    tensor.shape = model.subgraphs[0].tensors[number].shape = list(part.shape)

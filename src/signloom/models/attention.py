@@ -14,8 +14,6 @@ from torch.nn import functional
 
 from signloom.models.layers import sinusoids
 
-MIN_ROOM = 32  # positions that a buffer can take before it is copied
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyValue:
@@ -37,54 +35,6 @@ class KeyValue:
     def select(self, rows: Int[Tensor, " R"]) -> "KeyValue":
         """Return the given rows, in that order."""
         return KeyValue(self.keys.index_select(0, rows), self.values.index_select(0, rows))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GrowingKeyValue(KeyValue):
-    """Keys and values that are appended to one position after another, mostly without a copy.
-
-    They are the beginning of a buffer with room after them. Who appends to the same pair a second
-    time gets a copy, so that a pair never changes.
-    """
-
-    buffer: "_Buffer"
-
-    @classmethod
-    def of(cls, pair: KeyValue) -> "GrowingKeyValue":
-        """Move keys and values into a buffer with room."""
-        buffer = _Buffer(pair, room=max(MIN_ROOM, pair.keys.shape[2] // 2))
-        return cls(*buffer.first(buffer.filled), buffer)
-
-    def append(self, other: KeyValue) -> "GrowingKeyValue":
-        """Return these positions followed by the other's."""
-        before, added = self.keys.shape[2], other.keys.shape[2]
-        if self.buffer.filled != before or self.buffer.keys.shape[2] < before + added:
-            return GrowingKeyValue.of(KeyValue.append(self, other))
-        self.buffer.add(other)
-        return GrowingKeyValue(*self.buffer.first(before + added), self.buffer)
-
-    def select(self, rows: Int[Tensor, " R"]) -> "GrowingKeyValue":
-        """Return the given rows, in that order."""
-        return GrowingKeyValue.of(KeyValue.select(self, rows))
-
-
-class _Buffer:
-    """Room for keys and values, of which the first `filled` positions are taken."""
-
-    def __init__(self, pair: KeyValue, *, room: int) -> None:
-        clips, heads, self.filled, width = pair.keys.shape
-        size = (clips, heads, self.filled + room, width)
-        self.keys, self.values = pair.keys.new_empty(size), pair.keys.new_empty(size)
-        self.keys[:, :, : self.filled], self.values[:, :, : self.filled] = pair.keys, pair.values
-
-    def first(self, count: int) -> tuple[Tensor, Tensor]:
-        return self.keys[:, :, :count], self.values[:, :, :count]
-
-    def add(self, pair: KeyValue) -> None:
-        end = self.filled + pair.keys.shape[2]
-        self.keys[:, :, self.filled : end] = pair.keys
-        self.values[:, :, self.filled : end] = pair.values
-        self.filled = end
 
 
 @dataclass(frozen=True, slots=True, eq=False)

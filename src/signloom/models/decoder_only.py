@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from signloom.models.attention import GrowingKeyValue, KeyValue
+from signloom.models.attention import KeyValue
 from signloom.models.layers import SourceEmbedding, initialise
 from signloom.models.seq2seq import (
     AttentionMaps,
@@ -187,7 +187,7 @@ class DecoderOnly(Seq2Seq):
         for index, layer in enumerate(self.decoder.layers):
             known = [before.past[index]] if before.past else []
             x, own = layer(x, [before.memory[index], *known], seen)
-            past.append(known[0].append(own) if known else GrowingKeyValue.of(own))
+            past.append(known[0].append(own) if known else own)
         logits = self.decoder.output(self.decoder.norm(x))
         return logits.flatten(0, 1), replace(after, past=past)
 

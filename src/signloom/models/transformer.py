@@ -5,7 +5,7 @@ beams: W for each step so far, fewer at first; P positions of all clips that are
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 import torch
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from signloom.models import layers
 from signloom.models.attention import (
     DistanceEncoding,
-    GrowingKeyValue,
     KeyValue,
     MultiHeadAttention,
     Packing,
@@ -290,8 +289,6 @@ class TransformerDecoder(DecoderStack):
         clips, width = tokens.shape
         x = self.positions(self.embedding(tokens.reshape(-1, 1)), offset=state.length)
         x, after = self._extend(x.view(clips, width, -1), state.add_beams(width))
-        if not state.past:
-            after = replace(after, past=[GrowingKeyValue.of(pair) for pair in after.past])
         return self.output(x), after
 
     def _extend(

@@ -531,7 +531,6 @@ class Trainer:
         if not math.isfinite(dev_loss):
             raise DivergedError(f"epoch {progress.epoch}: the dev loss is {dev_loss}; {self._hint}")
         progress.history.append(record)
-        self.schedule.end_epoch(dev_loss)
         # Dev loss is the decoder's: where CTC is what matters it rises long before signs are read
         # best, so a mean is that of the very last epochs.
         if dev_loss < progress.best_loss or self.options.average_last:

@@ -13,13 +13,11 @@ from torch import Tensor, nn
 # stays below and so with the usual mathematics; the full one costs too much (tests/bench/loss.py).
 SPARSE_ROWS = 65_536
 BETAS = (0.9, 0.98)
-MOMENTUM = 0.9
-FLOOR = 0.05  # least share of the highest rate, of the schedules cosine and plateau
-PLATEAU_EPOCHS = 3  # without a better dev loss, before the rate is halved
+FLOOR = 0.05  # least share of the highest rate, of the schedule cosine
 
 CLIP_NORM = 1.0  # longest gradient
-OptimizerName = Literal["adamw", "adam", "sgd"]
-ScheduleName = Literal["cosine", "inverse_sqrt", "plateau", "constant"]
+OptimizerName = Literal["adamw", "adam"]
+ScheduleName = Literal["cosine", "inverse_sqrt", "constant"]
 Weights = dict[str, Tensor]
 
 
@@ -28,14 +26,13 @@ def build_optimizer(
 ) -> torch.optim.Optimizer:
     """Build an optimiser whose weight decay spares biases and norms.
 
-    On a CPU that trains alone, with `adamw` and `adam`, large embeddings are marked to give sparse
-    gradients, and are updated as `RowAdam` says unless a head is tied to them, whose gradient is
-    dense. A GPU is fast enough without, and processes that train together add up dense gradients.
+    On a CPU that trains alone, large embeddings are marked to give sparse gradients, and are
+    updated as `RowAdam` says unless a head is tied to them, whose gradient is dense. A GPU is fast
+    enough without, and processes that train together add up dense gradients.
 
     Args:
         model: On the device on which it is trained.
-        optimizer: `adamw` decays weights beside the gradient, `adam` and `sgd` as a part of it;
-            `sgd` has Nesterov's momentum.
+        optimizer: `adamw` decays weights beside the gradient, `adam` as a part of it.
         learning_rate: Highest.
         weight_decay: Weight decay of matrices.
 
@@ -53,13 +50,10 @@ def build_optimizer(
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             module.sparse = (
-                optimizer != "sgd"
-                and is_alone
+                is_alone
                 and module.weight.device.type == "cpu"
                 and module.num_embeddings >= SPARSE_ROWS
             )
-    if optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=learning_rate, momentum=MOMENTUM, nesterov=True)
     return RowAdam(groups, learning_rate=learning_rate, is_decoupled=optimizer == "adamw")
 
 
@@ -150,9 +144,8 @@ class Schedule:
     """Sets the learning rate of every optimiser step: up in a line, then as its name says.
 
     `cosine` falls along a cosine to a twentieth of the highest rate at the last step;
-    `inverse_sqrt` falls with the root of the steps (Vaswani et al., 2017, section 5.3); `plateau`
-    halves the rate after every 3 epochs without a better dev loss, down to a twentieth; `constant`
-    stays.
+    `inverse_sqrt` falls with the root of the steps (Vaswani et al., 2017, section 5.3);
+    `constant` stays.
     """
 
     def __init__(
@@ -166,8 +159,6 @@ class Schedule:
         self._optimizer, self._name = optimizer, schedule
         self._warmup_steps, self._total_steps = warmup_steps, total_steps
         self.steps = 0  # taken so far
-        self._plateau = 1.0  # share of the rate
-        self._best_loss, self._worse_epochs = math.inf, 0
         for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
         self._apply()
@@ -182,29 +173,13 @@ class Schedule:
         self.steps += 1
         self._apply()
 
-    def end_epoch(self, dev_loss: float) -> None:
-        """Update the plateau schedule with an epoch's dev loss."""
-        if dev_loss < self._best_loss:
-            self._best_loss, self._worse_epochs = dev_loss, 0
-            return
-        self._worse_epochs += 1
-        if self._name == "plateau" and self._worse_epochs == PLATEAU_EPOCHS:
-            self._plateau, self._worse_epochs = max(FLOOR, self._plateau / 2), 0
-            self._apply()
-
-    def state_dict(self) -> dict[str, int | float]:
+    def state_dict(self) -> dict[str, int]:
         """Return what goes on where training does."""
-        return {
-            "steps": self.steps,
-            "plateau": self._plateau,
-            "best_loss": self._best_loss,
-            "worse_epochs": self._worse_epochs,
-        }
+        return {"steps": self.steps}
 
-    def load_state_dict(self, state: dict[str, int | float]) -> None:
+    def load_state_dict(self, state: dict[str, int]) -> None:
         """Go on from a state; the optimiser's must have been loaded before."""
-        self.steps, self._worse_epochs = int(state["steps"]), int(state["worse_epochs"])
-        self._plateau, self._best_loss = state["plateau"], state["best_loss"]
+        self.steps = state["steps"]
         self._apply()
 
     def _apply(self) -> None:
@@ -223,8 +198,6 @@ class Schedule:
                 return FLOOR + (1 - FLOOR) * 0.5 * (1 + math.cos(math.pi * share))
             case "inverse_sqrt":
                 return math.sqrt(self._warmup_steps / (step + 1))
-            case "plateau":
-                return self._plateau
             case "constant":
                 return 1.0
 

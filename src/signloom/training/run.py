@@ -48,7 +48,6 @@ from signloom.training.warm_start import start_from_text_model, warm_start
 
 SHOW_S = 0.3  # between two drawings of the bar
 STALLED = 1 / 3  # of the frames a second that the same run has shown in an epoch
-HISTORY, SEEDS = HISTORY_NAME, "seeds.json"
 logger = logging.getLogger(__name__)
 
 
@@ -521,8 +520,7 @@ def train_seed(
 def write_results(folder: Path, results: Sequence[TrainingResult]) -> None:
     """Write the checkpoint of the first seed, below it those of the others.
 
-    With several seeds, `seeds.json` has their dev losses with mean and spread, and `seeds/N/` the
-    checkpoint of each seed N but the first.
+    Of several seeds `seeds/N/` has the checkpoint of each seed N but the first.
 
     Raises:
         UserError: If the disk is full, or something else forbids writing.
@@ -532,16 +530,6 @@ def write_results(folder: Path, results: Sequence[TrainingResult]) -> None:
         _write_result(folder, first)
         for result in others:
             _write_result(folder / "seeds" / str(result.seed), result)
-        if others:
-            content = {
-                "format_version": 1,
-                "dev_loss": spread(results),
-                "seeds": [
-                    {"seed": r.seed, "best_epoch": r.fit.best_epoch, "dev_loss": r.fit.dev_loss}
-                    for r in results
-                ],
-            }
-            write_file(folder / SEEDS, to_sealed(content))
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(
             f"the trained model could not be written to {folder}: {error}; make room, then run "
@@ -551,7 +539,7 @@ def write_results(folder: Path, results: Sequence[TrainingResult]) -> None:
 
 def _write_result(folder: Path, result: TrainingResult) -> None:
     save_checkpoint(folder, result.checkpoint)
-    write_history(folder / HISTORY, result.fit)
+    write_history(folder / HISTORY_NAME, result.fit)
 
 
 def write_history(path: Path, fit: Fit) -> None:

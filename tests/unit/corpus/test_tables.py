@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signloom.corpus.manifest import read_table, write_table
+from signloom.corpus.manifest import read_table
 from signloom.errors import UserError
 
 
@@ -91,11 +91,3 @@ def test_parquet_types_become_text(tmp_path: Path) -> None:
         (0, "column 'list' is list<element: int64>; expected text or numbers")
     ]
     assert (table.header_line, table.unit) == (0, "row")
-
-
-@pytest.mark.parametrize("suffix", [".tsv", ".csv", ".parquet"])
-def test_rows_are_written_and_read_back(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"m{suffix}"
-    rows = [{"a": 'x, y; "z"', "n": 0.1}, {"a": "# é", "n": None}]
-    write_table(path, rows)
-    assert [fields for _, fields in read_table(path).rows] == [['x, y; "z"', "0.1"], ["# é", ""]]

@@ -41,7 +41,7 @@ from signloom.detection.runtime import (
     read_detections,
     refine,
 )
-from signloom.detection.smoothing import LowPassFilter, OneEuroFilter
+from signloom.detection.smoothing import OneEuroFilter
 from signloom.detection.video import Video
 from tests.golden.landmarks import VIDEO
 from tests.mediapipe_streams import HolisticStreams
@@ -265,25 +265,6 @@ def test_a_network_without_an_output_gives_the_others_to_the_bit() -> None:
     assert len(rewrite(content, (0, 1))) < len(content)
 
 
-def test_a_network_without_its_dead_channels_gives_the_same_to_the_bit() -> None:
-    content = (MODELS / "hand_landmark/hand_landmark_full.tflite").read_bytes()
-    networks = [
-        Interpreter(model_content=one, num_threads=1) for one in (content, rewrite(content, None))
-    ]
-    picture = np.random.default_rng(3).random((1, 224, 224, 3), np.float32)
-    found, channels = [], []
-    for network in networks:
-        network.allocate_tensors()
-        network.set_tensor(network.get_input_details()[0]["index"], picture)
-        network.invoke()
-        found.append([network.get_tensor(one["index"]) for one in network.get_output_details()])
-        shapes = [one["shape"] for one in network.get_tensor_details()]
-        channels.append(sum(shape[-1] for shape in shapes if [*shape[:3]] == [1, 7, 7]))
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert channels[1] < 0.7 * channels[0]
-
-
 def test_a_product_a_channel_is_rounded_twice_as_mediapipe_rounds_it() -> None:
     """Which `rewrite` writes as a multiplication and an addition, constants a column each."""
     path = MODELS / "holistic_landmark/hand_recrop.tflite"
@@ -356,27 +337,6 @@ def test_a_hand_is_followed_only_if_it_is_where_the_pose_says() -> None:
     assert not follows()
 
 
-def test_a_one_euro_filter_is_the_formula_of_its_paper() -> None:
-    values = np.random.default_rng(2).normal(100, 20, (12, 2)).astype(np.float32)
-    smoother, scale = OneEuroFilter(0.05, 80.0), F(200)
-    found = np.array([smoother.apply(row, scale) for row in values])
-
-    def alpha(cutoff: float) -> float:
-        return 1 / (1 + 30.0003 / (2 * math.pi * cutoff))
-
-    for column in range(2):
-        last, speed, smooth = values[0, column], 0.0, values[0, column]
-        for row in range(1, 12):
-            change = (values[row, column] - last) / 200 * 30.0003
-            speed += alpha(1.0) * (change - speed)
-            smooth += alpha(0.05 + 80 * abs(speed)) * (values[row, column] - smooth)
-            last = values[row, column]
-            assert found[row, column] == pytest.approx(smooth, rel=1e-5)
-    low_pass = LowPassFilter()
-    assert low_pass.apply(F([1.0])) == 1.0
-    assert low_pass.apply(F([0.0])) == pytest.approx(0.9)
-
-
 def test_a_detection_is_averaged_with_those_that_lie_on_it() -> None:
     anchors = build_anchors(192, (8, 16, 16, 16))
     assert anchors.shape == (2016, 2)
@@ -394,16 +354,6 @@ def test_a_detection_is_averaged_with_those_that_lie_on_it() -> None:
     np.testing.assert_allclose(found[1].low, [0.7, 0.7], rtol=1e-5)
     np.testing.assert_allclose(found[1].sides, [0.4, 0.4], rtol=1e-5)
     assert read_detections(boxes, logits - 5, centres, 100, F(0.5)) == []
-
-
-def test_a_landmark_stays_where_no_heatmap_is_sure() -> None:
-    heatmap = np.full((64, 64, 2), -15.0, np.float32)
-    heatmap[20, 30, 0] = 9.0
-    points = np.array([[0.45, 0.3, 0.1], [0.5, 0.5, 0.2]], np.float32)
-    found = refine(points, heatmap)
-    assert found[0, 0] == pytest.approx(30 / 64, abs=0.01)
-    assert found[0, 1] == pytest.approx(20 / 64, abs=0.01)
-    np.testing.assert_array_equal(found[1], points[1])
 
 
 @pytest.mark.skipif(

@@ -8,13 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from signloom.models.attention import (
-    MIN_ROOM,
     DistanceEncoding,
-    GrowingKeyValue,
-    KeyValue,
     MultiHeadAttention,
     masked_softmax,
-    relative_shift,
 )
 
 VALID = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
@@ -79,28 +75,6 @@ def test_attention_over_padded_memory_equals_the_formula(attention: MultiHeadAtt
     np.testing.assert_allclose(array(maps[0]), weights, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("valid", [None, VALID])
-def test_causal_attention_equals_the_formula(
-    attention: MultiHeadAttention, valid: torch.Tensor | None
-) -> None:
-    x = torch.randn(3, 5, 8)
-    allowed = np.broadcast_to(np.tri(5, dtype=bool), (3, 5, 5))
-    if valid is not None:
-        allowed = allowed & valid[:, None].numpy()
-    expected, weights = formula(attention, x, x, allowed)
-    maps: list[torch.Tensor] = []
-    attention(x, attention.project(x), valid=valid, is_causal=True, maps=maps)
-    np.testing.assert_allclose(array(maps[0]), weights, rtol=1e-5, atol=1e-5)
-    found = attention(x, attention.project(x), valid=valid, is_causal=True)
-    np.testing.assert_allclose(array(found), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_only_query_key_and_value_go_without_bias() -> None:
-    attention = MultiHeadAttention(8, 2, dropout=0.0, bias=False)
-    biases = [name for name, _ in attention.named_parameters() if name.endswith("bias")]
-    assert biases == ["output.bias"]
-
-
 def test_a_query_that_sees_nothing_gets_the_bias_of_the_output_alone() -> None:
     torch.manual_seed(0)
     attention = MultiHeadAttention(8, 2, dropout=0.0, bias=True)
@@ -125,36 +99,6 @@ def test_masked_softmax_equals_the_formula_at_any_size_of_scores() -> None:
     np.testing.assert_allclose(
         array(masked_softmax(scores, allowed)), expected, rtol=1e-5, atol=1e-5
     )
-
-
-def test_key_values_append_positions_and_select_rows() -> None:
-    first, second = (KeyValue(torch.randn(2, 1, n, 4), torch.randn(2, 1, n, 4)) for n in (3, 1))
-    both = first.append(second)
-    assert torch.equal(both.keys[:, :, :3], first.keys)
-    assert torch.equal(both.values[:, :, 3:], second.values)
-    chosen = both.select(torch.tensor([1, 1, 0]))
-    assert torch.equal(chosen.keys[0], both.keys[1])
-    assert torch.equal(chosen.values[2], both.values[0])
-
-
-def pair(seed: int, positions: int) -> KeyValue:
-    generator = torch.Generator().manual_seed(seed)
-    return KeyValue(*torch.randn(2, 3, 2, positions, 4, generator=generator).unbind())
-
-
-def test_growing_keys_are_the_appended_ones_and_no_pair_ever_changes() -> None:
-    plain = pair(0, 1)
-    grown = [GrowingKeyValue.of(plain)]
-    expected = [plain]
-    for step in range(1, MIN_ROOM + 5):  # so that the room does not suffice
-        expected.append(expected[-1].append(pair(step, 2)))
-        grown.append(grown[-1].append(pair(step, 2)))
-    # A second branch from an early pair must not write over what the first one appended.
-    other = grown[3].append(pair(99, 2)).select(torch.tensor([2, 0]))
-    other_expected = expected[3].append(pair(99, 2)).select(torch.tensor([2, 0]))
-    for found, wanted in [*zip(grown, expected, strict=True), (other, other_expected)]:
-        assert torch.equal(found.keys, wanted.keys)
-        assert torch.equal(found.values, wanted.values)
 
 
 SELF_VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
@@ -198,37 +142,6 @@ def test_relative_attention_equals_its_definition(is_causal: bool) -> None:
     np.testing.assert_allclose(array(maps[0]), weights, rtol=1e-5, atol=1e-5)
     # Float32 against float64.
     np.testing.assert_allclose(array(found), linear(mixed, attention.output), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("length", [1, 2, 5])
-def test_the_shift_moves_each_term_to_its_key(length: int) -> None:
-    terms = torch.randn(2, 3, length, 2 * length - 1)
-    shifted = relative_shift(terms)
-    for i in range(length):
-        for j in range(length):
-            expected = terms[:, :, i, length - 1 - (i - j)]
-            assert torch.equal(shifted[:, :, i, j], expected)
-
-
-@pytest.mark.parametrize("length", [1, 4, 256, 700])
-def test_distances_fall_from_the_longest_to_the_one_behind(length: int) -> None:
-    found = DistanceEncoding(6, dropout=0.0)(torch.zeros(1, length, 6))
-    assert len(found) == 2 * length - 1
-    for row, distance in ((0, length - 1), (length - 1, 0), (2 * length - 2, 1 - length)):
-        # Float32 at angles up to 699.
-        np.testing.assert_allclose(array(found[row]), encoding(distance, 6), atol=1e-4)
-
-
-def test_distances_alone_decide_so_a_shifted_clip_shifts_its_result() -> None:
-    torch.manual_seed(0)
-    attention = MultiHeadAttention(8, 2, dropout=0.0, bias=True, relative=True)
-    encode = DistanceEncoding(8, dropout=0.0)
-    clip, before = torch.randn(1, 5, 8), torch.randn(1, 3, 8)
-    later = torch.cat((before, clip), dim=1)
-    hidden = torch.tensor([[False] * 3 + [True] * 5])
-    alone = attention(clip, attention.project(clip), distances=encode(clip))
-    shifted = attention(later, attention.project(later), valid=hidden, distances=encode(later))
-    torch.testing.assert_close(shifted[:, 3:], alone)
 
 
 def test_a_table_that_grew_in_evaluation_can_be_trained_with() -> None:

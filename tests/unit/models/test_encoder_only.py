@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from signloom.models.encoder_only import EncoderOnly, LabelPrefixes
+from signloom.models.encoder_only import IMPOSSIBLE, EncoderOnly, LabelPrefixes
 from tests import tiny
 from tests.contract.variants import EOS, build
 
@@ -54,12 +54,6 @@ def test_its_gradient_is_that_of_the_ctc_loss() -> None:
             torch.testing.assert_close(own.grad, expected.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_what_may_follow_a_prefix_is_a_distribution() -> None:
-    model = encoder_only()
-    log_probs = model(*tiny.source(1, [9, 6]), torch.tensor([[BOS, 5, 5, 6]] * 2))
-    torch.testing.assert_close(log_probs.exp().sum(dim=-1), torch.ones(2, 4), rtol=1e-5, atol=1e-5)
-
-
 def test_a_sentence_longer_than_its_clip_is_impossible_and_teaches_numbers() -> None:
     model = encoder_only()
     src, valid = tiny.source(1, [2])
@@ -84,3 +78,9 @@ def test_continuations_equal_the_sum_over_alignments() -> None:
     found = prefixes.extend(torch.tensor([[[1]]])).continuations()[0, 0].exp()
     expected = torch.tensor([sums[k] for k in range(3)]).double() / sum(sums.values())
     torch.testing.assert_close(found, expected)
+
+
+def test_what_no_label_stands_for_is_impossible_and_stays_so() -> None:
+    start = LabelPrefixes.start(torch.randn(2, 5, 3), torch.ones(2, 5, dtype=torch.bool))
+    found = start.extend(torch.tensor([1, -1, 2]).expand(2, 1, 3))
+    assert found.log_probs.tolist() == [[IMPOSSIBLE]] * 2

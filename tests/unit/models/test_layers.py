@@ -10,7 +10,6 @@ from signloom.models.layers import (
     Dropout,
     FeedForward,
     PositionalEncoding,
-    Residual,
     TiedProjection,
     TokenEmbedding,
     sinusoids,
@@ -27,13 +26,6 @@ def test_positions_are_sine_and_cosine_of_falling_rates() -> None:
             # Float32 at angles up to 49.
             assert math.isclose(table[position, 2 * pair], math.sin(angle), abs_tol=1e-5)
             assert math.isclose(table[position, 2 * pair + 1], math.cos(angle), abs_tol=1e-5)
-
-
-def test_positions_go_on_past_the_first_table() -> None:
-    positions = PositionalEncoding(6, dropout=0.0, kind="sinusoidal")
-    x = torch.zeros(1, 700, 6)
-    torch.testing.assert_close(positions(x)[0], sinusoids(700, 6))
-    torch.testing.assert_close(positions(x[:, :1], offset=699)[0], sinusoids(700, 6)[699:])
 
 
 def test_scaled_positions_are_multiplied_by_a_learnt_factor_that_starts_at_one() -> None:
@@ -61,24 +53,6 @@ def layer_norm(x: np.ndarray, norm: nn.LayerNorm) -> np.ndarray:
     return array(norm.weight) * (x - mean) / np.sqrt(variance + 1e-5) + array(norm.bias)
 
 
-@pytest.mark.parametrize("weight", [1.0, 0.5])
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_a_residual_equals_its_formula(norm: str, weight: float) -> None:
-    torch.manual_seed(0)
-    residual = Residual(8, dropout=0.0, norm=norm, weight=weight)  # type: ignore[arg-type]
-    nn.init.normal_(residual.norm.weight)
-    nn.init.normal_(residual.norm.bias)
-    block = nn.Linear(8, 8)
-    tensor = 3 + 2 * torch.randn(2, 5, 8)
-    x = array(tensor)
-    if norm == "pre":
-        expected = x + weight * linear(layer_norm(x, residual.norm), block)
-    else:
-        expected = layer_norm(x + weight * linear(x, block), residual.norm)
-    # Float32 against float64.
-    np.testing.assert_allclose(array(residual(tensor, block)), expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("activation", "formula"),
     [
@@ -96,13 +70,6 @@ def test_a_feed_forward_block_equals_its_formula(activation: str, formula: objec
 
 
 FAMILIES = ["transformer", "conformer", "lstm"]
-
-
-@pytest.mark.parametrize(("is_scaled", "factor"), [(False, 1.0), (True, math.sqrt(6))])
-def test_an_embedding_is_a_row_of_its_matrix(is_scaled: bool, factor: float) -> None:
-    embedding = TokenEmbedding(10, 6, is_scaled=is_scaled)
-    found = embedding(torch.tensor([[3, 0]]))
-    torch.testing.assert_close(found[0], embedding.weight[[3, 0]] * factor)
 
 
 def test_a_tied_projection_has_one_name_and_follows_its_embedding() -> None:
@@ -123,13 +90,6 @@ def test_a_copied_projection_is_tied_to_the_copied_embedding() -> None:
     x = torch.ones(1, 1, 16)
     assert not other.decoder.output(x).any()
     assert model.decoder.output(x).any()
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_tying_saves_one_matrix_of_the_vocabulary(family: str) -> None:
-    plain, tied = (build(family=family, tied_embeddings=flag).model for flag in (False, True))
-    counts = [sum(p.numel() for p in model.parameters()) for model in (plain, tied)]
-    assert counts[0] - counts[1] == 20 * 16
 
 
 @pytest.mark.parametrize(("initialization", "rows"), [("xavier", 32), ("xavier_each", 16)])

@@ -126,17 +126,6 @@ def test_layers_are_paired_from_the_top(
         assert torch.equal(now, end[:, pairs])
 
 
-def test_the_last_state_of_a_layer_is_that_of_both_its_directions() -> None:
-    encoder = lstm_model().encoder
-    src, valid = tiny.source(1, [6, 9])
-    memory = encoder(src, valid)
-    _, (hidden, cell) = encoder.recurrence(encoder.source(src[:1, :6], valid[:1, :6])[0])
-    for layer in (0, 1):
-        ends = slice(2 * layer, 2 * layer + 2)  # forward, backward
-        for end, expected in zip(memory.ends, (hidden, cell), strict=True):
-            torch.testing.assert_close(end[0, layer], expected[ends, 0].flatten())
-
-
 def test_forget_gates_begin_open_and_recurrent_matrices_orthogonal() -> None:
     for lstm in (lstm_model().encoder.recurrence, lstm_model().decoder.recurrence):
         width = lstm.hidden_size

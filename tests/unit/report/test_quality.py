@@ -106,10 +106,3 @@ def test_tables_sum_up_frames_by_split_and_signer() -> None:
     assert [row.name for row in found.by_signer] == ["not in the manifest", "x", "y"]
     assert found.signers_shown[0].name == "x"
     assert share_of([], "pose") is None
-
-
-def test_a_clip_is_described_in_one_phrase() -> None:
-    assert describe(replace(GOOD, side_swaps=3)) == (
-        "2.0 s at 25 frames/s, 320x240, left 80 %, right 100 %, body 100 %, longest without a hand "
-        "0.0 s, 3 side swaps"
-    )

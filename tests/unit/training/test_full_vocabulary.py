@@ -9,7 +9,6 @@ import torch
 from signloom.features.tokenizer import Tokenizer
 from signloom.training.data import TrainingData
 from signloom.training.loop import EpochRecord
-from signloom.training.optim import SPARSE_ROWS
 from signloom.training.run import RunOptions, train
 from signloom.training.snapshots import Snapshots
 from tests import tiny
@@ -54,17 +53,3 @@ def test_training_goes_on_to_the_bit(tmp_path: Path) -> None:
     expected = whole.model.state_dict()
     for name, tensor in again.model.state_dict().items():
         assert torch.equal(tensor, expected[name]), name
-
-
-def test_only_used_rows_of_an_embedding_change() -> None:
-    data = full_data()
-    before, after = (
-        train(data, chosen, provenance={}, log=lambda _: None)[0].model.state_dict()
-        # So low a rate changes no float32.
-        for chosen in (options(learning_rate=1e-30), options())
-    )
-    name = "decoder.embedding.weight"
-    assert len(after[name]) > SPARSE_ROWS
-    changed = (before[name] != after[name]).any(dim=1).nonzero()[:, 0].tolist()
-    used = {token for example in data.train for token in example.target.ids}
-    assert set(changed) - {data.tokenizer.pad} == used

@@ -115,15 +115,6 @@ def test_a_state_is_resumed(first: bool, second: bool, monkeypatch: pytest.Monke
             assert torch.equal(one, another)
 
 
-def test_only_large_embeddings_on_a_cpu_are_updated_by_rows() -> None:
-    small, large = nn.Embedding(optim.SPARSE_ROWS - 1, 1), nn.Embedding(optim.SPARSE_ROWS, 1)
-    both = nn.ModuleList([small, large])
-    build_optimizer(both, optimizer="adamw", learning_rate=0.1, weight_decay=0.0)
-    assert (small.sparse, large.sparse) == (False, True)
-    build_optimizer(both, optimizer="sgd", learning_rate=0.1, weight_decay=0.0)
-    assert (small.sparse, large.sparse) == (False, False)
-
-
 def test_processes_together_give_dense_gradients(tmp_path_factory: pytest.TempPathFactory) -> None:
     table = nn.Embedding(optim.SPARSE_ROWS, 1)
     file = tmp_path_factory.mktemp("together") / "store"
@@ -150,13 +141,11 @@ def test_clipping_sees_dense_and_sparse_gradients_alike(max_norm: float) -> None
         torch.testing.assert_close(one.grad.to_dense(), other.grad)
 
 
-STEPS: dict[str, Callable[[float, float], float]] = {
+STEPS: dict[str, Callable[[float], float]] = {
     # Weight 2, gradient 1, rate 0.1, decay 0.5: AdamW's first step is the rate, after its decay.
-    "adamw": lambda weight, _: weight - 0.1 * 0.5 * weight - 0.1,
+    "adamw": lambda weight: weight - 0.1 * 0.5 * weight - 0.1,
     # A first step of Adam is the rate, however large gradient and decay are.
-    "adam": lambda weight, _: weight - 0.1,
-    # Gradient and decay are 1 + 0.5 * 2 = 2; Nesterov's first step is 1.9 of them.
-    "sgd": lambda weight, gradient: weight - 0.1 * 1.9 * (gradient + 0.5 * weight),
+    "adam": lambda weight: weight - 0.1,
 }
 
 
@@ -168,9 +157,9 @@ def test_the_first_step_by_hand(name: OptimizerName) -> None:
     optimizer = build_optimizer(model, optimizer=name, learning_rate=0.1, weight_decay=0.5)
     model(torch.ones(1, 1)).sum().backward()
     optimizer.step()
-    assert model.weight.item() == pytest.approx(STEPS[name](2.0, 1.0), rel=1e-5)
+    assert model.weight.item() == pytest.approx(STEPS[name](2.0), rel=1e-5)
     # Biases have no decay.
-    assert model.bias.item() == pytest.approx(2.0 - (0.19 if name == "sgd" else 0.1), rel=1e-5)
+    assert model.bias.item() == pytest.approx(1.9, rel=1e-5)
 
 
 def schedule_of(name: ScheduleName, *, warmup: int = 10, total: int = 100) -> Schedule:
@@ -198,7 +187,6 @@ def rates_of(schedule: Schedule, steps: int) -> list[float]:
             [0.01, 0.05, 0.1] + [0.1 * math.sqrt(10 / step) for step in (11, 55, 56, 101, 201)],
         ),
         ("constant", [0.01, 0.05, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]),
-        ("plateau", [0.01, 0.05, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]),
     ],
 )
 def test_rates_rise_in_a_line_and_fall_as_named(name: ScheduleName, expected: list[float]) -> None:
@@ -206,36 +194,6 @@ def test_rates_rise_in_a_line_and_fall_as_named(name: ScheduleName, expected: li
     at = (0, 4, 9, 10, 54, 55, 100, 200)
     assert [rates[step] for step in at] == pytest.approx(expected, rel=1e-5)
     assert max(rates) == pytest.approx(0.1)
-
-
-def test_a_plateau_halves_the_rate() -> None:
-    schedule = schedule_of("plateau", warmup=1)
-    rates = []
-    for loss in [3.0, 2.0, 2.0, 2.5, 2.1, 1.9, 2.0, 2.0, 2.0, *[2.0] * 12]:
-        schedule.step()
-        schedule.end_epoch(loss)
-        rates.append(schedule.lr / 0.1)
-    # Three epochs without a better one, one with, three without, and so on to a twentieth.
-    expected = [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125, 0.125, 0.125, 0.0625]
-    assert rates == pytest.approx([*expected, 0.0625, 0.0625, 0.05, 0.05, 0.05, 0.05])
-
-
-@pytest.mark.parametrize("name", ["cosine", "inverse_sqrt", "plateau", "constant"])
-def test_a_schedule_goes_on_from_its_state_to_the_bit(name: ScheduleName) -> None:
-    whole, before, after = (schedule_of(name) for _ in range(3))
-
-    def go(schedule: Schedule, epochs: int) -> list[float]:
-        rates = []
-        for _ in range(epochs):
-            rates += rates_of(schedule, 7)
-            schedule.end_epoch(2.0)
-        return rates
-
-    expected = go(whole, 12)
-    rates = go(before, 6)
-    after.load_state_dict(before.state_dict())
-    assert after.steps == 42
-    assert [*rates, *go(after, 6)] == expected
 
 
 def build() -> nn.Module:

@@ -11,6 +11,7 @@ from signloom.training.devices import open_devices
 from signloom.training.run import (
     deciding_options,
     each_seed,
+    spread,
     train_seed,
     write_results,
 )
@@ -43,9 +44,7 @@ def test_each_seed_gives_a_model_and_the_first_stands_in_front(tmp_path: Path) -
         assert json.loads((place / "history.json").read_text())["best_epoch"] == 2
     losses = [result.fit.dev_loss for result in results]
     assert losses[0] != losses[1]
-    summary = json.loads((folder / "seeds.json").read_text())
-    assert summary["dev_loss"] == {"mean": mean(losses), "deviation": stdev(losses)}
-    assert [entry["seed"] for entry in summary["seeds"]] == [5, 1]
+    assert spread(results) == {"mean": mean(losses), "deviation": stdev(losses)}
 
 
 def test_a_checkpoint_without_room_is_an_error_with_a_remedy(tmp_path: Path) -> None:

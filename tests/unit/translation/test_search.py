@@ -211,14 +211,6 @@ def test_an_endless_model_stops_at_the_limit() -> None:
     assert [len(best.tokens) for (best,) in found] == [5] * 4
 
 
-def test_pad_and_bos_are_never_produced() -> None:
-    model = tiny.model(2)
-    with torch.no_grad():
-        model.decoder.output.bias[[IDS.pad, IDS.bos]] = 1e6
-    for (found,) in search(model, memory_of(model), IDS, options(3)):
-        assert not {IDS.pad, IDS.bos} & set(found.tokens)
-
-
 @pytest.mark.parametrize("beam_size", [1, 3, 8])
 @pytest.mark.parametrize("family", FAMILIES)
 @torch.inference_mode()
@@ -262,14 +254,6 @@ def test_the_best_tokens_are_those_of_the_whole_log_softmax(vocab: int, count: i
     found = best_tokens(logits.clone(), count, banned=[])
     torch.testing.assert_close(found[0], expected, rtol=1e-5, atol=1e-5)
     assert torch.equal(found[1], tokens)
-
-
-def test_what_is_banned_keeps_its_share_and_is_never_chosen() -> None:
-    logits = torch.tensor([[5.0, 1.0, 3.0, 2.0]])
-    expected = logits.log_softmax(dim=-1)
-    found, tokens = best_tokens(logits, 2, banned=[0])
-    assert tokens.tolist() == [[2, 3]]
-    torch.testing.assert_close(found, expected.gather(1, tokens))
 
 
 @pytest.mark.parametrize(
