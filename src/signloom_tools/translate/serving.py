@@ -261,30 +261,15 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
 
 def _signature(decoding: DecodingOptions) -> Any:
     """Return what comes in: rows of clips, and the options of the search as parameters."""
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+    from mlflow.models import ModelSignature, infer_signature
+    from mlflow.types import ColSpec, DataType, Schema
     from mlflow.types.schema import Array, Map
 
-    types = {
-        int: DataType.long, float: DataType.double, bool: DataType.boolean, str: DataType.string,
-    }  # fmt: skip
-    points = Array(Array(DataType.double))
-    return ModelSignature(
-        inputs=Schema(
-            [
-                ColSpec(DataType.double, "fps"),
-                ColSpec(DataType.long, "width"),
-                ColSpec(DataType.long, "height"),
-                ColSpec(Array(Map(points)), "frames"),
-            ]
-        ),
-        params=ParamSchema(
-            [
-                ParamSpec(name, types[type(value)], value)
-                for name, value in request_params(decoding).items()
-            ]
-        ),
-    )
+    sizes = {"fps": DataType.double, "width": DataType.long, "height": DataType.long}
+    frames = Array(Map(Array(Array(DataType.double))))
+    inputs = Schema([ColSpec(kind, name) for name, kind in (sizes | {"frames": frames}).items()])
+    params = infer_signature(params=request_params(decoding)).params
+    return ModelSignature(inputs=inputs, params=params)
 
 
 def _example(layout: Layout) -> LandmarkSequence:
