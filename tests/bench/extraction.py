@@ -10,6 +10,7 @@
 - memory: resident memory of the workers over many clips, one at a time.
 """
 
+import contextlib
 import itertools
 import json
 import multiprocessing
@@ -29,6 +30,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+import psutil
 import yaml
 
 from signloom.config import load_section
@@ -259,7 +261,7 @@ def measure_memory(clips: Sequence[Clip], folder: Path) -> list[Figure]:
 
     def watch() -> None:
         while not done.wait(0.2):
-            samples.extend(worker_memory(os.getpid()))
+            samples.extend(worker_memory())
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -271,28 +273,14 @@ def measure_memory(clips: Sequence[Clip], folder: Path) -> list[Figure]:
     return [Figure(f"a worker's MB in {IN_A_ROW} clips, most", max(samples), at_most=350)]
 
 
-def worker_memory(ancestor: int) -> list[float]:
+def worker_memory() -> list[float]:
     """Resident MB of the spawned processes below the stage."""
     found = []
-    for stage in children(ancestor):
-        for pid in children(stage):
-            try:
-                command = Path(f"/proc/{pid}/cmdline").read_bytes()
-                pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-            except OSError:
-                continue
-            if b"spawn_main" in command:
-                found.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has ended
+            if "spawn_main" in " ".join(process.cmdline()):
+                found.append(process.memory_info().rss / 1e6)
     return found
-
-
-def children(pid: int) -> list[int]:
-    """Child processes, of all threads."""
-    try:
-        lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    except OSError:
-        return []
-    return [int(child) for text in lists for child in text.split()]
 
 
 def measure() -> list[Figure]:

@@ -10,7 +10,6 @@ that is too slow gets evenly fewer, as from the page. The pictures are drawn bef
 - CPU seconds of the server a second.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -20,10 +19,8 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import cv2
 import numpy as np
@@ -32,6 +29,7 @@ import psutil
 from signloom.paths import CHECKPOINT
 from signloom_demo.grammar import sentences
 from signloom_demo.motion import HOLD_S
+from tests.attack.app import Client
 from tests.bench.figures import Figure
 from tests.camera import FPS, draw
 
@@ -47,18 +45,11 @@ class Page:
     """Sends pictures as the page does."""
 
     def __init__(self, address: str) -> None:
-        self._root = address.partition("?")[0]
-        self._token = parse_qs(urlsplit(address).query)["token"][0]
+        self.client = Client(address)
         self._waiting: list[tuple[float, bytes]] = []
         self._lock, self.left, self.running = threading.Lock(), 0, True
         self._every, self._number = 1, 0
         self.answers: list[tuple[float, float, Any]] = []  # when, delay, translation
-
-    def ask(self, method: str, path: str, body: bytes) -> Any:
-        headers = {"x-signloom": "1", "cookie": f"signloom={self._token}"}
-        request = urllib.request.Request(self._root + path, body, headers, method=method)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
 
     def take(self, time_s: float, jpeg: bytes) -> None:
         self._number += 1
@@ -79,7 +70,7 @@ class Page:
                 time.sleep(1 / FPS)
                 continue
             body = b"".join(struct.pack("<dI", when, len(one)) + one for when, one in frames)
-            found = self.ask("PUT", f"api/live/{session}", body)
+            found = self.client.ask("PUT", f"live/{session}", body)[1]
             now = time.monotonic()
             self.answers.append((now, now - frames[-1][0], found["translation"]))
             if len(self._waiting) > MOST_WAITING / 3:
@@ -109,7 +100,7 @@ def play(page: Page, seconds: float, server: psutil.Process) -> tuple[float, lis
         When that began, when hands came to rest, and the CPU seconds of the server.
     """
     pictures, rests = draw_pictures()
-    session = page.ask("POST", "api/live", b"{}")["id"]
+    session = page.client.ask("POST", "live", {})[1]["id"]
     before = server.cpu_times()
     sender = threading.Thread(target=page.send, args=(session,))
     begun = time.monotonic()

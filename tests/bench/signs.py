@@ -22,12 +22,11 @@ from signloom.corpus.words import locate_words
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target, read_targets
 from signloom.paths import CHECKPOINT, SHARDS, TARGETS
-from signloom.translation.signs import read_signs
+from signloom.translation.signs import find_signs, read_signs
 from signloom.translation.translator import Translator
 from signloom_demo.draw import TRUTH, DrawOptions, Truth, read_truth
 from signloom_demo.grammar import ADJECTIVES, PLACES, SUBJECTS, THINGS, TIMES, VERBS
-from signloom_tools.translate.films import find_film_signs
-from signloom_tools.translate.segmentation import segment_by_rest
+from signloom_tools.translate.segmentation import cut, segment_by_rest
 from signloom_tools.translate.timed import translate_timed
 from tests.bench.figures import Figure
 
@@ -169,8 +168,12 @@ def measure_films(
     for own in of_signer.values():
         clips = [c for t in own if isinstance(c := sequences[t.clip_id], LandmarkSequence)]
         film, true = join_clips(own, clips, [truths[t.clip_id] for t in own])
-        cues = find_film_signs(translator, film, segment_by_rest(film), translator.spec.ctc.names)
-        found = [(cue.text, cue.start_s, cue.end_s) for cue in cues]
+        spans, names = segment_by_rest(film), translator.spec.ctc.names
+        parts = find_signs(translator, [cut(film, span) for span in spans], names)
+        found = [
+            (sign.gloss, start_s + sign.start_s, start_s + sign.end_s)
+            for (start_s, _), signs in zip(spans, parts, strict=True) for sign in signs
+        ]  # fmt: skip
         hits += [any(is_hit(one, sign) for sign in true) for one in found]
         reached += [any(is_hit(one, sign) for one in found) for sign in true]
         seconds += film.seconds

@@ -22,7 +22,7 @@ import pytest
 from signloom.paths import MODELS
 from signloom_demo.grammar import sentences
 from signloom_ops.nightly.store import ModelStore
-from signloom_tools.cli.installed import make_project
+from signloom_tools.cli.project import make_project
 from tests.camera import READY, SignerBeforeCamera, begin_live, sign_live, wait_for
 from tests.system.test_app import Server, begin, press, write
 from tests.unit.report.test_browser import Tab, find_chromium, open_tab

@@ -130,12 +130,12 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
     try:
         template.write_text(f"{before}# new\n")
         if kill_in_upgrade(python, project):
-            said = run("signloom_tools.cli.installed", folder=project.name, ok=False).stderr
+            said = run("signloom_tools.cli.project", folder=project.name, ok=False).stderr
             assert "signloom project --upgrade" in said
         run("signloom_tools.cli.main", "project", "--upgrade", folder=project.name)
         assert (project / "presets/base.yaml").read_text() == template.read_text()
         assert (project / "params.yaml").read_text() == mine
-        run("signloom_tools.cli.installed", folder=project.name)
+        run("signloom_tools.cli.project", folder=project.name)
         # What this version does not change may be changed by hand, what it changes may not.
         for name in ("pipeline/train.py", "presets/base.yaml"):
             (project / name).write_text("# mine\n")

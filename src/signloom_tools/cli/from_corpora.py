@@ -179,10 +179,7 @@ def _recombine(options: ComposeOptions, count: int) -> None:
     if options.writing.dry_run:
         print("nothing was written")
         return
-    try:
-        write_recombined(options.corpus, clips, made, landmarks, SHARDS)
-    except OSError as error:
-        raise UserError(f"{options.corpus}: no corpus can be written there ({error})") from None
+    write_recombined(options.corpus, clips, made, landmarks, SHARDS)
     print(f"wrote {options.corpus / MANIFEST}. {how_to_use(options.corpus / MANIFEST)}")
 
 

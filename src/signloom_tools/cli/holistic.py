@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Literal, cast
@@ -19,13 +19,12 @@ from signloom.config import MIN_FPS
 from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.detection.detector import DetectorOptions, describe_detector
 from signloom.detection.mediapipe_models import MODELS_VARIABLE, own_networks, take_networks
-from signloom.detection.video import Box
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.extract import VideoSegment, count_frames
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
 from signloom.files import check_writable, write_file
 from signloom.progress import progress_file
-from signloom_tools.holistic import WRITERS, Face, read_film, stream_json, to_sequence
+from signloom_tools.holistic import WRITERS, read_film, stream_json, to_sequence
 from signloom_tools.importing.options import CROWDED, CropOption
 from signloom_tools.options import argument, option
 from signloom_tools.outputs import check_output
@@ -69,12 +68,9 @@ class _Job:
     """A film and what is made of it; what a process is asked for."""
 
     film: Path
-    format: str
     target: Path | None  # None: standard output
     video: Path | None
-    face: Face
-    fps: float
-    crop: Box | None
+    options: LandmarksOptions = field(compare=False)
 
 
 def run_landmarks(options: LandmarksOptions) -> None:
@@ -152,7 +148,7 @@ def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_J
                 raise UserError(f"{other} and {film} would both be {path}: write them apart")
             made[path] = film
             check_output(path, films, overwrite=options.overwrite)
-        yield _Job(film, options.write, target, video, options.face, options.fps, options.crop)
+        yield _Job(film, target, video, options)
 
 
 def _list_films(paths: Sequence[Path]) -> dict[Path, Path]:
@@ -218,12 +214,13 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Proble
 
     What may be an accident is a `Problem`: it is tried again.
     """
+    options = job.options
     try:
         film = read_film(
-            job.film, face=job.face, fps=job.fps, crop=job.crop, threads=threads,
+            job.film, face=options.face, fps=options.fps, crop=options.crop, threads=threads,
             watch=watch if callable(watch) else lambda: None,
         )  # fmt: skip
-        content = WRITERS[job.format](film)
+        content = WRITERS[options.write](film)
         if job.target:
             write_file(job.target, content)
         else:
@@ -232,7 +229,7 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Proble
             from signloom_tools.skeleton_video import even_pictures, write_skeleton
 
             sequence = to_sequence(film)
-            pictures = even_pictures(job.film, sequence.fps, fps=job.fps, crop=job.crop)
+            pictures = even_pictures(job.film, sequence.fps, fps=options.fps, crop=options.crop)
             write_skeleton(job.video, pictures, sequence)
         if film.is_crowded:
             print(f"warning: {job.film}: {CROWDED}", file=sys.stderr)

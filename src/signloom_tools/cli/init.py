@@ -245,12 +245,9 @@ def finish_corpus(
         print("nothing was written")
         return
     params = read_params(writing.params)  # before anything is written
-    try:
-        if write:
-            write()
-        write_corpus(plan, corpus, copy=writing.copy, force=writing.force)
-    except OSError as error:
-        raise UserError(f"{corpus}: no corpus can be written there ({error})") from None
+    if write:
+        write()
+    write_corpus(plan, corpus, copy=writing.copy, force=writing.force)
     print(f"wrote {corpus / MANIFEST}")
     print_next(corpus, writing, plan, params, text_only=text_only)
     if plan.refusals:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from signloom.features.sources import SourceSequence
     from signloom.translation.options import DecodingOptions
     from signloom.translation.translator import Translation, Translator
-    from signloom_tools.translate.films import FilmSentence
+    from signloom_tools.translate.films import Sentence
     from signloom_tools.translate.timed import TimedTranslation
 
 LONG_S = 60.0  # a longer clip is hardly one sentence
@@ -163,7 +163,7 @@ class _Work:
         )
         return True
 
-    def write_video(self, clip: GivenClip, sentences: "Sequence[FilmSentence]") -> None:
+    def write_video(self, clip: GivenClip, sentences: "Sequence[Sentence]") -> None:
         """Write a clip with its skeleton, and its captions beside it, where that is asked for."""
         out = self._options.clips.video
         if out is None:
@@ -178,6 +178,7 @@ class _Work:
         captions = out.with_suffix(".vtt")
         is_new = captions not in self._written  # else --write has just written it
         self._written |= {out, captions}
+        kept = [one for one in sentences if one[1].text or not self._options.skip_unsure]
         try:
             for path in (out, captions) if is_new else (out,):
                 check_output(path, self._inputs, overwrite=self._options.overwrite)
@@ -189,7 +190,7 @@ class _Work:
                 pictures = blank_pictures(sequence)
             write_skeleton(out, pictures, sequence)
             if is_new:
-                write_captions(captions, make_cues(sentences, for_people=True), out)
+                write_captions(captions, make_cues(kept, for_people=True), out)
         except (ClipError, UserError) as error:
             self.fail(str(out), str(error))
 
@@ -224,31 +225,20 @@ class _ClipWork(_Work):
         clips = self.read(sources, bar)
         while batch := list(itertools.islice(clips, CLIPS_AT_ONCE)):
             translator, decoding = self.wait()
-            from signloom_tools.translate.films import FilmSentence
             from signloom_tools.translate.timed import translate_timed
 
             batch = [part for clip in batch for part in self._cut_signs(clip)]
-            sequences = [clip.sequence for clip in batch]
             found = translate_timed(
-                translator, sequences, decoding, n_best=options.n_best,
-                skip_unsure=options.skip_unsure, guess=options.guess,
+                translator, [clip.sequence for clip in batch], decoding, n_best=options.n_best,
+                skip_unsure=options.skip_unsure, guess=options.guess, find=options.clips.find,
             )  # fmt: skip
-            if options.clips.find:
-                from signloom.translation.signs import find_signs
-
-                spotted = find_signs(translator, sequences, options.clips.find)
-                found = [
-                    replace(one, signs=tuple(s)) for one, s in zip(found, spotted, strict=True)
-                ]
             for clip, timed in zip(batch, found, strict=True):
                 best = timed.translation
                 self.not_understood += bool(best.check.unlike)
                 self._print(clip, timed.later(clip.begins_s))
                 if self._options.attention:
                     attended.append((clip.clip_id, clip.sequence, best))
-                text, end_s = " ".join(best.text.split()), clip.sequence.seconds
-                said = FilmSentence(text=text, check=best.check, start_s=0.0, end_s=end_s)
-                self.write_video(clip, [said] if text or not options.skip_unsure else [])
+                self.write_video(clip, [((0.0, clip.sequence.seconds), timed)])
         check_attention(self._options, len(attended), self._inputs)
         if attended:
             write_attention(self._options, self.wait()[0], attended)
@@ -338,12 +328,7 @@ class _FilmWork(_Work):
         return path
 
     def _caption(self, clip: GivenClip, out: Path) -> None:
-        from signloom_tools.translate.films import (
-            find_film_signs,
-            make_cues,
-            make_sign_cues,
-            translate_film,
-        )
+        from signloom_tools.translate.films import make_cues, make_sign_cues, translate_film
         from signloom_tools.translate.segmentation import PAUSE_S, segment_by_rest
 
         translator, decoding = self.wait()
@@ -351,18 +336,19 @@ class _FilmWork(_Work):
         spans = segment_by_rest(clip.sequence, options.clips.pause_s or PAUSE_S)
         sentences = translate_film(
             translator, clip.sequence, spans, decoding,
-            skip_unsure=options.skip_unsure, guess=options.guess,
+            skip_unsure=options.skip_unsure, guess=options.guess, find=options.clips.find,
         )  # fmt: skip
-        signs = make_sign_cues(sentences) if options.clips.signs else []
-        if options.clips.find:
-            signs = find_film_signs(translator, clip.sequence, spans, options.clips.find)
-        self.not_understood += sum(bool(one.check.unlike) for one in sentences)
+        asked = options.clips.signs or options.clips.find
+        signs = make_sign_cues(sentences) if asked else []
+        sentences = [(span, one) for span, one in sentences if one.text or not options.skip_unsure]
+        checks = [one.translation.check for _, one in sentences]
+        self.not_understood += sum(bool(check.unlike) for check in checks)
         cues = make_cues(sentences, for_people=self._options.clips.write != "json")
         cues, signs = ([cue.later(clip.begins_s) for cue in part] for part in (cues, signs))
         write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
         self._written.add(out)
         now = datetime.now().isoformat(sep=" ", timespec="seconds")
-        marked = sum(bool(one.check.word) for one in sentences)
+        marked = sum(bool(check.word) for check in checks)
         tqdm.write(
             f"{now} {readable_name(out)}: {len(cues)} sentences, {marked} of them unsure, in "
             f"{clip.sequence.seconds:.0f} s"

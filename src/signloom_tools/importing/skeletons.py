@@ -45,11 +45,6 @@ class Skeleton:
     """Part, and MediaPipe's index in it for some of the detector's points."""
     has_depth: bool = False  # whether the third number of a point is z; else it is the score
 
-    @property
-    def indices(self) -> dict[str, tuple[int, ...]]:
-        """Of each part, which of MediaPipe's points are known."""
-        return {part: tuple(columns.values()) for part, columns in self.parts.items()}
-
 
 def _skeleton(
     name: str,

@@ -6,7 +6,7 @@
 import importlib.metadata
 import os
 import warnings
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -58,55 +58,46 @@ def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
     Raises:
         UserError: If something is missing, of another shape, or not a finite number.
     """
-    sizes, frames = _header(clip), list(clip["frames"])
-    points = np.full((len(frames), layout.points, COORDINATES), np.nan, np.float32)
-    present = np.zeros((len(frames), len(layout.groups)), np.bool_)
-    for number, frame in enumerate(frames):
-        for name, marks in _groups(frame, number):
-            columns = _slice(layout, name, number)
-            points[number, columns] = _numbers(layout, name, number, marks)
+    said = _read_row(clip)
+    points = np.full((len(said.frames), layout.points, COORDINATES), np.nan, np.float32)
+    present = np.zeros((len(said.frames), len(layout.groups)), np.bool_)
+    for number, frame in enumerate(said.frames):
+        for name, marks in _groups(frame, number, layout):
+            points[number, layout.slice(name)] = _numbers(layout, name, number, marks)
             present[number, layout.group(name)] = True
     with np.errstate(over="ignore"):  # what becomes infinite is refused below
         points = points.astype(np.float16).astype(np.float32)
     try:
         return LandmarkSequence(
             points=points, present=present, layout=layout,
-            fps=sizes.fps, width=sizes.width, height=sizes.height,
+            fps=said.fps, width=said.width, height=said.height,
         )  # fmt: skip
     except ValueError as error:
         raise UserError(f"a clip cannot be right: {error}") from None
 
 
 @checked_dataclass
-class _Header:
-    """What a clip says beside its frames."""
+class _Row:
+    """A clip of a request."""
 
     fps: FrameRate
     width: Side
     height: Side
+    frames: list[Any]
 
 
-def _header(clip: Mapping[str, Any]) -> _Header:
-    """Return the rate and the picture's size of a clip that has a list of frames.
+def _read_row(clip: Mapping[str, Any]) -> _Row:
+    """Return a clip, whose numbers and lists may be those of a table: floats, and NumPy's.
 
     Raises:
-        UserError: If something is missing or out of range.
+        UserError: If something is missing, of another kind or out of range.
     """
-    names = ("fps", "width", "height")
-    lacking = [name for name in (*names, "frames") if clip.get(name) is None]
-    if lacking or not isinstance(clip["frames"], list | tuple | np.ndarray):
-        raise UserError(
-            "a clip needs fps, width, height and a list of frames; found "
-            f"{', '.join(sorted(map(str, clip)))}" + "".join(f", no {name}" for name in lacking)
-        )
-    try:  # tables make every number a float of NumPy
-        values = {name: np.asarray(clip[name]).item() for name in names}
-    except ValueError:
-        raise UserError("a clip needs one number each as fps, width and height") from None
-    for name in names[1:]:
-        if isinstance(values[name], float) and values[name].is_integer():
-            values[name] = int(values[name])
-    return parse_options(values, _Header, where="clip")
+    said = {name: clip[name] for name in _Row.__annotations__ if clip.get(name) is not None}
+    for name, value in said.items():
+        plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        is_size = name in ("width", "height") and isinstance(plain, float) and plain.is_integer()
+        said[name] = int(plain) if is_size else plain
+    return parse_options(said, _Row, where="clip")
 
 
 def check_request(
@@ -129,9 +120,8 @@ def check_request(
             f"{options.max_tokens} is {tokens}, expected at most {REQUEST_TOKENS} in a request; "
             "send fewer clips at once, or lower one of the others"
         )
-    rates = [_header(clip).fps for clip in clips]
-    counts = [len(clip["frames"]) for clip in clips]
-    frames = sum(round(n * max(1, fps / rate)) for n, rate in zip(counts, rates, strict=True))
+    rows = map(_read_row, clips)
+    frames = sum(round(len(row.frames) * max(1, fps / row.fps)) for row in rows)
     if frames > REQUEST_FRAMES:
         raise UserError(
             f"the clips have {frames} frames at {fps:g} frames a second or more, expected at most "
@@ -139,28 +129,21 @@ def check_request(
         )
 
 
-def _groups(frame: Any, number: int) -> list[tuple[str, Any]]:
-    """Return the groups of a frame that have landmarks."""
-    if frame is None:
-        return []
-    if not isinstance(frame, Mapping):
+def _groups(frame: Any, number: int, layout: Layout) -> Iterator[tuple[str, Any]]:
+    """Yield the groups of a frame that have landmarks."""
+    if not isinstance(frame, Mapping | None):
         raise UserError(
             f"frame {number}: found {type(frame).__name__}, expected a map of groups to landmarks"
         )
-    return [
-        (name, marks)
-        for name, marks in frame.items()
-        if marks is not None and not (isinstance(marks, Sized) and len(marks) == 0)
-    ]
-
-
-def _slice(layout: Layout, name: str, number: int) -> slice:
-    if name not in layout.group_names:
-        raise UserError(
-            f"frame {number}: found a group {name!r}; this model reads "
-            f"{', '.join(layout.group_names)}"
-        )
-    return layout.slice(name)
+    for name, marks in (frame or {}).items():
+        if marks is None or (isinstance(marks, Sized) and len(marks) == 0):
+            continue
+        if name not in layout.group_names:
+            raise UserError(
+                f"frame {number}: found a group {name!r}; this model reads "
+                f"{', '.join(layout.group_names)}"
+            )
+        yield name, marks
 
 
 def _numbers(layout: Layout, name: str, number: int, marks: Any) -> npt.NDArray[np.float64]:
@@ -261,30 +244,15 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
 
 def _signature(decoding: DecodingOptions) -> Any:
     """Return what comes in: rows of clips, and the options of the search as parameters."""
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+    from mlflow.models import ModelSignature, infer_signature
+    from mlflow.types import ColSpec, DataType, Schema
     from mlflow.types.schema import Array, Map
 
-    types = {
-        int: DataType.long, float: DataType.double, bool: DataType.boolean, str: DataType.string,
-    }  # fmt: skip
-    points = Array(Array(DataType.double))
-    return ModelSignature(
-        inputs=Schema(
-            [
-                ColSpec(DataType.double, "fps"),
-                ColSpec(DataType.long, "width"),
-                ColSpec(DataType.long, "height"),
-                ColSpec(Array(Map(points)), "frames"),
-            ]
-        ),
-        params=ParamSchema(
-            [
-                ParamSpec(name, types[type(value)], value)
-                for name, value in request_params(decoding).items()
-            ]
-        ),
-    )
+    sizes = {"fps": DataType.double, "width": DataType.long, "height": DataType.long}
+    frames = Array(Map(Array(Array(DataType.double))))
+    inputs = Schema([ColSpec(kind, name) for name, kind in (sizes | {"frames": frames}).items()])
+    params = infer_signature(params=request_params(decoding)).params
+    return ModelSignature(inputs=inputs, params=params)
 
 
 def _example(layout: Layout) -> LandmarkSequence:

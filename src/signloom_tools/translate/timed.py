@@ -13,7 +13,7 @@ import numpy as np
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.words import locate_words
 from signloom.translation.options import DecodingOptions
-from signloom.translation.signs import Sign, read_signs
+from signloom.translation.signs import Sign, find_signs, read_signs
 from signloom.translation.translator import Alignment, Translation, Translator
 from signloom.translation.words import index_words, match_words
 from signloom_tools.importing.options import CROWDED
@@ -74,8 +74,12 @@ def translate_timed(
     n_best: int,
     skip_unsure: bool = False,
     guess: bool = True,
+    find: Sequence[str] = (),
 ) -> list[TimedTranslation]:
-    """Translate clips and time the tokens of the best translation of each; see `Translator`."""
+    """Translate clips and time the tokens of the best translation of each; see `Translator`.
+
+    With `find` the signs are where these glosses are, each searched by itself.
+    """
     translations = translator.translate(
         clips, options, n_best=n_best, skip_unsure=skip_unsure, guess=guess
     )
@@ -93,6 +97,8 @@ def translate_timed(
         ]
     else:
         tokens = _time_attention(translator, clips, translations)
+    if find:
+        signs = [tuple(found) for found in find_signs(translator, clips, find)]
     return [
         TimedTranslation(translation=found, tokens=timed, signs=own, is_crowded=clip.is_crowded)
         for found, timed, own, clip in zip(translations, tokens, signs, clips, strict=True)

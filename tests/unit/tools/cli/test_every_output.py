@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from signloom_tools.cli.installed import OWN
 from signloom_tools.cli.main import build_parser, main
+from signloom_tools.cli.project import OWN
 from tests.intake import tree
 from tests.tiny import sequence, write_clips
 from tests.unit.tools.cli.test_outputs import project

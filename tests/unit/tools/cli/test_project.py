@@ -8,7 +8,7 @@ import pytest
 
 from signloom.config import load_params
 from signloom.corpus.manifest import Clip, write_manifest
-from signloom_tools.cli import installed
+from signloom_tools.cli import project as projects
 from signloom_tools.cli.main import main
 from tests.processes import call, run_python
 from tests.tiny import ROOT
@@ -26,12 +26,12 @@ def test_a_project_of_a_clone_begins_with_the_drawn_corpus_and_is_made_again_aft
     work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = (
-        "import os, signloom_tools.cli.installed as p; p.write_stamps = lambda *a: os._exit(9);"
+        "import os, signloom_tools.cli.project as p; p.write_stamps = lambda *a: os._exit(9);"
         f"p.make_project(p.Path({FOLDER!r}))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
     clone = work / "clone"
-    for name in (*installed.OWN, "pyproject.toml", "dvc.yaml", "data/demo/dvc.yaml"):
+    for name in (*projects.OWN, "pyproject.toml", "dvc.yaml", "data/demo/dvc.yaml"):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         text = (ROOT / name).read_text().replace("folder: data/demo/corpus", "folder: data/raw/my")
         (clone / name).write_text(text)
@@ -39,7 +39,7 @@ def test_a_project_of_a_clone_begins_with_the_drawn_corpus_and_is_made_again_aft
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
         subprocess.run([*git, *command], check=True)
     (clone / "params.yaml").write_text("train: {epochs: 1}\n")  # for one corpus, and not committed
-    monkeypatch.setattr(installed, "CLONE", clone)
+    monkeypatch.setattr(projects, "CLONE", clone)
     main(["project", FOLDER])
     assert f"cd {FOLDER}" in capsys.readouterr().out
     assert load_params(work / FOLDER / "params.yaml") == load_params(ROOT / "params.yaml")

@@ -4,8 +4,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from signloom.features.targets import CtcLabels
 from signloom.translation.options import DECODING
+from signloom.translation.signs import find_signs
 from signloom.translation.translator import Alignment, Translator
+from signloom_tools.translate.films import make_sign_cues, translate_film
+from signloom_tools.translate.segmentation import cut
 from signloom_tools.translate.timed import time_tokens, to_json, translate_timed
 from tests import tiny
 from tests.tiny import write_checkpoint
@@ -53,3 +57,16 @@ def test_a_model_that_looks_at_no_frame_has_no_times(tmp_path: Path) -> None:
     options = dataclasses.replace(DECODING, max_tokens=4)
     (timed,) = translate_timed(Translator.load(folder, CPU), [tiny.sequence()], options, n_best=1)
     assert to_json(timed)["tokens"] is None
+
+
+def test_what_is_looked_for_stands_in_place_of_the_signs_that_are_read(tmp_path: Path) -> None:
+    labels = CtcLabels(kind="glosses", names=("TEA", "MILK"))
+    translator = Translator.load(write_checkpoint(tmp_path / "model", ctc=labels), CPU)
+    film, options = tiny.sequence(frames=40), dataclasses.replace(DECODING, max_tokens=4)
+    spans = [(0.0, 1.5), (2.0, 3.5)]
+    expected = find_signs(translator, [cut(film, span) for span in spans], ["MILK"])
+    sentences = translate_film(translator, film, spans, options, find=["MILK"])
+    assert [timed.signs for _, timed in sentences] == [tuple(signs) for signs in expected]
+    cues = make_sign_cues(sentences)
+    assert len(cues) == sum(map(len, expected))
+    assert all(cue.text == "MILK" for cue in cues)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from signloom.errors import UserError
-from signloom_tools.cli import installed
-from signloom_tools.cli.installed import (
+from signloom_tools.cli import project as projects
+from signloom_tools.cli.project import (
     STATE,
     check_project,
     make_project,
@@ -36,8 +36,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             target = package / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-    monkeypatch.setattr(installed, "FILES", package)
-    monkeypatch.setattr(installed, "_init_dvc", lambda *_: None)  # it takes two seconds
+    monkeypatch.setattr(projects, "FILES", package)
+    monkeypatch.setattr(projects, "_init_dvc", lambda *_: None)  # it takes two seconds
     make_project(project)
     (project / MINE).write_text("# mine\n")
     for name in NEWER:
