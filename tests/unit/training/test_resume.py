@@ -25,9 +25,9 @@ from tests.processes import fork, wait
 CHANCE = dataclasses.replace(tiny.MODEL, dropout=0.2, layer_drop=0.2)
 RECIPES = {
     "cosine, early stop": {"epochs": 12, "patience": 2, "learning_rate": 0.05},
-    "plateau, mean of epochs": {"schedule": "plateau", "average_last": 2, "accumulate": 2},
-    "inverse root, last epochs, sgd": {
-        "schedule": "inverse_sqrt", "average_last": 3, "optimizer": "sgd",
+    "plateau, in parts": {"schedule": "plateau", "accumulate": 2},
+    "inverse root, last epoch, sgd": {
+        "schedule": "inverse_sqrt", "patience": 0, "optimizer": "sgd",
     },
 }  # fmt: skip
 
