@@ -47,7 +47,7 @@ TRAIN = TrainOptions(
     seeds=[1], start_from="", device="cpu", precision="float32", epochs=1,
     patience=1, max_frames=1_500, accumulate=1, cache_mb=4_000, snapshot_s=1e9, optimizer="adamw",
     learning_rate=1e-4, schedule="constant", warmup_steps=1, weight_decay=0.0,
-    average_last=0, label_smoothing=0.0, ctc_weight=0.0, token_drop=0.0,
+    label_smoothing=0.0, ctc_weight=0.0, token_drop=0.0,
 )  # fmt: skip
 
 

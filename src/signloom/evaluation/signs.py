@@ -35,15 +35,13 @@ from signloom.evaluation.systems import Setup, SplitResult, swap_clips
 from signloom.features.features import FloatArray
 from signloom.features.targets import Target
 from signloom.translation.labels import count_ngrams, search_signs
-from signloom.translation.options import SignSearch
+from signloom.translation.options import USUAL_NGRAM, SignSearch
 from signloom.translation.signs import Sign, place_signs
 from signloom.translation.translator import Translator
 
 WEIGHTS = (0.0, 0.4, 0.8)  # of the n-gram, tried on dev with each bonus
 BONUSES = (0.0, 1.0, 2.0)
 SEARCHES = [SignSearch(weight=weight, bonus=bonus) for weight in WEIGHTS for bonus in BONUSES]
-# Folds of BOSTON-104's train are read best by these, of models that have not seen them.
-USUAL = (0.4, 1.0)
 DECIDING = 100  # clips of dev below which a search must be clearly better than that
 RECOMBINED = "several"  # the signer of what `signloom compose --recombine` makes
 MODEL = "model"
@@ -308,7 +306,7 @@ def choose_search(
 
     wanted = glosses_of([target for one in read for target in one.targets])
     best = min(SEARCHES, key=errors) if wanted else SignSearch()
-    fewest, usual = errors(best), SignSearch(weight=USUAL[0], bonus=USUAL[1])
+    fewest, usual = errors(best), SignSearch(weight=USUAL_NGRAM[0], bonus=USUAL_NGRAM[1])
     is_open = len({t.clip_id for one in read for t in one.targets}) < DECIDING
     if best.weight and is_open and errors(usual) <= fewest + math.sqrt(fewest):
         best = usual

@@ -17,7 +17,7 @@ from signloom.models.transformer import Transformer
 
 KERNEL = 7  # positions that a layer sees
 STEM_KERNEL = 5  # of the two convolutions that shorten the sequence
-STRIDES = {1: (1, 1), 2: (1, 2), 4: (2, 2)}  # of these two, by `subsampling`
+STRIDES = {1: (1, 1), 2: (2, 1), 4: (2, 2)}  # of these two, by `subsampling`
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -52,10 +52,12 @@ class BatchNorm(nn.BatchNorm1d):
 class Convolution(nn.Module):
     """Convolution over time, batch norm, ReLU, dropout."""
 
-    def __init__(self, options: ModelOptions, *, kernel: int, stride: int = 1) -> None:
+    def __init__(
+        self, options: ModelOptions, *, kernel: int, stride: int = 1, width: int = 0
+    ) -> None:
         super().__init__()
         d_model = options.d_model
-        self.convolution = nn.Conv1d(d_model, d_model, kernel, stride=stride)
+        self.convolution = nn.Conv1d(width or d_model, d_model, kernel, stride=stride)
         self.norm = BatchNorm(d_model)
         # Most time would go into drawing so many numbers.
         self.dropout = Dropout(options.dropout, max(d_model, layers.WIDE))
@@ -63,7 +65,7 @@ class Convolution(nn.Module):
         self.stride = stride
 
     def forward(
-        self, x: Float[Tensor, "B S D"], valid: Bool[Tensor, "B S"]
+        self, x: Float[Tensor, "B S F"], valid: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
         """Mix each position with its neighbours; return which positions of the result are real."""
         # A kernel that reaches into padding must see zeros, as it does at the clip's end. In two
@@ -86,13 +88,18 @@ class ConvolutionEncoder(nn.Module):
 
     def __init__(self, options: ModelOptions, input_width: int) -> None:
         super().__init__()
-        self.source = SourceEmbedding(
-            replace(options, subsampling=1), input_width, width=options.d_model
+        whole = replace(options, subsampling=1)
+        # A projection of fewer numbers than its result has would only cost time.
+        is_narrow = options.source != "glosses" and input_width < options.d_model
+        self.source = (
+            None if is_narrow else SourceEmbedding(whole, input_width, width=options.d_model)
         )
-        self.stem = nn.ModuleList(
-            Convolution(options, kernel=STEM_KERNEL, stride=stride)
-            for stride in STRIDES[options.subsampling]
-        )
+        first, second = STRIDES[options.subsampling]
+        self.stem = nn.ModuleList((
+            Convolution(options, kernel=STEM_KERNEL, stride=first,
+                        width=input_width if is_narrow else 0),
+            Convolution(options, kernel=STEM_KERNEL, stride=second),
+        ))  # fmt: skip
         self.layers = nn.ModuleList(
             Convolution(options, kernel=KERNEL) for _ in range(options.encoder_layers)
         )
@@ -102,7 +109,7 @@ class ConvolutionEncoder(nn.Module):
         self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], maps: list[Tensor] | None = None
     ) -> Memory:
         """Encode features or tokens; there is no attention for `maps`."""
-        x, valid = self.source(src, src_valid)
+        x, valid = self.source(src, src_valid) if self.source else (src, src_valid)
         for shorten in self.stem:
             x, valid = shorten(x, valid)
         for layer in self.layers:

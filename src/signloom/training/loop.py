@@ -26,12 +26,7 @@ from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import all_reduce, all_reduce_gradients, count_builders
 from signloom.training.loss import consistency_loss, ctc_loss, has_ctc_room, text_loss, text_score
-from signloom.training.optim import (
-    Schedule,
-    WeightAverage,
-    build_optimizer,
-    clip_gradients,
-)
+from signloom.training.optim import Schedule, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
 
@@ -39,6 +34,9 @@ from signloom.training.snapshots import Snapshots, State
 REPORT_S = 0.3
 # Extra seed number, so dropout and augmentation get different random numbers.
 DROPOUT_STREAM = 1
+# From this share of the loss on, CTC is what counts: the decoder, which takes two fifths of a small
+# model's step, learns from every so many batches.
+CTC_FIRST, TEXT_EVERY = 0.9, 4
 logger = logging.getLogger(__name__)
 
 
@@ -84,7 +82,7 @@ class StepReport:
 class Fit:
     """The result of training."""
 
-    weights: dict[str, Tensor]  # of the epoch with the lowest dev loss; of a mean, of the last
+    weights: dict[str, Tensor]  # of the epoch with the lowest dev loss; without patience, the last
     best_epoch: int  # whose weights these are
     dev_loss: float
     history: list[EpochRecord]
@@ -114,6 +112,8 @@ class BatchLoss(nn.Module):
     one after another, or on several devices: the gradients add up to those of the whole.
     """
 
+    has_text = True  # whether the decoder learns from this batch, too
+
     def __init__(self, model: Seq2Seq, options: TrainOptions, *, pad: int, subsampling: int):
         """Take the model and how it is trained.
 
@@ -134,6 +134,7 @@ class BatchLoss(nn.Module):
             rows: Where its real next tokens are, as `real_rows` gives them.
         """
         passes, found = [], []
+        rows = rows if self.has_text else rows[:0]
         for _ in range(self.passes):
             passes.append(self.run_model(batch, rows))
             found.append(self.losses(batch, rows, *passes[-1]))
@@ -162,6 +163,8 @@ class BatchLoss(nn.Module):
     ) -> tuple[Memory, Float[Tensor, "N D"]]:
         """Return the memory, and the states from which the real next tokens are predicted."""
         memory = self.model.encode(batch.src, batch.src_valid)
+        if not len(rows):
+            return memory, memory.states.new_zeros(0, memory.states.shape[2])
         tgt_in = batch.tgt[:, :-1]
         if self.options.token_drop and self.model.guesses_from_tokens:
             # Hiding some input tokens forces the decoder to use the video, not only the previous
@@ -175,7 +178,9 @@ class BatchLoss(nn.Module):
     ) -> Losses:
         """Return the losses of what `run_model` has returned."""
         targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
-        text = text_loss(self.model.head, states, targets, self.options.label_smoothing)
+        text = memory.states.new_zeros(())
+        if len(rows):
+            text = text_loss(self.model.head, states, targets, self.options.label_smoothing)
         ctc = text.new_zeros(())
         if self.options.ctc_weight:
             logits = self.model.ctc_logits(memory)
@@ -191,7 +196,7 @@ class BatchLoss(nn.Module):
             counted = has_ctc_room(valid, batch.labels, batch.label_lengths)
             labels = batch.label_lengths[counted].sum()
             skipped = (batch.label_lengths > 0).sum() - counted.sum()
-        tokens, frames = batch.tgt_valid[:, 1:].sum(), batch.src_valid.sum()
+        tokens, frames = self.has_text * batch.tgt_valid[:, 1:].sum(), batch.src_valid.sum()
         padded = torch.tensor(batch.src_valid.numel())
         return torch.stack((tokens, labels, skipped, frames, padded)).double()
 
@@ -202,7 +207,8 @@ class BatchLoss(nn.Module):
             losses: Of the part.
             counts: Of all parts of the batch.
         """
-        text = losses.text / torch.as_tensor(counts.tokens, dtype=losses.text.dtype)
+        tokens = torch.as_tensor(counts.tokens, dtype=losses.text.dtype)
+        text = losses.text / tokens.clamp(min=1)
         if not self.options.ctc_weight:
             return text
         labels = torch.as_tensor(counts.labels, dtype=losses.ctc.dtype).clamp(min=1)
@@ -293,11 +299,14 @@ def _backward(
 ) -> Float[Tensor, " 2"]:
     """Add up the gradients of some parts of a batch; return their losses."""
     objective.zero_grad()
+    # Elsewhere torch also notes who asked for a seed of GPUs that are not there, 2 ms a time.
+    is_cpu = fabric.device.type == "cpu"
+    set_seed = torch.default_generator.manual_seed if is_cpu else torch.manual_seed
     sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)
     for batch, seed in zip(batches, seeds, strict=True):
         # Each part has its own seed, so dropout is the same after a restart; no random state is
         # saved.
-        torch.manual_seed(seed)
+        set_seed(seed)
         rows = real_rows(batch)
         with fabric.autocast():
             losses = objective(*move(batch, rows, fabric.device))
@@ -426,7 +435,6 @@ class Trainer:
             warmup_steps=options.warmup_steps,
             total_steps=total_steps,
         )
-        self.average = WeightAverage(model, average_last=options.average_last)
         self.progress = Progress(sums=self._zeros())
         # First step with a NaN or infinite loss or gradient. It stays on the GPU and is read only
         # from time to time.
@@ -472,11 +480,11 @@ class Trainer:
     def _is_over(self) -> bool:
         """Return whether training ends: all epochs are done, or it stops early.
 
-        Early stopping: `patience` epochs since the best without a lower dev loss.
+        Early stopping: `patience` epochs, if any, since the best without a lower dev loss.
         """
         # `epoch` is the next one here.
         waited = self.progress.epoch - 1 - self.progress.best_epoch
-        return self.progress.epoch > self.options.epochs or waited >= self.options.patience
+        return self.progress.epoch > self.options.epochs or 0 < self.options.patience <= waited
 
     def train_epoch(self, watch: Callable[[StepReport], None] | None = None) -> None:
         """Take the steps of an epoch that are left."""
@@ -498,7 +506,8 @@ class Trainer:
 
     def _take_step(self, clips: Sequence[int]) -> None:
         """Change the weights once, by the gradients of a batch."""
-        progress = self.progress
+        progress, is_first = self.progress, self.options.ctc_weight >= CTC_FIRST
+        self.objective.has_text = not (is_first and progress.step % TEXT_EVERY)
         losses, counts = accumulate_gradients(
             self.objective, self.source, self.fabric, epoch=progress.epoch, clips=clips
         )
@@ -517,9 +526,7 @@ class Trainer:
     def _end_epoch(self) -> EpochRecord:
         """Score the dev clips and keep the weights if they are the best so far."""
         progress = self.progress
-        self.average.after_epoch()
-        with self.average.applied():
-            dev_loss, dev_accuracy = dev_score(self.objective, self.dev_batches, self.fabric)
+        dev_loss, dev_accuracy = dev_score(self.objective, self.dev_batches, self.fabric)
         record = EpochRecord(
             epoch=progress.epoch,
             step=self.schedule.steps,
@@ -532,10 +539,10 @@ class Trainer:
             raise DivergedError(f"epoch {progress.epoch}: the dev loss is {dev_loss}; {self._hint}")
         progress.history.append(record)
         # Dev loss is the decoder's: where CTC is what matters it rises long before signs are read
-        # best, so a mean is that of the very last epochs.
-        if dev_loss < progress.best_loss or self.options.average_last:
+        # best.
+        if dev_loss < progress.best_loss or not self.options.patience:
             progress.best_epoch, progress.best_loss = progress.epoch, dev_loss
-            weights = self.average.weights()
+            weights = self.model.state_dict()
             progress.weights = {k: v.detach().clone() for k, v in weights.items()}
         return record
 
@@ -589,7 +596,6 @@ class Trainer:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
-            "average": self.average.state_dict(),
             "progress": self.progress.state(),
         }
         self.snapshots.write(state, epoch=self.progress.epoch, step=self.progress.step)
@@ -604,7 +610,6 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
-        self.average.load_state_dict(state["average"])
         self.progress = progress = Progress.of(state["progress"])
         if self.fabric.is_global_zero and not self._is_over():
             steps = len(self.source.plan(progress.epoch))

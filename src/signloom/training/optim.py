@@ -1,8 +1,7 @@
-"""Optimisers, gradient clipping, learning-rate schedules and averages of weights."""
+"""Optimisers, gradient clipping and learning-rate schedules."""
 
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
@@ -18,7 +17,6 @@ FLOOR = 0.05  # least share of the highest rate, of the schedule cosine
 CLIP_NORM = 1.0  # longest gradient
 OptimizerName = Literal["adamw", "adam"]
 ScheduleName = Literal["cosine", "inverse_sqrt", "constant"]
-Weights = dict[str, Tensor]
 
 
 def build_optimizer(
@@ -200,68 +198,3 @@ class Schedule:
                 return math.sqrt(self._warmup_steps / (step + 1))
             case "constant":
                 return 1.0
-
-
-class WeightAverage:
-    """The weights by which dev is scored and which are saved: a mean, or the model's own.
-
-    The mean is over the ends of the last epochs (`average_last`); 0: the model's own weights, at
-    no cost.
-
-    Source: the mean over checkpoints, Vaswani et al. (2017), section 6.1, and auto_avsr.
-    """
-
-    def __init__(self, model: nn.Module, *, average_last: int) -> None:
-        self._model, self._last = model, average_last
-        self._epochs: list[Weights] = []
-
-    def after_epoch(self) -> None:
-        """Take in the weights after an epoch, before `weights` is asked for them."""
-        if self._last:
-            self._epochs = [*self._epochs, _copy(self._model.state_dict())][-self._last :]
-
-    def weights(self) -> Weights:
-        """Return the weights to score and save; copy them if they are to stay as they are."""
-        return _mean(self._epochs) if self._epochs else self._model.state_dict()
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Give the model the averaged weights for a while."""
-        if not self._epochs:
-            yield
-            return
-        own = _copy(self._model.state_dict())
-        self._model.load_state_dict(self.weights())
-        try:
-            yield
-        finally:
-            self._model.load_state_dict(own)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what goes on where training does."""
-        return {"epochs": self._epochs}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state, which may lie on another device."""
-        own = self._model.state_dict()
-        self._epochs = [
-            {name: tensor.to(own[name].device, copy=True) for name, tensor in weights.items()}
-            for weights in state["epochs"]
-        ]
-
-
-def _copy(weights: Weights) -> Weights:
-    """Return weights that no later step changes."""
-    return {name: tensor.detach().clone() for name, tensor in weights.items()}
-
-
-@torch.no_grad()
-def _mean(epochs: list[Weights]) -> Weights:
-    """Return the mean of floating-point tensors, and of others the last."""
-    total = _copy(epochs[-1])
-    for name, tensor in total.items():
-        if tensor.is_floating_point():
-            for weights in epochs[:-1]:
-                tensor += weights[name]
-            tensor /= len(epochs)
-    return total

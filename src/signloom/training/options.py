@@ -30,7 +30,8 @@ class TrainOptions:
     # of matrix products; bfloat16: autocast
     precision: Literal["float32", "bfloat16"] = "float32"
     epochs: Count  # at most
-    patience: Count  # epochs without a better dev loss before training stops
+    # epochs without a better dev loss before training stops; 0: the last epoch is kept
+    patience: Natural
     max_frames: Count  # source frames of a padded batch, over all devices
     accumulate: Annotated[int, Field(ge=1, le=10_000)] = (
         1  # parts in which a device takes its share of a batch
@@ -43,7 +44,6 @@ class TrainOptions:
     warmup_steps: Count  # steps from 0 to the highest rate
     weight_decay: NonNegative = 0.01  # of matrices
     clip_norm: NonNegative = CLIP_NORM  # longest gradient; 0: none is cut
-    average_last: Natural = 0  # epochs whose weights are averaged to what is kept; 0: none
     label_smoothing: ShareBelowOne  # share of the target spread over the vocabulary
     ctc_weight: ShareBelowOne  # share of the CTC loss in the whole; 0 needs no labels
     token_drop: ShareBelowOne = 0.2  # share of the decoder's input tokens hidden in training
@@ -52,6 +52,7 @@ class TrainOptions:
     portable: bool = False  # one code path: the same bytes on every x86 processor, slower
 
     GONE: ClassVar = {
+        "average_last": Gone(0, "the last epochs' mean gained nothing; patience: 0 keeps the last"),
         "corpus_temperature": Gone(1.0, "each clip is shown once an epoch"),
     }
 

@@ -195,14 +195,14 @@ def read_folds(
 ) -> tuple[Translator, list[Read]]:
     """Read each clip of train by a model of the other folds, fold by fold with another seed.
 
-    Dev decides the epoch, and is dealt, too, where it decides none (`train.average_last`), but for
+    Dev decides the epoch, and is dealt, too, where it decides none (`train.patience: 0`), but for
     clips with a sign that train lacks. New sentences of train's pieces are left out.
 
     Raises:
         UserError: If the model reads no signs, or there are too few clips.
     """
     source, sequences, dealt, dev = _read(files, options)
-    if options.train.average_last:
+    if not options.train.patience:
         dealt, dev = [*dealt, *dev], []
     labels = read_labels(files.labels) if options.train.ctc_weight else NO_LABELS
     label_of, kind = {name: n for n, name in enumerate(labels.names, start=1)}, labels.kind

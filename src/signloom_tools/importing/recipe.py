@@ -17,6 +17,7 @@ from signloom.corpus.landmarks import FEATURES
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, is_single_word
 from signloom.corpus.words import KnownSentences, find_words, is_unspaced
 from signloom.errors import ClipError
+from signloom.translation.options import USUAL_NGRAM
 from signloom_tools.importing.dealing import shuffled_takes
 from signloom_tools.importing.new_corpus import MANIFEST, imported_groups
 
@@ -24,7 +25,7 @@ Sections = dict[str, dict[str, object]]
 PROBED = 30  # videos that are opened for their length
 STEPS = 1000  # of training, about; with fewer a model of few clips learns too little
 FRAMES = 1200  # of a batch of these steps; with glosses twice as many steps of half
-RECOGNISING = 1.75  # times as many steps where signs are all that is wanted
+RECOGNISING = 2.3  # times as many steps where signs are all that is wanted
 EPOCHS = (40, 300)  # fewest and most
 SMALL = 400  # train clips below which a corpus of single signs gets a small model
 DECIDING = 100  # clips of dev or test, with which a share of them is known to ±10 points
@@ -310,7 +311,10 @@ def choose_values(
     if not text_only:
         recipe, reasons = _choose_for_landmarks(clips, corpus, params)
     dev = sum(clip.split == "dev" for clip in clips)
+    ngram: list[float] = []  # chosen on dev
     if recipe["tokenize_targets"]["ctc"] == "glosses" and dev < DECIDING:
+        if all(clip.gloss == clip.text for clip in clips):
+            ngram = [*USUAL_NGRAM]
         reasons.append(
             f"n-gram of signs: the usual weights, since {dev} clips of dev choose by chance; "
             "`signloom outlook --folds 4 --use` asks the clips of train (docs/recognition.md)"
@@ -338,7 +342,7 @@ def choose_values(
         "grid": {
             "internal_lm_weights": [0.0, 0.1, 0.3] if may_choose else [],
             "sign_weights": [held, 0.0] if may_choose else [held],
-            "ngram": [],
+            "ngram": ngram,
         },
     }
     now = params.get("evaluate", {}).get("score", {}).get("tokenizer")
@@ -423,12 +427,10 @@ _RULES = (
         when=lambda facts, ctc: ctc == "glosses" and facts.signs_alone,
         values={"model": {"family": "convolution", "d_model": 96, "d_ff": 192, "dropout": 0.4,
                           "encoder_layers": 3, "decoder_layers": 1, "subsampling": 2},
-                "train": {"ctc_weight": 0.9, "average_last": 20, "learning_rate": 0.003,
-                          "max_frames": FRAMES}},
+                "train": {"ctc_weight": 0.9, "learning_rate": 0.003, "max_frames": FRAMES}},
         why=("convolution, width 96, 3 + 1 layers, dropout 0.4, subsampling 2, ctc_weight 0.9: "
              "the texts are the glosses, so what CTC reads is what is wanted (docs/results.md)",
-             "average_last 20 and no early stop: the loss of dev rises long before its signs are "
-             "read best"),
+             "patience 0, no early stop: the loss of dev rises long before signs are read best"),
     ),
 )  # fmt: skip
 
@@ -463,7 +465,7 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
         # Without any mirrored clip nobody left-handed is understood; a tenth is enough for that.
         "augment": {"mirror": 0.3, "hand_drop": 0.4},
         "train": {"seeds": _choose_seeds(facts, params, reasons), "ctc_weight": 0.3,
-                  "max_frames": FRAMES, "average_last": 0, "learning_rate": 0.002},
+                  "max_frames": FRAMES, "learning_rate": 0.002},
     }  # fmt: skip
     if "pose" not in groups:
         reasons.append(
@@ -545,4 +547,4 @@ def _choose_epochs(
     epochs = int(round(min(max(steps / max(1.0, total / FRAMES), EPOCHS[0]), EPOCHS[1]), -1))
     steps = max(1.0, total / train["max_frames"]) * epochs
     reasons.append(f"{epochs} epochs: about {steps:,.0f} steps of training")
-    return {"epochs": epochs, "patience": epochs if is_recognised else max(10, int(0.3 * epochs))}
+    return {"epochs": epochs, "patience": 0 if is_recognised else max(10, int(0.3 * epochs))}

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from signloom.errors import UserError
-from signloom.evaluation.signs import USUAL, Read, Recognition, choose_search, recognise
+from signloom.evaluation.signs import Read, Recognition, choose_search, recognise
 from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
 from signloom.translation.labels import count_ngrams
+from signloom.translation.options import USUAL_NGRAM
 from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator
 from signloom_tools.importing.recombine import SIGNER
@@ -190,7 +191,7 @@ def noisy_lines() -> Read:
 def test_few_clips_of_dev_leave_the_usual_search() -> None:
     few = noisy_lines()
     found = choose_search(Reader(), [few])
-    assert (found.weight, found.bonus) == USUAL
+    assert (found.weight, found.bonus) == USUAL_NGRAM
     given = choose_search(Reader(), [few], given=(0.4, 1.0))
     assert (given.weight, given.bonus, given.ngrams) == (0.4, 1.0, few.ngrams)
 
@@ -202,7 +203,7 @@ def test_a_search_that_is_clearly_better_on_dev_is_taken() -> None:
     clips = [replace(one, clip_id=str(number)) for number, one in enumerate([*few.targets] * 40)]
     many = choose_search(Reader(), [Read([*few.log_probs] * 40, clips, few.ngrams)])
     assert many.weight > 0
-    assert (many.weight, many.bonus) != USUAL
+    assert (many.weight, many.bonus) != USUAL_NGRAM
 
 
 def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> None:

@@ -59,7 +59,7 @@ RECIPES: dict[str, RunOptions] = {
     "float32": options(),
     "bfloat16": options(precision="bfloat16"),
     "in parts": options(accumulate=2),
-    "adam, last epochs": options(optimizer="adam", average_last=2),
+    "adam, last epoch": options(optimizer="adam", patience=0),
     "lstm": options(dataclasses.replace(CHANCE, family="lstm", layer_drop=0.0)),
     "conformer": options(dataclasses.replace(CHANCE, family="conformer", positions="relative")),
     "wide": options(dataclasses.replace(CHANCE, d_model=256, heads=4, d_ff=512)),

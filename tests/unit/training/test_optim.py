@@ -13,7 +13,6 @@ from signloom.training.optim import (
     OptimizerName,
     Schedule,
     ScheduleName,
-    WeightAverage,
     build_optimizer,
     clip_gradients,
 )
@@ -194,31 +193,3 @@ def test_rates_rise_in_a_line_and_fall_as_named(name: ScheduleName, expected: li
     at = (0, 4, 9, 10, 54, 55, 100, 200)
     assert [rates[step] for step in at] == pytest.approx(expected, rel=1e-5)
     assert max(rates) == pytest.approx(0.1)
-
-
-def build() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))  # a buffer of integers, too
-
-
-def move(model: nn.Module, by: float) -> None:
-    """Take a step that anyone can add up."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += by
-    model[1].num_batches_tracked += 1
-
-
-def bias_of(weights: dict[str, torch.Tensor]) -> torch.Tensor:
-    return weights["0.bias"]
-
-
-def test_the_mean_of_the_last_epochs() -> None:
-    model = build()
-    start = bias_of(model.state_dict()).clone()
-    average = WeightAverage(model, average_last=3)
-    for expected in (1.0, 1.5, 2.0, 3.0, 4.0):  # of 1; 1, 2; 1, 2, 3; 2, 3, 4; 3, 4, 5
-        move(model, 1.0)
-        average.after_epoch()
-        torch.testing.assert_close(bias_of(average.weights()), start + expected)
-    assert average.weights()["1.num_batches_tracked"].item() == 5

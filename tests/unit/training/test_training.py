@@ -13,7 +13,7 @@ from signloom.models.layers import TokenEmbedding
 from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, dev_score
-from signloom.training.run import check_run, seed_everything, train
+from signloom.training.run import check_run, prepare, seed_everything, train
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.tiny import hold_clips
@@ -137,13 +137,26 @@ def test_the_best_epoch_is_kept_and_training_stops_early() -> None:
     assert len(records) == min(30, result.best_epoch + 3)
 
 
-def test_a_mean_of_the_last_epochs_is_that_of_the_very_last() -> None:
+def test_without_patience_the_last_epoch_is_kept() -> None:
     """The loss of dev rises long before the signs of dev are read best."""
-    options = tiny.run_options(epochs=8, patience=3, learning_rate=0.05, average_last=2)
+    options = tiny.run_options(epochs=20, patience=0, learning_rate=0.05)
     records: list[EpochRecord] = []
     _, result = train(tiny.training_data(), options, provenance={}, log=records.append)
-    assert len(records) == result.best_epoch == 8
+    assert len(records) == result.best_epoch == 20
     assert result.dev_loss == records[-1].dev_loss > min(record.dev_loss for record in records)
+
+
+def test_where_ctc_counts_the_decoder_learns_from_every_fourth_batch() -> None:
+    data = tiny.training_data()
+    for weight, every in ((0.8, 1), (0.9, 4)):
+        options = tiny.run_options(epochs=1, ctc_weight=weight, max_frames=20)
+        plan = prepare(data, options, provenance={})[1].plan(1)
+        assert len(plan) > 4
+        learnt = [clip for clips in plan[::every] for clip in clips]
+        records: list[EpochRecord] = []
+        train(data, options, provenance={}, log=records.append)
+        assert records[0].tokens == sum(len(data.train.targets[n].ids) - 1 for n in learnt)
+        assert records[0].train_loss > 0
 
 
 def test_the_given_share_of_input_tokens_is_hidden_and_in_training_alone() -> None:

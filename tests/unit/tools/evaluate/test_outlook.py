@@ -109,7 +109,7 @@ def test_no_fold_is_read_by_a_model_or_an_n_gram_that_knows_it(
     files: TrainingFiles, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = read_run_options(Path("params.yaml"))
-    lasting = replace(options, train=replace(options.train, average_last=1))
+    lasting = replace(options, train=replace(options.train, patience=0))
     targets = read_targets(files.targets)
     # A sign of dev that train lacks, and a new sentence of train's pieces.
     odd = {"dev0": {"gloss": "G0 OTHER"}, "train0": {"signer": "b-several"}}
