@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
 from signloom.corpus.shards import write_shards
 from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions
-from signloom.features.sources import Clips, Example, LandmarkSource
+from signloom.features.sources import Clips, LandmarkSource
 from signloom.features.targets import NO_LABELS, CtcLabels, Target, write_labels, write_targets
 from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
@@ -129,6 +129,18 @@ def halve(clip: LandmarkSequence) -> LandmarkSequence:
 SENTENCES = ("je vais", "tu vas", "je mange", "tu manges")
 
 
+class Example(NamedTuple):
+    """A clip in memory."""
+
+    target: Target
+    sequence: Any
+
+
+def examples_of(clips: Clips) -> list[Example]:
+    """Return the clips of a split, one by one."""
+    return [*map(Example, clips.targets, clips.read(range(len(clips))))]
+
+
 def training_data(clips: int = 8) -> TrainingData:
     """Return a corpus in which each sentence has its own movement."""
     tokenizer = Tokenizer.build(SENTENCES, "pruned")
@@ -171,7 +183,9 @@ def tune_options(*, seed: int, trials: int, epochs: int, space: dict[str, Any]) 
 def write_project(folder: Path) -> TrainingFiles:
     """Write a project's params.yaml and the corpus of `training_data` as the stages would."""
     data = training_data()
-    examples = sorted([*data.train, *data.dev], key=lambda example: example.target.clip_id)
+    examples = sorted(
+        examples_of(data.train) + examples_of(data.dev), key=lambda example: example.target.clip_id
+    )
     files = TrainingFiles(shards=folder / SHARDS, tokens=folder / TOKENS)
     files.shards.parent.mkdir(parents=True)
     sequences = {example.target.clip_id: example.sequence for example in examples}

@@ -18,7 +18,6 @@ _NOT_SHOWN = re.compile(
     "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
     r"|(?!\A)\r(?!\n)"
 )
-_UTF8_MODE = "PYTHONUTF8"
 NATIVE_STDERR = 2  # descriptor
 SILENT = "silent"  # name of a thread that writes nothing
 
@@ -79,7 +78,6 @@ def run_program(
         before: Put before the message of an error.
         keep: Called with what went wrong, for a log.
     """
-    _read_names_as_utf8()
     # Or Python looks through all that torch made, for 0.3 s, before it ends.
     atexit.register(gc.freeze)
     with _printable_output():
@@ -122,10 +120,3 @@ def _own_stderr() -> TextIO:
         os.dup(NATIVE_STDERR), "w", buffering=1, encoding=stream.encoding, errors=stream.errors,
         closefd=False,
     )  # fmt: skip
-
-
-def _read_names_as_utf8() -> None:
-    """Start again in Python's UTF-8 mode where the locale has only ASCII for names of files."""
-    if sys.getfilesystemencoding() == "ascii" and os.environ.get(_UTF8_MODE) != "1":
-        os.environ[_UTF8_MODE] = "1"  # of workers and DVC, too
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

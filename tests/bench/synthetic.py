@@ -9,7 +9,7 @@ from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.features.augment import AugmentOptions
 from signloom.features.batches import Batch, EpochBatches
 from signloom.features.features import FeatureOptions
-from signloom.features.sources import Clips, Example
+from signloom.features.sources import Clips
 from signloom.features.targets import Target
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.options import TrainOptions
@@ -94,7 +94,7 @@ def draw_clips(count: int, seed: int, vocab_size: int) -> Clips:
     lengths = draw_lengths(count, seed)
     return hold_clips(
         [
-            Example(draw_target(number, vocab_size), draw_sequence(frames, number))
+            tiny.Example(draw_target(number, vocab_size), draw_sequence(frames, number))
             for number, frames in enumerate(lengths)
         ]
     )

@@ -22,7 +22,7 @@ from signloom_ops.nightly.store import ModelStore
 from signloom_tools.params_file import update_params
 from tests import processes
 from tests.processes import free_port, wait_for_answer
-from tests.tiny import ROOT, halve, training_data, write_clips
+from tests.tiny import ROOT, examples_of, halve, training_data, write_clips
 
 CORPUS = Path("data/raw/tiny")
 RESULTS = ("data/tokens", "data/checkpoint", "data/landmarks", "reports/evaluation", "data/models")
@@ -33,8 +33,11 @@ call = partial(processes.call, **KEYS)
 
 def write_corpus(folder: Path) -> None:
     data = training_data()
-    examples = {f"{example.target.clip_id} {split}": (example, split)
-                for split in ("train", "dev") for example in getattr(data, split)}  # fmt: skip
+    examples = {
+        f"{example.target.clip_id} {split}": (example, split)
+        for split in ("train", "dev")
+        for example in examples_of(getattr(data, split))
+    }
     sequences = {name: halve(example.sequence) for name, (example, _) in examples.items()}
     write_clips(folder / IMPORTED_SHARDS, sequences, '{"detector": "imported"}')
     clips = [

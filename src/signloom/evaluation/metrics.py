@@ -113,8 +113,6 @@ class Counted:
     signatures: Mapping[str, str]  # metric to every setting that changes its number
     scores: Formula  # R sums of counts, shape (R, K), to each metric of them, shape (R,)
     singly: Formula  # the same where every row is one sentence
-    values: Callable[[FloatArray], dict[str, float]]
-    """One sum, shape (K,), to each metric, by the library's own formula if it has one."""
 
     def select(self, rows: npt.NDArray[np.int64]) -> "Counted":
         """Return what was counted in some of the sentences."""
@@ -141,7 +139,8 @@ class Statistics:
         """Return every metric of all sentences together."""
         found: dict[str, float] = {}
         for part in self.parts:
-            found |= part.values(part.counts.sum(axis=0))
+            scores = part.scores(part.counts.sum(axis=0, keepdims=True))
+            found |= {name: float(score[0]) for name, score in scores.items()}
         return found
 
     def resample(self, options: ScoreOptions) -> dict[str, FloatArray]:
@@ -330,7 +329,6 @@ def count_bleu(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) 
         signatures=signatures,
         scores=lambda sums: _all_orders(sums, effective=False),
         singly=lambda sums: _all_orders(sums, effective=True),
-        values=_bleu_values,
     )
 
 
@@ -366,19 +364,6 @@ def _all_orders(sums: FloatArray, *, effective: bool) -> dict[str, FloatArray]:
     }
 
 
-def _bleu_values(sums: FloatArray) -> dict[str, float]:
-    hyp_len, ref_len, *counts = (int(number) for number in sums)
-    correct, total = counts[:MAX_ORDER], counts[MAX_ORDER:]
-    values = {}
-    for order in range(1, MAX_ORDER + 1):
-        found = BLEU.compute_bleu(
-            correct[:order], total[:order], hyp_len, ref_len,
-            smooth_method="exp", max_ngram_order=order,
-        )  # fmt: skip
-        values[f"bleu{order}"] = float(found.score)
-    return values
-
-
 def count_chrf(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) -> Counted:
     """chrF2 and chrF++; counts hyp, ref and common n-grams: characters 1 to 6, words 1 and 2."""
     # chrF++ has the orders of chrF, and those of words after them.
@@ -390,19 +375,12 @@ def count_chrf(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) 
     def scores(sums: FloatArray) -> dict[str, FloatArray]:
         return {name: _chrf_of_sums(sums[:, : 3 * m.order]) for name, m in metrics.items()}
 
-    def values(sums: FloatArray) -> dict[str, float]:
-        return {
-            name: float(m._compute_score_from_stats(sums[: 3 * m.order].tolist()).score)
-            for name, m in metrics.items()
-        }
-
     counts = metrics[Metric.CHRFPP]._extract_corpus_statistics(hyps, [refs])
     return Counted(
         counts=np.array(counts, dtype=np.float64),
         signatures={name: sacrebleu_signature(m, options) for name, m in metrics.items()},
         scores=scores,
         singly=scores,
-        values=values,
     )
 
 
@@ -541,7 +519,6 @@ def ratio(name: str, signature: str, above: Numbers, below: Numbers) -> Counted:
         signatures={name: signature},
         scores=scores,
         singly=scores,
-        values=lambda sums: {name: float(100 * sums[0] / sums[1])},
     )
 
 

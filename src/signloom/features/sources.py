@@ -72,14 +72,6 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Example:
-    """One clip ready for training."""
-
-    target: Target
-    sequence: SourceSequence
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Clips:
     """The clips of a split, of which only the targets need to be in memory."""
 
@@ -92,10 +84,6 @@ class Clips:
 
     def __len__(self) -> int:
         return len(self.targets)
-
-    def __getitem__(self, number: int) -> Example:
-        """Read a clip."""
-        return Example(self.targets[number], self.read([number])[0])
 
 
 class Source(ABC):

@@ -14,7 +14,6 @@ from matplotlib.ticker import MaxNLocator
 from signloom.evaluation.names import Metric, System, metric_heading
 from signloom.report.canvas import (
     BLUE,
-    GREEN,
     GREY,
     HALF,
     INK,
@@ -35,11 +34,6 @@ KINDS = {
     "words": "words of the reference", "signer": "signer",
     "language": "language of the text", "corpus": "corpus",
 }  # fmt: skip
-CURVES = {
-    "loss": "loss, nats a token",
-    "dev_accuracy": "dev next-token accuracy",
-    "lr": "learning rate",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,37 +113,26 @@ def draw_stress(rows: Sequence[Mapping[str, Any]], headline: Metric) -> list[Cha
 
 
 def draw_curves(epochs: Sequence[Mapping[str, Any]], best_epoch: int) -> list[Chart]:
-    """Losses and, if recorded, next-token accuracy and learning rate over epochs."""
-    charts = []
-    x = [epoch["epoch"] for epoch in epochs]
-    lines = {"loss": (("train_loss", ORANGE, "train"), ("dev_loss", BLUE, "dev"))} | {
-        name: ((name, GREEN, name),) for name in ("dev_accuracy", "lr") if name in epochs[0]
-    }
-    for name, drawn in lines.items():
-        with style():
-            figure, (panel,) = build_panels(1, height=2.6, width=THIRD)
-            for column, colour, label in drawn:
-                panel.plot(x, [epoch[column] for epoch in epochs], color=colour, label=label)
-            if len(drawn) > 1:
-                panel.legend(loc="upper right")
-            panel.set_title(CURVES[name])
-            panel.axvline(best_epoch, color=MUTED, linewidth=1, linestyle=(0, (3, 3)))
-            panel.set_xlabel(f"epoch (dashed: the one kept, {best_epoch})")
-            panel.set_ylim(bottom=0)
-            panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-            svg = render_svg(figure)
-        ends = ", ".join(
-            f"{label.replace('_', ' ')} from {epochs[0][column]:.3g} to {epochs[-1][column]:.3g}"
-            for column, _, label in drawn
-        )
-        charts.append(
-            Chart(
-                name=f"curves-{name.replace('_', '-')}",
-                svg=svg,
-                label=f"{CURVES[name]}, over {len(epochs)} epochs: {ends}",
-            )
-        )
-    return charts
+    """Losses over epochs."""
+    title, x = "loss, nats a token", [epoch["epoch"] for epoch in epochs]
+    lines = {"train": (ORANGE, "train_loss"), "dev": (BLUE, "dev_loss")}
+    with style():
+        figure, (panel,) = build_panels(1, height=2.6, width=THIRD)
+        for name, (colour, column) in lines.items():
+            panel.plot(x, [epoch[column] for epoch in epochs], color=colour, label=name)
+        panel.legend(loc="upper right")
+        panel.set_title(title)
+        panel.axvline(best_epoch, color=MUTED, linewidth=1, linestyle=(0, (3, 3)))
+        panel.set_xlabel(f"epoch (dashed: the one kept, {best_epoch})")
+        panel.set_ylim(bottom=0)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        svg = render_svg(figure)
+    ends = ", ".join(
+        f"{name} from {epochs[0][column]:.3g} to {epochs[-1][column]:.3g}"
+        for name, (_, column) in lines.items()
+    )
+    label = f"{title}, over {len(epochs)} epochs: {ends}"
+    return [Chart(name="curves-loss", svg=svg, label=label)]
 
 
 def _draw_intervals(

@@ -1,10 +1,8 @@
-"""Charts and sentences of a search."""
+"""Chart and sentences of a search."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from signloom.report.canvas import (
@@ -14,16 +12,11 @@ from signloom.report.canvas import (
     build_panels,
     readable,
     render_svg,
-    scale_log,
     style,
 )
 from signloom.report.charts import Chart
 
-LABELS = {
-    "search": "Objective of each trial and the best so far",
-    "slices": "Objective of the trials over each parameter",
-}
-MAX_TICKS = 5  # values of a parameter that each get a tick
+LABEL = "Objective of each trial and the best so far"
 Trial = Mapping[str, Any]
 
 
@@ -31,11 +24,8 @@ def draw_search(search: Mapping[str, Any]) -> list[Chart]:
     """Draw what is known of a search."""
     trials, objective = search["trials"], search["objective"]
     higher_is_better = search["objectives"][objective] == "maximize"
-    drawn = {
-        "search": search_chart(trials, objective, higher_is_better=higher_is_better),
-        "slices": slices_chart(trials, objective),
-    }
-    return [Chart(name=name, svg=svg, label=LABELS[name]) for name, svg in drawn.items()]
+    svg = search_chart(trials, objective, higher_is_better=higher_is_better)
+    return [Chart(name="search", svg=svg, label=LABEL)]
 
 
 def search_note(search: Mapping[str, Any]) -> str:
@@ -87,38 +77,3 @@ def search_chart(trials: Sequence[Trial], objective: str, *, higher_is_better: b
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.legend()
         return render_svg(figure)
-
-
-def slices_chart(trials: Sequence[Trial], objective: str) -> str:
-    """The result over each parameter, one panel a parameter."""
-    done = [trial for trial in trials if trial["value"] is not None]
-    names = sorted(done[0]["params"])
-    columns = min(4, len(names))
-    with style():
-        rows = math.ceil(len(names) / columns)
-        figure, panels = build_panels(columns, rows=rows, height=2.3, share_y=True)
-        for panel, name in zip(panels, names, strict=False):
-            values = _set_scale(panel, [trial["params"][name] for trial in done])
-            shades = [BLUE if trial["state"] == "COMPLETE" else ORANGE for trial in done]
-            panel.scatter(values, [trial["value"] for trial in done], c=shades, s=26, alpha=0.85)
-            panel.set_title(name)
-        for panel in panels[::columns]:
-            panel.set_ylabel(readable(objective))
-        for panel in panels[len(names) :]:
-            panel.set_visible(False)
-        return render_svg(figure)
-
-
-def _set_scale(panel: Axes, values: list[Any]) -> list[Any]:
-    """Choose ticks and scale for the values of a parameter; return them as they are plotted."""
-    if not all(type(value) in (int, float) for value in values):
-        return [str(value) for value in values]
-    if min(values) > 0 and max(values) / min(values) >= 20:
-        scale_log(panel, "x")
-    elif all(type(value) is int for value in values):
-        few = sorted(set(values))
-        if len(few) <= MAX_TICKS:
-            panel.set_xticks(few)
-        else:
-            panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
-    return values

@@ -18,21 +18,25 @@ from tests.unit.evaluation.texts import noisy, options, sentences
 
 
 @pytest.mark.parametrize("tokenizer", ["13a", "none", "char"])
-def test_values_are_exactly_those_of_sacrebleu_and_jiwer(tokenizer: str) -> None:
+def test_values_are_those_of_sacrebleu_and_jiwer(tokenizer: str) -> None:
     refs = sentences(60, seed=0)
     hyps = noisy(refs, seed=1)
     scores = score_corpus(hyps, refs, options(tokenizer=tokenizer))
     assert tuple(scores) == tuple(Metric)
+    expected = {
+        "chrf": sacrebleu.corpus_chrf(hyps, [refs]).score,
+        "chrfpp": sacrebleu.corpus_chrf(hyps, [refs], word_order=2).score,
+        "cer": 100 * jiwer.cer(refs, hyps),
+        "exact": 100 * sum(h == r for h, r in zip(hyps, refs, strict=True)) / 60,
+    }
     for order in (1, 2, 3, 4):
         bleu = sacrebleu.metrics.BLEU(max_ngram_order=order, tokenize=tokenizer)
-        assert scores[f"bleu{order}"].value == bleu.corpus_score(hyps, [refs]).score
-    assert scores["chrf"].value == sacrebleu.corpus_chrf(hyps, [refs]).score
-    assert scores["chrfpp"].value == sacrebleu.corpus_chrf(hyps, [refs], word_order=2).score
+        expected[f"bleu{order}"] = bleu.corpus_score(hyps, [refs]).score
     if tokenizer != "char":
-        assert scores["ter"].value == pytest.approx(sacrebleu.corpus_ter(hyps, [refs]).score)
-        assert scores["wer"].value == 100 * jiwer.wer(refs, hyps)
-    assert scores["cer"].value == 100 * jiwer.cer(refs, hyps)
-    assert scores["exact"].value == 100 * sum(h == r for h, r in zip(hyps, refs, strict=True)) / 60
+        expected["ter"] = sacrebleu.corpus_ter(hyps, [refs]).score
+        expected["wer"] = 100 * jiwer.wer(refs, hyps)
+    for name, value in expected.items():
+        assert scores[name].value == pytest.approx(value, rel=1e-12)
 
 
 def test_a_text_file_gets_what_the_command_line_of_sacrebleu_prints(tmp_path: Path) -> None:

@@ -90,10 +90,10 @@ def test_a_batch_loses_no_frame_and_no_token() -> None:
     batch = build_batch(data.train.targets, matrices, pad=0)
     for row, matrix in enumerate(matrices):
         torch.testing.assert_close(batch.src[row, batch.src_valid[row]], torch.tensor(matrix))
-        ids = data.train[row].target.ids
+        ids = data.train.targets[row].ids
         assert batch.tgt[row, batch.tgt_valid[row]].tolist() == ids
         labels = batch.labels[row, : batch.label_lengths[row]].tolist()
-        assert labels == data.train[row].target.labels
+        assert labels == data.train.targets[row].labels
     assert not batch.src[~batch.src_valid].any()
     assert (batch.tgt[~batch.tgt_valid] == 0).all()
     assert batch.clip_ids == ("train0", "train1", "train2")

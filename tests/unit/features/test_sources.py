@@ -6,7 +6,7 @@ import torch
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.errors import UserError
 from signloom.features.batches import FixedBatches, TrainingBatches
-from signloom.features.sources import Clips, Example, StoredLandmarks
+from signloom.features.sources import Clips, StoredLandmarks
 from tests import tiny
 from tests.tiny import hold_clips
 
@@ -25,7 +25,7 @@ def corpus(tmp_path: Path) -> tuple[Path, Clips]:
         sequences[target.clip_id] = tiny.halve(clip)
     tiny.write_clips(tmp_path / "shards", sequences, frames_per_shard=2000)
     assert len(list((tmp_path / "shards").iterdir())) > 1
-    held = [Example(target, sequences[target.clip_id]) for target in clips.targets]
+    held = [tiny.Example(target, sequences[target.clip_id]) for target in clips.targets]
     return tmp_path / "shards", hold_clips(held)
 
 

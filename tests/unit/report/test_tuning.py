@@ -1,6 +1,6 @@
 from typing import Any
 
-from signloom.report.tuning import draw_search, search_note
+from signloom.report.tuning import search_note
 
 
 def search(objectives: dict[str, str], **changes: Any) -> dict[str, Any]:
@@ -37,10 +37,3 @@ def test_the_confirmation_is_told() -> None:
     assert "trained again with 2 other seeds each" in note
     assert "trial 4 1.5000 (1.4000 to 1.6000), trial 0 2.0000 (2.0000 to 2.0000)" in note
     assert "The winner is trial 4." in note
-
-
-def test_a_parameter_with_one_value_and_one_with_names_have_an_axis() -> None:
-    charts = draw_search(search({"dev_loss": "minimize"}))
-    (slices,) = (chart for chart in charts if chart.name == "slices")
-    for text in (">post<", ">pre<", "learning_rate"):
-        assert text in slices.svg

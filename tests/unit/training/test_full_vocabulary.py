@@ -21,10 +21,10 @@ def full_data() -> TrainingData:
 
     def respell(split: str) -> object:
         examples = []
-        for example in getattr(data, split):
+        for example in tiny.examples_of(getattr(data, split)):
             ids = [tokenizer.bos, *tokenizer.encode(example.target.text), tokenizer.eos]
             target = dataclasses.replace(example.target, ids=ids)
-            examples.append(dataclasses.replace(example, target=target))
+            examples.append(example._replace(target=target))
         return hold_clips(examples)
 
     return dataclasses.replace(

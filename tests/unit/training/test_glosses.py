@@ -46,7 +46,7 @@ def test_batches_hold_the_ids_of_glosses(tmp_path: Path) -> None:
         longest = max(data.train.frames[clip] + len(data.train.targets[clip].ids) for clip in clips)
         assert longest * len(clips) <= 80 or len(clips) == 1
         for row, clip in enumerate(clips):
-            sequence = data.train[clip].sequence
+            sequence = data.train.read([clip])[0]
             assert isinstance(sequence, GlossSequence)
             assert batch.src[row][batch.src_valid[row]].tolist() == sequence.ids.tolist()
         seen += clips

@@ -128,7 +128,7 @@ def test_a_model_trained_on_a_gpu_translates_anywhere(tmp_path: Path, precision:
     chosen = options(epochs=30, patience=30, precision=precision)
     checkpoint, _ = train(data, chosen, provenance={}, log=lambda _: None)
     save_checkpoint(tmp_path / "model", checkpoint)
-    clips, texts = [one.sequence for one in data.train], []
+    clips, texts = list(data.train.read(range(len(data.train)))), []
     for device in (GPU, CPU):
         translator = Translator.load(tmp_path / "model", device)
         for changes in ({}, {"beam_size": 4}):

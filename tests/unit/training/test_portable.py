@@ -31,7 +31,7 @@ checkpoint, fit = train(
     data, replace(tiny.run_options(epochs=3), model=model), provenance={}, log=lambda _: None
 )
 weights = b"".join(w.numpy().tobytes() for w in fit.weights.values())
-clips = [example.sequence for example in data.dev]
+clips = data.dev.read(range(len(data.dev)))
 found = Translator(checkpoint, torch.device("cpu")).translate(clips, tiny.decoding(beam_size=3))
 scores = [one.hypothesis.log_prob.hex() for one in found]
 print(hashlib.sha256(weights).hexdigest(), scores)

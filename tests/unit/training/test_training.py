@@ -29,11 +29,11 @@ def ignore(_: EpochRecord) -> None:
 def crowd(data: TrainingData, clips: int) -> TrainingData:
     """Give the first train clips more labels than they have frames."""
     spelt = [
-        dataclasses.replace(e, target=dataclasses.replace(e.target, labels=[1] * 20))
-        for e in [*data.train][:clips]
+        e._replace(target=dataclasses.replace(e.target, labels=[1] * 20))
+        for e in tiny.examples_of(data.train)[:clips]
     ]
     return dataclasses.replace(
-        data, train=hold_clips([*spelt, *[*data.train][clips:]], {"name": "tiny"})
+        data, train=hold_clips([*spelt, *tiny.examples_of(data.train)[clips:]], {"name": "tiny"})
     )
 
 
@@ -56,10 +56,10 @@ def test_ctc_with_no_room_at_all_is_refused() -> None:
 def test_sentences_too_long_for_an_encoder_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     data = tiny.training_data()
     long = [
-        dataclasses.replace(e, target=dataclasses.replace(e.target, ids=[1, *[5] * 9, 2]))
-        for e in [*data.train][:2]
+        e._replace(target=dataclasses.replace(e.target, ids=[1, *[5] * 9, 2]))
+        for e in tiny.examples_of(data.train)[:2]
     ]
-    data = dataclasses.replace(data, train=hold_clips([*long, *[*data.train][2:]]))
+    data = dataclasses.replace(data, train=hold_clips([*long, *tiny.examples_of(data.train)[2:]]))
     options = tiny.run_options(ctc_weight=0.0, epochs=1)
     model = dataclasses.replace(options.model, family="encoder_only")
     check_run(data, dataclasses.replace(options, model=model))
@@ -110,9 +110,9 @@ def test_landmarks_of_another_make_are_refused() -> None:
     data.source.check_extractor({"name": "tiny"})
     with pytest.raises(UserError, match="name: other, not tiny; version: 2, not None"):
         data.source.check_extractor({"name": "other", "version": 2})
-    layout = dataclasses.replace(data.dev[0].sequence.layout, version=9)
+    layout = dataclasses.replace(data.dev.read([0])[0].layout, version=9)
     with pytest.raises(UserError, match="layout hands-pose version 9, the checkpoint was"):
-        translator.rows(dataclasses.replace(data.dev[0].sequence, layout=layout))
+        translator.rows(dataclasses.replace(data.dev.read([0])[0], layout=layout))
 
 
 def test_a_gpu_that_is_not_there_is_refused() -> None:

@@ -12,7 +12,6 @@ import pytest
 from signloom.checkpoint import save_checkpoint
 from signloom.corpus.manifest import read_manifest
 from signloom.extraction.extract import extract_video, extractor_fingerprint
-from signloom.features.sources import Example
 from signloom.features.targets import NO_LABELS, Target
 from signloom.features.tokenizer import Tokenizer
 from signloom.training.data import TrainingData
@@ -78,7 +77,7 @@ def crown_a_model_of(manifest: Path) -> None:
         target = Target(clip_id=clip.clip_id, split=clip.split, signer=clip.signer, text=clip.text,
                         ids=ids, gloss="", labels=[])  # fmt: skip
         examples.append(
-            Example(
+            tiny.Example(
                 target,
                 extract_video(
                     clip.video, OPTIONS.detector_options, clip.start_s, clip.end_s, threads=2

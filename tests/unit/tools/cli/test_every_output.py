@@ -28,7 +28,7 @@ READ = {
     "translate": {"paths", "--checkpoint"},
     "lookup": {"paths", "--checkpoint"},
     "export-model": {"--checkpoint"},
-    "scores": {"--metrics"},  # of --keep tells test_outputs.py
+    "scores": {"--metrics"},
     "stress": {"--checkpoint"},
     "ingest": {"sources", "--table"},
     "app": {"--prompts", "--certificate", "--key", "--password-file"},
