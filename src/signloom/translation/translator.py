@@ -73,7 +73,6 @@ class Alignment:
     a character is empty too: the one that completes it has the whole."""
     step_s: float  # time between two positions of the memory, seconds. Glosses lie in no time: 0.
     weights: FloatArray  # attention of each token over the positions, shape (T, M); rows sum to 1
-    start_s: float = 0.0  # time of the first position, seconds: rest before it is not read
     source: tuple[str, ...] = ()  # the glosses at each position; empty where positions are moments
     maps: Mapping[str, FloatArray] = field(default_factory=dict)
     """Of every layer and head, shape (L, H, rows, columns), where they were asked for and the model
@@ -463,7 +462,6 @@ class Translator:
                 found[index] = Alignment(
                     tokens=self._pieces(tokens),
                     step_s=step_s,
-                    start_s=self.spec.reader.start_s(sequences[index]),
                     weights=weights[row, : len(tokens), : lengths[row]].float().numpy(),
                     source=self._labels(sequences[index]),
                     maps=self._maps(rows[index], tokens) if every_head else {},

@@ -29,6 +29,7 @@ from signloom_tools.importing.new_corpus import MANIFEST, RefusedRow, check_free
 from signloom_tools.importing.recombine import recombine, write_recombined
 from signloom_tools.importing.user_tables import how_to_use
 from signloom_tools.options import argument, group, option
+from signloom_tools.presets import adopt
 
 _Gap = Annotated[float, pydantic.Field(ge=0, le=60)]  # seconds; longer ones fill the memory
 
@@ -180,6 +181,9 @@ def _recombine(options: ComposeOptions, count: int) -> None:
         print("nothing was written")
         return
     write_recombined(options.corpus, clips, made, landmarks, SHARDS)
+    if options.writing.use:
+        named = {"folder": options.corpus.as_posix(), "manifest": MANIFEST}
+        adopt(options.writing.params, {"corpus": named})
     print(f"wrote {options.corpus / MANIFEST}. {how_to_use(options.corpus / MANIFEST)}")
 
 

@@ -62,7 +62,6 @@ def run_adopt(options: AdoptOptions) -> None:
         _check_search(options.best)
         best = read_json(options.best, hint=_SEARCH_FIRST)
         overrides = _overrides_in(options.best, best)
-        _print_confirmation(options.best, best)
     before, after = adopt(options.params, overrides)
     if before == after:
         print(f"{options.params} has these values already")
@@ -98,24 +97,6 @@ def _overrides_in(path: Path, content: Any) -> dict[str, dict[str, Any]]:
     return parse_options(
         content["overrides"], dict[str, dict[str, Any]], where=f"{path}: overrides"
     )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Confirmed:
-    """A candidate that was trained again with other seeds."""
-
-    number: int
-    values: list[float]
-    mean: float
-
-
-def _print_confirmation(path: Path, best: dict[str, Any]) -> None:
-    """Print what the candidates reached with other seeds, the winner first."""
-    rows = parse_options(best.get("confirmed", []), list[_Confirmed], where=f"{path}: confirmed")
-    for rank, row in enumerate(rows):
-        values = ", ".join(f"{value:.4f}" for value in row.values)
-        name = f"trial {row.number}" + (", the parameters of then" if not row.number else "")
-        print(f"{'winner' if not rank else 'beaten'}: {name}: mean {row.mean:.4f} of {values}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -231,13 +231,6 @@ def _check_shards(shards: Path, extractor: Mapping[str, Any]) -> None:
         raise UserError(f"{shards}: {error}") from None
 
 
-def list_files(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
-    """Return the files in a folder, and in all folders in it, that a model can read, by name."""
-    suffixes = _suffixes(extractor)
-    below = folder.rglob("*")
-    return sorted(path for path in below if path.suffix.lower() in suffixes and path.is_file())
-
-
 def _suffixes(extractor: Mapping[str, Any]) -> Sequence[str]:
     if not _is_imported(extractor):
         return VIDEO_SUFFIXES
@@ -246,14 +239,17 @@ def _suffixes(extractor: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _files_in(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
-    found = list_files(folder, extractor)
-    if not _is_imported(extractor):
-        found += [path for path in folder.rglob("*") if _is_pictures(path)]
+    """Return what a model can read in a folder, and in all folders in it, by name."""
+    suffixes, takes_pictures = _suffixes(extractor), not _is_imported(extractor)
+    found = [
+        path for path in folder.rglob("*")
+        if (path.suffix.lower() in suffixes and path.is_file())
+        or (takes_pictures and _is_pictures(path))
+    ]  # fmt: skip
     if found:
         return sorted(found)
     raise UserError(
-        f"{folder}: no file there ends in {', '.join(_suffixes(extractor))}, which is what this "
-        "model reads"
+        f"{folder}: no file there ends in {', '.join(suffixes)}, which is what this model reads"
     )
 
 

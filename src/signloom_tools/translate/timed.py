@@ -1,25 +1,19 @@
 """Translations with the signs that were read, and the time of each token.
 
-A word has the time of the sign that it translates (`words.py`), and none if it has no sign. Where
-signs are not read a token's time is where the decoder looked while it wrote it.
+A word has the time of the sign that it translates (`words.py`), and none if it has no sign.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.words import locate_words
 from signloom.translation.options import DecodingOptions
 from signloom.translation.signs import Sign, find_signs, read_signs
-from signloom.translation.translator import Alignment, Translation, Translator
+from signloom.translation.translator import Translation, Translator
 from signloom.translation.words import index_words, match_words
 from signloom_tools.importing.options import CROWDED
-
-# A token's time is where the middle half of its attention lies.
-_EARLY, _LATE = 0.25, 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +37,7 @@ class TimedTranslation:
 
     translation: Translation  # what was written
     tokens: tuple[TimedToken, ...] | None
-    """With their times; None where nothing says them: no signs and no attention (LSTM)."""
+    """With their times; None of a model that reads no signs."""
     signs: tuple[Sign, ...] | None = None  # None of a model that reads none
     is_crowded: bool = False  # whether the clip shows several people
 
@@ -84,37 +78,21 @@ def translate_timed(
         clips, options, n_best=n_best, skip_unsure=skip_unsure, guess=guess
     )
     signs: list[tuple[Sign, ...] | None] = [None] * len(clips)
+    tokens: list[tuple[TimedToken, ...] | None] = [None] * len(clips)
     if translator.spec.ctc.kind == "glosses":
         # Of what was not understood no sign was, either.
         read = read_signs(translator, clips)
         signs = [tuple(s) if t.text else () for s, t in zip(read, translations, strict=True)]
-    lexicon = translator.confidence.words if translator.confidence else ()
-    if lexicon and translator.spec.ctc.kind == "glosses":
-        weights = index_words(lexicon)
-        tokens: list[tuple[TimedToken, ...] | None] = [
+        weights = index_words(translator.confidence.words if translator.confidence else ())
+        tokens = [
             time_words(translator.pieces(found), own or (), weights) if found.text else ()
             for found, own in zip(translations, signs, strict=True)
         ]
-    else:
-        tokens = _time_attention(translator, clips, translations)
     if find:
         signs = [tuple(found) for found in find_signs(translator, clips, find)]
     return [
         TimedTranslation(translation=found, tokens=timed, signs=own, is_crowded=clip.is_crowded)
         for found, timed, own, clip in zip(translations, tokens, signs, clips, strict=True)
-    ]
-
-
-def _time_attention(
-    translator: Translator, clips: Sequence[LandmarkSequence], translations: Sequence[Translation]
-) -> list[tuple[TimedToken, ...] | None]:
-    try:
-        alignments = translator.align(clips, translations)
-    except ValueError:  # the one it names: the decoder does not look at the source
-        return [None] * len(clips)
-    return [
-        time_tokens(alignment, clip.seconds) if found.text else ()
-        for clip, found, alignment in zip(clips, translations, alignments, strict=True)
     ]
 
 
@@ -143,28 +121,6 @@ def time_words(
         start_s, end_s = (sign.start_s, sign.end_s) if sign else (None, None)
         found.append(TimedToken(text=piece, start_s=start_s, end_s=end_s))
         first = last
-    return tuple(found)
-
-
-def time_tokens(alignment: Alignment, seconds: float) -> tuple[TimedToken, ...]:
-    """Return when the model looked for each token that adds text.
-
-    Attention is no measurement of time: heads look ahead and back, and signs come in another
-    order than words. The middle half of a token's weight is where it mostly looked.
-
-    Args:
-        alignment: Of one clip.
-        seconds: Its duration.
-    """
-    filled = np.cumsum(alignment.weights, axis=1) / alignment.weights.sum(axis=1, keepdims=True)
-    step_s, found = alignment.step_s, []
-    for text, row in zip(alignment.tokens, filled, strict=True):
-        if text:
-            first, last = (int(np.argmax(row >= share)) for share in (_EARLY, _LATE))
-            # A position represents the time around it.
-            start_s = alignment.start_s + max((first - 0.5) * step_s, 0.0)
-            end_s = min(alignment.start_s + (last + 0.5) * step_s, seconds)
-            found.append(TimedToken(text=text, start_s=start_s, end_s=max(start_s, end_s)))
     return tuple(found)
 
 

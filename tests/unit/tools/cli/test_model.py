@@ -102,18 +102,6 @@ def test_adopt_writes_the_winner(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "has these values already" in capsys.readouterr().out
 
 
-def test_adopt_shows_the_confirmation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    params, best = tmp_path / "params.yaml", tmp_path / "best.json"
-    params.write_text("model:\n  norm: pre\n")
-    rows = [{"number": 4, "mean": 1.5, "values": [1.4, 1.6]}]
-    rows.append({"number": 0, "mean": 1.75, "values": [1.7, 1.8]})
-    best.write_text(json.dumps({"overrides": {"model": {"norm": "pre"}}, "confirmed": rows}))
-    main(["adopt", "--params", str(params), "--best", str(best)])
-    text = capsys.readouterr().out
-    assert "winner: trial 4: mean 1.5000 of 1.4000, 1.6000" in text
-    assert "beaten: trial 0, the parameters of then: mean 1.7500" in text
-
-
 PRESETS = sorted((tiny.ROOT / "presets").glob("*.yaml"))
 
 
@@ -123,7 +111,6 @@ PRESETS = sorted((tiny.ROOT / "presets").glob("*.yaml"))
         ('{"dev": {"bleu4": 1.0}}', "no overrides"),
         ("[]", "no overrides"),
         ('{"overrides": {"model": 3}}', "overrides.model: found 3, expected a map"),
-        ('{"overrides": {}, "confirmed": [{"number": 1}]}', "confirmed[0].values is missing"),
     ],
 )
 def test_adopt_of_another_json_file_is_refused(tmp_path: Path, text: str, message: str) -> None:

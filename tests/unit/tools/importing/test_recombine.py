@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from signloom.checkpoint import save_checkpoint
+from signloom.config import load_params
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, read_manifest, write_manifest
 from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_targets
@@ -108,7 +109,9 @@ def test_the_command_makes_a_corpus_of_a_project_and_of_its_pieces(
     assert re.search(
         r"reads \d+% of the glosses of these \d+ train clips wrong\nso it hardly knows where", said
     )
-    main(["compose", "new", "--recombine", "5"])
+    main(["compose", "new", "--recombine", "5", "--use"])
+    assert load_params(Path("params.yaml"))["corpus"]["folder"] == "new"
+    Path("params.yaml").write_text(Path("params.yaml").read_text().replace("new", "corpus"))
     made = read_manifest(Path("new/manifest.tsv"), signer_disjoint=True)
     fresh = [clip for clip in made if clip.signer == "several"]
     assert len(fresh) == 5
