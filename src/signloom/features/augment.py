@@ -18,6 +18,7 @@ from signloom.features.features import (
     BoolArray,
     FloatArray,
     flatten,
+    interpolate,
     repeat_mark,
     stretch_arrays,
 )
@@ -144,11 +145,7 @@ def _bend(
     time, waves = np.linspace(0, 1, frames), np.arange(1, 4)
     sizes = strength * generator.uniform(-1, 1, len(waves)) / waves
     bent = time + np.sin(np.pi * np.outer(time, waves)) @ sizes
-    position = np.maximum.accumulate(bent.clip(0, 1)) * (len(rows) - 1)
-    before = position.astype(np.int64)
-    after = np.minimum(before + 1, len(rows) - 1)
-    share = (position - before)[:, None].astype(np.float32)
-    return rows[before] + share * (rows[after] - rows[before])
+    return interpolate(rows, np.maximum.accumulate(bent.clip(0, 1)) * (len(rows) - 1))
 
 
 def _rest(

@@ -7,7 +7,7 @@ F features.
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -433,3 +433,11 @@ def stretch_arrays(
     np.copyto(mixed, flat.take(nearest, axis=0), where=np.isnan(mixed))
     both = present[before] & present[after]
     return mixed.reshape(frames, *points.shape[1:]), both | present[nearest]
+
+
+def interpolate(rows: npt.NDArray[Any], positions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return what lies at some positions between rows, shape (positions, F)."""
+    before = positions.astype(np.int64)
+    after = np.minimum(before + 1, len(rows) - 1)
+    share = (positions - before)[:, None].astype(np.float32)
+    return rows[before] + share * (rows[after] - rows[before])

@@ -290,3 +290,21 @@ def test_clips_are_encoded_in_parts_and_come_out_the_same(
     assert seen == parts
     assert torch.equal(found.valid, expected.valid)
     torch.testing.assert_close(found.states, expected.states, rtol=1e-4, atol=1e-5)
+
+
+def test_convolutions_read_signs_by_the_mean_over_paces(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = dataclasses.replace(tiny.MODEL, family="convolution", subsampling=2)
+    translator = Translator(tiny.checkpoint(ctc=LETTERS, model=model), CPU)
+    every = translator.label_log_probs(CLIPS)
+    lengths = [len(translator.rows(clip)) for clip in CLIPS]
+    for clip, length in zip(every, lengths, strict=True):
+        assert len(clip) == (length + 1) // 2
+        np.testing.assert_allclose(np.exp(clip).sum(axis=1), 1, rtol=1e-5)
+    apart = []
+    for pace in encoding.PACES:
+        monkeypatch.setattr(encoding, "PACES", (1.0, pace))
+        apart.append(translator.label_log_probs(CLIPS))
+    for whole, *alone in zip(every, *apart, strict=True):
+        chances = np.exp(alone)  # each the mean of one pace and of the clip as it is, the first
+        np.testing.assert_allclose(np.exp(whole), 2 * chances.mean(0) - chances[0], atol=1e-5)
+        assert np.abs(alone[0] - alone[1]).max() > 1e-3
