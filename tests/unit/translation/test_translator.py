@@ -94,6 +94,23 @@ def test_a_sign_is_read_at_the_pace_of_the_training_clips_however_slow_its_film(
             assert after.fps == pytest.approx(before.fps * pace, rel=0.01)
 
 
+def test_what_rests_in_a_film_is_told_at_the_pace_of_the_training_clips() -> None:
+    clip, seen = tiny.sequence(0, frames=60, fps=8.0), Range(low=0.5, high=0.5)
+    speeds = np.repeat([1.0, 5.0, 1.0], 20) / 30  # shoulder widths a frame: at 8 a second it rests
+    hands = clip.points[:1, :42] + np.zeros_like(clip.points[:, :42])
+    hands[..., 0] += 0.24 * np.cumsum(speeds)[:, None]
+    clip.points[:, :42] = hands
+    train = TrainClips(figures={"seconds": seen}, centre=(), directions=(), deviations=(),
+                       rest=1.0, limit=1.0)  # fmt: skip
+    signs = CtcLabels(kind="texts", names=("tea", "bread"))
+    features = dataclasses.replace(tiny.FEATURES, rest_s=0.2)
+    checked = Confidence(weights="", unsure_below=0.5, levels=(), train=train)
+    model = tiny.checkpoint(ctc=signs, features=features)
+    translator = Translator(model, CPU, confidence=checked)
+    assert len(translator.trim(clip).points) < 30
+    assert len(translator._paced(clip).points) > 50
+
+
 def test_alternatives_are_the_next_best_and_change_nothing_about_the_best() -> None:
     translator = Translator(checkpoint(), CPU)
     options = tiny.decoding(beam_size=4)
