@@ -271,7 +271,6 @@ def draw_charts(sources: Sources) -> dict[str, list[Chart]]:
             sources.splits, verdict.system_meanings(sources), sources.headline
         ),
         "breakdown": charts.draw_breakdowns(breakdowns),
-        "stress": charts.draw_stress(stress_of(sources), sources.headline),
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),
     }
     for chart in tuning.draw_search(sources.search) if sources.search else []:
