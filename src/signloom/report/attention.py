@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.report.canvas import BLUE, GRID, INK, MUTED, ORANGE, PAPER, RED, inline_svg
 from signloom.report.pages import render_page
-from signloom.report.skeletons import build_player, draw_moments
+from signloom.report.skeletons import build_player
 from signloom.tables import read_parquet
 
 LEVELS = 16  # shades between nothing and 1
@@ -28,11 +28,9 @@ FONT = "font: 11px sans-serif"
 START = '<svg xmlns="http://www.w3.org/2000/svg" viewBox='
 FORMAT_VERSION = 2  # of alignments.parquet, which evaluation/results.py writes
 ROW_HEIGHT, LABEL_WIDTH = 18.0, 110.0  # of a token, SVG units
-MAX_PICTURE = 90.0  # side of a skeleton below the time axis, SVG units
 MAX_LABEL = 16  # characters
 TICKS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # between the ticks of the time axis, seconds
 MAX_TICKS = 12
-PICTURES = 8  # skeletons below a map on a page of attention
 DIGITS = "0123456789abcdefg"  # a level each
 START_LABEL, END = "(start)", "(end)"
 SLANTED_HEIGHT = 4.5  # of a letter of a slanted label below the columns, SVG units
@@ -247,50 +245,17 @@ class AttentionPart:
     columns: int
     strongest: str  # per cent of each head of each layer
     cells: str  # a digit a cell, of base `LEVELS` + 1, in that head's share of its strongest one
-    has_moments: bool  # whether its columns are those of the skeletons
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picker:
-    """Attention of every layer and head, one picture at a time."""
-
-    parts: list[AttentionPart]
-    skeletons: str  # SVG below those parts whose columns are moments; may be empty
-
-
-def build_picker(
-    alignment: Alignment,
-    *,
-    name: str,
-    clip_id: str,
-    sequence: LandmarkSequence | None = None,
-    pictures: int = 0,
-) -> Picker | None:
-    """Prepare the attention of a clip for the page.
+def build_picker(alignment: Alignment, *, name: str, clip_id: str) -> list[AttentionPart]:
+    """Prepare the attention of a clip for the page, one picture at a time; nothing without maps.
 
     Args:
-        alignment: Of the clip, with its maps.
+        alignment: Of the clip.
         name: Unique on the page; letters, digits and hyphens.
         clip_id: The clip, for those who cannot see the picture.
-        sequence: Its landmarks, to show skeletons.
-        pictures: How many of them.
-
-    Returns:
-        None without maps.
     """
-    parts = [
-        _build_part(alignment, part, name, clip_id) for part in PARTS if part in alignment.maps
-    ]
-    if not parts:
-        return None
-    skeletons = ""
-    if sequence is not None and pictures and not alignment.source:
-        skeletons = inline_svg(
-            _draw_skeletons(alignment, sequence, pictures),
-            f"{name}-skeletons",
-            html.escape(f"Skeletons of {clip_id}, each under its moment"),
-        )
-    return Picker(parts=parts, skeletons=skeletons)
+    return [_build_part(alignment, part, name, clip_id) for part in PARTS if part in alignment.maps]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,13 +277,8 @@ def render_attention(title: str, clips: Sequence[AttentionClip]) -> str:
             "player": build_player(
                 clip.sequence, name=f"player{number}", label=f"Moving skeleton of {clip.name}"
             ) if clip.sequence else None,
-            "picker": build_picker(
-                clip.alignment,
-                name=f"attention{number}",
-                clip_id=clip.name,
-                sequence=clip.sequence,
-                pictures=PICTURES,
-            ) if clip.alignment else None,
+            "picker": build_picker(clip.alignment, name=f"attention{number}", clip_id=clip.name)
+            if clip.alignment else [],
         }
         for number, clip in enumerate(clips, start=1)
     ]  # fmt: skip
@@ -333,9 +293,8 @@ def _build_part(alignment: Alignment, part: str, name: str, clip_id: str) -> Att
     most = maps.max(axis=(2, 3), initial=0, keepdims=True)
     levels = np.rint(maps / np.where(most > 0, most, 1) * LEVELS).astype(np.int64)
     label = f"Attention in {clip_id}: {PARTS[part]}; mean of {layers} layers of {heads} heads"
-    has_moments = part != "decoder" and not alignment.source
     svg = _draw_part(alignment, part, weights)
-    if has_moments:
+    if part != "decoder" and not alignment.source:  # its columns are moments
         line = _draw_playhead(find_size(svg)[1] - TOP - 34, columns, alignment.step_s)
         svg = svg.replace("</svg>", f"{line}</svg>")
     return AttentionPart(
@@ -347,7 +306,6 @@ def _build_part(alignment: Alignment, part: str, name: str, clip_id: str) -> Att
         columns=columns,
         strongest=" ".join(f"{100 * share:.3g}" for share in most.ravel().tolist()),
         cells="".join(DIGITS[level] for level in levels.ravel().tolist()),
-        has_moments=has_moments,
     )
 
 
@@ -358,22 +316,6 @@ def _draw_playhead(height: float, columns: int, step_s: float) -> str:
         f'<path d="M{LABEL_WIDTH + cell / 2:.1f} {TOP:g}v{height:g}" stroke="{RED}" '
         f'stroke-width="1.5" visibility="hidden" data-per-second="{cell / step_s:.3f}"/>'
     )
-
-
-def _draw_skeletons(alignment: Alignment, sequence: LandmarkSequence, count: int) -> str:
-    """Draw skeletons side by side, each under its moment."""
-    columns = alignment.weights.shape[1]
-    slot = (WIDTH - LABEL_WIDTH - RIGHT) / count
-    size = min(slot, MAX_PICTURE)
-    middles = np.arange(0.5, count)  # slots
-    times_s = ((middles * columns / count - 0.5) * alignment.step_s).clip(min=0)
-    drawn = zip(draw_moments(sequence, times_s.tolist()), middles.tolist(), strict=True)
-    parts = [
-        place_picture(picture.svg, LABEL_WIDTH + middle * slot - size / 2, 0.0, size, size)
-        for picture, middle in drawn
-    ]
-    paper = f'<rect width="{WIDTH:g}" height="{size:g}" fill="{PAPER}"/>'
-    return f'{START}"0 0 {WIDTH:g} {size:g}">{paper}{"".join(parts)}</svg>'
 
 
 def _label(token: str) -> str:

@@ -53,7 +53,6 @@ class Picker {
     this.parts = [...root.querySelectorAll(".part")].map((part) => new AttentionPart(part));
     [this.part, this.layer, this.head] = root.querySelectorAll("select");
     this.output = root.querySelector("output");
-    this.skeletons = root.querySelector(".skeletons");
     this.part.addEventListener("change", () => this.showPart());
     this.layer.addEventListener("change", () => this.show());
     this.head.addEventListener("change", () => this.show());
@@ -64,7 +63,6 @@ class Picker {
   showPart() {
     const chosen = this.parts[this.part.selectedIndex];
     for (const part of this.parts) part.root.hidden = part !== chosen;
-    if (this.skeletons) this.skeletons.hidden = !("moments" in chosen.root.dataset);
     for (const [select, count] of [[this.layer, chosen.layers], [this.head, chosen.heads]]) {
       const before = select.selectedIndex;
       const names = ["mean", ...Array.from({ length: count }, (_, number) => String(number + 1))];

@@ -23,14 +23,7 @@ from signloom.report.canvas import inline_svg
 from signloom.report.charts import Chart
 from signloom.report.pages import render_page
 from signloom.report.quality import WORST, Assessment
-from signloom.report.samples import (
-    PICTURES,
-    Sample,
-    SampleView,
-    mark_words,
-    pick_samples,
-    show_sample,
-)
+from signloom.report.samples import Sample, SampleView, mark_words, pick_samples, show_sample
 from signloom.report.skeletons import Player, build_player
 from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
 from signloom.report.verdict import Verdict, headline_split, judge, strongest_floor
@@ -51,7 +44,8 @@ class ReportOptions:
 
     GONE: ClassVar = {
         "films": Gone("", "the page has moving skeletons; open films beside it"),
-        "samples": Gone.fixed(SAMPLES), "pictures": Gone.fixed(PICTURES),
+        "samples": Gone.fixed(SAMPLES),
+        "pictures": Gone(10, "the skeleton beside attention moves; remove the line"),
         "quality": Gone({"worst": WORST}, "its limits are fixed, see docs/extraction.md"),
     }  # fmt: skip
 
@@ -277,7 +271,6 @@ def draw_charts(sources: Sources) -> dict[str, list[Chart]]:
             sources.splits, verdict.system_meanings(sources), sources.headline
         ),
         "breakdown": charts.draw_breakdowns(breakdowns),
-        "stress": charts.draw_stress(stress_of(sources), sources.headline),
         "curves": charts.draw_curves(sources.epochs, sources.best_epoch),
     }
     for chart in tuning.draw_search(sources.search) if sources.search else []:

@@ -97,21 +97,6 @@ def draw_breakdowns(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> li
     return charts
 
 
-def draw_stress(rows: Sequence[Mapping[str, Any]], headline: Metric) -> list[Chart]:
-    """The headline metric under each change of real life, with intervals; no chart without any."""
-    if not rows:
-        return []
-    drawn = [
-        (row["change"], {"value": row["score"], "low": row["score_low"], "high": row["score_high"]},
-         GREY if number == 0 else BLUE)
-        for number, row in enumerate(rows)
-    ]  # fmt: skip
-    title = f"{metric_heading(headline)} under changes of real life"
-    worst = min(rows, key=lambda row: float(row["score"]))
-    label = f"{title}; the lowest is {worst['score']:.1f}, {worst['change']}"
-    return [Chart(name="stress", svg=_draw_intervals(drawn, title, HALF), label=label)]
-
-
 def draw_curves(epochs: Sequence[Mapping[str, Any]], best_epoch: int) -> list[Chart]:
     """Losses over epochs."""
     title, x = "loss, nats a token", [epoch["epoch"] for epoch in epochs]

@@ -6,11 +6,9 @@ from typing import Literal
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.metrics import ScoreOptions, align_words, pick_clips
-from signloom.report.attention import Alignment, Picker, build_picker
+from signloom.report.attention import Alignment, AttentionPart, build_picker
 from signloom.report.skeletons import Player, build_player
 from signloom.report.stage_files import Row
-
-PICTURES = 10  # skeletons below a picture of attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class SampleView:
 
     sample: Sample
     player: Player | None = None  # None for a model of glosses: the sample's row has them
-    picker: Picker | None = None  # of a clip whose every head was kept
+    picker: Sequence[AttentionPart] = ()  # of a clip whose every head was kept
 
 
 def show_sample(
@@ -71,14 +69,11 @@ def show_sample(
         alignment: Where the model looked; None if its decoder has no attention.
     """
     clip_id = sample.row["clip_id"]
-    player = picker = None
+    player, picker = None, list[AttentionPart]()
     if sequence is not None:
         player = build_player(
             sequence, name=f"player{number}", label=f"Moving skeleton of {clip_id}"
         )
     if alignment is not None:
-        picker = build_picker(
-            alignment, name=f"attention{number}", clip_id=clip_id, sequence=sequence,
-            pictures=PICTURES,
-        )  # fmt: skip
+        picker = build_picker(alignment, name=f"attention{number}", clip_id=clip_id)
     return SampleView(sample=sample, player=player, picker=picker)

@@ -1,4 +1,4 @@
-"""Skeletons of clips: picture strips and moving players.
+"""Skeletons of clips: moving players.
 
 The first picture is drawn here, in the page's variables of colour, with the landmarks that each
 line goes through beside it; `player.js` draws the lines again for each frame. So the page needs
@@ -49,14 +49,6 @@ ABSENT = 0xFFFF
 Points = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """One frame."""
-
-    time_s: float
-    svg: str  # a whole SVG file
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stroke:
     """A line through landmarks."""
@@ -83,23 +75,6 @@ class Stroke:
             else:
                 pen_down = False
         return "".join(parts)
-
-
-def draw_moments(sequence: LandmarkSequence, times_s: Sequence[float]) -> list[Picture]:
-    """Draw the frames next to some moments of a clip, one for each.
-
-    All share one square crop, so that movement can be followed.
-    """
-    frames = np.rint(np.asarray(times_s) * sequence.fps).astype(int)
-    frames = frames.clip(0, len(sequence.points) - 1)
-    cropped = crop(to_pixels(sequence)[frames], sequence.layout)
-    return [
-        Picture(
-            time_s=float(frame / sequence.fps),
-            svg=f"{START}{draw_frame(points, sequence.layout)}</svg>",
-        )
-        for frame, points in zip(frames, cropped, strict=True)
-    ]
 
 
 def find_frames(sequence: LandmarkSequence, groups: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -161,17 +136,6 @@ def list_strokes(layout: Layout) -> list[Stroke]:
         if name in layout.group_names:
             strokes += [_stroke(layout, name, x, colour, width=1.2) for x in (PALM, *FINGERS)]
     return strokes
-
-
-def draw_frame(points: Points, layout: Layout) -> str:
-    """Draw one frame, shape (P, 2) in SVG units, without its <svg>; what is absent is left out."""
-    paths = [(line.path(points), line) for line in list_strokes(layout)]
-    parts = [f'<path d="{path}" {line.style}/>' for path, line in paths if path]
-    if has_head(layout):
-        low, high = find_heads(points[None], layout)[0]
-        if np.isfinite([*low, *high]).all():
-            parts.append(f"<circle {place_circle(low, high)} {HEAD_STYLE}/>")
-    return "".join(parts)
 
 
 def place_circle(low: Points, high: Points) -> str:

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 import safetensors
 import torch
 from lightning_fabric import Fabric
@@ -47,7 +46,6 @@ from signloom.training.snapshots import Snapshots
 from signloom.training.warm_start import start_from_text_model, warm_start
 
 SHOW_S = 0.3  # between two drawings of the bar
-STALLED = 1 / 3  # of the frames a second that the same run has shown in an epoch
 logger = logging.getLogger(__name__)
 
 
@@ -402,7 +400,6 @@ class TrainingBar:
             bar_format="{desc} {percentage:3.0f}%|{bar:10}| {elapsed}<{remaining}{postfix}",
         )  # fmt: skip
         self._start: StepReport | None = None  # of this epoch, in this process
-        self._best, self._is_slow_said = 0.0, False  # frames a second of an epoch
         self._start_s = self._shown_s = 0.0
 
     def watch(self, report: StepReport) -> None:
@@ -421,24 +418,7 @@ class TrainingBar:
         self._dev = f" (dev {record.dev_loss:.3f})"
         speed, self._start = self._speed(record), None
         self._show(float(record.epoch), "", record.train_loss, record, speed)
-        self._check_stall(record.epoch, speed["frames_per_s"])
         return speed
-
-    def _check_stall(self, epoch: int, found: float) -> None:
-        """Say so, once, when an epoch was far slower than the same run has been."""
-        self._best = max(self._best, found)
-        if found < STALLED * self._best and not self._is_slow_said:
-            self._is_slow_said = True
-            logger.warning(
-                "training has slowed down: %.0f frames/s in epoch %d, where this run has reached "
-                "%.0f; the machine's load is %.1f, and training takes %d threads. End other work, "
-                "or stop and go on with the same command later: no step is lost",
-                found,
-                epoch,
-                self._best,
-                psutil.getloadavg()[0],
-                torch.get_num_threads(),
-            )
 
     def _show(
         self,

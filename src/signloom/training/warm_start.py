@@ -19,9 +19,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from signloom.checkpoint import Checkpoint, CheckpointSpec, load_checkpoint
-from signloom.errors import UserError, name_some
+from signloom.errors import UserError
 from signloom.features.targets import CtcLabels
-from signloom.features.tokenizer import SourceVocabulary, load_source, read_source
+from signloom.features.tokenizer import read_source
 from signloom.files import hash_folder
 from signloom.models.pretrained import TextModel, load_text_weights
 from signloom.paths import START
@@ -39,7 +39,6 @@ TOKEN_ROWS = (
 LABEL_ROWS = ("ctc.weight", "ctc.bias", "feedback.weight")
 # Options that may differ between two models: they do not change what a weight means.
 FREE = ("dropout", "layer_drop", "initialization", "text_model", "freeze")
-_MOST_NAMED = 8  # new or dropped names in a message
 
 logger = logging.getLogger(__name__)
 
@@ -121,11 +120,11 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
                 weights[name] = carry_rows(weights[name], before, after)
     checkpoint.model.load_state_dict(weights)
     logger.info("training starts from the weights of %s", folder)
-    for kind, (tensors, before, after) in rows.items():
+    for kind, (_, before, after) in rows.items():
         if before:
-            is_target = tensors is TOKEN_ROWS or was.source.is_shared
-            source = old.tokenizer.source if is_target else load_source()
-            _log_rows(kind, before, after, source)
+            known = len({*before} & {*after})
+            new, gone = len(after) - known, len(before) - known
+            logger.info("  %s: %d kept, %d new, %d gone", kind, known, new, gone)
 
 
 def refuse(folder: Path, problems: Sequence[str]) -> None:
@@ -200,23 +199,3 @@ def option_differences(
         for name, value in before.items():
             if value != after[name] and name not in free:
                 yield f"{section}.{name}: trained with {value!r}, now {after[name]!r}"
-
-
-def _log_rows(
-    kind: str, before: Sequence[str], after: Sequence[str], source: SourceVocabulary
-) -> None:
-    """Log how many rows are known, new and gone, and name some of them."""
-    known = set(before) & set(after)
-    parts = [f"{len(known)} kept"]
-    for verb, names in (("new", after), ("gone", before)):
-        others = [name for name in names if name not in known]
-        if others:
-            shown = name_some((repr(_text_of(name, source)) for name in others), _MOST_NAMED)
-            parts.append(f"{len(others)} {verb} ({shown})")
-    logger.info("  %s: %s", kind, ", ".join(parts))
-
-
-def _text_of(name: str, source: SourceVocabulary) -> str:
-    """Return the text behind the name of a token's row; labels and glosses are their own."""
-    number = name.removeprefix("id ")
-    return source.pieces[int(number)].decode(errors="replace") if number != name else name

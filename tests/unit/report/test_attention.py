@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signloom.corpus.landmarks import build_layout
 from signloom.errors import UserError
 from signloom.evaluation.results import write_alignments
 from signloom.report.attention import (
@@ -20,10 +19,8 @@ from signloom.report.attention import (
     draw_heatmap,
     read_alignments,
 )
-from signloom.report.canvas import BLUE, ORANGE, inline_svg
-from signloom.report.skeletons import draw_moments
+from signloom.report.canvas import BLUE, ORANGE
 from signloom.translation.translator import Alignment as Looked
-from tests import tiny
 
 AXES = Axes(rows=["a", "<b>"], columns=[(0.5, "0"), (2.5, "1")], x_label="time", title="t")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -136,11 +133,9 @@ def test_a_picker_has_every_head_in_shades_of_its_strongest_weight() -> None:
     looked = with_maps(("HAUS", "<i>", "B", "C", "D"))
     shown = Alignment(**{field.name: getattr(looked, field.name) for field in fields(Alignment)})
     picker = build_picker(shown, name="a", clip_id="<x>")
-    assert picker is not None
-    assert [part.label for part in picker.parts] == list(PARTS.values())
-    assert picker.skeletons == ""
+    assert [part.label for part in picker] == list(PARTS.values())
     for part, (name, values) in zip(
-        picker.parts, ((name, looked.maps[name]) for name in PARTS), strict=True
+        picker, ((name, looked.maps[name]) for name in PARTS), strict=True
     ):
         assert (part.layers, part.heads, part.rows, part.columns) == values.shape
         strongest = np.array([float(share) / 100 for share in part.strongest.split(" ")])
@@ -150,28 +145,9 @@ def test_a_picker_has_every_head_in_shades_of_its_strongest_weight() -> None:
             levels.reshape(values.shape) / LEVELS * strongest.reshape((*values.shape[:2], 1, 1))
         )
         assert np.abs(weights - values).max() <= (0.5 / LEVELS + 0.006) * strongest.max(), name
-    cross, encoder, decoder = (part.svg for part in picker.parts)
+    cross, encoder, decoder = (part.svg for part in picker)
     assert cross.count("HAUS") == 1  # glosses are columns
     assert encoder.count("HAUS") == 2  # and rows
     assert "(start)" in decoder
     assert not any("<i>" in svg or "<x>" in svg for svg in (cross, encoder, decoder))
-    assert build_picker(replace(shown, maps={}), name="a", clip_id="x") is None
-
-
-def test_skeletons_stand_below_the_moments_that_they_show() -> None:
-    clip = tiny.clip(build_layout(("hands",)), frames=20)
-    step_s = 2 / clip.fps
-    weights = np.eye(2, 10, dtype=np.float32)
-    looked = Alignment(
-        tokens=["a", ""], step_s=step_s, weights=weights, maps={"cross": weights[None, None]}
-    )
-    picker = build_picker(looked, name="a", clip_id="x", sequence=clip, pictures=5)
-    assert picker is not None
-    found = re.findall(r'<svg x="([\d.]+)" y="0" width="([\d.]+)"', picker.skeletons)
-    column = (760 - 110 - 8) / 10
-    middles = [float(x) + float(width) / 2 for x, width in found]
-    assert middles == pytest.approx([110 + column * place for place in (1, 3, 5, 7, 9)], abs=0.01)
-    # The middle of a column is its moment: the borders of 1, 3, ... are half a step before it.
-    moments = [(place - 0.5) * step_s for place in (1, 3, 5, 7, 9)]
-    for picture in draw_moments(clip, moments):
-        assert inline_svg(picture.svg, "", "")[-500:-6] in picker.skeletons
+    assert build_picker(replace(shown, maps={}), name="a", clip_id="x") == []

@@ -17,7 +17,6 @@ from signloom.evaluation.results import write_alignments
 from signloom.report import tables
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.quality import WORST
-from signloom.report.samples import PICTURES
 from signloom.report.stage_files import ReportPaths, Sources, read_sources
 from signloom.report.tuning import search_note
 from signloom.report.verdict import tiles, verdict_sentences
@@ -107,11 +106,11 @@ def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
 def test_every_figure_has_a_text_alternative(built: Path, page_text: str) -> None:
     svgs = parse(page_text).svgs
     figures = [svg for svg in svgs if svg.get("role") == "img"]
-    # Charts; a player of five samples; the three parts of one and their skeletons; worst clips.
+    # Charts; a player of five samples; the three parts of one; worst clips.
     charts = len([*(built / "figures").iterdir()])
-    assert len(figures) == charts + 5 + 3 + 1 + WORST
+    assert len(figures) == charts + 5 + 3 + WORST
     assert all(svg["aria-label"] for svg in figures)
-    assert len(svgs) - len(figures) == PICTURES  # without a role: those within the skeletons
+    assert len(svgs) == len(figures)
     assert "BLEU-4 with 95 % intervals on test: model 80.0, " in page_text
 
 
@@ -230,15 +229,14 @@ def test_layers_and_heads_can_be_picked_where_they_were_kept(page_text: str) -> 
     assert page_text.count('class="picker"') == 1
     parts = re.findall(
         r'class="part" data-layers="2" data-heads="3" data-rows="(\d+)" data-columns="(\d+)" '
-        r'data-strongest="([\d. ]+)" data-cells="([0-9a-g]+)"( data-moments)?( hidden)?>',
+        r'data-strongest="([\d. ]+)" data-cells="([0-9a-g]+)"( hidden)?>',
         page_text,
     )
     tokens = len(SAID["test2"].split()) + 1
     sides = [(tokens, 8), (8, 8), (tokens, tokens)]
     assert [(int(rows), int(columns)) for rows, columns, *_ in parts] == sides
-    assert [len(cells) for *_, cells, _, _ in parts] == [6 * r * c for r, c in sides]
+    assert [len(cells) for *_, cells, _ in parts] == [6 * r * c for r, c in sides]
     assert [bool(hidden) for *_, hidden in parts] == [False, True, True]
-    assert [bool(moments) for *_, moments, _ in parts] == [True, True, False]
 
 
 def test_the_page_names_what_is_missing(bare: Path) -> None:

@@ -29,10 +29,6 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_black_on_white_has_the_contrast_that_the_standard_says() -> None:
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-
-
 @pytest.mark.parametrize(("theme", "paper"), [*product(THEMES, ("page", "card"))])
 def test_text_stands_out(theme: str, paper: str) -> None:
     colours = read_colours(theme)

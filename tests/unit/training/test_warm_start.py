@@ -159,8 +159,8 @@ def test_known_rows_keep_their_bits(tmp_path: Path, caplog: pytest.LogCaptureFix
     for key in ("ctc.weight", "feedback.weight"):
         assert torch.equal(after[key][[0, 1, 2]], before[key][[0, 2, 3]])
     lines = [record.message for record in caplog.records]
-    assert f"tokens: {len(known)} kept, 2 new ('lo', 'vé'), 9 gone ('se', 'ain', " in lines[1]
-    assert "CTC labels: 3 kept, 1 new ('D'), 1 gone ('A')" in lines[2]
+    assert f"tokens: {len(known)} kept, 2 new, 9 gone" in lines[1]
+    assert "CTC labels: 3 kept, 1 new, 1 gone" in lines[2]
 
 
 @pytest.mark.parametrize("pair", [("pruned", "full"), ("full", "pruned")])
@@ -226,8 +226,7 @@ def test_known_glosses_keep_their_rows_when_others_come(
     added = [row for row, name in enumerate(more.row_names) if name not in few.row_names]
     assert added
     assert torch.equal(grown[added], table.mean(dim=0).expand(len(added), -1))
-    shown = "'abend', 'wind'" if kind == "glosses" else "'end', ' ab', ' wind'"
-    assert f"new ({shown})" in caplog.records[1].message
+    assert f"{len(added)} new, 0 gone" in caplog.records[1].message
 
 
 def test_other_kinds_of_source_tokens_do_not_fit(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from signloom.tracking.run import TrackingOptions
 from signloom.training.run import RunOptions
 from signloom.tune import storage
 from signloom.tune.search import Studies, open_studies, plan_search
-from signloom.tune.space import TuneOptions, apply_values, parse_space
+from signloom.tune.space import TuneOptions, parse_space
 from signloom.tune.storage import FINISHED, OWNER, REASON, SLOT, _retry, identify, quiet
 from tests import tiny
 
@@ -222,17 +222,6 @@ def test_what_cannot_be_trained_is_said_before_the_first_trial() -> None:
     data = dataclasses.replace(tiny.training_data(), labels=NO_LABELS)
     with pytest.raises(UserError, match="no train clip has CTC labels"):
         plan_search(data, tiny.run_options(), OPTIONS, OFF, hashes=HASHES)
-
-
-def test_the_winner_is_said_as_changes_of_params() -> None:
-    base = tiny.run_options()
-    changed = apply_values(
-        base, {"model.d_model": 8, "model.head_width": 4, "train.learning_rate": 0.01}
-    )
-    assert (changed.model.d_model, changed.model.heads) == (8, 2)
-    assert changed.model.d_ff == base.model.d_ff // 2  # keeps its ratio
-    assert changed.train.learning_rate == 0.01
-    assert changed.augment == base.augment
 
 
 def test_a_diverging_trial_does_not_end_the_search(tmp_path: Path) -> None:
