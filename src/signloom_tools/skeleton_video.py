@@ -25,7 +25,7 @@ def write_skeleton(path: Path, pictures: Iterable[Picture], sequence: LandmarkSe
     """Write pictures with the landmarks drawn in.
 
     Args:
-        path: The .webm or .mp4 file, without sound.
+        path: The .webm file, without sound.
         pictures: One for each frame of the landmarks.
         sequence: The landmarks.
 

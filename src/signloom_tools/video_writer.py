@@ -4,29 +4,23 @@ import os
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import cast
 
 import av
 from av.video.frame import VideoFrame
 from av.video.reformatter import Colorspace
-from av.video.stream import VideoStream
 
 from signloom.detection.video import Picture
 from signloom.errors import UserError
 
-# By the ending of the file. PyAV's own x264 is under the GPL, and browsers play VP9 as well.
-ENCODERS: dict[str, tuple[str, dict[str, str]]] = {
-    ".webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "30"}),
-    ".mp4": ("mpeg4", {}),
-}
+SUFFIX = ".webm"  # what every browser plays, but for H.264, whose encoder in PyAV is under the GPL
+_FAST = {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "30"}
 
 
 class VideoWriter:
     """Writes a video without sound, whole or not at all: the file appears when all went well.
 
     Args:
-        path: A .webm file (VP9, which browsers play) or an .mp4 file (MPEG-4 part 2, which most
-            do not); its folder is made if need be.
+        path: A .webm file (VP9); its folder is made if need be.
         fps: Frames a second.
         width: Pixels of each frame, even.
         height: Pixels of each frame, even.
@@ -39,19 +33,14 @@ class VideoWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._size = path, (height, width)
         self._temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
-        codec, options = ENCODERS[path.suffix]
         try:
-            self._container = av.open(f"file:{self._temporary.absolute()}", "w")
-            # MPEG-4 knows frame rates up to 65,535 / 1 only.
-            rate = Fraction(fps).limit_denominator(max(1, min(1001, int(65_000 / fps))))
-            stream = self._container.add_stream(codec, rate=rate, options=options)
-            self._stream = cast(VideoStream, stream)
+            self._container = av.open(f"file:{self._temporary.absolute()}", "w", format="webm")
+            rate = Fraction(fps).limit_denominator(1001)
+            self._stream = self._container.add_stream("libvpx-vp9", rate=rate, options=_FAST)
             self._stream.width, self._stream.height = width, height
             self._stream.pix_fmt = "yuv420p"
             # Said, or players take big pictures for the other standard, BT.709.
             self._stream.codec_context.colorspace = Colorspace.ITU601
-            if codec == "mpeg4":
-                self._stream.bit_rate = round(fps * width * height)
             self._container.start_encoding()
         except (av.FFmpegError, ValueError) as error:
             self._temporary.unlink(missing_ok=True)

@@ -105,7 +105,7 @@ def measure() -> list[Figure]:
     found = []
     with tempfile.TemporaryDirectory() as name:
         for fps in (15.0, 25.0):
-            clip = Path(name) / f"{fps:g}.mp4"
+            clip = Path(name) / f"{fps:g}.webm"
             retime(source, clip, fps)
             cold = measure_cold(CHECKPOINT, clip)
             warm, share = measure_warm(CHECKPOINT, clip)

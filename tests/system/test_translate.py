@@ -78,14 +78,14 @@ def test_landmark_files_are_translated_and_a_bad_one_is_named(
 
 
 def test_a_film_never_replaces_the_video_that_it_is_made_of(hands: Path) -> None:
-    video = hands / "a.mp4"
+    video = hands / "a.webm"
     video.write_bytes(b"a video")
     (hands / "link.webm").symlink_to(video)
-    os.link(video, hands / "twin.mp4")
-    for out in ("a.mp4", "./a.mp4", "link.webm", "twin.mp4"):
+    os.link(video, hands / "twin.webm")
+    for out in ("a.webm", "./a.webm", "link.webm", "twin.webm"):
         for more in ((), ("--overwrite",)):
             with pytest.raises(SystemExit, match=r"it is the input"):
-                main(["translate", "a.mp4", "--video", out, *more])
+                main(["translate", "a.webm", "--video", out, *more])
     assert video.read_bytes() == b"a video"
 
 
@@ -220,7 +220,8 @@ def test_what_has_no_meaning_for_films_is_refused(hands: Path) -> None:
         (hands / f"{name}.mp4").touch()
     for arguments, message in (
         (["a.npy", "--into", "out"], "--into: only with --write"),
-        (["a.mp4", "b.mp4", "c.mp4", "--video", "one.mp4"], "there are 3 clips; give a folder"),
+        (["a.mp4", "b.mp4", "c.mp4", "--video", "one.webm"], "there are 3 clips; give a folder"),
+        (["a.mp4", "--video", "b.mp4"], r"expected a \.webm file, or a folder"),
         (["a.npy", "--write", "vtt", "--json"], "--json: not with --write"),
         (["--write", "vtt", "--glosses", "A"], "--write: these options apply to videos"),
     ):

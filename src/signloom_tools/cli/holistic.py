@@ -52,7 +52,7 @@ class LandmarksOptions(CropOption):
         "refined: with the irises, 478 points; none: a tenth faster", "mesh"
     )
     fps: float = option("most frames a second to read; 0: all", 0.0)
-    video: bool = option("write FILM.mp4 with the skeleton drawn, too", False)
+    video: bool = option("write FILM.webm with the skeleton drawn, too", False)
     overwrite: bool = option("replace files that already exist", False)
     networks: Path | None = option(
         "first take MediaPipe's networks out of a wheel of mediapipe (0.10.21 or before: later "
@@ -142,7 +142,7 @@ def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_J
     made: dict[Path, Path] = {}
     for film, name in films.items():
         target = to and to / name.parent / f"{name.name}.{options.write}"
-        video = to / name.parent / f"{name.name}.mp4" if to and options.video else None
+        video = to / name.parent / f"{name.name}.webm" if to and options.video else None
         for path in filter(None, (target, video)):
             if other := made.get(path):
                 raise UserError(f"{other} and {film} would both be {path}: write them apart")

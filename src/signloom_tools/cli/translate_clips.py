@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from signloom.corpus.landmarks import NO_LANDMARKS, Layout
+from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.errors import ClipError, UserError, readable_name
 from signloom.files import check_writable
 from signloom.progress import progress_file
@@ -36,7 +37,7 @@ from signloom_tools.translate.inputs import (
     find_clips,
     video_seconds,
 )
-from signloom_tools.video_writer import ENCODERS
+from signloom_tools.video_writer import SUFFIX
 
 if TYPE_CHECKING:
     from signloom.features.sources import SourceSequence
@@ -57,6 +58,8 @@ def translate_clips(options: TranslateOptions) -> bool:
     """
     video = options.clips.video
     if video:
+        if video.suffix.lower() in {*VIDEO_SUFFIXES} - {SUFFIX}:
+            raise UserError(f"--video {video}: expected a {SUFFIX} file, or a folder for them")
         refuse_in_corpus(video)
         check_writable(video)
     extractor, layout = _read_make(options)
@@ -68,7 +71,7 @@ def translate_clips(options: TranslateOptions) -> bool:
     with ThreadPoolExecutor(1) as pool:
         sources = find_clips(options.paths, extractor)
         inputs = [source.path for source in sources]
-        if video and video.suffix in ENCODERS:
+        if video and video.suffix == SUFFIX:
             if len(sources) > 1:
                 raise UserError(
                     f"--video {video}: there are {len(sources)} clips; give a folder for them"
@@ -171,9 +174,9 @@ class _Work:
         from signloom_tools.skeleton_video import blank_pictures, even_pictures, write_skeleton
         from signloom_tools.translate.films import make_cues
 
-        if out.suffix not in ENCODERS:
+        if out.suffix != SUFFIX:
             base = clip.clip_id.replace("/", "_")  # of an archive's member, say
-            names = (f"{base}{n}.webm" for n in itertools.chain([""], itertools.count(2)))
+            names = (f"{base}{n}{SUFFIX}" for n in itertools.chain([""], itertools.count(2)))
             out = next(out / name for name in names if out / name not in self._written)
         captions = out.with_suffix(".vtt")
         is_new = captions not in self._written  # else --write has just written it

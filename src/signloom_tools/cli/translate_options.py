@@ -76,7 +76,7 @@ class ClipOptions:
     )
     video: Path | None = option(
         "write clips with their skeleton, and captions (.vtt) beside them: a .webm file, or a "
-        "folder of them (.mp4 holds MPEG-4, which few browsers play)",
+        "folder of them",
         None, metavar="OUT",
     )  # fmt: skip
     read: ReadOptions = group(ReadOptions)

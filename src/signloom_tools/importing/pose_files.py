@@ -6,7 +6,6 @@ Format: https://github.com/sign-language-processing/pose/blob/master/docs/specs/
 import io
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,7 +122,8 @@ def write_pose(path: Path, sequence: LandmarkSequence) -> None:
     sizes = [len(group.landmarks) for group in sequence.layout.groups]
     there = np.repeat(sequence.present, sizes, axis=1)[:, columns]
     points = sequence.points[:, columns] * size
-    write_file(path, _pack(points, there, components, sequence))
+    picture = sequence.width, sequence.height
+    write_file(path, _pack(points, there, components, sequence.fps, picture))
 
 
 def pack_parts(parts: Mapping[str, Points], *, fps: float, width: int, height: int) -> bytes:
@@ -146,16 +146,8 @@ def pack_parts(parts: Mapping[str, Points], *, fps: float, width: int, height: i
         for name, part in given.items()
     ]
     there = np.isfinite(points).all(axis=2)
-    film = _Film(fps=fps, width=width, height=height)
     pixels = (points * np.array([width, height, 1])).astype(np.float32)
-    return _pack(pixels, there, components, film)
-
-
-@dataclass(frozen=True, slots=True)
-class _Film:
-    fps: float
-    width: int
-    height: int
+    return _pack(pixels, there, components, fps, (width, height))
 
 
 def _all_names(part: str, count: int) -> list[str]:
@@ -171,7 +163,8 @@ def _pack(
     points: Points,
     there: npt.NDArray[np.bool_],
     components: list[Any],
-    film: LandmarkSequence | _Film,
+    fps: float,
+    picture: tuple[int, int],
 ) -> bytes:
     """Return a file's bytes; points in pixels, shape (S, P, 3), and which are there, (S, P)."""
     from pose_format import Pose
@@ -179,8 +172,8 @@ def _pack(
     from pose_format.pose_header import PoseHeader, PoseHeaderDimensions
 
     points, confidence = np.nan_to_num(points, nan=0.0), there.astype(np.float32)
-    body = NumPyPoseBody(film.fps, points[:, None], confidence[:, None])
-    header = PoseHeader(_VERSION, PoseHeaderDimensions(film.width, film.height), components)
+    body = NumPyPoseBody(fps, points[:, None], confidence[:, None])
+    header = PoseHeader(_VERSION, PoseHeaderDimensions(*picture), components)
     buffer = io.BytesIO()
     Pose(header, body).write(buffer)
     return buffer.getvalue()

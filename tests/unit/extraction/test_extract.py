@@ -100,7 +100,7 @@ def test_a_segment_is_extracted_as_if_cut_out(clips: list[Clip], detector: Detec
 def test_of_two_people_who_are_noticed_a_box_reads_one(
     clips: list[Clip], detector: Detector, tmp_path: Path
 ) -> None:
-    film, lone = tmp_path / "two.mp4", frames_of(clips[0])[:15]
+    film, lone = tmp_path / "two.webm", frames_of(clips[0])[:15]
     with VideoWriter(film, fps=15.0, width=640, height=240) as writer:
         for left, right in zip(lone, frames_of(clips[1]), strict=False):
             writer.write(np.hstack([left, right]))

@@ -35,10 +35,9 @@ def read(path: Path) -> tuple[float, list[np.ndarray]]:
         frames.append(np.asarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)))
 
 
-@pytest.mark.parametrize("suffix", ["webm", "mp4"])
-def test_a_film_has_the_frames_of_its_video_in_their_order(tmp_path: Path, suffix: str) -> None:
+def test_a_film_has_the_frames_of_its_video_in_their_order(tmp_path: Path) -> None:
     source = write_video(tmp_path / "in.mp4", frames=40)
-    out = tmp_path / f"films/out.{suffix}"
+    out = tmp_path / "films/out.webm"
     write_skeleton(out, even_pictures(source, FPS), absent(40, FPS))
     fps, frames = read(out)
     assert fps == FPS
@@ -53,8 +52,8 @@ def test_frames_at_a_varying_rate_come_as_evenly_as_the_landmarks(tmp_path: Path
     source = encode_video(tmp_path / "in.mp4", times_s)
     fps = (len(times_s) - 1) / times_s[-1]
     sequence = absent(round(times_s[-1] * fps) + 1, fps)
-    write_skeleton(tmp_path / "out.mp4", even_pictures(source, fps), sequence)
-    _, frames = read(tmp_path / "out.mp4")
+    write_skeleton(tmp_path / "out.webm", even_pictures(source, fps), sequence)
+    _, frames = read(tmp_path / "out.webm")
     assert len(frames) == len(sequence.points)
     numbers = [number_of(frame) for frame in frames]
     assert numbers == sorted(numbers)
@@ -63,8 +62,8 @@ def test_frames_at_a_varying_rate_come_as_evenly_as_the_landmarks(tmp_path: Path
 
 def test_landmarks_without_a_video_are_drawn_on_paper(tmp_path: Path) -> None:
     sequence = tiny.sequence(frames=12)
-    write_skeleton(tmp_path / "out.mp4", blank_pictures(sequence), sequence)
-    fps, frames = read(tmp_path / "out.mp4")
+    write_skeleton(tmp_path / "out.webm", blank_pictures(sequence), sequence)
+    fps, frames = read(tmp_path / "out.webm")
     assert (fps, len(frames)) == (sequence.fps, 12)
     assert frames[0].shape == (480, 640, 3)
     assert (frames[0] < 200).any()  # a skeleton on white
