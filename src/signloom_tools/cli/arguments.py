@@ -5,7 +5,7 @@ import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from signloom.config import load_params
 from signloom.corpus.manifest import is_manifest
@@ -23,13 +23,6 @@ def add_params(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--params", type=Path, default=PARAMS, help="file of parameters (%(default)s)"
     )
-
-
-def add_numbers(parser: Any, *rows: tuple[str, Any, float | None, str]) -> None:
-    """Add options that are numbers: flag, type with its range, default, and meaning."""
-    for flag, kind, default, meaning in rows:
-        text = meaning if default is None else f"{meaning} (%(default)s)"
-        parser.add_argument(flag, type=number_of(kind), default=default, help=text)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ from signloom.paths import (
     TARGETS,
 )
 from signloom.provenance import project_folder
-from signloom_tools.cli.arguments import add_numbers
+from signloom_tools.options import number_of
 
 if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference
@@ -175,7 +175,8 @@ def add_stress(parser: argparse.ArgumentParser) -> None:
     """Describe `signloom stress`."""
     parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
     parser.add_argument("--split", choices=("dev", "test"), default="test")
-    add_numbers(parser, ("--clips", Count, 200, "at most this many; of more, every n-th"))
+    few = "at most this many; of more, every n-th (%(default)s)"
+    parser.add_argument("--clips", type=number_of(Count), default=200, help=few)
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.set_defaults(run=run_stress)
 
@@ -234,11 +235,9 @@ def add_judge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="*", metavar="RUN", help="two; with --show names of tasks")
     parser.add_argument("--name", help="of the task (default: made of the two names)")
     parser.add_argument("--split", help="default: test if both have it")
-    add_numbers(
-        parser,
-        ("--clips", Count, 50, "that are judged"),
-        ("--seed", Natural, 1, "of the draw and of all orders"),
-    )
+    judged, drawn = "that are judged (%(default)s)", "of the draw and of all orders (%(default)s)"
+    parser.add_argument("--clips", type=number_of(Count), default=50, help=judged)
+    parser.add_argument("--seed", type=number_of(Natural), default=1, help=drawn)
     parser.add_argument("--differing", action="store_true", help="only clips where they differ")
     parser.add_argument("--show", action="store_true", help="print what the judges said")
     parser.add_argument("--json", action="store_true", help="the same as JSON")

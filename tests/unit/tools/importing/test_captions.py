@@ -433,13 +433,6 @@ def test_init_makes_a_clip_of_each_cue_beside_its_film(tmp_path, films, capsys):
     assert "one-00000950 0.950 to 1.850 s: 'Zwei.' by Anna" in capsys.readouterr().out
 
 
-def test_a_dry_run_shows_the_first_clips_and_writes_nothing(tmp_path, films, capsys):
-    assert init(tmp_path, "--captions", "--shares", "1", "1", "0", "--dry-run") == 0
-    out = capsys.readouterr().out
-    assert "first one-00000000 0.000 to 0.800 s: 'Eins.' by Anna" in out
-    assert not (tmp_path / "corpus").exists()
-
-
 def test_captions_without_film_and_films_without_captions_are_listed(tmp_path, films):
     write_captions(films / "lost.srt", [cue(0, 1)])
     write(films / "two.de.vtt", (films / "two.vtt").read_bytes())
