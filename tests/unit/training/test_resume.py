@@ -25,8 +25,9 @@ from tests.processes import fork, wait
 CHANCE = dataclasses.replace(tiny.MODEL, dropout=0.2, layer_drop=0.2)
 RECIPES = {
     "cosine, early stop": {"epochs": 12, "patience": 2, "learning_rate": 0.05},
-    "inverse root, last epoch, adam": {
+    "inverse root, last epoch, adam, text of every fourth batch": {
         "schedule": "inverse_sqrt", "patience": 0, "accumulate": 2, "optimizer": "adam",
+        "ctc_weight": 0.9,
     },
 }  # fmt: skip
 
