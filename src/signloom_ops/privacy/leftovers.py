@@ -7,13 +7,13 @@ from pathlib import Path
 from signloom.corpus.manifest import CorpusOptions
 from signloom.paths import CHECKPOINT, MODELS, REPORTS, SPOOL, WEIGHTS_NAME
 from signloom_ops.intake.changes import changes_folder
-from signloom_ops.privacy.names import Person, files_naming, is_word
+from signloom_ops.privacy.names import OLD_SUFFIXES, Person, files_naming, is_word
 from signloom_tools.dvc import ask_dvc
 from signloom_tools.importing.captions import READ_SUFFIXES
 
 # MLflow's own files, and what waits to be sent there.
 MLFLOW = (Path("mlruns"), Path("mlartifacts"), SPOOL)
-_TEXTS = (".json", ".jsonl", ".tsv", ".csv", ".md", ".txt", ".html", ".ass", *READ_SUFFIXES)
+_TEXTS = (".json", ".jsonl", ".tsv", ".csv", ".md", ".txt", ".html", *OLD_SUFFIXES, *READ_SUFFIXES)
 _READABLE = [f"*{suffix}" for suffix in _TEXTS]
 _MOST_NAMED = 5
 

@@ -32,6 +32,7 @@ from signloom_tools.importing.captions import READ_SUFFIXES, split_name
 from signloom_tools.importing.user_tables import QUOTED, SEPARATORS, find_sources
 
 BLANK = "(forgotten)"  # replaces a name
+OLD_SUFFIXES = (".ass", ".ssa")  # of captions that 0.2 took
 CONSENTS = "consent.json"  # of a delivery: what each signer agreed to
 
 Span = tuple[float | None, float | None, Box | None]
@@ -124,7 +125,7 @@ def texts_of(film: Path) -> list[Path]:
         path
         for path in sorted(film.parent.iterdir())
         if path != film
-        and path.suffix.lower() in (".txt", ".ass", *READ_SUFFIXES)  # 0.2 took .ass
+        and path.suffix.lower() in (".txt", *OLD_SUFFIXES, *READ_SUFFIXES)
         and film.stem in (path.stem, split_name(path)[0])
     ]
 

@@ -160,6 +160,20 @@ def _plain(text: str) -> str:
     return " ".join(html.unescape(_TAGS.sub("", text)).split())
 
 
+_ROLL_S = 0.05  # a shorter cue only shows what stays while the lines roll
+
+
+def _new_lines(shown: Sequence[str], before: Sequence[str], *, is_short: bool) -> list[str]:
+    """Return the lines of a cue that rolls without those that the cue before it showed.
+
+    A line whose words have times of their own is always new.
+    """
+    there = [line for line in shown if _plain(line)]
+    old = {_plain(line) for line in before}
+    repeats = is_short or len(there) > 1
+    return [line for line in there if "<c>" in line or not (repeats and _plain(line) in old)]
+
+
 def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     """Read .srt and .vtt."""
     is_vtt = text.lstrip().startswith("WEBVTT")
@@ -174,15 +188,17 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     for head, after in itertools.zip_longest(heads, heads[1:]):
         number, counted = number + text.count("\n", counted, head.start(2)), head.start(2)
         block = text[head.end() : after.start() if after else None]
+        times = _TIMES.fullmatch(head[2])
+        start_s, end_s = map(parse_time, times.groups()) if times else (None, None)
         if rolls:
-            before, shown = shown, [_plain(line) for line in block.partition("\n\n")[0].split("\n")]
-            if not (lines := [line for line in shown if line not in ("", *before)]):
+            before, shown = shown, block.partition("\n\n")[0].split("\n")
+            is_short = start_s is not None and end_s is not None and end_s - start_s < _ROLL_S
+            lines = _new_lines(shown, before, is_short=is_short)
+            if not lines:
                 continue
         else:
             lines = (_BLANK.split(block, 1)[0] if is_vtt else block).split("\n")
         joined = " ".join(lines)
-        times = _TIMES.fullmatch(head[2])
-        start_s, end_s = map(parse_time, times.groups()) if times else (None, None)
         if start_s is None or end_s is None:
             problem = Problem("its times cannot be read", "correct it", (head[2].strip(),))
             broken.append((f"line {number}", problem))

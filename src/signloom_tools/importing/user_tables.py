@@ -61,10 +61,7 @@ def parse_time(text: str) -> float | None:
 
 _NUMBER = re.compile(r"(?:(?<!\d)-)?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")  # 10-20 are two
 BOX_ORDER = "left top right bottom"  # WLASL's pixels, OpenASL's shares of the picture
-_BOX_ORDERS = {  # by columns: of MS-ASL, and where the name says that it is COCO's
-    frozenset(("box", "org_text")): "top left bottom right",
-    frozenset(("bbox_xywh",)): "left top width height",
-}
+_MS_ASL_ORDER, _COCO_ORDER = "top left bottom right", "left top width height"
 
 
 def read_box(text: str, order: str = BOX_ORDER) -> str:
@@ -650,10 +647,17 @@ def find_sources(
             raise UserError(f"--pick {field}: {pattern!r} needs one pair of round brackets")
         sources[field] = FieldSource(source.column, pattern=compiled)
     if "box" in sources:
-        orders = (order for names, order in _BOX_ORDERS.items() if names <= {*header})
-        sources["box"] = replace(sources["box"], order=next(orders, BOX_ORDER))
-    if "start_s" not in sources or "end_s" in sources:
-        sources.pop("duration_s", None)  # of the film
+        column = sources["box"].column or ""
+        order = _MS_ASL_ORDER if column == "box" and "org_text" in header else BOX_ORDER
+        order = _COCO_ORDER if _plain_name(column) == "bbox_xywh" else order
+        sources["box"] = replace(sources["box"], order=order)
+    if "duration_s" in sources and ("start_s" not in sources or "end_s" in sources):
+        if not sources["duration_s"].guessed:
+            raise UserError(
+                "--column duration_s: a duration counts from a start where the table has no end; "
+                "give --column start_s=COLUMN, and neither end_s nor a column of its name"
+            )
+        del sources["duration_s"]  # of the film
     return {name: sources[name] for name in KNOWN_NAMES if name in sources}
 
 

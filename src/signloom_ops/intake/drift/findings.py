@@ -35,7 +35,7 @@ class Finding:
     """A measurement, judged by the limits of its check."""
 
     check: str
-    """Name of the check; of landmarks `movement.STATISTIC`."""
+    """Name of the check."""
     level: Level
     statistic: float | None
     warn: float

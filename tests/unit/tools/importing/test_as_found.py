@@ -129,6 +129,8 @@ def test_json_is_a_table_of_its_innermost_records(
     ("video\tbox", "(-0.05, 0, 1.02, 1e0)", "0 0 1 1"),
     ("video\tbox", ".5:1:.5:0", "0.5 0 1 1"),
     ("video\tbbox_xywh", "[320, 10, 100, 200]", "320 10 420 210"),  # COCO
+    ("video\tBBox_xywh", "[320, 10, 100, 200]", "320 10 420 210"),
+    ("bbox_xywh\tbbox", "[320, 10, 420, 210]", "320 10 420 210"),  # the box is the second's
     ("video\tbox", "10-20-1e+2-400", "10 20 100 400"),
     ("video\tbox", "left", "left"),  # refused with its row
 ])  # fmt: skip

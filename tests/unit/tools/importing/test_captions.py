@@ -114,6 +114,10 @@ fine<00:00:01.000><c> day</c>
 """
     expected = [(0, 0.8, "hello you"), (0.81, 1.7, "fine day")]
     assert lines(write(tmp_path / "film.vtt", text)) == expected
+    said = ["oh<00:00:00.300><c> yes</c>"] * 2 + ["no", "no"]  # words have times, and nothing rolls
+    cues = [f"00:0{n}.000 --> 00:0{n}.900\n{line}" for n, line in enumerate(said)]
+    twice = write(tmp_path / "b.vtt", "\n\n".join(["WEBVTT", *cues]))
+    assert [text for *_, text in lines(twice)] == ["oh yes", "oh yes", "no", "no"]
 
 
 def test_vtt_with_notes_styles_voices_and_ids(tmp_path):
