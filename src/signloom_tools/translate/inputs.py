@@ -71,6 +71,7 @@ class GivenClip:
     begins_s: float = 0.0  # when its first picture is shown, in the film
     packed: Path | None = None  # the video file that a folder of pictures became
     box: Box | None = None  # the part of its picture that was read
+    fps: float = 0.0  # most frames a second that were read; 0: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +203,7 @@ class ClipReader:
         yield GivenClip(
             source=path, clip_id=path.name if packed else path.stem, sequence=clip, is_video=True,
             begins_s=find_traits(path).get("begins_s", 0.0), packed=packed, box=self._options.crop,
+            fps=self._detector.fps,
         )  # fmt: skip
 
     def _find_extracted(self, path: Path) -> LandmarkSequence | Problem | None:
