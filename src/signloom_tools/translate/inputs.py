@@ -190,13 +190,10 @@ class ClipReader:
                 pictures.pack(packed)
                 if gaps := describe_gaps([pictures]):
                     logger.warning("%s", gaps)
-            clip = known
-            if clip is None:
-                film = packed or path
-                clip = extract_video(
-                    film, self._detector, box=self._options.crop, threads=_THREADS,
-                    watch=self._watch,
-                )  # fmt: skip
+            clip = known or extract_video(
+                packed or path, self._detector, box=self._options.crop, threads=_THREADS,
+                watch=self._watch,
+            )  # fmt: skip
         except ClipError as error:
             yield UnreadableClip(name=str(path), problem=error.problem)
             return
