@@ -177,7 +177,8 @@ def _at_steps(files: TrainingFiles, options: RunOptions, steps: int) -> RunOptio
     plain = from_scratch(options)
     source = prepare(files.load(cache_mb=0), plain, provenance={})[1]
     epochs = math.ceil(steps / source.steps)
-    section = dataclasses.replace(options.train, epochs=epochs, patience=epochs)
+    patience = epochs if options.train.patience else 0
+    section = dataclasses.replace(options.train, epochs=epochs, patience=patience)
     return dataclasses.replace(options, train=section)
 
 

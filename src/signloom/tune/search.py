@@ -83,9 +83,8 @@ def plan_search(
         UserError: If the current parameters cannot be trained, or no trial with a value of the
             space.
     """
-    train = replace(
-        base.train, epochs=options.epochs, patience=options.epochs, seeds=base.train.seeds[:1]
-    )
+    epochs, patience = options.epochs, options.epochs if base.train.patience else 0
+    train = replace(base.train, epochs=epochs, patience=patience, seeds=base.train.seeds[:1])
     base = replace(base, train=train)
     options = options.for_texts(target.text for target in data.train.targets)
     options, unread = options.for_family(base.model.family)

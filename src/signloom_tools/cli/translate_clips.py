@@ -188,7 +188,7 @@ class _Work:
             sequence = clip.sequence
             if clip.is_video:
                 film = clip.packed or clip.source
-                pictures = even_pictures(film, sequence.fps, crop=clip.box)
+                pictures = even_pictures(film, sequence.fps, fps=clip.fps, crop=clip.box)
             else:
                 pictures = blank_pictures(sequence)
             write_skeleton(out, pictures, sequence)

@@ -129,7 +129,7 @@ def measure_outlook(
 ) -> list[OutlookResult]:  # fmt: skip
     """Train and test the models of `plan_trainings`.
 
-    Dev chooses the epoch, as ever; neither it nor test is tested on.
+    Dev chooses the epoch, but with `train.patience: 0`; neither it nor test is tested on.
 
     Args:
         files: The corpus, as the stages left it.
@@ -245,7 +245,7 @@ def _at_steps(data: TrainingData, options: RunOptions, steps: int, seed: int) ->
     plain = from_scratch(options)
     plain = replace(plain, train=replace(plain.train, seeds=[seed]))
     epochs = math.ceil(steps / prepare(data, plain, provenance={})[1].steps)
-    section = replace(plain.train, epochs=epochs, patience=epochs)
+    section = replace(plain.train, epochs=epochs, patience=epochs if plain.train.patience else 0)
     return replace(plain, train=section)
 
 

@@ -71,6 +71,7 @@ class GivenClip:
     begins_s: float = 0.0  # when its first picture is shown, in the film
     packed: Path | None = None  # the video file that a folder of pictures became
     box: Box | None = None  # the part of its picture that was read
+    fps: float = 0.0  # most frames a second that were read; 0: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,19 +190,17 @@ class ClipReader:
                 pictures.pack(packed)
                 if gaps := describe_gaps([pictures]):
                     logger.warning("%s", gaps)
-            clip = known
-            if clip is None:
-                film = packed or path
-                clip = extract_video(
-                    film, self._detector, box=self._options.crop, threads=_THREADS,
-                    watch=self._watch,
-                )  # fmt: skip
+            clip = known or extract_video(
+                packed or path, self._detector, box=self._options.crop, threads=_THREADS,
+                watch=self._watch,
+            )  # fmt: skip
         except ClipError as error:
             yield UnreadableClip(name=str(path), problem=error.problem)
             return
         yield GivenClip(
             source=path, clip_id=path.name if packed else path.stem, sequence=clip, is_video=True,
             begins_s=find_traits(path).get("begins_s", 0.0), packed=packed, box=self._options.crop,
+            fps=self._detector.fps,
         )  # fmt: skip
 
     def _find_extracted(self, path: Path) -> LandmarkSequence | Problem | None:

@@ -41,7 +41,7 @@ from signloom.detection.runtime import (
     read_detections,
     refine,
 )
-from signloom.detection.smoothing import OneEuroFilter
+from signloom.detection.smoothing import LowPassFilter, OneEuroFilter
 from signloom.detection.video import Video
 from tests.golden.landmarks import VIDEO
 from tests.mediapipe_streams import HolisticStreams
@@ -335,6 +335,12 @@ def test_a_hand_is_followed_only_if_it_is_where_the_pose_says() -> None:
     assert not follows(height=0.43)
     points[3, 0] = 0.64  # a landmark out of the region
     assert not follows()
+
+
+def test_a_low_pass_filter_keeps_nine_tenths_of_what_was() -> None:
+    low_pass = LowPassFilter()
+    found = [low_pass.apply(F([value])).item() for value in (1.0, 0.0, 0.5)]
+    assert found == pytest.approx([1.0, 0.9, 0.86])
 
 
 def test_a_detection_is_averaged_with_those_that_lie_on_it() -> None:

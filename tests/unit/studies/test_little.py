@@ -13,7 +13,7 @@ from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_targets
 from signloom.training.run import prepare
 from studies.little.run import OUT, STUDY, build_page, main
-from studies.little.study import Teacher, choose_labelled, copy_shards, hold_out_forms
+from studies.little.study import Teacher, _at_steps, choose_labelled, copy_shards, hold_out_forms
 from tests.tiny import ROOT, run_options, write_project
 
 
@@ -69,6 +69,12 @@ def test_the_page_has_a_row_for_each_means_and_the_spread_of_the_seeds() -> None
         ["scratch", "42.0 ± 2.8"], [f"scratch{held}", "21.0 ± 1.4"],
         ["both", "21.0 ± 1.4"], [f"both{held}", "10.5 ± 0.7"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("patience", [0, 1])
+def test_more_epochs_keep_the_epoch_that_training_would_keep(tmp_path: Path, patience: int) -> None:
+    own = _at_steps(write_project(tmp_path), run_options(patience=patience), 40).train
+    assert own.patience == patience * own.epochs
 
 
 def test_a_model_cuts_clips_and_their_pieces_make_others(tmp_path: Path) -> None:

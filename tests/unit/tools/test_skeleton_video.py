@@ -3,11 +3,11 @@
 import dataclasses
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 
 from signloom.corpus.landmarks import LandmarkSequence
+from signloom.detection.video import Video
 from signloom.errors import ClipError
 from signloom_tools.skeleton_video import (
     blank_pictures,
@@ -26,13 +26,8 @@ def absent(frames: int, fps: float) -> LandmarkSequence:
 
 
 def read(path: Path) -> tuple[float, list[np.ndarray]]:
-    capture = cv2.VideoCapture(str(path))
-    frames = []
-    while True:
-        there, frame = capture.read()
-        if not there:
-            return capture.get(cv2.CAP_PROP_FPS), frames
-        frames.append(np.asarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)))
+    with Video(path) as video:
+        return video.fps, [frame.rgb for frame in video.frames()]
 
 
 def test_a_film_has_the_frames_of_its_video_in_their_order(tmp_path: Path) -> None:

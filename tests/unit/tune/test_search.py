@@ -224,6 +224,13 @@ def test_what_cannot_be_trained_is_said_before_the_first_trial() -> None:
         plan_search(data, tiny.run_options(), OPTIONS, OFF, hashes=HASHES)
 
 
+@pytest.mark.parametrize(("patience", "expected"), [(0, 0), (5, OPTIONS.epochs)])
+def test_a_trial_keeps_the_epoch_that_training_would_keep(patience: int, expected: int) -> None:
+    base = tiny.run_options(patience=patience)
+    search = plan_search(tiny.training_data(), base, OPTIONS, OFF, hashes=HASHES)
+    assert (search.base.train.epochs, search.base.train.patience) == (OPTIONS.epochs, expected)
+
+
 def test_a_diverging_trial_does_not_end_the_search(tmp_path: Path) -> None:
     space = {"train.learning_rate": {"choices": [0.003, 1e30]}}
     options = tiny.tune_options(seed=1, trials=8, epochs=2, space=space)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from signloom_ops.nightly.record import NightRecord, find_interrupted
 from signloom_ops.nightly.steps import take_deliveries, train
 from signloom_ops.nightly.store import ModelStore
 from tests.intake import deliver
-from tests.processes import is_alive, wait_until
+from tests.processes import is_alive
 from tests.tiny import ROOT
 from tests.unit.ops.nightly.night_project import (
     PARAMS,
@@ -141,16 +140,15 @@ def test_clips_whose_consent_has_ended_leave_the_corpus() -> None:
     assert night["reasons"] == ["clips left the corpus or were changed since the last model"]
 
 
+def signalling_stage(number: signal.Signals) -> str:
+    """Return the command of a stage that signals this process, and would then take minutes."""
+    first = f"open('stage', 'w').write(str(os.getpid())); os.kill({os.getpid()}, {number.value})"
+    return f'{sys.executable} -c "import os, time; {first}; time.sleep(600)"'
+
+
 def test_sigterm_stops_the_stage_and_the_next_night_goes_on() -> None:
     make_project()
-    nap = "import os, time; open('stage', 'w').write(str(os.getpid())); time.sleep(600)"
-    make_stages({"extract": f'{sys.executable} -c "{nap}"', "tokenize_targets": "-"})
-
-    def stop_once_it_runs() -> None:
-        wait_until(lambda: Path("stage").is_file() and Path("stage").read_text())
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=stop_once_it_runs).start()
+    make_stages({"extract": signalling_stage(signal.SIGTERM), "tokenize_targets": "-"})
     before = signal.getsignal(signal.SIGTERM)
     assert outcome(run_night(ASK)) == ("terminated", 143)
     assert signal.getsignal(signal.SIGTERM) == before
@@ -275,19 +273,12 @@ def test_a_night_that_was_cut_is_recognised_and_keeps_its_key() -> None:
 @pytest.mark.slow
 def test_ctrl_c_stops_the_stage_and_is_passed_on() -> None:
     """Quick twin: test_sigterm_stops_the_stage_and_the_next_night_goes_on."""
-    nap = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
-    make_stages({"extract": f'{sys.executable} -c "{nap}"'})
+    make_stages({"extract": signalling_stage(signal.SIGINT)})
     handle = os.open(os.devnull, os.O_RDONLY)
     commands = Commands(lock=handle, log=Path("stages.log"), night="key")
-
-    def interrupt_once_it_runs() -> None:
-        wait_until(lambda: Path("pid").is_file() and Path("pid").read_text())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=interrupt_once_it_runs).start()
     with pytest.raises(KeyboardInterrupt):
         commands.dvc("repro", "extract")
-    assert not is_alive(int(Path("pid").read_text()))
+    assert not is_alive(int(Path("stage").read_text()))
 
 
 def test_a_night_makes_all_that_training_reads() -> None:

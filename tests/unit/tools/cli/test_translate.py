@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from signloom.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
+from signloom.detection.video import Video
 from signloom.errors import UserError
+from signloom.extraction.extract import extractor_fingerprint
 from signloom.features.targets import CtcLabels
 from signloom.files import hash_file
 from signloom.translation.confidence import (
@@ -22,8 +24,10 @@ from signloom.translation.translator import Translator
 from signloom_tools.cli.main import main
 from signloom_tools.cli.translate_glosses import read_lines
 from tests import glosses, tiny
+from tests.extraction import OPTIONS
 from tests.films import sketch_film
 from tests.tiny import write_checkpoint
+from tests.videos import write_video
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +185,12 @@ def test_what_does_not_go_together_is_refused(checkpoint: Path, tmp_path: Path) 
         export = ["export-model", str(tmp_path / "out"), "--checkpoint", str(checkpoint)]
         with pytest.raises(SystemExit, match=r"trained on glosses .*not on landmarks"):
             main([*export, "--format", form])
+
+
+def test_a_film_has_the_frames_that_a_model_of_fewer_frames_a_second_reads(tmp_path: Path) -> None:
+    extractor = {**json.loads(extractor_fingerprint(OPTIONS.detector_options)), "fps": 10.0}
+    model = write_checkpoint(tmp_path / "model", extractor=extractor)
+    source, out = write_video(tmp_path / "in.mp4", frames=40), tmp_path / "out.webm"
+    translate(model, str(source), "--video", str(out))
+    with Video(out) as film:
+        assert (film.fps, len([*film.frames()])) == (10.0, 16)

@@ -138,6 +138,16 @@ def test_no_fold_is_read_by_a_model_or_an_n_gram_that_knows_it(
     assert len(found) == 2
 
 
+@pytest.mark.parametrize("patience", [0, 1])
+def test_an_outlook_keeps_the_epoch_that_training_keeps(
+    files: TrainingFiles, patience: int
+) -> None:
+    options = read_run_options(Path("params.yaml"))
+    options = replace(options, train=replace(options.train, patience=patience))
+    own = outlook._at_steps(files.load(cache_mb=0), options, 40, seed=1).train
+    assert own.patience == patience * own.epochs
+
+
 def test_the_command_trains_and_prints_what_it_found(
     files: TrainingFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
