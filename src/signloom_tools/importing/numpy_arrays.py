@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any, TypeVar
 
 import numpy as np
@@ -47,6 +48,7 @@ T = TypeVar("T")
 _OF_ONE = ("keypoints", "frames", "features", "feature", "sign")  # arrays of one clip
 ONE_HAND = 63
 MOST = 1e6  # of a coordinate, pixels
+_MATLAB = {"double", "single", *(f"{sign}int{2**n}" for sign in ("", "u") for n in range(3, 7))}
 ROWS: dict[int, tuple[tuple[str, int], ...]] = {
     ONE_HAND: (("right_hand", 3),),
     126: (("left_hand", 3), ("right_hand", 3)),
@@ -70,7 +72,10 @@ def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         return
     for name, arrays in read_packed(path, defaults):
         packed = io.BytesIO()
-        np.savez(packed, **arrays)
+        with zipfile.ZipFile(packed, "w") as archive:  # numpy.savez has names of its own
+            for key, one in arrays.items():
+                with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                    np.save(member, one, allow_pickle=False)
         try:
             yield from _read_clips(path, name, Archive(path, packed, defaults), defaults)
         except ClipError as error:  # those that follow are good
@@ -101,7 +106,8 @@ def read_packed(path: Path, defaults: SourceDefaults) -> Iterator[tuple[str, dic
                     clips |= {f"{folder}/{key}": {**said, "points": own[key]} for key in own}
             common = posixpath.commonpath(clips) if clips else ""
             for name, arrays in clips.items():
-                check_memory(sum(4 * np.size(one) for one in arrays.values()), defaults)
+                sizes_bytes = (one.size * max(4, one.dtype.itemsize) for one in arrays.values())
+                check_memory(sum(sizes_bytes), defaults)
                 found = {key: np.asarray(one) for key, one in arrays.items()}
                 yield name.removeprefix(common).strip("/") or path.stem, found
     except ImportError as error:
@@ -121,9 +127,16 @@ def _open_packed(
     if path.suffix.lower() == ".mat":
         import scipy.io
 
-        check_memory(sum(8 * math.prod(shape) for _, shape, _ in scipy.io.whosmat(path)), defaults)
-        found = {k: one for k, one in scipy.io.loadmat(path).items() if hasattr(one, "dtype")}
-        yield {"": {key: one for key, one in found.items() if one.dtype.kind in "fiu"}}
+        # SciPy inflates whole blocks of compressed bytes, even of what it skips; 4 is uncompressed.
+        most = 4096 if scipy.io.matlab.matfile_version(path)[0] else 2**40
+        with path.open("rb") as f:
+            short = SimpleNamespace(seek=f.seek, tell=f.tell, read=lambda n: f.read(min(n, most)))
+            listed = scipy.io.whosmat(short)  # a struct or a cell is (1, 1), of any size
+            others = {name for name, _, kind in listed if kind not in _MATLAB}
+            names = [name for name, _, _ in listed if name not in others]
+            check_memory(8 * sum(math.prod(s) for k, s, _ in listed if k in names), defaults)
+            found = scipy.io.loadmat(short, variable_names=names)
+        yield {"": {k: found[k] for k in names if np.asarray(found[k]).dtype.kind in "fiu"}}
         return
     import h5py
 
@@ -134,8 +147,12 @@ def _open_packed(
             raise ClipError("it holds a table of pandas, whose names are pickles",
                             "save its numbers: numpy.save(FILE, table.to_numpy())")  # fmt: skip
         if isinstance(one, h5py.Group):
-            groups[name] |= {key: one.attrs[key] for key in sizes if key in one.attrs}
-        elif one.dtype.kind in "fiu":
+            said = {key: np.asarray(one.attrs[key]) for key in sizes if key in one.attrs}
+            groups[name] |= {key: one for key, one in said.items() if not one.dtype.hasobject}
+        elif isinstance(one, h5py.Dataset) and one.size is not None and one.dtype.kind in "fiu":
+            if one.external or one.is_virtual:
+                raise ClipError(f"its {name} lies in other files", "copy its numbers into this one")
+            check_memory(math.prod(one.chunks or ()) * one.dtype.itemsize, defaults)  # read whole
             groups[posixpath.dirname(name)][posixpath.basename(name)] = one
 
     with h5py.File(path, "r") as file:
@@ -157,12 +174,10 @@ def read_array_frames(
     for file in files:
         with file.open("rb") as opened:
             rows.append(Archive(file, opened, defaults).read(file.stem).reshape(-1))
-    if len({len(row) for row in rows}) > 1 or len(rows[0]) not in ROWS:
-        found = sorted({len(row) for row in rows})
-        raise ClipError(
-            f"its frames have {', '.join(map(str, found))} numbers",
-            f"save {' or '.join(map(str, ROWS))} a frame",
-        )
+    found = sorted({len(row) for row in rows})
+    if len(found) > 1 or found[0] not in ROWS:
+        raise ClipError(f"its frames have {', '.join(map(str, found))} numbers",
+                        f"save {' or '.join(map(str, ROWS))} a frame")  # fmt: skip
     fps, width, height = require(path, defaults)
     parts = _split_rows(np.stack(rows).astype(np.float32))
     yield path.name, partial(

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import tracemalloc
 import unicodedata
 import zipfile
 from collections.abc import Sequence
@@ -590,6 +591,38 @@ def test_what_an_hdf5_file_has_besides_clips_is_told(tmp_path: Path) -> None:
     assert "MB of memory" in reasons["huge"]
 
 
+@pytest.mark.parametrize("storage", ["external", "virtual"])
+def test_an_hdf5_file_gives_no_bytes_of_other_files(tmp_path: Path, storage: str) -> None:
+    h5py, secret = pytest.importorskip("h5py"), str(tmp_path / "secret")
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        if storage == "external":
+            file.create_dataset("clip/x", (5, 126), "u1", external=[(secret, 0, 630)])
+        else:
+            layout = h5py.VirtualLayout((5, 126), "f8")
+            layout[:] = h5py.VirtualSource(secret, "rows", (5, 126))
+            file.create_virtual_dataset("clip/x", layout)
+    with pytest.raises(UserError, match="clip/x lies in other files"):
+        run([tmp_path / "f.h5"], tmp_path / "corpus")
+
+
+def test_packed_files_cost_neither_memory_nor_clips(tmp_path: Path) -> None:
+    h5py, rows = pytest.importorskip("h5py"), np.full((5, 126), 0.5)
+    notes = {"of all clips": np.zeros(4_000_000)}  # listed as (1, 1)
+    scipy.io.savemat(tmp_path / "m.mat", {"file": rows, "s": notes}, do_compression=True)
+    scipy.io.savemat(tmp_path / "old.mat", {"allow_pickle": rows}, format="4")
+    with h5py.File(tmp_path / "h.h5", "w") as file:
+        file["a/file"], file["kind"], file["none"] = rows, np.dtype("f8"), h5py.Empty("f4")
+    for name, shape, chunks in (("f8", (15_000, 126), None), ("chunk", (5, 126), (50_000, 126))):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file.create_dataset("x", shape, "f8", chunks=chunks, maxshape=chunks and (None, 126))
+    tracemalloc.start()
+    _, clips = run([tmp_path], tmp_path / "corpus", defaults=replace(DEFAULTS, memory_mb=10))
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+    assert list(clips) == ["h", "m", "old"]
+    assert [row["clip_id"] for row in rejects(tmp_path / "corpus")] == ["chunk", "f8"]
+
+
 def test_the_numbers_of_one_hand_are_taken_for_the_right_one(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).uniform(0.2, 0.8, (5, 63))
     np.save(tmp_path / "a.npy", rows)
@@ -600,16 +633,8 @@ def test_the_numbers_of_one_hand_are_taken_for_the_right_one(tmp_path: Path) -> 
 
 def test_landmarks_that_no_detector_of_ours_finds_so_are_not_called_its(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.random.default_rng(0).uniform(0.2, 0.8, (5, 258)))
-    command = [
-        "import",
-        str(tmp_path / "a.npy"),
-        "--fps",
-        "25",
-        "--width",
-        "300",
-        "--height",
-        "200",
-    ]
+    size = ["--fps", "25", "--width", "300", "--height", "200"]
+    command = ["import", str(tmp_path / "a.npy"), *size]
     with pytest.raises(SystemExit, match=r"--detector hands: found landmarks of the layout hands-"):
         main([*command, "--to", str(tmp_path / "one"), "--detector", "hands"])
     main([*command, "--to", str(tmp_path / "two"), "--detector", "holistic"])
