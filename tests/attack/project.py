@@ -136,7 +136,7 @@ def copy_project(folder: Path) -> None:
     for name in ("dvc.yaml", ".dvcignore", "data/start.yaml"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
-    (folder / "reports/judgements").mkdir()
+    (folder / "reports/judgements").mkdir(parents=True)
 
 
 def hold_back_a_signer(corpus: Path, delivered: Path) -> list[Clip]:

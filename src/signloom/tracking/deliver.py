@@ -164,6 +164,8 @@ def deliver_once(spool: Spool, report: Callable[[str], None]) -> None:
         report(f"delivering to {spool.store}{answer_limit()}")
         try:
             with spool.lock.acquire(timeout=HOLDER_S):
+                if not spool.waiting():
+                    report("another process delivered it")
                 Sender(spool, report).sync()
         except Timeout:
             raise UserError(
