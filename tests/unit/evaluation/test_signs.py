@@ -105,8 +105,12 @@ def test_seeds_read_together() -> None:
     assert recognised(Reader())["test"].seeds == []
 
 
+@pytest.mark.slow
 def test_seeds_as_one_are_the_model_that_reads() -> None:
-    """The others have the first's part, too: what is read as one is what the joint model reads."""
+    """The others have the first's part, too: what is read as one is what the joint model reads.
+
+    Quick twin: test_seeds_read_together.
+    """
 
     class Joint(Reader):
         is_joint = True
