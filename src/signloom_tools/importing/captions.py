@@ -40,6 +40,7 @@ _VTT_HEAD = re.compile(
     r"([^\n]*-->[^\n]*)$", re.MULTILINE,
 )  # fmt: skip
 _BLANK = re.compile(r"\n[ \t]*(?:\n|$)")
+_ROLL_S = 0.05  # a shorter cue only shows what stays while the lines roll
 _SIGN = re.compile(r"<c\.sign>[^<]*</c>")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s([^<>]+)>")
 # Of SubRip (with SubStation's, which converters leave in) and WebVTT (with its times inside a cue);
@@ -158,9 +159,6 @@ def _is_language(found: str, wanted: str) -> bool:
 
 def _plain(text: str) -> str:
     return " ".join(html.unescape(_TAGS.sub("", text)).split())
-
-
-_ROLL_S = 0.05  # a shorter cue only shows what stays while the lines roll
 
 
 def _new_lines(shown: Sequence[str], before: Sequence[str], *, is_short: bool) -> list[str]:
