@@ -310,15 +310,6 @@ def choose_values(
     reasons: list[str] = []
     if not text_only:
         recipe, reasons = _choose_for_landmarks(clips, corpus, params)
-    dev = sum(clip.split == "dev" for clip in clips)
-    ngram: list[float] = []  # chosen on dev
-    if recipe["tokenize_targets"]["ctc"] == "glosses" and dev < DECIDING:
-        if all(clip.gloss == clip.text for clip in clips):
-            ngram = [*USUAL_NGRAM]
-        reasons.append(
-            f"n-gram of signs: the usual weights, since {dev} clips of dev choose by chance; "
-            "`signloom outlook --folds 4 --use` asks the clips of train (docs/recognition.md)"
-        )
     owned = {"folder": corpus.as_posix(), "manifest": MANIFEST, "signer_disjoint": signer_disjoint}
     values: Sections = {"corpus": owned, **recipe}
     if params.get("tune", {}).get("trials"):  # of the demo, whose space fits the demo
@@ -331,13 +322,33 @@ def choose_values(
     for section, key in (("report", "title"), ("tracking", "experiment")):
         if params.get(section, {}).get(key):
             values[section] = {key: ""}
+    values["evaluate"], more = _choose_reading(
+        clips, str(recipe["tokenize_targets"]["ctc"]), params
+    )
+    return values, [*reasons, *more]
+
+
+def _choose_reading(
+    clips: Sequence[Clip], ctc: str, params: Mapping[str, Any]
+) -> tuple[dict[str, object], list[str]]:
+    """Return the section `evaluate`, what CTC spells being known, and the reasons of it."""
+    grid, score = (params.get("evaluate", {}).get(key, {}) for key in ("grid", "score"))
+    dev = sum(clip.split == "dev" for clip in clips)
+    reasons: list[str] = []
+    ngram: list[float] = []  # chosen on dev
+    if ctc == "glosses" and dev < DECIDING:
+        if all(clip.gloss == clip.text for clip in clips):
+            ngram = [*USUAL_NGRAM]
+        reasons.append(
+            f"n-gram of signs: the usual weights, since {dev} clips of dev choose by chance; "
+            "`signloom outlook --folds 4 --use` asks the clips of train (docs/recognition.md)"
+        )
     # An internal language model is right in a decoder that knows its sentences by heart, as the
     # demo's; holding sentences against signs nearly everywhere. 24 and 40 clips of dev chose
     # wrongly for one of three models of the demo and of coffee orders.
-    searches = params.get("evaluate", {}).get("grid", {}).get("beam_sizes")
-    may_choose = searches and dev >= DECIDING
-    held = SIGN_WEIGHTS.get(str(recipe["tokenize_targets"]["ctc"]), 0.2)
-    values["evaluate"] = {
+    may_choose = grid.get("beam_sizes") and dev >= DECIDING
+    held = SIGN_WEIGHTS.get(ctc, 0.2)
+    values: dict[str, object] = {
         "decoding": {"internal_lm_weight": 0.0},
         "grid": {
             "internal_lm_weights": [0.0, 0.1, 0.3] if may_choose else [],
@@ -345,12 +356,13 @@ def choose_values(
             "ngram": ngram,
         },
     }
-    now = params.get("evaluate", {}).get("score", {}).get("tokenizer")
+    now = score.get("tokenizer")
     if (tokenizer := _choose_tokenizer(clips, now)) != now:
-        values["evaluate"]["score"] = {"tokenizer": tokenizer}
+        values["score"] = {"tokenizer": tokenizer}
         have = "have" if tokenizer == "13a" else "have no"
-        reasons = [*reasons, f"evaluate.score.tokenizer {tokenizer}: these texts {have} spaces "
-                   "between words"]  # fmt: skip
+        reasons.append(
+            f"evaluate.score.tokenizer {tokenizer}: these texts {have} spaces between words"
+        )
     return values, reasons
 
 
