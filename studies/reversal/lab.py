@@ -24,8 +24,10 @@ from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, Fit, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.run import seed_everything
-from signloom.translation.options import DecodingOptions
+from signloom.translation.labels import search_signs
+from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import SpecialIds, search
+from signloom.translation.translator import Ensemble
 from signloom_tools.presets import read_preset
 
 DEFAULTS = Path(__file__).with_name("reversal.yaml")
@@ -260,9 +262,14 @@ def reverse_all(
             part = sequences[start : start + DECODED_AT_ONCE]
             src, valid = pad_ids([hold(sequence, task.frames) for sequence in part], PAD)
             memory = model.encode(src.to(device), valid.to(device))
-            every = search(model, memory, ids, decoding)
-            for sequence, (found, *_) in zip(part, every, strict=True):
-                right[sequence] = found.tokens == (*reversed(sequence), ids.eos)
+            if model.has_decoder:
+                every = [found[0].tokens for found in search(model, memory, ids, decoding)]
+            else:
+                read = Ensemble([model], device).log_probs([memory], "text")
+                labels = [search_signs(one, SignSearch()) for one in read]
+                every = [(*(label - 1 for label in one), ids.eos) for one in labels]
+            for sequence, tokens in zip(part, every, strict=True):
+                right[sequence] = tokens == (*reversed(sequence), ids.eos)
     return right
 
 

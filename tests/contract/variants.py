@@ -102,6 +102,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "ctc_feedback": True,
         "subsampling": 4,
     },
+    "convolution, no decoder": {"family": "convolution", "decoder_layers": 0},
+    "transformer, no decoder, stem of 2": {"decoder_layers": 0, "subsampling": 2},
     "lstm without attention": {**LSTM, "attention": "none"},
     "lstm, one way, without attention": {**LSTM, "attention": "none", "bidirectional": False},
     "lstm, dot": {**LSTM, "attention": "dot"},

@@ -36,7 +36,7 @@ from signloom.evaluation.names import (
     headline_metric,
     rounded,
 )
-from signloom.evaluation.signs import recognise
+from signloom.evaluation.signs import Searches, choose_searches, recognise
 from signloom.evaluation.stress import has_no_warning, stress_row, try_changes
 from signloom.evaluation.summary import (
     SeedScores,
@@ -136,6 +136,7 @@ def describe(translator: Translator, options: EvaluateOptions) -> str:
     train = translator.spec.provenance.get("params", {}).get("train", {})
     epochs = f"epochs {train['epochs']}, " if "epochs" in train else ""
     search = "best of grid" if options.grid.beam_sizes else f"beam {decoding.beam_size}"
+    search = search if model.has_decoder else "CTC"
     return (
         f"d_model {model.d_model}, {epochs}{model.family} {model.encoder_layers}+"
         f"{model.decoder_layers}, {model.norm}-norm, {search}"
@@ -179,13 +180,21 @@ def evaluate(
         raise UserError(f"evaluate.together is true, but {ONE_SEED}")
     translator = translator.first_seed.with_sign_costs(coverage)
     setup = Setup(
-        translator=translator.with_seeds(further) if options.together else translator,
+        translator=translator,
         targets=targets, sequences=sequences, decoding=options.decoding, score=options.score,
         metric=headline_metric(target.text for target in targets if target.split == "train"),
     )  # fmt: skip
+    if searches := choose_searches(setup, further, options.grid.ngram):
+        translator, *further = [
+            one.with_sign_search(searches.each) for one in (translator, *further)
+        ]
+    if options.together:
+        joint = searches.joint if searches else None
+        translator = translator.with_seeds(further).with_sign_search(joint)
+    setup = replace(setup, translator=translator)
     decoding, grid = try_searches(setup, options.grid)
     setup = replace(setup, decoding=decoding)
-    splits, confidence = _evaluate_splits(setup, options, further, weights)
+    splits, confidence = _evaluate_splits(setup, options, further, weights, searches)
     first = seed_name(translator.spec.provenance)
     return Evaluation(
         corpus=corpus,
@@ -199,6 +208,7 @@ def evaluate(
             confidence,
             decoding=decoding,
             words=learn_words([t.text for t in glossed], [t.gloss.split() for t in glossed]),
+            signs=translator.sign_search if searches else None,
             signs_said=coverage,
             seeds=dict(seeds or {}) if options.together else {},
         ),
@@ -206,7 +216,11 @@ def evaluate(
 
 
 def _evaluate_splits(
-    setup: Setup, options: EvaluateOptions, others: Sequence[Translator], weights: str
+    setup: Setup,
+    options: EvaluateOptions,
+    others: Sequence[Translator],
+    weights: str,
+    searches: Searches | None,
 ) -> tuple[dict[str, SplitEvaluation], Confidence]:
     """Translate and measure every split; return also the confidence that dev was fitted with.
 
@@ -215,6 +229,7 @@ def _evaluate_splits(
         options: How many clips are changed.
         others: The models of further seeds.
         weights: SHA-256 of the model's weights.
+        searches: How signs are searched.
     """
     results, seen = run_systems(setup), SeenInTrain(setup.targets)
     counts = {
@@ -225,7 +240,7 @@ def _evaluate_splits(
     tried = {one.split: try_changes(setup, one.targets, most=options.stress) for one in results}
     dev = next((one for one in results if one.split == "dev"), None)
     confidence = fit_confidence(setup, weights, dev, right.get("dev", []), tried.get("dev", []))
-    signs, recognised = recognise(setup, results, others, options.grid.ngram)
+    recognised = recognise(setup, counts, searches, others)
     look_up = _fit_lookup(setup)
     splits = {}
     for result in results:
@@ -247,7 +262,7 @@ def _evaluate_splits(
         )
         if (sentence := splits[split].only_sentence) is not None:
             logger.warning("%s: %s", split, describe_only(sentence, len(result.targets)))
-    return splits, replace(confidence, signs=signs)
+    return splits, confidence
 
 
 def _fit_sign_coverage(translator: Translator, glossed: Sequence[Target]) -> SignCoverage:
@@ -301,7 +316,8 @@ def try_searches(setup: Setup, grid: GridOptions) -> tuple[DecodingOptions, list
     """Translate dev with every search of a grid; without dev or a grid nothing is tried.
 
     Args:
-        setup: The model, the corpus and what the grid does not vary. The headline decides; where
+        setup: The model, the corpus and what the grid does not vary. Without a decoder there is
+            nothing to try. The headline decides; where
             most texts of dev are glosses in their order, the lower WER.
         grid: What is tried.
 
@@ -309,6 +325,8 @@ def try_searches(setup: Setup, grid: GridOptions) -> tuple[DecodingOptions, list
         The search with the highest score (of equals the lower WER, then the first tried), and a
         row for each that was tried.
     """
+    if not setup.translator.spec.model.has_decoder:
+        return replace(setup.decoding, beam_size=1), []
     dev = setup.split("dev")
     pairs = [(size, penalty) for size in grid.beam_sizes for penalty in grid.length_penalties]
     if pairs and not dev:
@@ -413,17 +431,11 @@ def _score_seeds(
 
 
 def _align(setup: Setup, result: SplitResult, counted: Statistics) -> dict[str, Alignment]:
-    """Return where the model looked while it wrote each translation of a split, by clip id.
+    """Return where the model looked while it wrote some translations of a split, by clip id.
 
-    Of the best, median and worst clip with every layer and head, for the report. Empty for a model
+    They are those that the report shows: the best, the median and the worst. Empty for a model
     without attention.
     """
-    translator = setup.translator
-    try:
-        aligned = translator.align(result.clips, result.translations)
-    except ValueError as error:
-        logger.info("no alignments: %s", error)
-        return {}
     singly = sentence_scores(counted)
     rows: list[dict[str, Any]] = [
         {
@@ -438,7 +450,9 @@ def _align(setup: Setup, result: SplitResult, counted: Statistics) -> dict[str, 
     ]
     picked = [row["row"] for _, row in pick_clips(rows, 1, setup.score)]
     shown = [result.clips[row] for row in picked], [result.translations[row] for row in picked]
-    for row, alignment in zip(picked, translator.align(*shown, every_head=True), strict=True):
-        aligned[row] = replace(aligned[row], maps=alignment.maps)
-    ids = [target.clip_id for target in result.targets]
-    return dict(zip(ids, aligned, strict=True))
+    try:
+        aligned = setup.translator.align(*shown)
+    except ValueError as error:
+        logger.info("no alignments: %s", error)
+        return {}
+    return {result.targets[row].clip_id: one for row, one in zip(picked, aligned, strict=True)}

@@ -31,7 +31,7 @@ from signloom.evaluation.metrics import (
     sentence_scores,
 )
 from signloom.evaluation.names import GLOSS_WER, rounded
-from signloom.evaluation.systems import Setup, SplitResult, swap_clips
+from signloom.evaluation.systems import Setup, swap_clips
 from signloom.features.features import FloatArray
 from signloom.features.targets import Target
 from signloom.translation.labels import count_ngrams, search_signs
@@ -104,56 +104,82 @@ class Readings:
         return glosses_of(self.targets)
 
 
-def recognise(
-    setup: Setup,
-    results: Sequence[SplitResult],
-    others: Iterable[Translator] = (),
-    given: Sequence[float] = (),
-) -> tuple[SignSearch | None, dict[str, Recognition]]:
-    """Read the signs of some splits and score them; no gloss of these reaches the model.
+class Searches(NamedTuple):
+    """How signs are searched."""
+
+    each: SignSearch  # of each seed's model
+    joint: SignSearch  # of all as one
+
+
+def choose_searches(
+    setup: Setup, others: Sequence[Translator] = (), given: Sequence[float] = ()
+) -> Searches | None:
+    """Return the searches with the fewest errors on dev; None of a model that reads no signs.
 
     Args:
         setup: The trained model, or the models of all seeds as one, and the corpus.
-        results: What was evaluated; dev chooses the search.
         others: The same model trained with other seeds.
         given: As for `choose_search`.
-
-    Returns:
-        The search with the fewest errors on dev, of all seeds or of these as one, and a recognition
-        of each split whose clips have glosses; None and nothing of a model that reads no signs.
     """
     translator = setup.translator
     if translator.spec.ctc.kind != "glosses":
-        return None, {}
+        return None
     models = [translator.first_seed, *others]
-    read = [one for result in results if (one := _read_split(models, result))]
-    dev = next((one for one in read if one.split == "dev"), None)
-    glossed = [t for t in setup.targets if t.split == "train" and t.gloss.split()]
-    ngrams = count_signed(translator, glossed)
+    dev = _read_split(models, setup, "dev")
+    ngrams = count_signed(translator, _glossed(setup))
 
     def choose(seeds: Sequence[Sequence[FloatArray]]) -> SignSearch:
         read = [Read(one, dev.targets if dev else [], ngrams) for one in seeds]
         return choose_search(translator, read, setup.score.gloss_rules, given)
 
-    search = choose(dev.seeds if dev else [[]])
-    joint = choose([dev.together] if dev else [[]]) if len(models) > 1 else search
-    floors = _build_floors(setup, glosses_of(glossed))
-    return joint if translator.is_joint else search, {
-        one.split: _recognise_split(setup, one, search, joint, floors, glosses_of(glossed))
-        for one in read
+    each = choose(dev.seeds if dev else [[]])
+    return Searches(each, choose([dev.together] if dev else [[]]) if others else each)
+
+
+def recognise(
+    setup: Setup,
+    splits: Iterable[str],
+    searches: Searches | None,
+    others: Sequence[Translator] = (),
+) -> dict[str, Recognition]:
+    """Read the signs of some splits and score them; no gloss of these reaches the model.
+
+    Args:
+        setup: The trained model, or the models of all seeds as one, and the corpus.
+        splits: What is evaluated.
+        searches: As `choose_searches` has chosen them.
+        others: The same model trained with other seeds.
+
+    Returns:
+        A recognition of each split whose clips have glosses; nothing of a model that reads no
+        signs.
+    """
+    if searches is None:
+        return {}
+    train = glosses_of(_glossed(setup))
+    floors = _build_floors(setup, train)
+    models = [setup.translator.first_seed, *others]
+    every = (_read_split(models, setup, split) for split in splits)
+    return {
+        read.split: _recognise_split(setup, read, searches, floors, train) for read in every if read
     }
 
 
-def _read_split(models: Sequence[Translator], result: SplitResult) -> Readings | None:
+def _glossed(setup: Setup) -> list[Target]:
+    return [t for t in setup.targets if t.split == "train" and t.gloss.split()]
+
+
+def _read_split(models: Sequence[Translator], setup: Setup, split: str) -> Readings | None:
     """Read the signs of a split; None where no clip has glosses."""
-    both = zip(result.targets, result.clips, strict=True)
+    targets = setup.split(split)
+    both = zip(targets, setup.clips(targets), strict=True)
     # What reads glosses has no CTC head.
     some = [(t, c) for t, c in both if t.gloss.split() and isinstance(c, LandmarkSequence)]
     if not some:
         return None
     clips = [clip for _, clip in some]
     return Readings(
-        split=result.split, targets=[target for target, _ in some], clips=clips,
+        split=split, targets=[target for target, _ in some], clips=clips,
         seeds=[one.label_log_probs(clips) for one in models],
     )  # fmt: skip
 
@@ -161,8 +187,7 @@ def _read_split(models: Sequence[Translator], result: SplitResult) -> Readings |
 def _recognise_split(
     setup: Setup,
     read: Readings,
-    search: SignSearch,
-    joint: SignSearch,
+    searches: Searches,
     floors: Floors,
     train: Lines,
 ) -> Recognition:
@@ -171,18 +196,19 @@ def _recognise_split(
     Args:
         setup: The model and the corpus.
         read: What its seeds read.
-        search: By which the signs of each seed are searched.
-        joint: By which those of all seeds as one are.
+        searches: How signs are searched.
         floors: What gives the lines of each floor.
         train: The glosses of train.
     """
     translator, rules, score = setup.translator, setup.score.gloss_rules, setup.score
     together = read.together if len(read.seeds) > 1 else read.seeds[0]
-    used, log_probs = (joint, together) if translator.is_joint else (search, read.seeds[0])
+    used, log_probs = (
+        (searches.joint, together) if translator.is_joint else (searches.each, read.seeds[0])
+    )
     lines = _names(translator, log_probs, used)
     systems = {MODEL: lines}
     if len(read.seeds) > 1:
-        systems[TOGETHER] = _names(translator, together, joint)
+        systems[TOGETHER] = _names(translator, together, searches.joint)
     systems |= _controls(setup, read, lines, used) | floors(read.clips, read.wanted)
     wanted = clean_glosses(read.wanted, rules)
 
@@ -193,7 +219,7 @@ def _recognise_split(
     scores = {
         name: score_statistics(count(found), score)[GLOSS_WER] for name, found in systems.items()
     }
-    seeds = [count(_names(translator, one, search)) for one in read.seeds]
+    seeds = [count(_names(translator, one, searches.each)) for one in read.seeds]
     errors = [one.values()[GLOSS_WER] for one in seeds] if len(seeds) > 1 else []
     if errors:
         low, high = seed_interval([one.resample(score)[GLOSS_WER] for one in seeds], score)
@@ -262,7 +288,7 @@ def _build_floors(setup: Setup, train: Lines) -> Floors:
 
 def count_signed(translator: Translator, glossed: Sequence[Target]) -> tuple[tuple[int, ...], ...]:
     """Return how often signs follow each other, but for new sentences of pieces."""
-    number = {name: position for position, name in enumerate(translator.spec.ctc.names, start=1)}
+    number = translator.spec.ctc.numbers
     return count_ngrams([[number[name] for name in line] for line in glosses_of(drop_new(glossed))])
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -86,6 +87,16 @@ class CtcLabels:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def spell(self, text: str, gloss: str) -> list[int]:
+        """Return the labels of a clip; none where train lacks one of them."""
+        found = [self.numbers.get(name, 0) for name in _label_names(self.kind, text, gloss)]
+        return found if all(found) else []
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The label of each name."""
+        return {name: label for label, name in enumerate(self.names, start=1)}
 
 
 @checked_dataclass
@@ -199,13 +210,16 @@ def build_targets(
     """
     train = [clip for clip in clips if clip.split == "train"]
     tokenizer = _build_tokenizer(clips, train, options)
-    names = sorted({name for clip in train for name in _label_names(clip, options)})
-    label_of = {name: label for label, name in enumerate(names, start=1)}
+    names = {
+        name
+        for clip in train
+        for name in _label_names(options.ctc, normalise_text(clip.text), clip.gloss or "")
+    }
+    labels = CtcLabels(kind=options.ctc, names=tuple(sorted(names)))
     has_languages = options.language or len({clip.language for clip in clips}) > 1
     is_merged = len({clip.corpus for clip in clips}) > 1
     targets = []
     for clip in clips:
-        labelled = _label_names(clip, options) if clip.split == "train" else []
         text, language = normalise_text(clip.text), clip.language or ""
         first = [tokenizer.language_id(language)] if options.language else []
         targets.append(
@@ -216,13 +230,13 @@ def build_targets(
                 text=text,
                 ids=[tokenizer.bos, *first, *tokenizer.encode(text), tokenizer.eos],
                 gloss=" ".join((clip.gloss or "").split()),
-                labels=[label_of[name] for name in labelled],
+                labels=labels.spell(text, clip.gloss or "") if clip.split == "train" else [],
                 language=language if has_languages else "",
                 corpus=(clip.corpus or "") if is_merged else "",
             )
         )
     _check_lengths(targets, options.max_tokens)
-    return tokenizer, CtcLabels(kind=options.ctc, names=tuple(names)), targets
+    return tokenizer, labels, targets
 
 
 def _build_tokenizer(
@@ -291,9 +305,8 @@ def read_labels(path: Path) -> CtcLabels:
     return CtcLabels(kind=found.kind, names=found.labels)
 
 
-def _label_names(clip: Clip, options: TokenizeOptions) -> list[str]:
-    """Return what the clip's CTC labels mean; of characters, each code point."""
-    text = normalise_text(clip.text)
-    if options.ctc in ("characters", "texts"):
-        return list(text) if options.ctc == "characters" else [text]
-    return (clip.gloss or "").split() if options.ctc == "glosses" else []
+def _label_names(kind: CtcKind, text: str, gloss: str) -> list[str]:
+    """Return what the CTC labels of a clip mean; of characters, each code point."""
+    if kind in ("characters", "texts"):
+        return list(text) if kind == "characters" else [text]
+    return gloss.split() if kind == "glosses" else []

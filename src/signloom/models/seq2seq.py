@@ -28,6 +28,8 @@ Family = Literal[
 # The ranges end beyond every model that one machine trains: a slip of a digit or a foreign file is
 # refused before anything of that size is built.
 Layers = Annotated[int, Field(ge=1, le=200)]
+# A CTC head alone is enough for these.
+NEED_NO_DECODER = ("transformer", "conformer", "convolution")
 _ATTENDING = (
     "transformer", "conformer", "convolution", "encoder_only", "decoder_only", "pretrained"
 )  # fmt: skip
@@ -61,7 +63,8 @@ class ModelOptions:
     d_model: Annotated[int, Field(ge=1, le=16_384, multiple_of=2)]
     heads: Annotated[int, Field(ge=1, le=1024)] = 4  # attending: attention heads
     encoder_layers: Layers
-    decoder_layers: Layers
+    # transformer, conformer, convolution: 0 for no decoder; the text is then what CTC reads
+    decoder_layers: Annotated[int, Field(ge=0, le=200)]
     # attending: hidden width of the feed-forward blocks
     d_ff: Annotated[int, Field(ge=1, le=65_536)] = 256
     dropout: ShareBelowOne  # share of activations dropped in training
@@ -108,6 +111,11 @@ class ModelOptions:
                 f"gets d_model / heads numbers, so choose e.g. heads: "
                 f"{max(h for h in range(1, self.heads) if self.d_model % h == 0)}"
             )
+        if not self.decoder_layers and self.family not in NEED_NO_DECODER:
+            raise ValueError(
+                f"decoder_layers: found 0 with family {self.family}, expected 1 or more; "
+                f"{', '.join(NEED_NO_DECODER)} need none"
+            )
         if self.conv_kernel % 2 == 0:
             raise ValueError(
                 f"conv_kernel: found {self.conv_kernel}, expected an odd number (as many "
@@ -128,6 +136,11 @@ class ModelOptions:
                 f"text_model: found {self.text_model!r} with family {self.family}; expected the "
                 "folder of a text model (docs/models.md) with family pretrained, else none"
             )
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether a decoder writes the text; else it is what CTC spells."""
+        return self.decoder_layers > 0 and self.family != "encoder_only"
 
 
 def find_unread(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,6 +173,7 @@ def check_family(options: ModelOptions, *, where: str) -> None:
         )
 
 
+NO_DECODER = "the model has no decoder that looks at the source"
 FloatArray = npt.NDArray[np.float32]
 # Features of landmarks, or ids of source tokens.
 SourceTensor = Float[Tensor, "B S F"] | Int[Tensor, "B S"]
@@ -231,8 +245,8 @@ class Seq2Seq(nn.Module, ABC):
     """A model that decoding and training can use without knowing its family."""
 
     ctc: nn.Linear | None  # over the labels of the source, on the memory
-    # Whether a decoder guesses from the tokens before, some of which training may hide.
-    guesses_from_tokens = True
+    has_decoder = True  # False: the text is what `text_logits` spells, and no method decodes
+    spells_tokens = False  # whether that is tokens of the target, not labels of the source
     # Whether some clips at a time may be encoded and the parts put together.
     encodes_in_parts = False
     has_int8 = True  # whether its matrices may be multiplied in int8
@@ -247,16 +261,16 @@ class Seq2Seq(nn.Module, ABC):
         """
 
     @property
-    @abstractmethod
     def head(self) -> nn.Module:
         """The projection of decoder states to logits.
 
         A `Head` unless precision is reduced; `nn.Identity` where the states are the logits.
         """
+        raise ValueError(NO_DECODER)
 
-    @abstractmethod
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return what the head projects at every position, given the true tokens before it."""
+        raise ValueError(NO_DECODER)
 
     def decode_rows(
         self, memory: Memory, tgt_in: Int[Tensor, "B T"], rows: Int[Tensor, " N"]
@@ -274,11 +288,10 @@ class Seq2Seq(nn.Module, ABC):
         """Return the logits of every next token, given the true tokens before it."""
         return self.head(self.decode_states(memory, tgt_in))
 
-    @abstractmethod
     def start(self, memory: Memory) -> DecoderState:
         """Prepare step-by-step decoding; what depends on the source alone is computed here."""
+        raise ValueError(NO_DECODER)
 
-    @abstractmethod
     def step(
         self, tokens: Int[Tensor, " R"], state: DecoderState
     ) -> tuple[Float[Tensor, "R V"], DecoderState]:
@@ -286,8 +299,8 @@ class Seq2Seq(nn.Module, ABC):
 
         Rows are the beams of the first clip, those of the second, and so on: R = B times W.
         """
+        raise ValueError(NO_DECODER)
 
-    @abstractmethod
     def align(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T M"]:
         """Return where each target position looks: one weight for each memory position.
 
@@ -297,6 +310,7 @@ class Seq2Seq(nn.Module, ABC):
         Raises:
             ValueError: If the model's decoder does not look at the memory.
         """
+        raise ValueError(NO_DECODER)
 
     def attention_maps(
         self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
@@ -323,8 +337,16 @@ class Seq2Seq(nn.Module, ABC):
             raise ValueError("this model was built without a CTC head (train.ctc_weight was 0)")
         return self.ctc(memory.states)
 
+    def text_logits(self, memory: Memory) -> Float[Tensor, "B M K"]:
+        """Return the logits of what a text is spelt in at each memory position, the blank first.
+
+        Of a model without a decoder: the labels of its CTC head, or tokens (`spells_tokens`).
+        """
+        return self.ctc_logits(memory)
+
     def forward(
         self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T V"]:
-        """Encode and decode with teacher forcing."""
-        return self.decode(self.encode(src, src_valid), tgt_in)
+    ) -> Float[Tensor, "B _ _"]:
+        """Encode and decode with teacher forcing; without a decoder, return `text_logits`."""
+        memory = self.encode(src, src_valid)
+        return self.decode(memory, tgt_in) if self.has_decoder else self.text_logits(memory)

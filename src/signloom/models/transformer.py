@@ -29,6 +29,7 @@ from signloom.models.layers import (
     initialise,
 )
 from signloom.models.seq2seq import (
+    NO_DECODER,
     AttentionMaps,
     DecoderState,
     Memory,
@@ -327,10 +328,12 @@ class Transformer(Seq2Seq):
     ) -> None:
         super().__init__()
         self.encoder = self.build_encoder(options, input_width)
-        self.decoder = TransformerDecoder(options, vocab_size)
+        self.has_decoder = options.decoder_layers > 0
+        if self.has_decoder:
+            self.decoder = TransformerDecoder(options, vocab_size)
         self.ctc = nn.Linear(options.d_model, ctc_labels) if ctc_labels else None
         self.feedback: TokenEmbedding | None = None  # of the CTC labels
-        if options.ctc_feedback and ctc_labels:
+        if options.ctc_feedback and ctc_labels and self.has_decoder:
             self.feedback = TokenEmbedding(
                 ctc_labels, options.d_model, is_scaled=options.embedding_scale
             )
@@ -396,6 +399,8 @@ class Transformer(Seq2Seq):
 
     def align(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T M"]:
         """Return where each target position looks, the mean over heads and layers."""
+        if not self.has_decoder:
+            raise ValueError(NO_DECODER)
         maps = DecoderMaps()
         self.decoder.read(tgt_in, self.start(memory), maps)
         return torch.stack([layer.mean(dim=1) for layer in maps.cross]).mean(dim=0)
@@ -407,7 +412,8 @@ class Transformer(Seq2Seq):
         encoder: list[Tensor] = []
         memory = self.encoder(src, src_valid, encoder)
         maps = DecoderMaps()
-        self.decoder.read(tgt_in, self.start(memory), maps)
+        if self.has_decoder:
+            self.decoder.read(tgt_in, self.start(memory), maps)
         return AttentionMaps.of(encoder, maps.own, maps.cross)
 
 

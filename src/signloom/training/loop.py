@@ -25,7 +25,14 @@ from signloom.features.batches import Batch, BuiltAhead, EpochBatches, split
 from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.devices import all_reduce, all_reduce_gradients, count_builders
-from signloom.training.loss import consistency_loss, ctc_loss, has_ctc_room, text_loss, text_score
+from signloom.training.loss import (
+    consistency_loss,
+    count_read,
+    ctc_loss,
+    has_ctc_room,
+    text_loss,
+    text_score,
+)
 from signloom.training.optim import Schedule, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots, State
@@ -34,9 +41,6 @@ from signloom.training.snapshots import Snapshots, State
 REPORT_S = 0.3
 # Extra seed number, so dropout and augmentation get different random numbers.
 DROPOUT_STREAM = 1
-# From this share of the loss on, CTC is what counts: the decoder, which takes two fifths of a small
-# model's step, learns from every so many batches.
-CTC_FIRST, TEXT_EVERY = 0.9, 4
 logger = logging.getLogger(__name__)
 
 
@@ -46,7 +50,7 @@ class DivergedError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRecord:
-    """What one epoch did; losses in nats a token."""
+    """What one epoch did; losses in nats a token, of a model without a decoder in nats a label."""
 
     epoch: int  # from 1
     step: int  # optimiser steps so far
@@ -55,7 +59,8 @@ class EpochRecord:
     train_ctc_loss: float  # nats a label; 0 without CTC
     ctc_skipped: int  # clips with more labels than memory positions, left out of that loss
     dev_loss: float  # plain cross entropy
-    # Accuracy of the next token when the previous true tokens are given (teacher forcing).
+    # Accuracy of the next token when the previous true tokens are given (teacher forcing); without
+    # a decoder, the share of the labels that are those of clips read without an error.
     dev_accuracy: float
     lr: float
     grad_norm: float  # mean before clipping
@@ -91,14 +96,14 @@ class Fit:
 class Losses(NamedTuple):
     """Sums over the clips of a batch, nats."""
 
-    text: Float[Tensor, ""]  # smoothed cross entropy
+    text: Float[Tensor, ""]  # smoothed cross entropy; without a decoder, CTC's
     ctc: Float[Tensor, ""]  # 0 without it
 
 
 class Counts(NamedTuple):
     """What a batch holds, each a number of float64 so that sums of any size are right."""
 
-    tokens: Tensor | float  # next tokens
+    tokens: Tensor | float  # next tokens; without a decoder, labels
     labels: Tensor | float  # CTC labels of the clips that have room for theirs
     skipped: Tensor | float  # clips without room
     frames: Tensor | float  # real source frames
@@ -111,8 +116,6 @@ class BatchLoss(nn.Module):
     Divided by the counts of all its parts they are minimised, so the parts of a batch may be taken
     one after another, or on several devices: the gradients add up to those of the whole.
     """
-
-    has_text = True  # whether the decoder learns from this batch, too
 
     def __init__(self, model: Seq2Seq, options: TrainOptions, *, pad: int, subsampling: int):
         """Take the model and how it is trained.
@@ -134,7 +137,7 @@ class BatchLoss(nn.Module):
             rows: Where its real next tokens are, as `real_rows` gives them.
         """
         passes, found = [], []
-        rows = rows if self.has_text else rows[:0]
+        rows = rows if self.model.has_decoder else rows[:0]
         for _ in range(self.passes):
             passes.append(self.run_model(batch, rows))
             found.append(self.losses(batch, rows, *passes[-1]))
@@ -166,7 +169,7 @@ class BatchLoss(nn.Module):
         if not len(rows):
             return memory, memory.states.new_zeros(0, memory.states.shape[2])
         tgt_in = batch.tgt[:, :-1]
-        if self.options.token_drop and self.model.guesses_from_tokens:
+        if self.options.token_drop:
             # Hiding some input tokens forces the decoder to use the video, not only the previous
             # words.
             hidden = torch.rand(tgt_in.shape, device=tgt_in.device) < self.options.token_drop
@@ -177,27 +180,33 @@ class BatchLoss(nn.Module):
         self, batch: Batch, rows: Int[Tensor, " N"], memory: Memory, states: Float[Tensor, "N D"]
     ) -> Losses:
         """Return the losses of what `run_model` has returned."""
-        targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
-        text = memory.states.new_zeros(())
-        if len(rows):
+        text = ctc = memory.states.new_zeros(())
+        if self.model.has_decoder:
+            targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
             text = text_loss(self.model.head, states, targets, self.options.label_smoothing)
-        ctc = text.new_zeros(())
         if self.options.ctc_weight:
             logits = self.model.ctc_logits(memory)
             ctc, _ = ctc_loss(logits, memory.valid, batch.labels, batch.label_lengths)
+        if self.model.spells_tokens:
+            text, _ = ctc_loss(self.model.text_logits(memory), memory.valid, *spell(batch))
+        elif not self.model.has_decoder:
+            text = ctc
         return Losses(text, ctc)
 
     def count(self, batch: Batch) -> Float[Tensor, " 5"]:
         """Return the `Counts` of a batch that is still on the CPU, without running the model."""
         labels = skipped = torch.tensor(0)
+        # A position of the memory is real when the frame in its centre is.
+        valid = batch.src_valid[:, :: self.subsampling]
         if self.options.ctc_weight:
-            # A position of the memory is real when the frame in its centre is.
-            valid = batch.src_valid[:, :: self.subsampling]
             counted = has_ctc_room(valid, batch.labels, batch.label_lengths)
             labels = batch.label_lengths[counted].sum()
             skipped = (batch.label_lengths > 0).sum() - counted.sum()
-        tokens, frames = self.has_text * batch.tgt_valid[:, 1:].sum(), batch.src_valid.sum()
-        padded = torch.tensor(batch.src_valid.numel())
+        tokens = batch.tgt_valid[:, 1:].sum() if self.model.has_decoder else labels
+        if self.model.spells_tokens:
+            spelt = spell(batch)
+            tokens = spelt[1][has_ctc_room(valid, *spelt)].sum()
+        frames, padded = batch.src_valid.sum(), torch.tensor(batch.src_valid.numel())
         return torch.stack((tokens, labels, skipped, frames, padded)).double()
 
     def mean(self, losses: Losses, counts: Counts) -> Float[Tensor, ""]:
@@ -216,13 +225,31 @@ class BatchLoss(nn.Module):
         return (1 - share) * text + share * losses.ctc / labels
 
     def score(self, batch: Batch, rows: Int[Tensor, " N"]) -> Float[Tensor, " 4"]:
-        """Return cross entropy and right predictions, teacher-forced, each with its tokens."""
-        targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
+        """Return cross entropy and right predictions, teacher-forced, each with its tokens.
+
+        Without a decoder they are CTC's loss and the labels of clips that are read rightly.
+        """
         memory = self.model.encode(batch.src, batch.src_valid)
+        if not self.model.has_decoder:
+            logits = self.model.text_logits(memory)
+            labels, lengths = (
+                spell(batch) if self.model.spells_tokens else (batch.labels, batch.label_lengths)
+            )
+            loss, counted = ctc_loss(logits, memory.valid, labels, lengths)
+            read = count_read(logits, memory.valid, labels, lengths)
+            return torch.stack((loss, lengths[counted].sum(), read, lengths.sum())).double()
+        targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
         states = self.model.decode_rows(memory, batch.tgt[:, :-1], rows)
         found = text_score(self.model.head, states, targets)
         tokens = torch.tensor(len(rows), dtype=torch.float64, device=rows.device)
         return torch.stack((found.loss.double(), tokens, found.right.double(), tokens))
+
+
+def spell(batch: Batch) -> tuple[Int[Tensor, "B L"], Int[Tensor, " B"]]:
+    """Return the tokens of each clip but bos and eos as CTC's labels, and how many they are."""
+    lengths = batch.tgt_valid.sum(dim=1) - 2
+    places = torch.arange(batch.tgt.shape[1] - 2, device=lengths.device)
+    return (batch.tgt[:, 1:-1] + 1) * (places < lengths[:, None]), lengths
 
 
 def real_rows(batch: Batch) -> Int[Tensor, " N"]:
@@ -506,8 +533,7 @@ class Trainer:
 
     def _take_step(self, clips: Sequence[int]) -> None:
         """Change the weights once, by the gradients of a batch."""
-        progress, is_first = self.progress, self.options.ctc_weight >= CTC_FIRST
-        self.objective.has_text = not (is_first and progress.step % TEXT_EVERY)
+        progress = self.progress
         losses, counts = accumulate_gradients(
             self.objective, self.source, self.fabric, epoch=progress.epoch, clips=clips
         )
@@ -640,4 +666,4 @@ def dev_score(
         with fabric.autocast():
             sums += objective.score(batch, rows)
     loss, losses, right, guesses = all_reduce(fabric, sums).tolist()
-    return loss / losses, right / guesses
+    return loss / max(losses, 1), right / max(guesses, 1)  # dev may lack all labels of train

@@ -319,6 +319,21 @@ def ctc_loss(
     return losses[counted.cpu()].sum().to(logits.device), counted
 
 
+def count_read(
+    logits: Float[Tensor, "B M K"],
+    valid: Bool[Tensor, "B M"],
+    labels: Int[Tensor, "B L"],
+    label_lengths: Int[Tensor, " B"],
+) -> Int[Tensor, ""]:
+    """Return how many labels are those of clips whose likeliest path spells all of theirs."""
+    paths = logits.argmax(dim=-1).masked_fill(~valid, 0)
+    found = torch.zeros((), dtype=torch.int64, device=labels.device)
+    for path, wanted, length in zip(paths, labels, label_lengths, strict=True):
+        read = path.unique_consecutive()
+        found += length * torch.equal(read[read > 0], wanted[:length])
+    return found
+
+
 def has_ctc_room(
     valid: Bool[Tensor, "B M"], labels: Int[Tensor, "B L"], label_lengths: Int[Tensor, " B"]
 ) -> Bool[Tensor, " B"]:

@@ -30,6 +30,7 @@ from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
 from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.features import FeatureOptions
+from signloom.features.sources import Clips
 from signloom.features.targets import NO_LABELS, Target
 from signloom.files import to_sealed, write_file
 from signloom.log import ONCE
@@ -137,6 +138,16 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             features that they lack, or CTC without anything to spell.
     """
     pick_device(options.train.device)
+    if not options.model.decoder_layers and not options.train.ctc_weight:
+        raise UserError(
+            "model.decoder_layers is 0, so that the text is what CTC reads: set train.ctc_weight "
+            "above 0, or give the model a decoder"
+        )
+    if options.train.consistency and not options.model.has_decoder:
+        raise UserError(
+            f"train.consistency is {options.train.consistency:g}, but it compares what a decoder "
+            "predicts, and the model has none; set it to 0"
+        )
     check_source(options.model, data.source)
     drawn = options.model.dropout, options.model.layer_drop, options.train.token_drop
     if options.train.consistency and not any(drawn):
@@ -286,7 +297,7 @@ def train(
     trainer = Trainer(
         BatchLoss(checkpoint.model, options.train, pad=pad, subsampling=subsampling),
         source,
-        FixedBatches(data.dev, options.features, max_frames=max_frames, pad=pad),
+        FixedBatches(_scored_dev(data, options), options.features, max_frames=max_frames, pad=pad),
         fabric=fabric,
         total_steps=options.train.epochs * source.steps,
         snapshots=snapshots,
@@ -295,6 +306,24 @@ def train(
     checkpoint.model.load_state_dict(result.weights)
     checkpoint.model.eval()
     return checkpoint, result
+
+
+def _scored_dev(data: TrainingData, options: RunOptions) -> Clips:
+    """Return dev, with the labels by which a model without a decoder is scored.
+
+    Raises:
+        UserError: If it has none, and is to say when training stops.
+    """
+    if options.model.decoder_layers:
+        return data.dev
+    labels = [data.labels.spell(target.text, target.gloss) for target in data.dev.targets]
+    if options.train.patience and not any(labels):
+        raise UserError(
+            "train.patience is above 0, but no dev clip consists of what CTC learns to read in "
+            "train (the glosses or texts of train), so dev cannot say when to stop; set it to 0"
+        )
+    both = zip(data.dev.targets, labels, strict=True)
+    return replace(data.dev, targets=[replace(target, labels=found) for target, found in both])
 
 
 def prepare(

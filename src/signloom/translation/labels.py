@@ -9,6 +9,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from signloom.translation.options import EDGE, SignSearch
 
 BEAM = 12  # prefixes that are kept at each position
 LEAST = 1e-3  # a label with less probability at a position does not begin there
-UNREAD = 20.0  # nats against a text that no label spells, and the most against any
+UNREAD = 20.0  # nats, the most that speaks against a label
 ORDER = 4  # of the n-gram: a sign and the three before it
 
 
@@ -69,7 +70,20 @@ def count_ngrams(lines: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
 
 
 def search_signs(log_probs: FloatArray, search: SignSearch) -> list[int]:
-    """Return the labels of a clip, from 1.
+    """Return the labels of a clip, from 1: the first of `rank_signs`."""
+    return list(rank_signs(log_probs, search)[0].labels)
+
+
+class Reading(NamedTuple):
+    """Labels that may be those of a clip."""
+
+    labels: tuple[int, ...]  # from 1
+    log_prob: float  # of all paths that spell them, as far as the search has followed them
+    score: float  # the same with what n-gram and length add
+
+
+def rank_signs(log_probs: FloatArray, search: SignSearch) -> list[Reading]:
+    """Return what a clip may show, the likeliest first, at most `BEAM`.
 
     Args:
         log_probs: Of the labels at each position, shape (M, K).
@@ -99,12 +113,11 @@ def search_signs(log_probs: FloatArray, search: SignSearch) -> list[int]:
         best = sorted(grown, key=lambda one: said[one] + _add(*grown[one]), reverse=True)
         beams = {prefix: grown[prefix] for prefix in best[:BEAM]}
 
-    def rank(prefix: tuple[int, ...]) -> float:
+    found = []
+    for prefix, paths in beams.items():
         ends = search.weight * ngram.log_prob(EDGE, prefix)
-        return said[prefix] + ends + _add(*beams[prefix])
-
-    best_of_all: tuple[int, ...] = max(beams, key=rank)
-    return list(best_of_all)
+        found.append(Reading(prefix, _add(*paths), said[prefix] + ends + _add(*paths)))
+    return sorted(found, key=lambda one: one.score, reverse=True)
 
 
 def _grow(

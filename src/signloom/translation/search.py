@@ -83,8 +83,7 @@ def search(
     if not 1 <= n_best <= options.beam_size:
         raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
     weight = options.internal_lm_weight
-    is_used = bool(weight) and model.guesses_from_tokens
-    scorers = [InternalLanguageModel(model, memory, weight)] if is_used else []
+    scorers = [InternalLanguageModel(model, memory, weight)] if weight else []
     return _Search([(model, memory), *others], ids, options, n_best, scorers).run()
 
 

@@ -73,7 +73,7 @@ def read_signs(
         UserError: If the model reads no signs.
     """
     check_reads_signs(translator)
-    chosen = search or (translator.confidence and translator.confidence.signs) or SignSearch()
+    chosen = search or translator.sign_search
     both = zip(sequences, translator.label_log_probs(sequences), strict=True)
     return [place_signs(translator, one, log_probs, chosen) for one, log_probs in both]
 
@@ -97,11 +97,10 @@ def align_glosses(
     """
     check_reads_signs(translator)
     spec = translator.spec
-    label_of = {name: number for number, name in enumerate(spec.ctc.names, start=1)}
     found: list[list[Frames] | None] = []
     both = zip(sequences, glosses, translator.label_log_probs(sequences), strict=True)
     for sequence, names, log_probs in both:
-        labels = [label_of.get(name, 0) for name in names]
+        labels = [spec.ctc.numbers.get(name, 0) for name in names]
         room = len(labels) + sum(one == other for one, other in pairwise(labels))
         if not labels or 0 in labels or room > len(log_probs):
             found.append(None)

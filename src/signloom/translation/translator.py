@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from signloom.config import MAX_FPS, MIN_FPS
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.devices import pick_device
 from signloom.errors import UserError
-from signloom.features.batches import group_by_length, pad_ids, pad_source
+from signloom.features.batches import group_by_length, pad_source
 from signloom.features.features import FloatArray, interpolate
 from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Rows, Source, SourceSequence
@@ -39,7 +39,7 @@ from signloom.translation.confidence import (
     find_confidence,
     seed_folders,
 )
-from signloom.translation.labels import UNREAD, search_signs, weigh_labels
+from signloom.translation.labels import Reading, rank_signs, search_signs, weigh_labels
 from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
@@ -55,6 +55,7 @@ BROKEN = "\N{REPLACEMENT CHARACTER}"
 # Of a clip's, at which convolutions read signs; folds of BOSTON-104's train have 1.4 % of errors
 # less by the mean over these (docs/log/2026-11-26.md).
 PACES = (1.0, 0.9, 1.1)
+Spelt = Literal["labels", "text"]  # by the CTC head; by a model without a decoder
 MAX_CLIPS = 64  # decoded at once: each holds logits of beam width times vocabulary
 
 
@@ -80,8 +81,8 @@ class Alignment:
     weights: FloatArray  # attention of each token over the positions, shape (T, M); rows sum to 1
     source: tuple[str, ...] = ()  # the glosses at each position; empty where positions are moments
     maps: Mapping[str, FloatArray] = field(default_factory=dict)
-    """Of every layer and head, shape (L, H, rows, columns), where they were asked for and the model
-    has them: `encoder` (M x M), `decoder` (T x T), `cross` (T x M)."""
+    """Of every layer and head, shape (L, H, rows, columns), where the model has them: `encoder`
+    (M x M), `decoder` (T x T), `cross` (T x M)."""
 
 
 class Translator:
@@ -112,6 +113,7 @@ class Translator:
         self.spec = checkpoint.spec
         self.confidence = confidence
         self.sign_costs = confidence.signs_said if confidence else SignCoverage()
+        self.sign_search = (confidence and confidence.signs) or SignSearch()
         self._model = reduce_precision(checkpoint.model, precision)
         self._tokenizer = checkpoint.tokenizer
         self._device = device
@@ -149,6 +151,12 @@ class Translator:
         """Return a translator that ranks sentences by how they cover the signs that it reads."""
         made = copy.copy(self)
         made.sign_costs = costs
+        return made
+
+    def with_sign_search(self, search: SignSearch | None) -> "Translator":
+        """Return a translator that searches signs so; None: by the CTC head alone."""
+        made = copy.copy(self)
+        made.sign_search = search or SignSearch()
         return made
 
     def with_seeds(self, others: "Sequence[Translator]") -> "Translator":
@@ -276,7 +284,14 @@ class Translator:
             some = [sequences[i] for i in part]
             memories = self._models.encode([rows[i] for i in part])
             with self._named_errors():
-                hypotheses = self._hypotheses(memories, some, options, n_best, blind=blind)
+                hypotheses = (
+                    self._hypotheses(memories, some, options, n_best, blind=blind)
+                    if self._model.has_decoder
+                    else [
+                        self._read(one, n_best)
+                        for one in self._paces([rows[i] for i in part], "text")
+                    ]
+                )
             found = [self._spell(one) for one in hypotheses]
             if not blind:
                 found = [
@@ -310,8 +325,8 @@ class Translator:
         if options.language:
             ids = replace(ids, first=self._tokenizer.language_id(options.language))
         weight = 0.0 if blind or not self.ranks_by_signs else options.sign_weight
-        # Confidence counts what glosses cost, whatever ranks; whole texts only where they rank.
-        ranks = weight > 0 or (self.reads_signs and self.ranks_by_signs and not blind)
+        # Confidence counts what the signs cost, whatever ranks.
+        ranks = self.ranks_by_signs and not blind
         (model, memory), *others = zip(self._models.models, memories, strict=True)
         count = options.beam_size if weight else n_best
         found = search(model, memory, ids, options, n_best=count, others=others)
@@ -319,6 +334,25 @@ class Translator:
             both = zip(found, self._costs(sequences, memories), strict=True)
             found = [self._rank_by_signs(*one, weight, options)[:n_best] for one in both]
         return found
+
+    def _read(self, log_probs: FloatArray, n_best: int) -> list[Hypothesis]:
+        """Return the best texts by the log-probabilities of what CTC spells alone, (M, K)."""
+        names, spells_tokens = self.spec.ctc.names, self._model.spells_tokens
+        if self.spec.ctc.kind == "texts" and not spells_tokens:
+            costs = weigh_labels(log_probs)
+            found = [Reading((n,), -cost, -cost) for n, cost in enumerate(costs, start=1)]
+            found.sort(key=lambda one: one.score, reverse=True)
+        else:
+            found = rank_signs(log_probs, SignSearch() if spells_tokens else self.sign_search)
+        space = " " if self.reads_signs else ""
+        hypotheses = []
+        for labels, log_prob, score in found[:n_best]:
+            tokens = [label - 1 for label in labels]
+            if not spells_tokens:
+                tokens = self._tokenizer.encode(space.join(names[n] for n in tokens))
+            ended = (*tokens, self._ids.eos)
+            hypotheses.append(Hypothesis(tokens=ended, log_prob=log_prob, score=score))
+        return hypotheses
 
     def _checked(
         self,
@@ -358,11 +392,13 @@ class Translator:
         `translate`. Convolutions know signs at the paces that they have seen, so their
         probabilities are the mean over some paces of the clip.
         """
-        rows = self._rows(sequences, blind=blind)
+        return self._paces(self._rows(sequences, blind=blind), "labels")
+
+    def _paces(self, rows: Sequence[Rows], what: Spelt) -> list[FloatArray]:
         if self.spec.model.family != "convolution" or not self.source.has_frames:
-            return self._label_log_probs(rows)
+            return self._log_probs(rows, what)
         paced = [
-            self._label_log_probs([_resample(row, round(pace * len(row)) or 1) for row in rows])
+            self._log_probs([_resample(row, round(pace * len(row)) or 1) for row in rows], what)
             for pace in PACES
         ]
         return [
@@ -372,12 +408,12 @@ class Translator:
             for clip in zip(*paced, strict=True)
         ]  # fmt: skip
 
-    def _label_log_probs(self, rows: Sequence[Rows]) -> list[FloatArray]:
+    def _log_probs(self, rows: Sequence[Rows], what: Spelt) -> list[FloatArray]:
         found: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
             memories = self._models.encode([rows[i] for i in part])
             with self._named_errors():
-                found |= zip(part, self._models.label_log_probs(memories), strict=True)
+                found |= zip(part, self._models.log_probs(memories, what), strict=True)
         return [found[index] for index in range(len(rows))]
 
     @property
@@ -388,23 +424,19 @@ class Translator:
     @property
     def ranks_by_signs(self) -> bool:
         """Whether something that it reads speaks for one sentence and against another."""
-        return self.spec.ctc.kind == "texts" or (self.reads_signs and bool(self.sign_costs.costs))
+        return self.reads_signs and bool(self.sign_costs.costs)
 
     def _costs(
         self, sequences: Sequence[SourceSequence], memories: Sequence[Memory]
     ) -> list[Callable[[str], float]]:
         """Return what speaks against a text by what is read of each clip, nats.
 
-        That is the likeliest signs by the CTC head alone, or the glosses of the clip. Where a whole
-        text is one label, it is how unlikely that label is.
+        That is the likeliest signs by the CTC head alone, or the glosses of the clip.
         """
         if self.source.kind == "glosses":
             every = [one.glosses if isinstance(one, GlossSequence) else () for one in sequences]
             return [partial(self.sign_costs.cost, glosses=one) for one in every]
-        names, log_probs = self.spec.ctc.names, self._models.label_log_probs(memories)
-        if self.spec.ctc.kind == "texts":
-            whole = (dict(zip(names, weigh_labels(one), strict=True)) for one in log_probs)
-            return [partial(_look_up, one) for one in whole]
+        names, log_probs = self.spec.ctc.names, self._models.log_probs(memories, "labels")
         read = (search_signs(one, SignSearch()) for one in log_probs)
         return [partial(self.sign_costs.cost, glosses=[names[n - 1] for n in one]) for one in read]
 
@@ -456,18 +488,13 @@ class Translator:
 
     @torch.inference_mode()
     def align(
-        self,
-        sequences: Sequence[SourceSequence],
-        translations: Sequence[Translation],
-        *,
-        every_head: bool = False,
+        self, sequences: Sequence[SourceSequence], translations: Sequence[Translation]
     ) -> list[Alignment]:
         """Return where the model looks when it writes these translations.
 
         Args:
             sequences: Landmarks or glosses of the clips.
             translations: One a clip, as `translate` gave them.
-            every_head: Return the maps of every layer and head, too, which costs a pass a clip.
 
         Returns:
             One alignment a clip, in order.
@@ -475,37 +502,26 @@ class Translator:
         Raises:
             ValueError: If the model's decoder does not look at the source.
         """
-        rows = self._rows(sequences)
-        has_time = self.source.has_frames
-        step_s = self.spec.model.subsampling / self.spec.features.fps if has_time else 0.0
-        found: dict[int, Alignment] = {}
-        for part in _batches([len(row) for row in rows]):
-            (memory,) = self._first.encode([rows[i] for i in part])
-            written = [[self._ids.bos, *translations[i].hypothesis.tokens] for i in part]
-            ids, _ = pad_ids(written, self._ids.pad)
-            weights = self._model.align(memory, ids[:, :-1].to(self._device)).cpu()
-            lengths = memory.valid.sum(dim=1).tolist()
-            for row, index in enumerate(part):
-                tokens = translations[index].hypothesis.tokens
-                found[index] = Alignment(
+        model, has_time = self.spec.model, self.source.has_frames
+        found = []
+        for sequence, translation in zip(sequences, translations, strict=True):
+            tokens, names = translation.hypothesis.tokens, self.spec.reader.labels(sequence)
+            src, valid = self._first.pad([self.rows(sequence)])
+            ids = torch.tensor([[self._ids.bos, *tokens[:-1]]], device=self._device)
+            weights = self._model.align(self._model.encode(src, valid), ids)[0]
+            found.append(
+                Alignment(
                     tokens=self._pieces(tokens),
-                    step_s=step_s,
-                    weights=weights[row, : len(tokens), : lengths[row]].float().numpy(),
-                    source=self._labels(sequences[index]),
-                    maps=self._maps(rows[index], tokens) if every_head else {},
+                    step_s=model.subsampling / self.spec.features.fps if has_time else 0.0,
+                    weights=weights.float().cpu().numpy(),
+                    source=tuple(
+                        " ".join(names[i : i + model.subsampling])
+                        for i in range(0, len(names), model.subsampling)
+                    ),
+                    maps=self._model.attention_maps(src, valid, ids).of_clip(0),
                 )
-        return [found[index] for index in range(len(sequences))]
-
-    def _labels(self, sequence: SourceSequence) -> tuple[str, ...]:
-        """Return the glosses of each position of the memory."""
-        names, width = self.spec.reader.labels(sequence), self.spec.model.subsampling
-        return tuple(" ".join(names[i : i + width]) for i in range(0, len(names), width))
-
-    def _maps(self, row: Rows, tokens: Sequence[int]) -> dict[str, FloatArray]:
-        """Return the maps of every layer and head for one clip."""
-        src, valid = self._first.pad([row])
-        ids = torch.tensor([[self._ids.bos, *tokens[:-1]]], device=self._device)
-        return self._model.attention_maps(src, valid, ids).of_clip(0)
+            )
+        return found
 
     def pieces(self, translation: Translation) -> tuple[str, ...]:
         """Return what each token of a translation adds to its text."""
@@ -550,10 +566,14 @@ class Ensemble:
         return [encode_in_parts(model, src, valid) for model in self.models]
 
     @torch.inference_mode()
-    def label_log_probs(self, memories: Sequence[Memory]) -> list[FloatArray]:
-        """Return the log-probabilities of the CTC labels of each clip, shapes (M, K)."""
-        both = zip(self.models, memories, strict=True)
-        found = mean_log_probs([model.ctc_logits(one) for model, one in both])
+    def log_probs(self, memories: Sequence[Memory], what: Spelt) -> list[FloatArray]:
+        """Return the log-probabilities of what CTC spells of each clip, shapes (M, K)."""
+        found = mean_log_probs(
+            [
+                model.ctc_logits(one) if what == "labels" else model.text_logits(one)
+                for model, one in zip(self.models, memories, strict=True)
+            ]
+        )
         check_finite(found.logsumexp(dim=-1))
         log_probs = found.cpu().numpy()
         lengths = memories[0].valid.sum(dim=1).tolist()
@@ -593,7 +613,3 @@ def encode_in_parts(model: Seq2Seq, src: SourceTensor, src_valid: Bool[Tensor, "
     return Memory(
         torch.cat([part.states for part in parts]), torch.cat([part.valid for part in parts])
     )
-
-
-def _look_up(costs: Mapping[str, float], text: str) -> float:
-    return costs.get(text, UNREAD)

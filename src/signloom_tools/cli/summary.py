@@ -109,10 +109,11 @@ def find_sizes(
         width = glosses.size or vocab
     if width is None and there:
         width = open_source(model.source, shards=there[0], targets=targets).reader(features).width
+    count = len(read_labels(labels)) + 1 if has_ctc and labels.is_file() else 0
     return Sizes(
         input_width=width or feature_width(features, build_layout(features.groups)),
         vocab_size=vocab,
-        ctc_labels=len(read_labels(labels)) + 1 if has_ctc and labels.is_file() else 0,
+        ctc_labels=count or 2 * (not model.decoder_layers),  # what has no decoder has labels
         frames=round(CLIP_S * features.fps),
         is_shared=glosses.kind == "shared",
     )
@@ -215,6 +216,8 @@ def measure_latency(model: Seq2Seq, inputs: list[torch.Tensor], eos: int) -> dic
             tokens = logits.argmax(dim=-1)
 
     with torch.inference_mode():
+        if not model.has_decoder:
+            return {"encode": _time(lambda: model.encode(src, valid), src.device)}
         state = model.start(model.encode(src, valid))
         return {
             "encode": _time(lambda: model.encode(src, valid), src.device),
@@ -232,7 +235,7 @@ def count_by_half(model: Seq2Seq) -> dict[str, int]:
     What halves share, as a matrix of embeddings that is the head's too, counts where it comes
     first.
     """
-    head = set(model.head.parameters())
+    head = set(model.head.parameters()) if model.has_decoder else set()
     seen: set[torch.nn.Parameter] = set()
     found: dict[str, int] = {}
     for name, child in model.named_children():
@@ -260,10 +263,10 @@ def count_mult_adds(model: Seq2Seq, inputs: list[torch.Tensor]) -> dict[str, int
 
     with torch.inference_mode():
         memory = model.encode(src, valid)
-        return {
-            "encode": count(lambda: model.encode(src, valid)),
-            "decode": count(lambda: model.decode(memory, tgt)),
-        }
+        found = {"encode": count(lambda: model.encode(src, valid))}
+        if model.has_decoder:
+            found["decode"] = count(lambda: model.decode(memory, tgt))
+    return found
 
 
 def _lstm_flops(

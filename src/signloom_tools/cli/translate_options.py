@@ -229,7 +229,7 @@ def write_attention(
 
     sequences, translations = [clip for _, clip, _ in found], [one for *_, one in found]
     try:
-        alignments = translator.align(sequences, translations, every_head=True)
+        alignments = translator.align(sequences, translations)
     except ValueError as error:  # the one it names: the decoder does not look at the source
         raise UserError(f"--attention: {error}") from None
     if not any(alignment.maps for alignment in alignments):

@@ -205,16 +205,16 @@ def read_folds(
     if not options.train.patience:
         dealt, dev = [*dealt, *dev], []
     labels = read_labels(files.labels) if options.train.ctc_weight else NO_LABELS
-    label_of, kind = {name: n for n, name in enumerate(labels.names, start=1)}, labels.kind
     dealt = [
-        replace(one, split="train", labels=[label_of[name] for name in one.gloss.split()])
+        replace(one, split="train", labels=spelt)
         for one in drop_new(sorted(dealt, key=lambda one: one.clip_id))
-        if one.gloss and {*one.gloss.split()} <= label_of.keys()
+        if (spelt := labels.spell(one.text, one.gloss))
     ]
-    if kind != "glosses" or not 1 < count <= len(dealt):
+    if labels.kind != "glosses" or not 1 < count <= len(dealt):
         raise UserError(
-            f"--folds: found {count} of {len(dealt)} clips with glosses, and CTC for {kind}; "
-            "expected 2 or more, at most the clips, and tokenize_targets.ctc glosses"
+            f"--folds: found {count} of {len(dealt)} clips with glosses, and CTC for "
+            f"{labels.kind}; expected 2 or more, at most the clips, and tokenize_targets.ctc "
+            "glosses"
         )
     seeds, found = options.train.seeds, []
     order = np.random.default_rng(seeds[0]).permutation(len(dealt)).tolist()

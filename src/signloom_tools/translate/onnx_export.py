@@ -107,11 +107,11 @@ def export_onnx(checkpoint: Checkpoint, folder: Path) -> float:
 
 
 def _check_possible(checkpoint: Checkpoint, folder: Path) -> None:
-    family = checkpoint.spec.model.family
-    if family not in EXPORTABLE:
+    family, layers = checkpoint.spec.model.family, checkpoint.spec.model.decoder_layers
+    if family not in EXPORTABLE or not layers:
         raise UserError(
-            f"a model of family {family} cannot be exported to ONNX; those with a Transformer's "
-            f"decoder can ({' and '.join(EXPORTABLE)}), and "
+            f"a model of family {family} with {layers} decoder layers cannot be exported to ONNX; "
+            f"those with a Transformer's decoder can ({' and '.join(EXPORTABLE)}), and "
             "`--format mlflow` exports every family"
         )
     checkpoint.spec.source.landmarks(as_points=True)

@@ -80,7 +80,7 @@ def test_files_hold_what_was_found_and_are_reproducible(knowing: Knowing, tmp_pa
         "model", "greedy", "blind", "swapped", "retrieval", "linear", "constant", "random",
     ]  # fmt: skip
     looked = pq.read_table(folder / "alignments.parquet").to_pylist()
-    assert [row["clip_id"] for row in looked] == ["dev0", "dev1", "test0", "test1", "test2"]
+    assert {row["clip_id"] for row in looked} <= {"dev0", "dev1", "test0", "test1", "test2"}
     assert looked[0]["tokens"] == ["a", ""]
     assert looked[0]["weights"] == [64] * 8  # quarters in 255ths
 
@@ -106,24 +106,19 @@ def test_attention_is_that_of_the_translation_over_the_clips_frames(translator: 
         assert looked.weights.shape == (len(looked.tokens), frames)
         assert looked.weights.sum(axis=1) == pytest.approx(1, abs=1e-5)
         assert looked.step_s == pytest.approx(1 / tiny.FEATURES.fps)
-        (alone,) = translator.align([clip], [translation])
-        assert alone.weights == pytest.approx(looked.weights, abs=1e-5)
-        (every,) = translator.align([clip], [translation], every_head=True)
-        assert set(every.maps) == {"encoder", "decoder", "cross"}
-        assert every.maps["encoder"].shape[2:] == (frames, frames)
-        assert every.maps["cross"].mean(axis=(0, 1)) == pytest.approx(looked.weights, abs=1e-5)
+        assert set(looked.maps) == {"encoder", "decoder", "cross"}
+        assert looked.maps["encoder"].shape[2:] == (frames, frames)
+        assert looked.maps["cross"].mean(axis=(0, 1)) == pytest.approx(looked.weights, abs=1e-5)
 
 
-def test_every_head_is_kept_of_the_best_median_and_worst_clip_alone(translator: Translator) -> None:
+def test_attention_is_kept_of_the_best_median_and_worst_clip_alone(translator: Translator) -> None:
     evaluation = evaluate(translator, targets(), corpus(), OPTIONS)
     for split, one in evaluation.splits.items():
-        kept = {clip_id for clip_id, found in one.alignments.items() if found.maps}
         rows = [
             {name: str(value) for name, value in row.items()}
             for row in hypothesis_rows(one, evaluation)
         ]
-        assert kept == {row["clip_id"] for _, row in pick_clips(rows, 1, SCORE)}, split
-        assert kept <= {row["clip_id"] for _, row in pick_clips(rows, 2, SCORE)}
+        assert {*one.alignments} == {row["clip_id"] for _, row in pick_clips(rows, 1, SCORE)}, split
 
 
 def test_a_token_within_a_character_has_no_text_of_its_own(translator: Translator) -> None:

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from signloom.errors import UserError
-from signloom.evaluation.signs import Read, Recognition, choose_search, recognise
+from signloom.evaluation.signs import Read, Recognition, choose_search, choose_searches, recognise
 from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
 from signloom.translation.labels import count_ngrams
@@ -47,20 +46,12 @@ class Reader(Translator):
         return np.log(rows).astype(np.float32)
 
 
-def results_of(of: Sequence[Target], splits: Sequence[str] = ("dev", "test")) -> Any:
-    return [
-        SimpleNamespace(split=split, targets=some, clips=[CLIPS[one.clip_id] for one in some])
-        for split in splits
-        for some in [[one for one in of if one.split == split]]
-    ]
-
-
 def recognised(
     translator: Translator, others: Sequence[Translator] = (), of: Sequence[Target] | None = None
 ) -> dict[str, Recognition]:
     every = list(targets() if of is None else of)
-    _, found = recognise(setup(translator, targets=every), results_of(every), others)
-    return found
+    known = setup(translator, targets=every, sequences=CLIPS)
+    return recognise(known, ("dev", "test"), choose_searches(known, others), others)
 
 
 def values(found: dict[str, Recognition]) -> dict[str, float]:
@@ -219,11 +210,9 @@ def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> 
     clips = CLIPS | {t.clip_id: CLIPS["train0"] for t in made}
     # It hears too little to be right without an n-gram.
     both = [
-        recognise(
-            setup(Reader(sure=0.06), targets=of, sequences=clips), results_of(targets(), ["dev"])
-        )[0]
+        choose_searches(setup(Reader(sure=0.06), targets=of, sequences=clips))
         for of in (targets(), [*targets(), *made])
     ]
     assert both[0] is not None
-    assert both[0].ngrams
+    assert both[0].each.ngrams
     assert both[0] == both[1]

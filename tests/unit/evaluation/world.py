@@ -81,7 +81,7 @@ class Knowing(Translator):
     def encode_clips(self, sequences):  # type: ignore[no-untyped-def]
         return np.stack([clip.points.mean(axis=(0, 1)) for clip in sequences])
 
-    def align(self, sequences, translations, *, every_head=False):  # type: ignore[no-untyped-def]
+    def align(self, sequences, translations):  # type: ignore[no-untyped-def]
         weights = np.full((2, 4), 0.25, np.float32)
         return [Alignment(tokens=("a", ""), step_s=0.4, weights=weights) for _ in translations]
 

@@ -1,72 +1,60 @@
-"""Encoder-only models against PyTorch's CTC loss and every alignment."""
+"""Encoder-only models spell the tokens of a sentence by CTC."""
 
-import itertools
-import math
+import dataclasses
 
 import pytest
 import torch
 from torch.nn import functional
 
-from signloom.models.encoder_only import IMPOSSIBLE, EncoderOnly, LabelPrefixes
+from signloom.features.batches import FixedBatches
+from signloom.models.encoder_only import EncoderOnly
+from signloom.training.loop import BatchLoss, real_rows
+from signloom.training.run import train
+from signloom.translation.labels import search_signs
+from signloom.translation.options import SignSearch
+from signloom.translation.translator import Translator
 from tests import tiny
-from tests.contract.variants import EOS, build
-
-BOS = 1
 
 
-def encoder_only(**changes: object) -> EncoderOnly:
-    model = build(family="encoder_only", **changes).model
-    assert isinstance(model, EncoderOnly)
-    return model
-
-
-@pytest.mark.parametrize("sentence", [[5], [5, 6, 7], [5, 5, 6], [], [8, 8, 8]])
-def test_the_cross_entropy_of_a_sentence_is_its_ctc_loss(sentence: list[int]) -> None:
-    model = encoder_only()
-    src, valid = tiny.source(1, [9, 7])
-    memory = model.encode(src, valid)
-    log_probs = model(src, valid, torch.tensor([[BOS, *sentence]] * 2)).double()
-    truth = torch.tensor([[*sentence, EOS]] * 2)
-    found = -log_probs.gather(2, truth[..., None]).sum(dim=(1, 2))
+def test_the_loss_of_a_sentence_is_that_of_its_tokens_with_eos_for_the_blank() -> None:
+    data = tiny.training_data()
+    (batch,) = FixedBatches(data.train, tiny.FEATURES, max_frames=200, pad=data.tokenizer.pad)
+    options = dataclasses.replace(tiny.MODEL, family="encoder_only")
+    made = tiny.checkpoint(data.tokenizer, model=options, ctc=data.labels)
+    assert isinstance(made.model, EncoderOnly)
+    objective = BatchLoss(made.model, tiny.TRAIN, pad=data.tokenizer.pad, subsampling=1)
+    found = objective(batch, real_rows(batch))
+    memory = made.model.encode(batch.src, batch.src_valid)
+    lengths = batch.tgt_valid.sum(dim=1) - 2
     expected = functional.ctc_loss(
-        model.emit(memory.states).double().log_softmax(dim=-1).transpose(0, 1),
-        torch.tensor([sentence] * 2, dtype=torch.int64),
-        valid.sum(dim=1),
-        torch.tensor([len(sentence)] * 2),
-        blank=EOS,
-        reduction="none",
-    )
-    # The logits are float32.
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        made.model.emit(memory.states).log_softmax(dim=-1).transpose(0, 1),
+        batch.tgt[:, 1:], batch.src_valid.sum(dim=1), lengths,
+        blank=data.tokenizer.eos, reduction="sum",
+    )  # fmt: skip
+    torch.testing.assert_close(found.text, expected)
+    assert objective.count(batch)[0] == lengths.sum()
+    assert found.ctc > 0  # the labels of the signs
 
 
-def test_a_sentence_longer_than_its_clip_is_impossible_and_teaches_numbers() -> None:
-    model = encoder_only()
-    src, valid = tiny.source(1, [2])
-    log_probs = model(src, valid, torch.tensor([[BOS, 5, 6, 7]]))
-    loss = functional.nll_loss(log_probs[0], torch.tensor([5, 6, 7, EOS]), reduction="sum")
-    assert loss > 50
-    loss.backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+def test_what_the_positions_spell_is_the_sentence() -> None:
+    made = tiny.checkpoint(model=dataclasses.replace(tiny.MODEL, family="encoder_only"))
+    translator, clip = Translator(made, torch.device("cpu")), tiny.sequence()
+    (log_probs,) = translator._paces([translator.rows(clip)], "text")
+    assert log_probs[:, made.tokenizer.eos + 1].max() < -9e3  # no position ends a sentence
+    labels = search_signs(log_probs, SignSearch())
+    (said,) = translator.translate([clip], tiny.decoding())
+    assert said.hypothesis.tokens == (*(label - 1 for label in labels), made.tokenizer.eos)
 
 
-def test_continuations_equal_the_sum_over_alignments() -> None:
-    logits = torch.randn(1, 4, 3, generator=torch.Generator().manual_seed(5))
-    probs = logits[0].double().softmax(dim=-1)
-    prefix = (1,)
-    sums = {0: 0.0, 1: 0.0, 2: 0.0}  # 0: nothing follows
-    for alignment in itertools.product(range(3), repeat=4):
-        spelt = tuple(label for label, _ in itertools.groupby(alignment) if label)
-        if spelt[:1] == prefix:
-            p = math.prod(probs[m, label].item() for m, label in enumerate(alignment))
-            sums[spelt[1] if len(spelt) > 1 else 0] += p
-    prefixes = LabelPrefixes.start(logits, torch.ones(1, 4, dtype=torch.bool))
-    found = prefixes.extend(torch.tensor([[[1]]])).continuations()[0, 0].exp()
-    expected = torch.tensor([sums[k] for k in range(3)]).double() / sum(sums.values())
-    torch.testing.assert_close(found, expected)
-
-
-def test_what_no_label_stands_for_is_impossible_and_stays_so() -> None:
-    start = LabelPrefixes.start(torch.randn(2, 5, 3), torch.ones(2, 5, dtype=torch.bool))
-    found = start.extend(torch.tensor([1, -1, 2]).expand(2, 1, 3))
-    assert found.log_probs.tolist() == [[IMPOSSIBLE]] * 2
+@pytest.mark.slow
+def test_it_learns_sentences_and_writes_them() -> None:
+    """Quick twin: test_the_loss_of_a_sentence_is_that_of_its_tokens_with_eos_for_the_blank."""
+    data = tiny.training_data()
+    options = tiny.run_options(epochs=200, patience=200, learning_rate=0.01, ctc_weight=0.0)
+    model = dataclasses.replace(tiny.MODEL, family="encoder_only")
+    run = dataclasses.replace(options, model=model, augment=tiny.NO_AUGMENT)
+    checkpoint, result = train(data, run, provenance={}, log=str)
+    assert result.history[result.best_epoch - 1].dev_accuracy == 1
+    clips = data.dev.read(range(len(data.dev)))
+    said = Translator(checkpoint, torch.device("cpu")).translate(clips, tiny.decoding())
+    assert [one.text for one in said] == [target.text for target in data.dev.targets]

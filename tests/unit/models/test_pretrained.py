@@ -177,7 +177,7 @@ def test_a_checkpoint_needs_the_folder_no_more(family: str, tmp_path: Path) -> N
     )
     with pytest.raises(UserError, match="int8 is not there for a pretrained"):
         Translator(loaded, CPU, "int8")
-    with pytest.raises(UserError, match="pretrained cannot be exported to ONNX"):
+    with pytest.raises(UserError, match=r"pretrained .* cannot be exported to ONNX"):
         export_onnx(loaded, tmp_path / "onnx")
 
 

@@ -1,5 +1,6 @@
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from signloom.models.layers import TokenEmbedding
 from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, dev_score
-from signloom.training.run import check_run, prepare, seed_everything, train
+from signloom.training.run import RunOptions, check_run, seed_everything, train
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.tiny import hold_clips
@@ -146,17 +147,38 @@ def test_without_patience_the_last_epoch_is_kept() -> None:
     assert result.dev_loss == records[-1].dev_loss > min(record.dev_loss for record in records)
 
 
-def test_where_ctc_counts_the_decoder_learns_from_every_fourth_batch() -> None:
+def without_decoder(**changes: Any) -> RunOptions:
+    model = dataclasses.replace(tiny.MODEL, decoder_layers=0)
+    return dataclasses.replace(tiny.run_options(**changes), model=model, augment=tiny.NO_AUGMENT)
+
+
+def test_without_a_decoder_ctc_is_what_is_learnt_and_dev_says_how_well() -> None:
     data = tiny.training_data()
-    for weight, every in ((0.8, 1), (0.9, 4)):
-        options = tiny.run_options(epochs=1, ctc_weight=weight, max_frames=20)
-        plan = prepare(data, options, provenance={})[1].plan(1)
-        assert len(plan) > 4
-        learnt = [clip for clips in plan[::every] for clip in clips]
-        records: list[EpochRecord] = []
-        train(data, options, provenance={}, log=records.append)
-        assert records[0].tokens == sum(len(data.train.targets[n].ids) - 1 for n in learnt)
-        assert records[0].train_loss > 0
+    options = without_decoder(epochs=80, patience=80, learning_rate=0.005, max_frames=40)
+    checkpoint, result = train(data, options, provenance={}, log=ignore)
+    records = result.history
+    assert not any(name.startswith("decoder") for name in checkpoint.model.state_dict())
+    for record in records:
+        assert record.train_loss == record.train_ctc_loss > 0
+        assert record.tokens == len(data.train)  # a label a clip
+    assert result.dev_loss == min(record.dev_loss for record in records) < 0.1
+    assert records[0].dev_accuracy < records[result.best_epoch - 1].dev_accuracy == 1
+
+
+def test_without_a_decoder_ctc_has_to_read() -> None:
+    for change in ({"ctc_weight": 0.0}, {"consistency": 1.0}):
+        with pytest.raises(UserError, match=f"train.{next(iter(change))} .* decoder"):
+            train(tiny.training_data(), without_decoder(**change), provenance={}, log=ignore)
+
+
+def test_dev_without_any_sign_of_train_stops_no_model_without_a_decoder() -> None:
+    data = tiny.training_data()
+    unknown = [dataclasses.replace(one, gloss="NEW") for one in data.dev.targets]
+    data = dataclasses.replace(data, dev=dataclasses.replace(data.dev, targets=unknown))
+    with pytest.raises(UserError, match=r"no dev clip .* patience|patience .* no dev clip"):
+        train(data, without_decoder(patience=5), provenance={}, log=ignore)
+    _, result = train(data, without_decoder(patience=0), provenance={}, log=ignore)
+    assert (result.best_epoch, result.dev_loss) == (2, 0)
 
 
 def test_the_given_share_of_input_tokens_is_hidden_and_in_training_alone() -> None:

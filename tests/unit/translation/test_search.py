@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from signloom.errors import UserError
-from signloom.models.encoder_only import EncoderOnly
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.translation.options import DecodingOptions
 from signloom.translation.search import Hypothesis, SpecialIds, search
@@ -14,7 +13,7 @@ from tests import tiny
 
 IDS = SpecialIds(pad=0, bos=1, eos=2)
 LENGTHS = [9, 5, 12, 7]
-FAMILIES = ["transformer", "conformer", "lstm", "encoder_only", "decoder_only"]
+FAMILIES = ["transformer", "conformer", "lstm", "decoder_only"]
 # Sums of float32 in another order: they differ by some 1e-7 of their size, and of the logits'.
 CLOSE = {"rel": 1e-6, "abs": 1e-4}
 
@@ -35,15 +34,11 @@ def teacher_forced(model: Seq2Seq, memory: Memory, clip: int, tokens: tuple[int,
     return sum(log_probs[step, token].item() for step, token in enumerate(tokens))
 
 
-def output_of(model: Seq2Seq) -> torch.nn.Linear:
-    return model.emit if isinstance(model, EncoderOnly) else model.decoder.output
-
-
 def small_model(vocab: int = 5, **changes: object) -> Seq2Seq:
     """Return a model with few tokens and sharp opinions, so that enumeration is possible."""
     model = tiny.model(7, **changes)
     with torch.no_grad():
-        output = output_of(model)
+        output = model.decoder.output
         output.weight.mul_(4.0)
         output.weight[vocab:] = 0
         output.bias[vocab:] = -1e9
@@ -134,7 +129,7 @@ def test_a_wide_beam_equals_full_enumeration(family: str, penalty: float, shorte
 def test_a_beam_less_the_internal_lm_equals_full_enumeration(family: str, shortest: int) -> None:
     model = small_model(family=family)
     if shortest:
-        output_of(model).bias[IDS.eos] += 8  # which is banned first, and nothing else plausible
+        model.decoder.output.bias[IDS.eos] += 8  # which is banned first, and nothing else plausible
     memory = memory_of(model)
     nothing = memory.select(torch.tensor([0])).emptied()
     options = tiny.decoding(beam_size=64, min_tokens=shortest, max_tokens=4, internal_lm_weight=0.4)
@@ -164,26 +159,17 @@ def test_a_beam_less_the_internal_lm_equals_full_enumeration(family: str, shorte
     assert changed
 
 
-def test_nothing_is_subtracted_of_a_model_that_reads_no_tokens() -> None:
-    model = tiny.model(2, family="encoder_only")
-    plain, less = (
-        search(model, memory_of(model), IDS, tiny.decoding(internal_lm_weight=weight))
-        for weight in (0.0, 0.3)
-    )
-    assert less == plain
-
-
 @pytest.mark.parametrize("weight", ["", "internal_lm_weight"])
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_company_and_order_change_no_hypothesis(family: str, beam_size: int, weight: str) -> None:
     model = tiny.model(0, family=family)
     with torch.no_grad():
-        output_of(model).weight.mul_(8.0)  # clips end, and leave, at different times
+        model.decoder.output.weight.mul_(8.0)  # clips end, and leave, at different times
         if weight == "internal_lm_weight":
-            output_of(model).bias[IDS.eos] += 6  # as they would not, less what each expects
+            model.decoder.output.bias[IDS.eos] += 6  # as they would not, less what each expects
         if family == "lstm":
-            output_of(model).bias[IDS.eos] += 4
+            model.decoder.output.bias[IDS.eos] += 4
     src, valid = tiny.source(1, LENGTHS)
     options = tiny.decoding(beam_size=beam_size, **({weight: 0.4} if weight else {}))
 

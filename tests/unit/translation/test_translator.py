@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ from signloom.translation.confidence import (
     hash_seeds,
     write_confidence,
 )
-from signloom.translation.labels import weigh_labels
+from signloom.translation.labels import search_signs, weigh_labels
+from signloom.translation.options import SignSearch
 from signloom.translation.precision import Precision
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator, encode_in_parts
@@ -171,23 +173,32 @@ def test_the_beam_that_says_the_signs_is_the_best_where_they_weigh_enough(tmp_pa
     )
 
 
-def test_the_label_that_is_read_decides_between_whole_texts_where_it_weighs_enough() -> None:
-    def translator(names: tuple[str, ...]) -> Translator:
-        return Translator(checkpoint(CtcLabels(kind="texts", names=names)), CPU)
+@pytest.mark.parametrize("family", ["transformer", "convolution"])
+def test_without_a_decoder_the_text_is_what_ctc_reads(family: Any) -> None:
+    model = dataclasses.replace(tiny.MODEL, family=family, decoder_layers=0)
 
-    beams = tiny.decoding(beam_size=4)
-    plain = translator(("a", "b", "c", "d")).translate(CLIPS[:1], beams, n_best=4)[0]
-    texts = [plain.text, *(one.text for one in plain.alternatives)]
-    model = translator(tuple(texts))
-    for weight in (0.5, 100.0):
-        held = dataclasses.replace(beams, sign_weight=weight)
-        best = model.translate(CLIPS[:1], held, n_best=4)[0]
-        costs = dict(zip(texts, weigh_labels(model.label_log_probs(CLIPS[:1])[0]), strict=True))
-        for one in (best, *best.alternatives):
-            assert one.hypothesis.sign_cost == pytest.approx(costs[one.text])
-    ended = [t for t in (best, *best.alternatives) if t.hypothesis.tokens[-1] == EOS]
-    assert [t.text for t in ended] == sorted((t.text for t in ended), key=costs.__getitem__)
-    assert model.translate(CLIPS[:1], beams)[0].hypothesis.sign_cost == 0
+    def translator(kind: Any, names: tuple[str, ...]) -> Translator:
+        made = tiny.checkpoint(ctc=CtcLabels(kind=kind, names=names), model=model)
+        return Translator(made, CPU)
+
+    whole = translator("texts", tiny.SENTENCES)
+    found = whole.translate(CLIPS, tiny.decoding(), n_best=4)
+    for one, log_probs in zip(found, whole.label_log_probs(CLIPS), strict=True):
+        costs = dict(zip(tiny.SENTENCES, weigh_labels(log_probs), strict=True))
+        every = [one, *one.alternatives]
+        assert [said.text for said in every] == sorted(costs, key=costs.__getitem__)
+        assert [said.hypothesis.log_prob for said in every] == [-costs[x.text] for x in every]
+        assert one.hypothesis.tokens[-1] == EOS
+    search = SignSearch(weight=0.8, bonus=2.0, ngrams=((0, 1, 9),))
+    signs = translator("glosses", ("A", "B", "C")).with_sign_search(search)
+    read = [" ".join(sign.gloss for sign in one) for one in read_signs(signs, CLIPS)]
+    assert read == [one.text for one in signs.translate(CLIPS, tiny.decoding())]
+    letters = translator("characters", LETTERS.names)
+    spelt = search_signs(letters.label_log_probs(CLIPS[:1])[0], SignSearch())
+    (one,) = letters.translate(CLIPS[:1], tiny.decoding())
+    assert one.text == "".join(LETTERS.names[n - 1] for n in spelt)
+    with pytest.raises(ValueError, match="no decoder"):
+        letters.align(CLIPS[:1], [one])
 
 
 def test_further_seeds_hold_sentences_against_signs_as_the_first_does(tmp_path: Path) -> None:

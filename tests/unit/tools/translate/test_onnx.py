@@ -16,6 +16,7 @@ from signloom.checkpoint import load_checkpoint
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.features.batches import pad_features
+from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from signloom.models.transformer import Transformer
 from signloom.translation.options import DECODING
@@ -118,8 +119,11 @@ def test_onnx_runtime_translates_as_pytorch_does(tmp_path: Path, options: dict[s
 
 def test_a_recurrent_model_and_a_foreign_folder_are_refused(tmp_path: Path) -> None:
     lstm = write_checkpoint(tmp_path / "lstm", family="lstm")
-    with pytest.raises(UserError, match="family lstm cannot be exported to ONNX"):
-        export_onnx(load_checkpoint(lstm, torch.device("cpu")), tmp_path / "out")
+    signs = CtcLabels(kind="glosses", names=("A", "B"))
+    read = write_checkpoint(tmp_path / "read", ctc=signs, decoder_layers=0)
+    for made, found in ((lstm, "family lstm with 2"), (read, "transformer with 0 decoder layers")):
+        with pytest.raises(UserError, match=f"{found} .*cannot be exported to ONNX"):
+            export_onnx(load_checkpoint(made, torch.device("cpu")), tmp_path / "out")
     other = write_checkpoint(tmp_path / "transformer")
     with pytest.raises(UserError, match="which this command does not make"):
         export_onnx(load_checkpoint(other, torch.device("cpu")), lstm)
