@@ -10,6 +10,7 @@ Shape letters: B clips, S source frames, T target tokens, D model width, V vocab
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -163,21 +164,10 @@ class Decoder(nn.Module):
 class Document000(nn.Module):
     """Features (B, S, F) and tokens (B, T) come in, logits (B, T, V) go out."""
 
-    def __init__(
-        self,
-        input_width: int,
-        vocab_size: int,
-        *,
-        d_model: int,
-        heads: int,
-        layers: int,
-        d_ff: int,
-        dropout: float,
-    ) -> None:
+    def __init__(self, input_width: int, vocab_size: int, **sizes: Any) -> None:
         super().__init__()
-        sizes = {"d_model": d_model, "heads": heads, "layers": layers, "d_ff": d_ff}
-        self.encoder = Encoder(input_width, dropout=dropout, **sizes)
-        self.decoder = Decoder(vocab_size, dropout=dropout, **sizes)
+        self.encoder = Encoder(input_width, **sizes)
+        self.decoder = Decoder(vocab_size, **sizes)
 
     def forward(self, src: Tensor, src_valid: Tensor, tgt_in: Tensor) -> Tensor:
         source_mask = src_valid[:, None, None, :]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
@@ -30,6 +30,7 @@ from signloom.training.loss import (
     count_read,
     ctc_loss,
     has_ctc_room,
+    pool_labels,
     text_loss,
     text_score,
 )
@@ -117,6 +118,8 @@ class BatchLoss(nn.Module):
     one after another, or on several devices: the gradients add up to those of the whole.
     """
 
+    is_pooled = False  # whether a clip has one label, which the mean of its positions is to name
+
     def __init__(self, model: Seq2Seq, options: TrainOptions, *, pad: int, subsampling: int):
         """Take the model and how it is trained.
 
@@ -185,13 +188,17 @@ class BatchLoss(nn.Module):
             targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
             text = text_loss(self.model.head, states, targets, self.options.label_smoothing)
         if self.options.ctc_weight:
-            logits = self.model.ctc_logits(memory)
-            ctc, _ = ctc_loss(logits, memory.valid, batch.labels, batch.label_lengths)
+            ctc, _ = ctc_loss(*self.label_logits(memory), batch.labels, batch.label_lengths)
         if self.model.spells_tokens:
             text, _ = ctc_loss(self.model.text_logits(memory), memory.valid, *spell(batch))
         elif not self.model.has_decoder:
             text = ctc
         return Losses(text, ctc)
+
+    def label_logits(self, memory: Memory) -> tuple[Float[Tensor, "B P K"], Bool[Tensor, "B P"]]:
+        """Return the logits of the CTC labels, and which positions are real."""
+        logits = self.model.ctc_logits(memory)
+        return pool_labels(logits, memory.valid) if self.is_pooled else (logits, memory.valid)
 
     def count(self, batch: Batch) -> Float[Tensor, " 5"]:
         """Return the `Counts` of a batch that is still on the CPU, without running the model."""
@@ -231,12 +238,10 @@ class BatchLoss(nn.Module):
         """
         memory = self.model.encode(batch.src, batch.src_valid)
         if not self.model.has_decoder:
-            logits = self.model.text_logits(memory)
-            labels, lengths = (
-                spell(batch) if self.model.spells_tokens else (batch.labels, batch.label_lengths)
-            )
-            loss, counted = ctc_loss(logits, memory.valid, labels, lengths)
-            read = count_read(logits, memory.valid, labels, lengths)
+            spelt = (*self.label_logits(memory), batch.labels, batch.label_lengths)
+            if self.model.spells_tokens:
+                spelt = self.model.text_logits(memory), memory.valid, *spell(batch)
+            (loss, counted), read, lengths = ctc_loss(*spelt), count_read(*spelt), spelt[3]
             return torch.stack((loss, lengths[counted].sum(), read, lengths.sum())).double()
         targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
         states = self.model.decode_rows(memory, batch.tgt[:, :-1], rows)

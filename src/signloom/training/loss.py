@@ -319,6 +319,19 @@ def ctc_loss(
     return losses[counted.cpu()].sum().to(logits.device), counted
 
 
+def pool_labels(
+    logits: Float[Tensor, "B M K"], valid: Bool[Tensor, "B M"]
+) -> tuple[Float[Tensor, "B 1 K"], Bool[Tensor, "B 1"]]:
+    """Return the mean of the real positions as one position that is no blank, for `ctc_loss`.
+
+    Its loss is then the cross entropy of the label. A clip of one sign needs no alignment, and
+    without one a few clips teach more (docs/log/2026-11-26.md).
+    """
+    real = logits.float()[..., 1:].masked_fill(~valid[..., None], 0)
+    means = real.sum(dim=1, keepdim=True) / valid.sum(dim=1).clamp(min=1)[:, None, None]
+    return functional.pad(means, (1, 0), value=-1e4), valid.any(dim=1, keepdim=True)
+
+
 def count_read(
     logits: Float[Tensor, "B M K"],
     valid: Bool[Tensor, "B M"],

@@ -294,8 +294,10 @@ def train(
     checkpoint, source = prepare(data, options, provenance=provenance)
     pad, max_frames = data.tokenizer.pad, options.train.max_frames
     subsampling = options.model.subsampling
+    objective = BatchLoss(checkpoint.model, options.train, pad=pad, subsampling=subsampling)
+    objective.is_pooled = data.labels.kind == "texts"
     trainer = Trainer(
-        BatchLoss(checkpoint.model, options.train, pad=pad, subsampling=subsampling),
+        objective,
         source,
         FixedBatches(_scored_dev(data, options), options.features, max_frames=max_frames, pad=pad),
         fabric=fabric,

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from signloom.training import loss as loss_module
 from signloom.training.loss import consistency_loss, ctc_loss, head_loss, head_score, text_loss
+from signloom.translation.labels import weigh_labels
 
 WIDTH = 8
 
@@ -47,6 +48,17 @@ def test_clips_without_labels_or_too_short_for_them_cost_nothing() -> None:
     assert loss.item() > 0
     assert not logits.grad[:3].any()
     assert logits.grad[3].any()
+
+
+def test_a_single_sign_is_trained_and_read_by_the_mean_of_its_logits() -> None:
+    logits = torch.tensor([[[9.0, 1.0, 2.0], [0.0, 3.0, 5.0], [7.0, 8.0, 0.0]]])
+    costs = [math.log(1 + math.exp(1.5)), math.log(1 + math.exp(-1.5))]  # means 2 and 3.5
+    clip = loss_module.pool_labels(logits, torch.tensor([[True, True, False]]))
+    found = [
+        ctc_loss(*clip, torch.tensor([[label]]), torch.tensor([1]))[0].item() for label in (1, 2)
+    ]
+    assert found == pytest.approx(costs)
+    assert weigh_labels(logits[0, :2].log_softmax(dim=-1).numpy()) == pytest.approx(costs)
 
 
 def test_consistency_is_that_by_hand_in_any_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
