@@ -114,7 +114,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
     tokenize = load_section(params, "tokenize_targets", TokenizeOptions)
     evaluate = load_section(params, "evaluate", EvaluateOptions)
     tune = load_section(params, "tune", TuneOptions)
-    searched, _ = tune.for_family(run.model.family)
+    searched, _ = tune.for_model(run.model)
     # A drawn corpus is not there yet.
     clips = read_manifest(corpus.path, signer_disjoint=False) if corpus.path.is_file() else []
     _run_all(

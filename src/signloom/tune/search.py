@@ -87,10 +87,12 @@ def plan_search(
     train = replace(base.train, epochs=epochs, patience=patience, seeds=base.train.seeds[:1])
     base = replace(base, train=train)
     options = options.for_texts(target.text for target in data.train.targets)
-    options, unread = options.for_family(base.model.family)
+    options, unread = options.for_model(base.model)
     if unread:
         logger.warning(
-            "not searched, since %s does not read it: %s", base.model.family, ", ".join(unread)
+            "not searched, since %s does not read it: %s",
+            base.model.family,
+            ", ".join(unread),
         )
     check_run(data, base)
     if options.objective == GLOSS_WER:

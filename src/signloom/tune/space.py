@@ -12,7 +12,7 @@ from pydantic import Field
 from signloom.config import Count, Gone, Natural, checked_dataclass, parse_options
 from signloom.errors import UserError
 from signloom.evaluation.names import Metric, headline_metric
-from signloom.models.seq2seq import READ_BY
+from signloom.models.seq2seq import READ_BY, ModelOptions
 from signloom.training.run import RunOptions
 
 HEAD_WIDTH = "model.head_width"
@@ -358,15 +358,18 @@ class TuneOptions:
         chosen: Objective = "exact" if are_words else "dev_loss"
         return replace(self, objectives=(chosen,)) if self.objective == "auto" else self
 
-    def for_family(self, family: str) -> tuple["TuneOptions", list[str]]:
-        """Return the options without what a model family does not read, and the names of that."""
+    def for_model(self, model: ModelOptions) -> tuple["TuneOptions", list[str]]:
+        """Return the options without what such models do not read, and the names of that."""
         if "model.family" in self.space:
             return self, []
-        names = {name for one in (self.space, *self.first) for name in one}
+        family = model.family
         unread = {
             name
-            for name in names
+            for one in (self.space, *self.first)
+            for name in one
             if family not in READ_BY.get(DECIDES.get(name, name).removeprefix("model."), (family,))
+            # One with a decoder has another dev loss.
+            or (name == "model.decoder_layers" and not model.decoder_layers)
         }
         space, *first = (
             {name: value for name, value in one.items() if name not in unread}

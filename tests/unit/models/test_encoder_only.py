@@ -15,12 +15,13 @@ from signloom.translation.options import SignSearch
 from signloom.translation.translator import Translator
 from tests import tiny
 
+MODEL = dataclasses.replace(tiny.MODEL, family="encoder_only")
+
 
 def test_the_loss_of_a_sentence_is_that_of_its_tokens_with_eos_for_the_blank() -> None:
     data = tiny.training_data()
     (batch,) = FixedBatches(data.train, tiny.FEATURES, max_frames=200, pad=data.tokenizer.pad)
-    options = dataclasses.replace(tiny.MODEL, family="encoder_only")
-    made = tiny.checkpoint(data.tokenizer, model=options, ctc=data.labels)
+    made = tiny.checkpoint(data.tokenizer, model=MODEL, ctc=data.labels)
     assert isinstance(made.model, EncoderOnly)
     objective = BatchLoss(made.model, tiny.TRAIN, pad=data.tokenizer.pad, subsampling=1)
     found = objective(batch, real_rows(batch))
@@ -37,7 +38,7 @@ def test_the_loss_of_a_sentence_is_that_of_its_tokens_with_eos_for_the_blank() -
 
 
 def test_what_the_positions_spell_is_the_sentence() -> None:
-    made = tiny.checkpoint(model=dataclasses.replace(tiny.MODEL, family="encoder_only"))
+    made = tiny.checkpoint(model=MODEL)
     translator, clip = Translator(made, torch.device("cpu")), tiny.sequence()
     (log_probs,) = translator._paces([translator.rows(clip)], "text")
     assert log_probs[:, made.tokenizer.eos + 1].max() < -9e3  # no position ends a sentence
@@ -51,8 +52,7 @@ def test_it_learns_sentences_and_writes_them() -> None:
     """Quick twin: test_the_loss_of_a_sentence_is_that_of_its_tokens_with_eos_for_the_blank."""
     data = tiny.training_data()
     options = tiny.run_options(epochs=200, patience=200, learning_rate=0.01, ctc_weight=0.0)
-    model = dataclasses.replace(tiny.MODEL, family="encoder_only")
-    run = dataclasses.replace(options, model=model, augment=tiny.NO_AUGMENT)
+    run = dataclasses.replace(options, model=MODEL, augment=tiny.NO_AUGMENT)
     checkpoint, result = train(data, run, provenance={}, log=str)
     assert result.history[result.best_epoch - 1].dev_accuracy == 1
     clips = data.dev.read(range(len(data.dev)))

@@ -194,8 +194,8 @@ def test_without_a_decoder_the_text_is_what_ctc_reads(family: Any) -> None:
     read = [" ".join(sign.gloss for sign in one) for one in read_signs(signs, CLIPS)]
     assert read == [one.text for one in signs.translate(CLIPS, tiny.decoding())]
     letters = translator("characters", LETTERS.names)
-    spelt = search_signs(letters.label_log_probs(CLIPS[:1])[0], SignSearch())
     (one,) = letters.translate(CLIPS[:1], tiny.decoding())
+    spelt = search_signs(letters.label_log_probs(CLIPS[:1])[0], SignSearch())
     assert one.text == "".join(LETTERS.names[n - 1] for n in spelt)
     with pytest.raises(ValueError, match="no decoder"):
         letters.align(CLIPS[:1], [one])

@@ -173,15 +173,18 @@ def test_what_the_family_does_not_read_is_not_searched(caplog: pytest.LogCapture
             "model.head_width": [4, 8],
             "model.attention": ["dot", "none"],
             "model.dropout": [0, 0.1],
+            "model.decoder_layers": [1, 2],
         }.items()
     }
     first = [{"model.head_width": 4, "model.dropout": 0}]
     options = dataclasses.replace(OPTIONS, space=space, first=first)
-    for family, left in (("transformer", "model.attention"), ("lstm", "model.head_width")):
-        model = dataclasses.replace(tiny.MODEL, family=family, heads=4, d_ff=256)  # type: ignore[arg-type]
+    alone = "model.attention, model.decoder_layers"
+    for family, left in (("transformer", alone), ("lstm", "model.head_width")):
+        sizes: Any = {"family": family, "heads": 4, "d_ff": 256}
+        model = dataclasses.replace(tiny.MODEL, **sizes, decoder_layers=int(left != alone))
         base = dataclasses.replace(tiny.run_options(), model=model)
         search = plan_search(tiny.training_data(), base, options, OFF, hashes=HASHES)
-        assert search.options.space.keys() == space.keys() - {left}
+        assert search.options.space.keys() == space.keys() - {*left.split(", ")}
         assert ("model.head_width" in search.options.first[0]) == (family == "transformer")
         assert f"not searched, since {family} does not read it: {left}" in caplog.text
 
