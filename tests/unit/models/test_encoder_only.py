@@ -25,10 +25,10 @@ def test_the_loss_of_a_sentence_is_that_of_its_tokens_with_eos_for_the_blank() -
     assert isinstance(made.model, EncoderOnly)
     objective = BatchLoss(made.model, tiny.TRAIN, pad=data.tokenizer.pad, subsampling=1)
     found = objective(batch, real_rows(batch))
-    memory = made.model.encode(batch.src, batch.src_valid)
+    states = made.model.encode(batch.src, batch.src_valid).states
     lengths = batch.tgt_valid.sum(dim=1) - 2
     expected = functional.ctc_loss(
-        made.model.emit(memory.states).log_softmax(dim=-1).transpose(0, 1),
+        made.model.emit(states).log_softmax(dim=-1).transpose(0, 1),
         batch.tgt[:, 1:], batch.src_valid.sum(dim=1), lengths,
         blank=data.tokenizer.eos, reduction="sum",
     )  # fmt: skip
@@ -42,9 +42,9 @@ def test_what_the_positions_spell_is_the_sentence() -> None:
     translator, clip = Translator(made, torch.device("cpu")), tiny.sequence()
     (log_probs,) = translator._paces([translator.rows(clip)], "text")
     assert log_probs[:, made.tokenizer.eos + 1].max() < -9e3  # no position ends a sentence
-    labels = search_signs(log_probs, SignSearch())
+    tokens = [label - 1 for label in search_signs(log_probs, SignSearch())]
     (said,) = translator.translate([clip], tiny.decoding())
-    assert said.hypothesis.tokens == (*(label - 1 for label in labels), made.tokenizer.eos)
+    assert said.hypothesis.tokens == (*tokens, made.tokenizer.eos)
 
 
 @pytest.mark.slow
@@ -52,9 +52,9 @@ def test_it_learns_sentences_and_writes_them() -> None:
     """Quick twin: test_the_loss_of_a_sentence_is_that_of_its_tokens_with_eos_for_the_blank."""
     data = tiny.training_data()
     options = tiny.run_options(epochs=200, patience=200, learning_rate=0.01, ctc_weight=0.0)
-    run = dataclasses.replace(options, model=MODEL, augment=tiny.NO_AUGMENT)
-    checkpoint, result = train(data, run, provenance={}, log=str)
+    options = dataclasses.replace(options, model=MODEL, augment=tiny.NO_AUGMENT)
+    checkpoint, result = train(data, options, provenance={}, log=str)
     assert result.history[result.best_epoch - 1].dev_accuracy == 1
-    clips = data.dev.read(range(len(data.dev)))
-    said = Translator(checkpoint, torch.device("cpu")).translate(clips, tiny.decoding())
+    translator, clips = Translator(checkpoint, torch.device("cpu")), data.dev.read(range(4))
+    said = translator.translate(clips, tiny.decoding())
     assert [one.text for one in said] == [target.text for target in data.dev.targets]

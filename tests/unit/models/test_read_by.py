@@ -26,9 +26,7 @@ def built(options: ModelOptions) -> dict[str, Tensor]:
     model = build_model(
         options, input_width=tiny.INPUT_WIDTH, vocab_size=tiny.VOCAB, ctc_labels=5, eos=tiny.EOS
     )
-    memory = model.encode(*tiny.source(1, [9, 5]))
-    tokens = torch.tensor([[1, 5, 6], [1, 7, 2]])
-    logits = model.decode(memory, tokens) if model.has_decoder else model.text_logits(memory)
+    logits = model(*tiny.source(1, [9, 5]), torch.tensor([[1, 5, 6], [1, 7, 2]]))
     return {**model.state_dict(), "logits": logits}
 
 

@@ -179,9 +179,9 @@ def test_what_the_family_does_not_read_is_not_searched(caplog: pytest.LogCapture
     first = [{"model.head_width": 4, "model.dropout": 0}]
     options = dataclasses.replace(OPTIONS, space=space, first=first)
     alone = "model.attention, model.decoder_layers"
-    for family, left in (("transformer", alone), ("lstm", "model.head_width")):
-        sizes: Any = {"family": family, "heads": 4, "d_ff": 256}
-        model = dataclasses.replace(tiny.MODEL, **sizes, decoder_layers=int(left != alone))
+    for family, layers, left in (("transformer", 0, alone), ("lstm", 1, "model.head_width")):
+        sizes: Any = {"family": family, "decoder_layers": layers, "heads": 4, "d_ff": 256}
+        model = dataclasses.replace(tiny.MODEL, **sizes)
         base = dataclasses.replace(tiny.run_options(), model=model)
         search = plan_search(tiny.training_data(), base, options, OFF, hashes=HASHES)
         assert search.options.space.keys() == space.keys() - {*left.split(", ")}
