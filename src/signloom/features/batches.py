@@ -355,7 +355,7 @@ class TrainingBatches(EpochBatches):
 
 
 class FixedBatches(Sequence[Batch]):
-    """Unaugmented batches in order of length, for dev loss; built when they are asked for."""
+    """Unaugmented batches in order of length, for dev loss; built when first asked for."""
 
     def __init__(
         self, clips: Clips, features: FeatureOptions, *, max_frames: int, pad: int
@@ -363,6 +363,8 @@ class FixedBatches(Sequence[Batch]):
         """Plan the batches; arguments as for `TrainingBatches`."""
         self._clips, self._pad, self._reader = clips, pad, clips.source.reader(features)
         self._groups = group_by_length(self._reader.lengths(clips), max_frames, None)
+        kept = 50_000_000 // (max_frames * self._reader.width)  # batches of 200 MB
+        self._built = functools.lru_cache(maxsize=kept)(self._build)
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -376,9 +378,9 @@ class FixedBatches(Sequence[Batch]):
     def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
         """Build a batch, or several."""
         if isinstance(index, slice):
-            return [self._build(group) for group in self._groups[index]]
-        return self._build(self._groups[index])
+            return [self._built(tuple(group)) for group in self._groups[index]]
+        return self._built(tuple(self._groups[index]))
 
-    def _build(self, group: Sequence[int]) -> Batch:
+    def _build(self, group: tuple[int, ...]) -> Batch:
         rows = [self._reader.rows(clip) for clip in self._clips.read(group)]
         return build_batch([self._clips.targets[clip] for clip in group], rows, self._pad)

@@ -137,9 +137,7 @@ def _add(one: float, other: float) -> float:
 
 
 def weigh_labels(log_probs: FloatArray) -> list[float]:
-    """Return what speaks against each label being all that is signed, nats.
-
-    The mean over the positions decides, as in training.
+    """Return what speaks against each label by the mean over the positions, as in training; nats.
 
     Args:
         log_probs: Of the labels at each position, shape (M, K).

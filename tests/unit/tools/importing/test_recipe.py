@@ -153,16 +153,17 @@ def test_every_recipe_sets_the_same_keys_so_that_none_stays_of_another_corpus() 
 
 
 @pytest.mark.parametrize("clips", [1, 40, 5000, 10**6])
-def test_a_recipe_is_valid_and_trains_neither_too_short_nor_for_ever(
+def test_a_recipe_of_signs_is_valid_and_trains_neither_too_short_nor_for_ever(
     clips: int, tmp_path: Path
 ) -> None:
     values, _ = choose_recipe(Facts(**SIGNS | {"clips": clips, "seconds": None}), PARAMS)
     path = tmp_path / "params.yaml"
     path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     adopt(path, values)
-    train = read_run_options(path).train
-    assert 40 <= train.epochs <= 300
-    assert 10 <= train.patience < train.epochs
+    options = read_run_options(path)
+    assert 40 <= options.train.epochs <= 300
+    assert options.train.patience == options.model.decoder_layers == 0
+    assert (options.model.family, options.model.d_model > 64) == ("convolution", clips > 400)
 
 
 def test_a_recipe_replaces_the_family_of_earlier_parameters(tmp_path: Path) -> None:
