@@ -110,12 +110,12 @@ def test_recombining_is_advised_where_it_was_measured_to_help() -> None:
 
 def test_signs_without_sentences_are_recognised() -> None:
     facts = SENTENCES | {"glosses": True, "clips": 140}
+    quick = PARAMS | {"features": PARAMS["features"] | {"fps": 30}}
     (signs, reasons), (sentences, _) = (
-        choose_recipe(Facts(**facts | {"signs_alone": alone}), PARAMS) for alone in (True, False)
+        choose_recipe(Facts(**facts | {"signs_alone": alone}), quick) for alone in (True, False)
     )
-    families = [one["model"]["family"] for one in (signs, sentences)]
-    assert families == ["convolution", "transformer"]
-    assert signs["train"]["patience"] == 0  # to the end
+    assert [one["model"]["family"] for one in (signs, sentences)] == ["convolution", "transformer"]
+    assert (signs["model"]["subsampling"], signs["train"]["patience"]) == (4, 0)  # to the end
     assert sentences["train"]["epochs"] > sentences["train"]["patience"] > 0
     assert any("the texts are the glosses" in reason for reason in reasons)
 
@@ -133,6 +133,7 @@ def test_signs_without_sentences_are_recognised() -> None:
         (SENTENCES | {"seconds": None, "spelt": ((None, 30),) * 9}, "characters", 1, "unknown len"),
         (SENTENCES | {"words": 1.0, "known": 0.0, "spelt": ((4.0, 8),)}, "characters", 4, "words,"),
         (SIGNS | {"groups": ("hands",)}, "texts", 2, "centred and scaled by its hands"),
+        (SENTENCES | {"glosses": True, "signs_alone": True}, "glosses", 2, "signs in their order"),
     ],
 )
 def test_ctc_never_asks_for_more_letters_than_a_clip_has_room_for(
