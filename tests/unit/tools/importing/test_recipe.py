@@ -154,9 +154,7 @@ def test_every_recipe_sets_the_same_keys_so_that_none_stays_of_another_corpus() 
 
 
 @pytest.mark.parametrize("clips", [1, 40, 5000, 10**6])
-def test_a_recipe_of_signs_is_valid_and_trains_neither_too_short_nor_for_ever(
-    clips: int, tmp_path: Path
-) -> None:
+def test_signs_get_a_valid_recipe_neither_short_nor_endless(clips: int, tmp_path: Path) -> None:
     values, _ = choose_recipe(Facts(**SIGNS | {"clips": clips, "seconds": None}), PARAMS)
     path = tmp_path / "params.yaml"
     path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
