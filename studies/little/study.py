@@ -205,7 +205,7 @@ def _score(
         "others": {str(name): round(one[Metric.WER].value, 1) for name, one in systems.items()
                    if name != System.MODEL},
         "held": _hold_against_signs(
-            translator.with_sign_costs(evaluation.confidence.signs_said), evaluation, sequences,
+            translator.with_signs(costs=evaluation.confidence.signs_said), evaluation, sequences,
             scoring,
         ),
     }  # fmt: skip

@@ -236,7 +236,7 @@ def draw_one_sided() -> Drawing:
     drawing = Drawing(760, 335)
     drawing.column(130, 50, (
         "~source (B, S, F)", "projection, stem, positions|(B, M, D)", "encoder layers", "norm",
-        "projection to V|(B, M, V)", "CTC over all alignments", "~next token (B, T, V)",
+        "projection to V|(B, M, V)", "CTC over all alignments", "~tokens, at most M",
     ))  # fmt: skip
     drawing.column(390, 50, ("~source (B, S, F)", "projection, stem, positions|(B, M, D)"))
     drawing.column(625, 50, (

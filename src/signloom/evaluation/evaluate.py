@@ -174,23 +174,21 @@ def evaluate(
     """
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     coverage = _fit_sign_coverage(translator, glossed)
-    named = [(name, other.with_sign_costs(coverage)) for name, other in others]
+    named = [*others]
     further = [other for _, other in named]
     if options.together and not further:
         raise UserError(f"evaluate.together is true, but {ONE_SEED}")
-    translator = translator.first_seed.with_sign_costs(coverage)
     setup = Setup(
-        translator=translator,
+        translator=translator.first_seed,
         targets=targets, sequences=sequences, decoding=options.decoding, score=options.score,
         metric=headline_metric(target.text for target in targets if target.split == "train"),
     )  # fmt: skip
-    if searches := choose_searches(setup, further, options.grid.ngram):
-        translator, *further = [
-            one.with_sign_search(searches.each) for one in (translator, *further)
-        ]
+    searches = choose_searches(setup, further, options.grid.ngram)
+    translator, *further = (
+        one.with_signs(searches.each, coverage) for one in (setup.translator, *further)
+    )
     if options.together:
-        joint = searches.joint if searches else None
-        translator = translator.with_seeds(further).with_sign_search(joint)
+        translator = translator.with_seeds(further).with_signs(searches.joint)
     setup = replace(setup, translator=translator)
     decoding, grid = try_searches(setup, options.grid)
     setup = replace(setup, decoding=decoding)
@@ -208,7 +206,7 @@ def evaluate(
             confidence,
             decoding=decoding,
             words=learn_words([t.text for t in glossed], [t.gloss.split() for t in glossed]),
-            signs=translator.sign_search if searches else None,
+            signs=translator.sign_search if translator.spec.ctc.kind == "glosses" else None,
             signs_said=coverage,
             seeds=dict(seeds or {}) if options.together else {},
         ),
@@ -220,7 +218,7 @@ def _evaluate_splits(
     options: EvaluateOptions,
     others: Sequence[Translator],
     weights: str,
-    searches: Searches | None,
+    searches: Searches,
 ) -> tuple[dict[str, SplitEvaluation], Confidence]:
     """Translate and measure every split; return also the confidence that dev was fitted with.
 
@@ -253,7 +251,7 @@ def _evaluate_splits(
             systems={name: score_statistics(one, setup.score) for name, one in counted.items()},
             input_check=check_input(counted, setup.score, result.source),
             breakdowns=break_down(result, model, seen, setup.score),
-            seeds=_score_seeds(setup, others, result, model),
+            seeds=_score_seeds(setup, others, result, model, searches),
             reliability=check_split(setup.translator, confidence, result, right[split]),
             lookup=look_up(result) if look_up else {},
             recognition=recognised.get(split),
@@ -326,7 +324,7 @@ def try_searches(setup: Setup, grid: GridOptions) -> tuple[DecodingOptions, list
         row for each that was tried.
     """
     if not setup.translator.spec.model.has_decoder:
-        return replace(setup.decoding, beam_size=1), []
+        return setup.decoding, []
     dev = setup.split("dev")
     pairs = [(size, penalty) for size in grid.beam_sizes for penalty in grid.length_penalties]
     if pairs and not dev:
@@ -405,7 +403,11 @@ def seed_name(provenance: Mapping[str, Any]) -> str:
 
 
 def _score_seeds(
-    setup: Setup, others: Sequence[Translator], result: SplitResult, counted: Statistics
+    setup: Setup,
+    others: Sequence[Translator],
+    result: SplitResult,
+    counted: Statistics,
+    searches: Searches,
 ) -> SeedScores | None:
     """Score the models of further seeds on a split, and all together.
 
@@ -414,18 +416,22 @@ def _score_seeds(
         others: The further seeds.
         result: The clips.
         counted: What was counted in the sentences of the model.
+        searches: How signs are searched.
     """
     if not others:
         return None
-    translator = setup.translator
-    joint = translator if translator.is_joint else translator.with_seeds(others)
+    translator = joint = each = setup.translator
+    if translator.is_joint:
+        each = translator.first_seed.with_signs(searches.each)
+    else:
+        joint = translator.with_seeds(others).with_signs(searches.joint)
     *seeds, together = (
         counted
         if one is translator
         else measure(
             plain_texts(one.translate(result.clips, setup.decoding)), result.refs, setup.score
         )
-        for one in (translator.first_seed, *others, joint)
+        for one in (each, *others, joint)
     )
     return score_seeds(seeds, together, setup.score)
 

@@ -109,12 +109,13 @@ class Searches(NamedTuple):
 
     each: SignSearch  # of each seed's model
     joint: SignSearch  # of all as one
+    dev: "Readings | None"  # by which they were chosen
 
 
 def choose_searches(
     setup: Setup, others: Sequence[Translator] = (), given: Sequence[float] = ()
-) -> Searches | None:
-    """Return the searches with the fewest errors on dev; None of a model that reads no signs.
+) -> Searches:
+    """Return the searches with the fewest errors on dev; the plainest where no signs are read.
 
     Args:
         setup: The trained model, or the models of all seeds as one, and the corpus.
@@ -123,7 +124,7 @@ def choose_searches(
     """
     translator = setup.translator
     if translator.spec.ctc.kind != "glosses":
-        return None
+        return Searches(SignSearch(), SignSearch(), None)
     models = [translator.first_seed, *others]
     dev = _read_split(models, setup, "dev")
     ngrams = count_signed(translator, _glossed(setup))
@@ -133,13 +134,14 @@ def choose_searches(
         return choose_search(translator, read, setup.score.gloss_rules, given)
 
     each = choose(dev.seeds if dev else [[]])
-    return Searches(each, choose([dev.together] if dev else [[]]) if others else each)
+    joint = choose([dev.together] if dev else [[]]) if others else each
+    return Searches(each, joint, dev)
 
 
 def recognise(
     setup: Setup,
     splits: Iterable[str],
-    searches: Searches | None,
+    searches: Searches,
     others: Sequence[Translator] = (),
 ) -> dict[str, Recognition]:
     """Read the signs of some splits and score them; no gloss of these reaches the model.
@@ -154,12 +156,14 @@ def recognise(
         A recognition of each split whose clips have glosses; nothing of a model that reads no
         signs.
     """
-    if searches is None:
+    if setup.translator.spec.ctc.kind != "glosses":
         return {}
     train = glosses_of(_glossed(setup))
     floors = _build_floors(setup, train)
     models = [setup.translator.first_seed, *others]
-    every = (_read_split(models, setup, split) for split in splits)
+    every = (
+        searches.dev if split == "dev" else _read_split(models, setup, split) for split in splits
+    )
     return {
         read.split: _recognise_split(setup, read, searches, floors, train) for read in every if read
     }

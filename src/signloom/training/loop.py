@@ -238,9 +238,10 @@ class BatchLoss(nn.Module):
         """
         memory = self.model.encode(batch.src, batch.src_valid)
         if not self.model.has_decoder:
-            spelt = (*self.label_logits(memory), batch.labels, batch.label_lengths)
             if self.model.spells_tokens:
                 spelt = self.model.text_logits(memory), memory.valid, *spell(batch)
+            else:
+                spelt = (*self.label_logits(memory), batch.labels, batch.label_lengths)
             (loss, counted), read, lengths = ctc_loss(*spelt), count_read(*spelt), spelt[3]
             return torch.stack((loss, lengths[counted].sum(), read, lengths.sum())).double()
         targets = batch.tgt[:, 1:].flatten().index_select(0, rows)

@@ -90,12 +90,27 @@ def read_run_options(params: Path) -> RunOptions:
             train = replace(train, start_from=start)
     model = load_section(params, "model", ModelOptions)
     check_family(model, where=f"{params}: model")
-    return RunOptions(
+    options = RunOptions(
         features=load_section(params, "features", FeatureOptions),
         augment=load_section(params, "augment", AugmentOptions),
         model=model,
         train=train,
     )
+    check_without_decoder(options)
+    return options
+
+
+def check_without_decoder(options: RunOptions) -> None:
+    """Raise a UserError where a model without a decoder lacks what the options ask of it."""
+    if not options.model.decoder_layers and not options.train.ctc_weight:
+        raise UserError(
+            "model.decoder_layers: found 0 with train.ctc_weight 0, so that nothing writes a text; "
+            "give the model a decoder, or, if it reads landmarks, set train.ctc_weight above 0"
+        )
+    if options.train.consistency and not options.model.has_decoder:
+        raise UserError(
+            "train.consistency compares predictions of a decoder, and there is none; set it to 0"
+        )
 
 
 def from_scratch(options: RunOptions) -> RunOptions:
@@ -138,16 +153,7 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             features that they lack, or CTC without anything to spell.
     """
     pick_device(options.train.device)
-    if not options.model.decoder_layers and not options.train.ctc_weight:
-        raise UserError(
-            "model.decoder_layers is 0, so that the text is what CTC reads: set train.ctc_weight "
-            "above 0, or give the model a decoder"
-        )
-    if options.train.consistency and not options.model.has_decoder:
-        raise UserError(
-            f"train.consistency is {options.train.consistency:g}, but it compares what a decoder "
-            "predicts, and the model has none; set it to 0"
-        )
+    check_without_decoder(options)
     check_source(options.model, data.source)
     drawn = options.model.dropout, options.model.layer_drop, options.train.token_drop
     if options.train.consistency and not any(drawn):
@@ -319,11 +325,11 @@ def _scored_dev(data: TrainingData, options: RunOptions) -> Clips:
     if options.model.decoder_layers:
         return data.dev
     labels = [data.labels.spell(target.text, target.gloss) for target in data.dev.targets]
-    if options.train.patience and not any(labels):
-        raise UserError(
-            "train.patience is above 0, but no dev clip consists of what CTC learns to read in "
-            "train (the glosses or texts of train), so dev cannot say when to stop; set it to 0"
-        )
+    if not any(labels):
+        found = "no dev clip consists of what CTC learns to read in train, so dev_loss says nothing"
+        if options.train.patience:
+            raise UserError(f"{found} and training would not stop; set train.patience to 0")
+        logger.warning("%s; hold out clips of signs that train has", found)
     both = zip(data.dev.targets, labels, strict=True)
     return replace(data.dev, targets=[replace(target, labels=found) for target, found in both])
 

@@ -115,8 +115,9 @@ def rank_signs(log_probs: FloatArray, search: SignSearch) -> list[Reading]:
 
     found = []
     for prefix, paths in beams.items():
-        ends = search.weight * ngram.log_prob(EDGE, prefix)
-        found.append(Reading(prefix, _add(*paths), said[prefix] + ends + _add(*paths)))
+        if (chance := _add(*paths)) > -math.inf:  # a label may only repeat behind a blank
+            ends = search.weight * ngram.log_prob(EDGE, prefix)
+            found.append(Reading(prefix, chance, said[prefix] + ends + chance))
     return sorted(found, key=lambda one: one.score, reverse=True)
 
 

@@ -52,9 +52,9 @@ PART_FRAMES = 2_000
 # Padded frames of a batch: bounds memory, and larger batches gain nothing on a CPU.
 MAX_FRAMES = 8_000
 BROKEN = "\N{REPLACEMENT CHARACTER}"
-# Of a clip's, at which convolutions read signs; folds of BOSTON-104's train have 1.4 % of errors
-# less by the mean over these (docs/log/2026-11-26.md).
-PACES = (1.0, 0.9, 1.1)
+# At which convolutions read signs beside a clip's own; folds of BOSTON-104's train have 1.4 % of
+# errors less by the mean over all three (docs/log/2026-11-26.md).
+OTHER_PACES = (0.9, 1.1)
 Spelt = Literal["labels", "text"]  # by the CTC head; by a model without a decoder
 MAX_CLIPS = 64  # decoded at once: each holds logits of beam width times vocabulary
 
@@ -142,21 +142,18 @@ class Translator:
         is_further = folder.parent.name == SEEDS_NAME and (first / WEIGHTS).is_file()
         if is_further and (checked := find_confidence(first)):
             made.sign_costs = checked.signs_said
+            made.sign_search = checked.signs or SignSearch()
         if made.confidence and made.confidence.seeds:
             further = [load_checkpoint(one, device) for one in seed_folders(folder)]
             return made.with_seeds([cls(one, device, precision) for one in further])
         return made
 
-    def with_sign_costs(self, costs: SignCoverage) -> "Translator":
-        """Return a translator that ranks sentences by how they cover the signs that it reads."""
+    def with_signs(
+        self, search: SignSearch | None = None, costs: SignCoverage | None = None
+    ) -> "Translator":
+        """Return a translator with another search of signs, or other costs of them."""
         made = copy.copy(self)
-        made.sign_costs = costs
-        return made
-
-    def with_sign_search(self, search: SignSearch | None) -> "Translator":
-        """Return a translator that searches signs so; None: by the CTC head alone."""
-        made = copy.copy(self)
-        made.sign_search = search or SignSearch()
+        made.sign_search, made.sign_costs = search or self.sign_search, costs or self.sign_costs
         return made
 
     def with_seeds(self, others: "Sequence[Translator]") -> "Translator":
@@ -277,6 +274,8 @@ class Translator:
                 "which translations are unsure is not known: there is no confidence.json of these "
                 f"weights; {HINT}"
             )
+        if options.language and not self._model.has_decoder:
+            raise UserError("language: the model has no decoder that could begin with one")
         sequences = [self._paced(one) for one in sequences]
         rows = self._rows(sequences, blind=blind)
         done: dict[int, Translation] = {}
@@ -289,7 +288,7 @@ class Translator:
                     if self._model.has_decoder
                     else [
                         self._read(one, n_best)
-                        for one in self._paces([rows[i] for i in part], "text")
+                        for one in self._paces([rows[i] for i in part], "text", memories)
                     ]
                 )
             found = [self._spell(one) for one in hypotheses]
@@ -339,9 +338,8 @@ class Translator:
         """Return the best texts by the log-probabilities of what CTC spells alone, (M, K)."""
         names, spells_tokens = self.spec.ctc.names, self._model.spells_tokens
         if self.spec.ctc.kind == "texts" and not spells_tokens:
-            costs = weigh_labels(log_probs)
-            found = [Reading((n,), -cost, -cost) for n, cost in enumerate(costs, start=1)]
-            found.sort(key=lambda one: one.score, reverse=True)
+            costs = enumerate(weigh_labels(log_probs), start=1)
+            found = sorted((Reading((n,), -c, -c) for n, c in costs), key=lambda one: -one.score)
         else:
             found = rank_signs(log_probs, SignSearch() if spells_tokens else self.sign_search)
         space = " " if self.reads_signs else ""
@@ -350,8 +348,8 @@ class Translator:
             tokens = [label - 1 for label in labels]
             if not spells_tokens:
                 tokens = self._tokenizer.encode(space.join(names[n] for n in tokens))
-            ended = (*tokens, self._ids.eos)
-            hypotheses.append(Hypothesis(tokens=ended, log_prob=log_prob, score=score))
+            tokens.append(self._ids.eos)
+            hypotheses.append(Hypothesis(tokens=tuple(tokens), log_prob=log_prob, score=score))
         return hypotheses
 
     def _checked(
@@ -394,18 +392,21 @@ class Translator:
         """
         return self._paces(self._rows(sequences, blind=blind), "labels")
 
-    def _paces(self, rows: Sequence[Rows], what: Spelt) -> list[FloatArray]:
+    def _paces(
+        self, rows: Sequence[Rows], what: Spelt, memories: Sequence[Memory] = ()
+    ) -> list[FloatArray]:
+        plain = self._models.log_probs(memories, what) if memories else self._log_probs(rows, what)
         if self.spec.model.family != "convolution" or not self.source.has_frames:
-            return self._log_probs(rows, what)
+            return plain
         paced = [
             self._log_probs([_resample(row, round(pace * len(row)) or 1) for row in rows], what)
-            for pace in PACES
+            for pace in OTHER_PACES
         ]
         return [
             np.log(np.mean([
                 _resample(np.exp(one, dtype=np.float64), len(clip[0])) for one in clip
             ], axis=0)).astype(np.float32)
-            for clip in zip(*paced, strict=True)
+            for clip in zip(plain, *paced, strict=True)
         ]  # fmt: skip
 
     def _log_probs(self, rows: Sequence[Rows], what: Spelt) -> list[FloatArray]:

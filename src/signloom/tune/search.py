@@ -89,16 +89,13 @@ def plan_search(
     options = options.for_texts(target.text for target in data.train.targets)
     options, unread = options.for_model(base.model)
     if unread:
-        logger.warning(
-            "not searched, since %s does not read it: %s",
-            base.model.family,
-            ", ".join(unread),
-        )
+        model = base.model.family + " without a decoder" * (not base.model.decoder_layers)
+        logger.warning("not searched, since %s does not read it: %s", model, ", ".join(unread))
     check_run(data, base)
     if options.objective == GLOSS_WER:
         _check_signs(data, base)
     space = parse_space(options.space)
-    check_fit(base, space)
+    check_fit(base, space, options.objective)
     for one in parse_first(options.first, space):
         if one.note:
             logger.info("%s", one.note)

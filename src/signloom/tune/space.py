@@ -13,7 +13,7 @@ from signloom.config import Count, Gone, Natural, checked_dataclass, parse_optio
 from signloom.errors import UserError
 from signloom.evaluation.names import Metric, headline_metric
 from signloom.models.seq2seq import READ_BY, ModelOptions
-from signloom.training.run import RunOptions
+from signloom.training.run import RunOptions, check_without_decoder
 
 HEAD_WIDTH = "model.head_width"
 D_FF_RATIO = "model.d_ff_ratio"
@@ -219,7 +219,9 @@ def apply_values(base: RunOptions, values: Mapping[str, Value]) -> RunOptions:
         # Through the parser, which knows that 1 is a float and "pre" one of two words.
         checked = parse_options(_as_read(before) | content, type(before), where=f"trial: {section}")
         changed[section] = checked
-    return replace(base, **changed)
+    options = replace(base, **changed)
+    check_without_decoder(options)
+    return options
 
 
 def _as_read(options: Any) -> dict[str, Any]:
@@ -228,14 +230,15 @@ def _as_read(options: Any) -> dict[str, Any]:
     return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
 
 
-def check_fit(base: RunOptions, space: Mapping[str, Parameter]) -> None:
+def check_fit(base: RunOptions, space: Mapping[str, Parameter], objective: str = "") -> None:
     """Refuse values that no trial could train with.
 
     A value may need a certain other one, as a width needs its heads: so each is tried with the
     current parameters, and if they refuse it, with each value of the other dimensions.
 
     Raises:
-        UserError: If a choice or an end of a range is refused every time; all in one message.
+        UserError: If a choice or an end of a range is refused every time, or the objective is a
+            loss of which there are two kinds; all in one message.
     """
     ends = [(name, value) for name, parameter in space.items() for value in parameter.ends]
     problems = []
@@ -243,6 +246,11 @@ def check_fit(base: RunOptions, space: Mapping[str, Parameter]) -> None:
         reason = _refusal(base, {name: value})
         if reason and all(_refusal(base, {name: value, n: v}) for n, v in ends if n != name):
             problems.append(f"tune.space.{name}: {value!r} cannot be trained with ({reason})")
+        if objective != "dev_loss" or reason:
+            continue
+        if apply_values(base, {name: value}).model.has_decoder != base.model.has_decoder:
+            problems.append(f"tune.space.{name}: {value!r} has no dev loss like the current model's"
+                            ": one is of tokens, one of CTC; set tune.objectives")  # fmt: skip
     if problems:
         raise UserError("\n".join(problems))
 

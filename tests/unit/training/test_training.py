@@ -167,7 +167,7 @@ def test_without_a_decoder_ctc_is_what_is_learnt_and_dev_says_how_well() -> None
 
 def test_without_a_decoder_ctc_has_to_read() -> None:
     for change in ({"ctc_weight": 0.0}, {"consistency": 1.0}):
-        with pytest.raises(UserError, match=f"train.{next(iter(change))} .* decoder"):
+        with pytest.raises(UserError, match=rf"train\.{next(iter(change))}.* decoder"):
             train(tiny.training_data(), without_decoder(**change), provenance={}, log=ignore)
 
 
@@ -175,7 +175,7 @@ def test_dev_without_any_sign_of_train_stops_no_model_without_a_decoder() -> Non
     data = tiny.training_data()
     unknown = [dataclasses.replace(one, gloss="NEW") for one in data.dev.targets]
     data = dataclasses.replace(data, dev=dataclasses.replace(data.dev, targets=unknown))
-    with pytest.raises(UserError, match=r"no dev clip .* patience|patience .* no dev clip"):
+    with pytest.raises(UserError, match=r"no dev clip .* set train\.patience to 0"):
         train(data, without_decoder(patience=5), provenance={}, log=ignore)
     _, result = train(data, without_decoder(patience=0), provenance={}, log=ignore)
     assert (result.best_epoch, result.dev_loss) == (2, 0)

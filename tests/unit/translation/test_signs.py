@@ -8,7 +8,7 @@ import pytest
 
 from signloom.config import parse_options
 from signloom.errors import UserError
-from signloom.translation.labels import NGram, count_ngrams, search_signs
+from signloom.translation.labels import NGram, count_ngrams, rank_signs, search_signs
 from signloom.translation.options import SignSearch
 from signloom.translation.signs import read_signs
 from tests.unit.evaluation.world import corpus, untrained
@@ -37,6 +37,7 @@ def test_the_signs_are_those_of_all_paths_together(seed: int, weight: float, bon
         return math.log(chances[labels]) + weight * said + bonus * len(labels)
 
     assert search_signs(log_probs, search) == list(max(chances, key=worth))
+    assert all(one.log_prob > -math.inf for one in rank_signs(log_probs, search))
 
 
 def written_out(label: int, before: tuple[int, ...]) -> float:

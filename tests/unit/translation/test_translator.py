@@ -190,7 +190,7 @@ def test_without_a_decoder_the_text_is_what_ctc_reads(family: Any) -> None:
         assert [said.hypothesis.log_prob for said in every] == [-costs[x.text] for x in every]
         assert one.hypothesis.tokens[-1] == EOS
     search = SignSearch(weight=0.8, bonus=2.0, ngrams=((0, 1, 9),))
-    signs = translator("glosses", ("A", "B", "C")).with_sign_search(search)
+    signs = translator("glosses", ("A", "B", "C")).with_signs(search)
     read = [" ".join(sign.gloss for sign in one) for one in read_signs(signs, CLIPS)]
     assert read == [one.text for one in signs.translate(CLIPS, tiny.decoding())]
     letters = translator("characters", LETTERS.names)
@@ -209,7 +209,7 @@ def test_further_seeds_hold_sentences_against_signs_as_the_first_does(tmp_path: 
     found = fit_sign_coverage(["a b", "b"], [["A", "B"], ["B"]])
     measured = Confidence(
         weights=hash_file(first / WEIGHTS), unsure_below=0.5, levels=(), train=None,
-        signs_said=found,
+        signs_said=found, signs=SignSearch(weight=0.4),
     )  # fmt: skip
     write_confidence(first / CONFIDENCE, measured)
     # The further seed's weights are others, so that nothing is measured of them.
@@ -219,7 +219,7 @@ def test_further_seeds_hold_sentences_against_signs_as_the_first_does(tmp_path: 
     keep_hashes(path.parent)
     for folder in (first, first / "seeds" / "2"):
         translator = Translator.load(folder, CPU)
-        assert translator.sign_costs == found
+        assert (translator.sign_costs, translator.sign_search.weight) == (found, 0.4)
     assert translator.confidence is None
     (first / WEIGHTS).unlink()
     assert not Translator.load(first / "seeds" / "2", CPU).sign_costs.costs
@@ -329,8 +329,8 @@ def test_convolutions_read_signs_by_the_mean_over_paces(monkeypatch: pytest.Monk
         assert len(clip) == (length + 1) // 2
         np.testing.assert_allclose(np.exp(clip).sum(axis=1), 1, rtol=1e-5)
     apart = []
-    for pace in encoding.PACES:
-        monkeypatch.setattr(encoding, "PACES", (1.0, pace))
+    for pace in (1.0, *encoding.OTHER_PACES):
+        monkeypatch.setattr(encoding, "OTHER_PACES", (pace,))
         apart.append(translator.label_log_probs(CLIPS))
     for whole, *alone in zip(every, *apart, strict=True):
         chances = np.exp(alone)  # each the mean of one pace and of the clip as it is, the first
