@@ -52,7 +52,8 @@ EVEN_PACE = 1.25  # times as long as the longest of train, or as short, has trai
 TAIL = 0.01  # share of train's clips at either end that do not count as least or most
 DIRECTIONS = 32  # in which the deviation of train's encodings is known one by one
 FARTHER = 1.25  # times the farthest clip of dev: the limit of what is like train
-SIGN_FARTHER = 1.5  # the same of distances from the nearest sign, beyond which far fewer lie
+SIGN_FARTHER = 2.0  # times the distance from the nearest sign within which `SIGN_WITHIN` lie
+SIGN_WITHIN = 0.9  # of dev: the farthest one may be five times as far as the next
 LEAST_SPREAD = 1e-3  # shoulder widths: a landmark that train holds still may move a little
 LEAST = 1e-4  # smallest deviation, as a share of the largest: rounding must not count
 SIGN_SHARE = 0.2  # 0.1 to 1 part right from wrong about as well
@@ -105,9 +106,9 @@ class MahalanobisModel:
         """Return how far vectors (N, D) are from train's, shape (N,)."""
         return self._lengths(vectors.astype(np.float64) - np.array(self.centre))
 
-    def find_limit(self, others: FloatArray, times: float = FARTHER) -> float:
-        """Return some times the distance of the farthest of other vectors (N, D)."""
-        return max(_round(times * float(self.distances(others).max())), 1.0)
+    def find_limit(self, others: FloatArray, times: float = FARTHER, within: float = 1.0) -> float:
+        """Return some times the distance within which a share of other vectors (N, D) lie."""
+        return max(_round(times * float(np.quantile(self.distances(others), within))), 1.0)
 
     @cached_property
     def _axes(self) -> npt.NDArray[np.float64]:
@@ -385,8 +386,8 @@ def describe_train(
     found = TrainClips(
         figures=ranges, signs=tuple(map(_rounded, means)), **_fit_mahalanobis(within)
     )  # fmt: skip
-    limit = found.find_limit(others, SIGN_FARTHER if signs else FARTHER)
-    return replace(found, limit=limit)
+    limits = (SIGN_FARTHER, SIGN_WITHIN) if signs else (FARTHER, 1.0)
+    return replace(found, limit=found.find_limit(others, *limits))
 
 
 def describe_postures(

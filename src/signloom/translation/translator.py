@@ -222,22 +222,16 @@ class Translator:
         """Return a clip of one sign at the pace of train's, as recorders err in their rates."""
         train = self.confidence and self.confidence.train
         seen = train.figures.get("seconds") if train else None
-        if not (seen and self.spec.ctc.kind == "texts" and isinstance(sequence, LandmarkSequence)):
+        if not (seen and self.spec.ctc.kind == "texts"):
             return sequence
-        seconds = self._seconds_read(sequence)
-        if seen.low / EVEN_PACE <= seconds <= EVEN_PACE * seen.high:
+        part = self.trim(sequence)  # at its own rate: at train's, more rest than sign may be kept
+        if not isinstance(part, LandmarkSequence):
             return sequence
-        paced = sequence
-        for _ in range(2):  # at another pace, other frames rest
-            pace = seconds / max(math.sqrt(seen.low * seen.high), 1 / paced.fps)
-            fps = min(max(paced.fps * pace, sequence.fps / MOST_PACE), sequence.fps * MOST_PACE)
-            paced = replace(sequence, fps=min(max(fps, MIN_FPS), MAX_FPS))
-            seconds = self._seconds_read(paced)
-        return self.trim(paced)
-
-    def _seconds_read(self, sequence: LandmarkSequence) -> float:
-        part = self.trim(sequence)
-        return part.seconds if isinstance(part, LandmarkSequence) else 0.0
+        if seen.low / EVEN_PACE <= part.seconds <= EVEN_PACE * seen.high:
+            return sequence
+        pace = part.seconds / max(math.sqrt(seen.low * seen.high), 1 / part.fps)
+        fps = part.fps * min(max(pace, 1 / MOST_PACE), MOST_PACE)
+        return replace(part, fps=min(max(fps, MIN_FPS), MAX_FPS))
 
     def translate(
         self,

@@ -16,6 +16,7 @@ from signloom.checkpoint import (
     build_from_spec,
     save_checkpoint,
 )
+from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.words import locate_words
 from signloom.errors import UserError
 from signloom.features.targets import NO_LABELS, CtcLabels
@@ -96,21 +97,21 @@ def test_a_sign_is_read_at_the_pace_of_the_training_clips_however_slow_its_film(
             assert after.fps == pytest.approx(before.fps * pace, rel=0.01)
 
 
-def test_what_rests_in_a_film_is_told_at_the_pace_of_the_training_clips() -> None:
-    clip, seen = tiny.sequence(0, frames=60, fps=8.0), Range(low=0.5, high=0.5)
-    speeds = np.repeat([1.0, 5.0, 1.0], 20) / 30  # shoulder widths a frame: at 8 a second it rests
+def test_a_rest_around_a_sign_takes_none_of_the_time_that_train_gives_it() -> None:
+    train, times = {"seconds": Range(low=0.5, high=0.5)}, np.arange(60) / 20
+    clip = tiny.sequence(0, frames=60, fps=20.0)  # a second of rest, one of a sign, one of rest
     hands = clip.points[:1, :42] + np.zeros_like(clip.points[:, :42])
-    hands[..., 0] += 0.24 * np.cumsum(speeds)[:, None]
+    hands[..., 0] += 0.24 * np.clip(times - 1, 0, 1)[:, None]
     clip.points[:, :42] = hands
-    train = TrainClips(figures={"seconds": seen}, centre=(), directions=(), deviations=(),
-                       rest=1.0, limit=1.0)  # fmt: skip
+    seen = TrainClips(figures=train, centre=(), directions=(), deviations=(), rest=1.0, limit=1.0)
     signs = CtcLabels(kind="texts", names=("tea", "bread"))
     features = dataclasses.replace(tiny.FEATURES, rest_s=0.2)
-    checked = Confidence(weights="", unsure_below=0.5, levels=(), train=train)
+    checked = Confidence(weights="", unsure_below=0.5, levels=(), train=seen)
     model = tiny.checkpoint(ctc=signs, features=features)
-    translator = Translator(model, CPU, confidence=checked)
-    assert len(translator.trim(clip).points) < 30
-    assert len(translator._paced(clip).points) > 50
+    paced = Translator(model, CPU, confidence=checked)._paced(clip)
+    assert isinstance(paced, LandmarkSequence)
+    assert 20 <= len(paced.points) <= 30
+    assert paced.seconds == pytest.approx(0.5)
 
 
 def test_alternatives_are_the_next_best_and_change_nothing_about_the_best() -> None:
