@@ -31,7 +31,8 @@ ARCHIVE = Path(__file__).with_name("project_0_2_0.tar.gz")
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
+        archive.extractall(tmp_path)
     monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = json.loads(Path("expected.json").read_text(encoding="utf-8"))
     return found
