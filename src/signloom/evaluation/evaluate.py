@@ -311,11 +311,10 @@ def _fit_lookup(setup: Setup) -> Callable[[SplitResult], dict[str, Score]] | Non
 
 
 def try_searches(setup: Setup, grid: GridOptions) -> tuple[DecodingOptions, list[GridRow]]:
-    """Translate dev with every search of a grid; without dev or a grid nothing is tried.
+    """Translate dev with every search of a grid; without dev, grid or decoder nothing is tried.
 
     Args:
-        setup: The model, the corpus and what the grid does not vary. Without a decoder there is
-            nothing to try. The headline decides; where
+        setup: The model, the corpus and what the grid does not vary. The headline decides; where
             most texts of dev are glosses in their order, the lower WER.
         grid: What is tried.
 

@@ -262,10 +262,7 @@ class Seq2Seq(nn.Module, ABC):
 
     @property
     def head(self) -> nn.Module:
-        """The projection of decoder states to logits.
-
-        A `Head` unless precision is reduced; `nn.Identity` where the states are the logits.
-        """
+        """The projection of decoder states to logits; a `Head` unless precision is reduced."""
         raise ValueError(NO_DECODER)
 
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:

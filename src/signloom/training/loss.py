@@ -41,10 +41,6 @@ def text_loss(
     label_smoothing: float,
 ) -> Float[Tensor, ""]:
     """Return the sum over target tokens of the smoothed cross entropy of a model's head, nats."""
-    if isinstance(head, nn.Identity):
-        return functional.cross_entropy(
-            states.float(), targets, label_smoothing=label_smoothing, reduction="sum"
-        )
     matrix = cast(Head, head)
     return head_loss(states, matrix.weight, matrix.bias, targets, label_smoothing=label_smoothing)
 
@@ -53,9 +49,6 @@ def text_score(
     head: nn.Module, states: Float[Tensor, "N D"], targets: Int[Tensor, " N"]
 ) -> HeadScore:
     """Return plain cross entropy and right predictions of a model's head."""
-    if isinstance(head, nn.Identity):
-        right = (states.argmax(dim=-1) == targets).sum()
-        return HeadScore(text_loss(head, states, targets, 0.0), right)
     matrix = cast(Head, head)
     return head_score(states, matrix.weight, matrix.bias, targets)
 
@@ -270,8 +263,7 @@ def consistency_loss(
         p, q = (head(states).float().log_softmax(dim=-1) for states in (one, other))
         return ((p.exp() - q.exp()) * (p - q)).sum() / 2
 
-    # The states of a head that does nothing are the logits, which are there already.
-    vocab = one.shape[1] if isinstance(head, nn.Identity) else cast(Head, head).weight.shape[0]
+    vocab = cast(Head, head).weight.shape[0]
     _, most = _logits_bytes(one.device)
     rows = max(1, most // (KEPT_OF_CONSISTENCY * vocab * 4))
     if rows >= len(one):
