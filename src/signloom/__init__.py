@@ -7,6 +7,9 @@ import importlib
 import os
 from typing import Any
 
+# Here, since the metadata of an editable install keep the version that it had when it was made.
+__version__ = "0.3.0"
+
 # Read when torch is loaded, so set here. Threads that wait for each other sleep; by default they
 # spin, and where two other programs want two cores a training takes twice as long with them
 # (docs/log/2026-11-benchmarks.md). Sums, and so bits, stay the same.

@@ -1,4 +1,4 @@
-"""The device that a computation runs on, its code path and the memory that it takes."""
+"""The device that a computation runs on, and the memory that it takes."""
 
 import contextlib
 import logging
@@ -9,19 +9,11 @@ from pathlib import Path
 
 import torch
 
+from signloom.code_path import CODE_PATH, is_portable
 from signloom.errors import UserError
 from signloom.system import peak_memory_bytes
 
 logger = logging.getLogger(__name__)
-
-# Each library picks its fastest instructions when it loads, and other instructions round and add up
-# otherwise. MKL promises equal results on all processors for COMPATIBLE alone.
-CODE_PATH = {
-    "OMP_NUM_THREADS": "1",
-    "ATEN_CPU_CAPABILITY": "avx2",
-    "ONEDNN_MAX_CPU_ISA": "AVX2",
-    "MKL_CBWR": "COMPATIBLE",
-}
 
 
 def pick_device(name: str) -> torch.device:
@@ -66,11 +58,6 @@ def peak_memory_mb(device: torch.device) -> float:
     return peak_memory_bytes() / 2**20
 
 
-def is_portable() -> bool:
-    """Return whether this process was started with the code path."""
-    return all(os.environ.get(name) == value for name, value in CODE_PATH.items())
-
-
 def restart_portable() -> None:
     """Start this process's command again with the code path, unless it has it.
 
@@ -83,12 +70,10 @@ def restart_portable() -> None:
             "train.portable: %s is no x86 processor, so the last digits differ from those of one",
             platform.machine(),
         )
-        return
-    if is_portable():
-        if torch.backends.cpu.get_cpu_capability() != "AVX2":
-            logger.warning("train.portable: without AVX2 the last digits differ from those with it")
-        return
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    command = [sys.executable, *sys.orig_argv[1:]]
-    os.execve(sys.executable, command, {**os.environ, **CODE_PATH})
+    elif torch.backends.cpu.get_cpu_capability() not in {"AVX2", "AVX512"}:
+        logger.warning("train.portable: without AVX2 the last digits differ from those with it")
+    elif not is_portable():
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        command = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, **CODE_PATH})

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
+import signloom
 from signloom.files import hash_file, hash_folder
 
 PACKAGE = Path(__file__).parent
@@ -18,13 +19,17 @@ LIBRARIES = ("torch", "numpy", "mediapipe", "pyarrow", "tokenizers", "sacrebleu"
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions of the libraries that can change a number, and of Python."""
+    """Return the versions of the libraries that can change a number, of Python and of Signloom.
+
+    They are part of a checkpoint, whose hash is to be the same wherever its weights are. So what
+    changes no number is left out: Python's patch number, and labels such as `+cpu` of PyTorch.
+    """
     versions = {}
     for name in LIBRARIES:
         with suppress(importlib.metadata.PackageNotFoundError):  # mediapipe need not be there
-            versions[name] = importlib.metadata.version(name)
-    return {"signloom": importlib.metadata.version("signloom"), **versions,
-            "python": platform.python_version()}  # fmt: skip
+            versions[name] = importlib.metadata.version(name).partition("+")[0]
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"signloom": signloom.__version__, **versions, "python": python}
 
 
 def code_hash(*packages: str) -> str:

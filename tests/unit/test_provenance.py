@@ -1,12 +1,15 @@
+import importlib.metadata
+import platform
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+import signloom
 from signloom import provenance
 from signloom.files import hash_folder, write_file
-from signloom.provenance import git_state
+from signloom.provenance import git_state, library_versions
 from tests.tiny import ROOT
 
 
@@ -70,3 +73,15 @@ def test_a_code_hash_changes_with_the_code_it_is_of_and_with_no_other(
         path.write_text(text + "\n# changed\n")
         assert (provenance.code_hash(*named) == before) == is_same, name
         path.write_text(text)
+
+
+def test_versions_that_change_no_number_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = library_versions()
+    installed = importlib.metadata.version
+    monkeypatch.setattr(platform, "python_version_tuple", lambda: ("3", "11", "99"))
+    monkeypatch.setattr(
+        "importlib.metadata.version", lambda name: installed(name).partition("+")[0] + "+cu130"
+    )
+    expected = {**versions, "python": "3.11"}
+    assert library_versions() == expected
+    assert versions["signloom"] == signloom.__version__

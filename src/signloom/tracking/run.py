@@ -330,6 +330,7 @@ def _tags(stage: str, source: str) -> dict[str, str]:
         "mlflow.source.type": "LOCAL",
         "mlflow.source.git.commit": git["git_commit"],
         "host": platform.node(),
+        "python": platform.python_version(),
         "device": _device(),
     }
     if changed := changed_params(Path.cwd()):

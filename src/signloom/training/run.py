@@ -24,8 +24,9 @@ from signloom.checkpoint import (
     check_source,
     save_checkpoint,
 )
+from signloom.code_path import is_portable
 from signloom.config import checked_dataclass, load_params, load_section, parse_options
-from signloom.devices import is_portable, peak_memory_mb, pick_device
+from signloom.devices import peak_memory_mb, pick_device
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
 from signloom.features.batches import FixedBatches, TrainingBatches

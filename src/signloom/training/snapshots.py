@@ -21,6 +21,7 @@ import torch
 from filelock import lock_descriptor
 from torch import Tensor
 
+from signloom.code_path import CODE_PATH, set_variables
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, hash_file, write_file
 from signloom.log import ONCE
@@ -159,15 +160,30 @@ def _unpack(value: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def open_snapshots(folder: Path, *deciding: object) -> Snapshots:
-    """Return the snapshots of a run.
+    """Return the snapshots of a run on the code path of this process.
 
     Args:
         folder: Where the snapshots of all runs lie.
         deciding: Beside the code everything that decides the weights, as JSON can hold it: options,
             data, libraries. Another run, with anything else in it, does not find these snapshots.
     """
-    text = json.dumps([torch.__version__, *deciding, code_hash(*PACKAGES)], sort_keys=True)
-    return Snapshots(folder / hashlib.sha256(text.encode()).hexdigest()[:16])
+    run = _short_hash([torch.__version__, *deciding, code_hash(*PACKAGES)])
+    code_path = [torch.backends.cpu.get_cpu_capability(), set_variables()]
+    snapshots = Snapshots(folder / f"{run}-{_short_hash(code_path)}")
+    if not snapshots.paths():
+        for other in (Snapshots(path) for path in folder.glob(f"{run}-*")):
+            if other.paths():
+                logger.warning(
+                    "%s holds this training as another code path began it (another processor, or "
+                    "other values of %s); it is not continued, since its weights would be of "
+                    "neither kind. Training begins anew",
+                    other.folder, ", ".join(CODE_PATH), extra=ONCE,
+                )  # fmt: skip
+    return snapshots
+
+
+def _short_hash(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @contextlib.contextmanager

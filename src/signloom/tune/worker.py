@@ -13,8 +13,8 @@ from subprocess import Popen
 
 import torch
 
+from signloom.code_path import is_portable
 from signloom.config import load_section
-from signloom.devices import is_portable
 from signloom.errors import UserError
 from signloom.log import open_log
 from signloom.processes import check_parent, each_end, ending, start_module

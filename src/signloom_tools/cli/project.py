@@ -10,7 +10,6 @@ Usage (stage `code`): python -m signloom_tools.cli.project
 
 import difflib
 import hashlib
-import importlib.metadata
 import importlib.util
 import os
 import re
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from signloom import __version__
 from signloom.config import check_shape, read_json, shape
 from signloom.errors import UserError
 from signloom.files import hash_file, hash_folder, to_text, write_file
@@ -86,17 +86,12 @@ class ProjectOptions:
 def run_project(options: ProjectOptions) -> None:
     """Make the folder and print the next steps, or upgrade this one."""
     if options.upgrade and options.folder is None:
-        print("\n".join([*upgrade_project(Path()), f"this project is of Signloom {version()}"]))
+        print("\n".join([*upgrade_project(Path()), f"this project is of Signloom {__version__}"]))
     elif options.upgrade or options.folder is None:
         raise UserError("give FOLDER, or --upgrade in the folder of a project")
     else:
         make_project(options.folder)
         print(NEXT.format(folder=options.folder))
-
-
-def version() -> str:
-    """Return the version of the installed package."""
-    return importlib.metadata.version("signloom")
 
 
 def project_files() -> dict[str, str]:
@@ -172,7 +167,7 @@ def _write_all(folder: Path, files: Mapping[str, str]) -> None:
 
 def _write_state(folder: Path, files: Mapping[str, str]) -> None:
     # Of what the version made, not of what lies there: a change by hand stays one.
-    state = {"format_version": FORMAT_VERSION, "version": version(), "files": files}
+    state = {"format_version": FORMAT_VERSION, "version": __version__, "files": files}
     write_file(folder / STATE, to_text(state))
 
 
@@ -194,9 +189,9 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     state: dict[str, Any] = check_shape(read_json(path, hint=hint), kind, where=path, hint=hint)
     if state.get("format_version") != FORMAT_VERSION:
         raise UserError(f"{path} is of a later Signloom: restore it")
-    if _order(state["version"]) > _order(version()):
+    if _order(state["version"]) > _order(__version__):
         raise UserError(
-            f"{folder.resolve()} is a project of Signloom {state['version']}, and {version()} is "
+            f"{folder.resolve()} is a project of Signloom {state['version']}, and {__version__} is "
             "installed: pip install --upgrade signloom"
         )
     return state
@@ -290,10 +285,10 @@ def check_project(folder: Path) -> None:
     if state is None:
         return
     made = _hashes(project_files()) if FILES.is_dir() else state["files"]
-    if (state["version"], state["files"]) != (version(), made):
+    if (state["version"], state["files"]) != (__version__, made):
         raise UserError(
             f"{folder.resolve()}: its files are of Signloom {state['version']}, or an upgrade was "
-            f"interrupted; installed is {version()}: run `signloom project --upgrade`"
+            f"interrupted; installed is {__version__}: run `signloom project --upgrade`"
         )
 
 

@@ -8,12 +8,14 @@ import sys
 import pytest
 import torch
 
-from signloom.devices import CODE_PATH, restart_portable
+from signloom.code_path import CODE_PATH
+from signloom.devices import restart_portable
 from tests import tiny
 
 TRAIN = """
 import hashlib, sys
-from signloom.devices import is_portable, restart_portable
+from signloom.code_path import is_portable
+from signloom.devices import restart_portable
 if sys.argv[1] == "portable":
     restart_portable()
     assert is_portable()

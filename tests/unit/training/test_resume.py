@@ -169,6 +169,21 @@ def test_other_options_other_data_or_another_torch_find_no_snapshots(tmp_path: P
     assert open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abd"}).folder != one.folder
 
 
+def test_a_training_is_not_continued_on_another_code_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    begun = open_snapshots(tmp_path, {"seed": 1})
+    assert begun.write({}, epoch=1, step=1)
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    assert open_snapshots(tmp_path, {"seed": 2}).paths() == []
+    assert not caplog.text
+    assert open_snapshots(tmp_path, {"seed": 1}).paths() == []
+    assert f"{begun.folder} holds this training as another code path began it" in caplog.text
+    monkeypatch.delenv("OPENBLAS_CORETYPE")
+    assert open_snapshots(tmp_path, {"seed": 1}).paths() == begun.paths()
+
+
 def test_two_trainings_do_not_share_their_snapshots(tmp_path: Path) -> None:
     with hold_snapshots(tmp_path, []):
         with pytest.raises(UserError, match="another training"), hold_snapshots(tmp_path, []):
