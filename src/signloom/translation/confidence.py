@@ -106,9 +106,9 @@ class MahalanobisModel:
         """Return how far vectors (N, D) are from train's, shape (N,)."""
         return self._lengths(vectors.astype(np.float64) - np.array(self.centre))
 
-    def find_limit(self, others: FloatArray, times: float = FARTHER, within: float = 1.0) -> float:
+    def find_limit(self, vectors: FloatArray, times: float = FARTHER, within: float = 1.0) -> float:
         """Return some times the distance within which a share of other vectors (N, D) lie."""
-        return max(_round(times * float(np.quantile(self.distances(others), within))), 1.0)
+        return max(_round(times * float(np.quantile(self.distances(vectors), within))), 1.0)
 
     @cached_property
     def _axes(self) -> npt.NDArray[np.float64]:
@@ -117,8 +117,8 @@ class MahalanobisModel:
     def _lengths(self, offset: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         along = offset @ self._axes.T
         beside = np.maximum((offset**2).sum(axis=1) - (along**2).sum(axis=1), 0)
-        known = (along / np.array(self.deviations)) ** 2
-        return np.sqrt(known.sum(axis=1) + beside / self.rest**2)
+        squares = (along / np.array(self.deviations)) ** 2
+        return np.sqrt(squares.sum(axis=1) + beside / self.rest**2)
 
 
 @checked_dataclass
@@ -130,8 +130,8 @@ class Posture(MahalanobisModel):
 
     def scaled(self, postures: npt.NDArray[np.float64]) -> FloatArray:
         """Return postures (N, D) in train's deviations; what no frame shows is as in train."""
-        found = (postures - np.array(self.middle)) / np.array(self.scale)
-        return np.nan_to_num(found).astype(np.float32)
+        scaled = (postures - np.array(self.middle)) / np.array(self.scale)
+        return np.nan_to_num(scaled).astype(np.float32)
 
 
 @checked_dataclass
@@ -153,7 +153,7 @@ class TrainClips(MahalanobisModel):
         """Return how far vectors (N, D) are from train's, or from the nearest sign's."""
         if not self.signs:
             return super().distances(vectors)
-        return np.array([self._lengths(one - self._centres).min() for one in vectors])
+        return np.array([self._lengths(vector - self._centres).min() for vector in vectors])
 
     @cached_property
     def _centres(self) -> npt.NDArray[np.float64]:
@@ -161,24 +161,28 @@ class TrainClips(MahalanobisModel):
 
     def differences(self, sequence: LandmarkSequence, encoding: FloatArray) -> tuple[str, ...]:
         """Say in what a clip is unlike train's; nothing where it is like them."""
-        found = []
+        messages = []
         for name, value in measure_clip(sequence).items():
-            seen = self.figures.get(name)
-            if seen and not seen.low / MARGIN <= value <= seen.high * MARGIN:
+            interval = self.figures.get(name)
+            if interval and not interval.low / MARGIN <= value <= interval.high * MARGIN:
                 text, number, unit = WORDS[name]
-                this, low, high = (number.format(x / unit) for x in (value, seen.low, seen.high))
-                found.append(f"{text.format(this)} (train's clips: {low} to {high})")
+                shown, low, high = (
+                    number.format(x / unit) for x in (value, interval.low, interval.high)
+                )
+                messages.append(f"{text.format(shown)} (train's clips: {low} to {high})")
         distance = float(self.distances(encoding[None])[0])
         if distance > self.limit:
-            found.append(
+            messages.append(
                 f"{distance / self.limit:.1f} times as far from train's clips as the limit"
             )
         if self.posture and (found_posture := measure_posture(sequence)) is not None:
             scaled = self.posture.scaled(found_posture[None])
             apart = float(self.posture.distances(scaled)[0]) / self.posture.limit
             if apart > 1:
-                found.append(f"hands and body are held {apart:.1f} times as far off as the limit")
-        return tuple(found)
+                messages.append(
+                    f"hands and body are held {apart:.1f} times as far off as the limit"
+                )
+        return tuple(messages)
 
 
 def share_with_hands(sequence: LandmarkSequence) -> float | None:
@@ -196,15 +200,15 @@ def measure_clip(sequence: LandmarkSequence) -> dict[str, float]:
         landmark moves in a second, shoulder widths, the mean over all; `seconds`.
     """
     hands = share_with_hands(sequence)
-    found = {} if hands is None else {"hands": hands}
+    figures = {} if hands is None else {"hands": hands}
     if FEATURES in sequence.layout.group_names:  # which move in no picture
         return {"seconds": sequence.seconds}
     points = normalise(resample(sequence, RATE), "body")[..., :2]
     steps = np.linalg.norm(np.diff(points, axis=0), axis=-1)
-    seen = steps[np.isfinite(steps)]
-    found["movement"] = float(seen.mean()) * RATE if len(seen) else 0.0
-    found["seconds"] = sequence.seconds
-    return found
+    finite = steps[np.isfinite(steps)]
+    figures["movement"] = float(finite.mean()) * RATE if len(finite) else 0.0
+    figures["seconds"] = sequence.seconds
+    return figures
 
 
 def measure_posture(sequence: LandmarkSequence) -> npt.NDArray[np.float64] | None:
@@ -213,18 +217,18 @@ def measure_posture(sequence: LandmarkSequence) -> npt.NDArray[np.float64] | Non
     In shoulder widths from between the shoulders, those of a hand from its wrist, shape (3 P,);
     NaN where no frame shows it. None for features of another network.
     """
-    kept = [name for name in (*HANDS, "pose") if name in sequence.layout.group_names]
-    if FEATURES in sequence.layout.group_names or not kept:
+    groups = [name for name in (*HANDS, "pose") if name in sequence.layout.group_names]
+    if FEATURES in sequence.layout.group_names or not groups:
         return None
     points = normalise(sequence, "body").astype(np.float64)
     means = []
-    for name in kept:
+    for name in groups:
         marks = points[:, sequence.layout.slice(name)]
         if name in HANDS:
             marks = np.concatenate((marks[:, :1], marks[:, 1:] - marks[:, :1]), axis=1)
-        seen = np.isfinite(marks)
-        count = seen.sum(axis=0)
-        total = np.where(seen, marks, 0).sum(axis=0)
+        finite = np.isfinite(marks)
+        count = finite.sum(axis=0)
+        total = np.where(finite, marks, 0).sum(axis=0)
         means.append(np.where(count, total / np.maximum(count, 1), np.nan).ravel())
     return np.concatenate(means)
 
@@ -362,7 +366,7 @@ def wilson(clips: int, right: int) -> tuple[float, float]:
 def describe_train(
     train: Sequence[LandmarkSequence],
     encodings: FloatArray,
-    others: FloatArray,
+    held_out_states: FloatArray,
     signs: Sequence[str] = (),
 ) -> TrainClips:
     """Measure the clips of train.
@@ -370,50 +374,50 @@ def describe_train(
     Args:
         train: Their landmarks.
         encodings: Their encodings, shape (N, D).
-        others: Encodings of clips of the same kind that no weight was fitted to: those of dev.
+        held_out_states: Encodings of clips of the same kind that no weight was fitted to: dev's.
         signs: What each clip of train shows, if each shows one sign.
     """
     figures = [measure_clip(sequence) for sequence in train]
     ranges = {}
     for name in figures[0]:
-        low, high = np.quantile([one[name] for one in figures], [TAIL, 1 - TAIL])
+        low, high = np.quantile([row[name] for row in figures], [TAIL, 1 - TAIL])
         ranges[name] = Range(low=_round(low), high=_round(high))
     within, means = encodings.copy(), []
     for sign in dict.fromkeys(signs):
-        of = np.array([one == sign for one in signs])
+        of = np.array([text == sign for text in signs])
         means.append(encodings[of].mean(axis=0, dtype=np.float64))
         within[of] -= means[-1]
-    found = TrainClips(
+    train_clips = TrainClips(
         figures=ranges, signs=tuple(map(_rounded, means)), **_fit_mahalanobis(within)
     )  # fmt: skip
     limits = (SIGN_FARTHER, SIGN_WITHIN) if signs else (FARTHER, 1.0)
-    return replace(found, limit=found.find_limit(others, *limits))
+    return replace(train_clips, limit=train_clips.find_limit(held_out_states, *limits))
 
 
 def describe_postures(
-    train: Sequence[LandmarkSequence], others: Sequence[LandmarkSequence]
+    train: Sequence[LandmarkSequence], held_out_clips: Sequence[LandmarkSequence]
 ) -> Posture | None:
     """Measure how hands and body are held; None for features of another network.
 
     Args:
         train: Clips of train, as they are and under changes of real life.
-        others: Clips of dev, likewise; the farthest of them sets the limit.
+        held_out_clips: Clips of dev, likewise; the farthest of them sets the limit.
     """
-    rows = [row for one in train if (row := measure_posture(one)) is not None]
-    held_out = [row for one in others if (row := measure_posture(one)) is not None]
+    rows = [row for clip in train if (row := measure_posture(clip)) is not None]
+    held_out = [row for clip in held_out_clips if (row := measure_posture(clip)) is not None]
     if not rows or not held_out:
         return None
     every = np.stack(rows)
-    seen = np.isfinite(every)
-    count = np.maximum(seen.sum(axis=0), 1)
-    middle = np.where(seen, every, 0).sum(axis=0) / count
-    spread = np.sqrt((np.where(seen, every - middle, 0) ** 2).sum(axis=0) / count)
+    finite = np.isfinite(every)
+    count = np.maximum(finite.sum(axis=0), 1)
+    middle = np.where(finite, every, 0).sum(axis=0) / count
+    spread = np.sqrt((np.where(finite, every - middle, 0) ** 2).sum(axis=0) / count)
     frame = Posture(
         middle=_rounded(middle), scale=_rounded(spread + LEAST_SPREAD), centre=(), directions=(),
         deviations=(), rest=1.0, limit=1.0,
     )  # fmt: skip
-    found = replace(frame, **_fit_mahalanobis(frame.scaled(every)))
-    return replace(found, limit=found.find_limit(frame.scaled(np.stack(held_out))))
+    model = replace(frame, **_fit_mahalanobis(frame.scaled(every)))
+    return replace(model, limit=model.find_limit(frame.scaled(np.stack(held_out))))
 
 
 def _fit_mahalanobis(vectors: FloatArray) -> dict[str, Any]:
@@ -423,14 +427,14 @@ def _fit_mahalanobis(vectors: FloatArray) -> dict[str, Any]:
     variances = spread**2 / max(len(vectors) - 1, 1)
     width = vectors.shape[1]
     # Few clips do not show in which directions they vary.
-    kept = min(DIRECTIONS, len(vectors) // 4, width - 1)
-    rest = variances[kept:].sum() / (width - kept)
+    count = min(DIRECTIONS, len(vectors) // 4, width - 1)
+    remainder = variances[count:].sum() / (width - count)
     least = max(LEAST * float(spread[0]), 1e-9)
     return {
         "centre": _rounded(centre),
-        "directions": tuple(_rounded(one) for one in directions[:kept]),
-        "deviations": _rounded(np.maximum(np.sqrt(variances[:kept]), least)),
-        "rest": _round(max(rest**0.5, least)),
+        "directions": tuple(_rounded(direction) for direction in directions[:count]),
+        "deviations": _rounded(np.maximum(np.sqrt(variances[:count]), least)),
+        "rest": _round(max(remainder**0.5, least)),
         "limit": 1.0,
     }
 
@@ -506,19 +510,19 @@ def find_confidence_file(checkpoint: Path) -> Path | None:
     """
     beside = checkpoint.parent
     folders = (checkpoint, beside, beside / EVALUATION.name, EVALUATION)
-    there = [path for folder in folders if (path := folder / CONFIDENCE).is_file()]
-    if not there:
+    paths = [path for folder in folders if (path := folder / CONFIDENCE).is_file()]
+    if not paths:
         return None
     weights = hash_file(checkpoint / WEIGHTS)
-    for path in there:
-        found = read_confidence(path)
-        if found.weights != weights:
+    for path in paths:
+        confidence = read_confidence(path)
+        if confidence.weights != weights:
             continue
-        if not found.seeds or found.seeds == hash_seeds(checkpoint):
+        if not confidence.seeds or confidence.seeds == hash_seeds(checkpoint):
             return path
         logger.warning(
             "%s was measured of the first seed with %s as one model, which are not those in %s: "
             "nothing of it is used. Copy the whole checkpoint again, or `dvc repro evaluate`",
-            path, ", ".join(found.seeds), checkpoint / SEEDS_NAME,
+            path, ", ".join(confidence.seeds), checkpoint / SEEDS_NAME,
         )  # fmt: skip
     return None

@@ -65,8 +65,8 @@ _ngram = functools.lru_cache(maxsize=4)(NGram)
 def count_ngrams(lines: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     """Return what `SignSearch.ngrams` is of the labels of some sentences."""
     padded = ((*(EDGE,) * (ORDER - 1), *line, EDGE) for line in lines)
-    found = Counter(line[n : n + ORDER] for line in padded for n in range(len(line) - ORDER + 1))
-    return tuple((*labels, count) for labels, count in sorted(found.items()))
+    counts = Counter(line[n : n + ORDER] for line in padded for n in range(len(line) - ORDER + 1))
+    return tuple((*labels, count) for labels, count in sorted(counts.items()))
 
 
 def search_signs(log_probs: FloatArray, search: SignSearch) -> list[int]:
@@ -92,33 +92,33 @@ def rank_signs(log_probs: FloatArray, search: SignSearch) -> list[Reading]:
     ngram = _ngram(search.ngrams)
     # Of each prefix: the log-probability of the paths to it that end in a blank, and in its label.
     beams: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -math.inf)}
-    said: dict[tuple[int, ...], float] = {(): 0.0}  # what n-gram and length add to it
+    added: dict[tuple[int, ...], float] = {(): 0.0}  # what n-gram and length add to it
     for row in log_probs:
         labels = [label for label in np.flatnonzero(row > math.log(LEAST)).tolist() if label]
         heard = row.tolist()
         grown: dict[tuple[int, ...], tuple[float, float]] = {}
         for prefix, (blank, label_end) in beams.items():
-            whole, last = _add(blank, label_end), prefix[-1] if prefix else EDGE
+            total, last = _add(blank, label_end), prefix[-1] if prefix else EDGE
             stays = label_end + heard[last] if prefix else -math.inf
-            _grow(grown, prefix, whole + heard[0], stays)
+            _grow(grown, prefix, total + heard[0], stays)
             for label in labels:
                 # Two equal labels need a blank between them.
-                way = (blank if label == last else whole) + heard[label]
+                way = (blank if label == last else total) + heard[label]
                 longer = (*prefix, label)
-                if longer not in said:
-                    said[longer] = (
-                        said[prefix] + search.weight * ngram.log_prob(label, prefix) + search.bonus
+                if longer not in added:
+                    added[longer] = (
+                        added[prefix] + search.weight * ngram.log_prob(label, prefix) + search.bonus
                     )
                 _grow(grown, longer, -math.inf, way)
-        best = sorted(grown, key=lambda one: said[one] + _add(*grown[one]), reverse=True)
+        best = sorted(grown, key=lambda prefix: added[prefix] + _add(*grown[prefix]), reverse=True)
         beams = {prefix: grown[prefix] for prefix in best[:BEAM]}
 
-    found = []
+    readings = []
     for prefix, paths in beams.items():
         if (chance := _add(*paths)) > -math.inf:  # a label may only repeat behind a blank
             ends = search.weight * ngram.log_prob(EDGE, prefix)
-            found.append(Reading(prefix, chance, said[prefix] + ends + chance))
-    return sorted(found, key=lambda one: one.score, reverse=True)
+            readings.append(Reading(prefix, chance, added[prefix] + ends + chance))
+    return sorted(readings, key=lambda reading: reading.score, reverse=True)
 
 
 def _grow(
@@ -127,13 +127,13 @@ def _grow(
     blank: float,
     label: float,
 ) -> None:
-    had = beams.get(prefix, (-math.inf, -math.inf))
-    beams[prefix] = (_add(had[0], blank), _add(had[1], label))
+    former = beams.get(prefix, (-math.inf, -math.inf))
+    beams[prefix] = (_add(former[0], blank), _add(former[1], label))
 
 
-def _add(one: float, other: float) -> float:
+def _add(log_a: float, log_b: float) -> float:
     """Return the logarithm of the sum of two probabilities."""
-    low, high = (one, other) if one < other else (other, one)
+    low, high = (log_a, log_b) if log_a < log_b else (log_b, log_a)
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
@@ -163,9 +163,9 @@ def find_positions(log_probs: FloatArray, labels: Sequence[int]) -> list[tuple[i
     best[:2] = scores[0, :2]
     steps = np.zeros(scores.shape, dtype=np.int64)
     for position in range(1, len(scores)):
-        one = np.r_[-np.inf, best[:-1]]
+        stepped = np.r_[-np.inf, best[:-1]]
         two = np.where(can_skip, np.r_[-np.inf, -np.inf, best[:-2]], -np.inf)
-        ways = np.stack((best, one, two))
+        ways = np.stack((best, stepped, two))
         steps[position] = ways.argmax(axis=0)
         best = ways.max(axis=0) + scores[position]
     state = len(states) - 1 - int(best[-2] > best[-1])
@@ -173,6 +173,6 @@ def find_positions(log_probs: FloatArray, labels: Sequence[int]) -> list[tuple[i
     for position in range(len(scores) - 1, 0, -1):
         state -= int(steps[position, state])
         path.append(state)
-    found = np.array(path[::-1])
-    spans = [np.flatnonzero(found == 2 * number + 1) for number in range(len(labels))]
+    positions = np.array(path[::-1])
+    spans = [np.flatnonzero(positions == 2 * number + 1) for number in range(len(labels))]
     return [(int(span[0]), int(span[-1])) for span in spans]

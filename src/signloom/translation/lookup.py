@@ -61,9 +61,9 @@ class Whitening:
 
     def __call__(self, vectors: FloatArray) -> FloatArray:
         """Return directions of length 1, shape (N, D)."""
-        seen = (vectors - self.centre) @ self.whitening
-        seen /= np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), 1e-9)
-        return seen
+        whitened = (vectors - self.centre) @ self.whitening
+        whitened /= np.maximum(np.linalg.norm(whitened, axis=1, keepdims=True), 1e-9)
+        return whitened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +90,8 @@ class View:
         """Return directions of length 1, shape (N, D + H)."""
         ends = np.cumsum([len(part.centre) for part in self.parts])[:-1]
         split = zip(self.parts, np.split(encodings, ends, axis=1), strict=True)
-        seen = np.concatenate([part(own) for part, own in split], axis=1)
-        return cast(FloatArray, seen / np.sqrt(np.float32(len(self.parts))))
+        views = np.concatenate([part(columns) for part, columns in split], axis=1)
+        return cast(FloatArray, views / np.sqrt(np.float32(len(self.parts))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,23 +121,23 @@ class SignIndex:
     def nearest(self, encoding: FloatArray, count: int) -> list[NearSign]:
         """Return the nearest clips of so many different texts, the nearest first."""
         similarities = self.directions @ self.view(encoding[None])[0]
-        found: dict[str, NearSign] = {}
+        nearest: dict[str, NearSign] = {}
         for row in np.argsort(-similarities, kind="stable").tolist():
             text, similarity = self.texts[row], round(float(similarities[row]), 4)
-            known = NearSign(text, self.clip_ids[row], similarity, self.are_recordings)
-            found.setdefault(text, known)
-            if len(found) == count:
+            sign = NearSign(text, self.clip_ids[row], similarity, self.are_recordings)
+            nearest.setdefault(text, sign)
+            if len(nearest) == count:
                 break
-        return list(found.values())
+        return list(nearest.values())
 
 
 def find_nearest(indices: Iterable[SignIndex], encoding: FloatArray, count: int) -> list[NearSign]:
     """Return the nearest clips of so many different texts in some indices together."""
     every = [sign for index in indices for sign in index.nearest(encoding, count)]
-    found: dict[str, NearSign] = {}
-    for sign in sorted(every, key=lambda one: -one.similarity):
-        found.setdefault(sign.text, sign)
-    return list(found.values())[:count]
+    nearest: dict[str, NearSign] = {}
+    for sign in sorted(every, key=lambda sign: -sign.similarity):
+        nearest.setdefault(sign.text, sign)
+    return list(nearest.values())[:count]
 
 
 def open_index(
@@ -161,10 +161,10 @@ def open_index(
         UserError: If the model reads glosses or other landmarks, or no clip of train has any.
     """
     source = translator.source.landmarks(checkpoint)
-    known = [target for target in read_targets(targets) if target.split == "train"]
+    train = [target for target in read_targets(targets) if target.split == "train"]
     source.check_extractor(json.loads(shards_metadata(shards).extractor))
-    there = read_clip_frames(shards).keys()
-    texts = {one.clip_id: one.text for one in known if one.clip_id in there}
+    with_landmarks = read_clip_frames(shards).keys()
+    texts = {target.clip_id: target.text for target in train if target.clip_id in with_landmarks}
     if not texts:
         raise UserError(f"no clip of train has landmarks in {shards}: there is nothing to look up")
     clip_ids = sorted(texts, key=hash_position)  # as they lie in the shards
@@ -177,7 +177,7 @@ def open_index(
         metadata = {"made_of": made_of, SEAL: UNSEALED}
         write_file(path, seal(save({"encodings": encodings}, metadata)))
     hands = len(translator.hand_columns)
-    return SignIndex.of_train(clip_ids, [texts[one] for one in clip_ids], encodings, hands)
+    return SignIndex.of_train(clip_ids, [texts[clip_id] for clip_id in clip_ids], encodings, hands)
 
 
 def _identify(checkpoint: Path, weights: str, texts: dict[str, str], shards: Path) -> str:
@@ -208,5 +208,5 @@ def _encode(translator: Translator, clip_ids: Sequence[str], shards: Path) -> It
         for first in range(0, len(clip_ids), CLIPS_AT_ONCE):
             part = clip_ids[first : first + CLIPS_AT_ONCE]
             sequences = read_shards(shards, part)
-            yield translator.encode_signs([sequences[one] for one in part])
+            yield translator.encode_signs([sequences[clip_id] for clip_id in part])
             bar.update(len(part))

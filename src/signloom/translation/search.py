@@ -55,7 +55,7 @@ def search(
     options: DecodingOptions,
     *,
     n_best: int = 1,
-    others: Sequence[tuple[Seq2Seq, Memory]] = (),
+    further: Sequence[tuple[Seq2Seq, Memory]] = (),
 ) -> list[list[Hypothesis]]:
     """Find the best hypotheses of each clip by beam search.
 
@@ -69,7 +69,7 @@ def search(
         ids: Control tokens; pad and bos are never produced.
         options: Width, penalty and limits.
         n_best: Hypotheses returned of each clip, at most `beam_size`.
-        others: Models of further seeds with their memories of the clips: a token has the mean of
+        further: Models of other seeds with their memories of the clips: a token has the mean of
             the probabilities that all give it. The internal language model is the first's.
 
     Returns:
@@ -84,7 +84,7 @@ def search(
         raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
     weight = options.internal_lm_weight
     scorers = [InternalLanguageModel(model, memory, weight)] if weight else []
-    return _Search([(model, memory), *others], ids, options, n_best, scorers).run()
+    return _Search([(model, memory), *further], ids, options, n_best, scorers).run()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,8 +247,8 @@ class _Search:
 
     def _unended(self, beams: _Beams, row: int) -> list[Hypothesis]:
         slots = torch.nonzero(beams.totals[row].isfinite()).flatten().tolist()
-        found = [self._hypothesis(beams, row, slot) for slot in slots]
-        return sorted(found, key=_score, reverse=True)
+        hypotheses = [self._hypothesis(beams, row, slot) for slot in slots]
+        return sorted(hypotheses, key=_score, reverse=True)
 
     def _hypothesis(self, beams: _Beams, row: int, slot: int) -> Hypothesis:
         tokens = beams.tokens[row, slot, 1:].tolist()
@@ -263,11 +263,11 @@ class _Search:
         """Let finished clips leave the batch, once there are enough of them."""
         rows = [row for row, clip in enumerate(self._clips) if clip not in self._done]
         if len(rows) <= PACKED_BELOW * len(self._clips):
-            kept = torch.tensor(rows, device=self._beams.totals.device)
-            self._states = [state.select(kept) for state in self._states]
-            self._beams = self._beams.select(kept)
+            indices = torch.tensor(rows, device=self._beams.totals.device)
+            self._states = [state.select(indices) for state in self._states]
+            self._beams = self._beams.select(indices)
             for scorer in self._scorers:
-                scorer.select(kept)
+                scorer.select(indices)
             self._clips = [self._clips[row] for row in rows]
 
 

@@ -52,9 +52,9 @@ def check_reads_signs(translator: Translator) -> None:
     """
     kind = translator.spec.ctc.kind
     if kind != "glosses":
-        what = "it has none" if kind == "none" else f"its CTC head spells {kind}"
+        fault = "it has none" if kind == "none" else f"its CTC head spells {kind}"
         raise UserError(
-            f"this model reads no signs: expected a CTC head over glosses, {what}; set "
+            f"this model reads no signs: expected a CTC head over glosses, {fault}; set "
             "tokenize_targets.ctc: glosses and train.ctc_weight above 0, and train"
         )
 
@@ -74,8 +74,8 @@ def read_signs(
     """
     check_reads_signs(translator)
     chosen = search or translator.sign_search
-    both = zip(sequences, translator.label_log_probs(sequences), strict=True)
-    return [place_signs(translator, one, log_probs, chosen) for one, log_probs in both]
+    pairs = zip(sequences, translator.label_log_probs(sequences), strict=True)
+    return [place_signs(translator, sequence, log_probs, chosen) for sequence, log_probs in pairs]
 
 
 def align_glosses(
@@ -97,21 +97,21 @@ def align_glosses(
     """
     check_reads_signs(translator)
     spec = translator.spec
-    found: list[list[Frames] | None] = []
-    both = zip(sequences, glosses, translator.label_log_probs(sequences), strict=True)
-    for sequence, names, log_probs in both:
+    alignments: list[list[Frames] | None] = []
+    rows = zip(sequences, glosses, translator.label_log_probs(sequences), strict=True)
+    for sequence, names, log_probs in rows:
         labels = [spec.ctc.numbers.get(name, 0) for name in names]
-        room = len(labels) + sum(one == other for one, other in pairwise(labels))
+        room = len(labels) + sum(label == following for label, following in pairwise(labels))
         if not labels or 0 in labels or room > len(log_probs):
-            found.append(None)
+            alignments.append(None)
             continue
         step = spec.model.subsampling * sequence.fps / spec.features.fps
         start = spec.reader.start_s(sequence) * sequence.fps  # rest is not read
         positions = find_positions(log_probs, labels)
-        found.append(
+        alignments.append(
             [(start + first * step, start + (last + 1) * step) for first, last in positions]
         )
-    return found
+    return alignments
 
 
 def check_glosses(translator: Translator, glosses: Sequence[str]) -> None:
@@ -149,7 +149,7 @@ def find_signs(
     """
     check_glosses(translator, glosses)
     labels = {translator.spec.ctc.names.index(gloss) + 1: gloss for gloss in glosses}
-    found = []
+    placed = []
     for sequence, log_probs in zip(sequences, translator.label_log_probs(sequences), strict=True):
         start_s, step_s = _positions_s(translator, sequence)
         signs = []
@@ -165,8 +165,8 @@ def find_signs(
                 )
                 for first, last in zip(edges[::2], edges[1::2], strict=True)
             ]
-        found.append(sorted(signs, key=lambda sign: sign.start_s))
-    return found
+        placed.append(sorted(signs, key=lambda sign: sign.start_s))
+    return placed
 
 
 def _positions_s(translator: Translator, sequence: LandmarkSequence) -> tuple[float, float]:

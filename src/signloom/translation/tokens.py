@@ -133,11 +133,11 @@ def _top(logits: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R K"]
     groups = logits.shape[1] // GROUP
     if groups <= count:
         return logits.topk(count, dim=-1)
-    whole = groups * GROUP
-    grouped = logits[:, :whole].view(len(logits), groups, GROUP)
+    covered = groups * GROUP
+    grouped = logits[:, :covered].view(len(logits), groups, GROUP)
     chosen = grouped.amax(dim=-1).topk(count, dim=-1).indices  # (R, K)
     some = grouped.gather(1, chosen[..., None].expand(-1, -1, GROUP)).flatten(1)
     positions = torch.arange(GROUP, device=logits.device) + chosen[..., None] * GROUP
-    rest = torch.arange(whole, logits.shape[1], device=logits.device).expand(len(logits), -1)
-    best, where = torch.cat((some, logits[:, whole:]), dim=1).topk(count, dim=-1)
-    return best, torch.cat((positions.flatten(1), rest), dim=1).gather(1, where)
+    remaining = torch.arange(covered, logits.shape[1], device=logits.device).expand(len(logits), -1)
+    best, where = torch.cat((some, logits[:, covered:]), dim=1).topk(count, dim=-1)
+    return best, torch.cat((positions.flatten(1), remaining), dim=1).gather(1, where)

@@ -135,44 +135,52 @@ class Translator:
         """
         device = device or pick_device("auto")
         checkpoint = load_checkpoint(folder, device)
-        made = cls(checkpoint, device, precision, find_confidence(folder))
-        made._name = str(folder)
+        translator = cls(checkpoint, device, precision, find_confidence(folder))
+        translator._name = str(folder)
         # Models of further seeds are not measured by themselves; they learnt from the same clips.
         first = folder.parent.parent
         is_further = folder.parent.name == SEEDS_NAME and (first / WEIGHTS).is_file()
         if is_further and (checked := find_confidence(first)):
-            made.sign_costs = checked.signs_said
-            made.sign_search = checked.signs or SignSearch()
-        if made.confidence and made.confidence.seeds:
-            further = [load_checkpoint(one, device) for one in seed_folders(folder)]
-            return made.with_seeds([cls(one, device, precision) for one in further])
-        return made
+            translator.sign_costs = checked.signs_said
+            translator.sign_search = checked.signs or SignSearch()
+        if translator.confidence and translator.confidence.seeds:
+            further = [load_checkpoint(seed_folder, device) for seed_folder in seed_folders(folder)]
+            return translator.with_seeds(
+                [cls(seed_checkpoint, device, precision) for seed_checkpoint in further]
+            )
+        return translator
 
     def with_signs(
         self, search: SignSearch | None = None, costs: SignCoverage | None = None
     ) -> "Translator":
         """Return a translator with another search of signs, or other costs of them."""
-        made = copy.copy(self)
-        made.sign_search, made.sign_costs = search or self.sign_search, costs or self.sign_costs
-        return made
+        translator = copy.copy(self)
+        translator.sign_search, translator.sign_costs = (
+            search or self.sign_search,
+            costs or self.sign_costs,
+        )
+        return translator
 
-    def with_seeds(self, others: "Sequence[Translator]") -> "Translator":
+    def with_seeds(self, further: "Sequence[Translator]") -> "Translator":
         """Return a translator that averages the probabilities of further seeds' models, too.
 
         Its sentences are unchecked unless the confidence was measured of all of them.
 
         Args:
-            others: Of the same training: their tokens mean the same.
+            further: Of the same training: their tokens mean the same.
 
         Raises:
             UserError: If one reads other things.
         """
-        for one in others:
-            if (one.spec.source, one.spec.features) != (self.spec.source, self.spec.features):
+        for translator in further:
+            if (translator.spec.source, translator.spec.features) != (
+                self.spec.source,
+                self.spec.features,
+            ):
                 raise UserError("models of other features cannot translate together")
-        made = copy.copy(self)
-        made._others = others
-        return made
+        ensemble = copy.copy(self)
+        ensemble._others = further
+        return ensemble
 
     @property
     def is_joint(self) -> bool:
@@ -212,7 +220,7 @@ class Translator:
 
     def _rows(self, sequences: Sequence[SourceSequence], *, blind: bool = False) -> list[Rows]:
         rows = [self.rows(sequence) for sequence in sequences]
-        return [self.spec.reader.blind(one) for one in rows] if blind else rows
+        return [self.spec.reader.blind(matrix) for matrix in rows] if blind else rows
 
     def trim(self, sequence: SourceSequence) -> SourceSequence:
         """Return the part of a clip that the model reads: without rests at its ends."""
@@ -221,15 +229,15 @@ class Translator:
     def _paced(self, sequence: SourceSequence) -> SourceSequence:
         """Return a clip of one sign at the pace of train's, as recorders err in their rates."""
         train = self.confidence and self.confidence.train
-        seen = train.figures.get("seconds") if train else None
-        if not (seen and self.spec.ctc.kind == "texts"):
+        durations = train.figures.get("seconds") if train else None
+        if not (durations and self.spec.ctc.kind == "texts"):
             return sequence
         part = self.trim(sequence)  # at its own rate: at train's, more rest than sign may be kept
         if not isinstance(part, LandmarkSequence):
             return sequence
-        if seen.low / EVEN_PACE <= part.seconds <= EVEN_PACE * seen.high:
+        if durations.low / EVEN_PACE <= part.seconds <= EVEN_PACE * durations.high:
             return sequence
-        pace = part.seconds / max(math.sqrt(seen.low * seen.high), 1 / part.fps)
+        pace = part.seconds / max(math.sqrt(durations.low * durations.high), 1 / part.fps)
         fps = part.fps * min(max(pace, 1 / MOST_PACE), MOST_PACE)
         return replace(part, fps=min(max(fps, MIN_FPS), MAX_FPS))
 
@@ -270,9 +278,9 @@ class Translator:
             )
         if options.language and not self._model.has_decoder:
             raise UserError("language: the model has no decoder that could begin with one")
-        sequences = [self._paced(one) for one in sequences]
+        sequences = [self._paced(sequence) for sequence in sequences]
         rows = self._rows(sequences, blind=blind)
-        done: dict[int, Translation] = {}
+        translations: dict[int, Translation] = {}
         for part in _batches([len(row) for row in rows]):
             some = [sequences[i] for i in part]
             memories = self._models.encode([rows[i] for i in part])
@@ -281,20 +289,20 @@ class Translator:
                     self._hypotheses(memories, some, options, n_best, blind=blind)
                     if self._model.has_decoder
                     else [
-                        self._read(one, n_best)
-                        for one in self._paces([rows[i] for i in part], "text", memories)
+                        self._read(log_probs, n_best)
+                        for log_probs in self._paces([rows[i] for i in part], "text", memories)
                     ]
                 )
-            found = [self._spell(one) for one in hypotheses]
+            spelt = [self._spell(candidates) for candidates in hypotheses]
             if not blind:
-                found = [
-                    self._checked(*one, skip_unsure=skip_unsure, guess=guess)
-                    for one in zip(found, some, mean_states(memories[0]), strict=True)
+                spelt = [
+                    self._checked(*arguments, skip_unsure=skip_unsure, guess=guess)
+                    for arguments in zip(spelt, some, mean_states(memories[0]), strict=True)
                 ]
-            done |= zip(part, found, strict=True)
+            translations |= zip(part, spelt, strict=True)
             if progress:
                 progress(len(part))
-        return [done[index] for index in range(len(sequences))]
+        return [translations[index] for index in range(len(sequences))]
 
     @contextlib.contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -320,25 +328,25 @@ class Translator:
         weight = 0.0 if blind or not self.ranks_by_signs else options.sign_weight
         # Confidence counts what the signs cost, whatever ranks.
         ranks = self.ranks_by_signs and not blind
-        (model, memory), *others = zip(self._models.models, memories, strict=True)
+        (model, memory), *further = zip(self._models.models, memories, strict=True)
         count = options.beam_size if weight else n_best
-        found = search(model, memory, ids, options, n_best=count, others=others)
+        hypotheses = search(model, memory, ids, options, n_best=count, further=further)
         if ranks:
-            both = zip(found, self._costs(sequences, memories), strict=True)
-            found = [self._rank_by_signs(*one, weight, options)[:n_best] for one in both]
-        return found
+            pairs = zip(hypotheses, self._costs(sequences, memories), strict=True)
+            hypotheses = [self._rank_by_signs(*pair, weight, options)[:n_best] for pair in pairs]
+        return hypotheses
 
     def _read(self, log_probs: FloatArray, n_best: int) -> list[Hypothesis]:
         """Return the best texts by the log-probabilities of what CTC spells alone, (M, K)."""
         names, spells_tokens = self.spec.ctc.names, self._model.spells_tokens
         if self.spec.ctc.kind == "texts" and not spells_tokens:
             costs = enumerate(weigh_labels(log_probs), start=1)
-            found = sorted((Reading((n,), -c, -c) for n, c in costs), key=lambda one: -one.score)
+            readings = sorted((Reading((n,), -c, -c) for n, c in costs), key=lambda one: -one.score)
         else:
-            found = rank_signs(log_probs, SignSearch() if spells_tokens else self.sign_search)
+            readings = rank_signs(log_probs, SignSearch() if spells_tokens else self.sign_search)
         space = " " if self.reads_signs else ""
         hypotheses = []
-        for labels, log_prob, score in found[:n_best]:
+        for labels, log_prob, score in readings[:n_best]:
             tokens = [label - 1 for label in labels]
             if not spells_tokens:
                 tokens = self._tokenizer.encode(space.join(names[n] for n in tokens))
@@ -348,7 +356,7 @@ class Translator:
 
     def _checked(
         self,
-        found: Translation,
+        translation: Translation,
         sequence: SourceSequence,
         encoding: FloatArray,
         *,
@@ -357,19 +365,19 @@ class Translator:
     ) -> Translation:
         """Return a translation with its check, without text where this is asked for."""
         if not self.confidence or not self.is_checked:
-            return found
-        check = self.confidence.check(found.hypothesis, self.trim(sequence), encoding)
+            return translation
+        check = self.confidence.check(translation.hypothesis, self.trim(sequence), encoding)
         if (skip_unsure and check.word) or (check.unlike and not guess):
-            found = replace(found, text="", alternatives=())
-        return replace(found, check=check)
+            translation = replace(translation, text="", alternatives=())
+        return replace(translation, check=check)
 
     def _spell(self, hypotheses: Sequence[Hypothesis]) -> Translation:
         """Return the text of the best hypothesis, with the others."""
-        best, *others = (
-            Translation(text=self._tokenizer.decode(one.tokens), hypothesis=one)
-            for one in hypotheses
+        best, *alternatives = (
+            Translation(text=self._tokenizer.decode(hypothesis.tokens), hypothesis=hypothesis)
+            for hypothesis in hypotheses
         )
-        return replace(best, alternatives=tuple(others))
+        return replace(best, alternatives=tuple(alternatives))
 
     def encode_clips(self, sequences: Sequence[SourceSequence]) -> FloatArray:
         """Return the mean of the encoder's states over each clip, shape (N, D)."""
@@ -387,29 +395,31 @@ class Translator:
         return self._paces(self._rows(sequences, blind=blind), "labels")
 
     def _paces(
-        self, rows: Sequence[Rows], what: Spelt, memories: Sequence[Memory] = ()
+        self, rows: Sequence[Rows], spelt: Spelt, memories: Sequence[Memory] = ()
     ) -> list[FloatArray]:
-        plain = self._models.log_probs(memories, what) if memories else self._log_probs(rows, what)
+        plain = (
+            self._models.log_probs(memories, spelt) if memories else self._log_probs(rows, spelt)
+        )
         if self.spec.model.family != "convolution" or not self.source.has_frames:
             return plain
         paced = [
-            self._log_probs([_resample(row, round(pace * len(row)) or 1) for row in rows], what)
+            self._log_probs([_resample(row, round(pace * len(row)) or 1) for row in rows], spelt)
             for pace in OTHER_PACES
         ]
         return [
             np.log(np.mean([
-                _resample(np.exp(one, dtype=np.float64), len(clip[0])) for one in clip
+                _resample(np.exp(log_probs, dtype=np.float64), len(clip[0])) for log_probs in clip
             ], axis=0)).astype(np.float32)
             for clip in zip(plain, *paced, strict=True)
         ]  # fmt: skip
 
-    def _log_probs(self, rows: Sequence[Rows], what: Spelt) -> list[FloatArray]:
-        found: dict[int, FloatArray] = {}
+    def _log_probs(self, rows: Sequence[Rows], spelt: Spelt) -> list[FloatArray]:
+        by_clip: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
             memories = self._models.encode([rows[i] for i in part])
             with self._named_errors():
-                found |= zip(part, self._models.log_probs(memories, what), strict=True)
-        return [found[index] for index in range(len(rows))]
+                by_clip |= zip(part, self._models.log_probs(memories, spelt), strict=True)
+        return [by_clip[index] for index in range(len(rows))]
 
     @property
     def reads_signs(self) -> bool:
@@ -429,11 +439,16 @@ class Translator:
         That is the likeliest signs by the CTC head alone, or the glosses of the clip.
         """
         if self.source.kind == "glosses":
-            every = [one.glosses if isinstance(one, GlossSequence) else () for one in sequences]
-            return [partial(self.sign_costs.cost, glosses=one) for one in every]
+            every = [
+                sequence.glosses if isinstance(sequence, GlossSequence) else ()
+                for sequence in sequences
+            ]
+            return [partial(self.sign_costs.cost, glosses=glosses) for glosses in every]
         names, log_probs = self.spec.ctc.names, self._models.log_probs(memories, "labels")
-        read = (search_signs(one, SignSearch()) for one in log_probs)
-        return [partial(self.sign_costs.cost, glosses=[names[n - 1] for n in one]) for one in read]
+        read = (search_signs(clip_log_probs, SignSearch()) for clip_log_probs in log_probs)
+        return [
+            partial(self.sign_costs.cost, glosses=[names[n - 1] for n in labels]) for labels in read
+        ]
 
     def _rank_by_signs(
         self,
@@ -446,14 +461,16 @@ class Translator:
 
         The weight is relative to the mean log-probability of a token, for every length penalty.
         """
-        found = []
-        for one in hypotheses:
-            cost = price(self._tokenizer.decode(one.tokens))
-            scale = max(1, len(one.tokens)) ** (1 - options.length_penalty)
-            found.append(replace(one, sign_cost=cost, score=one.score - weight * cost * scale))
+        ranked = []
+        for hypothesis in hypotheses:
+            cost = price(self._tokenizer.decode(hypothesis.tokens))
+            scale = max(1, len(hypothesis.tokens)) ** (1 - options.length_penalty)
+            ranked.append(
+                replace(hypothesis, sign_cost=cost, score=hypothesis.score - weight * cost * scale)
+            )
         if weight:  # what did not end stays behind what did
-            found.sort(key=lambda h: (h.tokens[-1:] == (self._ids.eos,), h.score), reverse=True)
-        return found
+            ranked.sort(key=lambda h: (h.tokens[-1:] == (self._ids.eos,), h.score), reverse=True)
+        return ranked
 
     def encode_signs(self, sequences: Sequence[SourceSequence]) -> FloatArray:
         """Return what look-up compares of clips: means over their frames, shape (N, D + H).
@@ -461,11 +478,11 @@ class Translator:
         First the encoder's states, then the H features of `hand_columns`.
         """
         rows = self._rows(sequences)
-        found = self._mean_states(rows).astype(np.float32)
+        states = self._mean_states(rows).astype(np.float32)
         if not self.hand_columns:
-            return found
+            return states
         hands = np.stack([matrix[:, self.hand_columns].mean(axis=0) for matrix in rows])
-        return np.concatenate((found, hands), axis=1)
+        return np.concatenate((states, hands), axis=1)
 
     @cached_property
     def hand_columns(self) -> list[int]:
@@ -473,13 +490,13 @@ class Translator:
         return [*self.spec.reader.hand_columns]
 
     def _mean_states(self, rows: Sequence[Rows]) -> FloatArray:
-        found: dict[int, FloatArray] = {}
+        states: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
             means = mean_states(self._first.encode([rows[i] for i in part])[0])
             with self._named_errors():
                 check_finite(torch.from_numpy(means))
-            found |= zip(part, means, strict=True)
-        return np.stack([found[index] for index in range(len(rows))])
+            states |= zip(part, means, strict=True)
+        return np.stack([states[index] for index in range(len(rows))])
 
     @torch.inference_mode()
     def align(
@@ -498,13 +515,13 @@ class Translator:
             ValueError: If the model's decoder does not look at the source.
         """
         model, has_time = self.spec.model, self.source.has_frames
-        found = []
+        alignments = []
         for sequence, translation in zip(sequences, translations, strict=True):
             tokens, names = translation.hypothesis.tokens, self.spec.reader.labels(sequence)
             src, valid = self._first.pad([self.rows(sequence)])
             ids = torch.tensor([[self._ids.bos, *tokens[:-1]]], device=self._device)
             weights = self._model.align(self._model.encode(src, valid), ids)[0]
-            found.append(
+            alignments.append(
                 Alignment(
                     tokens=self._pieces(tokens),
                     step_s=model.subsampling / self.spec.features.fps if has_time else 0.0,
@@ -516,7 +533,7 @@ class Translator:
                     maps=self._model.attention_maps(src, valid, ids).of_clip(0),
                 )
             )
-        return found
+        return alignments
 
     def pieces(self, translation: Translation) -> tuple[str, ...]:
         """Return what each token of a translation adds to its text."""
@@ -537,7 +554,9 @@ class Translator:
 
     @property
     def _models(self) -> "Ensemble":
-        return Ensemble([self._model, *(one._model for one in self._others)], self._device)
+        return Ensemble(
+            [self._model, *(translator._model for translator in self._others)], self._device
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -561,16 +580,16 @@ class Ensemble:
         return [encode_in_parts(model, src, valid) for model in self.models]
 
     @torch.inference_mode()
-    def log_probs(self, memories: Sequence[Memory], what: Spelt) -> list[FloatArray]:
+    def log_probs(self, memories: Sequence[Memory], spelt: Spelt) -> list[FloatArray]:
         """Return the log-probabilities of what CTC spells of each clip, shapes (M, K)."""
-        found = mean_log_probs(
+        log_probs_BPK = mean_log_probs(
             [
-                model.ctc_logits(one) if what == "labels" else model.text_logits(one)
-                for model, one in zip(self.models, memories, strict=True)
+                model.ctc_logits(memory) if spelt == "labels" else model.text_logits(memory)
+                for model, memory in zip(self.models, memories, strict=True)
             ]
         )
-        check_finite(found.logsumexp(dim=-1))
-        log_probs = found.cpu().numpy()
+        check_finite(log_probs_BPK.logsumexp(dim=-1))
+        log_probs = log_probs_BPK.cpu().numpy()
         lengths = memories[0].valid.sum(dim=1).tolist()
         return [log_probs[row, :length] for row, length in enumerate(lengths)]
 

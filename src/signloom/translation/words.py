@@ -45,12 +45,15 @@ def learn_words(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> tuple
     words = [[word for word, _, _ in locate_words(text)] for text in texts]
     written = _translate(words, glosses)  # the word, if the sign is given
     signed = _translate(glosses, words)
-    found = (
+    candidates = (
         WordOfSign(word=word, gloss=gloss, weight=round(share * signed.get((gloss, word), 0.0), 3))
         for (word, gloss), share in written.items()
     )
     return tuple(
-        sorted((one for one in found if one.weight >= LEAST), key=lambda one: (one.word, one.gloss))
+        sorted(
+            (word for word in candidates if word.weight >= LEAST),
+            key=lambda word: (word.word, word.gloss),
+        )
     )
 
 
@@ -63,9 +66,9 @@ def _translate(
     numbers = {name: n for n, name in enumerate(dict.fromkeys(chain.from_iterable(sources)), 1)}
     owner, target, source = list[int](), list[int](), list[int]()
     units = 0
-    for one, other in zip(targets, sources, strict=True):
-        beside = [0, *(numbers[unit] for unit in other)]
-        for unit in one:
+    for target_words, source_glosses in zip(targets, sources, strict=True):
+        beside = [0, *(numbers[unit] for unit in source_glosses)]
+        for unit in target_words:
             owner += [units] * len(beside)
             target += [names[unit]] * len(beside)
             source += beside
@@ -91,10 +94,10 @@ def _translate(
 
 def index_words(lexicon: Sequence[WordOfSign]) -> dict[str, dict[str, float]]:
     """Return the weights by word and gloss."""
-    found: dict[str, dict[str, float]] = {}
-    for one in lexicon:
-        found.setdefault(one.word, {})[one.gloss] = one.weight
-    return found
+    weights: dict[str, dict[str, float]] = {}
+    for word in lexicon:
+        weights.setdefault(word.word, {})[word.gloss] = word.weight
+    return weights
 
 
 def match_words(
@@ -111,19 +114,19 @@ def match_words(
         for position, gloss in enumerate(glosses)
         if (weight := weights.get(word, {}).get(gloss, 0.0))
     )
-    found: list[int | None] = [None] * len(words)
+    indices: list[int | None] = [None] * len(words)
     used = set[int]()
     for _, _, w, position in pairs:
-        if found[w] is None and position not in used:
-            found[w] = position
+        if indices[w] is None and position not in used:
+            indices[w] = position
             used.add(position)
     for before, after in pairwise(range(len(words))):
-        linked = found[before]
-        if found[after] is None and linked is not None:
+        linked = indices[before]
+        if indices[after] is None and linked is not None:
             same = (weights.get(words[w], {}).get(glosses[linked]) for w in (before, after))
             if len({*same}) == 1:
-                found[after] = linked
-    return found
+                indices[after] = linked
+    return indices
 
 
 @checked_dataclass
@@ -140,18 +143,18 @@ class SignCoverage:
 
     def count(self, text: str) -> dict[str, int]:
         """Return how often a sentence says each sign."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for word, times in Counter(word for word, _, _ in locate_words(text)).items():
             if sign := self.sign_of.get(word):
-                found[sign] = max(found.get(sign, 0), times)
-        return found
+                counts[sign] = max(counts.get(sign, 0), times)
+        return counts
 
     def cost(self, text: str, glosses: Iterable[str]) -> float:
         """Return what speaks against a sentence for these signs, nats: 0 if it says them all."""
-        said, read = self.count(text), Counter(glosses)
+        written, read = self.count(text), Counter(glosses)
         return math.fsum(
-            abs(said.get(sign, 0) - read[sign]) * self.costs.get(sign, 0.0)
-            for sign in sorted(said.keys() | read.keys())
+            abs(written.get(sign, 0) - read[sign]) * self.costs.get(sign, 0.0)
+            for sign in sorted(written.keys() | read.keys())
         )
 
 
@@ -174,37 +177,39 @@ def fit_sign_coverage(texts: Sequence[str], glosses: Sequence[Sequence[str]]) ->
         if chance > 0.5:
             words_of.setdefault(sign, []).append(word)
     written, signed = _count_in(lines), _count_in(glosses)
-    said = SignCoverage()
+    coverage = SignCoverage()
     for sign, words in sorted(words_of.items()):
-        kept = words
+        chosen = words
         for word in words:
             if all(times <= signed[sign][line] for line, times in written[word].items()):
                 continue  # what is never said without the sign disturbs nowhere
-            rest = [other for other in kept if other != word]
-            if rest and _differ(written, rest, signed[sign]) < _differ(written, kept, signed[sign]):
-                kept = rest
-        wrong, seen = _differ(written, kept, signed[sign])
-        if (cost := math.log((seen + 1) / (2 * wrong + 1))) > 0:
-            said.sign_of.update(dict.fromkeys(kept, sign))
-            said.costs[sign] = round(cost, 3)
-    return said
+            without = [candidate for candidate in chosen if candidate != word]
+            if without and _differ(written, without, signed[sign]) < _differ(
+                written, chosen, signed[sign]
+            ):
+                chosen = without
+        wrong, clips = _differ(written, chosen, signed[sign])
+        if (cost := math.log((clips + 1) / (2 * wrong + 1))) > 0:
+            coverage.sign_of.update(dict.fromkeys(chosen, sign))
+            coverage.costs[sign] = round(cost, 3)
+    return coverage
 
 
 def _count_in(lines: Sequence[Sequence[str]]) -> dict[str, Counter[int]]:
     """Return of each unit how often each line that has it has it."""
-    found: dict[str, Counter[int]] = {}
+    counts: dict[str, Counter[int]] = {}
     for number, line in enumerate(lines):
         for unit in line:
-            found.setdefault(unit, Counter())[number] += 1
-    return found
+            counts.setdefault(unit, Counter())[number] += 1
+    return counts
 
 
 def _differ(
     written: Mapping[str, Counter[int]], words: Sequence[str], signed: Counter[int]
 ) -> tuple[int, int]:
     """Return how many lines say a sign too often or too seldom, and how many say or sign it."""
-    said = Counter[int]()
+    counts = Counter[int]()
     for word in words:
-        said |= written[word]  # the greater of both
-    lines = said.keys() | signed.keys()
-    return sum(said[line] != signed[line] for line in lines), len(lines)
+        counts |= written[word]  # the greater of both
+    lines = counts.keys() | signed.keys()
+    return sum(counts[line] != signed[line] for line in lines), len(lines)

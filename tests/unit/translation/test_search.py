@@ -64,7 +64,7 @@ def test_seeds_as_one_rank_by_the_mean_of_their_probabilities(family: str, beam_
     models = [tiny.model(seed, family=family) for seed in (2, 3, 4)]
     memories = [memory_of(model) for model in models]
     first, *others = zip(models, memories, strict=True)
-    found = search(*first, IDS, options(beam_size, length_penalty=0.0), others=others)
+    found = search(*first, IDS, options(beam_size, length_penalty=0.0), further=others)
     for clip, (best,) in enumerate(found):
         given = torch.tensor([[IDS.bos, *best.tokens[:-1]]])
         with torch.inference_mode():
