@@ -54,7 +54,7 @@ def main() -> None:
         log.log_params({"evaluate": dataclasses.asdict(options)})
         log.log_params(translator.spec.provenance.get("params", {}))
         evaluation = evaluate(
-            translator, targets, sequences, options, corpus=corpus, others=others,
+            translator, targets, sequences, options, corpus=corpus, seed_translators=others,
             weights=hash_file(CHECKPOINT / WEIGHTS), seeds=hash_seeds(CHECKPOINT),
         )  # fmt: skip
         write_evaluation(REPORTS, evaluation, HISTORY)

@@ -41,11 +41,11 @@ class Reliability:
     @property
     def levels(self) -> list[tuple[float, int, int]]:
         """Each confidence, how many clips have it, and how many of them are right."""
-        found: dict[float, list[bool]] = {}
+        rights: dict[float, list[bool]] = {}
         for check, is_right in zip(self.checks, self.right, strict=True):
             if check.confidence is not None:
-                found.setdefault(check.confidence, []).append(is_right)
-        return [(value, len(these), sum(these)) for value, these in sorted(found.items())]
+                rights.setdefault(check.confidence, []).append(is_right)
+        return [(value, len(level), sum(level)) for value, level in sorted(rights.items())]
 
     @property
     def error(self) -> float | None:
@@ -58,13 +58,13 @@ class Reliability:
 
     def to_metrics(self) -> dict[str, Any]:
         """Return the error, and how many translations are unsure or of unfamiliar clips."""
-        found: dict[str, Any] = {}
+        metrics: dict[str, Any] = {}
         if self.error is not None:
-            found["calibration_error"] = rounded(self.error)
-            found["unsure"] = sum(check.is_unsure for check in self.checks)
+            metrics["calibration_error"] = rounded(self.error)
+            metrics["unsure"] = sum(check.is_unsure for check in self.checks)
         if any(check.unlike is not None for check in self.checks):
-            found["unfamiliar"] = sum(bool(check.unlike) for check in self.checks)
-        return found
+            metrics["unfamiliar"] = sum(bool(check.unlike) for check in self.checks)
+        return metrics
 
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has of it."""
@@ -93,11 +93,11 @@ def fit_confidence(
         tried: Dev's clips under changes of real life, to which the confidence is fitted if there
             are any; the clips as they are, are among them.
     """
-    found = [one.hypothesis for one in dev.translations] if dev else []
+    hypotheses = [translation.hypothesis for translation in dev.translations] if dev else []
     if tried:
-        found = [hypothesis for one in tried for hypothesis in one.hypotheses]
-        right = [is_right for one in tried for is_right in one.right]
-    levels = fit_levels([plain_score(one) for one in found], right)
+        hypotheses = [hypothesis for change in tried for hypothesis in change.hypotheses]
+        right = [is_right for change in tried for is_right in change.right]
+    levels = fit_levels([plain_score(hypothesis) for hypothesis in hypotheses], right)
     return Confidence(
         weights=weights, unsure_below=choose_limit(levels, tried), levels=levels,
         train=_describe_known(setup, dev, tried) if setup.translator.source.has_frames else None,
@@ -117,8 +117,8 @@ def check_split(
     """
     states = [None] * len(result.clips) if result.encodings is None else result.encodings
     checks = [
-        confidence.check(one.hypothesis, translator.trim(clip), state)
-        for one, clip, state in zip(result.translations, result.clips, states, strict=True)
+        confidence.check(translation.hypothesis, translator.trim(clip), state)
+        for translation, clip, state in zip(result.translations, result.clips, states, strict=True)
     ]
     return Reliability(checks=checks, right=right)
 
@@ -129,23 +129,23 @@ def _describe_known(setup: Setup, dev: SplitResult | None, tried: Sequence[Tried
     Dev's encodings set the limit of what is like train; without dev train's own do.
     """
     translator = setup.translator
-    of_train = (one for one in setup.targets if one.split == "train")
-    read = [(setup.sequences.get(one.clip_id), one.text) for one in of_train]
-    both = [(clip, text) for clip, text in read if isinstance(clip, LandmarkSequence)]
-    train, texts = zip(*both[:: -(-len(both) // MOST_CLIPS)], strict=True)
+    of_train = (target for target in setup.targets if target.split == "train")
+    read = [(setup.sequences.get(target.clip_id), target.text) for target in of_train]
+    pairs = [(clip, text) for clip, text in read if isinstance(clip, LandmarkSequence)]
+    train, texts = zip(*pairs[:: -(-len(pairs) // MOST_CLIPS)], strict=True)
     states = translator.encode_clips(train)
-    others = states if dev is None or dev.encodings is None else dev.encodings
+    held_out_states = states if dev is None or dev.encodings is None else dev.encodings
     # What varies within a sign is not known from one take of each.
     are_signs = translator.spec.ctc.kind == "texts" and len(texts) >= 2 * len({*texts})
-    signs = texts if are_signs and others is not states else ()
-    seen = describe_train(_read_as(translator, train), states, others, signs)
+    signs = texts if are_signs and held_out_states is not states else ()
+    train_clips = describe_train(_read_as(translator, train), states, held_out_states, signs)
     if not tried:
-        return seen
-    held_out = [clip for one in tried for clip in one.clips]
+        return train_clips
+    held_out = [clip for change in tried for clip in change.clips]
     posture = describe_postures(
         _read_as(translator, change_some(train)), _read_as(translator, held_out)
     )
-    return replace(seen, posture=posture)
+    return replace(train_clips, posture=posture)
 
 
 def _read_as(translator: Translator, clips: Iterable[LandmarkSequence]) -> list[LandmarkSequence]:
@@ -167,22 +167,22 @@ def choose_limit(levels: Sequence[Level], tried: Sequence[Tried]) -> float:
     """
     plain = Confidence(weights="", unsure_below=LEAST_LIMIT, levels=tuple(levels), train=None)
     rows = {
-        one.change: [
+        change.change: [
             (level.confidence, is_right)
-            for hypothesis, is_right in zip(one.hypotheses, one.right, strict=True)
+            for hypothesis, is_right in zip(change.hypotheses, change.right, strict=True)
             if (level := plain.level(plain_score(hypothesis)))
         ]
-        for one in tried
+        for change in tried
     }
     right = [confidence for confidence, is_right in rows.get(NONE, []) if is_right]
     chosen = LEAST_LIMIT
-    for limit in sorted({LEAST_LIMIT, *(one.confidence for one in levels)}):
+    for limit in sorted({LEAST_LIMIT, *(level.confidence for level in levels)}):
         if limit < LEAST_LIMIT:
             continue
         if sum(confidence >= limit for confidence in right) < LEAST_SHOWN * len(right):
             break
         chosen = limit
         shown = [[is_right for c, is_right in row if c >= limit] for row in rows.values()]
-        if all(one.count(False) <= MOST_WRONG * len(one) for one in shown):
+        if all(rights.count(False) <= MOST_WRONG * len(rights) for rights in shown):
             break
     return chosen

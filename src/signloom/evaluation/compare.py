@@ -166,10 +166,16 @@ def compare(
     if len(a[0]) != len(b[0]):
         raise ValueError(f"{len(a[0])} sentences of A and {len(b[0])} of B")
     systems = [[_only(seed, metrics) for seed in seeds] for seeds in (a, b)]
-    values_a, values_b = (_mean_of([one.values() for one in seeds]) for seeds in systems)
-    drawn_a, drawn_b = (_mean_of([one.resample(options) for one in seeds]) for seeds in systems)
-    single_a, single_b = (_mean_of([sentence_scores(one) for one in seeds]) for seeds in systems)
-    found = {}
+    values_a, values_b = (
+        _mean_of([statistics.values() for statistics in seeds]) for seeds in systems
+    )
+    drawn_a, drawn_b = (
+        _mean_of([statistics.resample(options) for statistics in seeds]) for seeds in systems
+    )
+    single_a, single_b = (
+        _mean_of([sentence_scores(statistics) for statistics in seeds]) for seeds in systems
+    )
+    differences = {}
     for name in (name for name in metrics or values_a if name in values_b):
         drawn = drawn_b[name] - drawn_a[name]
         low, high = (float(end) for end in np.quantile(drawn, (level / 2, 1 - level / 2)))
@@ -177,12 +183,12 @@ def compare(
         gain = -gain if name in LOWER_IS_BETTER else gain
         wins, losses = int((gain > TIE).sum()), int((gain < -TIE).sum())
         before, now = float(values_a[name]), float(values_b[name])
-        found[name] = Difference(
+        differences[name] = Difference(
             name=name, a=before, b=now, low=low, high=high, p_value=p_value(drawn, now - before),
             spread=float(drawn.std(ddof=1)), clips=len(gain), resamples=len(drawn), level=level,
             wins=wins, losses=losses, ties=len(gain) - wins - losses,
         )  # fmt: skip
-    return found
+    return differences
 
 
 def _only(counts: Statistics, metrics: Collection[str]) -> Statistics:
@@ -192,7 +198,7 @@ def _only(counts: Statistics, metrics: Collection[str]) -> Statistics:
 
 
 def _mean_of(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: np.mean([one[name] for one in seeds], axis=0) for name in seeds[0]}
+    return {name: np.mean([values[name] for values in seeds], axis=0) for name in seeds[0]}
 
 
 def p_value(drawn: FloatArray, difference: float) -> float:
@@ -224,23 +230,23 @@ def read_run(where: str) -> PastRun:
 
 def _find(folder: Path) -> Path:
     folders = (folder, folder / EVALUATION.name, folder / EVALUATION)
-    found = [one for one in folders if (one / HYPOTHESES_NAME).is_file()]
-    if not found:
+    evaluations = [folder for folder in folders if (folder / HYPOTHESES_NAME).is_file()]
+    if not evaluations:
         raise UserError(
             f"{folder} holds no evaluation (hypotheses.tsv), nor does evaluation/ or {EVALUATION}/ "
             f"in it; {_HINT}, or name a commit or an experiment of DVC: git:HEAD"
         )
-    return found[0]
+    return evaluations[0]
 
 
 def _fetch(revision: str, folder: Path) -> Path:
     """Bring the evaluation of a revision, of which Git holds only the hash, from DVC's cache."""
     command = [sys.executable, "-m", "dvc", "get", ".", str(EVALUATION), "--rev", revision]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "-o", str(folder / EVALUATION)], capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        error, _, _ = done.stderr.strip().partition("\n\n")  # below: where DVC's help is
+    if process.returncode:
+        error, _, _ = process.stderr.strip().partition("\n\n")  # below: where DVC's help is
         raise UserError(
             f"{GIT}{revision}: DVC cannot give its {EVALUATION}: {error}\n"
             "`git log` and `dvc exp show` name what there is, `dvc fetch` gets it from a remote"
@@ -318,11 +324,12 @@ def common_clips(a: PastRun, b: PastRun, split: str) -> list[str]:
         raise UserError(
             f"{a.name} and {b.name} share no clip of {split} ({len(of_a)} and {len(of_b)} clips)"
         )
-    other = [clip for clip in clips if of_a[clip].reference != of_b[clip].reference]
-    if other:
+    differing = [clip for clip in clips if of_a[clip].reference != of_b[clip].reference]
+    if differing:
         raise UserError(
-            f"{split}: clip {other[0]} has the reference {of_a[other[0]].reference!r} in "
-            f"{a.name}, {of_b[other[0]].reference!r} in {b.name} ({len(other)} clips differ); "
+            f"{split}: clip {differing[0]} has the reference {of_a[differing[0]].reference!r} in "
+            f"{a.name}, {of_b[differing[0]].reference!r} in {b.name} "
+            f"({len(differing)} clips differ); "
             "evaluate both on one corpus"
         )
     _check_glosses(a, b, split, clips)
@@ -332,19 +339,19 @@ def common_clips(a: PastRun, b: PastRun, split: str) -> list[str]:
 def _check_glosses(a: PastRun, b: PastRun, split: str, clips: Sequence[str]) -> None:
     """Refuse signs that were compared by other rules, or with other glosses."""
     of_a, of_b = a.splits[split], b.splits[split]
-    both = [clip for clip in clips if of_a[clip].glosses and of_b[clip].glosses]
-    if both and a.options.gloss_rules != b.options.gloss_rules:
+    glossed = [clip for clip in clips if of_a[clip].glosses and of_b[clip].glosses]
+    if glossed and a.options.gloss_rules != b.options.gloss_rules:
         raise UserError(
             f"the signs of {a.name} were compared by the rules {a.options.gloss_rules}, those "
             f"of {b.name} by {b.options.gloss_rules}: such numbers cannot be compared; set "
             "evaluate.score.gloss_rules and evaluate again"
         )
-    other = [clip for clip in both if of_a[clip].glosses != of_b[clip].glosses]
-    if other:
-        of_clip = (" ".join(run[other[0]].glosses) for run in (of_a, of_b))
+    differing = [clip for clip in glossed if of_a[clip].glosses != of_b[clip].glosses]
+    if differing:
+        of_clip = (" ".join(run[differing[0]].glosses) for run in (of_a, of_b))
         raise UserError(
-            f"{split}: clip {other[0]} has the glosses {next(of_clip)!r} in {a.name}, "
-            f"{next(of_clip)!r} in {b.name} ({len(other)} clips differ); evaluate both on one "
+            f"{split}: clip {differing[0]} has the glosses {next(of_clip)!r} in {a.name}, "
+            f"{next(of_clip)!r} in {b.name} ({len(differing)} clips differ); evaluate both on one "
             "corpus"
         )
 
@@ -395,13 +402,17 @@ def _count_signs(
     counts: Statistics, clips: Sequence[Sentence], is_read: Sequence[bool], options: ScoreOptions
 ) -> Statistics:
     """Add the signs that were read; a clip whose signs one run alone has counts none."""
-    both = list(zip(clips, is_read, strict=True))
-    read = [clip.signs if known else () for clip, known in both]
-    signs = count_gloss_wer(read, [clip.glosses if known else () for clip, known in both], options)
+    pairs = list(zip(clips, is_read, strict=True))
+    read = [clip.signs if is_glossed else () for clip, is_glossed in pairs]
+    signs = count_gloss_wer(
+        read, [clip.glosses if is_glossed else () for clip, is_glossed in pairs], options
+    )
     return Statistics(parts=(*counts.parts, signs))
 
 
-def comparison_map(a: PastRun, b: PastRun, found: dict[str, SplitComparison]) -> dict[str, Any]:
+def comparison_map(
+    a: PastRun, b: PastRun, comparisons: dict[str, SplitComparison]
+) -> dict[str, Any]:
     """Return comparisons by split as plain maps for JSON."""
     return {
         "format_version": 1,
@@ -414,16 +425,16 @@ def comparison_map(a: PastRun, b: PastRun, found: dict[str, SplitComparison]) ->
                 "left_out": part.left_out,
                 "metrics": {
                     name: {
-                        "difference": rounded(one.difference),
-                        **one.to_map(),
-                        "wins": one.wins,
-                        "losses": one.losses,
-                        "ties": one.ties,
+                        "difference": rounded(difference.difference),
+                        **difference.to_map(),
+                        "wins": difference.wins,
+                        "losses": difference.losses,
+                        "ties": difference.ties,
                     }
-                    for name, one in part.differences.items()
+                    for name, difference in part.differences.items()
                 },
                 "sentences": part.sentences,
             }
-            for split, part in found.items()
+            for split, part in comparisons.items()
         },
     }

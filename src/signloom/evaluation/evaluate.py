@@ -122,10 +122,10 @@ class Evaluation:
     def metrics(self) -> dict[str, Any]:
         """What decides, as in reports/metrics.json, test first."""
         return {
-            split: found.to_metrics(
+            split: evaluation.to_metrics(
                 corpus=self.corpus, metric=self.headline, together=self.options.together
             )
-            for split, found in sorted(self.splits.items(), reverse=True)
+            for split, evaluation in sorted(self.splits.items(), reverse=True)
         }
 
 
@@ -151,7 +151,7 @@ def evaluate(
     options: EvaluateOptions,
     *,
     corpus: str = "",
-    others: Iterable[tuple[str, Translator]] = (),
+    seed_translators: Iterable[tuple[str, Translator]] = (),
     weights: str = "",
     seeds: Mapping[str, str] | None = None,
 ) -> Evaluation:
@@ -165,7 +165,7 @@ def evaluate(
         sequences: Clip id to landmarks or glosses, of all splits.
         options: Search and scoring.
         corpus: Name of the corpus.
-        others: The same model trained with other seeds, by name.
+        seed_translators: The same model trained with other seeds, by name.
         weights: SHA-256 of the model's weights, for which alone the confidence holds.
         seeds: Those of the others', for which it holds where all are evaluated as one.
 
@@ -174,8 +174,8 @@ def evaluate(
     """
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     coverage = _fit_sign_coverage(translator, glossed)
-    named = [*others]
-    further = [other for _, other in named]
+    named = [*seed_translators]
+    further = [translator for _, translator in named]
     if options.together and not further:
         raise UserError(f"evaluate.together is true, but {ONE_SEED}")
     setup = Setup(
@@ -185,7 +185,8 @@ def evaluate(
     )  # fmt: skip
     searches = choose_searches(setup, further, options.grid.ngram)
     translator, *further = (
-        one.with_signs(searches.each, coverage) for one in (setup.translator, *further)
+        translator.with_signs(searches.each, coverage)
+        for translator in (setup.translator, *further)
     )
     if options.together:
         translator = translator.with_seeds(further).with_signs(searches.joint)
@@ -216,7 +217,7 @@ def evaluate(
 def _evaluate_splits(
     setup: Setup,
     options: EvaluateOptions,
-    others: Sequence[Translator],
+    further: Sequence[Translator],
     weights: str,
     searches: Searches,
 ) -> tuple[dict[str, SplitEvaluation], Confidence]:
@@ -225,37 +226,45 @@ def _evaluate_splits(
     Args:
         setup: The model, the corpus, and the search that was chosen.
         options: How many clips are changed.
-        others: The models of further seeds.
+        further: The models of further seeds.
         weights: SHA-256 of the model's weights.
         searches: How signs are searched.
     """
-    results, seen = run_systems(setup), SeenInTrain(setup.targets)
+    results, train_texts = run_systems(setup), SeenInTrain(setup.targets)
     counts = {
-        one.split: {name: measure(said, one.refs, setup.score) for name, said in one.texts.items()}
-        for one in results
+        result.split: {
+            name: measure(hypotheses, result.refs, setup.score)
+            for name, hypotheses in result.texts.items()
+        }
+        for result in results
     }
-    right = {split: are_right(found[System.MODEL]) for split, found in counts.items()}
-    tried = {one.split: try_changes(setup, one.targets, most=options.stress) for one in results}
-    dev = next((one for one in results if one.split == "dev"), None)
+    right = {split: are_right(statistics[System.MODEL]) for split, statistics in counts.items()}
+    tried = {
+        result.split: try_changes(setup, result.targets, most=options.stress) for result in results
+    }
+    dev = next((result for result in results if result.split == "dev"), None)
     confidence = fit_confidence(setup, weights, dev, right.get("dev", []), tried.get("dev", []))
-    recognised = recognise(setup, counts, searches, others)
+    recognised = recognise(setup, counts, searches, further)
     look_up = _fit_lookup(setup)
     splits = {}
     for result in results:
         split, counted = result.split, counts[result.split]
         model = counted[System.MODEL]
-        shown = [has_no_warning(one, setup.translator, confidence) for one in tried[split]]
+        shown = [has_no_warning(change, setup.translator, confidence) for change in tried[split]]
         splits[split] = SplitEvaluation(
             result=result,
             counts=counted,
-            systems={name: score_statistics(one, setup.score) for name, one in counted.items()},
+            systems={
+                name: score_statistics(statistics, setup.score)
+                for name, statistics in counted.items()
+            },
             input_check=check_input(counted, setup.score, result.source),
-            breakdowns=break_down(result, model, seen, setup.score),
-            seeds=_score_seeds(setup, others, result, model, searches),
+            breakdowns=break_down(result, model, train_texts, setup.score),
+            seeds=_score_seeds(setup, further, result, model, searches),
             reliability=check_split(setup.translator, confidence, result, right[split]),
             lookup=look_up(result) if look_up else {},
             recognition=recognised.get(split),
-            stress=[stress_row(*one) for one in zip(tried[split], shown, strict=True)],
+            stress=[stress_row(*pair) for pair in zip(tried[split], shown, strict=True)],
             alignments=_align(setup, result, model),
         )
         if (sentence := splits[split].only_sentence) is not None:
@@ -285,9 +294,9 @@ def _fit_lookup(setup: Setup) -> Callable[[SplitResult], dict[str, Score]] | Non
     if setup.metric != Metric.EXACT or not translator.source.has_frames:
         return None
     train = setup.split("train")
-    texts = [one.text for one in train]
+    texts = [target.text for target in train]
     index = SignIndex.of_train(
-        [one.clip_id for one in train], texts,
+        [target.clip_id for target in train], texts,
         translator.encode_signs(setup.clips(train)), len(translator.hand_columns),
     )  # fmt: skip
 
@@ -350,11 +359,11 @@ def try_searches(setup: Setup, grid: GridOptions) -> tuple[DecodingOptions, list
     bar = tqdm(pairs, desc="try searches on dev", unit="search", file=progress_file())
     best = max(bar, key=lambda pair: rank(search(*pair)))
     chosen = _choose_weights(
-        search(*best), grid, setup.translator, rank, lambda one: score(one)[setup.metric]
+        search(*best), grid, setup.translator, rank, lambda decoding: score(decoding)[setup.metric]
     )
     rows = []
     for pair in pairs:
-        values = {name: one.value for name, one in score(search(*pair)).items()}
+        values = {name: metric_score.value for name, metric_score in score(search(*pair)).items()}
         rows.append({
             "beam_size": pair[0], "length_penalty": pair[1],
             **{str(name): values[name] for name in (Metric.BLEU4, Metric.EXACT, Metric.WER)},
@@ -371,9 +380,14 @@ def _choose_weights(
     score: Callable[[DecodingOptions], Score],
 ) -> DecodingOptions:
     """Return a search with the weights that rank best on dev, one after the other."""
-    if weighted := [replace(chosen, internal_lm_weight=one) for one in grid.internal_lm_weights]:
+    if weighted := [
+        replace(chosen, internal_lm_weight=weight) for weight in grid.internal_lm_weights
+    ]:
         chosen = max(weighted, key=rank)
-        values = (f"{one.internal_lm_weight:g} {score(one).value:.1f}" for one in weighted)
+        values = (
+            f"{candidate.internal_lm_weight:g} {score(candidate).value:.1f}"
+            for candidate in weighted
+        )
         logger.info("internal_lm_weight and dev's score: %s", ", ".join(values))
     widest = max(grid.beam_sizes)  # the more beams, the likelier one of them says the signs
     if translator.ranks_by_signs and widest > 1 and grid.sign_weights:
@@ -383,7 +397,8 @@ def _choose_weights(
         ]
         chosen = max(held, key=rank)
         values = (
-            f"{one.sign_weight:g} with {one.beam_size} beams {score(one).value:.1f}" for one in held
+            f"{decoding.sign_weight:g} with {decoding.beam_size} beams {score(decoding).value:.1f}"
+            for decoding in held
         )
         logger.info("sign_weight and dev's score: %s", ", ".join(values))
     return chosen
@@ -403,7 +418,7 @@ def seed_name(provenance: Mapping[str, Any]) -> str:
 
 def _score_seeds(
     setup: Setup,
-    others: Sequence[Translator],
+    further: Sequence[Translator],
     result: SplitResult,
     counted: Statistics,
     searches: Searches,
@@ -412,25 +427,25 @@ def _score_seeds(
 
     Args:
         setup: The model, or all seeds as one.
-        others: The further seeds.
+        further: The further seeds.
         result: The clips.
         counted: What was counted in the sentences of the model.
         searches: How signs are searched.
     """
-    if not others:
+    if not further:
         return None
-    translator = joint = each = setup.translator
+    translator = joint = single = setup.translator
     if translator.is_joint:
-        each = translator.first_seed.with_signs(searches.each)
+        single = translator.first_seed.with_signs(searches.each)
     else:
-        joint = translator.with_seeds(others).with_signs(searches.joint)
+        joint = translator.with_seeds(further).with_signs(searches.joint)
     *seeds, together = (
         counted
-        if one is translator
+        if model is translator
         else measure(
-            plain_texts(one.translate(result.clips, setup.decoding)), result.refs, setup.score
+            plain_texts(model.translate(result.clips, setup.decoding)), result.refs, setup.score
         )
-        for one in (each, *others, joint)
+        for model in (single, *further, joint)
     )
     return score_seeds(seeds, together, setup.score)
 
@@ -460,4 +475,7 @@ def _align(setup: Setup, result: SplitResult, counted: Statistics) -> dict[str, 
     except ValueError as error:
         logger.info("no alignments: %s", error)
         return {}
-    return {result.targets[row].clip_id: one for row, one in zip(picked, aligned, strict=True)}
+    return {
+        result.targets[row].clip_id: alignment
+        for row, alignment in zip(picked, aligned, strict=True)
+    }

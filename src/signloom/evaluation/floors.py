@@ -102,8 +102,8 @@ MOST_CLASSES = 500  # different texts of train beyond which a text is no class t
 def thin_train(targets: Sequence[Target]) -> list[Target]:
     """Return all targets but those of train, of which at most `MOST_TRAIN`, evenly spread."""
     train = [target.clip_id for target in targets if target.split == "train"]
-    kept = set(train[:: max(1, -(-len(train) // MOST_TRAIN))])
-    return [target for target in targets if target.split != "train" or target.clip_id in kept]
+    clip_ids = set(train[:: max(1, -(-len(train) // MOST_TRAIN))])
+    return [target for target in targets if target.split != "train" or target.clip_id in clip_ids]
 
 
 def fit_nearest(
@@ -118,8 +118,8 @@ def fit_nearest(
     """
     train = [t for t in targets if t.split == "train" and t.clip_id in sequences]
     if not train:
-        what, where = translator.source.name, translator.source.where_missing
-        raise UserError(f"no train clip has {what}, so there are no floors; see {where}")
+        source_name, where = translator.source.name, translator.source.where_missing
+        raise UserError(f"no train clip has {source_name}, so there are no floors; see {where}")
     if translator.source.has_frames:
         distances = _feature_distances(translator, [sequences[t.clip_id] for t in train])
     else:
@@ -133,12 +133,12 @@ def _feature_distances(
     vectors = np.stack([clip_vector(translator.rows(clip)) for clip in train])
     variance = np.square(vectors.std(axis=0), dtype=np.float64)
     variance[variance < 1e-12] = 1.0  # a column that never changes tells nothing
-    known = vectors.astype(np.float64)  # once: SciPy would for every clip
+    train_vectors = vectors.astype(np.float64)  # once: SciPy would for every clip
 
     def distances(sequence: SourceSequence) -> FloatArray:
         query = clip_vector(translator.rows(sequence))
-        found: FloatArray = cdist(query[None], known, "seuclidean", V=variance)[0]
-        return found
+        row: FloatArray = cdist(query[None], train_vectors, "seuclidean", V=variance)[0]
+        return row
 
     return distances
 
@@ -163,12 +163,14 @@ def fit_linear(
     def vectors(clips: Iterable[SourceSequence]) -> Vector:
         return np.stack([frames_vector(translator, clip) for clip in clips])
 
-    known = vectors(sequences[target.clip_id] for target in train)
-    models = (fit_classifier(known, texts, penalty) for penalty in PENALTIES)
+    train_vectors = vectors(sequences[target.clip_id] for target in train)
+    models = (fit_classifier(train_vectors, texts, penalty) for penalty in PENALTIES)
     if dev:
-        asked = vectors(sequences[target.clip_id] for target in dev)
-        wanted = [target.text for target in dev]
-        model = max(models, key=lambda one: np.mean(one.predict(asked) == wanted))
+        dev_vectors = vectors(sequences[target.clip_id] for target in dev)
+        dev_texts = [target.text for target in dev]
+        model = max(
+            models, key=lambda classifier: np.mean(classifier.predict(dev_vectors) == dev_texts)
+        )
     else:
         model = next(models)
     return lambda clips: [str(text) for text in model.predict(vectors(clips))]
@@ -203,8 +205,8 @@ def frames_vector(translator: Translator, sequence: SourceSequence) -> Vector:
         return rows[frames].ravel()
     names = feature_names(options, sequence.layout)
     for name in {name.split(".")[0] for name in names}:
-        own = [n for n, one in enumerate(names) if one.split(".")[0] == name]
-        columns, bit = own[:-1], own[-1]
+        part_columns = [n for n, feature in enumerate(names) if feature.split(".")[0] == name]
+        columns, bit = part_columns[:-1], part_columns[-1]
         rows[np.ix_(rows[:, bit] == 0, columns)] = np.nan
         if name in HANDS and np.isfinite(rows[:, columns]).any():
             # Without a body in the picture nothing else says how near the camera is.

@@ -107,16 +107,16 @@ def show_blind(task: Task, sheet: Answers) -> list[dict[str, Any]]:
     shown = []
     for pair in task.pairs:
         order = task.order(sheet.judge, pair.clip_id)
-        texts, said = asdict(pair), None
+        texts, preference = asdict(pair), None
         if (answer := sheet.answers.get(pair.clip_id)) is not None:
             wording = {order[0]: "first", order[1]: "second", "equal": "equal"}
             points = asdict(answer)
-            said = {
+            preference = {
                 "preferred": wording[answer.preferred],
                 "scores": [points[system] for system in order],
             }
         sentences = [texts[system] for system in order]
-        shown.append({"clip_id": pair.clip_id, "sentences": sentences, "answer": said})
+        shown.append({"clip_id": pair.clip_id, "sentences": sentences, "answer": preference})
     return shown
 
 
@@ -136,15 +136,15 @@ def prepare_task(
     Raises:
         UserError: If they were not scored alike or on the same clips, or never differ.
     """
-    found = compare_runs(a, b, split)
-    if found.left_out:
+    comparison = compare_runs(a, b, split)
+    if comparison.left_out:
         raise UserError(
             f"{a.name} and {b.name} were not evaluated on the same clips of {split}: "
-            f"{found.left_out} are in one of them alone; evaluate both on one corpus"
+            f"{comparison.left_out} are in one of them alone; evaluate both on one corpus"
         )
-    rows = [row for row in found.sentences if not differing or row["a"] != row["b"]]
+    rows = [row for row in comparison.sentences if not differing or row["a"] != row["b"]]
     if not rows:
-        raise UserError(f"{a.name} and {b.name} say the same of all {len(found.clips)} clips")
+        raise UserError(f"{a.name} and {b.name} say the same of all {len(comparison.clips)} clips")
     chosen = np.random.default_rng(seed).permutation(len(rows))[:clips]
     pairs = [Pair(**{key: rows[n][key] for key in ("clip_id", "a", "b")}) for n in chosen]
     first, second = (JudgedSystem(name=run.name, weights=run.weights) for run in (a, b))
@@ -203,44 +203,48 @@ class Judgements:
         """Return what all judges of a task have answered."""
         return [_read_sheet(path) for path in sorted(self._folder(name).glob("judge-*.json"))]
 
-    def answer(self, name: str, given: BlindAnswer) -> Answers:
+    def answer(self, name: str, blind_answer: BlindAnswer) -> Answers:
         """Keep an answer in the place of an earlier one; return all of that judge's.
 
         Raises:
             UserError: If the judge has no name, or the clip is not one of the task's.
         """
         task = self.read(name)
-        if given.clip_id not in {pair.clip_id for pair in task.pairs}:
-            raise UserError(f"{given.clip_id!r} is no clip of {name}")
+        if blind_answer.clip_id not in {pair.clip_id for pair in task.pairs}:
+            raise UserError(f"{blind_answer.clip_id!r} is no clip of {name}")
         with self._writing:
-            sheet = self.sheet(name, given.judge)
-            order = task.order(sheet.judge, given.clip_id)
+            sheet = self.sheet(name, blind_answer.judge)
+            order = task.order(sheet.judge, blind_answer.clip_id)
             preferred = dict(zip(("first", "second"), order, strict=True))
-            points = dict(zip(order, given.scores, strict=True))
+            points = dict(zip(order, blind_answer.scores, strict=True))
             answer = Answer(
-                preferred=preferred.get(given.preferred, "equal"), a=points["a"], b=points["b"]
+                preferred=preferred.get(blind_answer.preferred, "equal"),
+                a=points["a"],
+                b=points["b"],
             )
-            sheet = replace(sheet, answers={**sheet.answers, given.clip_id: answer})
+            sheet = replace(sheet, answers={**sheet.answers, blind_answer.clip_id: answer})
             content = {"format_version": FORMAT_VERSION, **asdict(sheet)}
             write_file(self._path(name, sheet.judge), to_text(content))
         return sheet
 
     def results(self, names: Iterable[str] | None = None) -> list["JudgementResult"]:
         """Return the results of tasks that somebody has answered, all of them if none is named."""
-        found = ((name, self.read(name), self.sheets(name)) for name in names or self.names())
-        done = [summarise(*one) for one in found]
-        return [one for one in done if one is not None]
+        tasks = ((name, self.read(name), self.sheets(name)) for name in names or self.names())
+        results = [summarise(*task) for task in tasks]
+        return [result for result in results if result is not None]
 
     def results_of(self, weights: str) -> list["JudgementResult"]:
         """Return the results in which the model of some weights took part."""
         return [
-            one for one in self.results() if weights and weights in (one.weights_a, one.weights_b)
+            result
+            for result in self.results()
+            if weights and weights in (result.weights_a, result.weights_b)
         ]
 
     def _folder(self, name: str) -> Path:
         if name not in (names := self.names()):
-            there = ", ".join(names) or "none; `signloom judge A B` prepares one"
-            raise UserError(f"there is no task {name!r} (there: {there})")
+            listed = ", ".join(names) or "none; `signloom judge A B` prepares one"
+            raise UserError(f"there is no task {name!r} (there: {listed})")
         return self._root / name
 
     def _path(self, name: str, judge: str) -> Path:
@@ -298,8 +302,8 @@ class JudgementResult:
     def __str__(self) -> str:
         """Return all figures in a sentence."""
         alphas = (
-            "none" if one is None else f"{one:.2f}"
-            for one in (self.alpha_preference, self.alpha_scores)
+            "none" if alpha is None else f"{alpha:.2f}"
+            for alpha in (self.alpha_preference, self.alpha_scores)
         )
         return (
             f"{self.judges} judges, {self.clips} of {self.of} clips: B better in {self.wins}, "
@@ -329,11 +333,11 @@ def summarise(name: str, task: Task, sheets: Sequence[Answers]) -> JudgementResu
         np.nanmean(values[:, judged], axis=0) for values in (preferred, of_a, of_b)
     )
     values = {"preference": 100 * preference, "difference": score_b - score_a}
-    parts = tuple(mean(key, "", found.tolist()) for key, found in values.items())
+    parts = tuple(mean(key, "", ratings.tolist()) for key, ratings in values.items())
     drawn = Statistics(parts=parts).resample(task.score)
     estimates = {
-        key: Estimate(float(found.mean()), *np.quantile(drawn[key], INTERVAL))
-        for key, found in values.items()
+        key: Estimate(float(ratings.mean()), *np.quantile(drawn[key], INTERVAL))
+        for key, ratings in values.items()
     }
     return JudgementResult(
         task=name, a=task.a.name, b=task.b.name,
@@ -348,9 +352,9 @@ def summarise(name: str, task: Task, sheets: Sequence[Answers]) -> JudgementResu
     )  # fmt: skip
 
 
-def to_map(found: JudgementResult) -> dict[str, Any]:
+def to_map(result: JudgementResult) -> dict[str, Any]:
     """Return the figures for JSON."""
-    return dict(rounded(asdict(found)))
+    return dict(rounded(asdict(result)))
 
 
 def krippendorff_alpha(values: FloatArray, level: Literal["ordinal", "interval"]) -> float | None:
@@ -367,14 +371,14 @@ def krippendorff_alpha(values: FloatArray, level: Literal["ordinal", "interval"]
     Source: Krippendorff (2011), Computing Krippendorff's alpha-reliability.
     """
     units = values[:, (~np.isnan(values)).sum(axis=0) >= 2]
-    seen = np.unique(units[~np.isnan(units)])
-    if len(seen) < 2:
+    rated = np.unique(units[~np.isnan(units)])
+    if len(rated) < 2:
         return None
-    counts = (units[:, :, None] == seen).sum(axis=0).astype(np.float64)  # units x values
+    counts = (units[:, :, None] == rated).sum(axis=0).astype(np.float64)  # units x values
     weighted = counts / (counts.sum(axis=1, keepdims=True) - 1)
     coincidences = weighted.T @ counts - np.diag(weighted.sum(axis=0))
     marginals = coincidences.sum(axis=1)
-    ranks = np.cumsum(marginals) - marginals / 2 if level == "ordinal" else seen
+    ranks = np.cumsum(marginals) - marginals / 2 if level == "ordinal" else rated
     distances = np.square(ranks[:, None] - ranks)
     by_chance = (np.outer(marginals, marginals) * distances).sum() / (marginals.sum() - 1)
     return float(1 - (coincidences * distances).sum() / by_chance)

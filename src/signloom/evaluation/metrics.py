@@ -137,11 +137,11 @@ class Statistics:
 
     def values(self) -> dict[str, float]:
         """Return every metric of all sentences together."""
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for part in self.parts:
             scores = part.scores(part.counts.sum(axis=0, keepdims=True))
-            found |= {name: float(score[0]) for name, score in scores.items()}
-        return found
+            values |= {name: float(score[0]) for name, score in scores.items()}
+        return values
 
     def resample(self, options: ScoreOptions) -> dict[str, FloatArray]:
         """Return every metric of every bootstrap resample, each of shape (R,).
@@ -155,10 +155,10 @@ class Statistics:
         draws = (np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(options.resamples))
         sums = np.stack([draw.astype(np.float64) @ counts for draw in draws])
         ends = np.cumsum([part.counts.shape[1] for part in self.parts])[:-1]
-        found: dict[str, FloatArray] = {}
+        drawn: dict[str, FloatArray] = {}
         for part, columns in zip(self.parts, np.split(sums, ends, axis=1), strict=True):
-            found |= part.scores(columns)
-        return found
+            drawn |= part.scores(columns)
+        return drawn
 
 
 def measure(
@@ -182,8 +182,8 @@ def measure(
     """
     _check_pairs(hyps, refs)
     hyps, refs = ([" ".join(text.split()) for text in texts] for texts in (hyps, refs))
-    wanted = COUNTERS if counters is None else counters
-    return Statistics(parts=tuple(count(hyps, refs, options) for count in wanted))
+    chosen = COUNTERS if counters is None else counters
+    return Statistics(parts=tuple(count(hyps, refs, options) for count in chosen))
 
 
 def score_corpus(
@@ -235,10 +235,10 @@ def sentence_scores(statistics: Statistics) -> dict[str, FloatArray]:
 
     BLEU is of effective order, so that short sentences count.
     """
-    found: dict[str, FloatArray] = {}
+    scores: dict[str, FloatArray] = {}
     for part in statistics.parts:
-        found |= part.singly(part.counts)
-    return found
+        scores |= part.singly(part.counts)
+    return scores
 
 
 def are_right(statistics: Statistics) -> list[bool]:
@@ -286,13 +286,13 @@ def pick_clips(rows: Sequence[RowT], count: int, options: ScoreOptions) -> list[
         "median": sorted(rows, key=lambda row: abs(float(row["wer"]) - middle)),
         "best": sorted(rows, key=lambda row: (float(row["wer"]), -length(row))),
     }
-    taken: set[str] = set()
+    chosen: set[str] = set()
     picked: dict[str, list[tuple[str, RowT]]] = {group: [] for group in orders}
     for _ in range(count):
         for group, ordered in orders.items():
-            row = next((row for row in ordered if row["reference"] not in taken), None)
+            row = next((row for row in ordered if row["reference"] not in chosen), None)
             if row is not None:
-                taken.add(row["reference"])
+                chosen.add(row["reference"])
                 picked[group].append((group, row))
     return [*picked["best"], *picked["median"], *picked["worst"]]
 
@@ -440,7 +440,7 @@ def clean_phoenix_2014(glosses: Sequence[str]) -> tuple[str, ...]:
     named = " ".join(_NAMES.get(gloss, gloss) for gloss in bare)
     named = named.replace("WIE AUSSEHEN", "WIE-AUSSEHEN")
     joined = list[str]()
-    for is_spelt, run in groupby(named.split(), key=lambda one: bool(_SPELT.fullmatch(one))):
+    for is_spelt, run in groupby(named.split(), key=lambda gloss: bool(_SPELT.fullmatch(gloss))):
         names = [*run]
         joined += ["+".join(names)] if is_spelt else names
     return tuple(name for name, _ in groupby(_ROOM.sub("", gloss) for gloss in joined))

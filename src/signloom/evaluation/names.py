@@ -16,9 +16,9 @@ TOO_FEW = "too few clips to decide"
 def rounded(value: Any, digits: int = DECIMALS) -> Any:
     """Return a value as files have it: numbers, also those in maps and lists, with few digits."""
     if isinstance(value, dict):
-        return {name: rounded(one, digits) for name, one in value.items()}
+        return {name: rounded(number, digits) for name, number in value.items()}
     if isinstance(value, list):
-        return [rounded(one, digits) for one in value]
+        return [rounded(number, digits) for number in value]
     return round(value, digits) if isinstance(value, float) else value
 
 
@@ -81,8 +81,10 @@ def metric_heading(name: str) -> str:
 
 def describe_only(sentence: str, clips: int) -> str:
     """Say that a model writes one thing whatever it is shown, which may be nothing."""
-    what = f"one and the same sentence, “{sentence}”," if sentence else "nothing"
-    return f"This model writes {what} for each of the {clips} clips: it has not learnt to translate"
+    content = f"one and the same sentence, “{sentence}”," if sentence else "nothing"
+    return (
+        f"This model writes {content} for each of the {clips} clips: it has not learnt to translate"
+    )
 
 
 def headline_metric(train_texts: Iterable[str]) -> Metric:

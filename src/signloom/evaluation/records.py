@@ -45,10 +45,10 @@ def _check_group(row: dict[str, Any]) -> dict[str, Any]:
 
 def _check_search(search: Any) -> Any:
     valued = [trial for trial in search.trials if trial.value is not None]
-    done = [trial for trial in valued if trial.state == "COMPLETE"]
-    if not done or len({tuple(sorted(trial.params)) for trial in valued}) > 1:
+    complete = [trial for trial in valued if trial.state == "COMPLETE"]
+    if not complete or len({tuple(sorted(trial.params)) for trial in valued}) > 1:
         raise ValueError("no trial has ended, or they varied different parameters")
-    if any({search.objective, *search.objectives} - trial.values.keys() for trial in done):
+    if any({search.objective, *search.objectives} - trial.values.keys() for trial in complete):
         raise ValueError("a trial lacks an objective")
     return search
 

@@ -70,10 +70,12 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     scores = {**_scores(evaluation), "tables": tables}
     write_file(folder / SCORES_NAME, to_sealed(scores, indent=2))
     for kind in KINDS:
-        if any(kind in found.breakdowns for found in splits.values()):
-            rows = [row for found in splits.values() for row in _breakdown_rows(found, kind)]
+        if any(kind in evaluation.breakdowns for evaluation in splits.values()):
+            rows = [row for split in splits.values() for row in _breakdown_rows(split, kind)]
             write_rows(folder / f"by_{kind}.csv", rows, columns=("name", "split", *COLUMNS))
-    alignments = {name: one for found in splits.values() for name, one in found.alignments.items()}
+    alignments = {
+        name: alignment for split in splits.values() for name, alignment in split.alignments.items()
+    }
     write_alignments(folder / "alignments.parquet", alignments)
     hint = "run `dvc repro train` again"
     epochs = check_shape(read_json(history, hint=hint), EPOCHS, where=history, hint=hint)["epochs"]
@@ -86,17 +88,21 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
 def _scores(evaluation: Evaluation) -> dict[str, Any]:
     """Return the content of scores.json."""
     splits, seeds = evaluation.splits, None
-    scored = {split: found.seeds for split, found in splits.items() if found.seeds}
+    scored = {
+        split: split_evaluation.seeds
+        for split, split_evaluation in splits.items()
+        if split_evaluation.seeds
+    }
     if scored:
         seeds = {
             "names": evaluation.seeds,
             "splits": {
-                split: {str(name): one.spread(name) for name in one.values}
-                for split, one in scored.items()
+                split: {str(name): seed_scores.spread(name) for name in seed_scores.values}
+                for split, seed_scores in scored.items()
             },
             "together": {
-                split: {str(name): score.to_map() for name, score in one.together.items()}
-                for split, one in scored.items()
+                split: {str(name): score.to_map() for name, score in seed_scores.together.items()}
+                for split, seed_scores in scored.items()
             },
         }
     return {
@@ -106,23 +112,30 @@ def _scores(evaluation: Evaluation) -> dict[str, Any]:
         "options": asdict(evaluation.options),
         "decoding": asdict(evaluation.decoding),
         "grid": evaluation.grid,
-        "splits": {split: found.to_map() for split, found in splits.items()},
+        "splits": {split: split_evaluation.to_map() for split, split_evaluation in splits.items()},
         "seeds": seeds,
-        "confidence": {split: found.reliability.to_map() for split, found in splits.items()},
-        "stress": [rounded(asdict(row)) for found in splits.values() for row in found.stress],
+        "confidence": {
+            split: split_evaluation.reliability.to_map()
+            for split, split_evaluation in splits.items()
+        },
+        "stress": [
+            rounded(asdict(row))
+            for split_evaluation in splits.values()
+            for row in split_evaluation.stress
+        ],
         "recognition": {
-            split: found.recognition.to_map()
-            for split, found in splits.items()
-            if found.recognition
+            split: split_evaluation.recognition.to_map()
+            for split, split_evaluation in splits.items()
+            if split_evaluation.recognition
         },
     }
 
 
-def hypothesis_rows(found: SplitEvaluation, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+def hypothesis_rows(split: SplitEvaluation, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     """Yield one row a clip: reference, sentences of the systems, scores of the model's."""
-    result, singly = found.result, sentence_scores(found.counts[System.MODEL])
+    result, singly = split.result, sentence_scores(split.counts[System.MODEL])
     clips = zip(
-        result.targets, result.facts, result.translations, found.reliability.checks, strict=True
+        result.targets, result.facts, result.translations, split.reliability.checks, strict=True
     )
     for row, (target, facts, translation, check) in enumerate(clips):
         texts = {system: every[row] for system, every in result.texts.items()}
@@ -153,13 +166,13 @@ def _or_empty(value: float | None) -> float | str:
     return "" if value is None else value
 
 
-def _sign_rows(found: SplitEvaluation, _: Evaluation) -> Iterator[dict[str, Any]]:
+def _sign_rows(split: SplitEvaluation, _: Evaluation) -> Iterator[dict[str, Any]]:
     """Yield one row a clip: its glosses, those that were read, when, and how sure."""
-    read = found.recognition
+    read = split.recognition
     for target, signs, wer in zip(read.targets, read.signs, read.each, strict=True) if read else ():
         yield {
             "clip_id": target.clip_id,
-            "split": found.result.split,
+            "split": split.result.split,
             "signer": target.signer,
             "reference": " ".join(target.gloss.split()),
             "signs": " ".join(sign.gloss for sign in signs),
@@ -169,9 +182,9 @@ def _sign_rows(found: SplitEvaluation, _: Evaluation) -> Iterator[dict[str, Any]
         }
 
 
-def _system_rows(found: SplitEvaluation, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
-    split, headline = found.result.split, evaluation.headline
-    for system, scores in found.systems.items():
+def _system_rows(evaluated: SplitEvaluation, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    split, headline = evaluated.result.split, evaluation.headline
+    for system, scores in evaluated.systems.items():
         shown = dict.fromkeys((*MAIN_METRICS, Metric.CER))
         yield {
             "name": f"{split} {system}",  # what `dvc plots` puts on its axis
@@ -183,20 +196,20 @@ def _system_rows(found: SplitEvaluation, evaluation: Evaluation) -> Iterator[dic
         }
 
 
-def _stress_rows(found: SplitEvaluation, _: Evaluation) -> Iterator[dict[str, Any]]:
-    for row in found.stress:
+def _stress_rows(split: SplitEvaluation, _: Evaluation) -> Iterator[dict[str, Any]]:
+    for row in split.stress:
         yield {"name": f"{row.split} {row.change}", **rounded(asdict(row))}
 
 
-def _confusion_rows(found: SplitEvaluation, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
-    texts, refs = found.result.texts[System.MODEL], found.result.refs
-    for one in count_confusions(texts, refs, evaluation.options.score):
-        yield {"split": found.result.split, **asdict(one)}
+def _confusion_rows(split: SplitEvaluation, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    texts, refs = split.result.texts[System.MODEL], split.result.refs
+    for confusion in count_confusions(texts, refs, evaluation.options.score):
+        yield {"split": split.result.split, **asdict(confusion)}
 
 
-def _breakdown_rows(found: SplitEvaluation, kind: str) -> Iterator[dict[str, Any]]:
-    split = found.result.split
-    for group in found.breakdowns.get(kind, []):
+def _breakdown_rows(evaluated: SplitEvaluation, kind: str) -> Iterator[dict[str, Any]]:
+    split = evaluated.result.split
+    for group in evaluated.breakdowns.get(kind, []):
         yield {"name": f"{split} {group.group}", "split": split, **group.to_map()}
 
 

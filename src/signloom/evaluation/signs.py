@@ -113,36 +113,36 @@ class Searches(NamedTuple):
 
 
 def choose_searches(
-    setup: Setup, others: Sequence[Translator] = (), given: Sequence[float] = ()
+    setup: Setup, further: Sequence[Translator] = (), weights: Sequence[float] = ()
 ) -> Searches:
     """Return the searches with the fewest errors on dev; the plainest where no signs are read.
 
     Args:
         setup: The trained model, or the models of all seeds as one, and the corpus.
-        others: The same model trained with other seeds.
-        given: As for `choose_search`.
+        further: The same model trained with other seeds.
+        weights: As for `choose_search`.
     """
     translator = setup.translator
     if translator.spec.ctc.kind != "glosses":
         return Searches(SignSearch(), SignSearch(), None)
-    models = [translator.first_seed, *others]
+    models = [translator.first_seed, *further]
     dev = _read_split(models, setup, "dev")
     ngrams = count_signed(translator, _glossed(setup))
 
     def choose(seeds: Sequence[Sequence[FloatArray]]) -> SignSearch:
-        read = [Read(one, dev.targets if dev else [], ngrams) for one in seeds]
-        return choose_search(translator, read, setup.score.gloss_rules, given)
+        read = [Read(log_probs, dev.targets if dev else [], ngrams) for log_probs in seeds]
+        return choose_search(translator, read, setup.score.gloss_rules, weights)
 
-    each = choose(dev.seeds if dev else [[]])
-    joint = choose([dev.together] if dev else [[]]) if others else each
-    return Searches(each, joint, dev)
+    chosen = choose(dev.seeds if dev else [[]])
+    joint = choose([dev.together] if dev else [[]]) if further else chosen
+    return Searches(chosen, joint, dev)
 
 
 def recognise(
     setup: Setup,
     splits: Iterable[str],
     searches: Searches,
-    others: Sequence[Translator] = (),
+    further: Sequence[Translator] = (),
 ) -> dict[str, Recognition]:
     """Read the signs of some splits and score them; no gloss of these reaches the model.
 
@@ -150,7 +150,7 @@ def recognise(
         setup: The trained model, or the models of all seeds as one, and the corpus.
         splits: What is evaluated.
         searches: As `choose_searches` has chosen them.
-        others: The same model trained with other seeds.
+        further: The same model trained with other seeds.
 
     Returns:
         A recognition of each split whose clips have glosses; nothing of a model that reads no
@@ -160,7 +160,7 @@ def recognise(
         return {}
     train = glosses_of(_glossed(setup))
     floors = _build_floors(setup, train)
-    models = [setup.translator.first_seed, *others]
+    models = [setup.translator.first_seed, *further]
     every = (
         searches.dev if split == "dev" else _read_split(models, setup, split) for split in splits
     )
@@ -176,15 +176,15 @@ def _glossed(setup: Setup) -> list[Target]:
 def _read_split(models: Sequence[Translator], setup: Setup, split: str) -> Readings | None:
     """Read the signs of a split; None where no clip has glosses."""
     targets = setup.split(split)
-    both = zip(targets, setup.clips(targets), strict=True)
+    pairs = zip(targets, setup.clips(targets), strict=True)
     # What reads glosses has no CTC head.
-    some = [(t, c) for t, c in both if t.gloss.split() and isinstance(c, LandmarkSequence)]
+    some = [(t, c) for t, c in pairs if t.gloss.split() and isinstance(c, LandmarkSequence)]
     if not some:
         return None
     clips = [clip for _, clip in some]
     return Readings(
         split=split, targets=[target for target, _ in some], clips=clips,
-        seeds=[one.label_log_probs(clips) for one in models],
+        seeds=[model.label_log_probs(clips) for model in models],
     )  # fmt: skip
 
 
@@ -214,34 +214,37 @@ def _recognise_split(
     if len(read.seeds) > 1:
         systems[TOGETHER] = _names(translator, together, searches.joint)
     systems |= _controls(setup, read, lines, used) | floors(read.clips, read.wanted)
-    wanted = clean_glosses(read.wanted, rules)
+    references = clean_glosses(read.wanted, rules)
 
     def count(lines: Lines) -> Statistics:
-        return Statistics(parts=(count_gloss_wer(lines, wanted, score),))
+        return Statistics(parts=(count_gloss_wer(lines, references, score),))
 
     model = count(lines)
     scores = {
-        name: score_statistics(count(found), score)[GLOSS_WER] for name, found in systems.items()
+        name: score_statistics(count(hypotheses), score)[GLOSS_WER]
+        for name, hypotheses in systems.items()
     }
-    seeds = [count(_names(translator, one, searches.each)) for one in read.seeds]
-    errors = [one.values()[GLOSS_WER] for one in seeds] if len(seeds) > 1 else []
+    seeds = [count(_names(translator, log_probs, searches.each)) for log_probs in read.seeds]
+    errors = [statistics.values()[GLOSS_WER] for statistics in seeds] if len(seeds) > 1 else []
     if errors:
-        low, high = seed_interval([one.resample(score)[GLOSS_WER] for one in seeds], score)
+        low, high = seed_interval(
+            [statistics.resample(score)[GLOSS_WER] for statistics in seeds], score
+        )
         scores[SEEDS] = replace(scores[MODEL], value=mean(errors), low=low, high=high)
-    known = {*clean_glosses(train, rules)}
-    is_seen = [line in known for line in wanted]
+    train_lines = {*clean_glosses(train, rules)}
+    is_seen = [line in train_lines for line in references]
     signers = [target.signer for target in read.targets]
     placed = zip(read.clips, log_probs, strict=True)
     return Recognition(
         targets=read.targets,
-        signs=[place_signs(translator, clip, one, used) for clip, one in placed],
+        signs=[place_signs(translator, clip, log_probs, used) for clip, log_probs in placed],
         systems=scores,
         seeds=errors,
-        edits=_count_edits(clean_glosses(lines, rules), wanted),
+        edits=_count_edits(clean_glosses(lines, rules), references),
         seen=_score_rows(model, is_seen, score),
-        unseen=_score_rows(model, [not one for one in is_seen], score),
+        unseen=_score_rows(model, [not was_seen for was_seen in is_seen], score),
         signers={
-            name: _score_rows(model, [one == name for one in signers], score)
+            name: _score_rows(model, [signer == name for signer in signers], score)
             for name in sorted({*signers})
         },
         each=sentence_scores(model)[GLOSS_WER].tolist(),
@@ -250,12 +253,12 @@ def _recognise_split(
 
 def _controls(setup: Setup, read: Readings, lines: Lines, used: SignSearch) -> dict[str, Lines]:
     """Return the signs of other clips for each clip, and those that are read of nothing."""
-    found: dict[str, Lines] = {}
+    controls: dict[str, Lines] = {}
     dice = np.random.default_rng([setup.score.seed, *read.split.encode()])
     if swapped := swap_clips([target.gloss for target in read.targets], dice):
-        found["swapped"] = [lines[other] for other in swapped]
+        controls["swapped"] = [lines[partner] for partner in swapped]
     nothing = setup.translator.label_log_probs(read.clips, blind=True)
-    return {**found, "blind": _names(setup.translator, nothing, used)}
+    return {**controls, "blind": _names(setup.translator, nothing, used)}
 
 
 def _score_rows(
@@ -263,11 +266,11 @@ def _score_rows(
 ) -> dict[str, float]:
     """Return how many clips were chosen, and their error rate."""
     rows = np.flatnonzero(chosen)
-    found: dict[str, float] = {"clips": len(rows)}
+    scores: dict[str, float] = {"clips": len(rows)}
     if len(rows):
         wer = score_statistics(counted.select(rows), score)[GLOSS_WER]
-        found |= {GLOSS_WER: wer.value, "low": wer.low, "high": wer.high}
-    return found
+        scores |= {GLOSS_WER: wer.value, "low": wer.low, "high": wer.high}
+    return scores
 
 
 def _build_floors(setup: Setup, train: Lines) -> Floors:
@@ -279,13 +282,13 @@ def _build_floors(setup: Setup, train: Lines) -> Floors:
         for name, fit in (("retrieval", fit_nearest), ("linear", fit_linear))
     }
 
-    def floors(clips: Sequence[LandmarkSequence], wanted: Lines) -> dict[str, Lines]:
-        found = {
+    def floors(clips: Sequence[LandmarkSequence], references: Lines) -> dict[str, Lines]:
+        lines = {
             name: [tuple(line.split()) for line in floor(clips)]
             for name, floor in fitted.items()
             if floor
         }
-        return {**found, "floor": _constant(train, wanted)}
+        return {**lines, "floor": _constant(train, references)}
 
     return floors
 
@@ -314,7 +317,7 @@ def choose_search(
     translator: Translator,
     read: Sequence[Read],
     rules: GlossRules = "none",
-    given: Sequence[float] = (),
+    weights: Sequence[float] = (),
 ) -> SignSearch:
     """Return the search with the fewest errors; of equals the first, the plainest.
 
@@ -326,22 +329,22 @@ def choose_search(
         read: Dev by each seed's model, since the signs of few clips, read once, choose badly; or
             the folds of train. The first one's n-gram is in what is returned.
         rules: As for scoring.
-        given: Weight and bonus, if dev is not to choose them.
+        weights: Weight and bonus, if dev is not to choose them.
     """
 
     def errors(search: SignSearch) -> int:
-        found = read_lines(translator, read, search)
-        both = zip(clean_glosses(found, rules), clean_glosses(wanted, rules), strict=True)
-        return sum(Levenshtein.distance(*one) for one in both)
+        hypotheses = read_lines(translator, read, search)
+        pairs = zip(clean_glosses(hypotheses, rules), clean_glosses(references, rules), strict=True)
+        return sum(Levenshtein.distance(*pair) for pair in pairs)
 
-    wanted = glosses_of([target for one in read for target in one.targets])
-    best = min(SEARCHES, key=errors) if wanted else SignSearch()
+    references = glosses_of([target for split in read for target in split.targets])
+    best = min(SEARCHES, key=errors) if references else SignSearch()
     fewest, usual = errors(best), SignSearch(weight=USUAL_NGRAM[0], bonus=USUAL_NGRAM[1])
-    is_open = len({t.clip_id for one in read for t in one.targets}) < DECIDING
+    is_open = len({t.clip_id for split in read for t in split.targets}) < DECIDING
     if best.weight and is_open and errors(usual) <= fewest + math.sqrt(fewest):
         best = usual
-    if given:
-        best = SignSearch(weight=given[0], bonus=given[1])
+    if weights:
+        best = SignSearch(weight=weights[0], bonus=weights[1])
     return replace(best, ngrams=read[0].ngrams) if best.weight else best
 
 
@@ -349,8 +352,8 @@ def read_lines(translator: Translator, read: Sequence[Read], search: SignSearch)
     """Return the glosses of all clips by a search with the n-grams of each model."""
     return [
         line
-        for one in read
-        for line in _names(translator, one.log_probs, replace(search, ngrams=one.ngrams))
+        for split in read
+        for line in _names(translator, split.log_probs, replace(search, ngrams=split.ngrams))
     ]
 
 
@@ -361,20 +364,23 @@ def glosses_of(targets: Sequence[Target]) -> Lines:
 
 def _names(translator: Translator, log_probs: Sequence[FloatArray], search: SignSearch) -> Lines:
     names = translator.spec.ctc.names
-    return [tuple(names[n - 1] for n in search_signs(one, search)) for one in log_probs]
+    return [
+        tuple(names[n - 1] for n in search_signs(clip_log_probs, search))
+        for clip_log_probs in log_probs
+    ]
 
 
-def _constant(train: Lines, wanted: Lines) -> Lines:
+def _constant(train: Lines, references: Lines) -> Lines:
     """Return the line of train with the fewest errors where every clip gets it."""
     lines = sorted(set(train))
-    errors = cdist(lines, wanted, scorer=Levenshtein.distance, dtype=np.int32).sum(axis=1)
-    return [lines[int(errors.argmin())]] * len(wanted)
+    errors = cdist(lines, references, scorer=Levenshtein.distance, dtype=np.int32).sum(axis=1)
+    return [lines[int(errors.argmin())]] * len(references)
 
 
-def _count_edits(lines: Lines, wanted: Lines) -> dict[str, float]:
+def _count_edits(lines: Lines, references: Lines) -> dict[str, float]:
     """Return substitutions, deletions and insertions in % of the signs."""
     edits = dict.fromkeys(EDITS, 0)
-    for chunk in (chunk for chunks in align(lines, wanted) for chunk in chunks):
+    for chunk in (chunk for chunks in align(lines, references) for chunk in chunks):
         if chunk.type in edits:
             edits[chunk.type] += count_edits(chunk)
-    return {EDITS[kind]: 100 * count / sum(map(len, wanted)) for kind, count in edits.items()}
+    return {EDITS[kind]: 100 * count / sum(map(len, references)) for kind, count in edits.items()}

@@ -41,13 +41,13 @@ RUN_S = 0.2  # for which a detector loses a hand at a time
 def hold(before_s: float = 0.0, after_s: float = 0.0, within_s: float = 0.0) -> Change:
     """Hold the first, the last or the middle frame for so many seconds."""
 
-    def change(one: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
-        frames = np.arange(len(one.points))
+    def change(clip: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
+        frames = np.arange(len(clip.points))
         middle = len(frames) // 2
         times = np.ones(len(frames), int)
         for frame, seconds in ((0, before_s), (middle, within_s), (-1, after_s)):
-            times[frame] += round(seconds * one.fps)
-        return _take(one, np.repeat(frames, times))
+            times[frame] += round(seconds * clip.fps)
+        return _take(clip, np.repeat(frames, times))
 
     return change
 
@@ -55,33 +55,33 @@ def hold(before_s: float = 0.0, after_s: float = 0.0, within_s: float = 0.0) -> 
 def cut(before_s: float = 0.0, after_s: float = 0.0) -> Change:
     """Cut so many seconds off the beginning and the end, of at most half of the clip."""
 
-    def change(one: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
-        most = len(one.points) // 4
-        before, after = (min(round(s * one.fps), most) for s in (before_s, after_s))
-        return _take(one, np.arange(before, len(one.points) - after))
+    def change(clip: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
+        most = len(clip.points) // 4
+        before, after = (min(round(s * clip.fps), most) for s in (before_s, after_s))
+        return _take(clip, np.arange(before, len(clip.points) - after))
 
     return change
 
 
 def faster(times: float) -> Change:
     """Let a clip run so many times as fast; below 1: slower."""
-    return lambda one, _: stretch(one, max(1, round(len(one.points) / times)))
+    return lambda clip, _: stretch(clip, max(1, round(len(clip.points) / times)))
 
 
 def lose_hands(share: float) -> Change:
     """Lose each hand in a share of the frames, in runs."""
 
-    def change(one: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
-        points, present = one.points.copy(), one.present.copy()
-        run = max(1, round(RUN_S * one.fps))
-        for hand in (name for name in HANDS if name in one.layout.group_names):
-            gone = np.zeros(len(points), bool)
-            while gone.mean() < share:
+    def change(clip: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
+        points, present = clip.points.copy(), clip.present.copy()
+        run = max(1, round(RUN_S * clip.fps))
+        for hand in (name for name in HANDS if name in clip.layout.group_names):
+            lost = np.zeros(len(points), bool)
+            while lost.mean() < share:
                 first = int(generator.integers(len(points)))
-                gone[first : first + run] = True
-            points[gone, one.layout.slice(hand)] = np.nan
-            present[gone, one.layout.group(hand)] = False
-        return replace(one, points=points, present=present)
+                lost[first : first + run] = True
+            points[lost, clip.layout.slice(hand)] = np.nan
+            present[lost, clip.layout.group(hand)] = False
+        return replace(clip, points=points, present=present)
 
     return change
 
@@ -89,15 +89,15 @@ def lose_hands(share: float) -> Change:
 def lose_body(share: float) -> Change:
     """Lose the body in one run of a share of the frames."""
 
-    def change(one: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
-        if "pose" not in one.layout.group_names:
-            return one
-        points, present = one.points.copy(), one.present.copy()
+    def change(clip: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
+        if "pose" not in clip.layout.group_names:
+            return clip
+        points, present = clip.points.copy(), clip.present.copy()
         run = round(share * len(points))
         first = int(generator.integers(len(points) - run + 1))
-        points[first : first + run, one.layout.slice("pose")] = np.nan
-        present[first : first + run, one.layout.group("pose")] = False
-        return replace(one, points=points, present=present)
+        points[first : first + run, clip.layout.slice("pose")] = np.nan
+        present[first : first + run, clip.layout.group("pose")] = False
+        return replace(clip, points=points, present=present)
 
     return change
 
@@ -108,13 +108,13 @@ def move(
     """Zoom about the picture's middle, widen, shift by picture widths and turn."""
     sine, cosine = np.sin(np.radians(turn_deg)), np.cos(np.radians(turn_deg))
 
-    def change(one: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
-        aspect, points = one.width / one.height, one.points.copy()
+    def change(clip: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
+        aspect, points = clip.width / clip.height, clip.points.copy()
         x, y = (points[..., 0] - 0.5) * aspect * zoom * wide, (points[..., 1] - 0.5) * zoom
         points[..., 0] = (cosine * x - sine * y) / aspect + 0.5 + right
         points[..., 1] = sine * x + cosine * y + 0.5
         points[..., 2] *= zoom
-        return replace(one, points=points)
+        return replace(clip, points=points)
 
     return change
 
@@ -122,12 +122,12 @@ def move(
 def grow_hands(times: float) -> Change:
     """Make each hand so many times as large about its wrist, as another person's are."""
 
-    def change(one: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
-        points = one.points.copy()
-        for hand in (name for name in HANDS if name in one.layout.group_names):
-            marks = points[:, one.layout.slice(hand)]
+    def change(clip: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
+        points = clip.points.copy()
+        for hand in (name for name in HANDS if name in clip.layout.group_names):
+            marks = points[:, clip.layout.slice(hand)]
             marks[...] = marks[:, :1] + times * (marks - marks[:, :1])
-        return replace(one, points=points)
+        return replace(clip, points=points)
 
     return change
 
@@ -135,16 +135,16 @@ def grow_hands(times: float) -> Change:
 def shake(deviation: float) -> Change:
     """Add jitter to every coordinate, in picture heights."""
 
-    def change(one: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
-        noise = generator.normal(0, deviation, one.points.shape).astype(np.float32)
-        noise[..., ::2] *= np.float32(one.height / one.width)
-        return replace(one, points=one.points + noise)
+    def change(clip: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
+        noise = generator.normal(0, deviation, clip.points.shape).astype(np.float32)
+        noise[..., ::2] *= np.float32(clip.height / clip.width)
+        return replace(clip, points=clip.points + noise)
 
     return change
 
 
-def _take(one: LandmarkSequence, frames: npt.NDArray[np.int64]) -> LandmarkSequence:
-    return replace(one, points=one.points[frames], present=one.present[frames])
+def _take(clip: LandmarkSequence, frames: npt.NDArray[np.int64]) -> LandmarkSequence:
+    return replace(clip, points=clip.points[frames], present=clip.present[frames])
 
 
 # What lies in time alone can happen to features of another network, too.
@@ -162,7 +162,7 @@ OF_TIME: dict[str, Change] = {
     "1.33 times faster": faster(1.33),
     "1.33 times slower": faster(1 / 1.33),
     "1.6 times slower": faster(1 / 1.6),
-    "10 frames a second": lambda one, _: resample(one, min(10.0, one.fps)),
+    "10 frames a second": lambda clip, _: resample(clip, min(10.0, clip.fps)),
 }
 CHANGES: dict[str, Change] = OF_TIME | {
     "zoom 0.75": move(zoom=0.75),
@@ -172,7 +172,7 @@ CHANGES: dict[str, Change] = OF_TIME | {
     "narrower by a tenth": move(wide=0.9),
     "hands larger by a fifth": grow_hands(1.2),
     "jitter of 0.005": shake(0.005),
-    "sides exchanged": lambda one, _: mirror(one),
+    "sides exchanged": lambda clip, _: mirror(clip),
     "hands lost in 1 of 10 frames": lose_hands(0.1),
     "hands lost in 3 of 10 frames": lose_hands(0.3),
     "body lost in 3 of 10 frames": lose_body(0.3),
@@ -256,14 +256,14 @@ def _try_change(
     ids, seed = [target.clip_id for target in targets], setup.score.seed
     changed = change_clips(name, ids, originals, seed)
     translations = setup.translator.translate(changed, setup.decoding)
-    texts = [one.text for one in translations]
-    refs = [one.text for one in targets]
+    texts = [translation.text for translation in translations]
+    refs = [target.text for target in targets]
     counters = (count_bleu, count_wer, count_exact)
     statistics = measure(texts, refs, setup.score, counters)
     scores = score_statistics(statistics, setup.score)
     return Tried(
         split=targets[0].split, change=name, clip_ids=ids, originals=originals, seed=seed,
-        hypotheses=[one.hypothesis for one in translations],
+        hypotheses=[translation.hypothesis for translation in translations],
         encodings=setup.translator.encode_clips(changed), right=are_right(statistics),
         score=scores[setup.metric], wer=scores[Metric.WER].value, exact=scores[Metric.EXACT].value,
     )  # fmt: skip

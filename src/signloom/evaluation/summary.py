@@ -128,8 +128,8 @@ class SeedScores:
     def spread(self, metric: Metric) -> dict[str, Any]:
         """Return mean, its interval, standard deviation (n - 1), number and values of a metric."""
         (low, high), values = self.intervals[metric], self.values[metric]
-        found = {"mean": mean(values), "low": low, "high": high, "std": stdev(values)}
-        return dict(rounded({**found, "n": len(values), "values": values}))
+        figures = {"mean": mean(values), "low": low, "high": high, "std": stdev(values)}
+        return dict(rounded({**figures, "n": len(values), "values": values}))
 
 
 def score_seeds(
@@ -142,12 +142,16 @@ def score_seeds(
         together: In those of all seeds as one model.
         options: For the resamples.
     """
-    drawn, every = [one.resample(options) for one in seeds], [one.values() for one in seeds]
+    drawn, every = (
+        [statistics.resample(options) for statistics in seeds],
+        [statistics.values() for statistics in seeds],
+    )
     joint = score_statistics(together, options)
     return SeedScores(
-        values={name: [one[name] for one in every] for name in MAIN_METRICS},
+        values={name: [values[name] for values in every] for name in MAIN_METRICS},
         intervals={
-            name: seed_interval([one[name] for one in drawn], options) for name in MAIN_METRICS
+            name: seed_interval([values[name] for values in drawn], options)
+            for name in MAIN_METRICS
         },
         together={name: joint[name] for name in MAIN_METRICS},
     )
@@ -179,14 +183,14 @@ class SplitEvaluation:
     @property
     def remarks(self) -> dict[str, Any]:
         """What scores.json has where it is so: the only sentence, unknown glosses, a look-up."""
-        found: dict[str, Any] = {}
+        remarks: dict[str, Any] = {}
         if self.only_sentence is not None:
-            found["only_sentence"] = self.only_sentence
+            remarks["only_sentence"] = self.only_sentence
         if not self.result.source.has_frames:
-            found["unknown_glosses"] = sum(len(one.unknown or ()) for one in self.result.facts)
+            remarks["unknown_glosses"] = sum(len(fact.unknown or ()) for fact in self.result.facts)
         if self.lookup:
-            found["lookup"] = {name: score.interval for name, score in self.lookup.items()}
-        return found
+            remarks["lookup"] = {name: score.interval for name, score in self.lookup.items()}
+        return remarks
 
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has of the scores."""
@@ -216,17 +220,19 @@ class SplitEvaluation:
             together: Whether several seeds are one model; else a score is their mean.
         """
         systems = self.systems
-        found = self._score(metric, together).named(metric)
-        found[Metric.WER] = self._score(Metric.WER, together).value
+        metrics = self._score(metric, together).named(metric)
+        metrics[Metric.WER] = self._score(Metric.WER, together).value
         if self.recognition:
-            found[GLOSS_WER] = self.recognition.systems[System.MODEL].value
-        found["best_floor"] = max(systems[one][metric].value for one in FLOORS if one in systems)
-        controls = [one for one in (System.BLIND, System.SWAPPED) if one in systems]
-        found |= {str(one): systems[one][metric].value for one in controls}
+            metrics[GLOSS_WER] = self.recognition.systems[System.MODEL].value
+        metrics["best_floor"] = max(
+            systems[system][metric].value for system in FLOORS if system in systems
+        )
+        controls = [system for system in (System.BLIND, System.SWAPPED) if system in systems]
+        metrics |= {str(system): systems[system][metric].value for system in controls}
         if self.stress:  # the lowest score under any change
-            found["stress_worst"] = min(row.score for row in self.stress)
+            metrics["stress_worst"] = min(row.score for row in self.stress)
         return {
-            **rounded(found), "clips": len(self.result.targets),
+            **rounded(metrics), "clips": len(self.result.targets),
             # By these, scores of two runs can be compared.
             "missing": len(self.result.missing), "headline": str(metric), "corpus": corpus,
             "clips_hash": self.result.clips_hash,
@@ -255,20 +261,20 @@ def check_input(
     """
     if System.SWAPPED not in counts or are_few(len(counts[System.MODEL])):
         return None
-    found = compare(
+    comparison = compare(
         [counts[System.SWAPPED]], [counts[System.MODEL]], options, metrics=[INPUT_METRIC]
     )
     shown = "video" if source.has_frames else source.name
-    return InputCheck(fall=found[INPUT_METRIC], shown=shown)
+    return InputCheck(fall=comparison[INPUT_METRIC], shown=shown)
 
 
 def break_down(
-    result: SplitResult, statistics: Statistics, seen: SeenInTrain, options: ScoreOptions
+    result: SplitResult, statistics: Statistics, train: SeenInTrain, options: ScoreOptions
 ) -> dict[str, list[GroupScores]]:
     """Score the model on groups of clips, each of `KINDS`."""
     group_of = [
         {
-            **seen.groups(target),
+            **train.groups(target),
             "words": _length_name(len(split_words([target.text], options)[0])),
             "signer": target.signer,
             "language": target.language or "none",
@@ -278,12 +284,12 @@ def break_down(
     ]
     # Targets have these two only where there are several.
     single = [kind for kind in KINDS[-2:] if not any(getattr(t, kind) for t in result.targets)]
-    found: dict[str, list[GroupScores]] = {}
+    by_kind: dict[str, list[GroupScores]] = {}
     for kind in (kind for kind in KINDS if kind not in single):
         groups: dict[str, list[int]] = {}
         for index, names in enumerate(group_of):
             groups.setdefault(names[kind], []).append(index)
-        found[kind] = [
+        by_kind[kind] = [
             GroupScores(
                 group=group,
                 clips=len(indices),
@@ -291,7 +297,7 @@ def break_down(
             )
             for group, indices in sorted(groups.items())
         ]
-    return found
+    return by_kind
 
 
 def _length_name(words: int) -> str:

@@ -99,28 +99,46 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
     nearest = fit_nearest(setup.translator, targets, setup.sequences)
     linear = fit_linear(setup.translator, targets, setup.sequences)
     train_texts = [target.text for target in targets if target.split == "train"]
-    known, results = frozenset(train_texts), []
+    train_sentences, results = frozenset(train_texts), []
     for split in splits:
-        kept, missing = setup.split(split), _find_missing(setup, split)
-        if not kept:
+        evaluated, missing = setup.split(split), _find_missing(setup, split)
+        if not evaluated:
             logger.warning("%s: no clip to evaluate", split)
             continue
-        asked = _Asked(
-            setup=setup, split=split, clips=setup.clips(kept), refs=[t.text for t in kept],
-            train_texts=train_texts, nearest=nearest, linear=linear,
-        )  # fmt: skip
-        texts = {system: say(asked) for system, say in SYSTEMS.items()}
-        pairs = zip(asked.clips, asked.refs, strict=True)
-        facts = [clip_facts(clip, is_seen=ref in known) for clip, ref in pairs]
+        request = _Asked(
+            setup=setup,
+            split=split,
+            clips=setup.clips(evaluated),
+            refs=[t.text for t in evaluated],
+            train_texts=train_texts,
+            nearest=nearest,
+            linear=linear,
+        )
+        texts = {system: say(request) for system, say in SYSTEMS.items()}
+        pairs = zip(request.clips, request.refs, strict=True)
+        facts = [clip_facts(clip, is_seen=ref in train_sentences) for clip, ref in pairs]
         if copied := texts[System.COPY]:
             _log_unknown(facts, copied, split)
-        results.append(SplitResult(
-            split=split, source=source, targets=kept, clips=asked.clips,
-            encodings=setup.translator.encode_clips(asked.clips) if source.has_frames else None,
-            facts=facts, missing=missing, clips_hash=split_hash(targets, split),
-            translations=asked.model,
-            texts={system: said for system, said in texts.items() if said is not None},
-        ))  # fmt: skip
+        results.append(
+            SplitResult(
+                split=split,
+                source=source,
+                targets=evaluated,
+                clips=request.clips,
+                encodings=setup.translator.encode_clips(request.clips)
+                if source.has_frames
+                else None,
+                facts=facts,
+                missing=missing,
+                clips_hash=split_hash(targets, split),
+                translations=request.model,
+                texts={
+                    system: hypotheses
+                    for system, hypotheses in texts.items()
+                    if hypotheses is not None
+                },
+            )
+        )
     if not results:
         raise UserError(
             f"no clip of {' or '.join(splits)} has {source.name}, so there is nothing to evaluate; "
@@ -154,47 +172,47 @@ class _Asked:
         """Translate the clips as configured, but for what is named."""
         search = self.setup.decoding
         search = replace(search, beam_size=beam_size or search.beam_size)
-        what = f"translate {self.split}{', blind' * blind}{', greedily' * bool(beam_size)}"
-        with tqdm(total=len(self.clips), desc=what, unit="clip", file=progress_file()) as bar:
+        label = f"translate {self.split}{', blind' * blind}{', greedily' * bool(beam_size)}"
+        with tqdm(total=len(self.clips), desc=label, unit="clip", file=progress_file()) as bar:
             return self.setup.translator.translate(
                 self.clips, search, blind=blind, progress=bar.update
             )
 
 
-def _greedy(asked: _Asked) -> list[str]:
-    is_greedy = asked.setup.decoding.beam_size == 1
-    return plain_texts(asked.model if is_greedy else asked.translate(beam_size=1))
+def _greedy(request: _Asked) -> list[str]:
+    is_greedy = request.setup.decoding.beam_size == 1
+    return plain_texts(request.model if is_greedy else request.translate(beam_size=1))
 
 
-def _swapped(asked: _Asked) -> list[str] | None:
-    others = swap_clips(asked.refs, asked.dice())
+def _swapped(request: _Asked) -> list[str] | None:
+    partners = swap_clips(request.refs, request.dice())
     # A translation depends on what is read alone: nothing is translated again.
-    texts = plain_texts(asked.model)
-    return None if others is None else [texts[other] for other in others]
+    texts = plain_texts(request.model)
+    return None if partners is None else [texts[partner] for partner in partners]
 
 
-def _constant(asked: _Asked) -> list[str]:
-    setup, count = asked.setup, len(asked.clips)
-    return [best_constant(asked.train_texts, asked.refs, setup.score, setup.metric)] * count
+def _constant(request: _Asked) -> list[str]:
+    setup, count = request.setup, len(request.clips)
+    return [best_constant(request.train_texts, request.refs, setup.score, setup.metric)] * count
 
 
-def _random(asked: _Asked) -> list[str]:
-    chosen = asked.dice().integers(0, len(asked.train_texts), len(asked.clips))
-    return [asked.train_texts[one] for one in chosen]
+def _random(request: _Asked) -> list[str]:
+    chosen = request.dice().integers(0, len(request.train_texts), len(request.clips))
+    return [request.train_texts[index] for index in chosen]
 
 
-def _copy(asked: _Asked) -> list[str] | None:
-    return [" ".join(c.glosses) for c in asked.clips if isinstance(c, GlossSequence)] or None
+def _copy(request: _Asked) -> list[str] | None:
+    return [" ".join(c.glosses) for c in request.clips if isinstance(c, GlossSequence)] or None
 
 
 # To add a system: a function here, its name and label in `names.py`.
 SYSTEMS: dict[System, Callable[[_Asked], list[str] | None]] = {
-    System.MODEL: lambda asked: plain_texts(asked.model),
+    System.MODEL: lambda request: plain_texts(request.model),
     System.GREEDY: _greedy,
-    System.BLIND: lambda asked: plain_texts(asked.translate(blind=True)),
+    System.BLIND: lambda request: plain_texts(request.translate(blind=True)),
     System.SWAPPED: _swapped,
-    System.RETRIEVAL: lambda asked: asked.nearest(asked.clips),
-    System.LINEAR: lambda asked: asked.linear(asked.clips) if asked.linear else None,
+    System.RETRIEVAL: lambda request: request.nearest(request.clips),
+    System.LINEAR: lambda request: request.linear(request.clips) if request.linear else None,
     System.CONSTANT: _constant,
     System.RANDOM: _random,
     System.COPY: _copy,
@@ -207,14 +225,14 @@ def _find_missing(setup: Setup, split: str) -> list[str]:
     missing = [clip_id for clip_id in ids if clip_id not in setup.sequences]
     if missing:
         names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        what = setup.translator.source.name
-        logger.warning("%s: %d clips without %s: %s", split, len(missing), what, names)
+        source_name = setup.translator.source.name
+        logger.warning("%s: %d clips without %s: %s", split, len(missing), source_name, names)
     return missing
 
 
 def _log_unknown(facts: Sequence[ClipFacts], lines: Sequence[str], split: str) -> None:
     """Log how many glosses of a split train lacks, and some of them."""
-    unknown = [name for one in facts for name in one.unknown or ()]
+    unknown = [name for fact in facts for name in fact.unknown or ()]
     if unknown:
         names = sorted(set(unknown))
         logger.info(
@@ -261,10 +279,10 @@ def swap_clips(texts: Sequence[str], rng: np.random.Generator) -> list[int] | No
     # Sentence by sentence in a circle: a step as long as the largest group leaves every group.
     circle = [index for group in groups.values() for index in group]
     step = max(len(group) for group in groups.values())
-    others = [0] * len(texts)
+    partners = [0] * len(texts)
     for position, index in enumerate(circle):
-        others[index] = circle[(position + step) % len(circle)]
-    return others
+        partners[index] = circle[(position + step) % len(circle)]
+    return partners
 
 
 def plain_texts(translations: Sequence[Translation]) -> list[str]:

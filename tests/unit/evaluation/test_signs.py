@@ -187,7 +187,7 @@ def test_few_clips_of_dev_leave_the_usual_search() -> None:
     few = noisy_lines()
     found = choose_search(Reader(), [few])
     assert (found.weight, found.bonus) == USUAL_NGRAM
-    given = choose_search(Reader(), [few], given=(0.4, 1.0))
+    given = choose_search(Reader(), [few], weights=(0.4, 1.0))
     assert (given.weight, given.bonus, given.ngrams) == (0.4, 1.0, few.ngrams)
 
 

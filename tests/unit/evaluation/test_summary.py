@@ -146,7 +146,7 @@ def test_several_seeds_have_mean_and_spread(knowing: Knowing) -> None:
         for word in ("gare", "ville maintenant")
     )
     others = [("5", other), ("6", third)]
-    evaluation = evaluate(knowing, targets(), corpus(), OPTIONS, others=others)
+    evaluation = evaluate(knowing, targets(), corpus(), OPTIONS, seed_translators=others)
     assert evaluation.seeds == ["first", "5", "6"]
     seeds = evaluation.splits["dev"].seeds
     assert seeds is not None
@@ -186,8 +186,8 @@ def test_seeds_as_one_are_the_model_where_this_is_asked_for() -> None:
     with pytest.raises(UserError, match=r"evaluate\.together is true, but there is one model; tr"):
         evaluate(first, targets(), corpus(), as_one)
     hashes = {"5": "a", "6": "b"}
-    found = evaluate(first, targets(), corpus(), as_one, others=others, seeds=hashes)
-    apart = evaluate(first, targets(), corpus(), OPTIONS, others=others, seeds=hashes)
+    found = evaluate(first, targets(), corpus(), as_one, seed_translators=others, seeds=hashes)
+    apart = evaluate(first, targets(), corpus(), OPTIONS, seed_translators=others, seeds=hashes)
     assert (found.confidence.seeds, apart.confidence.seeds) == (hashes, {})
     for split in ("dev", "test"):  # each alone, and all as one
         assert found.splits[split].seeds == apart.splits[split].seeds
