@@ -164,7 +164,7 @@ def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, Alignmen
         UserError: If the file is missing, damaged or of another format version.
     """
     table = read_parquet(path, FORMAT_VERSION, hint="run `dvc repro evaluate` again")
-    wanted = pc.is_in(table["clip_id"], pa.array(sorted(clip_ids), pa.string()))
+    is_chosen = pc.is_in(table["clip_id"], pa.array(sorted(clip_ids), pa.string()))
     return {
         row["clip_id"]: Alignment(
             tokens=row["tokens"],
@@ -173,7 +173,7 @@ def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, Alignmen
             source=row["source"],
             maps=_read_maps(row),
         )
-        for row in table.filter(wanted).to_pylist()
+        for row in table.filter(is_chosen).to_pylist()
     }
 
 

@@ -81,7 +81,7 @@ class Page:
     @property
     def first(self) -> SampleView:
         """The sample at the top: a median one, as the best says little."""
-        medians = (one for one in self.samples if one.sample.group == "median")
+        medians = (samples for samples in self.samples if samples.sample.group == "median")
         return next(medians, self.samples[0])
 
     @property
@@ -134,7 +134,7 @@ class Page:
     @property
     def signs(self) -> dict[str, list[Row]]:
         """The signs that were read of the sampled clips, by clip."""
-        shown = {one.row["clip_id"] for one in self.picked}
+        shown = {sample.row["clip_id"] for sample in self.picked}
         return {name: read_signs(row) for name, row in self.sources.signs.items() if name in shown}
 
     @property
@@ -251,16 +251,16 @@ def compare_with_floor(sources: Sources, rows: Sequence[Row]) -> float | None:
     Returns:
         None where the page's score is a mean of seeds, or the floor's sentences are not kept.
     """
-    found, options = sources.splits[headline_split(sources.splits)], sources.scoring
-    best = strongest_floor(found["systems"], sources.headline)
+    evaluation, options = sources.splits[headline_split(sources.splits)], sources.scoring
+    best = strongest_floor(evaluation["systems"], sources.headline)
     is_constant = best == System.CONSTANT  # whose column is not written
     if (sources.seeds and not sources.is_joint) or not (is_constant or best in rows[0]):
         return None
-    constant, references = found["constant_sentence"], [row["reference"] for row in rows]
+    constant, references = evaluation["constant_sentence"], [row["reference"] for row in rows]
     texts = [constant if is_constant else row[best] for row in rows]
     own_texts = [row["hypothesis"] for row in rows]
-    floor, own = (measure(given, references, options) for given in (texts, own_texts))
-    return compare([floor], [own], options, metrics=[sources.headline])[sources.headline].p_value
+    floor, model = (measure(hypotheses, references, options) for hypotheses in (texts, own_texts))
+    return compare([floor], [model], options, metrics=[sources.headline])[sources.headline].p_value
 
 
 def draw_charts(sources: Sources) -> dict[str, list[Chart]]:

@@ -48,8 +48,8 @@ class Chart:
 def draw_systems(splits: Mapping[str, Any], names: Iterable[str], headline: Metric) -> list[Chart]:
     """The headline metric with intervals of the model and its floors, one panel a split."""
     charts, label = [], metric_heading(headline)
-    for split, found in splits.items():
-        systems = found["systems"]
+    for split, evaluation in splits.items():
+        systems = evaluation["systems"]
         rows = [
             (name, systems[name][headline], BLUE if name == System.MODEL else GREY)
             for name in names
@@ -59,7 +59,9 @@ def draw_systems(splits: Mapping[str, Any], names: Iterable[str], headline: Metr
         charts.append(
             Chart(
                 name=f"scores-{split}",
-                svg=_draw_intervals(rows, f"{label}, clips of {split}: {found['clips']}", HALF),
+                svg=_draw_intervals(
+                    rows, f"{label}, clips of {split}: {evaluation['clips']}", HALF
+                ),
                 label=f"{label} with 95 % intervals on {split}: {best}",
             )
         )
@@ -72,17 +74,17 @@ def draw_breakdowns(breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]) -> li
     Not BLEU-4, which is 0 for references of three words, however good the translation.
     """
     charts = []
-    for kind, found in breakdowns.items():
-        if len(found) < 2:  # all clips are alike: the score above says it
+    for kind, groups in breakdowns.items():
+        if len(groups) < 2:  # all clips are alike: the score above says it
             continue
-        worst = sorted(found, key=lambda row: float(row["chrf"]))[:MAX_ROWS]
+        worst = sorted(groups, key=lambda row: float(row["chrf"]))[:MAX_ROWS]
         rows = [
             (
                 f"{shorten(readable(row['group']))} ({row['clips']})",
                 {"value": row["chrf"], "low": row["chrf_low"], "high": row["chrf_high"]},
                 BLUE,
             )
-            for row in found
+            for row in groups
             if row in worst
         ]
         title = f"chrF by {KINDS.get(kind, kind)} (clips)"

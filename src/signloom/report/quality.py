@@ -150,14 +150,14 @@ def assess(rows: Sequence[ClipQuality], targets: Sequence[Target]) -> Assessment
 
 def list_warnings(faults: Mapping[str, Sequence[str]]) -> list[QualityWarning]:
     """Return what is wrong with how many clips, the most frequent fault first."""
-    found = []
+    warnings = []
     for name, check in CHECKS.items():
         if clips := [clip_id for clip_id, failed in faults.items() if name in failed]:
-            found.append(QualityWarning(
+            warnings.append(QualityWarning(
                 name=name, clips=len(clips), share=len(clips) / len(faults), text=check.text,
                 hint=check.hint, named=clips[:MAX_NAMED],
             ))  # fmt: skip
-    return sorted(found, key=lambda warning: -warning.clips)
+    return sorted(warnings, key=lambda warning: -warning.clips)
 
 
 def pick_worst(
@@ -190,7 +190,7 @@ def _sum_up(
     name: str, clips: Sequence[ClipQuality], faults: Mapping[str, Sequence[str]]
 ) -> GroupQuality:
     hands = ("left_hand_jitter", "right_hand_jitter")
-    jitters = [max(known) for row in clips if (known := _known(row, hands))]
+    jitters = [max(values) for row in clips if (values := _known(row, hands))]
     return GroupQuality(
         name=name,
         clips=len(clips),
@@ -206,9 +206,9 @@ def _sum_up(
 
 def share_of(rows: Sequence[ClipQuality], name: str) -> float | None:
     """Share of all frames, from the shares of the clips; None if no clip has it."""
-    found = [(getattr(row, name), row.frames) for row in rows if getattr(row, name) is not None]
-    frames = sum(count for _, count in found)
-    return sum(share * count for share, count in found) / frames if frames else None
+    weighted = [(getattr(row, name), row.frames) for row in rows if getattr(row, name) is not None]
+    frames = sum(count for _, count in weighted)
+    return sum(share * count for share, count in weighted) / frames if frames else None
 
 
 def describe(row: ClipQuality) -> str:

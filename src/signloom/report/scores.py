@@ -43,8 +43,8 @@ def describe_scores(
     for split in sorted(content["splits"], reverse=True):
         yield format_scores(split, content)
     before = read_committed(path)
-    if found := list_changes(metrics, before):
-        yield f"against the last commit:\n{format_changes(found)}\n"
+    if changes := list_changes(metrics, before):
+        yield f"against the last commit:\n{format_changes(changes)}\n"
     for split in metrics.keys() & before.keys():
         if reason := why_not_comparable(metrics[split], before[split]):
             yield f"not compared with the scores of {split} of the last commit: {reason}\n"
@@ -60,9 +60,9 @@ def format_scores(split: str, content: Mapping[str, Any]) -> str:
         split: Its name.
         content: Of scores.json.
     """
-    found, headline = content["splits"][split], Metric(content.get("headline", Metric.BLEU4))
-    systems = found["systems"]
-    model, floors = systems[System.MODEL], [one for one in BESIDE if one in systems]
+    evaluation, headline = content["splits"][split], Metric(content.get("headline", Metric.BLEU4))
+    systems = evaluation["systems"]
+    model, floors = systems[System.MODEL], [system for system in BESIDE if system in systems]
     shown = dict.fromkeys((*shown_metrics(headline), Metric.CER))
     if headline == Metric.BLEU4:
         shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
@@ -72,7 +72,7 @@ def format_scores(split: str, content: Mapping[str, Any]) -> str:
         cells = "".join(f"{systems[floor][key]['value']:>10.2f}" for floor in floors)
         return f"  {metric_heading(key):<8}{model[key]['value']:>7.2f}  {interval:<17}{cells}"
 
-    head = f"{split}: {found['clips']} clips, 95 % intervals".ljust(36)
+    head = f"{split}: {evaluation['clips']} clips, 95 % intervals".ljust(36)
     return "\n".join([
         head + "".join(f"{floor:>10}" for floor in floors),
         *(line(key) for key in shown if key in model),
@@ -83,10 +83,10 @@ def format_scores(split: str, content: Mapping[str, Any]) -> str:
 
 def _describe_scores(split: str, content: Mapping[str, Any], headline: Metric) -> Iterator[str]:
     """Yield what no line of a metric shows: look-up, seeds, and what is wrong with the model."""
-    found = content["splits"][split]
-    if are_few(found["clips"]):
+    evaluation = content["splits"][split]
+    if are_few(evaluation["clips"]):
         yield f"{TOO_FEW}: these intervals are too narrow"
-    if lookup := found.get("lookup"):
+    if lookup := evaluation.get("lookup"):
         first, five = (
             f"{lookup[name]['value']:.2f} [{lookup[name]['low']:.2f}, {lookup[name]['high']:.2f}]"
             for name in LOOKUPS
@@ -101,21 +101,21 @@ def _describe_scores(split: str, content: Mapping[str, Any], headline: Metric) -
         count = spreads[headline]["n"]
         yield f"mean and standard deviation of {count} seeds: {', '.join(shown)}"
         if joint := seeds.get("together", {}).get(split):
-            said = (f"{metric_label(name)} {joint[name]['value']:.2f}" for name in names)
+            scores = (f"{metric_label(name)} {joint[name]['value']:.2f}" for name in names)
             above = ", as above" if content["options"].get("together") else ""
-            yield f"all seeds as one, their probabilities averaged{above}: {', '.join(said)}"
-    if "only_sentence" in found:
-        yield describe_only(found["only_sentence"], found["clips"])
-    if (check := found["input_check"]) and not check["uses_input"]:
+            yield f"all seeds as one, their probabilities averaged{above}: {', '.join(scores)}"
+    if "only_sentence" in evaluation:
+        yield describe_only(evaluation["only_sentence"], evaluation["clips"])
+    if (check := evaluation["input_check"]) and not check["uses_input"]:
         yield "THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score"
 
 
-def format_changes(found: Iterable[MetricChange]) -> str:
+def format_changes(changes: Iterable[MetricChange]) -> str:
     """Return a line a split; how sure the changes are is for `signloom compare` to say."""
     parts: dict[str, list[str]] = {}
-    for one in found:
-        parts.setdefault(one.split, []).append(
-            f"{metric_label(one.metric)} {one.before:.2f} -> {one.now:.2f} "
-            f"({one.now - one.before:+.2f})"
+    for change in changes:
+        parts.setdefault(change.split, []).append(
+            f"{metric_label(change.metric)} {change.before:.2f} -> {change.now:.2f} "
+            f"({change.now - change.before:+.2f})"
         )
     return "\n".join(f"  {split}: {', '.join(changes)}" for split, changes in parts.items())

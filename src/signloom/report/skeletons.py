@@ -79,8 +79,8 @@ class Stroke:
 
 def find_frames(sequence: LandmarkSequence, groups: Sequence[str]) -> npt.NDArray[np.int64]:
     """Return the frames that show any of these groups; all of them if none does."""
-    there = sequence.present[:, [sequence.layout.group(name) for name in groups]].any(axis=1)
-    return np.flatnonzero(there) if there.any() else np.arange(len(there))
+    is_present = sequence.present[:, [sequence.layout.group(name) for name in groups]].any(axis=1)
+    return np.flatnonzero(is_present) if is_present.any() else np.arange(len(is_present))
 
 
 def to_pixels(sequence: LandmarkSequence) -> Points:
@@ -177,9 +177,9 @@ def build_player(sequence: LandmarkSequence, *, name: str, label: str) -> Player
         math.ceil(sequence.fps / MAX_FPS - 0.01), math.ceil(len(sequence.points) / MAX_FRAMES)
     )
     hands = [group for group in HANDS if group in sequence.layout.group_names]
-    seen = find_frames(sequence, hands or sequence.layout.group_names)
+    frames = find_frames(sequence, hands or sequence.layout.group_names)
     points = crop(to_pixels(sequence)[::stride], sequence.layout)
-    first = min(round(int(seen[len(seen) // 2]) / stride), len(points) - 1)
+    first = min(round(int(frames[len(frames) // 2]) / stride), len(points) - 1)
     strokes = list_strokes(sequence.layout)
     used = sorted({mark for stroke in strokes for mark in stroke.marks})
     shown = points[:, used]
@@ -212,7 +212,7 @@ def _draw(points: Points, layout: Layout, used: list[int]) -> str:
 
 def _pack(points: Points) -> str:
     """Write points, shape (N, M, 2) in SVG units, as text."""
-    known = np.isfinite(points).all(axis=2, keepdims=True)
-    steps = np.rint(np.where(known, points, 0) * STEPS).clip(0, SIZE * STEPS)
-    packed = np.where(known, steps, ABSENT).astype("<u2")
+    is_known = np.isfinite(points).all(axis=2, keepdims=True)
+    steps = np.rint(np.where(is_known, points, 0) * STEPS).clip(0, SIZE * STEPS)
+    packed = np.where(is_known, steps, ABSENT).astype("<u2")
     return base64.b64encode(packed.tobytes()).decode()

@@ -166,8 +166,8 @@ def _test_first(splits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_signs(path: Path, checksums: Mapping[str, str]) -> dict[str, Row]:
-    found = path.is_file()
-    rows = read_table(path, stage="evaluate", checksums=checksums) if found else []
+    has_signs = path.is_file()
+    rows = read_table(path, stage="evaluate", checksums=checksums) if has_signs else []
     return {row["clip_id"]: row for row in rows}
 
 
@@ -193,14 +193,14 @@ def read_table(path: Path, *, stage: str, checksums: Mapping[str, str] = {}) -> 
         UserError: It is missing or damaged; the message names the stage to run.
     """
     with explained(path, _rerun(stage)):
-        found = read_rows(path, checksums.get(path.name, ""))
-        for row in found:
+        rows = read_rows(path, checksums.get(path.name, ""))
+        for row in rows:
             for name in COLUMNS[path.name]:
                 if name not in row:
                     raise ValueError(f"no column {name}")
                 if name in NUMBERS and not math.isfinite(float(row[name])):
                     raise ValueError(f"found {row[name]!r} as {name}")
-        return found
+        return rows
 
 
 def read_committed(path: Path) -> dict[str, Any]:
@@ -231,11 +231,11 @@ def score_of(scores: Mapping[str, Any], metric: str) -> float:
 def list_changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[MetricChange]:
     """Return what changed, of the splits and metrics that both have and that can be compared."""
     return [
-        MetricChange(split, metric, score_of(before[split], metric), score_of(found, metric))
-        for split, found in now.items()
-        if split in before and not why_not_comparable(found, before[split])
-        for metric in shown_metrics(found.get("headline", Metric.BLEU4))
-        if isinstance(found.get(metric), int | float)
+        MetricChange(split, metric, score_of(before[split], metric), score_of(metrics, metric))
+        for split, metrics in now.items()
+        if split in before and not why_not_comparable(metrics, before[split])
+        for metric in shown_metrics(metrics.get("headline", Metric.BLEU4))
+        if isinstance(metrics.get(metric), int | float)
         and isinstance(before[split].get(metric), int | float)
     ]
 
@@ -248,11 +248,11 @@ def why_not_comparable(now: Mapping[str, Any], before: Mapping[str, Any]) -> str
         before: The same split of the other run.
     """
     if any(now.get(key) != before.get(key) for key in ("clips_hash", "missing")):
-        names = [one.get("corpus") or "a corpus that was not noted" for one in (before, now)]
+        names = [scores.get("corpus") or "a corpus that was not noted" for scores in (before, now)]
         if names[0] != names[1]:
             return f"they are of {names[0]}, these of {names[1]}"
         return "the split's clips or sentences, or those that could be read, have changed since"
-    headlines = [one.get("headline", Metric.BLEU4) for one in (before, now)]
+    headlines = [scores.get("headline", Metric.BLEU4) for scores in (before, now)]
     if headlines[0] == headlines[1] and now.get("signature") != before.get("signature"):
         label = metric_label(headlines[0])
         return f"{label} was computed in another way: {before['signature']}"

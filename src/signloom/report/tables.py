@@ -67,9 +67,9 @@ def list_confusions(rows: Iterable[Row], split: str) -> list[Row]:
 
     Words that are only once wrong say nothing, unless all are.
     """
-    found = [row for row in rows if row["split"] == split]
-    often = [row for row in found if int(row["count"]) > 1]
-    return (often or found)[:MAX_CONFUSIONS]
+    of_split = [row for row in rows if row["split"] == split]
+    often = [row for row in of_split if int(row["count"]) > 1]
+    return (often or of_split)[:MAX_CONFUSIONS]
 
 
 def run_details(sources: Sources) -> dict[str, dict[str, str]]:

@@ -38,7 +38,7 @@ def search_note(search: Mapping[str, Any]) -> str:
         f"{len(trials)} trials, of which {complete} ran to their end and "
         f"{len(trials) - complete} were stopped early; trial 0 has the values of params.yaml. "
     )
-    note += "".join(f"{one}. " for one in search.get("notes", []))
+    note += "".join(f"{note_line}. " for note_line in search.get("notes", []))
     confirmed = best["confirmed"]
     if confirmed:
         rows = [
@@ -59,14 +59,14 @@ def search_chart(trials: Sequence[Trial], objective: str, *, higher_is_better: b
     """What each trial reached, and the best so far."""
     with style():
         figure, (panel,) = build_panels(1, height=2.7)
-        done = [trial for trial in trials if trial["state"] == "COMPLETE"]
+        complete = [trial for trial in trials if trial["state"] == "COMPLETE"]
         better = max if higher_is_better else min
         line: list[float] = []
-        for trial in done:
+        for trial in complete:
             line.append(better([*line[-1:], trial["value"]]))
-        numbers = [trial["number"] for trial in done]
+        numbers = [trial["number"] for trial in complete]
         panel.step(numbers, line, where="post", color=GREY, label="best so far")
-        panel.plot(numbers, [t["value"] for t in done], "o", color=BLUE, label="finished trial")
+        panel.plot(numbers, [t["value"] for t in complete], "o", color=BLUE, label="finished trial")
         stopped = [t for t in trials if t["state"] != "COMPLETE" and t["value"] is not None]
         panel.plot(
             [trial["number"] for trial in stopped], [trial["value"] for trial in stopped],

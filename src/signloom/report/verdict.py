@@ -56,19 +56,19 @@ def judge(sources: Sources, p_value: float | None) -> Verdict:
         p_value: Of the difference to the best floor; None where it was not computed.
     """
     split, headline = headline_split(sources.splits), sources.headline
-    found, systems = sources.splits[split], _systems(sources, split)
+    evaluation, systems = sources.splits[split], _systems(sources, split)
     score, best = systems[System.MODEL][headline], strongest_floor(systems, headline)
     floor = systems[best][headline]
     p_text = "" if p_value is None else f", p = {p_value:.3f}"
-    clips = count(found["clips"], f"{split} clip")
+    clips = count(evaluation["clips"], f"{split} clip")
     scores = (
         f"{metric_heading(headline)} {_interval(score)} on {clips}; the best floor, {best}, has "
         f"{floor['value']:.1f}{p_text}"
     )
-    check = found.get("input_check")
-    if "only_sentence" in found:
-        return Verdict("bad", f"{describe_only(found['only_sentence'], found['clips'])}.")
-    if are_few(found["clips"]):
+    check = evaluation.get("input_check")
+    if "only_sentence" in evaluation:
+        return Verdict("bad", f"{describe_only(evaluation['only_sentence'], evaluation['clips'])}.")
+    if are_few(evaluation["clips"]):
         return Verdict("open", f"There are {TOO_FEW} whether the model is better than a floor.")
     if check and not check["uses_input"]:
         return Verdict("bad", f"The model ignores its input: {check['text']}")
@@ -81,33 +81,33 @@ def judge(sources: Sources, p_value: float | None) -> Verdict:
 
 def strongest_floor(systems: dict[str, Any], headline: Metric) -> str:
     """Name the system with the highest score of those that a model must surpass."""
-    there = [name for name in FLOORS if name in systems]
-    return max(there, key=lambda name: float(systems[name][headline]["value"]))
+    floors = [name for name in FLOORS if name in systems]
+    return max(floors, key=lambda name: float(systems[name][headline]["value"]))
 
 
 def verdict_sentences(sources: Sources) -> list[str]:
     """Return sentences that say what the scores are worth."""
     split = headline_split(sources.splits)
-    found = sources.splits[split]
+    evaluation = sources.splits[split]
     systems, headline = _systems(sources, split), sources.headline
     first, wer = systems[System.MODEL][headline], systems[System.MODEL][Metric.WER]
     train = {target.signer for target in sources.targets if target.split == "train"}
     signers = {target.signer for target in sources.targets if target.split == split}
     unseen = "none of whom is in train" if not signers & train else "some of whom are in train"
     sentences = [
-        f"On {count(found['clips'], f'{split} clip')} of {count(len(signers), 'signer')}, "
+        f"On {count(evaluation['clips'], f'{split} clip')} of {count(len(signers), 'signer')}, "
         f"{unseen}, {_subject(headline)} {_interval(first)} and the word error rate "
         f"{_interval(wer)} %."
     ]
     if sources.seeds and headline in (spreads := sources.seeds["splits"].get(split, {})):
         tell = _as_one_sentence if sources.is_joint else _seeds_sentence
         sentences.append(tell(spreads[headline], headline))
-    if found["clips"] < FEW_CLIPS:
+    if evaluation["clips"] < FEW_CLIPS:
         sentences.append("So few clips say little, and their intervals are too narrow.")
-    if check := found.get("input_check"):
+    if check := evaluation.get("input_check"):
         sentences.append(check["text"])
-    if found["missing"]:
-        clips = count(len(found["missing"]), "clip")
+    if evaluation["missing"]:
+        clips = count(len(evaluation["missing"]), "clip")
         lacking = "glosses" if sources.reads_glosses else "landmarks"
         sentences.append(f"Not scored, because without {lacking}: {clips}.")
     return sentences
@@ -164,14 +164,14 @@ def tiles(sources: Sources) -> list[Tile]:
     split = headline_split(sources.splits)
     systems, headline = _systems(sources, split), sources.headline
     model = systems[System.MODEL]
-    first, *others = shown_metrics(headline)
+    first, *further = shown_metrics(headline)
     shown = [
         Tile(
             f"{split} {metric_heading(metric)}",
             f"{model[metric]['value']:.1f}",
             f"95 %: {model[metric]['low']:.1f} to {model[metric]['high']:.1f}",
         )
-        for metric in (first, *reversed(others))
+        for metric in (first, *reversed(further))
     ]
     best, meanings = strongest_floor(systems, headline), system_meanings(sources)
     controls = {best: "best floor", System.BLIND: "blind", System.SWAPPED: "swapped"}

@@ -100,7 +100,7 @@ class Sender:
 
 def _send_pending(store: Store, box: Outbox) -> bool:
     """Send the records that were not sent; return whether the end was one of them."""
-    for kind, group in itertools.groupby(box.pending(), lambda one: str(one[1]["kind"])):
+    for kind, group in itertools.groupby(box.pending(), lambda record: str(record[1]["kind"])):
         ends, records = zip(*group, strict=True)
         store.send(box, kind, records)
         if kind == "end":
@@ -122,11 +122,11 @@ def deliver_until_done(
     Returns:
         Whether everything was delivered, or another process delivers it.
     """
-    this = psutil.Process()
-    claim = {"pid": this.pid, "started_s": this.create_time()}
+    process = psutil.Process()
+    claim = {"pid": process.pid, "started_s": process.create_time()}
     with spool.lock:
         status = spool.status()
-        spool.note(until=[one for one in {*status.until, until or 0} if one and is_alive(one)])
+        spool.note(until=[pid for pid in {*status.until, until or 0} if pid and is_alive(pid)])
         if status.has_deliverer():
             return True
         spool.note(**claim)
@@ -181,12 +181,12 @@ def _check_empty(spool: Spool) -> None:
     Raises:
         UserError: If there are any.
     """
-    left: dict[str, list[str]] = {}
+    remaining: dict[str, list[str]] = {}
     for box in spool.boxes():
         if box.start:
-            left.setdefault(box.start.get("store", spool.store), []).append(box.name)
+            remaining.setdefault(box.start.get("store", spool.store), []).append(box.name)
     problem, lines = spool.status().problem, []
-    for store, names in left.items():
+    for store, names in remaining.items():
         if store != spool.store:
             reason = (
                 f"made for {store} and not for {spool.store}: set MLFLOW_TRACKING_URI as it was "

@@ -38,7 +38,7 @@ class Journal:
 
     def __init__(self, spool: Path) -> None:
         # After those that are there, even if the clock was set back: they are sent in this order.
-        last = max((int(one.name.partition("-")[0]) for one in _folders(spool)), default=0)
+        last = max((int(folder.name.partition("-")[0]) for folder in _folders(spool)), default=0)
         self.folder = spool / f"{max(time.time_ns(), last + 1)}-{uuid.uuid4().hex[:8]}"
         hidden = self.folder.with_name(f".{self.folder.name}")
         (hidden / FILES).mkdir(parents=True)

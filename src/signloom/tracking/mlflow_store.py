@@ -111,13 +111,13 @@ def prepare_database() -> None:
         path.replace(aside)
         logger.warning("%s was half made and holds no run: it is %s now", path, aside)
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{path.name}.*"):  # by a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in path.parent.glob(f".{path.name}.*"):  # by a process that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        made = Path(folder, path.name)
-        mlflow.MlflowClient(tracking_uri=f"sqlite:///{made}").search_experiments()
+        database = Path(folder, path.name)
+        mlflow.MlflowClient(tracking_uri=f"sqlite:///{database}").search_experiments()
         if not path.exists():  # else another process has made it meanwhile
-            made.replace(path)
+            database.replace(path)
 
 
 def _bring_home(path: Path) -> None:

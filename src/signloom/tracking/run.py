@@ -88,8 +88,8 @@ def changed_params(folder: Path) -> tuple[str, ...]:
     """
     try:
         before, now = (
-            dict(flatten(one, separator="."))
-            for one in (read_yaml(committed(folder / PARAMS)), load_params(folder / PARAMS))
+            dict(flatten(params, separator="."))
+            for params in (read_yaml(committed(folder / PARAMS)), load_params(folder / PARAMS))
         )
     except (OSError, subprocess.CalledProcessError, UserError, YAMLError, AttributeError):
         return ()
@@ -242,7 +242,9 @@ class Run:
         for head, some in [("", plain), *((f"{key}: ", some) for key, some in maps.items())]:
             if some:
                 leaves = flatten(some, separator=separator)
-                keep_in_log(when + head + ", ".join(f"{key} {_short(one)}" for key, one in leaves))
+                keep_in_log(
+                    when + head + ", ".join(f"{key} {_short(value)}" for key, value in leaves)
+                )
 
 
 class _TrackedRun(Run):
@@ -323,7 +325,7 @@ def _describe_repro() -> dict[str, Any]:
 def _tags(stage: str, source: str) -> dict[str, str]:
     """Return the tags with where and from what a run was made."""
     git = git_state()
-    found = {
+    tags = {
         "stage": stage,
         "mlflow.source.name": source,
         **git,
@@ -334,15 +336,15 @@ def _tags(stage: str, source: str) -> dict[str, str]:
         "device": _device(),
     }
     if changed := changed_params(Path.cwd()):
-        found["changed"] = ", ".join(changed)
+        tags["changed"] = ", ".join(changed)
     if DVC_LOCK.is_file():
-        found["dvc_lock"] = hash_file(DVC_LOCK)
+        tags["dvc_lock"] = hash_file(DVC_LOCK)
     # Set by `dvc exp run`, whether here or in a queue, and by `signloom retrain`.
     variables = {EXPERIMENT: "DVC_EXP_NAME", BASELINE: "DVC_EXP_BASELINE_REV", NIGHT: NIGHT_KEY}
     for tag, variable in variables.items():
         if value := os.environ.get(variable):
-            found[tag] = value
-    return found
+            tags[tag] = value
+    return tags
 
 
 def _spool() -> Spool:
@@ -371,7 +373,7 @@ def _ensure_delivery() -> None:
     try:
         with log.open("wb" if log.is_file() and log.stat().st_size > 1_000_000 else "ab") as file:
             _deliverers[:] = [
-                *(one for one in _deliverers if one.poll() is None),
+                *(deliverer for deliverer in _deliverers if deliverer.poll() is None),
                 subprocess.Popen(
                     command,
                     cwd=project_folder(),

@@ -66,19 +66,19 @@ def track_stage(stage: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _track(stage: str, kept: _Kept) -> Iterator[None]:
+def _track(stage: str, artifacts: _Kept) -> Iterator[None]:
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     section = get_map(load_params(PARAMS), stage)
     options = read_tracking(PARAMS)
-    paths = kept.data or {"manifest": corpus.path}
-    there = paths if options.enabled else {}  # a hash reads every byte of the landmarks
+    paths = artifacts.data or {"manifest": corpus.path}
+    hashed = paths if options.enabled else {}  # a hash reads every byte of the landmarks
     data = {name: hash_folder(path) if path.is_dir() else hash_file(path)
-            for name, path in there.items() if path.exists()}  # fmt: skip
-    values = {key: "+".join(map(str, one)) if isinstance(one, list) else one
-              for key, one in section.items()}  # fmt: skip
-    name = f"{corpus.name}, {kept.name.format_map(defaultdict(str, values))}"
+            for name, path in hashed.items() if path.exists()}  # fmt: skip
+    values = {key: "+".join(map(str, value)) if isinstance(value, list) else value
+              for key, value in section.items()}  # fmt: skip
+    name = f"{corpus.name}, {artifacts.name.format_map(defaultdict(str, values))}"
     with Run.start(options, RunOf(stage=stage, name=name), data=data) as run:
         run.log_params({stage: section})
         yield
-        for path in kept.artifacts:
+        for path in artifacts.artifacts:
             run.log_artifact(path)

@@ -71,17 +71,17 @@ class Store:
 
         That is milliseconds since its last end; None of a new run.
         """
-        if (found := self._find(experiment, key)) is None:
+        if (existing := self._find(experiment, key)) is None:
             run = self._client.create_run(
                 experiment, start_time=start["time_ms"], run_name=start["name"],
                 tags=_cut({**start["tags"], KEY: key}),
             )  # fmt: skip
             return str(run.info.run_id), None
-        before = self._client.get_run(found)
-        self._client.update_run(found, status="RUNNING", name=start["name"])
+        before = self._client.get_run(existing)
+        self._client.update_run(existing, status="RUNNING", name=start["name"])
         if "error" in before.data.tags:  # of the process before
-            self._client.delete_tag(found, "error")
-        return found, max(0, start["time_ms"] - (before.info.end_time or start["time_ms"]))
+            self._client.delete_tag(existing, "error")
+        return existing, max(0, start["time_ms"] - (before.info.end_time or start["time_ms"]))
 
     def _find(self, experiment: str, key: str) -> str | None:
         runs = self._client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
@@ -89,17 +89,17 @@ class Store:
 
     def _experiment(self, name: str) -> str:
         """Return the id of an experiment, which is made if need be."""
-        found = self._client.get_experiment_by_name(name)
-        if found is None:
+        existing = self._client.get_experiment_by_name(name)
+        if existing is None:
             # If another process makes it in between, this fails and the next try finds it.
             return str(self._client.create_experiment(name))
-        if found.lifecycle_stage != "active":
+        if existing.lifecycle_stage != "active":
             raise WaitError(
                 f"the MLflow experiment {name!r} was deleted: restore it with `mlflow "
-                f"experiments restore -x {found.experiment_id}` or set another "
+                f"experiments restore -x {existing.experiment_id}` or set another "
                 "`tracking.experiment` in params.yaml"
             )
-        return str(found.experiment_id)
+        return str(existing.experiment_id)
 
     def send(self, box: Outbox, kind: str, records: Records) -> None:
         """Send records of one kind; what MLflow refuses for good is logged and left out."""
@@ -131,7 +131,7 @@ class Store:
         for first in range(0, len(metrics), MAX_METRICS):
             some = metrics[first : first + MAX_METRICS]
             self._client.log_batch(box.sent["run_id"], metrics=some)
-        shown = [one for one in metrics if one.key.partition("/")[0] in SUMMARY]
+        shown = [metric for metric in metrics if metric.key.partition("/")[0] in SUMMARY]
         if shown and box.sent.get("above"):
             self._client.log_batch(box.sent["above"], metrics=shown)
         for key, step in points:
@@ -174,9 +174,9 @@ class Store:
         self._client.log_inputs(box.sent["run_id"], datasets=inputs)
 
     def _artifact(self, box: Outbox, records: Records) -> None:
-        for one in records:
-            folder = str(box.folder / one["copy"])
-            self._client.log_artifacts(box.sent["run_id"], folder, one["folder"])
+        for record in records:
+            folder = str(box.folder / record["copy"])
+            self._client.log_artifacts(box.sent["run_id"], folder, record["folder"])
 
     def _end(self, box: Outbox, records: Records) -> None:
         status, time_ms = records[-1]["status"], records[-1]["time_ms"]
@@ -196,4 +196,6 @@ _SENDERS = {
 def _cut(values: Mapping[str, object]) -> dict[str, str]:
     """Shorten what is longer than MLflow takes."""
     limit, texts = MAX_VALUE_CHARS, {key: str(value) for key, value in values.items()}
-    return {key: one if len(one) <= limit else f"{one[: limit - 1]}…" for key, one in texts.items()}
+    return {
+        key: text if len(text) <= limit else f"{text[: limit - 1]}…" for key, text in texts.items()
+    }

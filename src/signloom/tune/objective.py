@@ -120,9 +120,9 @@ class TrialTrainer:
         # An untrained model never ends a sentence: it may write none longer than train has.
         longest = max(len(target.ids) for target in self.data.train.targets)
         greedy = replace(GREEDY, max_tokens=min(longest, GREEDY.max_tokens))
-        found = translator.translate(clips, greedy)
+        translations = translator.translate(clips, greedy)
         scores = score_corpus(
-            [translation.text for translation in found],
+            [translation.text for translation in translations],
             [target.text for target in self.data.dev.targets],
             ScoreOptions(tokenizer=self.tune.tokenizer, resamples=100, seed=0),
         )
@@ -147,9 +147,9 @@ class SearchObjective:
 
     def __call__(self, trial: optuna.Trial) -> float:
         """Return the objective of a trial."""
-        others = self.others.get(claim_slot(trial, self.slots), {})
+        further_values = self.others.get(claim_slot(trial, self.slots), {})
         values = {name: parameter.suggest(trial, name) for name, parameter in self.space.items()}
-        values |= others
+        values |= further_values
         trial.set_user_attr(DRAWN, values)
         try:
             options = apply_values(self.base, values)

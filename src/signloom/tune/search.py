@@ -96,9 +96,9 @@ def plan_search(
         _check_signs(data, base)
     space = parse_space(options.space)
     check_fit(base, space, options.objective)
-    for one in parse_first(options.first, space):
-        if one.note:
-            logger.info("%s", one.note)
+    for first in parse_first(options.first, space):
+        if first.note:
+            logger.info("%s", first.note)
     parts = identify(base, options, hashes)
     return Search(
         data=data, base=base, options=options, tracking=tracking, name=study_name(parts),
@@ -108,15 +108,15 @@ def plan_search(
 
 def _check_signs(data: TrainingData, base: RunOptions) -> None:
     """Refuse a search for the best reader of signs where no model reads any, or none is scored."""
-    found = ""
+    fault = ""
     if not base.train.ctc_weight:
-        found = "train.ctc_weight is 0, so no model reads signs; set it above 0"
+        fault = "train.ctc_weight is 0, so no model reads signs; set it above 0"
     elif data.labels.kind != "glosses":
-        found = f"CTC spells {data.labels.kind}; set tokenize_targets.ctc: glosses"
+        fault = f"CTC spells {data.labels.kind}; set tokenize_targets.ctc: glosses"
     elif not any(target.gloss.split() for target in data.dev.targets):
-        found = "no dev clip has glosses; expected a column gloss in the manifest"
-    if found:
-        raise UserError(f"tune.objectives has gloss_wer, but {found}, or name another objective")
+        fault = "no dev clip has glosses; expected a column gloss in the manifest"
+    if fault:
+        raise UserError(f"tune.objectives has gloss_wer, but {fault}, or name another objective")
 
 
 def open_studies(search: Search, *, may_create: bool = True) -> "Studies":
@@ -182,7 +182,7 @@ class Studies:
                 SearchObjective(
                     trainer=trainer([f"trial {slot:02}" for slot in range(options.trials)]),
                     base=self.search.base, space=self.space, slots=options.trials,
-                    others={slot: one.others for slot, one in enumerate(self._named, start=1)},
+                    others={slot: first.others for slot, first in enumerate(self._named, start=1)},
                 ),
                 fixed_values=lambda slot: self._first[slot] if slot < len(self._first) else {},
                 heartbeat_s=options.heartbeat_s,
@@ -207,9 +207,9 @@ class Studies:
     def done(self) -> tuple[int, int]:
         """Return how many trials are finished, and the epochs of all, running ones included."""
         # Read once: this is called after each epoch, and reading is what a search costs.
-        trials, wanted = self.study.get_trials(deepcopy=False), self.search.options.trials
-        slots = {trial.user_attrs.get(SLOT, wanted) for trial in trials if trial.state in FINISHED}
-        ended = sum(slot < wanted for slot in slots)
+        trials, count = self.study.get_trials(deepcopy=False), self.search.options.trials
+        slots = {trial.user_attrs.get(SLOT, count) for trial in trials if trial.state in FINISHED}
+        ended = sum(slot < count for slot in slots)
         running = sum(
             len(trial.intermediate_values)
             for trial in trials
@@ -266,7 +266,7 @@ class Studies:
     def _first_values(self) -> Sequence[dict[str, Value]]:
         """Return what is tried first: the current parameters, then those that were named."""
         current = current_values(self.search.base, self.space)
-        return [current, *({**current, **one.values} for one in self._named)]
+        return [current, *({**current, **first.values} for first in self._named)]
 
     def _open_run(self, trial: optuna.Trial, name: str) -> Run:
         return Run.start(

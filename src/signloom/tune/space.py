@@ -61,12 +61,12 @@ class Parameter:
         """
         if self.holds(value):
             return value
-        if any(isinstance(one, str | bool) for one in (value, *self.ends)):
+        if any(isinstance(end, str | bool) for end in (value, *self.ends)):
             raise ValueError(f"{value!r} lies outside its range")
         number = float(value)
         if self.choices:
-            found: Value = min(self.choices, key=lambda choice: abs(choice - number))
-            return found
+            nearest: Value = min(self.choices, key=lambda choice: abs(choice - number))
+            return nearest
         return type(self.ends[0])(min(max(number, self.low), self.high))
 
 
@@ -138,13 +138,15 @@ def parse_first(first: Sequence[Mapping[str, Any]], space: Mapping[str, Paramete
     Raises:
         ValueError: If a name is no option, or a value outside its dimension has none near it.
     """
-    return [nearest_in(space, given, f"first[{number}]") for number, given in enumerate(first)]
+    return [nearest_in(space, values, f"first[{number}]") for number, values in enumerate(first)]
 
 
-def nearest_in(space: Mapping[str, Parameter], given: Mapping[str, Any], where: str) -> First:
+def nearest_in(
+    space: Mapping[str, Parameter], preset_values: Mapping[str, Any], where: str
+) -> First:
     """Return the configuration of a space that is nearest to a given one; see `parse_first`."""
     hints, values = _hints(), {}
-    for name, value in given.items():
+    for name, value in preset_values.items():
         if name not in hints or name in SET_BY_SEARCH:
             raise ValueError(f"{where}.{name} is not an option that a search can set")
         for ratio, decided in DECIDES.items():
@@ -155,14 +157,18 @@ def nearest_in(space: Mapping[str, Parameter], given: Mapping[str, Any], where: 
                 values[name] = space[name].nearest(value)
             except ValueError as error:
                 raise ValueError(f"{where}.{name}: {error}") from None
-    others = {name: value for name, value in given.items() if name not in space}
-    moved = [f"{n} {one} instead of {given[n]}" for n, one in values.items() if one != given[n]]
+    outside = {name: value for name, value in preset_values.items() if name not in space}
+    moved = [
+        f"{n} {value} instead of {preset_values[n]}"
+        for n, value in values.items()
+        if value != preset_values[n]
+    ]
     if not moved:
-        return First(values=values, others=others, note="")
+        return First(values=values, others=outside, note="")
     note = f"The configuration tune.{where} lies outside tune.space. Tried instead: "
     note += ", ".join(moved)
-    if others:
-        note += f"; of {', '.join(others)} the current values"
+    if outside:
+        note += f"; of {', '.join(outside)} the current values"
     return First(values=values, others={}, note=note)
 
 
@@ -266,7 +272,9 @@ def _refusal(base: RunOptions, values: Mapping[str, Value]) -> str:
 def current_values(base: RunOptions, space: Mapping[str, Parameter]) -> dict[str, Value]:
     """Return the current parameters as far as they lie in the space; Optuna draws the others."""
     current = _values_of(base)
-    return {name: current[name] for name, one in space.items() if one.holds(current[name])}
+    return {
+        name: current[name] for name, parameter in space.items() if parameter.holds(current[name])
+    }
 
 
 def _values_of(options: RunOptions) -> dict[str, Any]:
@@ -373,15 +381,15 @@ class TuneOptions:
         family = model.family
         unread = {
             name
-            for one in (self.space, *self.first)
-            for name in one
+            for values in (self.space, *self.first)
+            for name in values
             if family not in READ_BY.get(DECIDES.get(name, name).removeprefix("model."), (family,))
             # One with a decoder has another dev loss.
             or (name == "model.decoder_layers" and not model.decoder_layers)
         }
         space, *first = (
-            {name: value for name, value in one.items() if name not in unread}
-            for one in (self.space, *self.first)
+            {name: value for name, value in values.items() if name not in unread}
+            for values in (self.space, *self.first)
         )
         return replace(self, space=space, first=first), sorted(unread & self.space.keys())
 

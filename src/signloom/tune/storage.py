@@ -70,16 +70,16 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
     scoring: list[str] = [options.tokenizer] if decodes else []
     versions = library_versions()
     libraries = (*LIBRARIES, *(DECODING_LIBRARIES if decodes else ()))
-    others = asdict(base)
+    sections = asdict(base)
     for name in UNDECIDING:
-        del others["train"][name]
+        del sections["train"][name]
     parts = {
         "the space": [options.space, options.first],
         "the objective": [
             options.objectives, asdict(options.limits), options.epochs, *scoring,
         ],
         "the seed": options.seed,
-        "the other parameters": others,
+        "the other parameters": sections,
         "the data": dict(data),
         "the code": code_hash(*PACKAGES, *(DECODING_PACKAGES if decodes else ())),
         "the libraries": [{name: versions.get(name) for name in libraries}, optuna.__version__],
@@ -275,9 +275,9 @@ def claim_slot(trial: optuna.Trial, slots: int) -> int:
     slot = trial.user_attrs.get(SLOT, slots)
     # A trial is stored together with its slot, so all earlier ones of this slot are seen here.
     is_taken = any(
-        other.user_attrs.get(SLOT) == slot and other.state != TrialState.FAIL
-        for other in trial.study.get_trials(deepcopy=False)
-        if other.number < trial.number
+        earlier.user_attrs.get(SLOT) == slot and earlier.state != TrialState.FAIL
+        for earlier in trial.study.get_trials(deepcopy=False)
+        if earlier.number < trial.number
     )
     if slot >= slots or is_taken:
         trial.set_user_attr(REASON, "its slot is taken")
@@ -289,12 +289,12 @@ def claim_slot(trial: optuna.Trial, slots: int) -> int:
 
 def finished(study: optuna.Study, slots: int) -> dict[int, FrozenTrial]:
     """Return the finished trial of each slot that has one, by slot."""
-    found: dict[int, FrozenTrial] = {}
+    trials: dict[int, FrozenTrial] = {}
     for trial in study.get_trials(deepcopy=False, states=FINISHED):
         slot = trial.user_attrs.get(SLOT, slots)
         if slot < slots:
-            found.setdefault(slot, trial)
-    return dict(sorted(found.items()))
+            trials.setdefault(slot, trial)
+    return dict(sorted(trials.items()))
 
 
 def fail_dead_trials(study: optuna.Study, silent_s: int) -> None:

@@ -51,7 +51,7 @@ def summarise(
             "confirmed": confirmed,
         },
         "trials": trials,
-        "notes": [one.note for one in first if one.note],
+        "notes": [entry.note for entry in first if entry.note],
     }
 
 

@@ -88,8 +88,8 @@ def work_together(
     def start(number: int) -> None:
         cores = cores_of(number, workers)
         arguments = [json.dumps(cores), str(params), str(files.shards), str(files.tokens)]
-        each = 1 if is_portable() else threads or len(cores)
-        running[number] = start_module(__name__, arguments, slot=number, threads=each)
+        per_trial = 1 if is_portable() else threads or len(cores)
+        running[number] = start_module(__name__, arguments, slot=number, threads=per_trial)
 
     deaths, before = 0, studies.done()
     with ending(running):
