@@ -148,14 +148,14 @@ def load_checkpoint(folder: Path, device: torch.device) -> Checkpoint:
     for _ in range(_TRIES):
         before = _identity(folder)
         try:
-            found = _load_once(folder, device)
+            loaded = _load_once(folder, device)
         except (UserError, FileNotFoundError) as error:
             problem = error
             if None not in before and before == _identity(folder):
                 break
         else:
             if before == _identity(folder):
-                return found
+                return loaded
             problem = UserError(f"{folder} is replaced again and again; wait until it is whole")
         time.sleep(_PAUSE_S)
     raise problem
@@ -163,15 +163,15 @@ def load_checkpoint(folder: Path, device: torch.device) -> Checkpoint:
 
 def _identity(folder: Path) -> list[tuple[int, int, int] | None]:
     """Return what differs when a file of a checkpoint is replaced; None for a missing one."""
-    found: list[tuple[int, int, int] | None] = []
+    identity: list[tuple[int, int, int] | None] = []
     for name in (SPEC, TOKENIZER, WEIGHTS):
         try:
             state = (folder / name).stat()
         except OSError:
-            found.append(None)
+            identity.append(None)
         else:
-            found.append((state.st_ino, state.st_size, state.st_mtime_ns))
-    return found
+            identity.append((state.st_ino, state.st_size, state.st_mtime_ns))
+    return identity
 
 
 def _load_once(folder: Path, device: torch.device) -> Checkpoint:
@@ -214,12 +214,12 @@ def check_hashes(folder: Path) -> None:
     Raises:
         UserError: If a file is missing or is not the one that was trained.
     """
-    kept = read_record(folder / SPEC, _Hashes, hint=_HINT).sha256
+    hashes = read_record(folder / SPEC, _Hashes, hint=_HINT).sha256
     for name in (TOKENIZER, WEIGHTS):
         with explained(folder / name, _HINT):
-            found = hash_file(folder / name)
-            if found != (expected := kept.get(name, found)):
-                raise ValueError(f"found SHA-256 {found[:16]}, expected {expected[:16]}")
+            digest = hash_file(folder / name)
+            if digest != (expected := hashes.get(name, digest)):
+                raise ValueError(f"found SHA-256 {digest[:16]}, expected {expected[:16]}")
 
 
 def _name_now(name: str) -> str:
@@ -260,14 +260,14 @@ def _load_spec(path: Path) -> CheckpointSpec:
     check_version(path, content, FORMAT_VERSION, hint=hint)
     if get_map(content, "model").get("source") == "tokens":  # what glosses were called
         content["model"]["source"] = "glosses"
-    found = parse_record(content, _File, where=str(path), hint=hint)
+    record = parse_record(content, _File, where=str(path), hint=hint)
     try:
-        source = source_of_fields(found.model.source, content, where=str(path))
+        source = source_of_fields(record.model.source, content, where=str(path))
     except KeyError as error:
         raise UserError(f"{path}: {error.args[0]} is missing\n{hint}") from None
     except UserError as error:
         raise UserError(f"{error}\n{hint}") from None
     return CheckpointSpec(
-        model=found.model, features=found.features, source=source, ctc=found.ctc,
-        provenance=found.provenance, text_model=found.text_model,
+        model=record.model, features=record.features, source=source, ctc=record.ctc,
+        provenance=record.provenance, text_model=record.text_model,
     )  # fmt: skip

@@ -63,18 +63,20 @@ def checked_dataclass(cls: type[T]) -> type[T]:
     files may hold a key that it has no more names it in `GONE`, with a `Gone`.
     """
     make = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=_STRICT)
-    made: Any = make(cls)
-    accept = made.__init__
+    options_class: Any = make(cls)
+    accept = options_class.__init__
 
     @functools.wraps(accept)
     def __init__(self: Any, **values: Any) -> None:  # noqa: N807
         try:
             accept(self, **values)
         except pydantic.ValidationError as error:
-            raise UserError("\n".join(_describe(e, made, "") for e in error.errors())) from None
+            raise UserError(
+                "\n".join(_describe(e, options_class, "") for e in error.errors())
+            ) from None
 
-    made.__init__ = __init__
-    return typing.cast("type[T]", made)
+    options_class.__init__ = __init__
+    return typing.cast("type[T]", options_class)
 
 
 def shape(**fields: Any) -> Any:
@@ -83,11 +85,11 @@ def shape(**fields: Any) -> Any:
     Args:
         fields: Types by key; in a pair with its default what may be missing.
     """
-    found: dict[str, Any] = {
-        name: one if isinstance(one, tuple) else (one, ...) for name, one in fields.items()
+    hints: dict[str, Any] = {
+        name: hint if isinstance(hint, tuple) else (hint, ...) for name, hint in fields.items()
     }
     config = pydantic.ConfigDict(strict=True, extra="ignore")
-    return pydantic.create_model("Shape", __config__=config, **found)
+    return pydantic.create_model("Shape", __config__=config, **hints)
 
 
 def _no_bool(value: object) -> object:
@@ -151,8 +153,8 @@ def explained(path: Path, hint: str, *, fault: str = "is damaged") -> Iterator[N
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}; {hint}") from None
     except UnicodeDecodeError as error:
-        found = f"byte {error.start} is 0x{error.object[error.start]:02x}, expected UTF-8"
-        raise UserError(f"{path}: {found}; {hint}") from None
+        problem = f"byte {error.start} is 0x{error.object[error.start]:02x}, expected UTF-8"
+        raise UserError(f"{path}: {problem}; {hint}") from None
     except RecursionError:
         raise UserError(f"{path}: maps or lists are nested too deeply; {hint}") from None
     except (ruamel.yaml.error.YAMLError, TypeError, ValueError) as error:
@@ -203,8 +205,10 @@ def parse_options(values: object, kind: type[T], *, where: str) -> T:
     # Some YAML readers take `1e-3` for text: accept what Python calls a number.
     plain = {"": json.loads(text)}
     texts = [("", *problem["loc"]) for problem in problems if problem["type"] == "float_type"]
-    gone = [_drop_gone(plain, problem, kind) for problem in problems]  # all, not up to the first
-    if any([_make_number(plain, path) for path in texts] + gone):
+    messages = [
+        _drop_gone(plain, problem, kind) for problem in problems
+    ]  # all, not up to the first
+    if any([_make_number(plain, path) for path in texts] + messages):
         return parse_options(plain[""], kind, where=where)
     raise UserError("\n".join(_describe(problem, kind, where) for problem in problems))
 
@@ -242,8 +246,8 @@ def _drop_gone(values: Any, problem: Mapping[str, Any], kind: Any) -> bool:
     if problem["type"] != "unexpected_keyword_argument":
         return False
     *path, name = problem["loc"]
-    gone = getattr(_class_at(kind, path), "GONE", {}).get(name)
-    if gone is None or problem["input"] != gone.off:
+    former = getattr(_class_at(kind, path), "GONE", {}).get(name)
+    if former is None or problem["input"] != former.off:
         return False
     for part in ("", *path):
         values = values[part]
@@ -270,11 +274,11 @@ def _describe(problem: Mapping[str, Any], kind: Any, where: str) -> str:
     *path, name = problem["loc"] or [""]
     position = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in problem["loc"])
     subject = f"{where}{position}".replace(": .", ": ").strip(".: ")
-    found = problem["input"]
+    value = problem["input"]
     if problem["type"] == "unexpected_keyword_argument":
         owner = _class_at(kind, path)
-        if name in (gone := getattr(owner, "GONE", {})):
-            return f"{subject} is no option any more; {gone[name].instead}"
+        if name in (former := getattr(owner, "GONE", {})):
+            return f"{subject} is no option any more; {former[name].instead}"
         names = [field.name for field in dataclasses.fields(owner)]
         return f"{subject} is not an option; {_suggest(name, names)}"
     if problem["type"] == "missing":
@@ -283,13 +287,13 @@ def _describe(problem: Mapping[str, Any], kind: Any, where: str) -> str:
         return f"{subject}: {problem['ctx']['error']}".lstrip(": ")
     if problem["type"] in _EXPECTED:
         expected = _EXPECTED[problem["type"]].format_map(problem.get("ctx", {}))
-        return f"{subject}: found {_shorten(found)}, expected {expected}"
-    return f"{subject}: found {_shorten(found)}: {problem['msg']}"
+        return f"{subject}: found {_shorten(value)}, expected {expected}"
+    return f"{subject}: found {_shorten(value)}: {problem['msg']}"
 
 
-def _shorten(found: object) -> str:
+def _shorten(value: object) -> str:
     """Return a value as a message shows it: a file may hold a megabyte where a number belongs."""
-    text = repr(found)
+    text = repr(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
@@ -360,8 +364,8 @@ def read_record(path: Path, kind: type[T], *, hint: str, version: int | None = N
 def parse_record(content: object, kind: type[T], *, where: str, hint: str) -> T:
     """Turn what a JSON file says into a typed value; arguments and errors as of `read_record`."""
     if isinstance(content, dict):
-        known = {field.name for field in dataclasses.fields(typing.cast("Any", kind))}
-        content = {name: value for name, value in content.items() if name in known}
+        names = {field.name for field in dataclasses.fields(typing.cast("Any", kind))}
+        content = {name: value for name, value in content.items() if name in names}
     try:
         return parse_options(content, kind, where=f"{where}: ")
     except UserError as error:
@@ -385,18 +389,18 @@ def check_shape(content: object, kind: Any, *, where: Path, hint: str) -> Any:
         text = json.dumps(content, ensure_ascii=False).encode(errors="replace")
         pydantic.TypeAdapter(kind).validate_json(text)
     except pydantic.ValidationError as error:
-        wrong_first = sorted(error.errors(), key=lambda one: one["type"] == "missing")
-        found = [_describe(problem, kind, f"{where}: ") for problem in wrong_first]
-        more = [f"and {len(found) - _MOST_NAMED} more"] * (len(found) > _MOST_NAMED)
-        told = "\n".join([*found[:_MOST_NAMED], *more])
-        raise UserError(f"{told}\nthe file is damaged; {hint}") from None
+        wrong_first = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
+        messages = [_describe(problem, kind, f"{where}: ") for problem in wrong_first]
+        more = [f"and {len(messages) - _MOST_NAMED} more"] * (len(messages) > _MOST_NAMED)
+        listed = "\n".join([*messages[:_MOST_NAMED], *more])
+        raise UserError(f"{listed}\nthe file is damaged; {hint}") from None
     return content
 
 
 def get_map(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a section of `load_params`; an empty one where there is none or it is no map."""
-    found = values.get(name)
-    return found if isinstance(found, dict) else {}
+    section = values.get(name)
+    return section if isinstance(section, dict) else {}
 
 
 def flatten(values: Mapping[str, Any], *, separator: str = ".") -> Iterator[tuple[str, Any]]:
@@ -415,16 +419,16 @@ def check_version(path: Path, content: Any, expected: int, *, hint: str) -> None
     Raises:
         UserError: If `content` has another `format_version`, or none.
     """
-    found = content.get("format_version", "none") if isinstance(content, dict) else "none"
-    if found != expected:
+    version = content.get("format_version", "none") if isinstance(content, dict) else "none"
+    if version != expected:
         raise UserError(
-            f"{path}: found format version {str(found)[:20]}, this Signloom reads {expected}; "
+            f"{path}: found format version {str(version)[:20]}, this Signloom reads {expected}; "
             f"{hint}"
         )
 
 
-def _suggest(name: str, known: Iterable[str]) -> str:
+def _suggest(name: str, names: Iterable[str]) -> str:
     """The nearest known name, or all of them when none is near."""
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(sorted(known))}"
+    names = list(names)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(sorted(names))}"

@@ -94,7 +94,7 @@ def _cut(text: str, most: int) -> str:
 def readable_name(path: str | os.PathLike[str]) -> str:
     r"""Return a path as any table can hold it: controls and bytes that are not UTF-8 as `\xNN`."""
     text = os.fsencode(path).decode("utf-8", errors="backslashreplace")
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def name_problem(path: str | os.PathLike[str]) -> Problem | None:

@@ -36,8 +36,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         path: The file, or a link; its folder is made if need be.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    own = f"{os.getpid()}-{threading.get_ident():x}"  # threads may write one file at a time
-    temporary = path.with_name(f".{path.name}.{own}.tmp")
+    writer = f"{os.getpid()}-{threading.get_ident():x}"  # threads may write one file at a time
+    temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
         yield temporary
         flush_to_disk(temporary)  # two or three milliseconds for both on an SSD
@@ -76,13 +76,13 @@ def check_writable(path: Path) -> None:
         ) from None
 
 
-def check_output_folder(folder: Path, inputs: Iterable[Path], made: Collection[str]) -> None:
+def check_output_folder(folder: Path, inputs: Iterable[Path], outputs: Collection[str]) -> None:
     """Refuse to replace a folder that has something other than what the same command makes.
 
     Args:
         folder: The folder that is to be written; it need not be there.
         inputs: Files and folders that the command reads.
-        made: Names of all that the command makes in it.
+        outputs: Names of all that the command makes in it.
 
     Raises:
         UserError: If it has anything else, or holds an input or lies in one.
@@ -90,14 +90,14 @@ def check_output_folder(folder: Path, inputs: Iterable[Path], made: Collection[s
     """
     check_writable(folder)
     resolved = folder.resolve()
-    for given in map(Path.resolve, inputs):
-        if resolved.is_relative_to(given) or given.is_relative_to(resolved):
-            raise UserError(f"{folder} and {given}, which is read, overlap: name another folder")
+    for source in map(Path.resolve, inputs):
+        if resolved.is_relative_to(source) or source.is_relative_to(resolved):
+            raise UserError(f"{folder} and {source}, which is read, overlap: name another folder")
     if folder.is_dir():
-        found = sorted(path.name for path in folder.iterdir() if path.name not in made)
-        if found:
+        foreign = sorted(path.name for path in folder.iterdir() if path.name not in outputs)
+        if foreign:
             raise UserError(
-                f"{folder} holds {found[0]!r}, which this command does not make: name another "
+                f"{folder} holds {foreign[0]!r}, which this command does not make: name another "
                 "folder; it was left"
             )
     elif os.path.lexists(folder):
@@ -107,9 +107,9 @@ def check_output_folder(folder: Path, inputs: Iterable[Path], made: Collection[s
 def half_written(folder: Path, pattern: str) -> Iterator[Path]:
     """Yield the files and folders that were to be whole, and whose writer was killed."""
     for path in folder.glob(pattern):
-        if made := _TEMPORARY.fullmatch(path.name):
+        if match := _TEMPORARY.fullmatch(path.name):
             try:
-                if psutil.Process(int(made[1])).create_time() <= path.lstat().st_mtime:
+                if psutil.Process(int(match[1])).create_time() <= path.lstat().st_mtime:
                     continue  # else that process has only the number of the one that wrote
             except psutil.NoSuchProcess:
                 pass
@@ -126,8 +126,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         folder: Made, or replaced, when the block is left without an error.
     """
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    for left in (temporary, *half_written(folder.parent, f".{glob.escape(folder.name)}.*.tmp")):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in (temporary, *half_written(folder.parent, f".{glob.escape(folder.name)}.*.tmp")):
+        shutil.rmtree(leftover, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
         yield temporary
@@ -191,10 +191,10 @@ def to_sealed(content: Mapping[str, Any], **layout: Any) -> bytes:
 
 def seal(raw: bytes) -> bytes:
     """Return the bytes of a file with their checksum; without a place for one, as they are."""
-    found = _find_seal(raw)
-    if found is None or found[1] == _NONE:
+    place = _find_seal(raw)
+    if place is None or place[1] == _NONE:
         return raw
-    start, _, digest = found
+    start, _, digest = place
     return raw[:start] + digest.encode() + raw[start + len(digest) :]
 
 
@@ -204,9 +204,9 @@ def check_seal(raw: bytes) -> None:
     Raises:
         ValueError: If they differ.
     """
-    found = _find_seal(raw)
-    if found is not None and found[1] != found[2]:
-        raise ValueError(f"found SHA-256 {found[2][:16]}, expected {found[1][:16]}")
+    place = _find_seal(raw)
+    if place is not None and place[1] != place[2]:
+        raise ValueError(f"found SHA-256 {place[2][:16]}, expected {place[1][:16]}")
 
 
 def _find_seal(raw: bytes) -> tuple[int, str, str] | None:

@@ -26,14 +26,14 @@ def open_log(stage: str, *, level: int = logging.INFO) -> "StageLog":
 def log_path() -> Path | None:
     """Return the file that this process logs to, if it is part of a stage."""
     handlers = logging.getLogger().handlers
-    return next((one.path for one in handlers if isinstance(one, StageLog)), None)
+    return next((handler.path for handler in handlers if isinstance(handler, StageLog)), None)
 
 
 def keep_in_log(text: str) -> None:
     """Put a line into the stage's log alone, if this process is part of a stage."""
-    for one in logging.getLogger().handlers:
-        if isinstance(one, StageLog):
-            one.keep("INFO", text)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, StageLog):
+            handler.keep("INFO", text)
 
 
 def group_name() -> str:
@@ -74,8 +74,8 @@ class StageLog(logging.StreamHandler):  # type: ignore[type-arg]  # mypy and Pyt
 
     def keep(self, level: str, text: str, *, is_once: bool = False) -> bool:
         """Append a line to the file alone; return False for a fact that is there."""
-        said = f" {level} {text.strip()}\n"
-        line = datetime.now().isoformat(sep=" ", timespec="seconds") + said
+        entry = f" {level} {text.strip()}\n"
+        line = datetime.now().isoformat(sep=" ", timespec="seconds") + entry
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a+", encoding="utf-8", errors="backslashreplace") as file:
@@ -84,7 +84,7 @@ class StageLog(logging.StreamHandler):  # type: ignore[type-arg]  # mypy and Pyt
                 if file.readline() != self._head:  # of an earlier run, or new
                     file.truncate(0)
                     file.write(self._head)
-                elif is_once and said in file.read():
+                elif is_once and entry in file.read():
                     return False
                 file.write(line)
         except OSError:  # a full disk, say: stderr still has it

@@ -89,14 +89,14 @@ def check_params(path: Path) -> None:
 def _fixed_problems(values: Mapping[str, Any]) -> Iterator[str]:
     """Name the parameters that are constants and have another value."""
     for section, (kind, names) in FIXED.items():
-        given = values
+        read = values
         for part in section.split("."):
-            given = get_map(given, part)
+            read = get_map(read, part)
         constants = {field.name: field.default for field in fields(kind)}
         for name in names:
-            if given.get(name, constants[name]) != constants[name]:
+            if read.get(name, constants[name]) != constants[name]:
                 yield (
-                    f"{section}.{name}: found {given[name]!r}, but it is no parameter any more: it "
+                    f"{section}.{name}: found {read[name]!r}, but it is no parameter any more: it "
                     f"is always {constants[name]!r}; remove it"
                 )
 
@@ -173,8 +173,8 @@ def _run_all(checks: Iterable[Callable[[], object]]) -> None:
 
 
 def _refuse(problems: Iterable[str]) -> None:
-    if found := list(dict.fromkeys(problems)):
-        raise UserError("\n".join(found))
+    if messages := list(dict.fromkeys(problems)):
+        raise UserError("\n".join(messages))
 
 
 def _check_start(folder: str) -> None:

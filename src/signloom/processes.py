@@ -58,7 +58,7 @@ def each_end(
     while running:
         time.sleep(POLL_S)
         tick()
-        for number in [one for one, process in running.items() if process.poll() is not None]:
+        for number in [slot for slot, process in running.items() if process.poll() is not None]:
             yield number, running.pop(number).returncode
 
 

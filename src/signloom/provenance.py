@@ -39,7 +39,7 @@ def code_hash(*packages: str) -> str:
         packages: Their names, such as `models` and `tune/space.py`.
     """
     paths = [PACKAGE / package for package in packages]
-    hashes = (hash_folder(one, "*.py") if one.is_dir() else hash_file(one) for one in paths)
+    hashes = (hash_folder(path, "*.py") if path.is_dir() else hash_file(path) for path in paths)
     return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 

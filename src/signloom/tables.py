@@ -32,8 +32,8 @@ def read_rows(path: Path, checksum: str = "") -> list[dict[str, str]]:
     """
     is_tsv = path.suffix == ".tsv"
     raw = path.read_bytes()
-    if checksum and (found := hashlib.sha256(raw).hexdigest()) != checksum:
-        raise ValueError(f"found SHA-256 {found[:16]}, expected {checksum[:16]}")
+    if checksum and (digest := hashlib.sha256(raw).hexdigest()) != checksum:
+        raise ValueError(f"found SHA-256 {digest[:16]}, expected {checksum[:16]}")
     text = raw.decode("utf-8")
     lines = text.split("\n") if is_tsv else io.StringIO(text, newline="")
     reader = csv.DictReader(
@@ -123,9 +123,9 @@ def read_parquet(path: Path, version: int, *, hint: str, key: bytes = VERSION_KE
         raise UserError(f"{path} does not exist; {hint}") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{path} is damaged ({error}); {hint}") from None
-    found = (table.schema.metadata or {}).get(key, b"none").decode(errors="replace")
-    if found != str(version):
+    text = (table.schema.metadata or {}).get(key, b"none").decode(errors="replace")
+    if text != str(version):
         raise UserError(
-            f"{path}: found format version {found}, this Signloom reads {version}; {hint}"
+            f"{path}: found format version {text}, this Signloom reads {version}; {hint}"
         )
     return table

@@ -24,11 +24,13 @@ SILENT = "silent"  # name of a thread that writes nothing
 
 def printable(text: str, encoding: str = "utf-8") -> str:
     r"""Return a text as a terminal may get it; what it cannot show becomes `\uNNNN`, as in JSON."""
-    text = _NOT_SHOWN.sub(lambda found: _escape(found[0]), text)
+    text = _NOT_SHOWN.sub(lambda match: _escape(match[0]), text)
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return "".join(one if _fits(one, encoding) else _escape(one) for one in text)
+        return "".join(
+            character if _fits(character, encoding) else _escape(character) for character in text
+        )
     return text
 
 

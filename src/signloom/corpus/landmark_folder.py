@@ -127,7 +127,7 @@ def take_imported(
     Raises:
         UserError: If too many clips are rejected, or the imported landmarks are damaged.
     """
-    made, there = shards_metadata(shards), read_clip_frames(shards)
+    metadata, there = shards_metadata(shards), read_clip_frames(shards)
     limit = RejectLimit(len(clips), max_rejected_share, folder / REJECTS_NAME)
     frames, rejects = {}, []
     for clip in clips:
@@ -149,7 +149,7 @@ def take_imported(
         return ahead.pop(clip_id)
 
     write_landmarks(
-        folder, frames, rejects, load, layout=made.layout, extractor=made.extractor,
+        folder, frames, rejects, load, layout=metadata.layout, extractor=metadata.extractor,
         frames_per_shard=frames_per_shard,
     )  # fmt: skip
     logger.info("%s", summarize_clips(frames, rejects, limit.report))

@@ -116,8 +116,8 @@ class Layout:
     def group(self, name: str) -> int:
         """Column of the group in `LandmarkSequence.present`."""
         if name not in self.group_names:
-            known = ", ".join(self.group_names)
-            raise ValueError(f"layout {self.name!r} has no group {name!r}; it has {known}")
+            names = ", ".join(self.group_names)
+            raise ValueError(f"layout {self.name!r} has no group {name!r}; it has {names}")
         return self.group_names.index(name)
 
     def slice(self, name: str) -> slice:
@@ -130,8 +130,8 @@ class Layout:
         """Where one landmark lies on the P axis, as in `index("pose", "left_shoulder")`."""
         marks = self.groups[self.group(group)].landmarks
         if landmark not in marks:
-            known = ", ".join(marks)
-            raise ValueError(f"group {group!r} has no landmark {landmark!r}; it has {known}")
+            names = ", ".join(marks)
+            raise ValueError(f"group {group!r} has no landmark {landmark!r}; it has {names}")
         return self.slice(group).start + marks.index(landmark)
 
     def to_json(self) -> str:
@@ -163,19 +163,19 @@ class Layout:
         Raises:
             UserError: If it is no layout.
         """
-        found = parse_options(content, _LayoutFile, where=where)
-        known = {g.name: g.landmarks for choice in GROUP_CHOICES.values() for g in choice}
-        for group in found.groups:
-            expected = known.get(group.name, group.landmarks)
+        record = parse_options(content, _LayoutFile, where=where)
+        landmarks = {g.name: g.landmarks for choice in GROUP_CHOICES.values() for g in choice}
+        for group in record.groups:
+            expected = landmarks.get(group.name, group.landmarks)
             if group.name in _INCOMPLETE:
                 expected = tuple(mark for mark in expected if mark in group.landmarks)
             if group.landmarks != expected or not expected:
                 raise UserError(
                     f"{where}: {group.name} has {len(group.landmarks)} landmarks, expected its "
-                    f"{len(known.get(group.name, ())) or 'own'} in their order"
+                    f"{len(landmarks.get(group.name, ())) or 'own'} in their order"
                 )
-        groups = tuple(Group(group.name, group.landmarks) for group in found.groups)
-        return Layout(found.name, found.version, groups)
+        groups = tuple(Group(group.name, group.landmarks) for group in record.groups)
+        return Layout(record.name, record.version, groups)
 
 
 @checked_dataclass
@@ -231,7 +231,7 @@ def choices_of(layout: Layout) -> list[str]:
     return [
         name
         for name, groups in GROUP_CHOICES.items()
-        if {one.name for one in groups} <= set(layout.group_names)
+        if {group.name for group in groups} <= set(layout.group_names)
     ]
 
 
@@ -262,14 +262,18 @@ class LandmarkSequence:
         frames = len(self.points)
         expected = (frames, self.layout.points, COORDINATES)
         if self.points.dtype != np.float32 or self.points.shape != expected or frames == 0:
-            found = f"{self.points.dtype} {self.points.shape}"
-            raise ValueError(f"points are {found}, expected float32 (S >= 1, {expected[1:]})")
+            shape_of_points = f"{self.points.dtype} {self.points.shape}"
+            raise ValueError(
+                f"points are {shape_of_points}, expected float32 (S >= 1, {expected[1:]})"
+            )
         if self.present.dtype != np.bool_ or self.present.shape != (
             frames,
             len(self.layout.groups),
         ):
-            found = f"{self.present.dtype} {self.present.shape}"
-            raise ValueError(f"present is {found}, expected bool ({frames}, groups of the layout)")
+            shape_of_points = f"{self.present.dtype} {self.present.shape}"
+            raise ValueError(
+                f"present is {shape_of_points}, expected bool ({frames}, groups of the layout)"
+            )
         if not MIN_FPS <= self.fps <= MAX_FPS:  # NaN neither
             raise ValueError(f"fps is {self.fps}, expected {MIN_FPS:g} to {MAX_FPS:g}")
         if not (1 <= self.width <= MAX_SIDE and 1 <= self.height <= MAX_SIDE):
@@ -354,21 +358,21 @@ assert all(
 
 
 def check_same_extractor(
-    found: Mapping[str, Any], trained: Mapping[str, Any], *, hint: str
+    extractor: Mapping[str, Any], trained: Mapping[str, Any], *, hint: str
 ) -> None:
     """Refuse landmarks that were found in another way than those a model was trained on.
 
     Args:
-        found: What made the landmarks at hand; see `extract.extractor_fingerprint`.
+        extractor: What made the landmarks at hand; see `extract.extractor_fingerprint`.
         trained: What made those of the model.
         hint: What to do about it, as the end of the message.
 
     Raises:
         UserError: If anything differs; all of it in one message.
     """
-    differing = sorted(k for k in {**trained, **found} if trained.get(k) != found.get(k))
+    differing = sorted(k for k in {**trained, **extractor} if trained.get(k) != extractor.get(k))
     if differing:
-        parts = "; ".join(f"{k}: {found.get(k)}, not {trained.get(k)}" for k in differing)
+        parts = "; ".join(f"{k}: {extractor.get(k)}, not {trained.get(k)}" for k in differing)
         raise UserError(
             f"these landmarks were made with other settings than the checkpoint's ({parts}); {hint}"
         )

@@ -143,10 +143,10 @@ def _split_fields(
         problems.append((number, f"not CSV ({error}); the lines after it were not read"))
 
 
-def _check_version(path: Path, found: str) -> None:
-    if found != str(MANIFEST_VERSION):
+def _check_version(path: Path, version: str) -> None:
+    if version != str(MANIFEST_VERSION):
         raise UserError(
-            f"{path}: found manifest version {found!r}, this program reads version "
+            f"{path}: found manifest version {version!r}, this program reads version "
             f"{MANIFEST_VERSION} (first line `# signloom-manifest {MANIFEST_VERSION}`, or none)"
         )
 
@@ -466,7 +466,7 @@ class Manifest:
     sha256: str  # of the file
 
 
-def load_manifest(corpus: CorpusOptions, known: Manifest | None = None) -> Manifest:
+def load_manifest(corpus: CorpusOptions, former: Manifest | None = None) -> Manifest:
     """Read the manifest of a corpus, unless it is `known` and has not changed since.
 
     Raises:
@@ -474,8 +474,8 @@ def load_manifest(corpus: CorpusOptions, known: Manifest | None = None) -> Manif
     """
     # Hashed before it is read: an edit between the two is found by the next comparison.
     sha256 = hash_file(corpus.path) if corpus.path.is_file() else ""
-    if known is not None and known.sha256 == sha256:
-        return known
+    if former is not None and former.sha256 == sha256:
+        return former
     return Manifest(read_manifest(corpus.path, corpus.signer_disjoint), sha256)
 
 
@@ -543,8 +543,8 @@ def _kind_problems(header: Sequence[str], imported: Path) -> list[str]:
     is_imported = imported.is_dir()
     if "video" in header:
         hint = "a corpus has one or the other: remove the column or the folder"
-        found = f"column 'video' is there, and imported landmarks in {imported}; {hint}"
-        return [found] if is_imported else []
+        problem = f"column 'video' is there, and imported landmarks in {imported}; {hint}"
+        return [problem] if is_imported else []
     if not is_imported and "gloss" not in header:
         hint = "it names the videos; landmarks without videos are brought in by `signloom import`"
         return [f"missing column video; {hint}, and a text corpus has a column gloss instead"]
@@ -570,11 +570,11 @@ def _parse_rows(table: Table, path: Path, problems: list[LineProblem]) -> list[_
             # One name may be typed in two ways, which must not count as two people in two splits.
             row[name] = unicodedata.normalize("NFC", row[name])
         video = row.get("video")
-        clip, found = clip_of_cells(row, path.parent / video if video else None)
-        found += _row_problems(row, needed, path.suffix)
+        clip, problems_of_row = clip_of_cells(row, path.parent / video if video else None)
+        problems_of_row += _row_problems(row, needed, path.suffix)
         if video and (bad := videos.problem(video)):
-            found.append(f"video {video!r} {bad}")
-        problems += [(line, problem) for problem in found]
+            problems_of_row.append(f"video {video!r} {bad}")
+        problems += [(line, problem) for problem in problems_of_row]
         clips.append((line, clip))
     return clips
 

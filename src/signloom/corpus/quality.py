@@ -92,10 +92,10 @@ def measure_quality(clip_id: str, sequence: LandmarkSequence) -> ClipQuality:
     )
 
 
-def longest_absence(there: npt.NDArray[np.bool_]) -> int:
+def longest_absence(is_present: npt.NDArray[np.bool_]) -> int:
     """Return the length of the longest run of False in an array of shape (S,)."""
-    seen = np.concatenate(([-1], np.flatnonzero(there), [len(there)]))
-    return int((seen[1:] - seen[:-1]).max()) - 1
+    frames = np.concatenate(([-1], np.flatnonzero(is_present), [len(is_present)]))
+    return int((frames[1:] - frames[:-1]).max()) - 1
 
 
 def count_side_swaps(wrists: npt.NDArray[np.float32]) -> int:
@@ -112,11 +112,11 @@ def count_side_swaps(wrists: npt.NDArray[np.float32]) -> int:
     """
     after, before = wrists[1:], wrists[:-1]
     # Comparisons with NaN are false: a hand that was or is not there has moved from no place.
-    own = _length(after - before)  # (S - 1, 2)
-    taken = _length(after - before[:, ::-1])
-    stays = own <= np.fmax(SAME_PLACE, 2 * taken)
-    other_stays = own[:, ::-1] <= np.fmax(SAME_PLACE, 2 * taken)
-    swapped = (taken < SAME_PLACE) & ~stays & ~other_stays
+    own_moves = _length(after - before)  # (S - 1, 2)
+    swapped_moves = _length(after - before[:, ::-1])
+    stays = own_moves <= np.fmax(SAME_PLACE, 2 * swapped_moves)
+    other_stays = own_moves[:, ::-1] <= np.fmax(SAME_PLACE, 2 * swapped_moves)
+    swapped = (swapped_moves < SAME_PLACE) & ~stays & ~other_stays
     return int(np.count_nonzero(swapped[:, 0] | swapped[:, 1]))
 
 
@@ -137,9 +137,9 @@ def read_quality(path: Path) -> list[ClipQuality]:
 
 
 def _build_schema() -> pa.Schema:
-    string, whole, number = pa.string(), pa.int32(), pa.float64()
+    string, integer, number = pa.string(), pa.int32(), pa.float64()
     types: dict[Any, tuple[pa.DataType, bool]] = {
-        str: (string, False), int: (whole, False), int | None: (whole, True),
+        str: (string, False), int: (integer, False), int | None: (integer, True),
         float: (number, False), float | None: (number, True),
     }  # fmt: skip
     columns = [(field.name, *types[field.type]) for field in fields(ClipQuality)]
@@ -191,8 +191,8 @@ def _jitter(wrist: npt.NDArray[np.float32]) -> float | None:
 
 def _median(values: npt.NDArray[np.float32]) -> np.float32 | None:
     """The middle one of the values that are not NaN, None without any; numpy's takes 10 times."""
-    known = np.sort(values[values >= 0])
-    return known[len(known) // 2] if len(known) else None
+    ordered = np.sort(values[values >= 0])
+    return ordered[len(ordered) // 2] if len(ordered) else None
 
 
 def _length(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -111,12 +111,12 @@ def find_shards(clip_ids: Collection[str], bounds: Sequence[int]) -> dict[int, s
         clip_ids: Any clips; one below the first range is in no shard and left out.
         bounds: The ascending lower bounds of all shards of a folder.
     """
-    found: dict[int, set[str]] = {}
+    endings: dict[int, set[str]] = {}
     for clip_id in clip_ids:
         number = bisect.bisect_right(bounds, hash_position(clip_id)) - 1
         if number >= 0:
-            found.setdefault(bounds[number], set()).add(clip_id)
-    return found
+            endings.setdefault(bounds[number], set()).add(clip_id)
+    return endings
 
 
 def shard_name(bound: int) -> str:
@@ -160,7 +160,7 @@ def to_table(group: Mapping[str, LandmarkSequence], schema: pa.Schema) -> pa.Tab
     """Return a row for each clip of a group, under a schema that may say more than `SCHEMA`."""
     sequences = group.values()
     flags = [sequence.present.T.ravel() for sequence in sequences]
-    ends = np.cumsum([0, *(len(found) for found in flags)])
+    ends = np.cumsum([0, *(len(clip_flags) for clip_flags in flags)])
     columns = {
         "clip_id": list(group),
         "fps": [sequence.fps for sequence in sequences],
@@ -288,20 +288,20 @@ def read_shards(
         UserError: If the folder, a file or a clip is missing, damaged or of another version.
     """
     paths = _shard_paths(folder)
-    wanted: dict[int, set[str] | None] = dict.fromkeys(paths)
+    by_path: dict[int, set[str] | None] = dict.fromkeys(paths)
     if clip_ids is not None:
-        wanted = {**find_shards(clip_ids, list(paths))}
-    made: dict[ShardsMetadata, Path] = {}
-    found: dict[str, LandmarkSequence] = {}
-    for bound, ids in wanted.items():
-        found.update(_read_shard(paths[bound], ids, made))
-    missing = sorted(set(clip_ids or ()) - found.keys())
+        by_path = {**find_shards(clip_ids, list(paths))}
+    metadata: dict[ShardsMetadata, Path] = {}
+    sequences: dict[str, LandmarkSequence] = {}
+    for bound, ids in by_path.items():
+        sequences.update(_read_shard(paths[bound], ids, metadata))
+    missing = sorted(set(clip_ids or ()) - sequences.keys())
     if missing:
         raise UserError(
             f"{folder}: no landmarks of {len(missing)} clips ({name_some(missing)}); {_HINT}, "
             "and see rejects.tsv beside it"
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(sequences.items()))
 
 
 def read_clip_frames(folder: Path) -> dict[str, int]:
@@ -319,13 +319,13 @@ def read_clip_rates(folder: Path) -> dict[str, float]:
 
 
 def _read_column(folder: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    made: dict[ShardsMetadata, Path] = {}
+    values: dict[str, Any] = {}
+    metadata: dict[ShardsMetadata, Path] = {}
     for path in _shard_paths(folder).values():
-        with _open_shard(path, made) as (file, _):
+        with _open_shard(path, metadata) as (file, _):
             table = file.read(columns=["clip_id", name])
-        found.update(zip(table["clip_id"].to_pylist(), table[name].to_pylist(), strict=True))
-    return dict(sorted(found.items()))
+        values.update(zip(table["clip_id"].to_pylist(), table[name].to_pylist(), strict=True))
+    return dict(sorted(values.items()))
 
 
 def shards_metadata(folder: Path) -> ShardsMetadata:
@@ -334,11 +334,11 @@ def shards_metadata(folder: Path) -> ShardsMetadata:
     Raises:
         UserError: If there is no shard, or one is damaged, of another version or of another make.
     """
-    made: dict[ShardsMetadata, Path] = {}
+    metadata: dict[ShardsMetadata, Path] = {}
     for path in _shard_paths(folder).values():
-        with _open_shard(path, made):
+        with _open_shard(path, metadata):
             pass
-    return next(iter(made))
+    return next(iter(metadata))
 
 
 def _write_shard(
@@ -405,16 +405,16 @@ def _open_shard(
                 )
             try:
                 texts = (metadata[_LAYOUT_KEY].decode(), metadata[_EXTRACTOR_KEY].decode())
-                found = _parse_metadata(*texts)
+                parsed = _parse_metadata(*texts)
             except UserError as error:
                 raise ValueError(str(error)) from None
-            made.setdefault(found, path)
+            made.setdefault(parsed, path)
             if len(made) > 1:
                 raise UserError(
                     f"{next(iter(made.values()))} and {path.name} were made in different ways; "
                     f"{_HINT}"
                 )
-            yield file, found.layout
+            yield file, parsed.layout
     except UserError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError) as error:
@@ -438,18 +438,18 @@ def _parse_metadata(layout: str, extractor: str) -> ShardsMetadata:
 
 
 def _read_shard(
-    path: Path, wanted: set[str] | None, made: dict[ShardsMetadata, Path]
+    path: Path, clip_ids: set[str] | None, metadata: dict[ShardsMetadata, Path]
 ) -> Iterator[Row]:
-    with _open_shard(path, made) as (file, layout):
+    with _open_shard(path, metadata) as (file, layout):
         groups: Sequence[int] = range(file.num_row_groups)
-        if wanted is not None:
+        if clip_ids is not None:
             rows = file.metadata
             after = {
                 bisect.bisect_right(
                     groups, clip_id, key=lambda n: rows.row_group(n).column(0).statistics.min
                 )
-                for clip_id in wanted
+                for clip_id in clip_ids
             }  # of the row groups that start after them
             groups = sorted(row_group - 1 for row_group in after if row_group > 0)
         for batch in file.read_row_groups(groups, use_threads=False).to_batches():
-            yield from to_sequences(batch, layout, wanted)
+            yield from to_sequences(batch, layout, clip_ids)

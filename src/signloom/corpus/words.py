@@ -31,7 +31,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return the patterns of a word and of a word with apostrophes within."""
     # Combining marks of the scripts in use: `\w` matches none of them.
     points = map(chr, [*range(0x300, 0x3100), *range(0xA600, 0xAC00)])
-    marks = "".join(one for one in points if unicodedata.category(one)[0] == "M") + _JOINERS
+    marks = "".join(point for point in points if unicodedata.category(point)[0] == "M") + _JOINERS
     unit = rf"[{_BEFORE}]?[{_UNSPACED}](?:[{_STACK}][{_UNSPACED}]|[{_AFTER}{marks}])*"
     spaced = rf"(?:[^\W_{_UNSPACED}][{marks}]*)+"
     return re.compile(f"{unit}|{spaced}"), re.compile(f"{unit}|{spaced}(?:['’]{spaced})*")
@@ -47,7 +47,7 @@ def find_words(text: str) -> list[str]:
 
 def locate_words(text: str) -> list[tuple[str, int, int]]:
     """Return the words of a text in lower case with their start and end; don't is two words."""
-    return [(one.group().lower(), *one.span()) for one in _patterns()[0].finditer(text)]
+    return [(match.group().lower(), *match.span()) for match in _patterns()[0].finditer(text)]
 
 
 def is_unspaced(text: str) -> bool:

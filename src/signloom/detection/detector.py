@@ -75,11 +75,11 @@ class DetectorOptions:
 
     def __post_init__(self) -> None:
         build_layout(self.groups)  # raises if a group is unknown or is listed twice
-        seen = DETECTORS[self.detector].sees
-        if unseen := [group for group in self.groups if group not in seen]:
+        visible_groups = DETECTORS[self.detector].sees
+        if unseen := [group for group in self.groups if group not in visible_groups]:
             raise ValueError(
                 f"groups: detector {self.detector!r} sees no {', '.join(unseen)}, only "
-                f"{', '.join(seen)}; 'holistic' sees {', '.join(HolisticDetector.sees)}"
+                f"{', '.join(visible_groups)}; 'holistic' sees {', '.join(HolisticDetector.sees)}"
             )
         if 0 < self.fps < MIN_FPS:
             raise ValueError(f"fps: found {self.fps:g}, expected 0 (all) or {MIN_FPS:g} or more")
@@ -145,8 +145,8 @@ class Detector(ABC):
         Raises:
             RuntimeError: If MediaPipe fails.
         """
-        with closing(self.find_all(frames)) as found:
-            for frame, parts in found:
+        with closing(self.find_all(frames)) as results:
+            for frame, parts in results:
                 yield frame, self._arrange(parts)
 
     def detect(self, rgb: npt.NDArray[np.uint8], time_s: float) -> Marks:
@@ -395,8 +395,10 @@ def _shares_stderr() -> bool:
     except (AttributeError, OSError, ValueError):  # a notebook's, or none
         return False
     here = threading.current_thread()
-    others = (one for one in threading.enumerate() if one is not here and one.name != SILENT)
-    return descriptor == NATIVE_STDERR and any(others)
+    threads = (
+        thread for thread in threading.enumerate() if thread is not here and thread.name != SILENT
+    )
+    return descriptor == NATIVE_STDERR and any(threads)
 
 
 def _needs_face(options: DetectorOptions) -> bool:
@@ -409,11 +411,11 @@ def _needs_refined_face(options: DetectorOptions) -> bool:
 
 def _runtime_versions(options: DetectorOptions) -> dict[str, str]:
     if options.uses_litert:
-        found = {"litert": importlib.metadata.version("ai-edge-litert")}
+        versions = {"litert": importlib.metadata.version("ai-edge-litert")}
         for name in ("contrib-python", "python", "python-headless", "contrib-python-headless"):
             with suppress(importlib.metadata.PackageNotFoundError):
-                found.setdefault("opencv", importlib.metadata.version(f"opencv-{name}"))
-        return found
+                versions.setdefault("opencv", importlib.metadata.version(f"opencv-{name}"))
+        return versions
     return {"mediapipe": importlib.metadata.version("mediapipe")}
 
 

@@ -66,38 +66,38 @@ class HandednessTracker:
             aspect: Width of the picture by its height.
         """
         scale = np.array([aspect, 1.0], np.float32)
-        seen = [_Track(hand, hand.points[:, :2] * scale) for hand in hands]
-        seen = _drop_doubles(seen)
+        tracks = [_Track(hand, hand.points[:, :2] * scale) for hand in hands]
+        tracks = _drop_doubles(tracks)
         for track in self._tracks:
             track.unseen += 1
-        for track, old in zip(seen, _match(seen, self._tracks), strict=True):
+        for track, old in zip(tracks, _match(tracks, self._tracks), strict=True):
             track.evidence = _MEMORY * old.evidence if old else 0.0
-            track.evidence += _weigh(track, seen, None if arms is None else arms * scale)
+            track.evidence += _weigh(track, tracks, None if arms is None else arms * scale)
             if old:
                 self._tracks.remove(old)
         waiting = [track for track in self._tracks if track.unseen <= _FRAMES_KEPT]
-        self._tracks = (seen + sorted(waiting, key=lambda track: track.unseen))[:2]
-        return _split(seen)
+        self._tracks = (tracks + sorted(waiting, key=lambda track: track.unseen))[:2]
+        return _split(tracks)
 
 
 def _drop_doubles(tracks: Sequence[_Track]) -> list[_Track]:
     """Return at most two hands, each once: those of whose side the detector is surest."""
-    kept: list[_Track] = []
+    distinct: list[_Track] = []
     for track in sorted(tracks, key=lambda track: -abs(track.hand.right - 0.5)):
         distances = [
-            np.linalg.norm((track.outline - other.outline)[_PALM], axis=1).mean()
-            / max(_size(track), _size(other))
-            for other in kept
+            np.linalg.norm((track.outline - other_hand.outline)[_PALM], axis=1).mean()
+            / max(_size(track), _size(other_hand))
+            for other_hand in distinct
         ]
         if all(distance > _SAME_HAND for distance in distances):
-            kept.append(track)
-    return kept[:2]
+            distinct.append(track)
+    return distinct[:2]
 
 
-def _match(seen: Sequence[_Track], old: Sequence[_Track]) -> tuple[_Track | None, ...]:
+def _match(tracks: Sequence[_Track], old: Sequence[_Track]) -> tuple[_Track | None, ...]:
     """Return the old track that each hand continues: the choice with the shortest ways."""
-    choices = itertools.permutations([*old, *[None] * len(seen)], len(seen))
-    return min(choices, key=lambda choice: sum(map(_way, seen, choice)))
+    choices = itertools.permutations([*old, *[None] * len(tracks)], len(tracks))
+    return min(choices, key=lambda choice: sum(map(_way, tracks, choice)))
 
 
 def _way(track: _Track, old: _Track | None) -> float:
@@ -107,14 +107,14 @@ def _way(track: _Track, old: _Track | None) -> float:
     return float(way) / _size(track)
 
 
-def _weigh(track: _Track, seen: Sequence[_Track], arms: FloatArray | None) -> float:
+def _weigh(track: _Track, tracks: Sequence[_Track], arms: FloatArray | None) -> float:
     """Return what this frame says for the hand being the right one, in log-odds."""
     right = float(np.clip(track.hand.right, 0.01, 0.99))
     evidence = float(np.clip(np.log(right / (1 - right)), -_LABEL_LIMIT, _LABEL_LIMIT))
     wrist = track.outline[_WRIST]
-    for other in seen:
-        if other is not track:  # the signer's right is the left of the picture
-            apart = float(other.outline[_WRIST][0] - wrist[0]) / _size(track)
+    for rival in tracks:
+        if rival is not track:  # the signer's right is the left of the picture
+            apart = float(rival.outline[_WRIST][0] - wrist[0]) / _size(track)
             evidence += _BESIDE * float(np.clip(apart, -1, 1))
     if arms is not None:
         left_way, right_way = np.linalg.norm(arms - wrist, axis=1) / _size(track)
@@ -122,13 +122,13 @@ def _weigh(track: _Track, seen: Sequence[_Track], arms: FloatArray | None) -> fl
     return evidence
 
 
-def _split(seen: Sequence[_Track]) -> tuple[FoundHand | None, FoundHand | None]:
-    if not seen:
+def _split(tracks: Sequence[_Track]) -> tuple[FoundHand | None, FoundHand | None]:
+    if not tracks:
         return None, None
-    if len(seen) == 1:
-        hand = seen[0].hand
-        return (None, hand) if seen[0].evidence > 0 else (hand, None)
-    left, right = sorted(seen, key=lambda track: track.evidence)
+    if len(tracks) == 1:
+        hand = tracks[0].hand
+        return (None, hand) if tracks[0].evidence > 0 else (hand, None)
+    left, right = sorted(tracks, key=lambda track: track.evidence)
     return left.hand, right.hand
 
 

@@ -149,8 +149,8 @@ class HolisticGraph:
             RuntimeError: If MediaPipe fails.
         """
         results = self._graph.process(rgb)
-        found = {part: getattr(results, f"{part}_landmarks") for part in self._parts}
-        return {part: _points(marks) for part, marks in found.items() if marks is not None}
+        landmarks = {part: getattr(results, f"{part}_landmarks") for part in self._parts}
+        return {part: _points(marks) for part, marks in landmarks.items() if marks is not None}
 
 
 class HandGraph:
@@ -278,8 +278,8 @@ def take_networks(wheel: Path, folder: Path) -> int:
     check_output_folder(folder, [wheel], {name.split("/")[0] for name in names})
     try:
         with zipfile.ZipFile(wheel) as archive:
-            there = {info.filename: info for info in archive.infolist()}
-            infos = {name: there.get(f"mediapipe/modules/{name}") for name in names}
+            entries = {info.filename: info for info in archive.infolist()}
+            infos = {name: entries.get(f"mediapipe/modules/{name}") for name in names}
             if missing := [name for name, info in infos.items() if info is None]:
                 raise UserError(
                     f"{wheel} has no networks ({missing[0]} and {len(missing) - 1} more are "
@@ -323,9 +323,9 @@ def _read_graph(name: str, *, threads: int, face: bool) -> Any:
     graph.ParseFromString((package_folder() / f"modules/{name}.binarypb").read_bytes())
     graph.num_threads = threads
     if not face:
-        kept = [node for node in graph.node if "face" not in str(node).lower()]
+        nodes = [node for node in graph.node if "face" not in str(node).lower()]
         del graph.node[:]
-        graph.node.extend(kept)
+        graph.node.extend(nodes)
         for names, prefix in ((graph.output_stream, "FACE"), (graph.input_side_packet, "REFINE")):
             for line in [line for line in names if line.startswith(prefix)]:
                 names.remove(line)

@@ -43,11 +43,13 @@ class Network:
         self._scale = np.float32(1 - low) / np.float32(255)
         self._levels = (np.arange(256) * float(self._scale) + low).astype(np.float32)
         self._is_shifted = low != 0
-        (given,) = self._interpreter.get_input_details()
-        self._given = _memory(self._interpreter, given["index"])[0]
-        found = self._interpreter.get_output_details()
-        self._found = [_memory(self._interpreter, one["index"])[0] for one in found]
-        self.size = int(given["shape"][1])
+        (input_details,) = self._interpreter.get_input_details()
+        self._given = _memory(self._interpreter, input_details["index"])[0]
+        output_details = self._interpreter.get_output_details()
+        self._found = [
+            _memory(self._interpreter, details["index"])[0] for details in output_details
+        ]
+        self.size = int(input_details["shape"][1])
         """Pixels of the square picture that it reads."""
 
     def run(self, picture: Picture) -> list[Tensor]:
@@ -91,10 +93,10 @@ class MeshNetwork:
         )  # fmt: skip
         self._frames = [flexbuffers.Loads(bytes(frame.customOptions)) for frame in frames]
         between = [frame.outputs[0] for frame in frames] + [cut.outputs[0] for cut in cuts]
-        asked = [graph.outputs[0], graph.outputs[-1], cuts[0].inputs[0]]
-        asked += [frame.inputs[0] for frame in frames]
+        outputs = [graph.outputs[0], graph.outputs[-1], cuts[0].inputs[0]]
+        outputs += [frame.inputs[0] for frame in frames]
         put = [number for move in moves for number in move.inputs]
-        cut_at = list(graph.inputs), asked
+        cut_at = list(graph.inputs), outputs
         self._whole = _open(rewrite(content, None, cut_at=cut_at))
         self._parts = _open(rewrite(content, None, cut_at=(between, put)))
         self.size = int(self._whole.get_input_details()[0]["shape"][1])
@@ -112,10 +114,12 @@ class MeshNetwork:
         Raises:
             RuntimeError: If LiteRT fails.
         """
-        seen = (picture.astype(np.float32) * (np.float32(1) / np.float32(255)))[None]
-        mesh, presence, features, *meshes = _run(self._whole, [seen])
-        matrices = [_level(one[0], frame) for one, frame in zip(meshes, self._frames, strict=True)]
-        found = _run(
+        pixels = (picture.astype(np.float32) * (np.float32(1) / np.float32(255)))[None]
+        mesh, presence, features, *meshes = _run(self._whole, [pixels])
+        matrices = [
+            _level(mesh[0], frame) for mesh, frame in zip(meshes, self._frames, strict=True)
+        ]
+        outputs = _run(
             self._parts,
             [matrix[None] for matrix in matrices]
             + [_cut_level(features[0], matrix)[None] for matrix in matrices],
@@ -124,7 +128,7 @@ class MeshNetwork:
         points = np.concatenate([mesh.reshape(-1, 3), np.zeros((2 * IRIS, 3), np.float32)])
         irises = [slice(-2 * IRIS, -IRIS), slice(-IRIS, None)]
         for where, part, matrix in zip(
-            (lips, right, irises[0], left, irises[1]), found[::2], found[1::2], strict=True
+            (lips, right, irises[0], left, irises[1]), outputs[::2], outputs[1::2], strict=True
         ):
             points[where, :2] = part[0] @ matrix[0, :2, :2].T + matrix[0, :2, 3]
         for iris, eye in zip(irises, (right, left), strict=True):
@@ -176,16 +180,18 @@ def _open(content: bytes) -> Any:
 
 def _memory(interpreter: Any, index: int) -> Tensor:
     """Return the memory of a tensor, which stays where it is: sizes never change."""
-    found = interpreter.tensor(index)()  # LiteRT does not run while such a view of its own lives
-    start = ctypes.cast(found.ctypes.data, ctypes.POINTER(ctypes.c_float))
-    return np.ctypeslib.as_array(start, found.shape)
+    view = interpreter.tensor(index)()  # LiteRT does not run while such a view of its own lives
+    start = ctypes.cast(view.ctypes.data, ctypes.POINTER(ctypes.c_float))
+    return np.ctypeslib.as_array(start, view.shape)
 
 
 def _run(interpreter: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
-    for given, tensor in zip(interpreter.get_input_details(), tensors, strict=True):
-        interpreter.set_tensor(given["index"], tensor)
+    for details, tensor in zip(interpreter.get_input_details(), tensors, strict=True):
+        interpreter.set_tensor(details["index"], tensor)
     interpreter.invoke()
-    return [interpreter.get_tensor(found["index"]) for found in interpreter.get_output_details()]
+    return [
+        interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()
+    ]
 
 
 def _read(content: bytes) -> tuple[Any, Any]:
@@ -227,16 +233,16 @@ def rewrite(
         graph.inputs, graph.outputs = cut_at
     for operator in graph.operators:
         operator.inputs = list(operator.inputs)  # what is in an array takes long to say
-    wanted, kept = set(graph.outputs), []
+    needed, operators = set(graph.outputs), []
     for operator in reversed(graph.operators):
-        if wanted.intersection(operator.outputs):
-            kept.append(operator)
-            wanted.update(set(operator.inputs).difference(graph.inputs))
+        if needed.intersection(operator.outputs):
+            operators.append(operator)
+            needed.update(set(operator.inputs).difference(graph.inputs))
     graph.operators = []
-    for operator in reversed(kept):
+    for operator in reversed(operators):
         graph.operators += _split_product(operator, model, schema) or [operator]
     used = {graph.tensors[n].buffer for o in graph.operators for n in o.inputs if n >= 0}
-    used.update(one.buffer for one in model.metadata or [])
+    used.update(metadata.buffer for metadata in model.metadata or [])
     for number, buffer in enumerate(model.buffers):
         buffer.data = buffer.data if number in used else None
     builder = flatbuffers.Builder(len(content))
@@ -253,7 +259,7 @@ def _split_product(operator: Any, model: Any, schema: Any) -> list[Any]:
     options = operator.builtinOptions
     if not isinstance(options, schema.DepthwiseConv2DOptionsT):
         return []
-    given, factors, bias = operator.inputs
+    source, factors, bias = operator.inputs
     if (
         list(graph.tensors[factors].shape[:3]) != [1, 1, 1]
         or (options.strideW, options.strideH, options.depthMultiplier) != (1, 1, 1)
@@ -264,9 +270,9 @@ def _split_product(operator: Any, model: Any, schema: Any) -> list[Any]:
     product = copy.copy(graph.tensors[result])
     product.name, product.buffer = product.name + b"_product", 0
     graph.tensors.append(product)
-    columns, between, made = product.shape[2], len(graph.tensors) - 1, []
+    columns, between, products = product.shape[2], len(graph.tensors) - 1, []
     for kind, inputs, output in (
-        ("MUL", [given, _repeat(factors, columns, model)], between),
+        ("MUL", [source, _repeat(factors, columns, model)], between),
         ("ADD", [between, _repeat(bias, columns, model)], result),
     ):
         code = schema.OperatorCodeT()
@@ -278,8 +284,8 @@ def _split_product(operator: Any, model: Any, schema: Any) -> list[Any]:
         name = kind.capitalize() + "Options"
         part.builtinOptionsType = getattr(schema.BuiltinOptions, name)
         part.builtinOptions = getattr(schema, f"{name}T")()
-        made.append(part)
-    return made
+        products.append(part)
+    return products
 
 
 def _repeat(number: int, columns: int, model: Any) -> int:

@@ -122,23 +122,23 @@ def uncrop(points: Points, padding: Pair) -> Points:
         padding: Of the crop.
     """
     left, top = padding
-    found = points.copy()
-    found[:, 0] = (points[:, 0] - left) / (F(1) - (left + left))
-    found[:, 1] = (points[:, 1] - top) / (F(1) - (top + top))
-    found[:, 2:] = points[:, 2:] / (F(1) - (left + left))
-    return found
+    moved = points.copy()
+    moved[:, 0] = (points[:, 0] - left) / (F(1) - (left + left))
+    moved[:, 1] = (points[:, 1] - top) / (F(1) - (top + top))
+    moved[:, 2:] = points[:, 2:] / (F(1) - (left + left))
+    return moved
 
 
 def project(points: Points, region: Region) -> Points:
     """Return points of a region as points of the picture (landmark_projection_calculator.cc)."""
     cos, sin = _turn(region.rotation)
     x, y = points[:, 0] - F(0.5), points[:, 1] - F(0.5)
-    found = points.copy()
-    found[:, 0] = (cos * x - sin * y) * region.width + region.x
-    found[:, 1] = (sin * x + cos * y) * region.height + region.y
+    moved = points.copy()
+    moved[:, 0] = (cos * x - sin * y) * region.width + region.x
+    moved[:, 1] = (sin * x + cos * y) * region.height + region.y
     if points.shape[1] > 2:
-        found[:, 2] = points[:, 2] * region.width
-    return found
+        moved[:, 2] = points[:, 2] * region.width
+    return moved
 
 
 def project_square(points: Points, region: Region, size: Size) -> Points:
@@ -156,18 +156,18 @@ def project_square(points: Points, region: Region, size: Size) -> Points:
     cos, sin = _turn(region.rotation)
     over, down = F(1) / F(size[0]), F(1) / F(size[1])
     half = F(0.5)
-    found = np.empty_like(points)
-    found[:, 0] = (
+    moved = np.empty_like(points)
+    moved[:, 0] = (
         points[:, 0] * (width * cos * over)
         + points[:, 1] * (-height * sin * over)
         + (-half * width * cos + half * height * sin + x) * over
     )
-    found[:, 1] = (
+    moved[:, 1] = (
         points[:, 0] * (width * sin * down)
         + points[:, 1] * (height * cos * down)
         + (-half * height * cos - half * width * sin + y) * down
     )
-    return found
+    return moved
 
 
 def region_of_points(centre: Points, edge: Points, size: Size, *, down: bool = False) -> Region:
@@ -328,8 +328,8 @@ def stays(before: Region, points: Points, now: Region, size: Size, reach: Reach)
     sides = np.array([*size], np.float32)
     # Turned so that the sides of `now` are upright.
     cos, sin = _turn(-now.rotation)
-    whole = np.concatenate(([[before.x, before.y], [now.x, now.y]], points[:, :2])) * sides
-    x, y = whole[:, 0] * cos - whole[:, 1] * sin, whole[:, 0] * sin + whole[:, 1] * cos
+    corners = np.concatenate(([[before.x, before.y], [now.x, now.y]], points[:, :2])) * sides
+    x, y = corners[:, 0] * cos - corners[:, 1] * sin, corners[:, 0] * sin + corners[:, 1] * cos
     wide, high = (now.width, now.height) * sides
     turned = F(float(before.rotation) / math.pi * 180) - F(float(now.rotation) / math.pi * 180)
     turned = abs(turned - F(360) if turned > 180 else turned + F(360) if turned < -180 else turned)

@@ -88,8 +88,8 @@ def in_chunks(
         chunks = ahead(_chunks(frames))
         for chunk, leads in ahead((chunk, [first(frame) for frame in chunk]) for chunk in chunks):
             looks = [partial(look, chunk, leads) for look in then]
-            others = pool.map(_call, looks) if at_once else map(_call, looks)
-            yield from zip(chunk, leads, map(list, zip(*others, strict=True)), strict=True)
+            looked = pool.map(_call, looks) if at_once else map(_call, looks)
+            yield from zip(chunk, leads, map(list, zip(*looked, strict=True)), strict=True)
 
 
 def _call(function: Callable[[], T]) -> T:
@@ -139,24 +139,26 @@ class BoxDetector:
 
     def find(self, rgb: Picture) -> list[Detection]:
         """Return what is in a picture, the surest first."""
-        found, padding = self.look(rgb, WHOLE)
+        detections, padding = self.look(rgb, WHOLE)
         left, top = padding
         inner = np.array([F(1) - (left + left), F(1) - (top + top)], np.float32)
         return [  # detection_letterbox_removal_calculator.cc
             Detection(
-                (one.low - np.array(padding, np.float32)) / inner,
-                one.sides / inner,
-                uncrop(one.points, padding),
+                (detection.low - np.array(padding, np.float32)) / inner,
+                detection.sides / inner,
+                uncrop(detection.points, padding),
             )
-            for one in found
+            for detection in detections
         ]
 
     def look(self, rgb: Picture, region: Region) -> tuple[list[Detection], Pair]:
         """Return what is in a region, in sizes of its crop, and the padding of that."""
-        seen = crop(rgb, region, self._network.size, border=cv2.BORDER_CONSTANT)
-        boxes, logits = self._network.run(seen.rgb)
-        found = read_detections(boxes, logits[:, 0], self._anchors, self._network.size, self._least)
-        return found, seen.padding
+        picture = crop(rgb, region, self._network.size, border=cv2.BORDER_CONSTANT)
+        boxes, logits = self._network.run(picture.rgb)
+        detections = read_detections(
+            boxes, logits[:, 0], self._anchors, self._network.size, self._least
+        )
+        return detections, picture.padding
 
 
 class PeopleCounter:
@@ -190,14 +192,14 @@ class PeopleCounter:
         """Return middle and sides of each face, parts of the picture."""
         faces: list[tuple[Points, Points]] = []
         for region in _QUARTERS:  # in the whole picture a face in a corner is too small
-            found, padding = detector.look(rgb, region)
-            for one in found:
-                corners = uncrop(np.stack([one.low, one.low + one.sides]), padding)
+            detections, padding = detector.look(rgb, region)
+            for detection in detections:
+                corners = uncrop(
+                    np.stack([detection.low, detection.low + detection.sides]), padding
+                )
                 low, high = project(corners, region)
                 middle, sides = (low + high) / 2, high - low
-                if all(
-                    (abs(middle - other) > np.maximum(sides, its)).any() for other, its in faces
-                ):
+                if all((abs(middle - face) > np.maximum(sides, its)).any() for face, its in faces):
                     faces.append((middle, sides))
         return faces
 
@@ -210,13 +212,13 @@ def build_anchors(size: int, strides: Sequence[int], boxes: int = 2) -> npt.NDAr
         strides: Pixels a cell, of each layer.
         boxes: Of a cell of a layer.
     """
-    found = []
+    anchors = []
     for stride in sorted(set(strides)):
         cells = -(-size // stride)
         centres = (np.arange(cells, dtype=np.float32) + F(0.5)) / F(cells)
         grid = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
-        found.append(np.repeat(grid, boxes * strides.count(stride), axis=0))
-    return np.concatenate(found)
+        anchors.append(np.repeat(grid, boxes * strides.count(stride), axis=0))
+    return np.concatenate(anchors)
 
 
 def read_detections(
@@ -244,13 +246,18 @@ def read_detections(
     low, high = centres - sides / F(2), centres + sides / F(2)
     sides = high - low
     points = boxes[:, 4:].reshape(len(boxes), boxes.shape[1] // 2 - 2, 2) / side + anchors[:, None]
-    found = []
-    rest = np.arange(len(chosen))
-    while len(rest):
-        near = _overlap(low[rest], sides[rest], low[rest[0]], sides[rest[0]]) > _SAME_THING
-        same, weights = rest[near], scores[rest[near]]
+    detections = []
+    remaining = np.arange(len(chosen))
+    while len(remaining):
+        near = (
+            _overlap(low[remaining], sides[remaining], low[remaining[0]], sides[remaining[0]])
+            > _SAME_THING
+        )
+        same, weights = remaining[near], scores[remaining[near]]
         if not near.any():  # a box without a size
-            found.append(Detection(low[rest[0]], sides[rest[0]], points[rest[0]]))
+            detections.append(
+                Detection(low[remaining[0]], sides[remaining[0]], points[remaining[0]])
+            )
             break
         total = np.cumsum(weights)[-1]  # in MediaPipe's order of summing
         mean = [
@@ -258,14 +265,14 @@ def read_detections(
             / total
             for values in (low, low + sides, points)
         ]
-        found.append(Detection(mean[0], mean[1] - mean[0], mean[2]))
-        rest = rest[~near]
-    return found
+        detections.append(Detection(mean[0], mean[1] - mean[0], mean[2]))
+        remaining = remaining[~near]
+    return detections
 
 
-def _overlap(low: Points, sides: Points, one: Points, its_sides: Points) -> Tensor:
+def _overlap(low: Points, sides: Points, its_low: Points, its_sides: Points) -> Tensor:
     """Return the intersection over the union of rectangles, shape (n, 2), with one of them."""
-    common = np.minimum(low + sides, one + its_sides) - np.maximum(low, one)
+    common = np.minimum(low + sides, its_low + its_sides) - np.maximum(low, its_low)
     areas, area = sides[:, 0] * sides[:, 1], its_sides[0] * its_sides[1]
     shared = np.where((common > 0).all(axis=1), common[:, 0] * common[:, 1], F(0))
     union = areas + area - shared
@@ -305,11 +312,11 @@ class PoseTracker:
         size = rgb.shape[1], rgb.shape[0]
         region = self._region or self._detect(rgb, size)
         self._region = None
-        found = None if region is None else self._look(rgb, region)
-        if region is None or found is None:
+        pose = None if region is None else self._look(rgb, region)
+        if region is None or pose is None:
             self._forget_movement()
             return None
-        points, visible = found
+        points, visible = pose
         auxiliary = points[_AUXILIARY]
         scale = scale_of(region_of_points(auxiliary[0], auxiliary[1], size), size)
         visible = self._visible.apply(visible[:_POSE_POINTS])
@@ -319,20 +326,22 @@ class PoseTracker:
 
     def _detect(self, rgb: Picture, size: Size) -> Region | None:
         """Return the region of the person who is seen best (pose_detection_to_roi.pbtxt)."""
-        for found in self._detector.find(rgb):
-            return grow(region_of_points(found.points[0], found.points[1], size), size, 1.25)
+        for detection in self._detector.find(rgb):
+            return grow(
+                region_of_points(detection.points[0], detection.points[1], size), size, 1.25
+            )
         return None
 
     def _look(self, rgb: Picture, region: Region) -> FoundPose | None:
         """Return the landmarks of one picture (pose_landmark_by_roi_cpu.pbtxt)."""
-        seen = crop(rgb, region, self._network.size)
-        values, presence, heatmap = self._network.run(seen.rgb)
+        picture = crop(rgb, region, self._network.size)
+        values, presence, heatmap = self._network.run(picture.rgb)
         if not presence[0] > self._least:
             return None
         count = _AUXILIARY.stop
         values = values.reshape(-1, 5)[:count]
         points = refine(values[:, :3] / F(self._network.size), heatmap)
-        return project(uncrop(points, seen.padding), region), _sigmoid(values[:, 3])
+        return project(uncrop(points, picture.padding), region), _sigmoid(values[:, 3])
 
 
 def refine(points: Points, heatmap: Tensor) -> Points:
@@ -361,11 +370,11 @@ def refine(points: Points, heatmap: Tensor) -> Points:
     total = np.cumsum(weights, axis=1)[:, -1]  # in MediaPipe's order of summing
     is_sure = (weights.max(axis=1) >= _REFINED_FROM) & (total > 0)
     is_sure &= (column >= 0) & (column < columns) & (row >= 0) & (row < rows)
-    found = points.copy()
+    refined = points.copy()
     for axis in (0, 1):
         mean = np.cumsum(where[axis] * weights, axis=1)[is_sure, -1] / size[axis] / total[is_sure]
-        found[is_sure, axis] = mean
-    return found
+        refined[is_sure, axis] = mean
+    return refined
 
 
 class _Tracker(ABC):
@@ -414,8 +423,8 @@ class HandTracker(_Tracker):
             size = rgb.shape[1], rgb.shape[0]
             before = grow(region_of_hand(last, size), size, 2.0, -0.1)
             region = before if stays(before, last, region, size, _HAND_REACH) else region
-        found = find_hand(self._landmarks, rgb, region)
-        self._last = None if found is None else found[0]
+        hand = find_hand(self._landmarks, rgb, region)
+        self._last = None if hand is None else hand[0]
         return self._last
 
     def _locate(self, rgb: Picture, pose: FoundPose | None) -> Region | None:
@@ -424,10 +433,10 @@ class HandTracker(_Tracker):
             return None
         size = rgb.shape[1], rgb.shape[0]
         region = grow(region_of_wrist(pose[0][self._wrist], size), size, 2.7, -0.1)
-        seen = crop(rgb, region, self._recrop.size)
-        (values,) = self._recrop.run(seen.rgb)
+        picture = crop(rgb, region, self._recrop.size)
+        (values,) = self._recrop.run(picture.rgb)
         points = values.reshape(2, 2) / F(self._recrop.size)
-        centre, edge = project(uncrop(points, seen.padding), region)
+        centre, edge = project(uncrop(points, picture.padding), region)
         return grow(region_of_points(centre, edge, size, down=True), size, 1.0, -0.1)
 
 
@@ -445,13 +454,13 @@ def find_hand(
     Returns:
         Its landmarks, shape (21, 3), and how much it looks like a left hand, 0 to 1.
     """
-    seen = crop(rgb, region, network.size)
-    values, presence, left = network.run(seen.rgb)
+    picture = crop(rgb, region, network.size)
+    values, presence, left = network.run(picture.rgb)
     if not presence[0] > least:
         return None
     points = values.reshape(-1, 3) / F(network.size)
     points[:, 2] /= F(0.4)
-    return project(uncrop(points, seen.padding), region), float(left[0])
+    return project(uncrop(points, picture.padding), region), float(left[0])
 
 
 class FaceTracker(_Tracker):
@@ -482,8 +491,8 @@ class FaceTracker(_Tracker):
             size = rgb.shape[1], rgb.shape[0]
             before = grow(_turned_box(last, 33, 263, size), size, 1.5)
             region = before if stays(before, last, region, size, _FACE_REACH) else region
-        seen = crop(rgb, region, self._landmarks.size, pad=False)
-        values, presence = self._landmarks.run(seen.rgb)
+        picture = crop(rgb, region, self._landmarks.size, pad=False)
+        values, presence = self._landmarks.run(picture.rgb)
         if _sigmoid(presence.ravel())[0] > _LEAST_FACE:
             self._last = project(values.reshape(-1, 3) / F(self._landmarks.size), region)
         return self._last
@@ -494,10 +503,10 @@ class FaceTracker(_Tracker):
             return None
         size = rgb.shape[1], rgb.shape[0]
         about = grow(_turned_box(pose[0][:11], 5, 2, size), size, 3.0)
-        found, _ = self._detector.look(rgb, about)
-        if not found:
+        detections, _ = self._detector.look(rgb, about)
+        if not detections:
             return None
-        points = project_square(found[0].points, about, size)
+        points = project_square(detections[0].points, about, size)
         return grow(region_about(points, points[0], points[1], size), size, 2.0, -0.1)
 
 
@@ -536,14 +545,14 @@ class HandNetworks:
         regions: list[Region] = []
         palms = self._detect(rgb, size) if len(self._regions) < _MOST_HANDS else []
         for region in (*palms, *self._regions):  # association_norm_rect_calculator.cc
-            regions = [other for other in regions if not _covers(region, other)]
+            regions = [earlier for earlier in regions if not _covers(region, earlier)]
             regions.append(region)
         hands, self._regions = [], []
         for region in regions:
-            found = find_hand(self._landmarks, rgb, region, self._least)
-            if found is None:
+            hand = find_hand(self._landmarks, rgb, region, self._least)
+            if hand is None:
                 continue
-            points, left = found
+            points, left = hand
             # This network thinks of mirrored pictures: its left is the signer's right. As
             # MediaPipe's answer rounds it.
             right = left if left > 0.5 else 1 - float(F(1 - left))
@@ -560,12 +569,12 @@ class HandNetworks:
         return [grow(region, size, 2.6, -0.5) for region in regions]
 
 
-def _covers(region: Region, other: Region) -> bool:
+def _covers(region: Region, second: Region) -> bool:
     """Return whether two regions are of one hand, turned or not."""
     (low, sides), (its_low, its_sides) = (
-        (np.array([one.x - one.width / F(2), one.y - one.height / F(2)], np.float32),
-         np.array([one.width, one.height], np.float32))
-        for one in (region, other)
+        (np.array([box.x - box.width / F(2), box.y - box.height / F(2)], np.float32),
+         np.array([box.width, box.height], np.float32))
+        for box in (region, second)
     )  # fmt: skip
     return bool(_overlap(low[None], sides[None], its_low, its_sides)[0] > _SAME_HAND)
 
@@ -583,8 +592,8 @@ class PoseNetworks:
 
     def find(self, rgb: Picture, time_s: float) -> Points | None:
         """Return the 33 landmarks of the signer's pose in the next frame, if there is one."""
-        found = self._tracker.find(rgb)
-        return None if found is None else found[0]
+        landmarks = self._tracker.find(rgb)
+        return None if landmarks is None else landmarks[0]
 
 
 class HolisticNetworks:
@@ -623,18 +632,18 @@ class HolisticNetworks:
     def reset(self) -> None:
         """Forget the clip."""
         self._pose.reset()
-        for other in self._others.values():
-            other.reset()
+        for part in self._others.values():
+            part.reset()
 
     def find_all(
         self, frames: Iterator[Frame]
     ) -> Generator[tuple[Frame, dict[str, Points]], None, None]:
         """Yield the next frames of the clip with the parts of the signer that they show."""
-        others = [other.follow for other in self._others.values()]
-        for frame, pose, found in in_chunks(
-            frames, lambda frame: self._pose.find(frame.rgb), *others, at_once=self._at_once
+        followers = [part.follow for part in self._others.values()]
+        for frame, pose, located in in_chunks(
+            frames, lambda frame: self._pose.find(frame.rgb), *followers, at_once=self._at_once
         ):
-            parts = dict(zip(self._others, found, strict=True)) | {"pose": pose and pose[0]}
+            parts = dict(zip(self._others, located, strict=True)) | {"pose": pose and pose[0]}
             yield frame, {name: points for name, points in parts.items() if points is not None}
 
     def find(self, rgb: Picture) -> dict[str, Points]:
@@ -667,7 +676,7 @@ def _exp(values: Tensor) -> Tensor:
     """Return what glibc's expf returns (e_expf.c), which MediaPipe calls; NumPy's differs."""
     scaled = values.astype(np.float64).clip(-87, 87) * (32 * float.fromhex("0x1.71547652b82fep+0"))
     steps = np.rint(scaled)
-    rest, power = scaled - steps, _POWERS[steps.astype(np.intp) + _EXP_STEPS]
+    remainder, power = scaled - steps, _POWERS[steps.astype(np.intp) + _EXP_STEPS]
     cubic, square, line = _EXP_TERMS
-    small = (cubic * rest + square) * (rest * rest) + (line * rest + 1)
+    small = (cubic * remainder + square) * (remainder * remainder) + (line * remainder + 1)
     return (small * power).astype(np.float32)

@@ -68,5 +68,5 @@ def _mix(
     new: npt.NDArray[np.float32], old: npt.NDArray[np.float32], share: npt.ArrayLike
 ) -> npt.NDArray[np.float32]:
     share = np.asarray(share, np.float32)
-    kept = (1.0 - share.astype(np.float64)) * old.astype(np.float64)
-    return (share * new + kept).astype(np.float32)
+    old_part = (1.0 - share.astype(np.float64)) * old.astype(np.float64)
+    return (share * new + old_part).astype(np.float32)

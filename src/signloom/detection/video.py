@@ -258,16 +258,20 @@ class Video:
         """Yield time and decoded picture of all frames from `start_s` on, in order."""
         self._wanted_from_s = min(start_s, keep_from_s)
         reader = self._go_on(start_s) or self._seek(start_s)
-        kept, self._kept, self._kept_from_s = self._kept, deque(maxlen=self._most_kept), keep_from_s
+        pictures, self._kept, self._kept_from_s = (
+            self._kept,
+            deque(maxlen=self._most_kept),
+            keep_from_s,
+        )
         try:
-            while found := kept.popleft() if kept else next(reader, None):
-                self._last_s = max(self._last_s, found[0])
-                if found[0] >= keep_from_s - _TIME_STEP_S:
-                    self._kept.append(found)
-                if found[0] >= start_s - _TIME_STEP_S:
-                    yield found
+            while picture := pictures.popleft() if pictures else next(reader, None):
+                self._last_s = max(self._last_s, picture[0])
+                if picture[0] >= keep_from_s - _TIME_STEP_S:
+                    self._kept.append(picture)
+                if picture[0] >= start_s - _TIME_STEP_S:
+                    yield picture
         finally:
-            self._kept.extend(kept)
+            self._kept.extend(pictures)
 
     def _go_on(self, start_s: float) -> Iterator[tuple[float, VideoFrame]] | None:
         """Return what reads on from where the last segment ended; None: seeking is better."""
@@ -441,16 +445,19 @@ def decode_jpeg(content: bytes) -> Picture:
         ClipError: If it is none, larger than 2 million pixels, or a line.
     """
     try:
-        (found,) = av.CodecContext.create("mjpeg", "r").decode(av.Packet(content))
+        (picture,) = av.CodecContext.create("mjpeg", "r").decode(av.Packet(content))
     except (av.FFmpegError, ValueError):
         raise ClipError("it is no JPEG picture", "send JPEG pictures") from None
-    assert isinstance(found, VideoFrame)
-    size = f"{found.width} x {found.height}"
-    if found.width * found.height > _MOST_PIXELS_LIVE:
+    assert isinstance(picture, VideoFrame)
+    size = f"{picture.width} x {picture.height}"
+    if picture.width * picture.height > _MOST_PIXELS_LIVE:
         raise ClipError(f"a picture of {size} pixels is too large", "send smaller ones")
-    if max(found.width, found.height) > MAX_SIDE or min(found.width, found.height) < _LEAST_SIDE:
+    if (
+        max(picture.width, picture.height) > MAX_SIDE
+        or min(picture.width, picture.height) < _LEAST_SIDE
+    ):
         raise ClipError(f"a picture of {size} pixels is a line", "send pictures of a camera")
-    return cast(Picture, found.to_ndarray(format="rgb24"))
+    return cast(Picture, picture.to_ndarray(format="rgb24"))
 
 
 def measure_fps(times_s: Sequence[float], header_fps: float) -> float:
@@ -477,8 +484,8 @@ def thin(shown: Iterable[tuple[float, T]], fps: float) -> Iterator[tuple[float, 
         return
     start_s, last_s, gap_s, tick_s = 0.0, 0.0, 0.0, 0.0
     best: tuple[float, T] | None = None
-    for one in shown:
-        time_s, _ = one
+    for frame in shown:
+        time_s, _ = frame
         start_s = start_s if best else time_s
         last_s, gap_s = time_s, time_s - last_s
         its_tick_s = start_s + round((time_s - start_s) * fps) / fps
@@ -486,7 +493,7 @@ def thin(shown: Iterable[tuple[float, T]], fps: float) -> Iterator[tuple[float, 
             yield best
         elif best and abs(best[0] - tick_s) <= abs(time_s - tick_s):
             continue
-        best, tick_s = one, its_tick_s
+        best, tick_s = frame, its_tick_s
     # Not the last frame for a tick behind it, to which the next one would have been nearer.
     if best and best[0] >= tick_s - gap_s / 2:
         yield best
@@ -554,19 +561,23 @@ def _first_bytes(path: Path) -> bytes:
 
 def _choose_stream(container: InputContainer) -> VideoStream | None:
     """Return the film's stream: the default one, as players do, and never a cover."""
-    found = [s for s in container.streams.video if not s.disposition & _COVERS and s.codec_context]
+    streams = [
+        s for s in container.streams.video if not s.disposition & _COVERS and s.codec_context
+    ]
 
     def moves(stream: VideoStream) -> bool:
         """Whether it has a second picture; a lone one is a cover that is not marked as such."""
         if stream.frames or not Path(container.name.removeprefix("file:")).is_file():
             return stream.frames != 1  # a pipe is read once
         with av.open(container.name, metadata_errors="replace") as again:
-            packets = (one for one in again.demux(again.streams[stream.index]) if one.size)
+            packets = (packet for packet in again.demux(again.streams[stream.index]) if packet.size)
             return len(list(itertools.islice(packets, 2))) == 2
 
-    if len(found) > 1:
-        found = sorted(found, key=lambda s: (not moves(s), not s.disposition & Disposition.default))
-    return found[0] if found else None
+    if len(streams) > 1:
+        streams = sorted(
+            streams, key=lambda s: (not moves(s), not s.disposition & Disposition.default)
+        )
+    return streams[0] if streams else None
 
 
 def find_traits(path: Path) -> dict[str, float]:
@@ -575,7 +586,7 @@ def find_traits(path: Path) -> dict[str, float]:
         with Video(path) as video:
             streams, codec = video._container.streams.video, video._stream.codec_context
             first = next(s for s in streams if not s.disposition & Disposition.attached_pic)
-            found = {
+            traits = {
                 "stream": video._stream.index * (video._stream.index != first.index),
                 "begins_s": round(video.begins_s, 6),
                 "hdr": 0 if video._sdr is None else codec.color_trc,
@@ -583,7 +594,7 @@ def find_traits(path: Path) -> dict[str, float]:
             }
     except ClipError:
         return {}
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in traits.items() if value}
 
 
 @functools.cache

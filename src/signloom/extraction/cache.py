@@ -62,8 +62,8 @@ class HashedVideo:
 
         By size and time: a new link or owner changes the inode's time, but not what is in it.
         """
-        found = sign(path)
-        return found is not None and found[:2] == self.signature[:2]
+        signature = sign(path)
+        return signature is not None and signature[:2] == self.signature[:2]
 
 
 class VideoHashes:
@@ -83,7 +83,7 @@ class VideoHashes:
         Args:
             paths: In any order; one that is no readable file is left out.
         """
-        signatures = {path: found for path in set(paths) if (found := sign(path))}
+        signatures = {path: signature for path in set(paths) if (signature := sign(path))}
         noted = {path: self._known.get(str(path.absolute())) for path in signatures}
         hashed = {
             p: video for p, video in noted.items() if video and video.signature == signatures[p]
@@ -201,9 +201,9 @@ def pack_landmarks(sequence: LandmarkSequence) -> bytes:
     return _seal(header, sequence.points.astype(np.float16).tobytes() + sequence.present.tobytes())
 
 
-def pack_unreadable(found: Problem) -> bytes:
+def pack_unreadable(problem: Problem) -> bytes:
     """Return the entry of a clip that cannot be read."""
-    header = {"frames": 0, "reason": found.reason, "hint": found.hint, "rules": _REJECT_RULES}
+    header = {"frames": 0, "reason": problem.reason, "hint": problem.hint, "rules": _REJECT_RULES}
     return _seal(header, b"")
 
 
@@ -251,11 +251,11 @@ class LandmarkCache:
     def look_up(self, key: str) -> int | Problem | None:
         """Return how many frames an entry has, or why it has none; None if it is not there."""
         path = self._path(key)
-        found = _read(path)
+        entry = _read(path)
         with suppress(OSError):  # the entry of another user, or just pruned by one
-            if found is not None and time.time() - path.stat().st_mtime > _FRESH_S:
+            if entry is not None and time.time() - path.stat().st_mtime > _FRESH_S:
                 os.utime(path)  # what is used is not pruned
-        return found
+        return entry
 
     def load(self, key: str) -> LandmarkSequence:
         """Return the landmarks of an entry that was there a moment ago.
@@ -290,14 +290,14 @@ class LandmarkCache:
 
     def measure(self) -> CacheUse:
         """Return what lies in the cache."""
-        found = list(self._files("??/*.clip"))
+        entries = list(self._files("??/*.clip"))
         # Entries of rejects are shorter than those of a frame; the others are not opened.
-        short = [path for path, stat in found if stat.st_size < 1000]
+        short = [path for path, stat in entries if stat.st_size < 1000]
         return CacheUse(
-            entries=len(found),
+            entries=len(entries),
             rejects=sum(isinstance(_read(path), Problem) for path in short),
-            size_bytes=sum(stat.st_size for _, stat in found),
-            oldest_use_s=min((stat.st_mtime for _, stat in found), default=None),
+            size_bytes=sum(stat.st_size for _, stat in entries),
+            oldest_use_s=min((stat.st_mtime for _, stat in entries), default=None),
         )
 
     def prune(self, days: float, *, dry_run: bool = False) -> tuple[int, int]:
@@ -313,8 +313,8 @@ class LandmarkCache:
         now = time.time()
         latest = now - days * 86_400 if days else float("inf")  # other clocks may be ahead
         entries, temporary = self._files("??/*.clip"), self._files("**/.*.tmp")
-        old = [found for found in entries if found[1].st_mtime <= latest]
-        torn = [found for found in temporary if now - found[1].st_mtime > _ABANDONED_S]
+        old = [entry for entry in entries if entry[1].st_mtime <= latest]
+        torn = [entry for entry in temporary if now - entry[1].st_mtime > _ABANDONED_S]
         if not dry_run:
             for path, _ in (*old, *torn):
                 path.unlink(missing_ok=True)

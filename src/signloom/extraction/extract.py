@@ -166,11 +166,11 @@ def _detect(
     try:
         detector = _detector(options, threads)
         detector.reset()
-        with closing(detector.detect_all(itertools.chain([first], frames))) as found:
-            for frame, (marks, there) in found:
+        with closing(detector.detect_all(itertools.chain([first], frames))) as detections:
+            for frame, (marks, is_present) in detections:
                 times_s.append(frame.time_s)
                 points.append(marks)
-                present.append(there)
+                present.append(is_present)
                 height, width = frame.rgb.shape[:2]
     except RuntimeError as error:
         _detector.cache_clear()  # who knows what state it is in
@@ -214,14 +214,14 @@ def extract_part(part: Sequence[VideoSegment], options: DetectorOptions) -> list
         UserError: If the detector cannot be built, which concerns all clips.
     """
     entries: list[bytes | Problem] = []
-    while rest := part[len(entries) :]:
-        begun, next_starts = len(entries), [segment.start_s or 0.0 for segment in rest[1:]]
+    while remaining := part[len(entries) :]:
+        begun, next_starts = len(entries), [segment.start_s or 0.0 for segment in remaining[1:]]
         try:
-            with Video(rest[0].video) as video, quiet_native_code():
-                for segment, keep_from_s in zip(rest, [*next_starts, math.inf], strict=True):
+            with Video(remaining[0].video) as video, quiet_native_code():
+                for segment, keep_from_s in zip(remaining, [*next_starts, math.inf], strict=True):
                     frames = video.frames(segment.start_s, segment.end_s, keep_from_s, options.fps)
-                    found = _detect(video, crop_frames(frames, segment.box), options)
-                    entries.append(pack_landmarks(found))
+                    sequence = _detect(video, crop_frames(frames, segment.box), options)
+                    entries.append(pack_landmarks(sequence))
         except UserError:
             raise
         except Exception as error:
@@ -237,19 +237,19 @@ def count_frames(part: Sequence[VideoSegment]) -> list[int | bytes | Problem]:
 
     Where the header has no number, the size of the file gives an upper bound. Never raises.
     """
-    found: list[int | bytes | Problem] = []
+    counts: list[int | bytes | Problem] = []
     try:
         with Video(part[0].video) as video:
             for segment in part:
                 try:
                     frames = video.count_frames(segment.start_s, segment.end_s)
                     most = segment.video.stat().st_size // _BYTES_PER_FRAME + 1
-                    found.append(frames or most)
+                    counts.append(frames or most)
                 except ClipError as error:
-                    found.append(_pack_failure(error))
+                    counts.append(_pack_failure(error))
     except Exception as error:
-        found = [_pack_failure(error)] * len(part)
-    return found
+        counts = [_pack_failure(error)] * len(part)
+    return counts
 
 
 def extractor_fingerprint(options: DetectorOptions) -> str:
@@ -260,8 +260,8 @@ def extractor_fingerprint(options: DetectorOptions) -> str:
     Raises:
         UserError: If a model file is missing.
     """
-    found = {**describe_detector(options), "extraction_version": EXTRACTION_VERSION}
-    return json.dumps(found, sort_keys=True)
+    extractor = {**describe_detector(options), "extraction_version": EXTRACTION_VERSION}
+    return json.dumps(extractor, sort_keys=True)
 
 
 def clip_key(
@@ -301,8 +301,8 @@ def find_extracted(
     if video is None:
         return None
     key = clip_key(video, extractor_fingerprint(options), box=box)
-    found = cache.look_up(key)
-    return cache.load(key) if isinstance(found, int) else found
+    entry = cache.look_up(key)
+    return cache.load(key) if isinstance(entry, int) else entry
 
 
 def options_of_fingerprint(fingerprint: Mapping[str, Any]) -> DetectorOptions:
@@ -379,18 +379,18 @@ class _Results:
             self.rejects.append(reject)
             self.limit.check(self.rejects)
 
-    def add(self, task: _Task, found: int | Problem) -> None:
-        if isinstance(found, Problem):
-            self.reject(reject_clip(clip, found) for clip in task.clips)
+    def add(self, task: _Task, outcome: int | Problem) -> None:
+        if isinstance(outcome, Problem):
+            self.reject(reject_clip(clip, outcome) for clip in task.clips)
         else:
-            self.frames.update((clip.clip_id, found) for clip in task.clips)
+            self.frames.update((clip.clip_id, outcome) for clip in task.clips)
 
 
 def take_share(clips: Sequence[Clip], number: int, count: int) -> list[Clip]:
     """Return the clips of a share of the videos, number of count from 0; no video is in two."""
     videos = sorted({clip.video for clip in clips if clip.video})
-    wanted = set(videos[number::count])
-    return [clip for clip in clips if clip.video in wanted]
+    chosen = set(videos[number::count])
+    return [clip for clip in clips if clip.video in chosen]
 
 
 def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path) -> None:
@@ -474,13 +474,13 @@ def _read_cached(
     """Add what the cache has to the results; return the tasks that it does not have."""
     unknown = {}
     with ThreadPoolExecutor(_READERS) as threads:
-        for task, found in zip(
+        for task, entry in zip(
             tasks, threads.map(cache.look_up, [task.key for task in tasks]), strict=True
         ):
-            if found is None:
+            if entry is None:
                 unknown[task.segment] = task
             else:
-                results.add(task, found)
+                results.add(task, entry)
     return unknown
 
 
@@ -518,9 +518,9 @@ def _extract(
             )
         )  # fmt: skip
         for segment, outcome in outcomes:
-            found = _store(tasks[segment], outcome, cache)
-            results.add(tasks[segment], found)
-            done = found if isinstance(found, int) else 0
+            stored = _store(tasks[segment], outcome, cache)
+            results.add(tasks[segment], stored)
+            done = stored if isinstance(stored, int) else 0
             frames += done
             bar.total = (bar.total or 0) + done - expected[segment]  # headers may be wrong
             bar.set_postfix_str(
@@ -546,11 +546,11 @@ def _read_headers(
     """
     expected = {}
     run = functools.partial(run_in_processes, count_frames, limit_s=lambda _: options.time_limit_s)
-    found = run_with_retry(run, _split_films(tasks, _HEADERS_PER_JOB), count_workers())
-    with closing(found):
+    outcomes = run_with_retry(run, _split_films(tasks, _HEADERS_PER_JOB), count_workers())
+    with closing(outcomes):
         # `delay`: no bar where it would be gone immediately.
         bar = tqdm(
-            found, "reading headers", len(tasks), unit=" clips", delay=1.0, file=progress_file()
+            outcomes, "reading headers", len(tasks), unit=" clips", delay=1.0, file=progress_file()
         )
         for segment, outcome in bar:
             if isinstance(outcome, int):
@@ -567,7 +567,7 @@ def _split_films(segments: Iterable[VideoSegment], most: int) -> list[list[Video
         films.setdefault(segment.video, []).append(segment)
     parts = []
     for film in films.values():
-        film.sort(key=lambda one: (one.start_s or 0.0, one.end_s or math.inf))
+        film.sort(key=lambda segment: (segment.start_s or 0.0, segment.end_s or math.inf))
         parts += [film[start : start + most] for start in range(0, len(film), most)]
     return parts
 
@@ -579,9 +579,9 @@ def _store(task: _Task, outcome: bytes | Problem, cache: LandmarkCache) -> int |
     if isinstance(outcome, Problem):
         return outcome
     cache.store(task.key, outcome)
-    found = unpack_frames(outcome)
-    assert found is not None, "an entry from a worker is damaged"
-    return found
+    frames = unpack_frames(outcome)
+    assert frames is not None, "an entry from a worker is damaged"
+    return frames
 
 
 @contextmanager

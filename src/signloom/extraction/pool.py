@@ -214,18 +214,18 @@ def run_in_processes(
     # Read when a process starts: 390 instead of 470 MB each, as MediaPipe's threads share a heap.
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")
     waiting = iter(range(len(jobs)))
-    found: SimpleQueue[tuple[int, Any, Exception | None]] = SimpleQueue()
+    results: SimpleQueue[tuple[int, Any, Exception | None]] = SimpleQueue()
 
     def serve(worker: _Worker) -> None:
         while not worker.is_closing and (number := next(waiting, None)) is not None:
             job = jobs[number]
             try:
                 result = worker.do(job, limit_s(job) if limit_s else math.inf)
-                found.put((number, result, None))
+                results.put((number, result, None))
             except _LostError as error:
-                found.put((number, error.problem, None))
+                results.put((number, error.problem, None))
             except Exception as error:
-                found.put((number, None, error))
+                results.put((number, None, error))
         worker.end()  # its memory is free for those who still work
 
     serving: dict[_Worker, threading.Thread] = {}
@@ -235,7 +235,7 @@ def run_in_processes(
             serving[worker] = threading.Thread(target=serve, args=(worker,), daemon=True)
             serving[worker].start()
         for _ in jobs:
-            number, result, error = found.get()
+            number, result, error = results.get()
             if error is not None:
                 raise error
             yield number, result
@@ -317,12 +317,12 @@ def count_workers() -> int:
 
 
 def _workers_wanted() -> int | None:
-    found = os.environ.get(WORKERS_VARIABLE, "")
-    if not found:
+    text = os.environ.get(WORKERS_VARIABLE, "")
+    if not text:
         return None
-    if not found.isdecimal() or int(found) < 1:
-        raise UserError(f"{WORKERS_VARIABLE}: found {found!r}, expected a whole number above 0")
-    return int(found)
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(f"{WORKERS_VARIABLE}: found {text!r}, expected a whole number above 0")
+    return int(text)
 
 
 class Guard:
@@ -350,13 +350,13 @@ class Guard:
                 more than `limit_s` seconds.
         """
         try:
-            found: Result = self._worker.do((function, arguments), limit_s)
+            result: Result = self._worker.do((function, arguments), limit_s)
         except _LostError:
             raise ClipError(
                 f"reading it took more than {limit_s:.0f} s or {_MOST_BYTES / 1e9:.0f} GB of "
                 "memory", "bring another file in its place",
             ) from None  # fmt: skip
-        return found
+        return result
 
 
 def _call_guarded(call: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
@@ -370,8 +370,8 @@ def _call_guarded(call: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
     except (UserError, ClipError):
         raise
     except Exception as error:  # of a library that did not expect such bytes
-        what = shorten(" ".join(f"{type(error).__name__}: {error}".split()))
-        raise ClipError(f"it cannot be read ({printable(what)})", "write it again") from None
+        message = shorten(" ".join(f"{type(error).__name__}: {error}".split()))
+        raise ClipError(f"it cannot be read ({printable(message)})", "write it again") from None
 
 
 @contextlib.contextmanager
@@ -436,17 +436,17 @@ def run_on_ray(
 
     begin(workers)
     while running:
-        (done, *_), _ = ray.wait(list(running))
-        number = running.pop(done)
+        (ready, *_), _ = ray.wait(list(running))
+        number = running.pop(ready)
         begin(1)
         try:
-            outcome = ray.get(done)
+            outcome = ray.get(ready)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from error
         except ray.exceptions.RayError as error:
-            what = " ".join(f"{type(error).__name__}: {error!s:.120}".split())
+            message = " ".join(f"{type(error).__name__}: {error!s:.120}".split())
             hint = f"look at the logs of the cluster; {_HINT_DEATH}"
-            outcome = Problem(f"its Ray worker died or took too long ({what})", hint)
+            outcome = Problem(f"its Ray worker died or took too long ({message})", hint)
         yield number, outcome
 
 

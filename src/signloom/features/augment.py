@@ -126,16 +126,18 @@ def augment_rows(
     """
     duration = generator.random() if duration is None else duration
     frames = augmented_frames(len(rows), options, duration)
-    found = _bend(rows, frames, BEND * bool(options.stretch), generator)
-    mean, deviation = found.mean(axis=0), found.std(axis=0) * options.feature_shift
-    factors = (1 + options.scale) ** generator.uniform(-1, 1, found.shape[1])
-    shift = generator.standard_normal(found.shape[1])
-    noise = NOISE * generator.standard_normal(found.shape)
-    found = (mean + (found - mean) * factors + (shift + noise) * deviation).astype(np.float32)
-    middle = found.mean(axis=0)
+    augmented = _bend(rows, frames, BEND * bool(options.stretch), generator)
+    mean, deviation = augmented.mean(axis=0), augmented.std(axis=0) * options.feature_shift
+    factors = (1 + options.scale) ** generator.uniform(-1, 1, augmented.shape[1])
+    shift = generator.standard_normal(augmented.shape[1])
+    noise = NOISE * generator.standard_normal(augmented.shape)
+    augmented = (mean + (augmented - mean) * factors + (shift + noise) * deviation).astype(
+        np.float32
+    )
+    middle = augmented.mean(axis=0)
     for _ in range(SPANS if options.time_mask else 0):
-        found[_draw_span(frames, 1.0, options.max_span, generator)] = middle
-    return found
+        augmented[_draw_span(frames, 1.0, options.max_span, generator)] = middle
+    return augmented
 
 
 def _bend(

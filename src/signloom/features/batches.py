@@ -363,8 +363,8 @@ class FixedBatches(Sequence[Batch]):
         """Plan the batches; arguments as for `TrainingBatches`."""
         self._clips, self._pad, self._reader = clips, pad, clips.source.reader(features)
         self._groups = group_by_length(self._reader.lengths(clips), max_frames, None)
-        kept = 50_000_000 // (max_frames * self._reader.width)  # batches of 200 MB
-        self._built = functools.lru_cache(maxsize=kept)(self._build)
+        clip_count = 50_000_000 // (max_frames * self._reader.width)  # batches of 200 MB
+        self._built = functools.lru_cache(maxsize=clip_count)(self._build)
 
     def __len__(self) -> int:
         return len(self._groups)

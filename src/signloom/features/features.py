@@ -71,9 +71,9 @@ class FeatureOptions:
 
     def __post_init__(self) -> None:
         if not self.groups or len(set(self.groups)) < len(self.groups):
-            known = ", ".join(GROUP_CHOICES)
+            choices = ", ".join(GROUP_CHOICES)
             raise ValueError(
-                f"groups: found {list(self.groups)}, expected some of {known}, each once"
+                f"groups: found {list(self.groups)}, expected some of {choices}, each once"
             )
 
 
@@ -241,9 +241,9 @@ def _part_names(name: str, layout: Layout, options: FeatureOptions) -> list[str]
     if name in ("eyes", "gaze"):
         marks = tuple(m for side in ("right", "left") for m in marks if m.startswith(side))
     is_whole = name in HANDS or name == "lips"  # with depth
-    found = [f"{mark}.{axis}" for mark in marks for axis in ("xyz" if is_whole else "xy")]
+    names = [f"{mark}.{axis}" for mark in marks for axis in ("xyz" if is_whole else "xy")]
     is_placed = options.hand_origin == "wrist" if name in HANDS else has_choice(layout, "pose")
-    return [*found, "at.x", "at.y"] if is_whole and is_placed else found
+    return [*names, "at.x", "at.y"] if is_whole and is_placed else names
 
 
 def _eye_part(marks: FloatArray, layout: Layout, group: str, side: str) -> FloatArray:
@@ -261,10 +261,10 @@ def mouth_width(marks: FloatArray, layout: Layout) -> np.float32:
     return _apart(marks[..., :2], layout, "lips", "left_outer_corner", "right_outer_corner")
 
 
-def _apart(marks: FloatArray, layout: Layout, group: str, one: str, other: str) -> np.float32:
+def _apart(marks: FloatArray, layout: Layout, group: str, first: str, second: str) -> np.float32:
     """The clip's median distance of two landmarks of a group, (S, points, 2) to one number."""
     names = layout.groups[layout.group(group)].landmarks
-    widths = np.linalg.norm(marks[:, names.index(one)] - marks[:, names.index(other)], axis=1)
+    widths = np.linalg.norm(marks[:, names.index(first)] - marks[:, names.index(second)], axis=1)
     if np.isnan(widths).all():
         return np.float32(1.0)
     return np.float32(max(float(np.nanmedian(widths)), 1e-3))
@@ -303,12 +303,12 @@ def normalise(sequence: LandmarkSequence, origin: Origin) -> FloatArray:
     count = sequence.layout.points
     flat = flatten(sequence.points) * repeat_mark((aspect, 1.0, aspect), count)
     points = flat.reshape(sequence.points.shape)
-    found = measure(points, sequence) if origin == "body" else None
-    if found is None:
+    body = measure(points, sequence) if origin == "body" else None
+    if body is None:
         centre = np.array([aspect / 2, 0.5], dtype=np.float32)
-        found = Measure(centre, np.float32(FALLBACK_SHOULDER_WIDTH))
-    flat -= repeat_mark((*found.centre, 0.0), count)
-    flat /= found.width
+        body = Measure(centre, np.float32(FALLBACK_SHOULDER_WIDTH))
+    flat -= repeat_mark((*body.centre, 0.0), count)
+    flat /= body.width
     return points
 
 
@@ -326,10 +326,10 @@ def measure(points: FloatArray, sequence: LandmarkSequence) -> Measure | None:
     first = next(choice for choice in _MEASURES if has_choice(layout, choice))
     ends, times = _MEASURES[first]
     starts, stops = [], []
-    for group, one, other in ends:
-        seen = sequence.present[:, layout.group(group)]
-        starts.append(points[seen, layout.index(group, one), :2])
-        stops.append(points[seen, layout.index(group, other), :2])
+    for group, start_name, stop_name in ends:
+        is_present = sequence.present[:, layout.group(group)]
+        starts.append(points[is_present, layout.index(group, start_name), :2])
+        stops.append(points[is_present, layout.index(group, stop_name), :2])
     start, stop = np.concatenate(starts), np.concatenate(stops)
     if not len(start):
         return None
@@ -385,13 +385,13 @@ def fill_gaps(sequence: LandmarkSequence, max_gap_s: float) -> LandmarkSequence:
 
 def _short_gaps(sequence: LandmarkSequence, limit: float) -> list[tuple[int, int, int]]:
     """Return the group of each gap of up to so many frames, and the frames before and after it."""
-    found = []
+    short = []
     for column in np.flatnonzero(~sequence.present.all(axis=0)).tolist():
-        seen = np.flatnonzero(sequence.present[:, column])
-        gaps = np.diff(seen) - 1
+        frames = np.flatnonzero(sequence.present[:, column])
+        gaps = np.diff(frames) - 1
         for gap in np.flatnonzero((gaps > 0) & (gaps <= limit)).tolist():
-            found.append((column, int(seen[gap]), int(seen[gap + 1])))
-    return found
+            short.append((column, int(frames[gap]), int(frames[gap + 1])))
+    return short
 
 
 def resample(sequence: LandmarkSequence, fps: float) -> LandmarkSequence:
@@ -431,8 +431,8 @@ def stretch_arrays(
         return mixed.reshape(frames, *points.shape[1:]), np.ones((frames, present.shape[1]), bool)
     nearest = np.where(share < 0.5, before, after)
     np.copyto(mixed, flat.take(nearest, axis=0), where=np.isnan(mixed))
-    both = present[before] & present[after]
-    return mixed.reshape(frames, *points.shape[1:]), both | present[nearest]
+    is_present = present[before] & present[after]
+    return mixed.reshape(frames, *points.shape[1:]), is_present | present[nearest]
 
 
 def interpolate(rows: npt.NDArray[Any], positions: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -50,10 +50,15 @@ def find_signing(sequence: LandmarkSequence, rest_s: float) -> tuple[int, int]:
     moves = find_busy(fill_gaps(sequence, BRIDGE_S))
     if not moves.any():
         return 0, frames
-    kept, seen = round(rest_s * sequence.fps), half_window(sequence.fps)  # seen so much too early
-    first = int(np.argmax(moves)) + seen
-    last = frames - 1 - int(np.argmax(moves[::-1])) - seen
-    return max(min(first, frames - 1) - kept, 0), min(max(last, first) + 1 + kept, frames)
+    rest_frames, window = (
+        round(rest_s * sequence.fps),
+        half_window(sequence.fps),
+    )  # seen so much too early
+    first = int(np.argmax(moves)) + window
+    last = frames - 1 - int(np.argmax(moves[::-1])) - window
+    return max(min(first, frames - 1) - rest_frames, 0), min(
+        max(last, first) + 1 + rest_frames, frames
+    )
 
 
 def find_busy(sequence: LandmarkSequence, hold_s: float = 0.0) -> npt.NDArray[np.bool_]:

@@ -113,25 +113,25 @@ class Source(ABC):
         return ()
 
     def landmarks(
-        self, whose: str | Path = "this model", *, as_points: bool = False
+        self, owner: str | Path = "this model", *, as_points: bool = False
     ) -> "LandmarkSource":
         """Return the source of a model that reads landmarks.
 
         Args:
-            whose: What the model is called in the message.
+            owner: What the model is called in the message.
             as_points: Refuse features of another network, too.
 
         Raises:
             UserError: If the model reads something else.
         """
         raise UserError(
-            f"{whose} was trained on {self.name} (model.source: {self.kind}), not on landmarks"
+            f"{owner} was trained on {self.name} (model.source: {self.kind}), not on landmarks"
         )
 
-    def glosses(self, whose: str | Path = "this model") -> GlossVocabulary:
+    def glosses(self, owner: str | Path = "this model") -> GlossVocabulary:
         """Return the vocabulary of a model that reads glosses; as `landmarks` else."""
         raise UserError(
-            f"{whose} was trained on {self.name}, not on glosses (model.source: glosses)"
+            f"{owner} was trained on {self.name}, not on glosses (model.source: glosses)"
         )
 
     @abstractmethod
@@ -170,7 +170,7 @@ class Source(ABC):
         """
 
     @abstractmethod
-    def differences(self, other: "Source") -> Iterator[str]:
+    def differences(self, second: "Source") -> Iterator[str]:
         """Yield how another source of the same kind differs from this one, for a warm start."""
 
     @abstractmethod
@@ -245,10 +245,10 @@ class LandmarkSource(Source):
     has_frames: ClassVar[bool] = True
 
     def landmarks(
-        self, whose: str | Path = "this model", *, as_points: bool = False
+        self, owner: str | Path = "this model", *, as_points: bool = False
     ) -> "LandmarkSource":
         """Return itself, unless it is features and points are asked for."""
-        return super().landmarks(whose) if as_points and self.kind != "landmarks" else self
+        return super().landmarks(owner) if as_points and self.kind != "landmarks" else self
 
     def reader(self, features: FeatureOptions) -> Reader:
         """Return what computes features; groups that the layout lacks are refused."""
@@ -270,8 +270,8 @@ class LandmarkSource(Source):
     def read(self, targets: Sequence[Target], shards: Path) -> dict[str, SourceSequence]:
         """Read the clips that are in the shards."""
         self.check_extractor(json.loads(shards_metadata(shards).extractor))
-        there = read_clip_frames(shards)
-        return {**read_shards(shards, [t.clip_id for t in targets if t.clip_id in there])}
+        frames = read_clip_frames(shards)
+        return {**read_shards(shards, [t.clip_id for t in targets if t.clip_id in frames])}
 
     def open_clips(
         self, targets: Sequence[Target], shards: Path, *, cache_mb: int
@@ -279,27 +279,27 @@ class LandmarkSource(Source):
         """Take the clips that have landmarks; the others are logged."""
         landmarks = StoredLandmarks(shards, self, cache_mb=cache_mb)
         train, dev = (_with_landmarks(targets, landmarks, split) for split in ("train", "dev"))
-        wanted = [target.clip_id for target in (*train, *dev)]
-        kept = landmarks.keep(wanted)
-        if kept < len(wanted):
+        clip_ids = [target.clip_id for target in (*train, *dev)]
+        with_landmarks = landmarks.keep(clip_ids)
+        if with_landmarks < len(clip_ids):
             logger.info(
                 "%d of %d clips fit into train.cache_mb: %d; the others stream from %s",
-                kept, len(wanted), cache_mb, shards,
+                with_landmarks, len(clip_ids), cache_mb, shards,
             )  # fmt: skip
         return landmarks.clips(train), landmarks.clips(dev)
 
-    def differences(self, other: Source) -> Iterator[str]:
+    def differences(self, second: Source) -> Iterator[str]:
         """Compare layout and extractor."""
-        if not isinstance(other, LandmarkSource):
+        if not isinstance(second, LandmarkSource):
             return
-        if self.layout != other.layout:
-            one, another = (
+        if self.layout != second.layout:
+            first, now = (
                 f"{layout.name} version {layout.version} ({', '.join(layout.group_names)})"
-                for layout in (self.layout, other.layout)
+                for layout in (self.layout, second.layout)
             )
-            yield f"landmarks: trained on {one}, now {another}"
-        for name in sorted({*self.extractor, *other.extractor}):
-            was, is_now = self.extractor.get(name), other.extractor.get(name)
+            yield f"landmarks: trained on {first}, now {now}"
+        for name in sorted({*self.extractor, *second.extractor}):
+            was, is_now = self.extractor.get(name), second.extractor.get(name)
             if was != is_now:
                 yield f"what found the landmarks, {name}: trained with {was!r}, now {is_now!r}"
 
@@ -339,8 +339,8 @@ class _LandmarkReader(Reader):
 
     def lengths(self, clips: Clips) -> list[int]:
         """Return the frames of each clip at the rate of the features; rests may be cut of them."""
-        both = zip(clips.frames, clips.fps, strict=True)
-        return [prepared_frames(frames, fps, self.features) for frames, fps in both]
+        pairs = zip(clips.frames, clips.fps, strict=True)
+        return [prepared_frames(frames, fps, self.features) for frames, fps in pairs]
 
     def augmented_rows(
         self, sequence: SourceSequence, options: AugmentOptions, chance: Generator, duration: float
@@ -356,8 +356,8 @@ class _LandmarkReader(Reader):
     ) -> list[int]:
         """Return the frames of each clip after resting and stretching."""
         rests = 2 * round(options.rest_s * self.features.fps)
-        both = zip(lengths, durations, strict=True)
-        return [augmented_frames(frames + rests, options, drawn) for frames, drawn in both]
+        pairs = zip(lengths, durations, strict=True)
+        return [augmented_frames(frames + rests, options, drawn) for frames, drawn in pairs]
 
 
 def _check_layout(sequence: SourceSequence, layout: Layout) -> LandmarkSequence:
@@ -420,8 +420,8 @@ class _FeatureReader(_LandmarkReader):
         self, lengths: list[int], options: AugmentOptions, durations: Sequence[float]
     ) -> list[int]:
         """Return the frames of each clip after stretching."""
-        both = zip(lengths, durations, strict=True)
-        return [augmented_frames(frames, options, drawn) for frames, drawn in both]
+        pairs = zip(lengths, durations, strict=True)
+        return [augmented_frames(frames, options, drawn) for frames, drawn in pairs]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -445,7 +445,7 @@ class GlossSource(Source):
         """The names of the vocabulary's rows."""
         return self.vocabulary.row_names
 
-    def glosses(self, whose: str | Path = "this model") -> GlossVocabulary:
+    def glosses(self, owner: str | Path = "this model") -> GlossVocabulary:
         """Return the vocabulary."""
         return self.vocabulary
 
@@ -482,10 +482,10 @@ class GlossSource(Source):
             logger.info("%d glosses of dev never occur in train: %s", len(unknown), some)
         return train, dev
 
-    def differences(self, other: Source) -> Iterator[str]:
+    def differences(self, second: Source) -> Iterator[str]:
         """Compare the kind of vocabulary; its rows may differ."""
-        if isinstance(other, GlossSource) and self.vocabulary.kind != other.vocabulary.kind:
-            was, is_now = self.vocabulary.kind, other.vocabulary.kind
+        if isinstance(second, GlossSource) and self.vocabulary.kind != second.vocabulary.kind:
+            was, is_now = self.vocabulary.kind, second.vocabulary.kind
             yield f"source tokens: trained with {was}, now {is_now}"
 
     def to_fields(self) -> dict[str, Any]:
@@ -520,8 +520,8 @@ class _GlossReader(Reader):
 
     def lengths(self, clips: Clips) -> list[int]:
         """Return the tokens of glosses and sentence together, which take about as long."""
-        both = zip(clips.frames, clips.targets, strict=True)
-        return [tokens + len(target.ids) for tokens, target in both]
+        pairs = zip(clips.frames, clips.targets, strict=True)
+        return [tokens + len(target.ids) for tokens, target in pairs]
 
 
 def _fields(layout: Layout, extractor: dict[str, Any], glosses: GlossVocabulary) -> dict[str, Any]:
@@ -579,10 +579,10 @@ def open_source(kind: SourceKind, *, shards: Path, targets: Path) -> Source:
             "of glosses and sentences. Set model.source: glosses and tokenize_targets.source: "
             "subwords in params.yaml"
         )
-    found = FEATURES if metadata.layout.name.startswith(FEATURES) else "landmarks"
-    if found != kind:
+    available = FEATURES if metadata.layout.name.startswith(FEATURES) else "landmarks"
+    if available != kind:
         raise UserError(
-            f"model.source is {kind}, but the corpus has {found}; set model.source: {found}"
+            f"model.source is {kind}, but the corpus has {available}; set model.source: {available}"
         )
     kind_of = FeatureSource if kind == "features" else LandmarkSource
     return kind_of(layout=metadata.layout, extractor=json.loads(metadata.extractor))

@@ -90,8 +90,8 @@ class CtcLabels:
 
     def spell(self, text: str, gloss: str) -> list[int]:
         """Return the labels of a clip; none where train lacks one of them."""
-        found = [self.numbers.get(name, 0) for name in _label_names(self.kind, text, gloss)]
-        return found if all(found) else []
+        numbers = [self.numbers.get(name, 0) for name in _label_names(self.kind, text, gloss)]
+        return numbers if all(numbers) else []
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -267,8 +267,8 @@ def _languages(clips: Sequence[Clip]) -> list[str]:
     Raises:
         UserError: If a clip has none, or one that train has not; all of them in one message.
     """
-    known = {clip.language for clip in clips if clip.split == "train"} - {None}
-    wrong = [clip for clip in clips if clip.language not in known]
+    languages = {clip.language for clip in clips if clip.split == "train"} - {None}
+    wrong = [clip for clip in clips if clip.language not in languages]
     if wrong:
         some = name_some((f"{clip.clip_id} ({clip.language or 'none'})" for clip in wrong), 20)
         raise UserError(
@@ -276,7 +276,7 @@ def _languages(clips: Sequence[Clip]) -> list[str]:
             f"language in the manifest, or one of no train clip: {some}. Fill the column language "
             "of these rows or remove them, or set tokenize_targets.language: false"
         )
-    return sorted(language for language in known if language)
+    return sorted(language for language in languages if language)
 
 
 def split_hash(clips: Iterable[Clip | Target], split: str) -> str:
@@ -301,8 +301,8 @@ def read_labels(path: Path) -> CtcLabels:
     Raises:
         UserError: If the file is missing or has another format version.
     """
-    found = read_record(path, _LabelsFile, hint=_HINT, version=LABELS_FORMAT_VERSION)
-    return CtcLabels(kind=found.kind, names=found.labels)
+    record = read_record(path, _LabelsFile, hint=_HINT, version=LABELS_FORMAT_VERSION)
+    return CtcLabels(kind=record.kind, names=record.labels)
 
 
 def _label_names(kind: CtcKind, text: str, gloss: str) -> list[str]:

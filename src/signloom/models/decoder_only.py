@@ -69,7 +69,7 @@ class PrefixLayer(nn.Module):
         self,
         x: Float[Tensor, "B T D"],
         before: Sequence[KeyValue],
-        seen: Bool[Tensor, "B T N"],
+        visible: Bool[Tensor, "B T N"],
         maps: list[Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], KeyValue]:
         """Extend what was read by T positions.
@@ -77,27 +77,27 @@ class PrefixLayer(nn.Module):
         Args:
             x: The new positions.
             before: Keys and values of the earlier positions, in order.
-            seen: Which of all positions so far, the new ones included, each new one sees.
+            visible: Which of all positions so far, the new ones included, each new one sees.
             maps: Where given, what each position gives all of them, (B, H, T, N), is put at its
                 end.
 
         Returns:
             The new positions, and their keys and values.
         """
-        own: KeyValue
+        key_value: KeyValue
 
         def attend(y: Tensor) -> Tensor:
-            nonlocal own
-            own = self.attention.project(y)
-            every = [*before, own]
-            known = KeyValue(
+            nonlocal key_value
+            key_value = self.attention.project(y)
+            every = [*before, key_value]
+            all_keys = KeyValue(
                 torch.cat([pair.keys for pair in every], dim=2),
                 torch.cat([pair.values for pair in every], dim=2),
             )
-            return self.attention(y, known, seen=seen, maps=maps)
+            return self.attention(y, all_keys, visible=visible, maps=maps)
 
         x = self.residuals[0](x, attend)
-        return self.residuals[1](x, self.feed_forward), own
+        return self.residuals[1](x, self.feed_forward), key_value
 
 
 class PrefixReader(nn.Module):
@@ -147,13 +147,13 @@ class DecoderOnly(Seq2Seq):
     ) -> PrefixMemory:
         x, valid = self.encoder.source(src, src_valid)
         x = self.encoder.positions(x)
-        seen = valid[:, None].expand(-1, x.shape[1], -1)
+        visible = valid[:, None].expand(-1, x.shape[1], -1)
         if self.encoder.is_causal:
-            seen = seen.tril()
+            visible = visible.tril()
         layers = []
         for layer in self.decoder.layers:
-            x, own = layer(x, [], seen, maps)
-            layers.append(own)
+            x, key_value = layer(x, [], visible, maps)
+            layers.append(key_value)
         return PrefixMemory(self.encoder.norm(x), valid, layers)
 
     @property
@@ -182,12 +182,12 @@ class DecoderOnly(Seq2Seq):
         nodes = after.seen
         if nodes is None:
             nodes = before.memory_valid.new_ones(clips, width, before.length + 1)
-        seen = torch.cat((before.memory_valid[:, None].expand(-1, width, -1), nodes), dim=2)
+        visible = torch.cat((before.memory_valid[:, None].expand(-1, width, -1), nodes), dim=2)
         past = []
         for index, layer in enumerate(self.decoder.layers):
-            known = [before.past[index]] if before.past else []
-            x, own = layer(x, [before.memory[index], *known], seen)
-            past.append(known[0].append(own) if known else own)
+            earlier = [before.past[index]] if before.past else []
+            x, key_value = layer(x, [before.memory[index], *earlier], visible)
+            past.append(earlier[0].append(key_value) if earlier else key_value)
         logits = self.decoder.output(self.decoder.norm(x))
         return logits.flatten(0, 1), replace(after, past=past)
 
@@ -213,8 +213,8 @@ class DecoderOnly(Seq2Seq):
         memory = self._read_source(src, src_valid, source)
         self._read(tgt_in, memory, target)
         length = memory.valid.shape[1]
-        own = [layer[..., length:] for layer in target]
-        return AttentionMaps.of(source, own, [layer[..., :length] for layer in target])
+        target_maps = [layer[..., length:] for layer in target]
+        return AttentionMaps.of(source, target_maps, [layer[..., :length] for layer in target])
 
     def _read(
         self, tgt_in: Int[Tensor, "B T"], memory: Memory, maps: list[Tensor] | None = None
@@ -224,11 +224,11 @@ class DecoderOnly(Seq2Seq):
         length = x.shape[1]
         past = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
         source = memory.valid[:, None].expand(-1, length, -1)
-        seen = torch.cat((source, past.expand(len(x), -1, -1)), dim=2)
+        visible = torch.cat((source, past.expand(len(x), -1, -1)), dim=2)
         for layer, prefix in zip(
             self.decoder.layers, cast(PrefixMemory, memory).layers, strict=True
         ):
             if self.training and is_dropped(self.decoder.layer_drop):
                 continue
-            x, _ = layer(x, [prefix], seen, maps)
+            x, _ = layer(x, [prefix], visible, maps)
         return self.decoder.norm(x)

@@ -98,8 +98,8 @@ class TextModel:
             raise _wrong(folder, f"model_type is {kind!r}, expected {', '.join(CLASSES)}")
         is_one = content.get("tie_word_embeddings", True) is not False
         readme = folder / "README.md"
-        said = readme.read_text("utf-8", errors="replace") if readme.is_file() else ""
-        licence = re.search(r"^licen[sc]e:[ \t]*(\S.*)$", said, re.MULTILINE)
+        readme_text = readme.read_text("utf-8", errors="replace") if readme.is_file() else ""
+        licence = re.search(r"^licen[sc]e:[ \t]*(\S.*)$", readme_text, re.MULTILINE)
         terms = ", ".join(sorted(path.name for path in folder.glob("LICEN[SC]E*")))
         return cls(
             kind=kind,
@@ -129,8 +129,8 @@ class PretrainedState(DecoderState):
         """Return the state of the given clips with their beams, in that order."""
         beams = torch.arange(self.width, device=rows.device)
         every = (rows[:, None] * self.width + beams).flatten()
-        own, cross = _take(self.own, every), _take(self.cross, every)
-        return PretrainedState(self.memory.select(rows), own, cross)
+        own_pairs, cross = _take(self.own, every), _take(self.cross, every)
+        return PretrainedState(self.memory.select(rows), own_pairs, cross)
 
     def branch(self, parents: Int[Tensor, "B W"]) -> "PretrainedState":
         """Return a state of W beams a clip, which continue the given beams of the same clip."""
@@ -158,10 +158,12 @@ class PretrainedEncoder(nn.Module):
         x, valid = self.source(src, src_valid)
         _check_length(self.text, x.shape[1], "raise model.subsampling")
         has_maps = maps is not None
-        found = self.stack(inputs_embeds=x, attention_mask=valid, output_attentions=has_maps)
+        output = self.stack(inputs_embeds=x, attention_mask=valid, output_attentions=has_maps)
         if maps is not None:
-            maps.extend(layer * valid.any(dim=1)[:, None, None, None] for layer in found.attentions)
-        return Memory(found.last_hidden_state * valid[..., None], valid)
+            maps.extend(
+                layer * valid.any(dim=1)[:, None, None, None] for layer in output.attentions
+            )
+        return Memory(output.last_hidden_state * valid[..., None], valid)
 
 
 class PretrainedDecoder(nn.Module):
@@ -191,13 +193,13 @@ class PretrainedDecoder(nn.Module):
         """
         before = cache.get_seq_length() if cache is not None else 0
         _check_length(self.text, before + tokens.shape[1], "lower max_tokens, or split the clips")
-        found = self.stack(
+        output = self.stack(
             inputs_embeds=self.embedding(tokens), encoder_hidden_states=memory.states,
             encoder_attention_mask=memory.valid, past_key_values=cache,
             use_cache=cache is not None, **named,
         )  # fmt: skip
         scale = self.text.width**-0.5 if self.text.is_scaled else 1.0
-        return found.last_hidden_state * scale, found
+        return output.last_hidden_state * scale, output
 
 
 class Pretrained(Seq2Seq):
@@ -270,11 +272,11 @@ class Pretrained(Seq2Seq):
             shape = Memory(memory.states[..., :1], memory.valid)
             memory = shape.select(rows.repeat_interleave(before.width))
         states, _ = self.decoder.read(tokens[:, None], memory, cache)
-        own, cross = (
-            tuple((layer.keys, layer.values) for layer in kept.layers)
-            for kept in (cache.self_attention_cache, cache.cross_attention_cache)
+        self_pairs, cross = (
+            tuple((layer.keys, layer.values) for layer in layer_cache.layers)
+            for layer_cache in (cache.self_attention_cache, cache.cross_attention_cache)
         )
-        return self.head(states)[:, 0], PretrainedState(before.memory, own, cross)
+        return self.head(states)[:, 0], PretrainedState(before.memory, self_pairs, cross)
 
     def align(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T M"]:
         """Return where each target position looks, the mean over heads and layers."""
@@ -292,9 +294,9 @@ class Pretrained(Seq2Seq):
         self, memory: Memory, tgt_in: Int[Tensor, "B T"]
     ) -> tuple[list[Tensor], list[Tensor]]:
         """Return the attention of each layer to the target and to the memory."""
-        _, found = self.decoder.read(tgt_in, self.start(memory).memory, output_attentions=True)
+        _, output = self.decoder.read(tgt_in, self.start(memory).memory, output_attentions=True)
         is_filled = memory.valid.any(dim=1)[:, None, None, None]
-        return list(found.attentions), [layer * is_filled for layer in found.cross_attentions]
+        return list(output.attentions), [layer * is_filled for layer in output.cross_attentions]
 
 
 def load_text_weights(model: Seq2Seq, folder: Path, rows: Sequence[int]) -> None:
@@ -309,34 +311,40 @@ def load_text_weights(model: Seq2Seq, folder: Path, rows: Sequence[int]) -> None
     Raises:
         UserError: If a tensor is missing or has another shape.
     """
-    own, content, weights = cast(Pretrained, model), _read_config(folder), _read_weights(folder)
-    for part in (own.encoder, own.decoder):
+    target_model, content, weights = (
+        cast(Pretrained, model),
+        _read_config(folder),
+        _read_weights(folder),
+    )
+    for part in (target_model.encoder, target_model.decoder):
         stack = getattr(part, "stack", None)
         if stack is None:
             continue
-        prefix = "decoder." if part is own.decoder else "encoder."
+        prefix = "decoder." if part is target_model.decoder else "encoder."
         expected = stack.state_dict()
-        found = {n: weights[prefix + n] for n in expected if prefix + n in weights}
-        wrong = [n for n in expected if n not in found or found[n].shape != expected[n].shape]
+        tensors = {n: weights[prefix + n] for n in expected if prefix + n in weights}
+        wrong = [n for n in expected if n not in tensors or tensors[n].shape != expected[n].shape]
         if wrong:
             some = ", ".join(prefix + n for n in wrong[:3])
             raise _wrong(folder, f"{len(wrong)} tensors are missing or differ in shape: {some}")
-        stack.load_state_dict(found)
+        stack.load_state_dict(tensors)
     embedding = next((weights[n] for n in (*EMBEDDINGS, HEAD) if n in weights), None)
-    if embedding is None or embedding.shape[1:] != (own.decoder.text.width,):
-        raise _wrong(folder, f"no tensor {EMBEDDINGS[0]} of {own.decoder.text.width} columns")
+    if embedding is None or embedding.shape[1:] != (target_model.decoder.text.width,):
+        raise _wrong(
+            folder, f"no tensor {EMBEDDINGS[0]} of {target_model.decoder.text.width} columns"
+        )
     if weights.get(HEAD, embedding).shape != embedding.shape:
         raise _wrong(folder, f"{HEAD} has another shape than the embedding")
     end = content.get("eos_token_id")
     start = content.get("decoder_start_token_id", end)
     picked = [content.get("pad_token_id"), start, end, *rows]
-    known = [n if isinstance(n, int) and 0 <= n < len(embedding) else -1 for n in picked]
+    indices = [n if isinstance(n, int) and 0 <= n < len(embedding) else -1 for n in picked]
     bias = weights.get("final_logits_bias", torch.zeros(1, len(embedding)))[0]
     with torch.no_grad():
-        own.decoder.embedding.weight.copy_(_pick(embedding, known))
-        own.decoder.output.bias.copy_(_pick(bias, known))
-        if not own.decoder.text.is_tied:
-            own.decoder.output.weight.copy_(_pick(weights[HEAD], known))
+        target_model.decoder.embedding.weight.copy_(_pick(embedding, indices))
+        target_model.decoder.output.bias.copy_(_pick(bias, indices))
+        if not target_model.decoder.text.is_tied:
+            target_model.decoder.output.weight.copy_(_pick(weights[HEAD], indices))
 
 
 def _pick(rows: Float[Tensor, "U ..."], picked: Sequence[int]) -> Float[Tensor, "V ..."]:
@@ -430,5 +438,5 @@ def _read_weights(folder: Path, *, has_values: bool = True) -> dict[str, Tensor]
     return weights
 
 
-def _wrong(folder: Path, found: str) -> UserError:
-    return UserError(f"model.text_model: {folder}: {found}; {_HINT}")
+def _wrong(folder: Path, problem: str) -> UserError:
+    return UserError(f"model.text_model: {folder}: {problem}; {_HINT}")

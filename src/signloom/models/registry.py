@@ -56,10 +56,10 @@ class _NothingDrawn(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Call any other function."""
-        given = kwargs or {}
+        keywords = kwargs or {}
         if func in _DRAWING:
-            return args[0] if args else given["tensor"]
-        return func(*args, **given)
+            return args[0] if args else keywords["tensor"]
+        return func(*args, **keywords)
 
 
 def build_model(

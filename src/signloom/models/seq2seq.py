@@ -149,12 +149,12 @@ def find_unread(values: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         values: Options by name, the family among them; a default asks for nothing.
     """
-    family, found = values.get("family"), dict[str, Any]()
+    family, unread = values.get("family"), dict[str, Any]()
     for field in dataclasses.fields(ModelOptions):
         is_read = family is None or family in READ_BY.get(field.name, (family,))
         if not is_read and values.get(field.name, field.default) != field.default:
-            found[field.name] = field.default
-    return found
+            unread[field.name] = field.default
+    return unread
 
 
 def check_family(options: ModelOptions, *, where: str) -> None:

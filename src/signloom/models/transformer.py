@@ -148,21 +148,21 @@ class TransformerState(DecoderState):
 
     def branch(self, parents: Int[Tensor, "B W"]) -> "TransformerState":
         """Return a state of W beams a clip, which continue the given beams of the same clip."""
-        seen = self.seen
-        if seen is None:
+        visible = self.seen
+        if visible is None:
             if parents.shape[1] == 1:
                 return self
-            seen = self.memory_valid.new_ones(len(parents), 1, self.length)
-        nodes = parents[..., None].expand(-1, -1, seen.shape[2])
-        return TransformerState(self.past, self.memory, self.memory_valid, seen.gather(1, nodes))
+            visible = self.memory_valid.new_ones(len(parents), 1, self.length)
+        nodes = parents[..., None].expand(-1, -1, visible.shape[2])
+        return TransformerState(self.past, self.memory, self.memory_valid, visible.gather(1, nodes))
 
     def add_beams(self, width: int) -> "TransformerState":
         """Return the state in which each beam also sees the node that it is about to get."""
         if self.seen is None:
             return self
-        own = torch.eye(width, dtype=torch.bool, device=self.seen.device)
-        seen = torch.cat((self.seen, own.expand(len(self.seen), -1, -1)), dim=2)
-        return TransformerState(self.past, self.memory, self.memory_valid, seen)
+        own_node = torch.eye(width, dtype=torch.bool, device=self.seen.device)
+        visible = torch.cat((self.seen, own_node.expand(len(self.seen), -1, -1)), dim=2)
+        return TransformerState(self.past, self.memory, self.memory_valid, visible)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +190,7 @@ class DecoderLayer(nn.Module):
         memory: KeyValue,
         memory_valid: Bool[Tensor, "B M"],
         maps: DecoderMaps | None = None,
-        seen: Bool[Tensor, "B T N"] | None = None,
+        visible: Bool[Tensor, "B T N"] | None = None,
         packing: Packing | None = None,
     ) -> tuple[Float[Tensor, "B T D"] | Float[Tensor, "P D"], KeyValue]:
         """Extend the sequence by T positions.
@@ -201,7 +201,7 @@ class DecoderLayer(nn.Module):
             memory: Projected source.
             memory_valid: Which source positions are real.
             maps: Where given, the attention is put at their ends.
-            seen: Of several beams, which of all positions so far each new one follows.
+            visible: Of several beams, which of all positions so far each new one follows.
             packing: Where given, the positions are packed.
 
         Returns:
@@ -214,9 +214,14 @@ class DecoderLayer(nn.Module):
             new = self.self_attention.project(y, packing)
             known = new if past is None else past.append(new)
             # A single new position may see everything before it: no mask is needed.
-            is_causal = past is None and seen is None
+            is_causal = past is None and visible is None
             return self.self_attention(
-                y, known, seen=seen, is_causal=is_causal, maps=maps and maps.own, packing=packing
+                y,
+                known,
+                visible=visible,
+                is_causal=is_causal,
+                maps=maps and maps.own,
+                packing=packing,
             )
 
         def attend_memory(y: Tensor) -> Tensor:
@@ -306,10 +311,10 @@ class TransformerDecoder(DecoderStack):
             if self.training and is_dropped(self.layer_drop):
                 continue
             before = state.past[index] if state.past else None
-            x, known = layer(
+            x, key_value = layer(
                 x, before, state.memory[index], state.memory_valid, maps, state.seen, packing
             )
-            past.append(known)
+            past.append(key_value)
         after = TransformerState(past, state.memory, state.memory_valid, state.seen)
         return self.norm(x), after
 
@@ -393,8 +398,8 @@ class Transformer(Seq2Seq):
         self, tokens: Int[Tensor, " R"], state: DecoderState
     ) -> tuple[Float[Tensor, "R V"], TransformerState]:
         """Feed one token a row and return the logits of the next one, and the new state."""
-        known = cast(TransformerState, state)
-        logits, after = self.decoder.step(tokens.view(len(known.memory_valid), -1), known)
+        before = cast(TransformerState, state)
+        logits, after = self.decoder.step(tokens.view(len(before.memory_valid), -1), before)
         return logits.flatten(0, 1), after
 
     def align(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T M"]:

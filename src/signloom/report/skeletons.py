@@ -147,9 +147,9 @@ def place_circle(low: Points, high: Points) -> str:
 def _stroke(
     layout: Layout, group: str, line: tuple[int, ...], colour: str, *, width: float
 ) -> Stroke:
-    there = layout.groups[layout.group(group)].landmarks  # imported ones may lack some
+    present_marks = layout.groups[layout.group(group)].landmarks  # imported ones may lack some
     names = [ALL_LANDMARKS[group][mark] for mark in line]
-    marks = tuple(layout.index(group, name) for name in names if name in there)
+    marks = tuple(layout.index(group, name) for name in names if name in present_marks)
     return Stroke(marks=marks, colour=colour, width=width)
 
 

@@ -73,8 +73,8 @@ class TrainingFiles:
 
         Of another tokenizer.json than DeepSeek V3's also its own.
         """
-        found = {"landmarks": hash_folder(self.shards), "targets": hash_file(self.targets)}
+        hashes = {"landmarks": hash_folder(self.shards), "targets": hash_file(self.targets)}
         tokenizer = Tokenizer.load(self.tokenizer) if self.tokenizer.is_file() else None
         if tokenizer and tokenizer.source_json:
-            found["tokenizer"] = tokenizer.source_sha256
-        return found
+            hashes["tokenizer"] = tokenizer.source_sha256
+        return hashes

@@ -139,30 +139,30 @@ class BatchLoss(nn.Module):
             batch: On the model's device.
             rows: Where its real next tokens are, as `real_rows` gives them.
         """
-        passes, found = [], []
+        passes, losses = [], []
         rows = rows if self.model.has_decoder else rows[:0]
         for _ in range(self.passes):
             passes.append(self.run_model(batch, rows))
-            found.append(self.losses(batch, rows, *passes[-1]))
-        return self.join(found, [states for _, states in passes])
+            losses.append(self.losses(batch, rows, *passes[-1]))
+        return self.join(losses, [states for _, states in passes])
 
     @property
     def passes(self) -> int:
         """How often a step runs the model: twice with `train.consistency`."""
         return 2 if self.options.consistency else 1
 
-    def join(self, found: Sequence[Losses], states: Sequence[Float[Tensor, "N D"]]) -> Losses:
+    def join(self, losses: Sequence[Losses], states: Sequence[Float[Tensor, "N D"]]) -> Losses:
         """Return the losses of one pass; of two their mean and the consistency loss.
 
         Args:
-            found: The losses of each pass.
+            losses: The losses of each pass.
             states: What it predicts from.
         """
-        if len(found) == 1:
-            return found[0]
-        one, other = found
+        if len(losses) == 1:
+            return losses[0]
+        first, second = losses
         apart = self.options.consistency * consistency_loss(self.model.head, *states)
-        return Losses((one.text + other.text + apart) / 2, (one.ctc + other.ctc) / 2)
+        return Losses((first.text + second.text + apart) / 2, (first.ctc + second.ctc) / 2)
 
     def run_model(
         self, batch: Batch, rows: Int[Tensor, " N"]
@@ -246,9 +246,9 @@ class BatchLoss(nn.Module):
             return torch.stack((loss, lengths[counted].sum(), read, lengths.sum())).double()
         targets = batch.tgt[:, 1:].flatten().index_select(0, rows)
         states = self.model.decode_rows(memory, batch.tgt[:, :-1], rows)
-        found = text_score(self.model.head, states, targets)
+        scores = text_score(self.model.head, states, targets)
         tokens = torch.tensor(len(rows), dtype=torch.float64, device=rows.device)
-        return torch.stack((found.loss.double(), tokens, found.right.double(), tokens))
+        return torch.stack((scores.loss.double(), tokens, scores.right.double(), tokens))
 
 
 def spell(batch: Batch) -> tuple[Int[Tensor, "B L"], Int[Tensor, " B"]]:
@@ -524,10 +524,10 @@ class Trainer:
         plan = self.source.plan(self.progress.epoch)
         self._report(watch, len(plan))
         self.model.train()
-        left, number = plan[self.progress.step :], self.options.accumulate
-        parts = [part for clips in left for part in _own_parts(clips, self.fabric, number)]
+        remaining, number = plan[self.progress.step :], self.options.accumulate
+        parts = [part for clips in remaining for part in _own_parts(clips, self.fabric, number)]
         self.source.expect(self.progress.epoch, parts)
-        for clips in left:
+        for clips in remaining:
             self._take_step(clips)
             is_due = time.monotonic() - self._reported_s >= REPORT_S
             if is_due or self.fabric.device.type == "cpu":
@@ -552,8 +552,8 @@ class Trainer:
         progress.step += 1
         progress.sums += torch.cat((losses, counts, norm[None]))
         is_number = torch.isfinite(losses.sum() + norm)
-        found = torch.where(is_number, math.inf, float(progress.step))
-        self._bad_step = torch.minimum(self._bad_step, found)
+        bad_step = torch.where(is_number, math.inf, float(progress.step))
+        self._bad_step = torch.minimum(self._bad_step, bad_step)
 
     def _end_epoch(self) -> EpochRecord:
         """Score the dev clips and keep the weights if they are the best so far."""
@@ -584,10 +584,10 @@ class Trainer:
         Raises:
             DivergedError: If one was not; the message names the step.
         """
-        if math.isfinite(found := self._bad_step.item()):
+        if math.isfinite(bad_step := self._bad_step.item()):
             steps = len(self.source.plan(self.progress.epoch))
             raise DivergedError(
-                f"epoch {self.progress.epoch}, step {found:.0f} of {steps}: the loss or its "
+                f"epoch {self.progress.epoch}, step {bad_step:.0f} of {steps}: the loss or its "
                 f"gradient is no longer a number; {self._hint}"
             )
 

@@ -243,7 +243,7 @@ def _suitable_rows(weight: Float[Tensor, "V D"], tokens: int) -> int:
 
 
 def consistency_loss(
-    head: nn.Module, one: Float[Tensor, "N D"], other: Float[Tensor, "N D"]
+    head: nn.Module, first: Float[Tensor, "N D"], second: Float[Tensor, "N D"]
 ) -> Float[Tensor, ""]:
     """Return the sum over target tokens of how far two predictions of a head are apart, nats.
 
@@ -253,23 +253,23 @@ def consistency_loss(
 
     Args:
         head: A model's.
-        one: States from which it predicts the next tokens.
-        other: Those of the same tokens in another pass.
+        first: States from which it predicts the next tokens.
+        second: Those of the same tokens in another pass.
 
     Source: Wu et al. (2021), "R-Drop", equation 2.
     """
 
-    def apart(one: Float[Tensor, "R D"], other: Float[Tensor, "R D"]) -> Float[Tensor, ""]:
-        p, q = (head(states).float().log_softmax(dim=-1) for states in (one, other))
+    def apart(first: Float[Tensor, "R D"], second: Float[Tensor, "R D"]) -> Float[Tensor, ""]:
+        p, q = (head(states).float().log_softmax(dim=-1) for states in (first, second))
         return ((p.exp() - q.exp()) * (p - q)).sum() / 2
 
     vocab = cast(Head, head).weight.shape[0]
-    _, most = _logits_bytes(one.device)
+    _, most = _logits_bytes(first.device)
     rows = max(1, most // (KEPT_OF_CONSISTENCY * vocab * 4))
-    if rows >= len(one):
-        return apart(one, other)
-    spans = (slice(start, start + rows) for start in range(0, len(one), rows))
-    parts = [checkpoint(apart, one[span], other[span], use_reentrant=False) for span in spans]
+    if rows >= len(first):
+        return apart(first, second)
+    spans = (slice(start, start + rows) for start in range(0, len(first), rows))
+    parts = [checkpoint(apart, first[span], second[span], use_reentrant=False) for span in spans]
     return torch.stack(parts).sum()
 
 
@@ -332,11 +332,11 @@ def count_read(
 ) -> Int[Tensor, ""]:
     """Return how many labels are those of clips whose likeliest path spells all of theirs."""
     paths = logits.argmax(dim=-1).masked_fill(~valid, 0)
-    found = torch.zeros((), dtype=torch.int64, device=labels.device)
-    for path, wanted, length in zip(paths, labels, label_lengths, strict=True):
+    count = torch.zeros((), dtype=torch.int64, device=labels.device)
+    for path, expected, length in zip(paths, labels, label_lengths, strict=True):
         read = path.unique_consecutive()
-        found += length * torch.equal(read[read > 0], wanted[:length])
-    return found
+        count += length * torch.equal(read[read > 0], expected[:length])
+    return count
 
 
 def has_ctc_room(

@@ -191,8 +191,8 @@ class Schedule:
             return (step + 1) / self._warmup_steps
         match self._name:
             case "cosine":
-                rest = max(1, self._total_steps - self._warmup_steps)
-                share = min(1.0, (step - self._warmup_steps) / rest)
+                decay_steps = max(1, self._total_steps - self._warmup_steps)
+                share = min(1.0, (step - self._warmup_steps) / decay_steps)
                 return FLOOR + (1 - FLOOR) * 0.5 * (1 + math.cos(math.pi * share))
             case "inverse_sqrt":
                 return math.sqrt(self._warmup_steps / (step + 1))

@@ -200,7 +200,7 @@ def check_glosses(options: RunOptions) -> None:
 
 def ctc_positions(labels: Sequence[int]) -> int:
     """Return how many positions CTC needs to spell labels: between equal ones stands a blank."""
-    return len(labels) + sum(one == other for one, other in itertools.pairwise(labels))
+    return len(labels) + sum(label == following for label, following in itertools.pairwise(labels))
 
 
 def count_unwritable(
@@ -221,14 +221,14 @@ def count_unwritable(
         spelt["CTC labels"] = [target.labels for target in targets]
     if options.model.family == "encoder_only":
         spelt["tokens"] = [target.ids[1:-1] for target in targets]
-    found = {}
+    counts = {}
     for name, every in spelt.items():
         without = sum(
             ctc_positions(labels) > math.ceil(length / options.model.subsampling)
             for labels, length in zip(every, lengths, strict=True)
         )
-        found[name] = (without, sum(bool(labels) for labels in every))
-    return found
+        counts[name] = (without, sum(bool(labels) for labels in every))
+    return counts
 
 
 def _check_room(data: TrainingData, options: RunOptions) -> None:
@@ -242,21 +242,21 @@ def _check_room(data: TrainingData, options: RunOptions) -> None:
     for name, (without, spelling) in count_unwritable(train.targets, lengths, options).items():
         if not without:
             continue
-        found = f"{without} of {spelling} train clips have more {name} than memory positions"
+        problem = f"{without} of {spelling} train clips have more {name} than memory positions"
         hint = "choose another model.family"
         if has_frames:
-            found += " (seconds x features.fps / model.subsampling)"
+            problem += " (seconds x features.fps / model.subsampling)"
             hint = "lower model.subsampling or raise features.fps"
         if name == "tokens":
-            left = "an encoder_only model cannot write their sentences"
+            consequence = "an encoder_only model cannot write their sentences"
             hint += ", or choose another model.family" * has_frames
         else:
-            left = "they are left out of the CTC loss"
+            consequence = "they are left out of the CTC loss"
         if without == spelling:
             off = ", or set it to 0" * (name != "tokens")
             key = "model.family: encoder_only" if name == "tokens" else "train.ctc_weight"
-            raise UserError(f"{found}, so {key} teaches nothing; {hint}{off}")
-        logger.warning("%s: %s; %s", found, left, hint, extra=ONCE)
+            raise UserError(f"{problem}, so {key} teaches nothing; {hint}{off}")
+        logger.warning("%s: %s; %s", problem, consequence, hint, extra=ONCE)
 
 
 def train(
@@ -327,12 +327,14 @@ def _scored_dev(data: TrainingData, options: RunOptions) -> Clips:
         return data.dev
     labels = [data.labels.spell(target.text, target.gloss) for target in data.dev.targets]
     if not any(labels):
-        found = "no dev clip consists of what CTC learns to read in train, so dev_loss says nothing"
+        problem = (
+            "no dev clip consists of what CTC learns to read in train, so dev_loss says nothing"
+        )
         if options.train.patience:
-            raise UserError(f"{found} and training would not stop; set train.patience to 0")
-        logger.warning("%s; hold out clips of signs that train has", found)
-    both = zip(data.dev.targets, labels, strict=True)
-    return replace(data.dev, targets=[replace(target, labels=found) for target, found in both])
+            raise UserError(f"{problem} and training would not stop; set train.patience to 0")
+        logger.warning("%s; hold out clips of signs that train has", problem)
+    pairs = zip(data.dev.targets, labels, strict=True)
+    return replace(data.dev, targets=[replace(target, labels=spelt) for target, spelt in pairs])
 
 
 def prepare(
@@ -448,8 +450,8 @@ class TrainingBar:
                 self._bar.initial = self._bar.n = report.epoch - 1  # training went on from there
             return
         step = f"step {report.step}/{report.steps}: "
-        done = report.epoch - 1 + round(report.step / report.steps, 3)
-        self._show(done, step, report.loss, report, self._speed(report))
+        epochs = report.epoch - 1 + round(report.step / report.steps, 3)
+        self._show(epochs, step, report.loss, report, self._speed(report))
 
     def end_epoch(self, record: EpochRecord) -> dict[str, float]:
         """Show the end of an epoch; return its speed (with dev and all) and memory."""
@@ -460,21 +462,21 @@ class TrainingBar:
 
     def _show(
         self,
-        done: float,
+        epochs: float,
         step: str,
         loss: float,
         now: StepReport | EpochRecord,
         speed: dict[str, float],
     ) -> None:
         """Draw the line, at most a few times a second."""
-        self._bar.n = done
+        self._bar.n = epochs
         self._bar.set_postfix_str(
             f"epoch {now.epoch} {step}loss {loss:.3f}{self._dev} lr {now.lr:.2g}, "
             f"{speed['frames_per_s']:,.0f} frames/s, {speed['tokens_per_s']:,.0f} tokens/s, "
             f"{now.padding:.0%} padding, {speed['memory_mb']:,.0f} MB",
             refresh=False,
         )
-        if time.monotonic() - self._shown_s >= SHOW_S or done == self._bar.total:
+        if time.monotonic() - self._shown_s >= SHOW_S or epochs == self._bar.total:
             self._shown_s = time.monotonic()
             self._bar.refresh()
 
@@ -543,10 +545,10 @@ def write_results(folder: Path, results: Sequence[TrainingResult]) -> None:
     Raises:
         UserError: If the disk is full, or something else forbids writing.
     """
-    first, *others = results
+    first, *further = results
     try:
         _write_result(folder, first)
-        for result in others:
+        for result in further:
             _write_result(folder / "seeds" / str(result.seed), result)
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(

@@ -49,7 +49,8 @@ class TrainingRun:
     def snapshots(self) -> list[Snapshots]:
         """The snapshots of each training."""
         return [
-            open_snapshots(self.folder, deciding_options(one), self.provenance) for one in self.each
+            open_snapshots(self.folder, deciding_options(seed_options), self.provenance)
+            for seed_options in self.each
         ]
 
     def key(self) -> str:
@@ -74,8 +75,10 @@ class TrainingRun:
             if log is not None:
                 log(metrics, step=step)
 
-        one, kept = self.each[number], self.snapshots[number]
-        return train_seed(self.data, one, self.provenance, self.fabric, kept, log_epoch)
+        seed_options, seed_snapshots = self.each[number], self.snapshots[number]
+        return train_seed(
+            self.data, seed_options, self.provenance, self.fabric, seed_snapshots, log_epoch
+        )
 
     def train_apart(self, module: str, key: str) -> None:
         """Train some seeds at a time where cores or GPUs are left, each in a process.
@@ -115,8 +118,8 @@ class TrainingRun:
 
     def remove_snapshots(self) -> None:
         """Remove the snapshots: what they were kept for is done."""
-        for kept in self.snapshots:
-            kept.remove()
+        for seed_snapshots in self.snapshots:
+            seed_snapshots.remove()
 
 
 def open_run(files: TrainingFiles, options: RunOptions, folder: Path) -> TrainingRun:

@@ -74,8 +74,8 @@ class Snapshots:
             Whether it was written.
         """
         tensors: dict[str, Tensor] = {}
-        rest = json.dumps(_pack(state, tensors, "state"))
-        metadata = {"format_version": str(FORMAT_VERSION), "state": rest}
+        packed = json.dumps(_pack(state, tensors, "state"))
+        metadata = {"format_version": str(FORMAT_VERSION), "state": packed}
         temporary = self.folder / f".{os.getpid()}.tmp"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -113,9 +113,9 @@ class Snapshots:
 
     @staticmethod
     def _read(path: Path, device: torch.device) -> State:
-        expected, found = path.stem.rpartition("-")[2], hash_file(path)[:16]
-        if found != expected:
-            raise ValueError(f"it is torn (hash {found}, expected {expected})")
+        expected, digest = path.stem.rpartition("-")[2], hash_file(path)[:16]
+        if digest != expected:
+            raise ValueError(f"it is torn (hash {digest}, expected {expected})")
         with safetensors.safe_open(path, framework="pt", device=str(device)) as file:
             metadata = file.metadata()
             version = metadata.get("format_version")
@@ -171,13 +171,13 @@ def open_snapshots(folder: Path, *deciding: object) -> Snapshots:
     code_path = [torch.backends.cpu.get_cpu_capability(), set_variables()]
     snapshots = Snapshots(folder / f"{run}-{_short_hash(code_path)}")
     if not snapshots.paths():
-        for other in (Snapshots(path) for path in folder.glob(f"{run}-*")):
-            if other.paths():
+        for foreign in (Snapshots(path) for path in folder.glob(f"{run}-*")):
+            if foreign.paths():
                 logger.warning(
                     "%s holds this training as another code path began it (another processor, or "
                     "other values of %s); it is not continued, since its weights would be of "
                     "neither kind. Training begins anew",
-                    other.folder, ", ".join(CODE_PATH), extra=ONCE,
+                    foreign.folder, ", ".join(CODE_PATH), extra=ONCE,
                 )  # fmt: skip
     return snapshots
 
@@ -187,14 +187,14 @@ def _short_hash(content: object) -> str:
 
 
 @contextlib.contextmanager
-def hold_snapshots(folder: Path, own: Sequence[Snapshots]) -> Iterator[None]:
+def hold_snapshots(folder: Path, resumed: Sequence[Snapshots]) -> Iterator[None]:
     """Keep other trainings away, and clear up after those that died or were given up.
 
     Two at once would write the same snapshots and the same checkpoint.
 
     Args:
         folder: Where the snapshots of all runs lie.
-        own: Those of this run, which may be as old as they like.
+        resumed: Those of this run, which may be as old as they like.
 
     Raises:
         UserError: If another training is at work.
@@ -213,14 +213,14 @@ def hold_snapshots(folder: Path, own: Sequence[Snapshots]) -> Iterator[None]:
                     f"another training holds {folder / LOCK}, so one is at work in this project; "
                     "wait until it ends, stop it, or train in a copy of the project"
                 )
-            _clear(folder, {snapshots.folder for snapshots in own})
+            _clear(folder, {snapshots.folder for snapshots in resumed})
         yield
 
 
-def _clear(folder: Path, own: Collection[Path]) -> None:
+def _clear(folder: Path, resumed: Collection[Path]) -> None:
     """Remove torn files of a run that goes on, and all of runs that were not resumed for a week."""
     for run in folder.iterdir():
-        if run in own:
+        if run in resumed:
             for path in run.glob(".*.tmp"):
                 path.unlink(missing_ok=True)
         elif run.is_dir() and time.time() - run.stat().st_mtime > ABANDONED_S:

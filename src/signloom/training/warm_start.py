@@ -53,18 +53,18 @@ def describe_start(folder: str, text_model: str = "") -> dict[str, Any]:
     Raises:
         UserError: If there is no such folder.
     """
-    found: dict[str, Any] = {}
+    start: dict[str, Any] = {}
     if folder:
         _check_exists(Path(folder))
-        found["start"] = {"folder": folder, "sha256": hash_folder(Path(folder))}
+        start["start"] = {"folder": folder, "sha256": hash_folder(Path(folder))}
     if text_model:
         text = TextModel.read(Path(text_model))
         version = importlib.metadata.version("transformers")
-        found["text_model"] = {
+        start["text_model"] = {
             "folder": text_model, "sha256": text.sha256, "licence": text.licence,
             "transformers": version,
         }  # fmt: skip
-    return found
+    return start
 
 
 def start_from_text_model(checkpoint: Checkpoint) -> None:
@@ -99,7 +99,7 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
     chosen = folder / "seeds" / str(seed)
     old = load_checkpoint(chosen if chosen.is_dir() else folder, torch.device("cpu"))
     problems = list(_differences(old.spec, checkpoint.spec))
-    sources = [one.tokenizer.source_sha256 for one in (old, checkpoint)]
+    sources = [model_checkpoint.tokenizer.source_sha256 for model_checkpoint in (old, checkpoint)]
     if len(set(sources)) > 1:  # the same id is another token
         problems.append(
             "tokenize_targets.tokenizer: trained with a file of SHA-256 {:.12}, now {:.12}".format(
@@ -122,9 +122,9 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
     logger.info("training starts from the weights of %s", folder)
     for kind, (_, before, after) in rows.items():
         if before:
-            known = len({*before} & {*after})
-            new, gone = len(after) - known, len(before) - known
-            logger.info("  %s: %d kept, %d new, %d gone", kind, known, new, gone)
+            common = len({*before} & {*after})
+            new, missing = len(after) - common, len(before) - common
+            logger.info("  %s: %d kept, %d new, %d gone", kind, common, new, missing)
 
 
 def refuse(folder: Path, problems: Sequence[str]) -> None:
@@ -176,8 +176,10 @@ def _check_exists(folder: Path) -> None:
 
 def _said_by(folder: Path) -> str:
     """Return what says where to start from: a night's file replaces the parameter."""
-    there = START.read_text("utf-8", errors="replace") if START.is_file() else ""
-    return f"{START}: start_from" if json.dumps(folder.as_posix()) in there else "train.start_from"
+    content = START.read_text("utf-8", errors="replace") if START.is_file() else ""
+    return (
+        f"{START}: start_from" if json.dumps(folder.as_posix()) in content else "train.start_from"
+    )
 
 
 def _differences(old: CheckpointSpec, new: CheckpointSpec) -> Iterator[str]:

@@ -96,10 +96,14 @@ def confirm_rows(
 ) -> list[dict[str, Any]]:
     """Return the candidates that trained with every seed, the best mean first."""
     slots, seeds = pick_candidates(ended, options), options.confirm.seeds
-    done = finished(confirmation, len(slots) * seeds)
+    confirmations = finished(confirmation, len(slots) * seeds)
     rows = []
     for index, slot in enumerate(slots):
-        trials = [done[n] for n in range(index * seeds, (index + 1) * seeds) if n in done]
+        trials = [
+            confirmations[n]
+            for n in range(index * seeds, (index + 1) * seeds)
+            if n in confirmations
+        ]
         values = [t.value for t in trials if t.state == TrialState.COMPLETE]
         if len(values) == seeds:
             rows.append({"number": slot, "mean": mean(values), "values": values})
