@@ -34,7 +34,8 @@ from signloom.evaluation.names import GLOSS_WER, rounded
 from signloom.evaluation.systems import Setup, swap_clips
 from signloom.features.features import FloatArray
 from signloom.features.targets import Target
-from signloom.translation.labels import count_ngrams, search_signs
+from signloom.translation.labels import search_signs
+from signloom.translation.ngram import count_ngrams
 from signloom.translation.options import USUAL_NGRAM, SignSearch
 from signloom.translation.signs import Sign, place_signs
 from signloom.translation.translator import Translator

@@ -11,7 +11,7 @@ from signloom.errors import UserError
 from signloom.evaluation.signs import Read, Recognition, choose_search, choose_searches, recognise
 from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
-from signloom.translation.labels import count_ngrams
+from signloom.translation.ngram import count_ngrams
 from signloom.translation.options import USUAL_NGRAM
 from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator

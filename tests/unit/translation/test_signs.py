@@ -8,7 +8,8 @@ import pytest
 
 from signloom.config import parse_options
 from signloom.errors import UserError
-from signloom.translation.labels import NGram, count_ngrams, rank_signs, search_signs
+from signloom.translation.labels import rank_signs, search_signs
+from signloom.translation.ngram import NGram, count_ngrams
 from signloom.translation.options import SignSearch
 from signloom.translation.signs import read_signs
 from tests.unit.evaluation.world import corpus, untrained
