@@ -79,7 +79,7 @@ class Model:
 
         Args:
             films: One, or any number of them, which are translated together.
-            n_best: How many sentences, the others as `translation.alternatives`.
+            n_best: How many sentences, all but the best as `alternatives`.
 
         Returns:
             `text`, `confidence` (0 to 1, None where it was not measured) and `signs`, each with

@@ -51,6 +51,11 @@ class TimedTranslation:
         """The probability that every word is right; None where that is not known."""
         return self.translation.check.usable_confidence
 
+    @property
+    def alternatives(self) -> tuple[Translation, ...]:
+        """Further sentences, the likeliest first; see `n_best`."""
+        return self.translation.alternatives
+
     def later(self, by_s: float) -> "TimedTranslation":
         """Return the same of a part of a film, with times from the film's start."""
         return replace(

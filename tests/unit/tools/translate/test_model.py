@@ -35,7 +35,7 @@ def test_films_and_landmarks_of_a_film_get_one_translation(
     assert (found.text, found.confidence) == (found.translation.text, None)
     both = model.translate([clip, str(film)], n_best=3)
     assert [one.text for one in both] == [found.text] * 2
-    assert len(both[0].translation.alternatives) == 2
+    assert len(both[0].alternatives) == 2
     assert model.predict(str(film)) == to_json(found)
 
 
