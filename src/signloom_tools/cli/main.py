@@ -33,10 +33,7 @@ COMMANDS: Commands = {
     "model": {
         "summary": ("model:run_summary", "print the configured model: parts, size, speed"),
         "adopt": ("model:run_adopt", "write a search's winner or a preset into params.yaml"),
-        "outlook": (
-            "model:run_outlook",
-            "learning curve: what more signers or takes would improve",
-        ),
+        "outlook": ("model:run_outlook", "learning curve: what more signers would bring"),
         "tune-worker": ("model:run_tune_worker", "run trials of another machine's search"),
     },
     "translate": {
