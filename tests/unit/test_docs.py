@@ -115,3 +115,13 @@ def test_the_short_answer_of_a_study_has_the_figures_of_its_page(study: str, ans
         step = 10.0 ** -len(figure.partition(".")[2])
         rounded = float(figure.replace(",", ""))
         assert any(abs(rounded - exact) <= step / 2 for exact in figures), figure
+
+
+def test_the_manual_has_one_word_for_what_a_score_is_compared_with() -> None:
+    pages = [page for page in MANUAL if page.name != "glossary.md"]
+    texts = {
+        page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8").lower()
+        for page in (*pages, ROOT / "src/signloom_tools/cli/main.py")
+    }
+    other = re.compile(r"(?<!dvc_)baselines?\b|simple systems?\b")  # the word is floor
+    assert {page: other.findall(text) for page, text in texts.items() if other.search(text)} == {}

@@ -42,7 +42,7 @@ COMMANDS: Commands = {
         "export-model": ("translate:run_export_model", "write a model as ONNX or for MLflow"),
     },
     "results": {
-        "scores": (results.add_scores, "print the last evaluation with its baselines"),
+        "scores": (results.add_scores, "print the last evaluation with its floors"),
         "compare": (results.add_compare, "compare two runs, with the significance of differences"),
         "stress": (results.add_stress, "measure robustness to pauses, speed, lost hands"),
         "judge": (results.add_judge, "let people compare two systems blindly; show the result"),
