@@ -9,7 +9,7 @@ from signloom.evaluation.judge import make_judgements
 from signloom.files import write_file
 from signloom.paths import PARAMS, START
 from signloom.preflight import check_corpus, check_params, check_together
-from signloom_tools.dvc import write_start
+from signloom.training.start import write_start
 
 CHECKED = Path("data/checked.txt")
 DRAW_PARAMS = Path("data/demo/params.yaml")

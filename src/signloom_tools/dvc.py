@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import importlib.util
-import json
 import logging
 import re
 import subprocess
@@ -15,8 +14,7 @@ from typing import Any
 
 from signloom.config import get_map, load_params
 from signloom.errors import UserError, name_problem, readable_name
-from signloom.files import write_file
-from signloom.paths import REPORTS, START
+from signloom.paths import REPORTS
 
 _WAIT_S, _PAUSE_S = 600.0, 2.0  # for another DVC
 _BUSY = re.compile("unable to acquire lock|is busy|blocked by", re.IGNORECASE)
@@ -174,14 +172,3 @@ def ask_dvc(*arguments: str) -> str:
 def _md5(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-
-
-def write_start(start_from: str | None, path: Path = START) -> None:
-    """Tell stage `train` which weights to start from, by a file on which DVC has it depend.
-
-    Args:
-        start_from: Folder of a checkpoint; empty: from scratch; None: as `train.start_from` says.
-        path: The file.
-    """
-    head = "# Written by `signloom retrain`. null: as train.start_from of params.yaml says.\n"
-    write_file(path, f"{head}start_from: {json.dumps(start_from)}\n")

@@ -31,6 +31,21 @@ from signloom.translation.translator import Ensemble
 from signloom_tools.presets import read_preset
 
 DEFAULTS = Path(__file__).with_name("reversal.yaml")
+# A lab of some 3 CPU-s a model, for comparing many of them.
+REDUCED = (
+    "task.symbols=10",
+    "task.max_length=6",
+    "task.train=2000",
+    "task.dev=100",
+    "task.test=300",
+    "model.d_model=64",
+    "model.d_ff=128",
+    "train.epochs=6",
+    "train.learning_rate=0.004",
+    "train.warmup_steps=40",
+    "train.max_frames=192",
+    "decoding.max_tokens=8",
+)
 PAD = 0  # symbols are 1 to V, then bos and eos
 DECODED_AT_ONCE = 256
 

@@ -2,7 +2,7 @@
 
 Sizes and recipe: studies/reversal/reversal.yaml; studies/reversal/README.md.
 
-Usage: python -m studies.reversal.run [--preset NAME] [--family NAME] [--seed N]
+Usage: python -m studies.reversal.run [--reduced] [--preset NAME] [--family NAME] [--seed N]
     [--set SECTION.NAME=VALUE]
 """
 
@@ -22,6 +22,7 @@ from signloom.training.loop import EpochRecord
 from signloom.training.run import ctc_positions
 from signloom_tools.outputs import check_output
 from studies.reversal.lab import (
+    REDUCED,
     LabOptions,
     LabResult,
     attend,
@@ -41,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and run the lab."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--preset", default="", help="of presets/, such as reversal")
+    parser.add_argument(
+        "--reduced", action="store_true", help="10 symbols, at most 6 in a sequence, width 64"
+    )
     parser.add_argument("--family", help="such as lstm; see docs/models.md")
     parser.add_argument("--seed", type=int, help="of weights, sequences and their order")
     parser.add_argument(
@@ -69,7 +73,7 @@ def run_reverse(options: argparse.Namespace) -> None:
         raise UserError(
             f"{page} is there and no page of this task: name another --out; it was left"
         )
-    assignments = list(options.set)
+    assignments = [*(REDUCED if options.reduced else ()), *options.set]
     if options.family:
         assignments.append(f"model.family={options.family}")
     if options.seed is not None:

@@ -7,14 +7,10 @@ test_one_batch_can_be_overfitted in tests/contract/test_models.py and tests/unit
 
 import pytest
 
-from studies.reversal.lab import LabResult, read_lab, run_lab
+from studies.reversal.lab import REDUCED, LabResult, read_lab, run_lab
 
 pytestmark = pytest.mark.slow
-REDUCED = (
-    "task.symbols=10", "task.max_length=6", "task.train=2000", "task.dev=100", "task.test=300",
-    "model.d_model=64", "model.d_ff=128", "train.epochs=6", "train.learning_rate=0.004",
-    "train.warmup_steps=40", "train.max_frames=192", "train.seeds=[1]", "decoding.max_tokens=8",
-)  # fmt: skip
+LAB = (*REDUCED, "train.seeds=[1]")
 PRE = ("model.norm=pre", "model.decoder_norm=true")
 POST = ("model.norm=post", "model.decoder_norm=false")
 VARIANTS = {
@@ -44,17 +40,17 @@ def learn(*assignments: str) -> LabResult:
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_every_family_that_looks_at_the_source_learns_to_reverse(variant: tuple[str, ...]) -> None:
-    # Measured with seed 1: 0.957 to 1.0, the conformer with relative positions being the lowest.
-    assert learn(*REDUCED, *variant).exact >= 0.9
+    # Measured with seed 1: 0.943 to 1.0, the conformer with relative positions being the lowest.
+    assert learn(*LAB, *variant).exact >= 0.9
 
 
 def test_an_encoder_alone_learns_sequences_with_equal_neighbours() -> None:
     # Measured with seeds 1 to 3: 0.88, 0.64, 0.70; 0.0 where CTC had no room for repeats.
-    assert learn(*REDUCED, "model.family=encoder_only", "model.encoder_layers=2").exact >= 0.5
+    assert learn(*LAB, "model.family=encoder_only", "model.encoder_layers=2").exact >= 0.5
 
 
 def test_an_lstm_without_attention_reverses_what_its_state_can_hold() -> None:
-    result = learn(*REDUCED, "model.family=lstm", "model.attention=none")
+    result = learn(*LAB, "model.family=lstm", "model.attention=none")
     # Measured with seed 1: 1.0 of three symbols, 0.81 of six, 0.927 of all. All that the decoder
     # gets is one vector, so it falls with the length: its own threshold, on the shortest ones.
     assert result.by_length[3] >= 0.95

@@ -25,7 +25,7 @@ from signloom.checkpoint import (
     save_checkpoint,
 )
 from signloom.code_path import is_portable
-from signloom.config import checked_dataclass, load_params, load_section, parse_options
+from signloom.config import checked_dataclass, load_section
 from signloom.devices import peak_memory_mb, pick_device
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
@@ -45,6 +45,7 @@ from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, Fit, StepReport, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.snapshots import Snapshots
+from signloom.training.start import read_start
 from signloom.training.warm_start import start_from_text_model, warm_start
 
 SHOW_S = 0.3  # between two drawings of the bar
@@ -61,14 +62,6 @@ class RunOptions:
     train: TrainOptions
 
 
-@checked_dataclass
-class Start:
-    """The content of data/start.yaml."""
-
-    start_from: str | None
-    """In place of `train.start_from`; None: as that says."""
-
-
 def read_run_options(params: Path) -> RunOptions:
     """Read what decides the weights: sections of a parameters file, and where a night starts from.
 
@@ -80,15 +73,17 @@ def read_run_options(params: Path) -> RunOptions:
         UserError: If one of them is missing or wrong.
     """
     train = load_section(params, "train", TrainOptions)
-    if (path := params.parent / START).is_file():
-        start = parse_options(load_params(path), Start, where=f"{path}: ").start_from
-        if start is not None and start != train.start_from:
-            logger.warning(
-                "%s, which `signloom retrain` writes, replaces train.start_from (%s): training "
-                "starts from %s; remove the file if that is not wanted",
-                path, train.start_from or "scratch", start or "scratch", extra=ONCE,
-            )  # fmt: skip
-            train = replace(train, start_from=start)
+    start = read_start(path := params.parent / START)
+    if start is not None and start != train.start_from:
+        logger.warning(
+            "%s, which `signloom retrain` writes, replaces train.start_from (%s): training starts "
+            "from %s; remove the file if that is not wanted",
+            path,
+            train.start_from or "scratch",
+            start or "scratch",
+            extra=ONCE,
+        )
+        train = replace(train, start_from=start)
     model = load_section(params, "model", ModelOptions)
     check_family(model, where=f"{params}: model")
     options = RunOptions(

@@ -21,6 +21,7 @@ from signloom.paths import (
     WITHDRAWN_VIDEOS,
 )
 from signloom.tracking.run import TrackingOptions
+from signloom.training.start import write_start
 from signloom_ops.intake.changes import recover_corpus
 from signloom_ops.intake.deliveries import Request
 from signloom_ops.intake.drift.check import check_drift
@@ -34,7 +35,7 @@ from signloom_ops.nightly.record import StepResult
 from signloom_ops.nightly.registry import sync_registry
 from signloom_ops.nightly.store import ModelStore
 from signloom_ops.options import DriftOptions, OpsOptions
-from signloom_tools.dvc import track_version, write_start
+from signloom_tools.dvc import track_version
 
 
 def track_interrupted(corpus: Path, commands: Commands) -> StepResult:

@@ -33,10 +33,7 @@ COMMANDS: Commands = {
     "model": {
         "summary": ("model:run_summary", "print the configured model: parts, size, speed"),
         "adopt": ("model:run_adopt", "write a search's winner or a preset into params.yaml"),
-        "outlook": (
-            "model:run_outlook",
-            "learning curve: what more signers or takes would improve",
-        ),
+        "outlook": ("model:run_outlook", "learning curve: what more signers would bring"),
         "tune-worker": ("model:run_tune_worker", "run trials of another machine's search"),
     },
     "translate": {
@@ -45,7 +42,7 @@ COMMANDS: Commands = {
         "export-model": ("translate:run_export_model", "write a model as ONNX or for MLflow"),
     },
     "results": {
-        "scores": (results.add_scores, "print the last evaluation with its baselines"),
+        "scores": (results.add_scores, "print the last evaluation with its floors"),
         "compare": (results.add_compare, "compare two runs, with the significance of differences"),
         "stress": (results.add_stress, "measure robustness to pauses, speed, lost hands"),
         "judge": (results.add_judge, "let people compare two systems blindly; show the result"),

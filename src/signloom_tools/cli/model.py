@@ -101,7 +101,7 @@ def _overrides_in(path: Path, content: Any) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlookOptions:
-    """Learning curve: what more signers or takes would improve; or cross-validation of a recipe.
+    """Learning curve: what more signers would bring; or cross-validation of a recipe.
 
     Models of 1, 2, 4 ... signers of train are trained and tested on signers left out, five minutes
     of CPU in all; docs/data.md. With --folds models of parts of train read the signs of the rest;

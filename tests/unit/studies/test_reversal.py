@@ -125,13 +125,14 @@ def test_the_command_prints_epochs_and_writes_scores(
 ) -> None:
     out = tmp_path / "lab.json"
     sets = [part for assignment in TINY for part in ("--set", assignment)]
-    main(["--family", "lstm", "--seed", "3", *sets, "--out", str(out)])
+    main(["--reduced", "--family", "lstm", "--seed", "3", *sets, "--out", str(out)])
     text = capsys.readouterr().out
     assert "epoch  2/2" in text
     assert "exact match on 20 held-out sequences" in text
     content = json.loads(out.read_text(encoding="utf-8"))
     assert (content["family"], content["seed"]) == ("lstm", 3)
-    assert content["options"]["model"]["family"] == "lstm"
+    options = content["options"]
+    assert (options["model"]["family"], options["train"]["warmup_steps"]) == ("lstm", 40)
     assert len(content["epochs"]) == 2
     page = out.with_suffix(".html").read_text(encoding="utf-8")
     assert page.count('class="picker"') == 3

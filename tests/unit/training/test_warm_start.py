@@ -31,6 +31,7 @@ from signloom.training.run import (
     train,
     write_results,
 )
+from signloom.training.start import write_start
 from signloom.training.warm_start import (
     LABEL_ROWS,
     SOURCE_ROWS,
@@ -39,7 +40,6 @@ from signloom.training.warm_start import (
     describe_start,
     warm_start,
 )
-from signloom_tools.dvc import write_start
 from signloom_tools.params_file import update_params
 from tests import tiny
 from tests.tiny import ROOT
