@@ -86,7 +86,7 @@ class StageInputs:
             )
             return None
         values = load_params(PARAMS) if PARAMS.is_file() else {}
-        names = [next(iter(one)) if isinstance(one, dict) else one for one in stage["deps"]]
+        names = [next(iter(row)) if isinstance(row, dict) else row for row in stage["deps"]]
         dependencies = tuple(Path(_resolve(name, values)) for name in names)
         keys: dict[Path, list[str] | None] = {}
         for row in stage.get("params", []):
@@ -103,7 +103,7 @@ class StageInputs:
     def changes(self) -> list[str]:
         """Return what is not as it was: a line for each parameter, and for each dependency."""
         now = dict(_scan(self.dependencies))
-        found: dict[str, list[Path]] = {
+        paths: dict[str, list[Path]] = {
             "changed": [
                 path
                 for path, state in self.files.items()
@@ -112,7 +112,7 @@ class StageInputs:
             "added": sorted(now.keys() - self.files.keys()),
             "missing": sorted(self.files.keys() - now.keys()),
         }
-        return [*self.changed_params(), *_describe(found, self.dependencies)]
+        return [*self.changed_params(), *_describe(paths, self.dependencies)]
 
     def changed_params(self) -> list[str]:
         """Return a line for each parameter that has another value."""
@@ -194,7 +194,7 @@ def _read_params(path: Path, names: Iterable[str] | None) -> dict[str, Any]:
 
 def _scan(dependencies: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield the files of dependencies; hidden ones, and those that Python makes, do not count."""
-    for path in [one for dependency in dependencies for one in _sources(dependency)]:
+    for path in [source for dependency in dependencies for source in _sources(dependency)]:
         if path.is_dir():
             for folder, inner, names in os.walk(path, followlinks=True):
                 inner[:] = [name for name in inner if _counts(name)]
@@ -226,18 +226,19 @@ def _counts(name: str) -> bool:
     return not name.startswith(".") and name != "__pycache__" and not name.endswith((".pyc", "~"))
 
 
-def _describe(found: Mapping[str, list[Path]], dependencies: Iterable[Path]) -> list[str]:
+def _describe(paths_by_kind: Mapping[str, list[Path]], dependencies: Iterable[Path]) -> list[str]:
     """Return a line for each dependency: how many of its files changed, and the first of them."""
-    sources = {source: one for one in dependencies for source in _sources(one)}
+    sources = {source for dependency in dependencies for source in _sources(dependency)}
     lines: dict[Path, list[str]] = defaultdict(list)
-    for what, paths in found.items():
+    for kind, paths in paths_by_kind.items():
         by_source: dict[Path, list[Path]] = defaultdict(list)
         for path in paths:
-            by_source[next(one for one in (path, *path.parents) if one in sources)].append(path)
+            source = next(parent for parent in (path, *path.parents) if parent in sources)
+            by_source[source].append(path)
         for source, inner in by_source.items():
             names = name_some(path.relative_to(source) for path in inner)
-            count = f"{len(inner)} {what} ({names})"
-            lines[source].append(what if inner == [source] else count)
+            count = f"{len(inner)} {kind} ({names})"
+            lines[source].append(kind if inner == [source] else count)
     return [f"{source}: {', '.join(counts)}" for source, counts in lines.items()]
 
 

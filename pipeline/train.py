@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 
 from pipeline.stage import run
+from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
 from signloom.tracking.run import Run, RunOf, name_run, read_tracking
 from signloom.training.data import TrainingFiles
@@ -27,6 +28,12 @@ def main() -> Callable[[], None] | None:
             training.train(number)
     elif len(sys.argv) > 1:  # started by `train_apart`
         number, key = int(sys.argv[1]), sys.argv[2]
+        if training.key() != key:
+            raise UserError(
+                f"{PARAMS}, the data or the code was edited since the training of the first seed "
+                "began, so this seed would be trained otherwise; put it back, or run the same "
+                "command again for the training that is described now"
+            )
         with run_of_seed(start_run, key, training.each[number]) as below:
             training.train(number, below.log_metrics)
     else:

@@ -91,17 +91,17 @@ def stages_at_work() -> list[str]:
 
     Also in a copy of the project that `dvc exp run` works in; not what other machines do.
     """
-    found = []
+    descriptions = []
     for process in psutil.process_iter():
         try:
             words = process.cmdline()
             if _is_stage(words) and _is_here(Path(process.cwd())):
                 since = datetime.fromtimestamp(process.create_time()).strftime("%H:%M")
                 name = " ".join([Path(words[0]).name, *words[1:]])
-                found.append(f"`{name}` (process {process.pid}, since {since})")
+                descriptions.append(f"`{name}` (process {process.pid}, since {since})")
         except (psutil.Error, OSError):  # it has ended, or is another user's
             continue
-    return found
+    return descriptions
 
 
 def _is_stage(words: Sequence[str]) -> bool:
@@ -114,7 +114,8 @@ def _is_stage(words: Sequence[str]) -> bool:
 def _is_here(folder: Path) -> bool:
     """Return whether a process in this folder works for the project in the working folder."""
     project = Path().resolve()
-    nearest = next((one for one in (folder, *folder.parents) if (one / ".dvc").is_dir()), folder)
+    parents = (folder, *folder.parents)
+    nearest = next((parent for parent in parents if (parent / ".dvc").is_dir()), folder)
     return nearest == project or project / ".dvc" in folder.parents
 
 

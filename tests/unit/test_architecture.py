@@ -32,7 +32,7 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 # Lines of Python a house. Who needs more changes a number in a commit of its own that names the
 # figure or the user who asks for it, and takes something out first.
 BUDGET = {
-    "src/signloom": 28_460, "src/signloom_tools": 13_350, "src/signloom_ops": 10_500,
+    "src/signloom": 28_450, "src/signloom_tools": 13_350, "src/signloom_ops": 10_500,
     "src/signloom_demo": 2_300, "pipeline": 1_440, "studies": 5_600, "tests": 43_100,
 }  # fmt: skip
 MOST_COMMANDS, MOST_PARAMETERS = 27, 138
