@@ -1,7 +1,9 @@
 """Translate dev and test, score them and their floors. DVC stage `evaluate`."""
 
 import dataclasses
+import os
 
+from pipeline.inputs import check_trained_as_noted
 from pipeline.stage import run
 from signloom.checkpoint import WEIGHTS
 from signloom.config import load_section
@@ -38,6 +40,8 @@ def main() -> None:
     corpus = load_section(PARAMS, "corpus", CorpusOptions).name
     tracking = read_tracking(PARAMS)
     translator = Translator.load(CHECKPOINT, precision=options.precision)
+    if "DVC_STAGE" in os.environ:
+        check_trained_as_noted(translator.spec.provenance)
     if translator.spec.provenance.get("params", {}).get("train", {}).get("portable"):
         restart_portable()  # scores follow from a model as its weights do from the data
     others = load_seeds(CHECKPOINT, options.precision)

@@ -9,6 +9,8 @@ from pathlib import Path
 from pipeline.stage import run
 from signloom.paths import LANDMARKS, PARAMS
 
+KEPT = "The landmarks that were found are kept, so that this takes little time."
+
 
 def read_share(text: str) -> tuple[int, int]:
     """Return number, from 0, and count of a share such as `3/8`."""
@@ -59,4 +61,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, kept=KEPT)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 
 from pipeline.stage import run
+from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
 from signloom.tracking.run import Run, RunOf, name_run, read_tracking
 from signloom.training.data import TrainingFiles
@@ -14,10 +15,11 @@ from signloom.training.run import RunOptions, describe, read_run_options, spread
 from signloom.training.seeds import TrainingRun, open_run
 
 NOTE = "Curves: metrics by epoch. Weights of the best epoch: artifacts, `checkpoint`."
+KEPT = "The finished training is kept: put back what was changed, and `dvc repro` takes it."
 
 
-def main() -> None:
-    """Train with every seed, keep the best epochs, log the runs."""
+def main() -> Callable[[], None] | None:
+    """Train with every seed, keep the best epochs, log the runs; return what removes snapshots."""
     training = open_run(TrainingFiles(), read_run_options(PARAMS), SNAPSHOTS)
     data = training.provenance["data"]
     start_run = partial(Run.start, read_tracking(PARAMS), data=data)
@@ -26,6 +28,12 @@ def main() -> None:
             training.train(number)
     elif len(sys.argv) > 1:  # started by `train_apart`
         number, key = int(sys.argv[1]), sys.argv[2]
+        if training.key() != key:
+            raise UserError(
+                f"{PARAMS}, the data or the code was edited since the training of the first seed "
+                "began, so this seed would be trained otherwise; put it back, or run the same "
+                "command again for the training that is described now"
+            )
         with run_of_seed(start_run, key, training.each[number]) as below:
             training.train(number, below.log_metrics)
     else:
@@ -33,6 +41,8 @@ def main() -> None:
         of = RunOf(stage="train", name=name_run(describe(training.options)), key=training.key())
         with training.hold(), start_run(of, note=note) as whole:
             train_every(training, start_run, whole)
+        return training.remove_snapshots
+    return None
 
 
 def train_every(training: TrainingRun, start_run: Callable[..., Run], whole: Run) -> None:
@@ -47,7 +57,6 @@ def train_every(training: TrainingRun, start_run: Callable[..., Run], whole: Run
     write_results(CHECKPOINT, results)
     whole.log_metrics({"dev_loss_of_seeds": spread(results)})
     whole.log_artifact(CHECKPOINT, folder="checkpoint")
-    training.remove_snapshots()
 
 
 @contextmanager
@@ -61,4 +70,4 @@ def run_of_seed(start_run: Callable[..., Run], key: str, one: RunOptions) -> Ite
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, kept=KEPT)

@@ -25,6 +25,7 @@ from signloom.tune.space import TuneOptions
 from signloom.tune.summary import FORMAT_VERSION
 from signloom.tune.worker import read_search, work_together
 
+KEPT = "The finished trials are kept: put back what was changed, and `dvc repro` takes them."
 NO_SEARCH = {"format_version": FORMAT_VERSION, "trials": []}  # of `tune.trials: 0`
 
 
@@ -104,4 +105,4 @@ def write_search(result: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, kept=KEPT)

@@ -47,3 +47,14 @@ HISTORY_NAME = "history.json"
 SCORES_NAME = "scores.json"
 HYPOTHESES_NAME = "hypotheses.tsv"
 SIGNS_NAME = "signs.tsv"
+
+
+def changes_folder(corpus: Path) -> Path:
+    """Return where a corpus's lock and notes lie: next to its folder, where DVC does not look."""
+    folder = corpus.resolve()
+    return folder.parent / f".{folder.name}.intake"
+
+
+def removal_note(corpus: Path) -> Path:
+    """Return the file that is there while a person is removed, and nothing else may change."""
+    return changes_folder(corpus) / "removal.json"

@@ -275,6 +275,7 @@ def run_forget(options: argparse.Namespace) -> None:
         is_interrupted,
         plan_removal,
         read_project,
+        refuse_stages,
         remove,
         sync_marks,
     )
@@ -292,6 +293,7 @@ def run_forget(options: argparse.Namespace) -> None:
     if options.dry_run:
         print("nothing was removed (--dry-run)")
         return
+    refuse_stages()
     if not options.yes:
         confirm("This cannot be undone.", removal.person.signer)
     with hold_lock():  # no night in between
@@ -304,4 +306,4 @@ def run_forget(options: argparse.Namespace) -> None:
                 print(f"- {line}")
         except (UserError, OSError) as error:  # what was removed is removed, and that ends
             print(f"warning: not all that is left could be looked for: {error}", file=sys.stderr)
-        end_removal(project)
+        end_removal(done.person, project)

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TypeVar, cast
 
+import signloom.paths
 from signloom.config import check_shape, explained, read_json, shape
 from signloom.corpus.manifest import (
     Clip,
@@ -40,7 +41,6 @@ WITHDRAWN = "withdrawn.tsv"
 IN, OUT = "in", "withdrawn"  # states of a delivery
 
 _CHANGE = "change.json"  # the batch that a change brings; empty: none
-_REMOVAL = "removal.json"  # of a person, written by `signloom forget`
 _JOURNAL = "journal.json"  # of Signloom 0.2
 _NOTE = shape(batch=str)
 _HINT = "remove it, and look for films that no row of the manifest names"
@@ -152,7 +152,8 @@ def write_ledger(path: Path, rows: Sequence[LedgerRow], kind: type[LedgerRow]) -
 def is_unfinished(corpus: CorpusOptions) -> bool:
     """Return whether a change of a corpus was interrupted."""
     folder = changes_folder(corpus)
-    return any((folder / name).is_file() for name in (_CHANGE, _REMOVAL, _JOURNAL))
+    notes = (folder / _CHANGE, removal_note(corpus), folder / _JOURNAL)
+    return any(note.is_file() for note in notes)
 
 
 def recover_corpus(corpus: CorpusOptions) -> None:
@@ -292,14 +293,13 @@ def remove_paths(paths: Sequence[Path]) -> None:
 
 
 def changes_folder(corpus: CorpusOptions) -> Path:
-    """Return the folder of the lock and the notes: next to the corpus, where DVC does not look."""
-    folder = corpus.folder.resolve()
-    return folder.parent / f".{folder.name}.intake"
+    """Return the folder of the lock and the notes; see `signloom.paths`."""
+    return signloom.paths.changes_folder(corpus.folder)
 
 
 def removal_note(corpus: CorpusOptions) -> Path:
-    """Return the file that is there while a person is removed, and nothing else may change."""
-    return changes_folder(corpus) / _REMOVAL
+    """Return the file that is there while a person is removed; see `signloom.paths`."""
+    return signloom.paths.removal_note(corpus.folder)
 
 
 def check_videos(corpus: CorpusOptions, clips: Sequence[Clip]) -> None:

@@ -36,7 +36,7 @@ from urllib.parse import quote, unquote_to_bytes
 from signloom.config import check_shape, load_section, read_json, read_record, shape
 from signloom.corpus.manifest import Clip, CorpusOptions, check_splits, parse_box, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata, write_shards
-from signloom.errors import UserError
+from signloom.errors import UserError, name_some
 from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder
 from signloom.extraction.extract import ExtractOptions, clip_key, extractor_fingerprint
 from signloom.features.targets import read_targets
@@ -80,6 +80,7 @@ from signloom_ops.intake.changes import (
     remove_paths,
     settle,
 )
+from signloom_ops.lock import stages_at_work
 from signloom_ops.nightly.card import CARD, write_card
 from signloom_ops.nightly.store import FROZEN, MARKS, ModelStore
 from signloom_ops.options import load_ops
@@ -106,6 +107,7 @@ DERIVED = (LANDMARKS, TOKENS, EVALUATION, REPORT_PAGE, FIGURES, LOOKUP, SNAPSHOT
 SHOWN = (NIGHTS, LAST_NIGHT, JUDGEMENTS, TUNE, SPOOL)
 REASON = "consent withdrawn"
 VERSIONS = "model versions"
+HALF_WRITTEN = "what killed programs left half written"
 _LEDGERS = (DELIVERIES, WITHDRAWN, INTAKE_REJECTS)
 _MADE_BY = shape(extractor=(dict[str, Any] | None, None))  # of a checkpoint.json
 
@@ -297,7 +299,7 @@ def plan_removal(person: Person, project: Project) -> list[RemovalPart]:
         RemovalPart(VERSIONS, project.store.versions(), rewritten=versions, removed=gone),
         RemovalPart("what stages made", derived, removed=derived),
         RemovalPart("reports and judgements", shown, rewritten=_scrub_files(shown, person)),
-        RemovalPart("what killed programs left half written", half, removed=half),
+        RemovalPart(HALF_WRITTEN, half, removed=half),
         RemovalPart("copies of their videos", copies, removed=copies),
         RemovalPart("recordings and consents of the app", recordings, removed=recordings),
         RemovalPart("names in tables", list(tables), rewritten=tables),
@@ -417,16 +419,22 @@ def remove(signer: str, project: Project) -> Removal:
         What was found.
 
     Raises:
-        UserError: As `find_removal`, or if another process changes the corpus.
+        UserError: As `find_removal`, or if another process changes the corpus or runs stages.
     """
     corpus, store = project.corpus, project.store
     with lock_corpus(corpus):
-        if not is_interrupted(project):
+        if not (was_interrupted := is_interrupted(project)):
             settle(corpus)
             store.settle()
         removal = find_removal(signer, project)
         person = removal.person
         write_file(removal_note(corpus), to_text(dataclasses.asdict(person)))
+        try:
+            refuse_stages()  # now that the note keeps others from starting
+        except UserError:
+            if not was_interrupted:
+                remove_paths([removal_note(corpus)])
+            raise
         parts, cards = plan_removal(person, project), _find_cards(removal, store)
         of_clips = [corpus.path, *_files_of(corpus.imported_shards)] if person.clip_ids else []
         _remove_kept(parts, [*cards.values(), *of_clips])
@@ -450,9 +458,38 @@ def remove(signer: str, project: Project) -> Removal:
     return removal
 
 
-def end_removal(project: Project) -> None:
-    """Let other commands change the corpus again, and forget the name."""
+def refuse_stages() -> None:
+    """Refuse to remove anybody while stages run, which would write their landmarks again.
+
+    Raises:
+        UserError: If any does, or DVC is at work between them.
+    """
+    if working := stages_at_work():
+        raise UserError(
+            f"{name_some(working)}: at work in this project, and would write again what is to be "
+            "removed; wait until it ends, or stop it (Ctrl-C), then run the same command again"
+        )
+
+
+def end_removal(person: Person, project: Project) -> None:
+    """Let other commands change the corpus again, and forget the name.
+
+    Raises:
+        UserError: If something of the person is there again; then nothing ends yet.
+    """
+    if paths := find_traces(person, project):
+        raise UserError(
+            f"of what was removed, {name_some(paths)} is there again: a program wrote it "
+            "meanwhile. End that program and run the same command again, which removes it; until "
+            "then nothing else changes the corpus"
+        )
     remove_paths([removal_note(project.corpus)])
+
+
+def find_traces(person: Person, project: Project) -> list[Path]:
+    """Return what a removal removes and is there, but what programs are just writing."""
+    parts = [part for part in plan_removal(person, project) if part.what != HALF_WRITTEN]
+    return [path for part in parts for path in (*part.removed, *part.rewritten)]
 
 
 def _remove_kept(parts: Sequence[RemovalPart], others: Sequence[Path]) -> None:

@@ -322,6 +322,38 @@ def test_a_removal_ends_though_scores_and_consents_are_damaged_meanwhile(project
     assert store.marks(1)["forgotten"][0]["clips"] == 2
 
 
+def test_nobody_is_removed_while_a_stage_could_write_their_landmarks_again(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_corpus()
+    before = words(project)
+    # What the first look does not see yet, the one after the note does.
+    looks = [[], ["`dvc repro` (process 7, since 10:20)"]]
+    monkeypatch.setattr("signloom_ops.privacy.forget.stages_at_work", lambda: looks.pop(0))
+    with pytest.raises(SystemExit, match=r"`dvc repro` \(process 7, since 10:20\): at work in"):
+        main(["forget", "zoë", "--yes"])
+    assert before.items() <= words(project).items()  # but for locks
+    assert not is_unfinished(corpus_options())
+
+
+def test_landmarks_that_are_there_again_are_named_and_go_with_the_second_call(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_corpus()
+    # The last step of a removal; a stage that works on another machine writes before its end.
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "signloom_ops.privacy.forget.track_again",
+            lambda _: write_landmarks(Path("data/landmarks/shards"), ["zoë-1", "eve-1"]),
+        )
+        with pytest.raises(SystemExit, match="of what was removed, data/landmarks is there again"):
+            main(["forget", "zoë", "--yes"])
+    assert is_unfinished(corpus_options())
+    main(["forget", "zoë", "--yes"])
+    assert not Path("data/landmarks").exists()
+    assert not is_unfinished(corpus_options())
+
+
 def test_the_tables_beside_the_manifest_lose_the_name_and_keep_their_counts(project: Path) -> None:
     corpus = corpus_options()
     make_corpus()
@@ -380,4 +412,4 @@ def test_who_cannot_be_removed_is_named_before_anything_is_removed(
     before = words(project)
     with pytest.raises(SystemExit, match=message):
         main(["forget", signer, "--yes"])
-    assert words(project) == before
+    assert before.items() <= words(project).items()  # but for locks
