@@ -58,9 +58,15 @@ def main() -> None:
         log.log_params({"evaluate": dataclasses.asdict(options)})
         log.log_params(translator.spec.provenance.get("params", {}))
         evaluation = evaluate(
-            translator, targets, sequences, options, corpus=corpus, seed_translators=others,
-            weights=hash_file(CHECKPOINT / WEIGHTS), seeds=hash_seeds(CHECKPOINT),
-        )  # fmt: skip
+            translator,
+            targets,
+            sequences,
+            options,
+            corpus=corpus,
+            seed_translators=others,
+            weights=hash_file(CHECKPOINT / WEIGHTS),
+            seeds=hash_seeds(CHECKPOINT),
+        )
         write_evaluation(REPORTS, evaluation, HISTORY)
         log.log_metrics(evaluation.metrics)
         headline = evaluation.headline

@@ -52,8 +52,13 @@ def line_chart(title: str, unit: str, lines: Sequence[tuple[str, Sequence[float]
     """
     names = " and ".join(f"{name} ({len(values)} epochs)" for name, values in lines)
     longest = max(len(values) for _, values in lines)
-    chart = ["```mermaid", "xychart-beta", f'    title "{title}"',
-             f'    x-axis "epoch" 1 --> {max(longest, 2)}', f'    y-axis "{unit}"']  # fmt: skip
+    chart = [
+        "```mermaid",
+        "xychart-beta",
+        f'    title "{title}"',
+        f'    x-axis "epoch" 1 --> {max(longest, 2)}',
+        f'    y-axis "{unit}"',
+    ]
     for _, values in lines:
         chart.append(f"    line [{', '.join(f'{value:.4g}' for value in values)}]")
     return "\n".join([*chart, "```", f"Lines in this order: {names}."])

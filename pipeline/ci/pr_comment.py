@@ -25,8 +25,11 @@ from signloom.tables import read_rows
 from signloom_tools.outputs import begins_as_ours
 
 MARK = "<!-- signloom scores -->"
-_BREAKDOWNS = {"by_signer": "signer", "by_words": "words of the reference",
-               "by_sentence": "sentences that train knows, and new ones"}  # fmt: skip
+_BREAKDOWNS = {
+    "by_signer": "signer",
+    "by_words": "words of the reference",
+    "by_sentence": "sentences that train knows, and new ones",
+}
 _LEAST_CHANGE = 0.05  # shown with one digit
 
 _Diff = dict[str, dict[str, Any]]  # name -> old, new
@@ -151,8 +154,10 @@ def _stages() -> str:
 def _pictures(base: str) -> list[str]:
     """Return the curves and breakdowns of both sides, or why there are none."""
     with tempfile.TemporaryDirectory() as scratch:
-        sides = {"before": _fetch(base, Path(scratch, "before")),
-                 "after": _fetch("HEAD", Path(scratch, "after"))}  # fmt: skip
+        sides = {
+            "before": _fetch(base, Path(scratch, "before")),
+            "after": _fetch("HEAD", Path(scratch, "after")),
+        }
         found = {word: folder for word, folder in sides.items() if folder}
         if not found:
             return ["Not here: curves and breakdowns are in DVC's remote (docs/start.md)."]

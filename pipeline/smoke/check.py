@@ -77,9 +77,13 @@ def run_notebook(path: Path) -> None:
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     quiet = {**os.environ, "MPLBACKEND": "agg"}
     done = subprocess.run(
-        [sys.executable, "-"], input="\n".join(code), capture_output=True, text=True, env=quiet,
+        [sys.executable, "-"],
+        input="\n".join(code),
+        capture_output=True,
+        text=True,
+        env=quiet,
         check=False,
-    )  # fmt: skip
+    )
     logging.info("%s:\n%s", path, done.stdout)
     if done.returncode:
         sys.exit(f"smoke: {path} failed: {done.stderr}")

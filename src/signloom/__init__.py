@@ -18,9 +18,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # By name and when it is asked for: the pipeline imports no tools, and torch takes a second to load.
 # Types are in __init__.pyi.
 _MODULES = {
-    "Model": "translate.model", "load": "translate.model", "landmarks": "landmarks",
-    "read_shards": "landmarks", "to_table": "landmarks",
-}  # fmt: skip
+    "Model": "translate.model",
+    "load": "translate.model",
+    "landmarks": "landmarks",
+    "read_shards": "landmarks",
+    "to_table": "landmarks",
+}
 __all__ = list(_MODULES)
 
 

@@ -268,6 +268,10 @@ def _load_spec(path: Path) -> CheckpointSpec:
     except UserError as error:
         raise UserError(f"{error}\n{hint}") from None
     return CheckpointSpec(
-        model=record.model, features=record.features, source=source, ctc=record.ctc,
-        provenance=record.provenance, text_model=record.text_model,
-    )  # fmt: skip
+        model=record.model,
+        features=record.features,
+        source=source,
+        ctc=record.ctc,
+        provenance=record.provenance,
+        text_model=record.text_model,
+    )

@@ -13,9 +13,17 @@ from pathlib import Path
 # has other last digits and another order of ties with AVX-512; it passes over names that the
 # release or the processor does not have.
 _AVX512 = (
-    "AVX512F", "AVX512CD", "AVX512_KNL", "AVX512_KNM", "AVX512_SKX", "AVX512_CLX", "AVX512_CNL",
-    "AVX512_ICL", "AVX512_SPR", "X86_V4",
-)  # fmt: skip
+    "AVX512F",
+    "AVX512CD",
+    "AVX512_KNL",
+    "AVX512_KNM",
+    "AVX512_SKX",
+    "AVX512_CLX",
+    "AVX512_CNL",
+    "AVX512_ICL",
+    "AVX512_SPR",
+    "X86_V4",
+)
 NUMPY = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": " ".join(_AVX512)}
 # MKL promises equal results on all processors for COMPATIBLE alone.
 PYTORCH = {

@@ -27,8 +27,14 @@ _HINTS = {
     errno.ENAMETOOLONG: "give it a shorter name",
 }
 # Where a package is missing: what to install. All others come with `training`.
-_EXTRAS = {"cv2": "landmarks", "starlette": "operations", "uvicorn": "operations",
-           "transformers": "text", "onnxruntime": "onnx", "pose_format": "pose"}  # fmt: skip
+_EXTRAS = {
+    "cv2": "landmarks",
+    "starlette": "operations",
+    "uvicorn": "operations",
+    "transformers": "text",
+    "onnxruntime": "onnx",
+    "pose_format": "pose",
+}
 _NOT_UTF8 = "its name is not UTF-8"
 
 

@@ -119,6 +119,10 @@ def _own_stderr() -> TextIO:
     if stream is None or sys.stderr is not stream or stream.fileno() != NATIVE_STDERR:
         return sys.stderr
     return open(
-        os.dup(NATIVE_STDERR), "w", buffering=1, encoding=stream.encoding, errors=stream.errors,
+        os.dup(NATIVE_STDERR),
+        "w",
+        buffering=1,
+        encoding=stream.encoding,
+        errors=stream.errors,
         closefd=False,
-    )  # fmt: skip
+    )

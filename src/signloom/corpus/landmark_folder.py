@@ -65,9 +65,13 @@ def write_landmarks(
         return sequence
 
     write_shards(
-        folder / SHARDS_NAME, frames, measured, layout=layout, extractor=extractor,
+        folder / SHARDS_NAME,
+        frames,
+        measured,
+        layout=layout,
+        extractor=extractor,
         frames_per_shard=frames_per_shard,
-    )  # fmt: skip
+    )
     write_quality(folder / QUALITY_NAME, sorted(quality, key=lambda row: row.clip_id))
     write_rejects(folder / REJECTS_NAME, sort_rejects(rejects))
     if handless := sum(row.any_hand == 0 for row in quality):
@@ -75,13 +79,16 @@ def write_landmarks(
     if crowded:
         logger.warning(
             "%d clips show several people (%s): whose landmarks are found is not certain; give "
-            "their rows a box (docs/data.md)", len(crowded), name_some(sorted(crowded)),
-        )  # fmt: skip
+            "their rows a box (docs/data.md)",
+            len(crowded),
+            name_some(sorted(crowded)),
+        )
     if short := sum(row.missing_frames > 0 for row in quality):
         logger.warning(
-            "%d clips have fewer frames than their files promise (missing_frames in %s)", short,
+            "%d clips have fewer frames than their files promise (missing_frames in %s)",
+            short,
             folder / QUALITY_NAME,
-        )  # fmt: skip
+        )
 
 
 def summarize_clips(frames: Mapping[str, int], rejects: Sequence[Reject], report: Path) -> str:
@@ -149,7 +156,12 @@ def take_imported(
         return ahead.pop(clip_id)
 
     write_landmarks(
-        folder, frames, rejects, load, layout=metadata.layout, extractor=metadata.extractor,
+        folder,
+        frames,
+        rejects,
+        load,
+        layout=metadata.layout,
+        extractor=metadata.extractor,
         frames_per_shard=frames_per_shard,
-    )  # fmt: skip
+    )
     logger.info("%s", summarize_clips(frames, rejects, limit.report))

@@ -35,9 +35,16 @@ HAND_LANDMARKS = (
 )  # 21, in MediaPipe's order
 
 POSE_LANDMARKS = (
-    "nose", "left_shoulder", "right_shoulder", "left_elbow", "right_elbow", "left_wrist",
-    "right_wrist", "left_hip", "right_hip",
-)  # fmt: skip
+    "nose",
+    "left_shoulder",
+    "right_shoulder",
+    "left_elbow",
+    "right_elbow",
+    "left_wrist",
+    "right_wrist",
+    "left_hip",
+    "right_hip",
+)
 
 
 def _around(middle: str, name: str, count: int) -> tuple[str, ...]:

@@ -415,11 +415,20 @@ def clip_of_cells(row: Mapping[str, str], video: Path | None) -> tuple[Clip, lis
     start_s, end_s, problems = parse_segment(row)
     consent_until, odd = parse_consent(row)
     clip = Clip(
-        clip_id=row["clip_id"], video=video, text=row["text"], signer=row["signer"],
-        split=row["split"], start_s=start_s, end_s=end_s, gloss=row.get("gloss") or None,
-        language=row.get("language") or None, corpus=row.get("corpus") or None,
-        batch=row.get("batch") or None, consent_until=consent_until, box=row.get("box") or None,
-    )  # fmt: skip
+        clip_id=row["clip_id"],
+        video=video,
+        text=row["text"],
+        signer=row["signer"],
+        split=row["split"],
+        start_s=start_s,
+        end_s=end_s,
+        gloss=row.get("gloss") or None,
+        language=row.get("language") or None,
+        corpus=row.get("corpus") or None,
+        batch=row.get("batch") or None,
+        consent_until=consent_until,
+        box=row.get("box") or None,
+    )
     return clip, problems + odd
 
 

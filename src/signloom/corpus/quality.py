@@ -139,9 +139,12 @@ def read_quality(path: Path) -> list[ClipQuality]:
 def _build_schema() -> pa.Schema:
     string, integer, number = pa.string(), pa.int32(), pa.float64()
     types: dict[Any, tuple[pa.DataType, bool]] = {
-        str: (string, False), int: (integer, False), int | None: (integer, True),
-        float: (number, False), float | None: (number, True),
-    }  # fmt: skip
+        str: (string, False),
+        int: (integer, False),
+        int | None: (integer, True),
+        float: (number, False),
+        float | None: (number, True),
+    }
     columns = [(field.name, *types[field.type]) for field in fields(ClipQuality)]
     metadata = {_VERSION_KEY: str(FORMAT_VERSION)}
     return pa.schema([pa.field(*column) for column in columns], metadata=metadata)
@@ -150,10 +153,16 @@ def _build_schema() -> pa.Schema:
 _SCHEMA = _build_schema()
 _NO_HANDS: dict[str, Any] = dict.fromkeys(
     (
-        "any_hand", "left_hand_gap_s", "right_hand_gap_s", "any_hand_gap_s", "left_hand_jitter",
-        "right_hand_jitter", "side_swaps", "coincident",
+        "any_hand",
+        "left_hand_gap_s",
+        "right_hand_gap_s",
+        "any_hand_gap_s",
+        "left_hand_jitter",
+        "right_hand_jitter",
+        "side_swaps",
+        "coincident",
     )
-)  # fmt: skip
+)
 
 
 def _measure_hands(sequence: LandmarkSequence) -> dict[str, Any]:

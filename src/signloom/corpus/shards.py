@@ -225,9 +225,14 @@ class ShardsMetadata:
 
 
 def write_shards(
-    folder: Path, clip_frames: Mapping[str, int], load: Callable[[str], LandmarkSequence], *,
-    layout: Layout, extractor: str, frames_per_shard: int,
-) -> int:  # fmt: skip
+    folder: Path,
+    clip_frames: Mapping[str, int],
+    load: Callable[[str], LandmarkSequence],
+    *,
+    layout: Layout,
+    extractor: str,
+    frames_per_shard: int,
+) -> int:
     """Write sequences into a folder of shards: all of them or, on any error, nothing.
 
     The bytes depend on the clips, the other arguments and the pyarrow version only, and those of a

@@ -88,9 +88,12 @@ class MeshNetwork:
         (graph,) = model.subgraphs
         frames, cuts, moves = (
             [o for o in graph.operators if model.operatorCodes[o.opcodeIndex].customCode == name]
-            for name in (b"Landmarks2TransformMatrix", b"TransformTensorBilinear",
-                         b"TransformLandmarks")
-        )  # fmt: skip
+            for name in (
+                b"Landmarks2TransformMatrix",
+                b"TransformTensorBilinear",
+                b"TransformLandmarks",
+            )
+        )
         self._frames = [flexbuffers.Loads(bytes(frame.customOptions)) for frame in frames]
         between = [frame.outputs[0] for frame in frames] + [cut.outputs[0] for cut in cuts]
         outputs = [graph.outputs[0], graph.outputs[-1], cuts[0].inputs[0]]

@@ -62,8 +62,10 @@ _FACE_REACH = Reach(degrees=15, way=0.1, growth=0.3, margin=-0.2)
 _FIRST_LOOK = 10  # frame at which people are counted; films often begin black
 _LEAST_SURE = 0.7  # that something is a face
 # The whole picture and its quarters, which overlap.
-_QUARTERS = (WHOLE, *(Region(F(x), F(y), F(0.55), F(0.55), F(0))
-                      for x in (0.275, 0.725) for y in (0.275, 0.725)))  # fmt: skip
+_QUARTERS = (
+    WHOLE,
+    *(Region(F(x), F(y), F(0.55), F(0.55), F(0)) for x in (0.275, 0.725) for y in (0.275, 0.725)),
+)
 # Frames that one network looks at before the next: its weights stay in the processor's cache.
 _CHUNK = 8
 _CHUNK_BYTES = 32_000_000  # of their pictures, at most
@@ -572,10 +574,12 @@ class HandNetworks:
 def _covers(region: Region, second: Region) -> bool:
     """Return whether two regions are of one hand, turned or not."""
     (low, sides), (its_low, its_sides) = (
-        (np.array([box.x - box.width / F(2), box.y - box.height / F(2)], np.float32),
-         np.array([box.width, box.height], np.float32))
+        (
+            np.array([box.x - box.width / F(2), box.y - box.height / F(2)], np.float32),
+            np.array([box.width, box.height], np.float32),
+        )
         for box in (region, second)
-    )  # fmt: skip
+    )
     return bool(_overlap(low[None], sides[None], its_low, its_sides)[0] > _SAME_HAND)
 
 
@@ -663,8 +667,9 @@ def _sigmoid(logits: Tensor) -> Tensor:
 
 
 _EXP_STEPS = 87 * 32 * 3 // 2  # to each side of 1; beyond, single precision ends
-_POWERS = np.array([math.ldexp(2.0 ** (step % 32 / 32), step // 32)
-                    for step in range(-_EXP_STEPS, _EXP_STEPS + 1)])  # fmt: skip
+_POWERS = np.array(
+    [math.ldexp(2.0 ** (step % 32 / 32), step // 32) for step in range(-_EXP_STEPS, _EXP_STEPS + 1)]
+)
 _EXP_TERMS = (
     float.fromhex("0x1.c6af84b912394p-20"),
     float.fromhex("0x1.ebfce50fac4f3p-13"),

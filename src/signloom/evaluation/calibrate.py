@@ -99,9 +99,11 @@ def fit_confidence(
         right = [is_right for change in tried for is_right in change.right]
     levels = fit_levels([plain_score(hypothesis) for hypothesis in hypotheses], right)
     return Confidence(
-        weights=weights, unsure_below=choose_limit(levels, tried), levels=levels,
+        weights=weights,
+        unsure_below=choose_limit(levels, tried),
+        levels=levels,
         train=_describe_known(setup, dev, tried) if setup.translator.source.has_frames else None,
-    )  # fmt: skip
+    )
 
 
 def check_split(

@@ -100,10 +100,18 @@ class Difference:
 
     def to_map(self, a: str = "a", b: str = "b") -> dict[str, float]:
         """Return the figures for JSON, the two systems under names."""
-        return dict(rounded({
-            a: self.a, b: self.b, "difference": self.difference,
-            "low": self.low, "high": self.high, "p_value": self.p_value,
-        }))  # fmt: skip
+        return dict(
+            rounded(
+                {
+                    a: self.a,
+                    b: self.b,
+                    "difference": self.difference,
+                    "low": self.low,
+                    "high": self.high,
+                    "p_value": self.p_value,
+                }
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,10 +192,20 @@ def compare(
         wins, losses = int((gain > TIE).sum()), int((gain < -TIE).sum())
         before, now = float(values_a[name]), float(values_b[name])
         differences[name] = Difference(
-            name=name, a=before, b=now, low=low, high=high, p_value=p_value(drawn, now - before),
-            spread=float(drawn.std(ddof=1)), clips=len(gain), resamples=len(drawn), level=level,
-            wins=wins, losses=losses, ties=len(gain) - wins - losses,
-        )  # fmt: skip
+            name=name,
+            a=before,
+            b=now,
+            low=low,
+            high=high,
+            p_value=p_value(drawn, now - before),
+            spread=float(drawn.std(ddof=1)),
+            clips=len(gain),
+            resamples=len(drawn),
+            level=level,
+            wins=wins,
+            losses=losses,
+            ties=len(gain) - wins - losses,
+        )
     return differences
 
 
@@ -275,9 +293,7 @@ def _read_folder(name: str, folder: Path) -> PastRun:
     except (KeyError, TypeError, ValueError) as error:  # torn lines give None
         raise UserError(f"{name} holds a damaged evaluation ({error!r}); {_HINT}") from None
     options = parse_options(score, ScoreOptions, where=f"{name}: scores.json: options.score")
-    return PastRun(
-        name=name, options=options, splits=splits, weights=read_weights(folder)
-    )  # fmt: skip
+    return PastRun(name=name, options=options, splits=splits, weights=read_weights(folder))
 
 
 def read_weights(folder: Path) -> str:
@@ -302,8 +318,9 @@ def _add_signs(splits: dict[str, dict[str, Sentence]], rows: Iterable[Mapping[st
         clips = splits[row["split"]]
         clips[row["clip_id"]] = replace(
             clips[row["clip_id"]],
-            glosses=tuple(row["reference"].split()), signs=tuple(row["signs"].split()),
-        )  # fmt: skip
+            glosses=tuple(row["reference"].split()),
+            signs=tuple(row["signs"].split()),
+        )
 
 
 def common_clips(a: PastRun, b: PastRun, split: str) -> list[str]:

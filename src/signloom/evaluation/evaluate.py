@@ -180,9 +180,12 @@ def evaluate(
         raise UserError(f"evaluate.together is true, but {ONE_SEED}")
     setup = Setup(
         translator=translator.first_seed,
-        targets=targets, sequences=sequences, decoding=options.decoding, score=options.score,
+        targets=targets,
+        sequences=sequences,
+        decoding=options.decoding,
+        score=options.score,
         metric=headline_metric(target.text for target in targets if target.split == "train"),
-    )  # fmt: skip
+    )
     searches = choose_searches(setup, further, options.grid.ngram)
     translator, *further = (
         translator.with_signs(searches.each, coverage)
@@ -296,9 +299,11 @@ def _fit_lookup(setup: Setup) -> Callable[[SplitResult], dict[str, Score]] | Non
     train = setup.split("train")
     texts = [target.text for target in train]
     index = SignIndex.of_train(
-        [target.clip_id for target in train], texts,
-        translator.encode_signs(setup.clips(train)), len(translator.hand_columns),
-    )  # fmt: skip
+        [target.clip_id for target in train],
+        texts,
+        translator.encode_signs(setup.clips(train)),
+        len(translator.hand_columns),
+    )
 
     def look_up(result: SplitResult) -> dict[str, Score]:
         if {*texts}.isdisjoint(result.refs):
@@ -364,11 +369,15 @@ def try_searches(setup: Setup, grid: GridOptions) -> tuple[DecodingOptions, list
     rows = []
     for pair in pairs:
         values = {name: metric_score.value for name, metric_score in score(search(*pair)).items()}
-        rows.append({
-            "beam_size": pair[0], "length_penalty": pair[1],
-            **{str(name): values[name] for name in (Metric.BLEU4, Metric.EXACT, Metric.WER)},
-            "chosen": int(pair == (chosen.beam_size, best[1])), "score": values[setup.metric],
-        })  # fmt: skip
+        rows.append(
+            {
+                "beam_size": pair[0],
+                "length_penalty": pair[1],
+                **{str(name): values[name] for name in (Metric.BLEU4, Metric.EXACT, Metric.WER)},
+                "chosen": int(pair == (chosen.beam_size, best[1])),
+                "score": values[setup.metric],
+            }
+        )
     return chosen, [rounded(row) for row in rows]
 
 

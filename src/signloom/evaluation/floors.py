@@ -185,9 +185,10 @@ def fit_classifier(vectors: Vector, texts: Sequence[str], penalty: float = 1.0) 
         penalty: scikit-learn's C: the smaller, the less it trusts single numbers.
     """
     model = make_pipeline(
-        SimpleImputer(keep_empty_features=True), StandardScaler(),
+        SimpleImputer(keep_empty_features=True),
+        StandardScaler(),
         LogisticRegression(C=penalty, max_iter=MOST_STEPS),
-    )  # fmt: skip
+    )
     with warnings.catch_warnings():
         # A floor may stop before the end, and tell sentences apart that occur once each.
         warnings.simplefilter("ignore", UserWarning)

@@ -340,16 +340,24 @@ def summarise(name: str, task: Task, sheets: Sequence[Answers]) -> JudgementResu
         for key, ratings in values.items()
     }
     return JudgementResult(
-        task=name, a=task.a.name, b=task.b.name,
-        weights_a=task.a.weights, weights_b=task.b.weights,
+        task=name,
+        a=task.a.name,
+        b=task.b.name,
+        weights_a=task.a.weights,
+        weights_b=task.b.weights,
         judges=int((~np.isnan(preferred)).any(axis=1).sum()),
-        clips=int(judged.sum()), of=len(task.pairs), answers=int((~np.isnan(preferred)).sum()),
-        wins=int((preference > 0).sum()), losses=int((preference < 0).sum()),
+        clips=int(judged.sum()),
+        of=len(task.pairs),
+        answers=int((~np.isnan(preferred)).sum()),
+        wins=int((preference > 0).sum()),
+        losses=int((preference < 0).sum()),
         ties=int((preference == 0).sum()),
-        score_a=float(score_a.mean()), score_b=float(score_b.mean()), **estimates,
+        score_a=float(score_a.mean()),
+        score_b=float(score_b.mean()),
+        **estimates,
         alpha_preference=krippendorff_alpha(preferred, "ordinal"),
         alpha_scores=krippendorff_alpha(np.concatenate([of_a, of_b], axis=1), "interval"),
-    )  # fmt: skip
+    )
 
 
 def to_map(result: JudgementResult) -> dict[str, Any]:

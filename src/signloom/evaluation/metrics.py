@@ -318,9 +318,11 @@ def count_bleu(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions) 
     for order in range(1, MAX_ORDER + 1):
         # force: only silences the hint that text ending in " ." looks tokenised.
         bleu = BLEU(
-            tokenize=options.splitter, lowercase=options.lowercase, max_ngram_order=order,
+            tokenize=options.splitter,
+            lowercase=options.lowercase,
+            max_ngram_order=order,
             force=True,
-        )  # fmt: skip
+        )
         signatures[f"bleu{order}"] = sacrebleu_signature(
             bleu, options, {"order": order} if order < MAX_ORDER else {}
         )
@@ -633,8 +635,10 @@ def align(hyps: Words, refs: Words) -> list[list[Any]]:
     """Return jiwer's chunks for each pair, on exactly these words."""
     ref_words, hyp_words = ([list(line) for line in lines] for lines in (refs, hyps))
     output = jiwer.process_words(
-        [""] * len(refs), [""] * len(hyps),
-        reference_transform=lambda _: ref_words, hypothesis_transform=lambda _: hyp_words,
-    )  # fmt: skip
+        [""] * len(refs),
+        [""] * len(hyps),
+        reference_transform=lambda _: ref_words,
+        hypothesis_transform=lambda _: hyp_words,
+    )
     alignments: list[list[Any]] = output.alignments
     return alignments

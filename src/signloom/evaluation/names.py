@@ -119,8 +119,13 @@ class System(StrEnum):
 
 # Systems that learn next to nothing or see nothing.
 FLOORS = (
-    System.RETRIEVAL, System.LINEAR, System.BLIND, System.CONSTANT, System.RANDOM, System.COPY,
-)  # fmt: skip
+    System.RETRIEVAL,
+    System.LINEAR,
+    System.BLIND,
+    System.CONSTANT,
+    System.RANDOM,
+    System.COPY,
+)
 SYSTEM_LABELS: dict[str, str] = {
     System.MODEL: "model",
     System.GREEDY: "model, greedy search",

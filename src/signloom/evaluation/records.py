@@ -56,50 +56,96 @@ def _check_search(search: Any) -> Any:
 # scores.json
 _SCORE = shape(value=Finite, low=Finite, high=Finite, signature=str)
 _INPUT_CHECK = shape(
-    metric=Metric, model=Finite, swapped=Finite, fall=Finite, low=Finite, high=Finite,
-    p_value=Finite, uses_input=bool, text=str,
-)  # fmt: skip
+    metric=Metric,
+    model=Finite,
+    swapped=Finite,
+    fall=Finite,
+    low=Finite,
+    high=Finite,
+    p_value=Finite,
+    uses_input=bool,
+    text=str,
+)
 _SPLIT = shape(
-    clips=Natural, missing=list[str], clips_hash=(str, ""), constant_sentence=str,
-    only_sentence=(str, ""), input_check=(_INPUT_CHECK | None, None),
+    clips=Natural,
+    missing=list[str],
+    clips_hash=(str, ""),
+    constant_sentence=str,
+    only_sentence=(str, ""),
+    input_check=(_INPUT_CHECK | None, None),
     systems=Annotated[_map(_map(_SCORE)), AfterValidator(_check_systems)],
     breakdowns=_map(_list(Annotated[_SHOWN, AfterValidator(_check_group)])),
     lookup=(_map(shape(value=Finite, low=Finite, high=Finite)), {}),
-)  # fmt: skip
+)
 _LEVEL = shape(confidence=Finite, clips=Count, right=Natural, low=Finite, high=Finite)
-_STRESS = shape(split=str, change=str, clips=Count, score=Finite, score_low=Finite,
-                score_high=Finite, exact=Finite, wer=Finite, told=Finite, wrong=Finite)  # fmt: skip
+_STRESS = shape(
+    split=str,
+    change=str,
+    clips=Count,
+    score=Finite,
+    score_low=Finite,
+    score_high=Finite,
+    exact=Finite,
+    wer=Finite,
+    told=Finite,
+    wrong=Finite,
+)
 _SPREAD = shape(
-    mean=Finite, low=(Finite | None, None), high=(Finite | None, None), std=Finite, n=Natural,
+    mean=Finite,
+    low=(Finite | None, None),
+    high=(Finite | None, None),
+    std=Finite,
+    n=Natural,
     values=list[float],
-)  # fmt: skip
+)
 _SEARCH = {"beam_size": Count, "length_penalty": Finite}
 _PRECISION = Literal["float32", "bfloat16", "int8"]
 SEARCHED = shape(decoding=_SHOWN, options=shape(precision=_PRECISION))
 _RATE = shape(clips=Natural, gloss_wer=(Finite, 0.0), low=(Finite, 0.0), high=(Finite, 0.0))
 _RECOGNITION = shape(
-    clips=Natural, systems=_map(shape(value=Finite, low=Finite, high=Finite)),
-    edits=dict[str, float], seeds=(list[float], []), seen=_RATE, unseen=_RATE,
+    clips=Natural,
+    systems=_map(shape(value=Finite, low=Finite, high=Finite)),
+    edits=dict[str, float],
+    seeds=(list[float], []),
+    seen=_RATE,
+    unseen=_RATE,
     signers=(_map(_RATE), {}),
-)  # fmt: skip
+)
 SCORES = shape(
-    corpus=(str, ""), headline=(Metric, Metric.BLEU4), splits=_map(_SPLIT, 1),
-    options=shape(precision=_PRECISION, score=_SHOWN), decoding=shape(**_SEARCH),
+    corpus=(str, ""),
+    headline=(Metric, Metric.BLEU4),
+    splits=_map(_SPLIT, 1),
+    options=shape(precision=_PRECISION, score=_SHOWN),
+    decoding=shape(**_SEARCH),
     grid=_list(shape(**_SEARCH, bleu4=Finite, wer=Finite, chosen=Natural, score=(Finite, 0.0))),
-    confidence=(_map(shape(levels=_list(_LEVEL), calibration_error=(Finite, 0.0),
-                           unsure=(Natural, 0), unfamiliar=(Natural, 0))), {}),
-    seeds=shape(
-        names=list[str], splits=_map(_map(_SPREAD)), together=(_map(_map(_SCORE)), {})
-    ) | None,
+    confidence=(
+        _map(
+            shape(
+                levels=_list(_LEVEL),
+                calibration_error=(Finite, 0.0),
+                unsure=(Natural, 0),
+                unfamiliar=(Natural, 0),
+            )
+        ),
+        {},
+    ),
+    seeds=shape(names=list[str], splits=_map(_map(_SPREAD)), together=(_map(_map(_SCORE)), {}))
+    | None,
     stress=(_list(_STRESS), []),
     recognition=(_map(_RECOGNITION), {}),
     tables=(dict[str, str], {}),
-)  # fmt: skip
+)
 # metrics.json, as far as runs are compared by its splits
-KEPT = _map(shape(
-    clips_hash=(str, ""), missing=(Natural, 0), corpus=(str, ""), signature=(str, ""),
-    headline=(Metric, Metric.BLEU4), **{metric: (float, 0.0) for metric in MAIN_METRICS},
-))  # fmt: skip
+KEPT = _map(
+    shape(
+        clips_hash=(str, ""),
+        missing=(Natural, 0),
+        corpus=(str, ""),
+        signature=(str, ""),
+        headline=(Metric, Metric.BLEU4),
+        **{metric: (float, 0.0) for metric in MAIN_METRICS},
+    )
+)
 # history.json
 _EPOCH = shape(
     epoch=Natural, train_loss=float, dev_loss=float, dev_accuracy=(float, 0.0), lr=(float, 0.0)
@@ -107,20 +153,33 @@ _EPOCH = shape(
 EPOCHS = shape(epochs=_list(_EPOCH, 1))
 HISTORY = shape(best_epoch=Natural, epochs=_list(_EPOCH, 1))
 # trials.json of a search
-_TRIAL = shape(number=Natural, state=str, value=_NUMBER, values=dict[str, float],
-               parameters=(_NUMBER, None), params=_SHOWN)  # fmt: skip
+_TRIAL = shape(
+    number=Natural,
+    state=str,
+    value=_NUMBER,
+    values=dict[str, float],
+    parameters=(_NUMBER, None),
+    params=_SHOWN,
+)
 _CONFIRMED = shape(number=Natural, mean=float, values=_list(float, 1))
 _TRIALS = shape(
-    objective=str, objectives=dict[str, Literal["minimize", "maximize"]], trials=_list(_TRIAL),
+    objective=str,
+    objectives=dict[str, Literal["minimize", "maximize"]],
+    trials=_list(_TRIAL),
     best=shape(number=Natural, value=float, params=_SHOWN, confirmed=_list(_CONFIRMED)),
-)  # fmt: skip
+)
 TRIALS: Any = Annotated[_TRIALS, AfterValidator(_check_search)]
 # checkpoint.json, as far as it is shown
-_PROVENANCE = shape(params=(dict[str, _SHOWN], {}), libraries=(_SHOWN, {}), data=(_SHOWN, {}),
-                    start=(dict[str, str] | None, None),
-                    text_model=(dict[str, str] | None, None))  # fmt: skip
+_PROVENANCE = shape(
+    params=(dict[str, _SHOWN], {}),
+    libraries=(_SHOWN, {}),
+    data=(_SHOWN, {}),
+    start=(dict[str, str] | None, None),
+    text_model=(dict[str, str] | None, None),
+)
 SPEC = shape(
     model=shape(family=str, encoder_layers=Natural, decoder_layers=Natural, d_model=Natural),
-    features=shape(groups=list[str], fps=float), extractor=(_SHOWN | None, {}),
+    features=shape(groups=list[str], fps=float),
+    extractor=(_SHOWN | None, {}),
     provenance=(_PROVENANCE, {}),
-)  # fmt: skip
+)

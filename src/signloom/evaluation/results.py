@@ -140,26 +140,28 @@ def hypothesis_rows(split: SplitEvaluation, evaluation: Evaluation) -> Iterator[
     for row, (target, facts, translation, check) in enumerate(clips):
         texts = {system: every[row] for system, every in result.texts.items()}
         hypothesis = translation.hypothesis
-        yield rounded({
-            "clip_id": target.clip_id,
-            "split": result.split,
-            "signer": target.signer,
-            "seen_in_train": int(facts.is_seen),
-            "reference": target.text,
-            "hypothesis": texts[System.MODEL],
-            **{str(system): texts.get(system, "") for system in SHOWN_SYSTEMS},
-            "bleu": float(singly[Metric.BLEU4][row]),
-            "chrf": float(singly[Metric.CHRF][row]),
-            "wer": float(singly[Metric.WER][row]),
-            "exact": int(singly[Metric.EXACT][row] > 0),
-            **{name: _or_empty(getattr(facts, name)) for name in ("hands", "fps", "seconds")},
-            "log_prob": hypothesis.log_prob,
-            "score": hypothesis.score,
-            "tokens": len(hypothesis.tokens),
-            "confidence": _or_empty(check.confidence),
-            "familiar": "" if check.unlike is None else int(not check.unlike),
-            **({} if result.source.has_frames else {"gloss": target.gloss}),
-        })  # fmt: skip
+        yield rounded(
+            {
+                "clip_id": target.clip_id,
+                "split": result.split,
+                "signer": target.signer,
+                "seen_in_train": int(facts.is_seen),
+                "reference": target.text,
+                "hypothesis": texts[System.MODEL],
+                **{str(system): texts.get(system, "") for system in SHOWN_SYSTEMS},
+                "bleu": float(singly[Metric.BLEU4][row]),
+                "chrf": float(singly[Metric.CHRF][row]),
+                "wer": float(singly[Metric.WER][row]),
+                "exact": int(singly[Metric.EXACT][row] > 0),
+                **{name: _or_empty(getattr(facts, name)) for name in ("hands", "fps", "seconds")},
+                "log_prob": hypothesis.log_prob,
+                "score": hypothesis.score,
+                "tokens": len(hypothesis.tokens),
+                "confidence": _or_empty(check.confidence),
+                "familiar": "" if check.unlike is None else int(not check.unlike),
+                **({} if result.source.has_frames else {"gloss": target.gloss}),
+            }
+        )
 
 
 def _or_empty(value: float | None) -> float | str:

@@ -75,12 +75,20 @@ class Recognition:
     def to_map(self) -> dict[str, Any]:
         """Return what scores.json has of it."""
         systems = {name: score.interval for name, score in self.systems.items()}
-        return dict(rounded({
-            "clips": len(self.targets), "systems": systems,
-            "signature": self.systems[MODEL].signature, "edits": self.edits,
-            "seeds": list(self.seeds), "seen": self.seen,
-            "unseen": self.unseen, "signers": self.signers,
-        }))  # fmt: skip
+        return dict(
+            rounded(
+                {
+                    "clips": len(self.targets),
+                    "systems": systems,
+                    "signature": self.systems[MODEL].signature,
+                    "edits": self.edits,
+                    "seeds": list(self.seeds),
+                    "seen": self.seen,
+                    "unseen": self.unseen,
+                    "signers": self.signers,
+                }
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -184,9 +192,11 @@ def _read_split(models: Sequence[Translator], setup: Setup, split: str) -> Readi
         return None
     clips = [clip for _, clip in some]
     return Readings(
-        split=split, targets=[target for target, _ in some], clips=clips,
+        split=split,
+        targets=[target for target, _ in some],
+        clips=clips,
         seeds=[model.label_log_probs(clips) for model in models],
-    )  # fmt: skip
+    )
 
 
 def _recognise_split(

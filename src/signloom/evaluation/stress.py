@@ -243,9 +243,11 @@ def try_changes(setup: Setup, targets: Sequence[Target], *, most: int) -> list[T
     chosen = targets[:: -(-len(targets) // most)]
     clips = [clip for clip in setup.clips(chosen) if isinstance(clip, LandmarkSequence)]
     names = tqdm(
-        change_names(clips), desc=f"changes of real life, {chosen[0].split}", unit="change",
+        change_names(clips),
+        desc=f"changes of real life, {chosen[0].split}",
+        unit="change",
         file=progress_file(),
-    )  # fmt: skip
+    )
     return [_try_change(setup, chosen, clips, name) for name in names]
 
 
@@ -262,11 +264,18 @@ def _try_change(
     statistics = measure(texts, refs, setup.score, counters)
     scores = score_statistics(statistics, setup.score)
     return Tried(
-        split=targets[0].split, change=name, clip_ids=ids, originals=originals, seed=seed,
+        split=targets[0].split,
+        change=name,
+        clip_ids=ids,
+        originals=originals,
+        seed=seed,
         hypotheses=[translation.hypothesis for translation in translations],
-        encodings=setup.translator.encode_clips(changed), right=are_right(statistics),
-        score=scores[setup.metric], wer=scores[Metric.WER].value, exact=scores[Metric.EXACT].value,
-    )  # fmt: skip
+        encodings=setup.translator.encode_clips(changed),
+        right=are_right(statistics),
+        score=scores[setup.metric],
+        wer=scores[Metric.WER].value,
+        exact=scores[Metric.EXACT].value,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

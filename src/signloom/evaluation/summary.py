@@ -42,9 +42,11 @@ the signer."""
 SEEN, UNSEEN, KNOWN = "seen in train", "unseen", "known sentences"
 GROUP_METRICS = (*MAIN_METRICS, Metric.CER)
 COLUMNS = (
-    "group", "clips", *GROUP_METRICS,
+    "group",
+    "clips",
+    *GROUP_METRICS,
     *(f"{metric}_{end}" for metric in MAIN_METRICS for end in ("low", "high")),
-)  # fmt: skip
+)
 
 
 class SeenInTrain:
@@ -104,9 +106,13 @@ class InputCheck:
         fall = self.fall
         result = "the model looks at" if self.uses_input else "this model ignores"
         figures = {
-            "model": fall.b, "swapped": fall.a, "fall": fall.difference, "low": fall.low,
-            "high": fall.high, "p_value": fall.p_value,
-        }  # fmt: skip
+            "model": fall.b,
+            "swapped": fall.a,
+            "fall": fall.difference,
+            "low": fall.low,
+            "high": fall.high,
+            "p_value": fall.p_value,
+        }
         return {
             "metric": str(INPUT_METRIC),
             **rounded(figures),
@@ -232,12 +238,15 @@ class SplitEvaluation:
         if self.stress:  # the lowest score under any change
             metrics["stress_worst"] = min(row.score for row in self.stress)
         return {
-            **rounded(metrics), "clips": len(self.result.targets),
+            **rounded(metrics),
+            "clips": len(self.result.targets),
             # By these, scores of two runs can be compared.
-            "missing": len(self.result.missing), "headline": str(metric), "corpus": corpus,
+            "missing": len(self.result.missing),
+            "headline": str(metric),
+            "corpus": corpus,
             "clips_hash": self.result.clips_hash,
             "signature": systems[System.MODEL][metric].signature,
-        }  # fmt: skip
+        }
 
     def _score(self, metric: str, together: bool) -> Score:
         """Return the model's score; of seeds that are not one model their mean."""

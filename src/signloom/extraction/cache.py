@@ -95,10 +95,13 @@ class VideoHashes:
             ThreadPoolExecutor(_THREADS) as threads,
             tqdm(
                 total=sum(signatures[path][0] for path in unknown),
-                desc="hashing videos", unit="B", unit_scale=True, delay=1.0,
+                desc="hashing videos",
+                unit="B",
+                unit_scale=True,
+                delay=1.0,
                 file=progress_file(),
             ) as bar,
-        ):  # fmt: skip
+        ):
             for path, digest in zip(unknown, threads.map(_try_hash, unknown), strict=True):
                 bar.update(signatures[path][0])
                 if digest is not None:
@@ -279,10 +282,13 @@ class LandmarkCache:
         return LandmarkSequence(
             points=np.frombuffer(body, np.float16, count).reshape(shape).astype(np.float32),
             present=np.frombuffer(body, np.bool_, offset=2 * count).reshape(shape[0], -1),
-            fps=header["fps"], width=header["width"], height=header["height"], layout=layout,
+            fps=header["fps"],
+            width=header["width"],
+            height=header["height"],
+            layout=layout,
             missing_frames=header.get("missing_frames", 0),
             is_crowded=header.get("is_crowded", False),
-        )  # fmt: skip
+        )
 
     def store(self, key: str, entry: bytes) -> None:
         """Keep what `pack_landmarks` or `pack_unreadable` returned, whole or not at all."""

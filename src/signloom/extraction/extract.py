@@ -184,9 +184,14 @@ def _detect(
     even = even_frames(times_s, fps)
     return LandmarkSequence(
         points=np.stack(points)[even].astype(np.float16).astype(np.float32),
-        present=np.stack(present)[even], fps=fps, width=width, height=height, layout=options.layout,
-        missing_frames=video.missing_frames, is_crowded=counter.found_several,
-    )  # fmt: skip
+        present=np.stack(present)[even],
+        fps=fps,
+        width=width,
+        height=height,
+        layout=options.layout,
+        missing_frames=video.missing_frames,
+        is_crowded=counter.found_several,
+    )
 
 
 def _pack_failure(error: Exception) -> bytes | Problem:
@@ -265,9 +270,12 @@ def extractor_fingerprint(options: DetectorOptions) -> str:
 
 
 def clip_key(
-    video: HashedVideo, fingerprint: str, start_s: float | None = None, end_s: float | None = None,
+    video: HashedVideo,
+    fingerprint: str,
+    start_s: float | None = None,
+    end_s: float | None = None,
     box: Box | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """Return the cache's key of a clip's landmarks.
 
     Args:
@@ -281,9 +289,14 @@ def clip_key(
     matters = ("stream", "hdr") if is_whole else ("stream", "hdr", "begins_s")
     traits = {name: value for name, value in (video.traits or {}).items() if name in matters}
     return cache_key(
-        video=video.sha256, start_s=start_s, end_s=end_s, decoder=DECODER, extractor=fingerprint,
-        **traits, **({"box": " ".join(map(str, box))} if box else {}),
-    )  # fmt: skip
+        video=video.sha256,
+        start_s=start_s,
+        end_s=end_s,
+        decoder=DECODER,
+        extractor=fingerprint,
+        **traits,
+        **({"box": " ".join(map(str, box))} if box else {}),
+    )
 
 
 def find_extracted(
@@ -424,10 +437,14 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
         keys = {clip.clip_id: task.key for task in tasks for clip in task.clips}
         with explain_full_disk(folder):
             write_landmarks(
-                folder, results.frames, results.rejects, lambda clip_id: cache.load(keys[clip_id]),
-                layout=options.layout, extractor=fingerprint,
+                folder,
+                results.frames,
+                results.rejects,
+                lambda clip_id: cache.load(keys[clip_id]),
+                layout=options.layout,
+                extractor=fingerprint,
                 frames_per_shard=options.frames_per_shard,
-            )  # fmt: skip
+            )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"stopped; what was found in {len(results.frames)} of {len(clips)} clips is kept, "
@@ -513,10 +530,13 @@ def _extract(
         outcomes = stack.enter_context(closing(run_with_retry(run_once, parts, workers)))
         bar = stack.enter_context(
             tqdm(
-                total=sum(expected.values()), desc="extracting", unit=" frames", smoothing=0.05,
+                total=sum(expected.values()),
+                desc="extracting",
+                unit=" frames",
+                smoothing=0.05,
                 file=progress_file(),
             )
-        )  # fmt: skip
+        )
         for segment, outcome in outcomes:
             stored = _store(tasks[segment], outcome, cache)
             results.add(tasks[segment], stored)

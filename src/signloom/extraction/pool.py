@@ -354,8 +354,9 @@ class Guard:
         except _LostError:
             raise ClipError(
                 f"reading it took more than {limit_s:.0f} s or {_MOST_BYTES / 1e9:.0f} GB of "
-                "memory", "bring another file in its place",
-            ) from None  # fmt: skip
+                "memory",
+                "bring another file in its place",
+            ) from None
         return result
 
 

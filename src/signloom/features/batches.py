@@ -264,8 +264,11 @@ class BuiltAhead(EpochBatches):
             logger.warning(
                 "%s has room for %d MB, a batch takes %d MB: batches are built one after another, "
                 "which a GPU may wait for; give a container more (docker run --shm-size=8g)",
-                SHARED_MEMORY, free // 10**6, size // 10**6, extra=ONCE,
-            )  # fmt: skip
+                SHARED_MEMORY,
+                free // 10**6,
+                size // 10**6,
+                extra=ONCE,
+            )
             return None
         return DataLoader(
             _Keyed(self._source),

@@ -101,12 +101,14 @@ def _low_line(points: FloatArray, tracks: list[FloatArray], sequence: LandmarkSe
     """Return below which y a hand is low; -infinity where nothing says so: no hand is high."""
     names, absent = sequence.layout.landmark_names, np.full_like(points[:, 0], np.nan)
     shoulder, hip = (
-        np.concatenate([
-            points[:, names.index(name), 1] if name in names else absent[:, 1]
-            for name in (f"pose.left_{part}", f"pose.right_{part}")
-        ])
+        np.concatenate(
+            [
+                points[:, names.index(name), 1] if name in names else absent[:, 1]
+                for name in (f"pose.left_{part}", f"pose.right_{part}")
+            ]
+        )
         for part in ("shoulder", "hip")
-    )  # fmt: skip
+    )
     heights = np.concatenate(tracks)[:, 1]
     if np.isfinite(shoulder).any():
         top = float(np.nanmedian(shoulder))

@@ -284,8 +284,11 @@ class LandmarkSource(Source):
         if with_landmarks < len(clip_ids):
             logger.info(
                 "%d of %d clips fit into train.cache_mb: %d; the others stream from %s",
-                with_landmarks, len(clip_ids), cache_mb, shards,
-            )  # fmt: skip
+                with_landmarks,
+                len(clip_ids),
+                cache_mb,
+                shards,
+            )
         return landmarks.clips(train), landmarks.clips(dev)
 
     def differences(self, second: Source) -> Iterator[str]:
@@ -526,9 +529,10 @@ class _GlossReader(Reader):
 
 def _fields(layout: Layout, extractor: dict[str, Any], glosses: GlossVocabulary) -> dict[str, Any]:
     return {
-        "layout": json.loads(layout.to_json()), "extractor": extractor,
+        "layout": json.loads(layout.to_json()),
+        "extractor": extractor,
         "glosses": glosses.to_fields(),
-    }  # fmt: skip
+    }
 
 
 def source_of_fields(kind: SourceKind, fields: Mapping[str, Any], *, where: str) -> Source:
@@ -634,10 +638,17 @@ class StoredLandmarks:
         bounds = sorted(shard_bound(path.name) for path in self._shards.glob("*.parquet"))
         for ids in find_shards(chosen, bounds).values():
             for clip_id, sequence in read_shards(self._shards, ids).items():
-                self._kept[clip_id] = sequence.points.astype(np.float16), partial(
-                    LandmarkSequence, present=sequence.present, fps=sequence.fps,
-                    width=sequence.width, height=sequence.height, layout=sequence.layout,
-                )  # fmt: skip
+                self._kept[clip_id] = (
+                    sequence.points.astype(np.float16),
+                    partial(
+                        LandmarkSequence,
+                        present=sequence.present,
+                        fps=sequence.fps,
+                        width=sequence.width,
+                        height=sequence.height,
+                        layout=sequence.layout,
+                    ),
+                )
         return len(self._kept) - before
 
     def read(self, clip_ids: Sequence[str]) -> list[LandmarkSequence]:
@@ -674,8 +685,13 @@ def _with_landmarks(
     if missing:
         logger.warning(
             "%d of %d %s clips have no landmarks and are left out (%s says why): %s",
-            len(missing), len(chosen), split, REJECTS, name_some(missing), extra=ONCE,
-        )  # fmt: skip
+            len(missing),
+            len(chosen),
+            split,
+            REJECTS,
+            name_some(missing),
+            extra=ONCE,
+        )
     if len(missing) == len(chosen):
         raise UserError(
             f"no clip of split {split} has landmarks; the manifest needs train and dev clips, and "

@@ -91,9 +91,13 @@ class Tokenizer:
         rows = () if vocabulary == "full" else tuple(sorted(used - set(source.byte_ids)))
         pieces = tuple(source.pieces[token] for token in rows)
         return cls(
-            vocabulary=vocabulary, source_ids=rows, pieces=pieces, source_json=source_json,
-            is_spaced=source.kind == "spaces", languages=tuple(languages),
-        )  # fmt: skip
+            vocabulary=vocabulary,
+            source_ids=rows,
+            pieces=pieces,
+            source_json=source_json,
+            is_spaced=source.kind == "spaces",
+            languages=tuple(languages),
+        )
 
     @property
     def source(self) -> "SourceVocabulary":
@@ -181,8 +185,11 @@ class Tokenizer:
         rows = [*self.source.byte_ids, *self.source_ids]
         for language in self.languages:
             name = language.replace("-", "_").strip("_")
-            controls = {index for control, index in self.source.added.items()
-                   if control.strip("_") == name or control.startswith(f"{name}_")}  # fmt: skip
+            controls = {
+                index
+                for control, index in self.source.added.items()
+                if control.strip("_") == name or control.startswith(f"{name}_")
+            }
             rows.append(controls.pop() if len(controls) == 1 else -1)
         return tuple(rows)
 
@@ -258,10 +265,13 @@ class Tokenizer:
                 f"a full vocabulary; {hint}"
             )
         return cls(
-            vocabulary=record.vocabulary, source_ids=ids, pieces=pieces,
-            source_json=record.source_json, is_spaced=record.is_spaced,
+            vocabulary=record.vocabulary,
+            source_ids=ids,
+            pieces=pieces,
+            source_json=record.source_json,
+            is_spaced=record.is_spaced,
             languages=record.languages,
-        )  # fmt: skip
+        )
 
 
 @checked_dataclass

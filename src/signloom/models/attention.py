@@ -126,9 +126,13 @@ class MultiHeadAttention(nn.Module):
         if bias is not None:
             mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         attended = functional.scaled_dot_product_attention(
-            query, memory.keys, memory.values, attn_mask=mask,
-            dropout_p=self.dropout if self.training else 0.0, is_causal=is_causal and is_plain,
-        )  # fmt: skip
+            query,
+            memory.keys,
+            memory.values,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=is_causal and is_plain,
+        )
         mixed = attended.transpose(1, 2).flatten(2)
         return self.output(mixed if packing is None else packing.pack(mixed))
 
@@ -144,9 +148,14 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B M D"] | Float[Tensor, "N D"]:
         """Attend from each position to those of the same sequence; arguments as for `forward`."""
         attended: Tensor = self(
-            x, self.project(x, packing), valid=valid, is_causal=is_causal, distances=distances,
-            maps=maps, packing=packing,
-        )  # fmt: skip
+            x,
+            self.project(x, packing),
+            valid=valid,
+            is_causal=is_causal,
+            distances=distances,
+            maps=maps,
+            packing=packing,
+        )
         return attended
 
     def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:

@@ -71,10 +71,17 @@ class Convolution(nn.Module):
         # A kernel that reaches into padding must see zeros, as it does at the clip's end. In two
         # dimensions a CPU takes channels that come last, a quarter faster.
         weight = self.convolution.weight.unsqueeze(2).contiguous(memory_format=torch.channels_last)
-        x = functional.conv2d(
-            (x * valid[..., None]).transpose(1, 2).unsqueeze(2), weight, self.convolution.bias,
-            stride=(1, self.stride), padding=(0, self.before),
-        ).squeeze(2).transpose(1, 2)  # fmt: skip
+        x = (
+            functional.conv2d(
+                (x * valid[..., None]).transpose(1, 2).unsqueeze(2),
+                weight,
+                self.convolution.bias,
+                stride=(1, self.stride),
+                padding=(0, self.before),
+            )
+            .squeeze(2)
+            .transpose(1, 2)
+        )
         valid = valid[:, :: self.stride]
         x = x[:, : valid.shape[1]]  # where no position sees later ones, the rest is of none
         return self.dropout(functional.relu(self.norm(x, valid))), valid
@@ -95,11 +102,14 @@ class ConvolutionEncoder(nn.Module):
             None if is_narrow else SourceEmbedding(unstrided, input_width, width=options.d_model)
         )
         first, second = STRIDES[options.subsampling]
-        self.stem = nn.ModuleList((
-            Convolution(options, kernel=STEM_KERNEL, stride=first,
-                        width=input_width if is_narrow else 0),
-            Convolution(options, kernel=STEM_KERNEL, stride=second),
-        ))  # fmt: skip
+        self.stem = nn.ModuleList(
+            (
+                Convolution(
+                    options, kernel=STEM_KERNEL, stride=first, width=input_width if is_narrow else 0
+                ),
+                Convolution(options, kernel=STEM_KERNEL, stride=second),
+            )
+        )
         self.layers = nn.ModuleList(
             Convolution(options, kernel=KERNEL) for _ in range(options.encoder_layers)
         )

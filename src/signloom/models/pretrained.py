@@ -194,10 +194,13 @@ class PretrainedDecoder(nn.Module):
         before = cache.get_seq_length() if cache is not None else 0
         _check_length(self.text, before + tokens.shape[1], "lower max_tokens, or split the clips")
         output = self.stack(
-            inputs_embeds=self.embedding(tokens), encoder_hidden_states=memory.states,
-            encoder_attention_mask=memory.valid, past_key_values=cache,
-            use_cache=cache is not None, **named,
-        )  # fmt: skip
+            inputs_embeds=self.embedding(tokens),
+            encoder_hidden_states=memory.states,
+            encoder_attention_mask=memory.valid,
+            past_key_values=cache,
+            use_cache=cache is not None,
+            **named,
+        )
         scale = self.text.width**-0.5 if self.text.is_scaled else 1.0
         return output.last_hidden_state * scale, output
 
@@ -364,11 +367,20 @@ def _build_stacks(text: TextModel, options: ModelOptions) -> tuple[Any, Any]:
 
     drop: dict[str, float] = {"dropout_rate": options.dropout}
     if text.kind in ("mbart", "m2m_100"):
-        drop = {"dropout": options.dropout, "attention_dropout": options.dropout,
-                "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}  # fmt: skip
+        drop = {
+            "dropout": options.dropout,
+            "attention_dropout": options.dropout,
+            "encoder_layerdrop": 0.0,
+            "decoder_layerdrop": 0.0,
+        }
     # Its own embeddings are thrown away. "eager" gives attention maps, and zeros for empty clips.
-    fixed = {"vocab_size": 2, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 0,
-             "attn_implementation": "eager"}  # fmt: skip
+    fixed = {
+        "vocab_size": 2,
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+        "attn_implementation": "eager",
+    }
     try:
         config = getattr(transformers, f"{CLASSES[text.kind]}Config")(**text.sizes, **drop, **fixed)
         built = getattr(transformers, f"{CLASSES[text.kind]}Model")(config)

@@ -37,9 +37,13 @@ FAMILIES: dict[Family, type[Seq2Seq]] = {
 
 
 _DRAWING = {
-    Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_,
-    nn.init.kaiming_uniform_, nn.init.xavier_uniform_,
-}  # fmt: skip
+    Tensor.normal_,
+    Tensor.uniform_,
+    nn.init.normal_,
+    nn.init.uniform_,
+    nn.init.kaiming_uniform_,
+    nn.init.xavier_uniform_,
+}
 
 
 @contextmanager

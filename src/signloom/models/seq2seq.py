@@ -22,17 +22,29 @@ from signloom.config import NO_BOOL, Gone, ShareBelowOne, checked_dataclass
 from signloom.errors import UserError
 
 Family = Literal[
-    "transformer", "conformer", "convolution", "lstm", "gru", "rnn", "encoder_only",
-    "decoder_only", "pretrained",
-]  # fmt: skip
+    "transformer",
+    "conformer",
+    "convolution",
+    "lstm",
+    "gru",
+    "rnn",
+    "encoder_only",
+    "decoder_only",
+    "pretrained",
+]
 # The ranges end beyond every model that one machine trains: a slip of a digit or a foreign file is
 # refused before anything of that size is built.
 Layers = Annotated[int, Field(ge=1, le=200)]
 # A CTC head alone is enough for these.
 NEED_NO_DECODER = ("transformer", "conformer", "convolution")
 _ATTENDING = (
-    "transformer", "conformer", "convolution", "encoder_only", "decoder_only", "pretrained"
-)  # fmt: skip
+    "transformer",
+    "conformer",
+    "convolution",
+    "encoder_only",
+    "decoder_only",
+    "pretrained",
+)
 _RECURRENT = ("lstm", "gru", "rnn")
 # The families that read an option which others have no part for.
 READ_BY: dict[str, tuple[str, ...]] = {

@@ -61,10 +61,14 @@ class EncoderLayer(nn.Module):
         x = self.residuals[0](
             x,
             lambda y: self.attention.attend_self(
-                y, valid=valid, is_causal=self.is_causal, distances=distances, maps=maps,
+                y,
+                valid=valid,
+                is_causal=self.is_causal,
+                distances=distances,
+                maps=maps,
                 packing=packing,
             ),
-        )  # fmt: skip
+        )
         return self.residuals[1](x, self.feed_forward)
 
 
@@ -431,9 +435,12 @@ def pays_to_pack(x: Float[Tensor, "B M D"]) -> bool:
 def build_attention(options: ModelOptions, *, relative: bool = False) -> MultiHeadAttention:
     """Build an attention block of the model's width."""
     return MultiHeadAttention(
-        options.d_model, options.heads, dropout=options.dropout, bias=options.attention_bias,
+        options.d_model,
+        options.heads,
+        dropout=options.dropout,
+        bias=options.attention_bias,
         relative=relative,
-    )  # fmt: skip
+    )
 
 
 def build_feed_forward(options: ModelOptions) -> FeedForward:

@@ -276,12 +276,15 @@ def render_attention(title: str, clips: Sequence[AttentionClip]) -> str:
             "text": clip.text,
             "player": build_player(
                 clip.sequence, name=f"player{number}", label=f"Moving skeleton of {clip.name}"
-            ) if clip.sequence else None,
+            )
+            if clip.sequence
+            else None,
             "picker": build_picker(clip.alignment, name=f"attention{number}", clip_id=clip.name)
-            if clip.alignment else [],
+            if clip.alignment
+            else [],
         }
         for number, clip in enumerate(clips, start=1)
-    ]  # fmt: skip
+    ]
     return render_page("attention.html", title=title, clips=shown)
 
 

@@ -29,9 +29,18 @@ from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
 from signloom.report.verdict import Verdict, headline_split, judge, strongest_floor
 
 METRIC_ORDER = (  # of the table
-    Metric.BLEU4, Metric.CHRF, Metric.CHRFPP, Metric.ROUGE_L, Metric.EXACT, Metric.TER, Metric.WER,
-    Metric.CER, Metric.BLEU3, Metric.BLEU2, Metric.BLEU1,
-)  # fmt: skip
+    Metric.BLEU4,
+    Metric.CHRF,
+    Metric.CHRFPP,
+    Metric.ROUGE_L,
+    Metric.EXACT,
+    Metric.TER,
+    Metric.WER,
+    Metric.CER,
+    Metric.BLEU3,
+    Metric.BLEU2,
+    Metric.BLEU1,
+)
 SAMPLES = 3  # clips shown of each kind: best, median, worst
 MAX_LISTED = 1000  # hypotheses in the page's full table; hypotheses.tsv always has all
 
@@ -47,7 +56,7 @@ class ReportOptions:
         "samples": Gone.fixed(SAMPLES),
         "pictures": Gone(10, "the skeleton beside attention moves; remove the line"),
         "quality": Gone({"worst": WORST}, "its limits are fixed, see docs/extraction.md"),
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,9 +200,14 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> s
         file=(paths.evaluation / HYPOTHESES_NAME).read_bytes(),
     )
     text = render_page(
-        "page.html", title=page.title, page=page, quality=quality, tables=tables, tuning=tuning,
+        "page.html",
+        title=page.title,
+        page=page,
+        quality=quality,
+        tables=tables,
+        tuning=tuning,
         verdict=verdict,
-    )  # fmt: skip
+    )
     figures = {chart.name: chart.svg for group in page.figures.values() for chart in group}
     shutil.rmtree(reports / "figures", ignore_errors=True)  # none of an older page may remain
     for name, svg in figures.items():

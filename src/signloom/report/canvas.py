@@ -19,10 +19,17 @@ BLUE, ORANGE, GREEN, PURPLE, GREY = "#1d5fd1", "#b4470e", "#157347", "#7a3fd0", 
 RED = "#b02a37"
 
 _VARIABLES = {
-    INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--card",
-    BLUE: "--blue", ORANGE: "--orange", GREEN: "--green", PURPLE: "--purple", GREY: "--grey",
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    PAPER: "--card",
+    BLUE: "--blue",
+    ORANGE: "--orange",
+    GREEN: "--green",
+    PURPLE: "--purple",
+    GREY: "--grey",
     RED: "--red",
-}  # fmt: skip
+}
 _COLOUR = re.compile("|".join(_VARIABLES))
 _REFERENCE = re.compile(r'(\bid="|url\(#|href="#)')
 # Its rules are for `*`, which inside a page would be every element of the page.

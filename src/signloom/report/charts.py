@@ -29,11 +29,14 @@ from signloom.report.canvas import (
 
 MAX_ROWS = 24  # of a chart with a row for each signer: the worst are shown
 KINDS = {
-    "sentence": "sentence", "novelty": "what is new in the sentence",
+    "sentence": "sentence",
+    "novelty": "what is new in the sentence",
     "new_signer": "signer seen in train",
-    "words": "words of the reference", "signer": "signer",
-    "language": "language of the text", "corpus": "corpus",
-}  # fmt: skip
+    "words": "words of the reference",
+    "signer": "signer",
+    "language": "language of the text",
+    "corpus": "corpus",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +132,14 @@ def _draw_intervals(
     with style():
         figure, (panel,) = build_panels(1, height=0.31 * max(len(rows), 3) + 0.75, width=width)
         for y, (_, score, colour) in enumerate(rows):
-            panel.plot([score["low"], score["high"]], [y, y], color=colour, linewidth=3,
-                       alpha=0.35, solid_capstyle="round")  # fmt: skip
+            panel.plot(
+                [score["low"], score["high"]],
+                [y, y],
+                color=colour,
+                linewidth=3,
+                alpha=0.35,
+                solid_capstyle="round",
+            )
             panel.plot([score["value"]], [y], "o", color=colour, markersize=7)
             _annotate(panel, score, y)
         panel.set_yticks(range(len(rows)), [name for name, _, _ in rows])
@@ -150,6 +159,12 @@ def _annotate(panel: Axes, score: Mapping[str, Any], y: int) -> None:
     else:
         x, offset, align = 50, (0, 2), ("center", "bottom")
     panel.annotate(
-        f"{score['value']:.1f}", (x, y), xytext=offset, textcoords="offset points",
-        ha=align[0], va=align[1], color=INK, fontsize=9.5,
-    )  # fmt: skip
+        f"{score['value']:.1f}",
+        (x, y),
+        xytext=offset,
+        textcoords="offset points",
+        ha=align[0],
+        va=align[1],
+        color=INK,
+        fontsize=9.5,
+    )

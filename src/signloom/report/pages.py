@@ -18,9 +18,11 @@ def render_markdown(
         values: What it shows.
     """
     environment = Environment(
-        loader=PackageLoader(package, "."), undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader(package, "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
         keep_trailing_newline=True,
-    )  # fmt: skip
+    )
     environment.filters["text"] = text
     return environment.get_template(template).render(values)
 

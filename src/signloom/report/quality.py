@@ -10,9 +10,13 @@ from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
 
 GROUP_LABELS = {
-    "left_hand": "left", "right_hand": "right", "any_hand": "any hand", "pose": "body",
-    "lips": "lips", "face_outline": "face",
-}  # fmt: skip
+    "left_hand": "left",
+    "right_hand": "right",
+    "any_hand": "any hand",
+    "pose": "body",
+    "lips": "lips",
+    "face_outline": "face",
+}
 MAX_NAMED = 5  # clips named in a warning
 WORST = 6  # clips that are drawn
 MAX_SIGNERS = 40  # signers in the table; those with the most warnings are shown
@@ -37,39 +41,52 @@ CHECKS = {  # of a clip, by a short name; docs/extraction.md lists the limits
     "few hands": QualityCheck(
         "a hand in less than 50 % of the frames",
         "look whether the hands are in the picture, lit and unblurred",
-        ("any_hand",), least=0.5,
+        ("any_hand",),
+        least=0.5,
     ),
     "no body": QualityCheck(
         "the body or face in less than 90 % of the frames",
         "head and shoulders must be in the picture",
-        ("pose", "lips", "face_outline"), least=0.9,
+        ("pose", "lips", "face_outline"),
+        least=0.9,
     ),
     "gap": QualityCheck(
-        "no hand at all for more than 1.5 s", "cut rest and entering out with start_s and end_s",
-        ("any_hand_gap_s",), most=1.5,
+        "no hand at all for more than 1.5 s",
+        "cut rest and entering out with start_s and end_s",
+        ("any_hand_gap_s",),
+        most=1.5,
     ),
     "jitter": QualityCheck(
         "a hand that jitters by more than 1 palm lengths",
         "blur, low light or a false hand in the background",
-        ("left_hand_jitter", "right_hand_jitter"), most=1.0,
+        ("left_hand_jitter", "right_hand_jitter"),
+        most=1.0,
     ),
     "swaps": QualityCheck(
         "left and right exchanged more than 2 times",
-        "a second person in the picture, or try another extract.detector", ("side_swaps",), most=2,
+        "a second person in the picture, or try another extract.detector",
+        ("side_swaps",),
+        most=2,
     ),
     "coincident": QualityCheck(
-        "both sides on one hand in more than 5 % of the frames", "try another extract.detector",
-        ("coincident",), most=0.05,
+        "both sides on one hand in more than 5 % of the frames",
+        "try another extract.detector",
+        ("coincident",),
+        most=0.05,
     ),
     "slow": QualityCheck(
-        "fewer than 12 frames a second", "fast signing gets lost between the frames",
-        ("fps",), least=12.0,
+        "fewer than 12 frames a second",
+        "fast signing gets lost between the frames",
+        ("fps",),
+        least=12.0,
     ),
     "small": QualityCheck(
         "a picture whose shorter side has less than 144 pixels",
-        "take the recording in its full size", ("width", "height"), least=144,
+        "take the recording in its full size",
+        ("width", "height"),
+        least=144,
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,10 +170,16 @@ def list_warnings(faults: Mapping[str, Sequence[str]]) -> list[QualityWarning]:
     warnings = []
     for name, check in CHECKS.items():
         if clips := [clip_id for clip_id, failed in faults.items() if name in failed]:
-            warnings.append(QualityWarning(
-                name=name, clips=len(clips), share=len(clips) / len(faults), text=check.text,
-                hint=check.hint, named=clips[:MAX_NAMED],
-            ))  # fmt: skip
+            warnings.append(
+                QualityWarning(
+                    name=name,
+                    clips=len(clips),
+                    share=len(clips) / len(faults),
+                    text=check.text,
+                    hint=check.hint,
+                    named=clips[:MAX_NAMED],
+                )
+            )
     return sorted(warnings, key=lambda warning: -warning.clips)
 
 

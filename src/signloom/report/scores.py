@@ -25,9 +25,14 @@ from signloom.report.stage_files import (
 
 # What is shown beside a score: the floors, then the model without its input and with a wrong one.
 BESIDE = (
-    System.CONSTANT, System.RANDOM, System.RETRIEVAL, System.LINEAR, System.BLIND, System.SWAPPED,
+    System.CONSTANT,
+    System.RANDOM,
+    System.RETRIEVAL,
+    System.LINEAR,
+    System.BLIND,
+    System.SWAPPED,
     System.COPY,
-)  # fmt: skip
+)
 
 
 def describe_scores(
@@ -73,12 +78,14 @@ def format_scores(split: str, content: Mapping[str, Any]) -> str:
         return f"  {metric_heading(key):<8}{model[key]['value']:>7.2f}  {interval:<17}{cells}"
 
     head = f"{split}: {evaluation['clips']} clips, 95 % intervals".ljust(36)
-    return "\n".join([
-        head + "".join(f"{floor:>10}" for floor in floors),
-        *(line(key) for key in shown if key in model),
-        *(f"  {note}" for note in _describe_scores(split, content, headline)),
-        f"  {model[headline]['signature']}\n",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            head + "".join(f"{floor:>10}" for floor in floors),
+            *(line(key) for key in shown if key in model),
+            *(f"  {note}" for note in _describe_scores(split, content, headline)),
+            f"  {model[headline]['signature']}\n",
+        ]
+    )
 
 
 def _describe_scores(split: str, content: Mapping[str, Any], headline: Metric) -> Iterator[str]:

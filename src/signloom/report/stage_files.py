@@ -21,8 +21,11 @@ from signloom.provenance import committed
 from signloom.tables import read_rows
 
 VERSIONS = {
-    SCORES_NAME: 2, HISTORY_NAME: 1, "trials.json": 2, "checkpoint.json": 4,
-}  # fmt: skip
+    SCORES_NAME: 2,
+    HISTORY_NAME: 1,
+    "trials.json": 2,
+    "checkpoint.json": 4,
+}
 COLUMNS = {  # that are read; there may be others
     HYPOTHESES_NAME: ("clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis",
                        "wer", "bleu", "log_prob"),

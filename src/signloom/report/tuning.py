@@ -69,9 +69,12 @@ def search_chart(trials: Sequence[Trial], objective: str, *, higher_is_better: b
         panel.plot(numbers, [t["value"] for t in complete], "o", color=BLUE, label="finished trial")
         stopped = [t for t in trials if t["state"] != "COMPLETE" and t["value"] is not None]
         panel.plot(
-            [trial["number"] for trial in stopped], [trial["value"] for trial in stopped],
-            "x", color=ORANGE, label="pruned, at its last epoch",
-        )  # fmt: skip
+            [trial["number"] for trial in stopped],
+            [trial["value"] for trial in stopped],
+            "x",
+            color=ORANGE,
+            label="pruned, at its last epoch",
+        )
         panel.set_title(readable(objective))
         panel.set_xlabel("trial")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))

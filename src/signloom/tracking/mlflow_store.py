@@ -14,10 +14,12 @@ from typing import Any
 DEFAULT_STORE = "mlflow.db"  # in the working directory
 ARTIFACTS = "mlruns"  # in the same folder
 PLACES = (  # tables and columns of MLflow that name places of artifacts
-    ("experiments", "artifact_location"), ("runs", "artifact_uri"),
-    ("logged_models", "artifact_location"), ("model_versions", "source"),
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("logged_models", "artifact_location"),
+    ("model_versions", "source"),
     ("model_versions", "storage_location"),
-)  # fmt: skip
+)
 ANSWER_S = 20  # that a server may take to answer a request
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -146,8 +148,10 @@ def _bring_home(path: Path) -> None:
                     )
                 logger.warning(
                     "this project was copied or moved: the artifacts of its runs are looked for "
-                    "in %s from now on, not in %s", home, old,
-                )  # fmt: skip
+                    "in %s from now on, not in %s",
+                    home,
+                    old,
+                )
     except sqlite3.Error as error:
         logger.warning("%s: where artifacts lie could not be checked (%s)", path, error)
 

@@ -292,8 +292,13 @@ def _short(value: object) -> str:
 def _open_journal(options: TrackingOptions, of: RunOf, tags: Mapping[str, str]) -> Journal:
     """Begin the records of a run, which name the run above it."""
     parent = of.parent or _key_above(of.key)
-    start = {"experiment": options.experiment, "name": of.title, "key": of.key, "parent": parent,
-             "tags": _tags(of.stage, f"pipeline.{of.stage}") | dict(tags)}  # fmt: skip
+    start = {
+        "experiment": options.experiment,
+        "name": of.title,
+        "key": of.key,
+        "parent": parent,
+        "tags": _tags(of.stage, f"pipeline.{of.stage}") | dict(tags),
+    }
     is_repro = parent is not None and parent != of.parent and parent != os.environ.get(NIGHT_KEY)
     if is_repro:
         start["above"] = _describe_repro()

@@ -36,16 +36,19 @@ class _Kept:
 
 
 _STAGES = {
-    "extract": _Kept(
-        name="{detector} {groups}", artifacts=(REJECTS, LANDMARKS / QUALITY_NAME)
-    ),
+    "extract": _Kept(name="{detector} {groups}", artifacts=(REJECTS, LANDMARKS / QUALITY_NAME)),
     "tokenize_targets": _Kept(name="vocabulary {vocabulary}", artifacts=(TOKENIZER, LABELS)),
     "report": _Kept(
-        name="page", artifacts=(REPORT_PAGE, FIGURES),
-        data={"landmarks": LANDMARKS, "targets": TARGETS, "checkpoint": CHECKPOINT,
-              "evaluation": EVALUATION},
+        name="page",
+        artifacts=(REPORT_PAGE, FIGURES),
+        data={
+            "landmarks": LANDMARKS,
+            "targets": TARGETS,
+            "checkpoint": CHECKPOINT,
+            "evaluation": EVALUATION,
+        },
     ),
-}  # fmt: skip
+}
 
 
 @contextlib.contextmanager
@@ -72,10 +75,15 @@ def _track(stage: str, artifacts: _Kept) -> Iterator[None]:
     options = read_tracking(PARAMS)
     paths = artifacts.data or {"manifest": corpus.path}
     hashed = paths if options.enabled else {}  # a hash reads every byte of the landmarks
-    data = {name: hash_folder(path) if path.is_dir() else hash_file(path)
-            for name, path in hashed.items() if path.exists()}  # fmt: skip
-    values = {key: "+".join(map(str, value)) if isinstance(value, list) else value
-              for key, value in section.items()}  # fmt: skip
+    data = {
+        name: hash_folder(path) if path.is_dir() else hash_file(path)
+        for name, path in hashed.items()
+        if path.exists()
+    }
+    values = {
+        key: "+".join(map(str, value)) if isinstance(value, list) else value
+        for key, value in section.items()
+    }
     name = f"{corpus.name}, {artifacts.name.format_map(defaultdict(str, values))}"
     with Run.start(options, RunOf(stage=stage, name=name), data=data) as run:
         run.log_params({stage: section})

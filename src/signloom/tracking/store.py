@@ -62,9 +62,12 @@ class Store:
         if parent and not is_new:  # it was killed in one `dvc repro` and goes on in another
             self._client.set_tag(run_id, "mlflow.parentRunId", parent)
         return {
-            "run_id": run_id, "above": parent if repro else None, "experiment": experiment,
-            "is_new": is_new, "rest_ms": rest_ms or 0,
-        }  # fmt: skip
+            "run_id": run_id,
+            "above": parent if repro else None,
+            "experiment": experiment,
+            "is_new": is_new,
+            "rest_ms": rest_ms or 0,
+        }
 
     def _open(self, experiment: str, key: str, start: Mapping[str, Any]) -> tuple[str, int | None]:
         """Return the id of the run with a key, which runs from now on, and how long it rested.
@@ -73,9 +76,11 @@ class Store:
         """
         if (existing := self._find(experiment, key)) is None:
             run = self._client.create_run(
-                experiment, start_time=start["time_ms"], run_name=start["name"],
+                experiment,
+                start_time=start["time_ms"],
+                run_name=start["name"],
                 tags=_cut({**start["tags"], KEY: key}),
-            )  # fmt: skip
+            )
             return str(run.info.run_id), None
         before = self._client.get_run(existing)
         self._client.update_run(existing, status="RUNNING", name=start["name"])
@@ -188,9 +193,14 @@ class Store:
 
 
 _SENDERS = {
-    "start": lambda store, box, records: None, "inputs": Store._inputs, "params": Store._params,
-    "metrics": Store._metrics, "tags": Store._tags, "artifact": Store._artifact, "end": Store._end,
-}  # fmt: skip
+    "start": lambda store, box, records: None,
+    "inputs": Store._inputs,
+    "params": Store._params,
+    "metrics": Store._metrics,
+    "tags": Store._tags,
+    "artifact": Store._artifact,
+    "end": Store._end,
+}
 
 
 def _cut(values: Mapping[str, object]) -> dict[str, str]:

@@ -430,10 +430,14 @@ class TrainingBar:
         """Take how many epochs there are at most, and the devices: the first shows the bar."""
         self._device, self._dev = fabric.device, ""
         self._bar = tqdm(
-            total=epochs, desc="train", unit="epoch", mininterval=0.3,
-            disable=not fabric.is_global_zero, file=progress_file(),
+            total=epochs,
+            desc="train",
+            unit="epoch",
+            mininterval=0.3,
+            disable=not fabric.is_global_zero,
+            file=progress_file(),
             bar_format="{desc} {percentage:3.0f}%|{bar:10}| {elapsed}<{remaining}{postfix}",
-        )  # fmt: skip
+        )
         self._start: StepReport | None = None  # of this epoch, in this process
         self._start_s = self._shown_s = 0.0
 

@@ -177,8 +177,10 @@ def open_snapshots(folder: Path, *deciding: object) -> Snapshots:
                     "%s holds this training as another code path began it (another processor, or "
                     "other values of %s); it is not continued, since its weights would be of "
                     "neither kind. Training begins anew",
-                    foreign.folder, ", ".join(CODE_PATH), extra=ONCE,
-                )  # fmt: skip
+                    foreign.folder,
+                    ", ".join(CODE_PATH),
+                    extra=ONCE,
+                )
     return snapshots
 
 

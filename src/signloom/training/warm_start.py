@@ -61,9 +61,11 @@ def describe_start(folder: str, text_model: str = "") -> dict[str, Any]:
         text = TextModel.read(Path(text_model))
         version = importlib.metadata.version("transformers")
         start["text_model"] = {
-            "folder": text_model, "sha256": text.sha256, "licence": text.licence,
+            "folder": text_model,
+            "sha256": text.sha256,
+            "licence": text.licence,
             "transformers": version,
-        }  # fmt: skip
+        }
     return start
 
 

@@ -389,7 +389,7 @@ def describe_train(
         within[of] -= means[-1]
     train_clips = TrainClips(
         figures=ranges, signs=tuple(map(_rounded, means)), **_fit_mahalanobis(within)
-    )  # fmt: skip
+    )
     limits = (SIGN_FARTHER, SIGN_WITHIN) if signs else (FARTHER, 1.0)
     return replace(train_clips, limit=train_clips.find_limit(held_out_states, *limits))
 
@@ -413,9 +413,14 @@ def describe_postures(
     middle = np.where(finite, every, 0).sum(axis=0) / count
     spread = np.sqrt((np.where(finite, every - middle, 0) ** 2).sum(axis=0) / count)
     frame = Posture(
-        middle=_rounded(middle), scale=_rounded(spread + LEAST_SPREAD), centre=(), directions=(),
-        deviations=(), rest=1.0, limit=1.0,
-    )  # fmt: skip
+        middle=_rounded(middle),
+        scale=_rounded(spread + LEAST_SPREAD),
+        centre=(),
+        directions=(),
+        deviations=(),
+        rest=1.0,
+        limit=1.0,
+    )
     model = replace(frame, **_fit_mahalanobis(frame.scaled(every)))
     return replace(model, limit=model.find_limit(frame.scaled(np.stack(held_out))))
 
@@ -523,6 +528,8 @@ def find_confidence_file(checkpoint: Path) -> Path | None:
         logger.warning(
             "%s was measured of the first seed with %s as one model, which are not those in %s: "
             "nothing of it is used. Copy the whole checkpoint again, or `dvc repro evaluate`",
-            path, ", ".join(confidence.seeds), checkpoint / SEEDS_NAME,
-        )  # fmt: skip
+            path,
+            ", ".join(confidence.seeds),
+            checkpoint / SEEDS_NAME,
+        )
     return None

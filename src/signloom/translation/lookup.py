@@ -184,9 +184,12 @@ def _identify(checkpoint: Path, weights: str, texts: dict[str, str], shards: Pat
     """Return what changes when the encodings do."""
     stats = [(path.name, path.stat()) for path in sorted(shards.glob("*.parquet"))]
     parts = (
-        FORMAT_VERSION, weights, hash_file(checkpoint / SPEC), sorted(texts),
+        FORMAT_VERSION,
+        weights,
+        hash_file(checkpoint / SPEC),
+        sorted(texts),
         [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats],
-    )  # fmt: skip
+    )
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

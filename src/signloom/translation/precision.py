@@ -114,9 +114,20 @@ class Int8Linear(nn.Module):
         # as slowly.
         rounded = (rows / steps).round_().add_(MOST_ACTIVATION).to(torch.int8).view(torch.uint8)
         product = torch.ops.onednn.qlinear_pointwise(
-            rounded, 1.0, MOST_ACTIVATION, self.packed, self.scales, self.zeros, None,
-            1.0, 0, torch.float32, "none", [], "",
-        )  # fmt: skip
+            rounded,
+            1.0,
+            MOST_ACTIVATION,
+            self.packed,
+            self.scales,
+            self.zeros,
+            None,
+            1.0,
+            0,
+            torch.float32,
+            "none",
+            [],
+            "",
+        )
         product = product.mul_(steps)
         if self.bias is not None:
             product += self.bias

@@ -39,9 +39,11 @@ class Sign:
     def to_map(self) -> dict[str, object]:
         """Return the fields of JSON."""
         return {
-            "gloss": self.gloss, "start_s": round(self.start_s, 3), "end_s": round(self.end_s, 3),
+            "gloss": self.gloss,
+            "start_s": round(self.start_s, 3),
+            "end_s": round(self.end_s, 3),
             "posterior": round(self.posterior, 3),
-        }  # fmt: skip
+        }
 
 
 def check_reads_signs(translator: Translator) -> None:

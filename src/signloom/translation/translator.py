@@ -407,11 +407,17 @@ class Translator:
             for pace in OTHER_PACES
         ]
         return [
-            np.log(np.mean([
-                _resample(np.exp(log_probs, dtype=np.float64), len(clip[0])) for log_probs in clip
-            ], axis=0)).astype(np.float32)
+            np.log(
+                np.mean(
+                    [
+                        _resample(np.exp(log_probs, dtype=np.float64), len(clip[0]))
+                        for log_probs in clip
+                    ],
+                    axis=0,
+                )
+            ).astype(np.float32)
             for clip in zip(plain, *paced, strict=True)
-        ]  # fmt: skip
+        ]
 
     def _log_probs(self, rows: Sequence[Rows], spelt: Spelt) -> list[FloatArray]:
         by_clip: dict[int, FloatArray] = {}

@@ -101,9 +101,14 @@ def plan_search(
             logger.info("%s", first.note)
     parts = identify(base, options, hashes)
     return Search(
-        data=data, base=base, options=options, tracking=tracking, name=study_name(parts),
-        parts=parts, hashes=hashes,
-    )  # fmt: skip
+        data=data,
+        base=base,
+        options=options,
+        tracking=tracking,
+        name=study_name(parts),
+        parts=parts,
+        hashes=hashes,
+    )
 
 
 def _check_signs(data: TrainingData, base: RunOptions) -> None:
@@ -169,9 +174,11 @@ class Studies:
 
         def trainer(names: Sequence[str]) -> TrialTrainer:
             return TrialTrainer(
-                data=self.search.data, tune=options, progress=after_epoch,
+                data=self.search.data,
+                tune=options,
+                progress=after_epoch,
                 open_run=lambda trial: self._open_run(trial, names[trial.user_attrs[SLOT]]),
-            )  # fmt: skip
+            )
 
         with quiet():
             if not self._is_joined:
@@ -181,13 +188,15 @@ class Studies:
                 options.trials,
                 SearchObjective(
                     trainer=trainer([f"trial {slot:02}" for slot in range(options.trials)]),
-                    base=self.search.base, space=self.space, slots=options.trials,
+                    base=self.search.base,
+                    space=self.space,
+                    slots=options.trials,
                     others={slot: first.others for slot, first in enumerate(self._named, start=1)},
                 ),
                 fixed_values=lambda slot: self._first[slot] if slot < len(self._first) else {},
                 heartbeat_s=options.heartbeat_s,
                 check=check,
-            )  # fmt: skip
+            )
             confirmation = self.confirmation() if confirms else None
             if confirmation is not None:
                 study, candidates = confirmation

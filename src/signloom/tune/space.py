@@ -255,8 +255,10 @@ def check_fit(base: RunOptions, space: Mapping[str, Parameter], objective: str =
         if objective != "dev_loss" or reason:
             continue
         if apply_values(base, {name: value}).model.has_decoder != base.model.has_decoder:
-            problems.append(f"tune.space.{name}: {value!r} has no dev loss like the current model's"
-                            ": one is of tokens, one of CTC; set tune.objectives")  # fmt: skip
+            problems.append(
+                f"tune.space.{name}: {value!r} has no dev loss like the current model's"
+                ": one is of tokens, one of CTC; set tune.objectives"
+            )
     if problems:
         raise UserError("\n".join(problems))
 

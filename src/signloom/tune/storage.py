@@ -40,9 +40,15 @@ MAX_OUTAGE_S = 900  # for which the database may be away
 # Code and libraries that decide what a trial is worth, and those that do where an objective decodes
 # dev. What landmarks and tokens were made with is in their hashes.
 PACKAGES = (
-    "corpus", "features", "models", "training", "tune/objective.py", "tune/search.py",
-    "tune/space.py", "tune/storage.py",
-)  # fmt: skip
+    "corpus",
+    "features",
+    "models",
+    "training",
+    "tune/objective.py",
+    "tune/search.py",
+    "tune/space.py",
+    "tune/storage.py",
+)
 DECODING_PACKAGES = ("translation", "evaluation/metrics.py")
 LIBRARIES, DECODING_LIBRARIES = ("torch", "numpy", "python"), ("tokenizers", "sacrebleu", "jiwer")
 UNDECIDING = ("cache_mb", "snapshot_s")  # of the section train: they change no number
@@ -76,14 +82,17 @@ def identify(base: RunOptions, options: TuneOptions, data: Mapping[str, str]) ->
     parts = {
         "the space": [options.space, options.first],
         "the objective": [
-            options.objectives, asdict(options.limits), options.epochs, *scoring,
+            options.objectives,
+            asdict(options.limits),
+            options.epochs,
+            *scoring,
         ],
         "the seed": options.seed,
         "the other parameters": sections,
         "the data": dict(data),
         "the code": code_hash(*PACKAGES, *(DECODING_PACKAGES if decodes else ())),
         "the libraries": [{name: versions.get(name) for name in libraries}, optuna.__version__],
-    }  # fmt: skip
+    }
     return {name: _digest(content) for name, content in parts.items()}
 
 
@@ -333,9 +342,11 @@ def _retry(study: optuna.Study, trial: FrozenTrial) -> None:
         return
     reason = f"its process died {deaths} times with these values"
     pruned = optuna.create_trial(
-        state=TrialState.PRUNED, params=trial.params, distributions=trial.distributions,
+        state=TrialState.PRUNED,
+        params=trial.params,
+        distributions=trial.distributions,
         user_attrs={**trial.user_attrs, REASON: reason},
-    )  # fmt: skip
+    )
     study.add_trial(pruned)
 
 
