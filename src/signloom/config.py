@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import datetime
 import difflib
 import errno
 import functools
@@ -40,6 +41,7 @@ Side = Annotated[int, pydantic.Field(ge=1, le=MAX_SIDE)]  # of a picture, pixels
 _MOST_YAML, _MOST_JSON = 2_000_000, 500_000_000  # bytes of a file that is read as a whole
 _MOST_SHOWN = 200  # characters of a wrong value
 _MOST_NAMED = 5  # wrong values of a damaged file
+_WRITABLE = (str, int, float, types.NoneType)  # by JSON and DVC; bool is an int
 _STRICT = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -131,16 +133,42 @@ def load_params(path: Path, *, may_be_empty: bool = False) -> dict[str, Any]:
         may_be_empty: Whether a file without a key is an empty map, and no error.
 
     Raises:
-        UserError: If the file is missing, is not YAML or is not a map.
+        UserError: If the file is missing, is not YAML, is not a map, or holds what neither DVC nor
+            JSON can write: dates without quotes, above all.
     """
     with explained(path, "correct it, or run from the project's root", fault="is not valid YAML"):
         values = read_yaml(_read_text(path, _MOST_YAML))
-        json.dumps(values, default=str)  # refuses circles, and keys that are no text
+        json.dumps(values, default=str, skipkeys=True)  # refuses circles
+    if problems := [f"{path}: {problem}" for problem in _find_unwritable(values, "")]:
+        raise UserError("\n".join(problems))
     if values is None and may_be_empty:
         return {}
     if not isinstance(values, dict):
         raise UserError(f"{path}: expected a map of sections, found {type(values).__name__}")
     return values
+
+
+def _find_unwritable(value: object, position: str) -> Iterator[str]:
+    """Describe the keys and values of a YAML file that DVC and JSON cannot write."""
+    if isinstance(value, dict):
+        for key, content in value.items():
+            if isinstance(key, _WRITABLE):
+                yield from _find_unwritable(content, f"{position}.{key}".lstrip("."))
+            else:
+                yield _describe_unwritable(key, position, "text as a key")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _find_unwritable(item, f"{position}[{index}]")
+    elif not isinstance(value, _WRITABLE):
+        yield _describe_unwritable(value, position, "text, a number, a list or a map")
+
+
+def _describe_unwritable(value: object, position: str, expected: str) -> str:
+    if isinstance(value, datetime.date):
+        found = f"the date {value.isoformat()}"
+    else:
+        found = f"a {type(value).__name__}, {_shorten(value)}"
+    return f"{position}: found {found}, expected {expected}; put it in quotes".lstrip(": ")
 
 
 @contextlib.contextmanager

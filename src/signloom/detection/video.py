@@ -63,6 +63,12 @@ _BT2020_TO_BT709 = np.array(  # linear light, a column a colour, ITU-R BT.2407
 )
 _SHOWN = np.rint(255 * (np.arange(1 << 16) / 0xFFFF) ** (1 / 2.4)).astype(np.uint8)  # by light
 
+# Titles may be in any encoding. PyAV 18 refuses what is not UTF-8 unless it gets this option; PyAV
+# 19 takes any bytes and has no such option.
+_ANY_TITLE: dict[str, Any] = (
+    {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
+)
+
 _CONVERT = "convert it: ffmpeg -i IN -c:v libx264 OUT.mp4"
 DEINTERLACE = "run ffmpeg -i IN -vf bwdif -c:v libx264 OUT.mp4"
 
@@ -524,10 +530,10 @@ def _open(path: Path | IO[bytes]) -> tuple[InputContainer, VideoStream]:
     if start.startswith((b"#EXTM3U", b"ffconcat")):
         raise ClipError("a playlist, which names other files, is not a video", _CONVERT)
     try:
-        # `file:`: a name may look like a protocol. `replace`: titles may be in any encoding.
+        # `file:`: a name may look like a protocol.
         name: Any = f"file:{path.absolute()}" if isinstance(path, Path) else path
         options = {} if start else _LIVE
-        container = av.open(name, metadata_errors="replace", options=options)
+        container = av.open(name, options=options, **_ANY_TITLE)
     except av.FFmpegError:
         raise _no_video() from None
     stream = _choose_stream(container)
@@ -569,7 +575,7 @@ def _choose_stream(container: InputContainer) -> VideoStream | None:
         """Whether it has a second picture; a lone one is a cover that is not marked as such."""
         if stream.frames or not Path(container.name.removeprefix("file:")).is_file():
             return stream.frames != 1  # a pipe is read once
-        with av.open(container.name, metadata_errors="replace") as again:
+        with av.open(container.name, **_ANY_TITLE) as again:
             packets = (packet for packet in again.demux(again.streams[stream.index]) if packet.size)
             return len(list(itertools.islice(packets, 2))) == 2
 

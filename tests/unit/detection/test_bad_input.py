@@ -270,6 +270,16 @@ def test_odd_names_are_names(tmp_path: Path, name: str) -> None:
     assert numbers(tmp_path / "link.mp4") == [0, 1, 2]
 
 
+@pytest.mark.parametrize("suffix", ["mp4", "mov", "mkv", "avi"])
+def test_a_title_that_is_not_utf_8_costs_no_frame(tmp_path: Path, suffix: str) -> None:
+    # With a cover, for which the film is opened a second time.
+    path = videos.encode_beside(tmp_path / f"titled.{suffix}", other="mjpeg")
+    raw = path.read_bytes()
+    assert b"Lavf" in raw  # FFmpeg's own tag
+    path.write_bytes(raw.replace(b"Lavf", b"L\xe4\xffv"))
+    assert numbers(path) == list(range(50))
+
+
 @pytest.mark.parametrize("claimed_s", [0.4, 4.2, 0.0])
 def test_a_header_that_is_wrong_about_the_length_costs_no_frame(
     tmp_path: Path, claimed_s: float
