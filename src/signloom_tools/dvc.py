@@ -46,7 +46,7 @@ def track_version(folder: Path) -> str:
         UserError: If the other one is still at work after ten minutes.
     """
     target = folder.resolve()
-    root = next((one for one in target.parents if (one / ".dvc").is_dir()), None)
+    root = next((parent for parent in target.parents if (parent / ".dvc").is_dir()), None)
     if root is None:
         return f"{folder} lies in no DVC repository: no version of it is kept"
     if importlib.util.find_spec("dvc") is None:
@@ -59,10 +59,10 @@ def track_version(folder: Path) -> str:
     command = [sys.executable, "-m", "dvc", "add", str(target)]
     deadline, is_told = time.monotonic() + _WAIT_S, False
     while True:
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
+        process = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        if process.returncode == 0:
             break
-        why = _why(done.stderr or done.stdout)
+        why = _why(process.stderr or process.stdout)
         if not _BUSY.search(why):
             return f"`dvc add {folder}` failed ({why}): no version is kept"
         if time.monotonic() > deadline:
@@ -78,9 +78,9 @@ def track_version(folder: Path) -> str:
     return f"{pointer.as_posix()} names the version; commit it with Git"
 
 
-def _why(said: str) -> str:
+def _why(output: str) -> str:
     """Return the errors that DVC printed in one line, without its hints and bars."""
-    lines = [line.strip() for line in said.replace("\r", "\n").splitlines()]
+    lines = [line.strip() for line in output.replace("\r", "\n").splitlines()]
     start = next((n for n, line in enumerate(lines) if line.startswith("ERROR")), 0)
     return " ".join(" ".join(lines[start:]).split()).removeprefix("ERROR: ")
 
@@ -129,30 +129,30 @@ class DvcCache:
 
     @functools.cached_property
     def _folder(self) -> Path | None:
-        said = ask_dvc("cache", "dir")  # takes a second, so not before something is removed
-        return Path(said.strip()) if said else None
+        output = ask_dvc("cache", "dir")  # takes a second, so not before something is removed
+        return Path(output.strip()) if output else None
 
     def kept(self, path: Path) -> Path | None:
         """Return what is kept of a file's present content."""
         if not path.is_file() or self._folder is None:
             return None
         digest = _md5(path)
-        found = self._folder / "files" / "md5" / digest[:2] / digest[2:]
-        return found if found.exists() else None
+        cached = self._folder / "files" / "md5" / digest[:2] / digest[2:]
+        return cached if cached.exists() else None
 
-    def links(self, kept: Path) -> list[Path]:
+    def links(self, cached: Path) -> list[Path]:
         """Return the files of the project that are links to what is kept."""
-        return self._links.get(kept.resolve(), [])
+        return self._links.get(cached.resolve(), [])
 
     @functools.cached_property
     def _links(self) -> dict[Path, list[Path]]:
         """Which files are links to what (`cache.type symlink`): files that are alike share one."""
-        found = defaultdict(list)
+        links = defaultdict(list)
         for folder in _LINKED:
             for path in folder.rglob("*"):
                 if path.is_symlink():
-                    found[path.resolve()].append(path)
-        return found
+                    links[path.resolve()].append(path)
+        return links
 
 
 def ask_dvc(*arguments: str) -> str:
@@ -163,10 +163,10 @@ def ask_dvc(*arguments: str) -> str:
     if not Path(".dvc").is_dir():
         return ""
     command = [sys.executable, "-m", "dvc", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        logger.warning("`dvc %s` failed (%s)", " ".join(arguments), _why(done.stderr))
-    return done.stdout
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        logger.warning("`dvc %s` failed (%s)", " ".join(arguments), _why(process.stderr))
+    return process.stdout
 
 
 def _md5(path: Path) -> str:

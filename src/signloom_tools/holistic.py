@@ -101,8 +101,8 @@ def detect(
         return
     with Video(Path(film)) as video:
         detector = _open(face, threads=_THREADS)
-        with closing(detector.find_all(crop_frames(video.frames(fps=fps), crop))) as found:
-            for frame, parts in found:
+        with closing(detector.find_all(crop_frames(video.frames(fps=fps), crop))) as detections:
+            for frame, parts in detections:
                 yield Landmarks(frame.time_s, **parts)
 
 
@@ -152,15 +152,17 @@ def read_film(
     with Video(film) as video:
         detector, counter = _open(face, threads=threads), people_counter()
         frames_of = counter.watch(crop_frames(video.frames(fps=fps), crop))
-        with closing(detector.find_all(frames_of)) as found:
-            for frame, parts in found:
+        with closing(detector.find_all(frames_of)) as detections:
+            for frame, parts in detections:
                 times_s.append(frame.time_s)
                 frames.append(dict(parts))
                 height, width = frame.rgb.shape[:2]
                 watch()
         rate = measure_fps(times_s, min(video.fps, fps or video.fps))
     absent = {part: np.full((n, COORDINATES), np.nan, np.float32) for part, n in points.items()}
-    arrays = {part: np.stack([one.get(part, absent[part]) for one in frames]) for part in points}
+    arrays = {
+        part: np.stack([frame.get(part, absent[part]) for frame in frames]) for part in points
+    }
     return FilmLandmarks(
         np.array(times_s), arrays, rate, width, height, is_crowded=counter.found_several
     )

@@ -61,17 +61,19 @@ def to_table(clips: Mapping[str, LandmarkSequence] | LandmarkSequence) -> pa.Tab
     Raises:
         UserError: If there is none, or their layouts differ.
     """
-    found = {"": clips} if isinstance(clips, LandmarkSequence) else dict(clips)
-    layouts = list(dict.fromkeys(clip.layout for clip in found.values()))
+    sequences = {"": clips} if isinstance(clips, LandmarkSequence) else dict(clips)
+    layouts = list(dict.fromkeys(clip.layout for clip in sequences.values()))
     if len(layouts) != 1:
         raise UserError(f"expected clips of one layout, found {len(layouts)} layouts")
-    counts = [len(clip.points) for clip in found.values()]
+    counts = [len(clip.points) for clip in sequences.values()]
     frames = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
-    rates = np.repeat([clip.fps for clip in found.values()], counts)
-    points = np.concatenate([clip.points.reshape(len(clip.points), -1) for clip in found.values()])
+    rates = np.repeat([clip.fps for clip in sequences.values()], counts)
+    points = np.concatenate(
+        [clip.points.reshape(len(clip.points), -1) for clip in sequences.values()]
+    )
     names = (f"{mark}.{axis}" for mark in layouts[0].landmark_names for axis in "xyz")
     return pa.table({
-        "clip_id": pa.array(np.repeat(list(found), counts)), "frame": frames,
+        "clip_id": pa.array(np.repeat(list(sequences), counts)), "frame": frames,
         "time_s": frames / rates,
         **{name: np.ascontiguousarray(points[:, n]) for n, name in enumerate(names)},
     })  # fmt: skip

@@ -69,56 +69,56 @@ def describe_command(parser: argparse.ArgumentParser, run: Callable[[Any], None]
     (options,) = (kind for name, kind in typing.get_type_hints(run).items() if name != "return")
     parser.description = options.__doc__
     add_options(parser, options)
-    parser.set_defaults(run=lambda given: run(read_options(options, given)))
+    parser.set_defaults(run=lambda namespace: run(read_options(options, namespace)))
 
 
 def add_options(parser: Any, options: type, only: Collection[str] = ()) -> None:
     """Add the options that a dataclass declares, or those of some names, to a parser."""
     kinds = typing.get_type_hints(options, include_extras=True)
-    for one in _declared(options, only):
-        if _GROUP in one.metadata:
-            title, inner, exclusive = one.metadata[_GROUP]
+    for declared in _declared(options, only):
+        if _GROUP in declared.metadata:
+            title, inner, exclusive = declared.metadata[_GROUP]
             has_title = title and isinstance(parser, argparse.ArgumentParser)  # a group has none
             target = parser.add_argument_group(title) if has_title else parser
             target = target.add_mutually_exclusive_group() if exclusive else target
-            add_options(target, kinds[one.name], inner or only)
+            add_options(target, kinds[declared.name], inner or only)
             continue
-        flag, default, _, more = one.metadata[_OPTION]
-        how = {"default": None, **_how_to_read(kinds[one.name]), **more}
+        flag, default, _, more = declared.metadata[_OPTION]
+        how = {"default": None, **_how_to_read(kinds[declared.name]), **more}
         if flag == "positional":
-            parser.add_argument(one.name, **how)
+            parser.add_argument(declared.name, **how)
         else:
-            how |= {"dest": one.name, "required": default is MISSING}
-            parser.add_argument(flag or _flag(one.name), **how)
+            how |= {"dest": declared.name, "required": default is MISSING}
+            parser.add_argument(flag or _flag(declared.name), **how)
 
 
-def read_options(options: type[T], given: argparse.Namespace, only: Collection[str] = ()) -> T:
+def read_options(options: type[T], namespace: argparse.Namespace, only: Collection[str] = ()) -> T:
     """Return the options that were given on the command line."""
     kinds = typing.get_type_hints(options)
     values = {}
-    for one in _declared(options, only):
-        if _GROUP in one.metadata:
-            inner = one.metadata[_GROUP][1] or only
-            values[one.name] = read_options(kinds[one.name], given, inner)
+    for declared in _declared(options, only):
+        if _GROUP in declared.metadata:
+            inner = declared.metadata[_GROUP][1] or only
+            values[declared.name] = read_options(kinds[declared.name], namespace, inner)
             continue
-        value, (flag, _, read, _) = getattr(given, one.name), one.metadata[_OPTION]
+        value, (flag, _, read, _) = getattr(namespace, declared.name), declared.metadata[_OPTION]
         if value is None:
             continue  # the field's default
         if read:
             value = read(value)
-        elif typing.get_origin(kinds[one.name]) is dict:
-            value = read_pairs(value, flag or _flag(one.name))
-        values[one.name] = value
+        elif typing.get_origin(kinds[declared.name]) is dict:
+            value = read_pairs(value, flag or _flag(declared.name))
+        values[declared.name] = value
     return options(**values)
 
 
 def given_flags(options: Any) -> Iterator[str]:
     """Yield the flags of the options whose values differ from their defaults."""
-    for one in _declared(type(options)):
-        if _GROUP in one.metadata:
-            yield from given_flags(getattr(options, one.name))
-        elif getattr(options, one.name) != one.metadata[_OPTION][1]:
-            yield one.metadata[_OPTION][0] or _flag(one.name)
+    for declared in _declared(type(options)):
+        if _GROUP in declared.metadata:
+            yield from given_flags(getattr(options, declared.name))
+        elif getattr(options, declared.name) != declared.metadata[_OPTION][1]:
+            yield declared.metadata[_OPTION][0] or _flag(declared.name)
 
 
 def read_pairs(texts: Sequence[str], flag: str, allowed: Sequence[str] = ()) -> dict[str, str]:
@@ -127,14 +127,16 @@ def read_pairs(texts: Sequence[str], flag: str, allowed: Sequence[str] = ()) -> 
     Raises:
         UserError: If one is not of that form, or its key is not allowed or occurs twice.
     """
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for text in texts:
         key, mark, value = text.partition("=")
-        if not mark or not value or key in found or (allowed and key not in allowed):
-            known = f"; KEY is one of {', '.join(allowed)}" if allowed else ""
-            raise UserError(f"{flag}: found {text!r}, expected KEY=VALUE, each key once{known}")
-        found[key] = value
-    return found
+        if not mark or not value or key in pairs or (allowed and key not in allowed):
+            allowed_keys = f"; KEY is one of {', '.join(allowed)}" if allowed else ""
+            raise UserError(
+                f"{flag}: found {text!r}, expected KEY=VALUE, each key once{allowed_keys}"
+            )
+        pairs[key] = value
+    return pairs
 
 
 def _flag(name: str) -> str:
@@ -143,16 +145,18 @@ def _flag(name: str) -> str:
 
 def _declared(options: Any, only: Collection[str] = ()) -> Iterator[Field[Any]]:
     """Yield the fields that are options, all or those of some names, and groups of options."""
-    for one in fields(options):
-        if _GROUP in one.metadata or (_OPTION in one.metadata and (not only or one.name in only)):
-            yield one
+    for declared in fields(options):
+        if _GROUP in declared.metadata or (
+            _OPTION in declared.metadata and (not only or declared.name in only)
+        ):
+            yield declared
 
 
 def _how_to_read(kind: Any) -> dict[str, Any]:
     """Return the arguments of `add_argument` that follow from a field's type."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return _how_to_read(next(one for one in inner if one is not type(None)))
+        return _how_to_read(next(member for member in inner if member is not type(None)))
     if origin is Literal:
         return {"choices": inner}
     if origin is Sequence:

@@ -27,9 +27,11 @@ def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None
     check_writable(path)
     if not os.path.lexists(path):
         return
-    for given in inputs:
-        if given.exists() and path.exists() and path.samefile(given):
-            raise UserError(f"cannot write to {path}: it is the input {given}; give another name")
+    for input_path in inputs:
+        if input_path.exists() and path.exists() and path.samefile(input_path):
+            raise UserError(
+                f"cannot write to {path}: it is the input {input_path}; give another name"
+            )
     if path.is_dir():
         raise UserError(f"{path} is a folder, expected the name of a file")
     if not overwrite:

@@ -41,7 +41,7 @@ def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> 
 
 
 def _find_edits(
-    node: Any, values: Mapping[str, Any], overrides: Mapping[str, Any], whole: str
+    node: Any, values: Mapping[str, Any], overrides: Mapping[str, Any], text: str
 ) -> list[tuple[int, int, str]]:
     """Return what must be written in place of what in the whole text: start, end, text."""
     nodes = {key.value: (key, value) for key, value in node.value}
@@ -52,7 +52,7 @@ def _find_edits(
             continue
         key, value = nodes[name]
         if isinstance(new, Mapping) and isinstance(values[name], dict):
-            edits += _find_edits(value, values[name], new, whole)
+            edits += _find_edits(value, values[name], new, text)
         elif _plain(new) != values[name] or type(_plain(new)) is not type(values[name]):
             start, end = value.start_mark.index, _end_of(value)
             if end <= start:  # nothing is written there, which is null
@@ -62,22 +62,22 @@ def _find_edits(
             indent = 2 * (below and value.start_mark.column <= key.start_mark.column)
             edits.append((start, end, " " * (indent or end == start) + _to_yaml(new)))
     if added:
-        edits.append(_add_keys(node, added, whole))
+        edits.append(_add_keys(node, added, text))
     return edits
 
 
-def _add_keys(node: Any, added: Mapping[str, Any], whole: str) -> tuple[int, int, str]:
+def _add_keys(node: Any, added: Mapping[str, Any], text: str) -> tuple[int, int, str]:
     """Return what to write where so that a map has further keys, behind its own."""
     lines = [f"{name}: {_to_yaml(value)}" for name, value in added.items()]
     if node.flow_style or not node.value:  # {a: 1}
         end = node.end_mark.index - 1
         return end, end, ", " * bool(node.value) + ", ".join(lines)
     first, last = node.value[0][0], node.value[-1][1]
-    end = whole.find("\n", max(_end_of(last), node.value[-1][0].end_mark.index))
-    end = len(whole) if end < 0 else end
+    end = text.find("\n", max(_end_of(last), node.value[-1][0].end_mark.index))
+    end = len(text) if end < 0 else end
     # A comment may go on below the last key, further to the right.
     goes_on = re.compile(rf"\n {{{first.start_mark.column + 1},}}#[^\n]*")
-    while comment := goes_on.match(whole, end):
+    while comment := goes_on.match(text, end):
         end = comment.end()
     indent = "\n" + " " * first.start_mark.column
     return end, end, "".join(indent + line for line in lines)
@@ -94,11 +94,11 @@ def _end_of(node: Any) -> int:
 
 def _replace_text(text: str, length: int, new: str) -> str:
     """Replace the beginning of a text; a comment behind it keeps its column if there is room."""
-    rest = text[length:]
-    pad = len(rest) - len(rest.lstrip(" "))
-    if pad and rest[pad:].startswith("#"):
-        rest = " " * max(1, pad + length - len(new)) + rest[pad:]
-    return new + rest
+    remainder = text[length:]
+    pad = len(remainder) - len(remainder.lstrip(" "))
+    if pad and remainder[pad:].startswith("#"):
+        remainder = " " * max(1, pad + length - len(new)) + remainder[pad:]
+    return new + remainder
 
 
 def _to_yaml(value: object) -> str:

@@ -12,8 +12,8 @@ from signloom_tools.params_file import update_params
 
 def list_presets() -> dict[str, str]:
     """Return what each preset is for, by its name."""
-    found = {path: read_text(path, hint="restore it") for path in sorted(PRESETS.glob("*.yaml"))}
-    return {path.stem: text.partition("\n")[0].strip("# ") for path, text in found.items()}
+    texts = {path: read_text(path, hint="restore it") for path in sorted(PRESETS.glob("*.yaml"))}
+    return {path.stem: text.partition("\n")[0].strip("# ") for path, text in texts.items()}
 
 
 def read_preset(name: str) -> dict[str, dict[str, Any]]:
@@ -24,8 +24,8 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
     """
     path = PRESETS / f"{name}.yaml"
     if not path.is_file():
-        known = ", ".join(list_presets()) or "none"
-        raise UserError(f"{path} does not exist; presets here: {known}")
+        names = ", ".join(list_presets()) or "none"
+        raise UserError(f"{path} does not exist; presets here: {names}")
     values = load_params(path)
     if wrong := [name for name, content in values.items() if not isinstance(content, dict)]:
         raise UserError(f"{path}: {', '.join(map(str, wrong))}: expected a map of options")

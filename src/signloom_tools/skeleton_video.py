@@ -105,9 +105,9 @@ def _draw_line(
 
 def _unbroken(points: npt.NDArray[np.float64]) -> Sequence[npt.NDArray[np.float64]]:
     """Return the runs of two points or more that are all there."""
-    there = np.isfinite(points).all(axis=1)
-    runs = np.split(np.arange(len(points)), np.flatnonzero(np.diff(there)) + 1)
-    return [points[run] for run in runs if len(run) > 1 and there[run[0]]]
+    is_finite = np.isfinite(points).all(axis=1)
+    runs = np.split(np.arange(len(points)), np.flatnonzero(np.diff(is_finite)) + 1)
+    return [points[run] for run in runs if len(run) > 1 and is_finite[run[0]]]
 
 
 def _rgb(colour: str) -> tuple[int, int, int]:

@@ -156,9 +156,9 @@ class Versions:
             UserError: With the numbers of those that are.
         """
         if not self.checkpoint(version).is_dir():
-            known = ", ".join(map(str, self.versions())) or "none"
+            versions = ", ".join(map(str, self.versions())) or "none"
             raise UserError(
-                f"{self.root} has no version {version} (there: {known}); if it should be there, "
+                f"{self.root} has no version {version} (there: {versions}); if it should be there, "
                 f"{HINT}"
             )
 
@@ -215,11 +215,11 @@ def check_kept(checkpoint: Path) -> None:
     path = checkpoint.resolve().parent / VERSION  # "." has no name
     if not path.is_file():
         return
-    kept = check_shape(read_json(path, hint=HINT), _KEPT, where=path, hint=HINT)
-    found, expected = hash_folder(checkpoint), kept.get("checkpoint_hash", "none")
-    if found != expected:
+    record = check_shape(read_json(path, hint=HINT), _KEPT, where=path, hint=HINT)
+    digest, expected = hash_folder(checkpoint), record.get("checkpoint_hash", "none")
+    if digest != expected:
         raise UserError(
-            f"{checkpoint} is not what it was when it was kept (found SHA-256 {found[:16]}, "
+            f"{checkpoint} is not what it was when it was kept (found SHA-256 {digest[:16]}, "
             f"expected {expected[:16]}): a file is torn or was changed, or its weights were "
             f"removed as those of an old version; {HINT}"
         )

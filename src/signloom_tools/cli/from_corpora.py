@@ -58,9 +58,11 @@ def run_merge(options: MergeOptions) -> None:
         print(f"{part.name}: {len(part.clips)} clips, {part.kind}")
     shards = [part.shards for part in parts if part.shards]
     check_apart(options.corpus, [*(part.path for part in parts), *shards])
-    if not shards and (there := options.corpus / IMPORTED_SHARDS).is_dir():
-        raise UserError(f"{there}: found landmarks of another corpus, and these corpora have "
-                        f"{parts[0].kind}; name another CORPUS, or remove them")  # fmt: skip
+    if not shards and (corpus_shards := options.corpus / IMPORTED_SHARDS).is_dir():
+        raise UserError(
+            f"{corpus_shards}: found landmarks of another corpus, and these corpora have "
+            f"{parts[0].kind}; name another CORPUS, or remove them"
+        )
     plan, write = plan_merge(parts, options.corpus), None
     if shards:
         shared, lines = find_shared(parts)
@@ -118,10 +120,12 @@ def run_compose(options: ComposeOptions) -> None:
     check_apart(options.corpus, [options.takes / MANIFEST, shards, *options.tables.files])
     clips = read_manifest(options.takes / MANIFEST, signer_disjoint=False)
     stock = stock_takes(clips, read_clip_frames(shards))
-    found = [signs for signers in stock.values() for signs in signers.values()]
-    takes = sum(len(ids) for signs in found for ids in signs.values())
-    print(f"{options.takes}: {takes} takes of {len(set().union(*found))} signs in {len(clips)} "
-          "clips (a take has one gloss, landmarks and consent)")  # fmt: skip
+    sign_stocks = [signs for signers in stock.values() for signs in signers.values()]
+    takes = sum(len(ids) for signs in sign_stocks for ids in signs.values())
+    print(
+        f"{options.takes}: {takes} takes of {len(set().union(*sign_stocks))} signs in {len(clips)} "
+        "clips (a take has one gloss, landmarks and consent)"
+    )
     tables = replace(options.tables, set={**options.tables.set, "signer": "of the takes"})
     if tables.by == "auto":
         tables = replace(tables, by="clip")
@@ -151,36 +155,40 @@ def _recombine(options: ComposeOptions, count: int) -> None:
     """Write the project's clips and new train clips of their pieces, as a corpus of landmarks."""
     if options.tables.table:
         raise UserError("--table goes with --takes: the sentences to recombine are the project's")
-    own = load_section(options.writing.params, "corpus", CorpusOptions)
-    check_apart(options.corpus, [own.path, SHARDS])
+    corpus = load_section(options.writing.params, "corpus", CorpusOptions)
+    check_apart(options.corpus, [corpus.path, SHARDS])
     if not (options.writing.force or options.writing.dry_run):
         check_free(options.corpus, landmarks=True)
     frames = read_clip_frames(SHARDS)
     clips = [
         replace(clip, video=None, start_s=None, end_s=None, box=None)
-        for clip in read_manifest(own.path, own.signer_disjoint)
+        for clip in read_manifest(corpus.path, corpus.signer_disjoint)
         if clip.clip_id in frames and not has_ended(clip.consent_until)
     ]
-    known = [clip for clip in clips if clip.split == "train" and clip.gloss]
-    if not known:
-        raise UserError(f"{own.path}: no train clip has a gloss and landmarks, so there are no "
+    glossed = [clip for clip in clips if clip.split == "train" and clip.gloss]
+    if not glossed:
+        raise UserError(f"{corpus.path}: no train clip has a gloss and landmarks, so there are no "
                         "pieces; fill the column gloss, or use --takes")  # fmt: skip
-    sequences = read_shards(SHARDS, [clip.clip_id for clip in known])
-    spans = _find_glosses(known, sequences)
-    used = [clip for clip in known if clip.clip_id in spans]
-    print(f"{own.path}: {len(clips)} clips with landmarks; of {len(known)} train clips with "
-          f"glosses {len(used)} are cut ({len(known) - len(used)} are too short for their glosses "
-          "or have one that the model does not know)")  # fmt: skip
+    sequences = read_shards(SHARDS, [clip.clip_id for clip in glossed])
+    spans = _find_glosses(glossed, sequences)
+    used = [clip for clip in glossed if clip.clip_id in spans]
+    print(
+        f"{corpus.path}: {len(clips)} clips with landmarks; of {len(glossed)} train clips with "
+        f"glosses {len(used)} are cut ({len(glossed) - len(used)} are too short for their glosses "
+        "or have one that the model does not know)"
+    )
     if not used:
         raise UserError("no clip can be cut, so nothing can be recombined")
     generator = np.random.default_rng(options.seed)
-    made, landmarks = recombine(used, spans, sequences, count, generator)
-    new = {clip.text for clip in made} - {clip.text for clip in clips}
-    print(f"{len(made)} new train clips, {len(new)} sentences among them that the corpus lacks")
+    new_clips, landmarks = recombine(used, spans, sequences, count, generator)
+    new = {clip.text for clip in new_clips} - {clip.text for clip in clips}
+    print(
+        f"{len(new_clips)} new train clips, {len(new)} sentences among them that the corpus lacks"
+    )
     if options.writing.dry_run:
         print("nothing was written")
         return
-    write_recombined(options.corpus, clips, made, landmarks, SHARDS)
+    write_recombined(options.corpus, clips, new_clips, landmarks, SHARDS)
     if options.writing.use:
         named = {"folder": options.corpus.as_posix(), "manifest": MANIFEST}
         adopt(options.writing.params, {"corpus": named})

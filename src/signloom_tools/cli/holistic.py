@@ -139,32 +139,32 @@ def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_J
         raise UserError(f"{options.write} would be written to the terminal: > FILE, or --to FOLDER")
     to = options.to or (None if is_piped else Path())
     films = _read_input(stack) if is_piped else _list_films(options.films)
-    made: dict[Path, Path] = {}
+    sources: dict[Path, Path] = {}
     for film, name in films.items():
         target = to and to / name.parent / f"{name.name}.{options.write}"
         video = to / name.parent / f"{name.name}.webm" if to and options.video else None
         for path in filter(None, (target, video)):
-            if other := made.get(path):
-                raise UserError(f"{other} and {film} would both be {path}: write them apart")
-            made[path] = film
+            if earlier_film := sources.get(path):
+                raise UserError(f"{earlier_film} and {film} would both be {path}: write them apart")
+            sources[path] = film
             check_output(path, films, overwrite=options.overwrite)
         yield _Job(film, target, video, options)
 
 
 def _list_films(paths: Sequence[Path]) -> dict[Path, Path]:
     """Return each film with the name of what is made of it, folders kept, without an ending."""
-    found: dict[Path, Path] = {}
+    names: dict[Path, Path] = {}
     for path in paths:
         if not path.is_dir():
             if not path.exists():
                 raise UserError(f"{path} does not exist; give a film or a folder of films")
-            found[path] = Path(path.stem)
+            names[path] = Path(path.stem)
             continue
-        films = sorted(one for one in path.rglob("*") if one.suffix.lower() in VIDEO_SUFFIXES)
+        films = sorted(file for file in path.rglob("*") if file.suffix.lower() in VIDEO_SUFFIXES)
         if not films:
             raise UserError(f"{path} has no film ({', '.join(VIDEO_SUFFIXES)})")
-        found |= {film: film.relative_to(path).with_suffix("") for film in films if film.is_file()}
-    return found
+        names |= {film: film.relative_to(path).with_suffix("") for film in films if film.is_file()}
+    return names
 
 
 def _read_input(stack: contextlib.ExitStack) -> dict[Path, Path]:
@@ -180,8 +180,8 @@ def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[_Job, Problem | str]]:
     """Write what the jobs ask for, several in processes; return those that failed."""
 
     def count(job: _Job) -> int:
-        (found,) = count_frames([VideoSegment(video=job.film, start_s=None, end_s=None)])
-        return found if isinstance(found, int) else 1
+        (frames,) = count_frames([VideoSegment(video=job.film, start_s=None, end_s=None)])
+        return frames if isinstance(frames, int) else 1
 
     expected = {job: count(job) for job in jobs}
     failed: list[tuple[_Job, Problem | str]] = []
@@ -196,8 +196,8 @@ def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[_Job, Problem | str]]:
             run_in_processes, _write_part, limit_s=lambda part: _LIMIT_S + 2 * expected[part[0]]
         )
         longest_first = sorted(jobs, key=lambda job: -expected[job])
-        done = run_with_retry(run, [[job] for job in longest_first], count_workers())
-        with contextlib.closing(done) as outcomes:
+        attempts = run_with_retry(run, [[job] for job in longest_first], count_workers())
+        with contextlib.closing(attempts) as outcomes:
             for job, outcome in outcomes:
                 bar.update(expected[job])
                 if not isinstance(outcome, int):

@@ -169,9 +169,9 @@ def run_init(options: InitOptions) -> None:
 
 def _init_landmarks(options: InitOptions) -> None:
     """Import landmark files whose folders name sign and person, and make a corpus of them."""
-    for name, given in (("videos", options.videos), ("table", options.tables.table),
+    for name, is_given in (("videos", options.videos), ("table", options.tables.table),
                         ("captions", options.captions is not None)):  # fmt: skip
-        if given:
+        if is_given:
             raise UserError(f"--landmarks takes labels from folders; leave --{name} out, or "
                             "import first (signloom import) and give --table")  # fmt: skip
     writing, folder = options.writing, options.corpus / IMPORTED_SHARDS.parent
@@ -181,8 +181,11 @@ def _init_landmarks(options: InitOptions) -> None:
     imports = replace(options.imports, pattern=pattern)
     with tempfile.TemporaryDirectory() as name:
         corpus = Path(name)
-        found = import_sources(options.landmarks, corpus, imports)
-        print(f"{found.clips} clips, {found.frames} frames, {len(found.rejects)} not imported")
+        imported = import_sources(options.landmarks, corpus, imports)
+        print(
+            f"{imported.clips} clips, {imported.frames} frames, "
+            f"{len(imported.rejects)} not imported"
+        )
         table = corpus / IMPORTED_SHARDS.parent / CLIPS_NAME
         tables = replace(_assume(options.tables, pattern.groupindex), table=[str(table)])
         plan = make_plan(replace(options, corpus=corpus, tables=tables))
@@ -195,11 +198,11 @@ def _init_landmarks(options: InitOptions) -> None:
                 shutil.copytree(corpus / IMPORTED_SHARDS.parent, temporary, dirs_exist_ok=True)
 
         finish_corpus(options.corpus, writing, plan, place)
-    if found.rejects and writing.dry_run:
-        print(*(f"  {one.video}: {one.problem}" for one in found.rejects), sep="\n")
-    elif found.rejects:
-        first = f"{found.rejects[0].video}: {found.rejects[0].problem}"
-        raise UserError(f"{len(found.rejects)} files or clips could not be imported; "
+    if imported.rejects and writing.dry_run:
+        print(*(f"  {reject.video}: {reject.problem}" for reject in imported.rejects), sep="\n")
+    elif imported.rejects:
+        first = f"{imported.rejects[0].video}: {imported.rejects[0].problem}"
+        raise UserError(f"{len(imported.rejects)} files or clips could not be imported; "
                         f"{folder / REJECTS_NAME} says why, the first is {first}")  # fmt: skip
 
 
@@ -222,9 +225,9 @@ def check_apart(corpus: Path, read: Sequence[Path]) -> None:
     for name in (MANIFEST, REFUSED):
         check_output(corpus / name, read, overwrite=True)
     shards = corpus / IMPORTED_SHARDS
-    for given in read:
-        if shards.exists() and given.exists() and shards.samefile(given):
-            raise UserError(f"cannot write to {shards}: it is the input {given}; name another "
+    for path in read:
+        if shards.exists() and path.exists() and shards.samefile(path):
+            raise UserError(f"cannot write to {shards}: it is the input {path}; name another "
                             "CORPUS")  # fmt: skip
 
 
@@ -256,37 +259,42 @@ def finish_corpus(
 
 def make_plan(options: InitOptions) -> CorpusPlan:
     """Read the tables, settle the columns, and decide what becomes of each row."""
-    given = options.tables
-    if given.only and not given.table:
+    table_options = options.tables
+    if table_options.only and not table_options.table:
         raise UserError("--only chooses rows of a table; give --table FILE, too")
     pattern = options.imports.pattern
-    if not (given.table or options.captions is not None or (pattern and options.videos)):
+    if not (table_options.table or options.captions is not None or (pattern and options.videos)):
         raise UserError(
             "give --table FILE: the table that names the clips, a row each; --captions: a clip "
             "for each cue next to the videos; or --pattern: what the paths of the videos say, as "
             "in {text}/{signer}_{clip}"
         )
-    tables = _read_tables(given)
+    tables = _read_tables(table_options)
     videos = VideoFolder(options.videos, pattern) if options.videos else None
-    found = _read_rows(options, tables, videos)
-    has_splits = all(split for _, split in found.rows) or given.shares is not None
-    sources = _find_sources(options, found.header, has_splits)
+    cue_rows = _read_rows(options, tables, videos)
+    has_splits = all(split for _, split in cue_rows.rows) or table_options.shares is not None
+    sources = _find_sources(options, cue_rows.header, has_splits)
     imported = None if options.of_takes else imported_clips(options.corpus)
     _check_videos(options, imported is not None)
     if options.text_only or imported is not None:
         sources = {name: source for name, source in sources.items() if name not in OF_VIDEOS}
     rules = RowOptions(
-        sources=sources, split_names=given.splits, fps=options.imports.defaults.fps,
-        unspaced=given.unspaced, shares=given.shares, by=given.by, text_only=options.text_only,
-    )  # fmt: skip
-    plan = plan_corpus(found.rows, rules, options.corpus, videos, imported)
+        sources=sources,
+        split_names=table_options.splits,
+        fps=options.imports.defaults.fps,
+        unspaced=table_options.unspaced,
+        shares=table_options.shares,
+        by=table_options.by,
+        text_only=options.text_only,
+    )
+    plan = plan_corpus(cue_rows.rows, rules, options.corpus, videos, imported)
     reason = "its cells do not fit the columns"
     torn = [
         RefusedRow(table.path.name, line, "", Problem(reason, "", (why,)))
         for table, _ in tables
         for line, why in table.torn
     ]
-    plan.refusals[:0] = torn + found.refusals
+    plan.refusals[:0] = torn + cue_rows.refusals
     return plan
 
 
@@ -298,26 +306,28 @@ def _read_rows(
     """Return the rows of the tables, or of captions, where these tables are of films."""
     if options.captions is None:
         rows = [(row, split) for table, split in tables for row in table.rows]
-        found = CueRows(rows, header=same_header([one for one, _ in tables]) if tables else [])
+        cue_rows = CueRows(
+            rows, header=same_header([table for table, _ in tables]) if tables else []
+        )
         if videos is None or videos.pattern is None:
-            return found
-        return add_paths(found, videos, options.tables.column)
+            return cue_rows
+        return add_paths(cue_rows, videos, options.tables.column)
     if videos is None:
         raise UserError("--captions: give --videos DIR, too: where their films lie")
     cues = options.cues
-    found = read_films(
+    cue_rows = read_films(
         videos, options.captions, tables, options.tables.column, cues.choice, cues.rules
     )
-    if found.signers:
-        said = (f"{name} is {who}" for name, who in found.signers.items())
-        print(f"  signers by the names of tiers and films: {name_some(said, 12)}")
-    return found
+    if cue_rows.signers:
+        signers = (f"{name} is {who}" for name, who in cue_rows.signers.items())
+        print(f"  signers by the names of tiers and films: {name_some(signers, 12)}")
+    return cue_rows
 
 
 def _find_sources(options: InitOptions, header: list[str], has_splits: bool) -> Sources:
     """Settle and print where each field comes from."""
-    given = options.tables
-    sources = find_sources(header, given.column, given.set, given.pick)
+    table_options = options.tables
+    sources = find_sources(header, table_options.column, table_options.set, table_options.pick)
     if has_splits:
         sources.pop("split", None)
     if "gloss" in sources and not options.text_only:  # signs alone are recognised, not translated
@@ -349,12 +359,12 @@ def _read_tables(options: TableOptions) -> list[tuple[UserTable, str | None]]:
         return table
 
     tables: list[tuple[UserTable, str | None]] = []
-    other = read(options.join) if options.join else None
+    added = read(options.join) if options.join else None
     for text in options.table:
-        name, mark, rest = text.partition("=")
+        name, mark, location = text.partition("=")
         split = NAMES.get(name.lower()) if mark else None
-        table = read(Path(rest if split else text))
-        table = join_rows(table, other) if other else table
+        table = read(Path(location if split else text))
+        table = join_rows(table, added) if added else table
         if options.only:
             count, table = len(table.rows), keep_rows(table, options.only)
             print(f"  {len(table.rows)} of {count} rows by --only")
@@ -362,11 +372,11 @@ def _read_tables(options: TableOptions) -> list[tuple[UserTable, str | None]]:
     return tables
 
 
-def _check_sources(options: InitOptions, there: set[str], header: list[str]) -> None:
+def _check_sources(options: InitOptions, fields: set[str], header: list[str]) -> None:
     """Refuse a mapping that leaves a field open; the message names the option to give."""
     needed = ("text", "signer", "split", *(["gloss"] if options.text_only else []))
-    missing = [name for name in needed if name not in there]
-    if not {"clip_id", "video"} & there:
+    missing = [name for name in needed if name not in fields]
+    if not {"clip_id", "video"} & fields:
         missing.append("clip_id")
     if missing:
         hints = {
@@ -379,7 +389,7 @@ def _check_sources(options: InitOptions, there: set[str], header: list[str]) -> 
             f"which column is {', '.join(missing)}? The table has {', '.join(header)}; "
             f"give{''.join(answers)}"
         )
-    if options.imports.defaults.fps is None and {"start_frame", "end_frame"} & there:
+    if options.imports.defaults.fps is None and {"start_frame", "end_frame"} & fields:
         raise UserError("start_frame and end_frame are numbers of frames: give --fps, or --column "
                         "start_s=COLUMN if they are seconds")  # fmt: skip
     if options.tables.shares and not min(options.tables.shares[:2]) > 0:
@@ -388,8 +398,10 @@ def _check_sources(options: InitOptions, there: set[str], header: list[str]) -> 
 
 def _check_videos(options: InitOptions, is_imported: bool) -> None:
     if options.text_only and (options.videos or is_imported):
-        found = "--videos" if options.videos else f"imported landmarks in {options.corpus}"
-        raise UserError(f"--text-only makes a corpus without videos and landmarks; found {found}")
+        conflict = "--videos" if options.videos else f"imported landmarks in {options.corpus}"
+        raise UserError(
+            f"--text-only makes a corpus without videos and landmarks; found {conflict}"
+        )
     if is_imported and options.videos:
         raise UserError(
             f"{options.corpus} holds imported landmarks; a corpus has them or videos, not both. "

@@ -44,15 +44,15 @@ class ImportCommand:
 def run_import(options: ImportCommand) -> None:
     """Import what can be imported, and print what could not."""
     folder = options.to / "landmarks"
-    found = import_sources(options.sources, options.to, options.imports, force=options.force)
+    imported = import_sources(options.sources, options.to, options.imports, force=options.force)
     print(
-        f"{found.clips} clips, {found.frames} frames in {folder}, layout {found.layout.name}; "
-        f"{folder / 'clips.tsv'} lists them for your manifest",
+        f"{imported.clips} clips, {imported.frames} frames in {folder}, layout "
+        f"{imported.layout.name}; {folder / 'clips.tsv'} lists them for your manifest",
         file=sys.stderr,
     )
-    if found.rejects:
+    if imported.rejects:
         raise UserError(
-            f"{len(found.rejects)} files or clips could not be imported; "
+            f"{len(imported.rejects)} files or clips could not be imported; "
             f"{folder / 'rejects.tsv'} says why; correct them, and --force imports all again"
         )
 
@@ -66,10 +66,10 @@ def import_sources(
             build_layout(options.groups)
     except ValueError as error:
         raise UserError(f"--groups: {error}") from None
-    found = import_landmarks(sources, corpus, options, force=force)
-    for note in found.notes:
+    imported = import_landmarks(sources, corpus, options, force=force)
+    for note in imported.notes:
         print(f"  {note}", file=sys.stderr)
-    return found
+    return imported
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +115,9 @@ def _export_captions(options: ExportOptions) -> None:
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     if unknown := sorted(set(options.clips) - {clip.clip_id for clip in clips}):
         raise UserError(f"{corpus.path} has no clip {', '.join(unknown)}")
-    wanted = [clip for clip in clips if not options.clips or clip.clip_id in options.clips]
+    chosen = [clip for clip in clips if not options.clips or clip.clip_id in options.clips]
     hypotheses = _read_hypotheses(EVALUATION / HYPOTHESES_NAME)
-    films = film_cues(wanted, hypotheses)
+    films = film_cues(chosen, hypotheses)
     files = {
         path: (film, cues)
         for film, every in films.items()
@@ -129,10 +129,10 @@ def _export_captions(options: ExportOptions) -> None:
         check_output(path, [], overwrite=options.overwrite)
     for path, (film, cues) in files.items():
         write_captions(path, cues, film)
-    told = sum(bool(cue.hypothesis) for every in films.values() for cue in every)
+    hypothesis_count = sum(bool(cue.hypothesis) for every in films.values() for cue in every)
     print(
-        f"{len(files)} files of {len(films)} films in {options.folder}: {len(wanted)} clips, "
-        f"{told} with a hypothesis",
+        f"{len(files)} files of {len(films)} films in {options.folder}: {len(chosen)} clips, "
+        f"{hypothesis_count} with a hypothesis",
         file=sys.stderr,
     )
 

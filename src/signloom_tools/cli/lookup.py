@@ -68,8 +68,8 @@ def run_lookup(options: LookupOptions) -> None:
 
 def _print(clip: GivenClip, signs: "list[NearSign]", *, as_json: bool) -> None:
     if as_json:
-        found = {"source": str(clip.source), "clip_id": clip.clip_id}
-        content = {**found, "signs": [asdict(sign) for sign in signs]}
+        origin = {"source": str(clip.source), "clip_id": clip.clip_id}
+        content = {**origin, "signs": [asdict(sign) for sign in signs]}
         print(json.dumps(content, ensure_ascii=False))
         return
     print(readable_name(clip.source if clip.is_video else f"{clip.source}: {clip.clip_id}"))

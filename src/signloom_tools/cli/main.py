@@ -110,11 +110,11 @@ class _Command(argparse.ArgumentParser):
 @functools.cache
 def find_commands() -> Commands:
     """Return our commands and those of installed packages, by group."""
-    found = {group: dict(commands) for group, commands in COMMANDS.items()}
+    commands_by_group = {group: dict(commands) for group, commands in COMMANDS.items()}
     for further in entry_points(group=FURTHER):
         for group, commands in further.load().items():
-            found.setdefault(group, {}).update(commands)
-    return found
+            commands_by_group.setdefault(group, {}).update(commands)
+    return commands_by_group
 
 
 class _Parser(argparse.ArgumentParser):
@@ -122,8 +122,10 @@ class _Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         groups = "\n\n".join(
-            "\n".join([f"{group}:", *(f"  {name:<16}{line}" for name, (_, line) in found.items())])
-            for group, found in find_commands().items()
+            "\n".join(
+                [f"{group}:", *(f"  {name:<16}{line}" for name, (_, line) in commands.items())]
+            )
+            for group, commands in find_commands().items()
         )
         return HELP.format(groups=groups)
 

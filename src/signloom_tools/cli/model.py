@@ -81,8 +81,8 @@ def _check_search(best: Path) -> None:
         UserError: If `tune.trials` was 0.
     """
     trials = best.with_name("trials.json")
-    found = read_json(trials, hint=_SEARCH_FIRST) if trials.is_file() else None
-    if isinstance(found, dict) and found.get("trials") == []:
+    search = read_json(trials, hint=_SEARCH_FIRST) if trials.is_file() else None
+    if isinstance(search, dict) and search.get("trials") == []:
         raise UserError(
             f"{trials}: there was no search (tune.trials was 0), so there is no winner to adopt. "
             "Set tune.trials in params.yaml to the trials you want, then `dvc repro tune`; "
@@ -126,7 +126,7 @@ def run_outlook(options: OutlookOptions) -> None:
 
     plain, mode = OutlookOptions(), "not with" if options.folds else "only with"
     useless = ("draws", "steps", "seed", "json") if options.folds else ("use",)
-    if wrong := [f"--{one}" for one in useless if getattr(options, one) != getattr(plain, one)]:
+    if wrong := [f"--{name}" for name in useless if getattr(options, name) != getattr(plain, name)]:
         raise UserError(f"{', '.join(wrong)}: {mode} --folds")
     files = TrainingFiles()
     if not files.targets.is_file():
@@ -161,7 +161,7 @@ def _read_folds(files: "TrainingFiles", options: OutlookOptions, count: int) -> 
     scoring = load_section(options.params, "evaluate", EvaluateOptions).score
     model, folds = read_folds(files, read_run_options(options.params), count)
     best = choose_search(model, folds, scoring.gloss_rules)
-    read, alone = (score_folds(model, folds, one, scoring) for one in (best, SignSearch()))
+    read, alone = (score_folds(model, folds, search, scoring) for search in (best, SignSearch()))
     print(
         f"clips that no model has seen: gloss WER {read.value:.1f} % ({read.low:.1f} to "
         f"{read.high:.1f}) with an n-gram of weight {best.weight:g} and bonus {best.bonus:g}, "

@@ -102,15 +102,15 @@ def project_files() -> dict[str, str]:
         patterns = settings["tool"]["signloom"]["project-files"]
     names = sorted(path for pattern in patterns for path in root.glob(pattern)
                    if path.is_file() and path.suffix != ".pyc")  # fmt: skip
-    found = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in names}
+    texts = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in names}
     if root == CLONE:
-        found |= {name: _committed(CLONE / name) for name in OWN}
+        texts |= {name: _committed(CLONE / name) for name in OWN}
     for name in ("dvc.yaml", "data/demo/dvc.yaml"):
-        found[name] = _DEPENDENCY.sub(
-            lambda match: f"{match[1]}{STAMPS.as_posix()}/{match[2].replace('/', '.')}", found[name]
+        texts[name] = _DEPENDENCY.sub(
+            lambda match: f"{match[1]}{STAMPS.as_posix()}/{match[2].replace('/', '.')}", texts[name]
         )
-    found["dvc.yaml"] = found["dvc.yaml"].replace("stages:\n", _STAGE, 1)
-    return found
+    texts["dvc.yaml"] = texts["dvc.yaml"].replace("stages:\n", _STAGE, 1)
+    return texts
 
 
 def _committed(path: Path) -> str:
@@ -148,12 +148,12 @@ def make_project(folder: Path) -> None:
 def _init_dvc(folder: Path) -> None:
     if importlib.util.find_spec("dvc") is None:
         raise UserError("a project trains models: pip install 'signloom[training]'")
-    is_in_git = any((one / ".git").exists() for one in folder.resolve().parents)
+    is_in_git = any((parent / ".git").exists() for parent in folder.resolve().parents)
     how = "--subdir" if is_in_git else "--no-scm"
     command = [sys.executable, "-m", "dvc", "init", "--force", "--quiet", how]  # empties .dvc
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise UserError(f"`dvc init` failed in {folder}: {done.stderr.strip()}")
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise UserError(f"`dvc init` failed in {folder}: {process.stderr.strip()}")
     config = "[core]\n    analytics = false\n"
     config += "" if is_in_git else "    no_scm = true\n"  # or DVC looks for Git and finds none
     write_file(folder / ".dvc/config", config)
@@ -221,9 +221,9 @@ def upgrade_project(folder: Path) -> list[str]:
             "an installed package made; a clone is upgraded with Git"
         )
     files = project_files()
-    made = _hashes(files)
+    hashes = _hashes(files)
     changed = {name: text for name, text in files.items()
-               if _is_older(folder, name, made[name], state)}  # fmt: skip
+               if _is_older(folder, name, hashes[name], state)}  # fmt: skip
     shown: list[str] = []
     for name, text in changed.items():
         old = (folder / name).read_text("utf-8") if (folder / name).is_file() else ""
@@ -231,43 +231,43 @@ def upgrade_project(folder: Path) -> list[str]:
         shown += difflib.unified_diff(*lines, name, name, lineterm="", n=1)
     _write_all(folder, changed)
     write_stamps(folder)
-    _write_state(folder, made)
+    _write_state(folder, hashes)
     return shown
 
 
-def _is_older(folder: Path, name: str, made: str, state: Mapping[str, Any]) -> bool:
+def _is_older(folder: Path, name: str, new_hash: str, state: Mapping[str, Any]) -> bool:
     """Return whether a file is missing or as another version made it.
 
     Raises:
         UserError: If a person has changed a file that this version changes, too.
     """
-    path, given = folder / name, state["files"].get(name)
+    path, old_hash = folder / name, state["files"].get(name)
     if not path.is_file():
         return True
-    found = hash_file(path)
-    if name in OWN or found == made:
+    present_hash = hash_file(path)
+    if name in OWN or present_hash == new_hash:
         return False
-    if found != given and given != made:
+    if present_hash != old_hash and old_hash != new_hash:
         raise UserError(
             f"{name} is not as Signloom {state['version']} made it: put your change aside "
             f"(mv {name} {name}.mine), run this again, and make the change anew"
         )
-    return found == given
+    return present_hash == old_hash
 
 
 def write_stamps(folder: Path) -> None:
     """Write the hash of each folder of the package that a stage of the project depends on."""
     packages = Path(__file__).parents[2]
-    wanted = set()
+    stamps = set()
     for name in ("dvc.yaml", "data/demo/dvc.yaml"):
         text = (folder / name).read_text("utf-8")
-        wanted |= set(re.findall(rf"- {STAMPS.as_posix()}/([\w.]+)$", text, re.MULTILINE))
+        stamps |= set(re.findall(rf"- {STAMPS.as_posix()}/([\w.]+)$", text, re.MULTILINE))
     (folder / STAMPS).mkdir(parents=True, exist_ok=True)
-    for stamp in sorted(wanted):
+    for stamp in sorted(stamps):
         path = packages / stamp.removesuffix(".py").replace(".", os.sep)
-        one = path.with_suffix(".py")
-        found = hash_file(one) if stamp.endswith(".py") else _hash_sources(path)
-        write_file(folder / STAMPS / stamp, f"{found}\n")
+        module = path.with_suffix(".py")
+        digest = hash_file(module) if stamp.endswith(".py") else _hash_sources(path)
+        write_file(folder / STAMPS / stamp, f"{digest}\n")
 
 
 def _hash_sources(path: Path) -> str:
@@ -284,8 +284,8 @@ def check_project(folder: Path) -> None:
     state = read_state(folder)
     if state is None:
         return
-    made = _hashes(project_files()) if FILES.is_dir() else state["files"]
-    if (state["version"], state["files"]) != (__version__, made):
+    hashes = _hashes(project_files()) if FILES.is_dir() else state["files"]
+    if (state["version"], state["files"]) != (__version__, hashes):
         raise UserError(
             f"{folder.resolve()}: its files are of Signloom {state['version']}, or an upgrade was "
             f"interrupted; installed is {__version__}: run `signloom project --upgrade`"

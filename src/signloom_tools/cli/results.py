@@ -78,7 +78,7 @@ def _check_corpus(metrics: dict[str, Any]) -> None:
     from signloom.features.targets import split_hash
 
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
-    scored = {found.get("corpus") or "that is not noted" for found in metrics.values()}
+    scored = {scores.get("corpus") or "that is not noted" for scores in metrics.values()}
     if corpus.name not in scored:
         raise UserError(
             f"{METRICS} has the scores of the corpus {', '.join(sorted(scored))}, but {PARAMS} "
@@ -90,8 +90,8 @@ def _check_corpus(metrics: dict[str, Any]) -> None:
     except (UserError, OSError):
         return  # the stages say what is wrong with it
     changed = [
-        split for split, found in metrics.items()
-        if found.get("clips_hash", "") not in ("", split_hash(clips, split))
+        split for split, scores in metrics.items()
+        if scores.get("clips_hash", "") not in ("", split_hash(clips, split))
     ]  # fmt: skip
     if changed:
         print(f"the clips of {' and '.join(changed)} have changed since: `dvc repro` scores them\n")
@@ -122,12 +122,12 @@ def run_compare(options: argparse.Namespace) -> None:
             f"{a.name} has {', '.join(a.splits) or 'no split'}, {b.name} has "
             f"{', '.join(b.splits) or 'no split'}: nothing to compare"
         )
-    found = {split: compare_runs(a, b, split) for split in splits}
+    comparisons = {split: compare_runs(a, b, split) for split in splits}
     if options.json:
-        print(json.dumps(comparison_map(a, b, found), ensure_ascii=False, indent=2))
+        print(json.dumps(comparison_map(a, b, comparisons), ensure_ascii=False, indent=2))
         return
     print(f"A: {a.name}\nB: {b.name}")
-    for split, part in found.items():
+    for split, part in comparisons.items():
         left_out = f", {part.left_out} that only one has left out" if part.left_out else ""
         print(
             f"\n{split}: {len(part.clips)} clips{left_out}, paired bootstrap, "
@@ -146,27 +146,29 @@ def format_differences(differences: "dict[str, Difference]") -> str:
         f"  {'':<{width}}{'A':>8}{'B':>8}{'B - A':>8}  {'95 % interval':<17}{'p':>6}"
         f"{'better':>8}{'worse':>7}{'equal':>7}"
     ]
-    for name, found in differences.items():
+    for name, difference in differences.items():
         if name in SHORT_BLEU:
             continue
-        is_few = are_few(found.clips)
-        interval = "-" if is_few else f"[{found.low:.2f}, {found.high:.2f}]"
-        p_value = "-" if is_few else f"{found.p_value:.3f}"
+        is_few = are_few(difference.clips)
+        interval = "-" if is_few else f"[{difference.low:.2f}, {difference.high:.2f}]"
+        p_value = "-" if is_few else f"{difference.p_value:.3f}"
         lines.append(
-            f"  {metric_heading(name):<{width}}{found.a:>8.2f}{found.b:>8.2f}"
-            f"{found.difference:>+8.2f}  {interval:<17}{p_value:>6}"
-            f"{found.wins:>8}{found.losses:>7}{found.ties:>7}"
+            f"  {metric_heading(name):<{width}}{difference.a:>8.2f}{difference.b:>8.2f}"
+            f"{difference.difference:>+8.2f}  {interval:<17}{p_value:>6}"
+            f"{difference.wins:>8}{difference.losses:>7}{difference.ties:>7}"
         )
     return "\n".join([*lines, f"  {verdict(differences)}"])
 
 
 def verdict(differences: "dict[str, Difference]") -> str:
     """Return on which metrics a run is significantly better: the 95 % interval does not hold 0."""
-    if any(are_few(found.clips) for found in differences.values()):
+    if any(are_few(difference.clips) for difference in differences.values()):
         return f"{TOO_FEW.capitalize()}."
-    shown = {metric_label(name): one for name, one in differences.items() if name in SHOWN}
-    better = ", ".join(label for label, one in shown.items() if one.is_better)
-    worse = ", ".join(label for label, one in shown.items() if one.is_worse)
+    shown = {
+        metric_label(name): difference for name, difference in differences.items() if name in SHOWN
+    }
+    better = ", ".join(label for label, difference in shown.items() if difference.is_better)
+    worse = ", ".join(label for label, difference in shown.items() if difference.is_worse)
     parts = [f"B is better on {better}"] * bool(better) + [f"B is worse on {worse}"] * bool(worse)
     return "; ".join(parts) + "." if parts else "No clear difference on these clips."
 
@@ -195,18 +197,18 @@ def run_stress(options: argparse.Namespace) -> None:
         raise UserError(f"{options.checkpoint} reads glosses, of which no film can be changed")
     targets = read_targets(TARGETS)
     metric = headline_metric(target.text for target in targets if target.split == "train")
-    wanted = [target for target in targets if target.split == options.split]
-    sequences = translator.source.read(wanted, SHARDS)
-    wanted = [target for target in wanted if target.clip_id in sequences]
-    if not wanted:
+    split_targets = [target for target in targets if target.split == options.split]
+    sequences = translator.source.read(split_targets, SHARDS)
+    split_targets = [target for target in split_targets if target.clip_id in sequences]
+    if not split_targets:
         raise UserError(f"{SHARDS} has no clip of {options.split}; `dvc repro extract` makes them")
     setup = Setup(
         translator=translator, targets=targets, sequences=sequences, decoding=translator.decoding,
         score=evaluation.score, metric=metric,
     )  # fmt: skip
     rows = [
-        stress_row(one, has_no_warning(one, translator, translator.confidence))
-        for one in try_changes(setup, wanted, most=options.clips)
+        stress_row(tried, has_no_warning(tried, translator, translator.confidence))
+        for tried in try_changes(setup, split_targets, most=options.clips)
     ]
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
@@ -251,13 +253,18 @@ def run_judge(options: argparse.Namespace) -> None:
 
     judgements = Judgements()
     if options.show or options.json:
-        found = judgements.results(options.runs)
+        results = judgements.results(options.runs)
         if options.json:
-            print(json.dumps([to_map(one) for one in found], ensure_ascii=False, indent=2))
-        elif not found:
+            print(json.dumps([to_map(result) for result in results], ensure_ascii=False, indent=2))
+        elif not results:
             print("nobody has judged anything yet; `signloom app` has the tab Judge")
         else:
-            print("\n".join(f"{one.task}\n  A: {one.a}\n  B: {one.b}\n  {one}" for one in found))
+            print(
+                "\n".join(
+                    f"{result.task}\n  A: {result.a}\n  B: {result.b}\n  {result}"
+                    for result in results
+                )
+            )
         return
     if len(options.runs) != 2:
         raise UserError("give two RUNs to be compared, or --show")

@@ -102,13 +102,13 @@ def find_sizes(
         )
     vocab = vocab or Tokenizer.load(tokenizer).vocab_size
     corpus = params.parent / load_section(params, "corpus", CorpusOptions).folder
-    there = [path for path in (shards, corpus / IMPORTED_SHARDS) if path.is_dir()]
+    folders = [path for path in (shards, corpus / IMPORTED_SHARDS) if path.is_dir()]
     glosses = read_glosses(targets) if targets.is_file() else NO_GLOSSES
     has_ctc = load_section(params, "train", TrainOptions).ctc_weight > 0
     if width is None and model.source == "glosses":
         width = glosses.size or vocab
-    if width is None and there:
-        width = open_source(model.source, shards=there[0], targets=targets).reader(features).width
+    if width is None and folders:
+        width = open_source(model.source, shards=folders[0], targets=targets).reader(features).width
     count = len(read_labels(labels)) + 1 if has_ctc and labels.is_file() else 0
     return Sizes(
         input_width=width or feature_width(features, build_layout(features.groups)),
@@ -150,14 +150,14 @@ def list_parts(model: Seq2Seq, inputs: list[torch.Tensor]) -> list[ModelPart]:
     def record(
         module: torch.nn.Module, arguments: object, result: object, *, part: ModelPart
     ) -> None:
-        found, given = _first_tensor(result), _first_tensor(arguments)
-        if found is None:
+        output_tensor, input_tensor = _first_tensor(result), _first_tensor(arguments)
+        if output_tensor is None:
             return
         if part.output is None:
-            part.input = None if given is None else list(given.shape)
-            part.output = list(found.shape)
+            part.input = None if input_tensor is None else list(input_tensor.shape)
+            part.output = list(output_tensor.shape)
         if not any(module.children()):
-            part.output_bytes += found.nbytes
+            part.output_bytes += output_tensor.nbytes
 
     for name, module in model.named_modules():
         part = ModelPart(
@@ -180,13 +180,15 @@ def format_parts(parts: Sequence[ModelPart]) -> str:
     rows = [("part", "input", "output", "parameters")]
     for part in parts:
         if part.depth <= DEPTH and (part.parameters or part.output):
-            given, found = (str(shape or "") for shape in (part.input, part.output))
-            own = part.name.rpartition(".")[2]
-            title = f"{own} ({part.class_name})" if part.depth else own
-            rows.append((2 * part.depth * " " + title, given, found, f"{part.parameters:,}"))
-    *left, last = (max(map(len, column)) for column in zip(*rows, strict=True))
+            input_shape, output_shape = (str(shape or "") for shape in (part.input, part.output))
+            short_name = part.name.rpartition(".")[2]
+            title = f"{short_name} ({part.class_name})" if part.depth else short_name
+            rows.append(
+                (2 * part.depth * " " + title, input_shape, output_shape, f"{part.parameters:,}")
+            )
+    *widths, last = (max(map(len, column)) for column in zip(*rows, strict=True))
     return "\n".join(
-        "  ".join([*map(str.ljust, row[:-1], left), row[-1].rjust(last)]) for row in rows
+        "  ".join([*map(str.ljust, row[:-1], widths), row[-1].rjust(last)]) for row in rows
     )
 
 
@@ -196,7 +198,7 @@ def _first_tensor(value: object) -> torch.Tensor | None:
     if dataclasses.is_dataclass(value):
         value = [getattr(value, field.name) for field in dataclasses.fields(value)]
     items = value if isinstance(value, list | tuple) else []
-    return next((found for item in items if (found := _first_tensor(item)) is not None), None)
+    return next((tensor for item in items if (tensor := _first_tensor(item)) is not None), None)
 
 
 def measure_latency(model: Seq2Seq, inputs: list[torch.Tensor], eos: int) -> dict[str, float]:
@@ -236,15 +238,15 @@ def count_by_half(model: Seq2Seq) -> dict[str, int]:
     first.
     """
     head = set(model.head.parameters()) if model.has_decoder else set()
-    seen: set[torch.nn.Parameter] = set()
-    found: dict[str, int] = {}
+    counted: set[torch.nn.Parameter] = set()
+    counts: dict[str, int] = {}
     for name, child in model.named_children():
         for parameter in child.parameters():
-            if parameter not in seen:
+            if parameter not in counted:
                 half = "head" if parameter in head else name
-                found[half] = found.get(half, 0) + parameter.numel()
-                seen.add(parameter)
-    return found
+                counts[half] = counts.get(half, 0) + parameter.numel()
+                counted.add(parameter)
+    return counts
 
 
 def count_mult_adds(model: Seq2Seq, inputs: list[torch.Tensor]) -> dict[str, int]:
@@ -263,10 +265,10 @@ def count_mult_adds(model: Seq2Seq, inputs: list[torch.Tensor]) -> dict[str, int
 
     with torch.inference_mode():
         memory = model.encode(src, valid)
-        found = {"encode": count(lambda: model.encode(src, valid))}
+        counts = {"encode": count(lambda: model.encode(src, valid))}
         if model.has_decoder:
-            found["decode"] = count(lambda: model.decode(memory, tgt))
-    return found
+            counts["decode"] = count(lambda: model.decode(memory, tgt))
+    return counts
 
 
 def _lstm_flops(

@@ -59,5 +59,5 @@ def run_export_model(options: ExportOptions) -> None:
         f"most {worst:.1g}",
         file=sys.stderr,
     )
-    if (found := find_confidence(checkpoint)) and found.seeds:
+    if (confidence := find_confidence(checkpoint)) and confidence.seeds:
         print("warning: it is the first seed's model alone, scored with others", file=sys.stderr)

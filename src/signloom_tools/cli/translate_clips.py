@@ -181,7 +181,9 @@ class _Work:
         captions = out.with_suffix(".vtt")
         is_new = captions not in self._written  # else --write has just written it
         self._written |= {out, captions}
-        kept = [one for one in sentences if one[1].text or not self._options.skip_unsure]
+        captioned = [
+            sentence for sentence in sentences if sentence[1].text or not self._options.skip_unsure
+        ]
         try:
             for path in (out, captions) if is_new else (out,):
                 check_output(path, self._inputs, overwrite=self._options.overwrite)
@@ -193,7 +195,7 @@ class _Work:
                 pictures = blank_pictures(sequence)
             write_skeleton(out, pictures, sequence)
             if is_new:
-                write_captions(captions, make_cues(kept, for_people=True), out)
+                write_captions(captions, make_cues(captioned, for_people=True), out)
         except (ClipError, UserError) as error:
             self.fail(str(out), str(error))
 
@@ -231,11 +233,11 @@ class _ClipWork(_Work):
             from signloom_tools.translate.timed import translate_timed
 
             batch = [part for clip in batch for part in self._cut_signs(clip)]
-            found = translate_timed(
+            translations = translate_timed(
                 translator, [clip.sequence for clip in batch], decoding, n_best=options.n_best,
                 skip_unsure=options.skip_unsure, guess=options.guess, find=options.clips.find,
             )  # fmt: skip
-            for clip, timed in zip(batch, found, strict=True):
+            for clip, timed in zip(batch, translations, strict=True):
                 best = timed.translation
                 self.not_understood += bool(best.check.unlike)
                 self._print(clip, timed.later(clip.begins_s))
@@ -256,7 +258,7 @@ class _ClipWork(_Work):
             return [clip]
         parts = []
         for span in spans:
-            start_s, end_s = (clip.begins_s + one for one in span)
+            start_s, end_s = (clip.begins_s + edge_s for edge_s in span)
             name = f"{clip.clip_id} {start_s:.2f}-{end_s:.2f} s"
             sequence = cut(clip.sequence, span)
             parts.append(replace(clip, clip_id=name, begins_s=start_s, sequence=sequence))
@@ -341,10 +343,12 @@ class _FilmWork(_Work):
             translator, clip.sequence, spans, decoding,
             skip_unsure=options.skip_unsure, guess=options.guess, find=options.clips.find,
         )  # fmt: skip
-        asked = options.clips.signs or options.clips.find
-        signs = make_sign_cues(sentences) if asked else []
-        sentences = [(span, one) for span, one in sentences if one.text or not options.skip_unsure]
-        checks = [one.translation.check for _, one in sentences]
+        has_signs = options.clips.signs or options.clips.find
+        signs = make_sign_cues(sentences) if has_signs else []
+        sentences = [
+            (span, timed) for span, timed in sentences if timed.text or not options.skip_unsure
+        ]
+        checks = [timed.translation.check for _, timed in sentences]
         self.not_understood += sum(bool(check.unlike) for check in checks)
         cues = make_cues(sentences, for_people=self._options.clips.write != "json")
         cues, signs = ([cue.later(clip.begins_s) for cue in part] for part in (cues, signs))

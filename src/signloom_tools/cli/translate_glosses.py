@@ -35,14 +35,16 @@ def translate_glosses(options: TranslateOptions) -> None:
     vocabulary = translator.source.glosses(options.model.checkpoint)
     sources = [vocabulary.encode(line) for line in lines]
     filled = [source for source in sources if len(source.ids)]
-    inputs = [Path(one) for one in options.glosses if os.path.isfile(one)]  # noqa: PTH113 (lines, too)
+    inputs = [Path(argument) for argument in options.glosses if os.path.isfile(argument)]  # noqa: PTH113 (lines, too)
     check_attention(options, len(filled), inputs)
-    found = translator.translate(
+    translated = translator.translate(
         filled, decoding, n_best=options.n_best, skip_unsure=options.skip_unsure
     )
-    pairs = zip(filled, found, strict=True)
-    write_attention(options, translator, [(" ".join(s.glosses), s, one) for s, one in pairs])
-    translations = iter(found)
+    pairs = zip(filled, translated, strict=True)
+    write_attention(
+        options, translator, [(" ".join(s.glosses), s, translation) for s, translation in pairs]
+    )
+    translations = iter(translated)
     for source in sources:
         best = next(translations) if len(source.ids) else None
         if options.json:
@@ -57,28 +59,28 @@ def translate_glosses(options: TranslateOptions) -> None:
 def _to_json(source: "GlossSequence", best: "Translation | None") -> str:
     from signloom_tools.translate.timed import to_scored
 
-    found = {**to_scored(best), **best.check.to_map()} if best else {"text": ""}
-    others = [to_scored(one) for one in best.alternatives] if best else []
-    content = {"glosses": source.glosses, "unknown": source.unknown, **found,
-               "alternatives": others}  # fmt: skip
+    scored = {**to_scored(best), **best.check.to_map()} if best else {"text": ""}
+    alternatives = [to_scored(alternative) for alternative in best.alternatives] if best else []
+    content = {"glosses": source.glosses, "unknown": source.unknown, **scored,
+               "alternatives": alternatives}  # fmt: skip
     return json.dumps(content, ensure_ascii=False)
 
 
 def _print(best: "Translation", *, with_scores: bool) -> None:
-    for one in (best, *best.alternatives):
-        score = f"{one.hypothesis.score:.4f}\t" if with_scores else ""
-        word = f"\t{one.check.word}" if one.check.word else ""
-        print(score + " ".join(one.text.split()) + word)
+    for translation in (best, *best.alternatives):
+        score = f"{translation.hypothesis.score:.4f}\t" if with_scores else ""
+        word = f"\t{translation.check.word}" if translation.check.word else ""
+        print(score + " ".join(translation.text.split()) + word)
 
 
-def read_lines(given: Sequence[str]) -> list[str]:
+def read_lines(arguments: Sequence[str]) -> list[str]:
     """Return the lines of glosses behind arguments: files, `-` for standard input, or themselves.
 
     Raises:
         UserError: If a file is missing or cannot be read as text, or all lines are empty.
     """
     lines: list[str] = []
-    for argument in given:
+    for argument in arguments:
         try:
             if argument == "-":
                 lines += sys.stdin.read().splitlines()
@@ -106,5 +108,5 @@ def _warn_of_unknown(unknown: Sequence[str], lines: int) -> None:
         return
     names = list(dict.fromkeys(unknown))
     some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-    found = f"{len(unknown)} glosses of {lines} line{'s' * (lines > 1)}"
-    print(f"warning: {found} never occurred in train: {some}", file=sys.stderr)
+    amount = f"{len(unknown)} glosses of {lines} line{'s' * (lines > 1)}"
+    print(f"warning: {amount} never occurred in train: {some}", file=sys.stderr)

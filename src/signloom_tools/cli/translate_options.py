@@ -120,9 +120,9 @@ class TranslateOptions:
             raise UserError("--guess and --skip-unsure exclude each other: omit one")
         clips = self.clips
         if self.glosses:
-            if found := [*(["PATH"] if self.paths else []), *given_flags(clips)]:
+            if flags := [*(["PATH"] if self.paths else []), *given_flags(clips)]:
                 raise UserError(
-                    f"{', '.join(found)}: these options apply to videos and landmarks; remove them "
+                    f"{', '.join(flags)}: these options apply to videos and landmarks; remove them "
                     "or --glosses"
                 )
         elif not self.paths:
@@ -175,9 +175,9 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
         from signloom.translation.signs import check_glosses
 
         check_glosses(translator, options.clips.find)
-    said = {name: getattr(options.search, name, None) for name in _KINDS}
-    given = {name: value for name, value in said.items() if value is not None}
-    decoding = dataclasses.replace(options.model.decoding or translator.decoding, **given)
+    search_values = {name: getattr(options.search, name, None) for name in _KINDS}
+    given_values = {name: value for name, value in search_values.items() if value is not None}
+    decoding = dataclasses.replace(options.model.decoding or translator.decoding, **given_values)
     if options.n_best > decoding.beam_size:  # which was chosen, too
         decoding = dataclasses.replace(decoding, beam_size=options.n_best)
     return translator, decoding
@@ -187,13 +187,15 @@ def _ask_all_seeds(translator: "Translator", options: TranslateOptions) -> "Tran
     from signloom.evaluation.evaluate import load_seeds
 
     checkpoint = options.model.checkpoint
-    others = [one for _, one in load_seeds(checkpoint, options.precision)]
-    if not others:
+    seed_translators = [
+        seed_translator for _, seed_translator in load_seeds(checkpoint, options.precision)
+    ]
+    if not seed_translators:
         raise UserError(
             f"--together: {checkpoint} has no seeds/, the models of further seeds; train "
             "with train.seeds: [1, 2, 3], or leave --together out"
         )
-    return translator.with_seeds(others)
+    return translator.with_seeds(seed_translators)
 
 
 def check_attention(options: TranslateOptions, clips: int, inputs: Sequence[Path] = ()) -> None:
@@ -219,15 +221,18 @@ def check_attention(options: TranslateOptions, clips: int, inputs: Sequence[Path
 def write_attention(
     options: TranslateOptions,
     translator: "Translator",
-    found: "Sequence[tuple[str, SourceSequence, Translation]]",
+    attended: "Sequence[tuple[str, SourceSequence, Translation]]",
 ) -> None:
     """Write the page of attention, if one is asked for and there is anything to show."""
-    if options.attention is None or not found:
+    if options.attention is None or not attended:
         return
     from signloom.corpus.landmarks import LandmarkSequence
     from signloom.report.attention import Alignment, AttentionClip, render_attention
 
-    sequences, translations = [clip for _, clip, _ in found], [one for *_, one in found]
+    sequences, translations = (
+        [clip for _, clip, _ in attended],
+        [translation for *_, translation in attended],
+    )
     try:
         alignments = translator.align(sequences, translations)
     except ValueError as error:  # the one it names: the decoder does not look at the source
@@ -244,7 +249,7 @@ def write_attention(
             ),
             sequence=clip if isinstance(clip, LandmarkSequence) else None,
         )
-        for (name, clip, translation), alignment in zip(found, alignments, strict=True)
+        for (name, clip, translation), alignment in zip(attended, alignments, strict=True)
     ]  # fmt: skip
     title = f"Attention of {options.model.checkpoint}"
     write_file(options.attention, render_attention(title, clips))

@@ -60,26 +60,29 @@ class Outlook:
 
     def lines(self) -> list[str]:
         """Return what a person reads."""
-        found = [
-            f"with {count:>2} signers {one.value:.0f} % ({one.low:.0f} to {one.high:.0f})"
-            for count, one in self.curve.items()
+        lines = [
+            f"with {count:>2} signers {estimate.value:.0f} % "
+            f"({estimate.low:.0f} to {estimate.high:.0f})"
+            for count, estimate in self.curve.items()
         ]
         gain = self.doubling
-        found.append(
+        lines.append(
             "each doubling of the signers, and of the takes with them, has brought "
             f"{gain.value:.0f} points ({gain.low:.0f} to {gain.high:.0f})"
         )
-        for count, one in self.expected.items():
-            if one.high - one.low > WIDE:
-                found.append(
-                    f"with {count} signers anything from {one.low:.0f} to {one.high:.0f} % is "
-                    "possible: these signers are too few to tell"
+        for count, estimate in self.expected.items():
+            if estimate.high - estimate.low > WIDE:
+                lines.append(
+                    f"with {count} signers anything from {estimate.low:.0f} to "
+                    f"{estimate.high:.0f} % is possible: these signers are too few to tell"
                 )
             else:
-                found.append(f"with {count} we would expect {one.low:.0f} to {one.high:.0f} %")
+                lines.append(
+                    f"with {count} we would expect {estimate.low:.0f} to {estimate.high:.0f} %"
+                )
         if self.doubling.low <= 0:
-            found.append("whether more people help cannot be told from these: test on more of them")
-        return found
+            lines.append("whether more people help cannot be told from these: test on more of them")
+        return lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,17 +146,17 @@ def measure_outlook(
         UserError: If there are too few signers, or clips without landmarks.
     """
     source, sequences, of_train, dev = _read(files, options)
-    words = headline_metric(one.text for one in of_train) == Metric.EXACT
-    plan = plan_trainings([one.signer for one in of_train], draws, seed)
+    words = headline_metric(target.text for target in of_train) == Metric.EXACT
+    plan = plan_trainings([target.signer for target in of_train], draws, seed)
     results = []
     for training in tqdm(plan, "training", unit=" models", file=progress_file()):
-        known = [one for one in of_train if one.signer in training.known]
-        data = _gather(files, options, source, [*known, *dev])
-        own = _at_steps(data, options, steps or STEPS // len(plan), seed + training.draw)
-        translator = _learn(data, own)
-        longest = max(len(one.ids) for one in of_train)
+        known_targets = [target for target in of_train if target.signer in training.known]
+        data = _gather(files, options, source, [*known_targets, *dev])
+        run_options = _at_steps(data, options, steps or STEPS // len(plan), seed + training.draw)
+        translator = _learn(data, run_options)
+        longest = max(len(target.ids) for target in of_train)
         for who in training.left_out:
-            tested = [one for one in of_train if one.signer == who]
+            tested = [target for target in of_train if target.signer == who]
             right = _score(translator, tested, sequences, longest, scoring, words=words)
             results.append(
                 OutlookResult(
@@ -170,8 +173,10 @@ def _read(
     source = open_source(options.model.source, shards=files.shards, targets=files.targets)
     targets = read_targets(files.targets)
     sequences = source.read(targets, files.shards)
-    known = [one for one in targets if one.clip_id in sequences]
-    train, dev = ([one for one in known if one.split == name] for name in ("train", "dev"))
+    readable = [target for target in targets if target.clip_id in sequences]
+    train, dev = (
+        [target for target in readable if target.split == name] for name in ("train", "dev")
+    )
     return source, sequences, train, dev
 
 
@@ -206,9 +211,9 @@ def read_folds(
         dealt, dev = [*dealt, *dev], []
     labels = read_labels(files.labels) if options.train.ctc_weight else NO_LABELS
     dealt = [
-        replace(one, split="train", labels=spelt)
-        for one in drop_new(sorted(dealt, key=lambda one: one.clip_id))
-        if (spelt := labels.spell(one.text, one.gloss))
+        replace(target, split="train", labels=spelt)
+        for target in drop_new(sorted(dealt, key=lambda target: target.clip_id))
+        if (spelt := labels.spell(target.text, target.gloss))
     ]
     if labels.kind != "glosses" or not 1 < count <= len(dealt):
         raise UserError(
@@ -216,27 +221,27 @@ def read_folds(
             f"{labels.kind}; expected 2 or more, at most the clips, and tokenize_targets.ctc "
             "glosses"
         )
-    seeds, found = options.train.seeds, []
+    seeds, reads = options.train.seeds, []
     order = np.random.default_rng(seeds[0]).permutation(len(dealt)).tolist()
     for fold in tqdm(range(count), "training", unit=" models", file=progress_file()):
-        asked = [dealt[number] for number in order[fold::count]]
-        names = {one.clip_id for one in asked}
-        known = [one for one in dealt if one.clip_id not in names]
-        heard = dev or [replace(one, split="dev") for one in asked]
-        own = replace(options.train, seeds=[seeds[fold % len(seeds)]], start_from="")
-        data = _gather(files, options, source, [*known, *heard])
-        translator = _learn(data, replace(options, train=own))
-        read = translator.label_log_probs([sequences[one.clip_id] for one in asked])
-        found.append(Read(read, asked, count_signed(translator, known)))
-    return translator, found
+        held_out = [dealt[number] for number in order[fold::count]]
+        names = {target.clip_id for target in held_out}
+        train_targets = [target for target in dealt if target.clip_id not in names]
+        heard = dev or [replace(target, split="dev") for target in held_out]
+        train_options = replace(options.train, seeds=[seeds[fold % len(seeds)]], start_from="")
+        data = _gather(files, options, source, [*train_targets, *heard])
+        translator = _learn(data, replace(options, train=train_options))
+        read = translator.label_log_probs([sequences[target.clip_id] for target in held_out])
+        reads.append(Read(read, held_out, count_signed(translator, train_targets)))
+    return translator, reads
 
 
 def score_folds(
     translator: Translator, folds: Sequence[Read], search: SignSearch, scoring: ScoreOptions
 ) -> Score:
     """Return the error rate of the signs of all folds, read by a search."""
-    wanted = glosses_of([target for one in folds for target in one.targets])
-    counted = count_gloss_wer(read_lines(translator, folds, search), wanted, scoring)
+    references = glosses_of([target for fold in folds for target in fold.targets])
+    counted = count_gloss_wer(read_lines(translator, folds, search), references, scoring)
     return score_statistics(Statistics(parts=(counted,)), scoring)[GLOSS_WER]
 
 
@@ -254,15 +259,15 @@ def _score(
     longest: int, scoring: ScoreOptions, *, words: bool,
 ) -> float:  # fmt: skip
     greedy = replace(GREEDY, max_tokens=min(longest, GREEDY.max_tokens))
-    clips = [sequences[one.clip_id] for one in targets]
+    clips = [sequences[target.clip_id] for target in targets]
     texts = plain_texts(translator.translate(clips, greedy))
-    scores = score_corpus(texts, [one.text for one in targets], scoring)
+    scores = score_corpus(texts, [target.text for target in targets], scoring)
     return scores[Metric.EXACT].value if words else max(0.0, 100 - scores[Metric.WER].value)
 
 
 def have_signers(files: TrainingFiles) -> int:
     """Return how many signers train has."""
-    return len({one.signer for one in read_targets(files.targets) if one.split == "train"})
+    return len({target.signer for target in read_targets(files.targets) if target.split == "train"})
 
 
 def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outlook:
@@ -277,9 +282,9 @@ def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outl
         have: Signers of train.
         seed: Of the resamples.
     """
-    sizes = sorted({one.signers for one in results})
-    units = sorted({(one.draw, one.signer) for one in results})
-    table = {(one.signers, one.draw, one.signer): one.right for one in results}
+    sizes = sorted({result.signers for result in results})
+    units = sorted({(result.draw, result.signer) for result in results})
+    table = {(result.signers, result.draw, result.signer): result.right for result in results}
     values = np.array([[table[size, *unit] for size in sizes] for unit in units])
     # As many are left out in every draw.
     draws = len({draw for draw, _ in units})
@@ -311,8 +316,8 @@ def _expect(
     ceilings = best + (2 * generator.random(len(means))).clip(0, 1) * (100 - best) + 1
     shares = (means / ceilings[:, None]).clip(0.02, 0.98)
     odds = _line(logs, np.log(shares / (1 - shares)), at)
-    found = (ceilings / (1 + np.exp(-odds))).clip(0, 100)
-    return _estimate(float(np.median(found)), found)
+    expected = (ceilings / (1 + np.exp(-odds))).clip(0, 100)
+    return _estimate(float(np.median(expected)), expected)
 
 
 def _line(logs: FloatArray, rows: FloatArray, at: float) -> FloatArray:
@@ -327,4 +332,7 @@ def _estimate(value: float, resampled: FloatArray) -> Estimate:
 
 def to_map(outlook: Outlook, results: Sequence[OutlookResult]) -> dict[str, object]:
     """Return what `--json` prints."""
-    return {**dataclasses.asdict(outlook), "results": [dataclasses.asdict(one) for one in results]}
+    return {
+        **dataclasses.asdict(outlook),
+        "results": [dataclasses.asdict(result) for result in results],
+    }

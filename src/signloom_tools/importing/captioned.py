@@ -49,35 +49,35 @@ class CueRows:
     def reasons(self) -> list[str]:
         """Say why how much of it becomes no clip."""
         return [
-            f"{count}: {reason} (first {one.table}: {one.detail})"
-            for reason, count, one in count_reasons(self.refusals)
+            f"{count}: {reason} (first {refusal.table}: {refusal.detail})"
+            for reason, count, refusal in count_reasons(self.refusals)
         ]
 
 
-def add_paths(found: CueRows, videos: VideoFolder, columns: Mapping[str, str]) -> CueRows:
+def add_paths(cue_rows: CueRows, videos: VideoFolder, columns: Mapping[str, str]) -> CueRows:
     """Return rows with what the paths of their videos say too; without any row, a row a video."""
-    rows = found.rows or [
+    rows = cue_rows.rows or [
         (Row(videos.folder.name, number, {"video": path.as_posix()}), None)
         for number, path in enumerate(videos.all(pictures=True), start=1)
     ]
-    header = found.header or ["video"]
+    header = cue_rows.header or ["video"]
     sources = find_sources(header, {n: name for n, name in columns.items() if name in header})
-    told = CueRows(refusals=found.refusals)
+    with_paths = CueRows(refusals=cue_rows.refusals)
     for row, split in rows:
-        known = row.values(sources)
-        name = known.get("video") or known.get("clip_id", "")
+        values = row.values(sources)
+        name = values.get("video") or values.get("clip_id", "")
         path, reason = videos.find(name)
         fields = videos.fields_of(path) if path else {}
         if not fields:
             reason = reason or "its path does not fit --pattern"
-            told.refuse(row.table, row.line, name, reason, str(path or name))
+            with_paths.refuse(row.table, row.line, name, reason, str(path or name))
             continue
         cells = {**fields, "video": name, **row.cells}
-        told.rows.append((Row(row.table, row.line, cells), split))
-    if not told.rows:
-        raise UserError("\n  ".join(["no video can be taken", *told.reasons()]))
-    told.header = list(told.rows[0][0].cells)
-    return told
+        with_paths.rows.append((Row(row.table, row.line, cells), split))
+    if not with_paths.rows:
+        raise UserError("\n  ".join(["no video can be taken", *with_paths.reasons()]))
+    with_paths.header = list(with_paths.rows[0][0].cells)
+    return with_paths
 
 
 def clip_name(film: str, cue: Cue) -> str:
@@ -91,12 +91,12 @@ def list_captions(sources: Sequence[Path]) -> list[Path]:
     Raises:
         UserError: If a source is not there.
     """
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for source in sources:
         if not source.exists():
             raise UserError(f"{source}: no such file or folder of captions")
         below = sorted(source.rglob("*")) if source.is_dir() else [source]
-        found.update(
+        paths.update(
             (path, None)
             for path in below
             if path == source
@@ -105,7 +105,7 @@ def list_captions(sources: Sequence[Path]) -> list[Path]:
                 and not (path.name.startswith(".") or name_problem(path))
             )
         )
-    return list(found)
+    return list(paths)
 
 
 def measure_film(path: Path) -> float | None:
@@ -144,31 +144,31 @@ def read_films(
     Raises:
         UserError: If there is no caption file, or no cue that can be taken.
     """
-    found = CueRows()
-    said, named = _read_tables(videos, tables, columns, found)
+    cue_rows = CueRows()
+    film_cells, named = _read_tables(videos, tables, columns, cue_rows)
     paths = list_captions([*named, *([] if named and not sources else sources or [videos.folder])])
     if not paths:
         raise UserError(
             f"{videos.folder}: no captions there ({', '.join(READ_SUFFIXES)}); give --captions FILE"
         )
-    files = _read_captions(videos, paths, named, said, choice, found)
-    for film in sorted({*videos.all(), *said}):
-        if tables and film not in said:
+    files = _read_captions(videos, paths, named, film_cells, choice, cue_rows)
+    for film in sorted({*videos.all(), *film_cells}):
+        if tables and film not in film_cells:
             reason = "no row of the tables names it"
-            found.refuse(film.name, 0, stem(film.name), reason, film.as_posix())
+            cue_rows.refuse(film.name, 0, stem(film.name), reason, film.as_posix())
         else:
-            _add_film(found, videos, film, files.get(film, []), said, rules)
-    if not found.rows:
-        raise UserError("\n  ".join(["no cue can be taken", *found.reasons()]))
-    cells = {name for row, _ in found.rows for name, value in row.cells.items() if value}
+            _add_film(cue_rows, videos, film, files.get(film, []), film_cells, rules)
+    if not cue_rows.rows:
+        raise UserError("\n  ".join(["no cue can be taken", *cue_rows.reasons()]))
+    cells = {name for row, _ in cue_rows.rows for name, value in row.cells.items() if value}
     table_columns = [name for table, _ in tables for name in table.header]
-    found.header = list(dict.fromkeys([*(n for n in _CELLS if n in cells), *table_columns]))
-    return found
+    cue_rows.header = list(dict.fromkeys([*(n for n in _CELLS if n in cells), *table_columns]))
+    return cue_rows
 
 
-Said = Mapping[Path, tuple[Mapping[str, str], str | None]]
+FilmCells = Mapping[Path, tuple[Mapping[str, str], str | None]]
 """Cells and split of a film by the tables."""
-_NOTHING: Said = {}
+_NOTHING: FilmCells = {}
 _CODE = re.compile(r"([^\W\d_]+?)0*(\d+)")  # of a signer, as S015
 _NO_FILM = "no video of its name is below --videos"
 _NO_SIGNER = (
@@ -181,9 +181,9 @@ def _read_captions(
     videos: VideoFolder,
     paths: Sequence[Path],
     named: Mapping[Path, Sequence[Path]],
-    said: Said,
+    film_cells: FilmCells,
     choice: Choice,
-    found: CueRows,
+    cue_rows: CueRows,
 ) -> dict[Path, list[Captions]]:
     """Return the captions of each film, by the tables, their names, or who signs in it."""
     files: dict[Path, list[Captions]] = defaultdict(list)
@@ -193,48 +193,53 @@ def _read_captions(
         try:
             captions = read_captions(path, choice)
         except UserError as error:
-            found.refuse(path.name, 0, path.stem, "its captions cannot be read", str(error))
+            cue_rows.refuse(path.name, 0, path.stem, "its captions cannot be read", str(error))
             continue
-        captions, parts = deal_cues(videos, captions, named.get(path, ()), said)
-        found.signers |= captions.signers
+        captions, parts = deal_cues(videos, captions, named.get(path, ()), film_cells)
+        cue_rows.signers |= captions.signers
         for film, cues in parts.items():
             if isinstance(film, Path):
                 files[film].append(replace(captions, cues=cues))
                 captions = replace(captions, broken=())  # said once
             elif len(parts) == 1:
-                found.refuse(path.name, 0, path.stem, film, path.as_posix())
+                cue_rows.refuse(path.name, 0, path.stem, film, path.as_posix())
             else:
                 for cue in cues:
-                    found.refuse(path.name, 0, clip_name(path.stem, cue), film, cue.where)
+                    cue_rows.refuse(path.name, 0, clip_name(path.stem, cue), film, cue.where)
     return files
 
 
 def deal_cues(
-    videos: VideoFolder, captions: Captions, named: Sequence[Path] = (), said: Said = _NOTHING
+    videos: VideoFolder,
+    captions: Captions,
+    named: Sequence[Path] = (),
+    film_cells: FilmCells = _NOTHING,
 ) -> tuple[Captions, dict[Path | str, list[Cue]]]:
     """Return the cues of each film, and by the reason those that are of none.
 
     Who signs in a film is said by its row, or by its name. Named are the films by the tables.
     """
     films = {film.as_posix(): film for film in named} or _find_films(videos, captions)
-    known = [film for film in films.values() if film]
+    paths = [film for film in films.values() if film]
     codes = rank_codes({cue.signer for cue in captions.cues}, list(films))
     cues = [replace(cue, signer=codes.get(cue.signer, cue.signer)) for cue in captions.cues]
     captions = replace(captions, cues=cues, signers={**captions.signers, **codes})
     signers = {cue.signer for cue in cues}
-    if not (known and signers):
-        return captions, {known[0] if known else _NO_FILM: []}
+    if not (paths and signers):
+        return captions, {paths[0] if paths else _NO_FILM: []}
     of: dict[str, Sequence[Path | str]] = {}
     for who in signers:
-        rows = [one for one in known if who and said.get(one, ({},))[0].get("signer") == who]
-        of[who] = rows or [films[one] or _NO_FILM for one in films_of(who, list(films))][:1]
+        rows = [
+            path for path in paths if who and film_cells.get(path, ({},))[0].get("signer") == who
+        ]
+        of[who] = rows or [films[name] or _NO_FILM for name in films_of(who, list(films))][:1]
     names = {stem(captions.path.stem), stem(split_name(captions.path)[0])}
-    is_its_own = len(films) == 1 and (stem(known[0].name) in names or not any(of.values()))
+    is_its_own = len(films) == 1 and (stem(paths[0].name) in names or not any(of.values()))
     is_clear = is_its_own or (len(signers) == 1 and not named)
     parts: dict[Path | str, list[Cue]] = defaultdict(list)
     later_s = {PurePosixPath(name).name: seconds for name, seconds in captions.media.items()}
     for cue in captions.cues:
-        for film in of[cue.signer] or (known[:1] if is_clear else [_NO_SIGNER]):
+        for film in of[cue.signer] or (paths[:1] if is_clear else [_NO_SIGNER]):
             s = 0.0 if isinstance(film, str) else later_s.get(film.name, 0.0)
             parts[film].append(cue.later(s))
     return captions, parts
@@ -245,14 +250,14 @@ def rank_codes(signers: Collection[str], films: Sequence[str]) -> dict[str, str]
 
     S1 and S2 are S015 and S016, in the order of their numbers, where each film has one such code.
     """
-    found = {who: _CODE.fullmatch(who) for who in signers}
-    numbers = {int(code[2]): who for who, code in found.items() if code}
-    letters = {code[1].casefold() for code in found.values() if code}
+    matches = {who: _CODE.fullmatch(who) for who in signers}
+    numbers = {int(code[2]): who for who, code in matches.items() if code}
+    letters = {code[1].casefold() for code in matches.values() if code}
     codes: dict[int, str] = {}
     for film in films:
         pieces = [_CODE.fullmatch(piece) for piece in re.split(r"[\W_]+", stem(film))]
-        own = [code for code in pieces if code and {code[1].casefold()} == letters]
-        codes |= {int(own[0][2]): own[0][0]} if len(own) == 1 else {}
+        film_codes = [code for code in pieces if code and {code[1].casefold()} == letters]
+        codes |= {int(film_codes[0][2]): film_codes[0][0]} if len(film_codes) == 1 else {}
     if not len(signers) == len(films) == len(codes) or {*numbers} != {*range(1, len(films) + 1)}:
         return {}
     return {numbers[place]: codes[code] for place, code in enumerate(sorted(codes), start=1)}
@@ -274,8 +279,8 @@ def films_of(signer: str, films: Sequence[str]) -> list[str]:
     ahead = count_shared(names) if len(films) > 1 else 0
     behind = count_shared([name[ahead:][::-1] for name in names]) if len(films) > 1 else 0
     return [
-        film for film, name, own in zip(films, names, pieces, strict=True)
-        if fold(signer) in {*(own - shared), name[ahead : len(name) - behind]} - {""}
+        film for film, name, parts in zip(films, names, pieces, strict=True)
+        if fold(signer) in {*(parts - shared), name[ahead : len(name) - behind]} - {""}
     ]  # fmt: skip
 
 
@@ -283,33 +288,33 @@ def _read_tables(
     videos: VideoFolder,
     tables: Sequence[tuple[UserTable, str | None]],
     columns: Mapping[str, str],
-    found: CueRows,
-) -> tuple[Said, dict[Path, list[Path]]]:
+    cue_rows: CueRows,
+) -> tuple[FilmCells, dict[Path, list[Path]]]:
     """Return what tables say of films, and the caption files that they name with their films."""
-    said: dict[Path, tuple[Mapping[str, str], str | None]] = {}
+    film_cells: dict[Path, tuple[Mapping[str, str], str | None]] = {}
     named: dict[Path, list[Path]] = defaultdict(list)
     for table, split in tables:
-        given = {field: name for field, name in columns.items() if name in table.header}
-        sources = find_sources(table.header, given)
+        table_columns = {field: name for field, name in columns.items() if name in table.header}
+        sources = find_sources(table.header, table_columns)
         for row in table.rows:
-            known = row.values(sources)
-            name = known.get("video") or known.get("clip_id", "")
+            values = row.values(sources)
+            name = values.get("video") or values.get("clip_id", "")
             film, reason = videos.find(name)
             if film is None:
-                found.refuse(row.table, row.line, name, reason, name)
+                cue_rows.refuse(row.table, row.line, name, reason, name)
                 continue
-            more = {n: known[n] for n in ("signer", "language") if known.get(n)}
+            more = {n: values[n] for n in ("signer", "language") if values.get(n)}
             captions, cells = row.cells.get(CAPTIONS), {**row.cells, **more}
-            before, split_before = said.setdefault(film, (cells, split))
+            before, split_before = film_cells.setdefault(film, (cells, split))
             if {**before, CAPTIONS: captions} != {**cells, CAPTIONS: captions} or (
                 split != split_before
             ):
                 reason = "another row says something else of its film"
-                found.refuse(row.table, row.line, name, reason, name)
+                cue_rows.refuse(row.table, row.line, name, reason, name)
                 continue
             if captions:
                 named[find_as_written(table.path.parent / captions)].append(film)
-    return said, named
+    return film_cells, named
 
 
 def _find_films(videos: VideoFolder, captions: Captions) -> dict[str, Path | None]:
@@ -321,23 +326,25 @@ def _find_films(videos: VideoFolder, captions: Captions) -> dict[str, Path | Non
     folder = path.relative_to(root).parent if path.is_relative_to(root) else Path()
 
     def find(name: str) -> Path | None:
-        wanted = (folder / name, name, PurePosixPath(name).name)
-        return next(filter(None, (videos.find(str(one))[0] for one in wanted)), None)
+        candidates = (folder / name, name, PurePosixPath(name).name)
+        return next(
+            filter(None, (videos.find(str(candidate))[0] for candidate in candidates)), None
+        )
 
-    own = find(path.stem) or find(split_name(path)[0])
+    film = find(path.stem) or find(split_name(path)[0])
     links = [name for name in captions.media if stem(name) != name]  # no sound files
-    if own or links:
-        return {own.as_posix(): own} if own else {name: find(name) for name in links}
-    alike = [one for one in videos.all() if one.name.startswith(f"{path.stem}_")]
-    return {one.as_posix(): one for one in alike if len(alike) > 1}
+    if film or links:
+        return {film.as_posix(): film} if film else {name: find(name) for name in links}
+    alike = [video for video in videos.all() if video.name.startswith(f"{path.stem}_")]
+    return {video.as_posix(): video for video in alike if len(alike) > 1}
 
 
 def _add_film(
-    found: CueRows,
+    cue_rows: CueRows,
     videos: VideoFolder,
     film: Path,
     files: Sequence[Captions],
-    said: Said,
+    film_cells: FilmCells,
     rules: CueRules,
 ) -> None:
     """Add a row for each cue of a film, which must have one caption file."""
@@ -347,37 +354,37 @@ def _add_film(
     if len(files) != 1:
         reason = "several caption files are of its film" if files else "no captions are beside it"
         listed = [captions.path.name for captions in files] or [film.as_posix()]
-        found.refuse(listed[0], 0, name, reason, *listed[1:] or listed)
+        cue_rows.refuse(listed[0], 0, name, reason, *listed[1:] or listed)
         return
     table = files[0].path.name
     try:
         duration_s = measure_film(videos.folder / film)
     except ClipError as error:
-        found.refuse(table, 0, name, error.problem.reason, film.as_posix())
+        cue_rows.refuse(table, 0, name, error.problem.reason, film.as_posix())
         return
     for where, problem in files[0].broken:
-        found.refuse(table, 0, name, problem.reason, where, *problem.concerns)
+        cue_rows.refuse(table, 0, name, problem.reason, where, *problem.concerns)
     numbers = {cue.where: number for number, cue in enumerate(files[0].cues, start=1)}
-    taken, left_out = apply_rules(files[0].cues, rules, duration_s)
+    kept_cues, left_out = apply_rules(files[0].cues, rules, duration_s)
     for cue, problem in left_out:
         line, clip = numbers[cue.where], clip_name(name, cue)
-        found.refuse(table, line, clip, problem.reason, cue.where, *problem.concerns)
-    cells, split = said.get(film, ({}, None))
+        cue_rows.refuse(table, line, clip, problem.reason, cue.where, *problem.concerns)
+    cells, split = film_cells.get(film, ({}, None))
     cells = {**videos.fields_of(film), **cells}
     # A participant may be called A in every film: who signs alone is who the table says.
     alone = cells.get("signer") if len({cue.signer for cue in files[0].cues}) == 1 else ""
     ends_s = None if duration_s is None else round(duration_s, 3)
-    for cue in taken:
+    for cue in kept_cues:
         # A clip that has no times comes back without any.
         is_film = cue.clip_id and (cue.start_s, cue.end_s) == (0.0, ends_s)
         times = ("", "") if is_film else (f"{cue.start_s:.3f}", f"{cue.end_s:.3f}")
-        own = {
+        cue_cells = {
             "clip_id": clip_name(name, cue), "video": film.as_posix(), "text": cue.text,
             "start_s": times[0], "end_s": times[1], "gloss": cue.gloss,
             "signer": alone or cue.signer or cells.get("signer", ""),
             "language": cue.language or cells.get("language", ""),
         }  # fmt: skip
-        found.rows.append((Row(table, numbers[cue.where], {**cells, **own}), split))
+        cue_rows.rows.append((Row(table, numbers[cue.where], {**cells, **cue_cells}), split))
 
 
 def film_cues(
@@ -420,5 +427,5 @@ def film_cues(
 def caption_files(film: Path, cues: Sequence[Cue]) -> dict[Path, list[Cue]]:
     """Return the caption files to write for a film, and their cues."""
     files = {film.with_suffix(".eaf"): list(cues), film.with_suffix(".vtt"): list(cues)}
-    said = [replace(cue, text=cue.hypothesis) for cue in cues if cue.hypothesis]
-    return {**files, film.with_suffix(".hypotheses.vtt"): said} if said else files
+    hypotheses = [replace(cue, text=cue.hypothesis) for cue in cues if cue.hypothesis]
+    return {**files, film.with_suffix(".hypotheses.vtt"): hypotheses} if hypotheses else files

@@ -117,10 +117,10 @@ def read_captions(path: Path, choice: Choice | None = None) -> Captions:
     if path.stat().st_size > _MOST_BYTES:
         raise UserError(f"{path}: has more than {_MOST_BYTES:,} bytes, which no captions take")
     if suffix in TABLE_SUFFIXES:
-        found = _read_table(path)
+        captions = _read_table(path)
     elif suffix not in READ_SUFFIXES:
-        known = ", ".join(READ_SUFFIXES + TABLE_SUFFIXES)
-        raise UserError(f"{path}: no captions are read from {suffix!r} files, but from {known}")
+        suffixes = ", ".join(READ_SUFFIXES + TABLE_SUFFIXES)
+        raise UserError(f"{path}: no captions are read from {suffix!r} files, but from {suffixes}")
     else:
         text = decode_text(path.read_bytes(), None)[0].replace("\r\n", "\n").replace("\r", "\n")
         if "\0" in text:
@@ -128,15 +128,15 @@ def read_captions(path: Path, choice: Choice | None = None) -> Captions:
         readers: Mapping[str, Callable[[Path, str, Choice], Captions]] = {
             ".eaf": _read_eaf, ".json3": _read_json3,
         }  # fmt: skip
-        found = readers.get(suffix, _read_blocks)(path, text, choice)
+        captions = readers.get(suffix, _read_blocks)(path, text, choice)
     language = split_name(path)[1]
-    cues, broken = [], list(found.broken)
-    for cue in found.cues:
+    cues, broken = [], list(captions.broken)
+    for cue in captions.cues:
         if problem := _cue_problem(cue):
             broken.append((cue.where, problem))
         elif not choice.language or _is_language(cue.language or language, choice.language):
             cues.append(replace(cue, text=clean(cue.text), language=cue.language or language))
-    return replace(found, cues=cues, broken=broken)
+    return replace(captions, cues=cues, broken=broken)
 
 
 def _cue_problem(cue: Cue) -> Problem | None:
@@ -152,9 +152,9 @@ def _cue_problem(cue: Cue) -> Problem | None:
     return None
 
 
-def _is_language(found: str, wanted: str) -> bool:
+def _is_language(language: str, wanted_language: str) -> bool:
     """Tell whether a language is the wanted one: `de` takes `de-AT` too, and what is not said."""
-    return not found or found == wanted or found.startswith(f"{wanted}-")
+    return not language or language == wanted_language or language.startswith(f"{wanted_language}-")
 
 
 def _plain(text: str) -> str:
@@ -166,10 +166,10 @@ def _new_lines(shown: Sequence[str], before: Sequence[str], *, is_short: bool) -
 
     A line whose words have times of their own is always new.
     """
-    there = [line for line in shown if _plain(line)]
+    lines = [line for line in shown if _plain(line)]
     old = {_plain(line) for line in before}
-    repeats = is_short or len(there) > 1
-    return [line for line in there if "<c>" in line or not (repeats and _plain(line) in old)]
+    repeats = is_short or len(lines) > 1
+    return [line for line in lines if "<c>" in line or not (repeats and _plain(line) in old)]
 
 
 def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
@@ -243,9 +243,9 @@ _TIMES_OF_TABLES = {"start": "start_s", "begin": "start_s", "end": "end_s", "sto
 
 def _read_table(path: Path) -> Captions:
     table = read_user_table(path, None, None)
-    given = {_TIMES_OF_TABLES.get(name.lower(), ""): name for name in table.header}
-    given.pop("", None)
-    sources = find_sources(table.header, given)
+    columns = {_TIMES_OF_TABLES.get(name.lower(), ""): name for name in table.header}
+    columns.pop("", None)
+    sources = find_sources(table.header, columns)
     if not {"start_s", "end_s", "text"} <= sources.keys():
         raise UserError(
             f"{path}: found the columns {', '.join(table.header)}; expected start_s, end_s and text"
@@ -277,13 +277,13 @@ def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
         signers = _beside(elan, tier, choice.signer_tier, tiers) if choice.signer_tier else []
         ids = _beside(elan, tier, "clip", tiers)
         participant = tier.participant or signers_by_name.get(tier.name, "")
-        for one in tier.annotations:
+        for annotation in tier.annotations:
             cues.append(Cue(
-                start_s=one.start_ms / 1000, end_s=one.end_ms / 1000,
-                text=" ".join(one.value.split()),  # ELAN has no tags
-                signer=_values_in(one, signers) or participant, language=tier.language,
-                gloss=_values_in(one, glosses), clip_id=_values_in(one, ids),
-                where=f"annotation {one.name}",
+                start_s=annotation.start_ms / 1000, end_s=annotation.end_ms / 1000,
+                text=" ".join(annotation.value.split()),  # ELAN has no tags
+                signer=_values_in(annotation, signers) or participant, language=tier.language,
+                gloss=_values_in(annotation, glosses), clip_id=_values_in(annotation, ids),
+                where=f"annotation {annotation.name}",
             ))  # fmt: skip
     media = {name: later_ms / 1000 for name, later_ms in elan.media.items()}
     ordered = sorted(cues, key=lambda cue: cue.start_s)
@@ -298,8 +298,8 @@ def _end_of(tier: Tier) -> str:
 def _signers_by_name(tiers: Sequence[Tier], films: str) -> dict[str, str]:
     """Return who signs by names of tiers without participants: codes, or parts of films' names."""
     ends = {tier.name: _end_of(tier) for tier in tiers if not (tier.participant or tier.language)}
-    said = re.split(r"[\W_]+", films.casefold())  # other names may be languages
-    are_people = all(_CODE.fullmatch(end) or end.casefold() in said for end in ends.values())
+    words = re.split(r"[\W_]+", films.casefold())  # other names may be languages
+    are_people = all(_CODE.fullmatch(end) or end.casefold() in words for end in ends.values())
     return ends if are_people and 1 < len({*ends.values()}) == len(tiers) else {}
 
 
@@ -314,18 +314,18 @@ def _text_tiers(path: Path, elan: Elan, choice: Choice) -> list[Tier]:
     full = [tier for tier in elan.tiers if tier.annotations]
     if choice.language:
         full = [tier for tier in full if _is_language(tier.language, choice.language)]
-    found = [tier for tier in full if _is_tier(tier, choice.tier or OUR_TIERS[0])]
-    if not found and not choice.tier:
+    sentence_tiers = [tier for tier in full if _is_tier(tier, choice.tier or OUR_TIERS[0])]
+    if not sentence_tiers and not choice.tier:
         top = [tier for tier in full if not tier.parent]
-        found = top if len(top) == 1 else []
-    if found:
-        return found
+        sentence_tiers = top if len(top) == 1 else []
+    if sentence_tiers:
+        return sentence_tiers
     listed = "; ".join(
         f"{tier.name} ({len(tier.annotations)}, as {tier.annotations[0].value[:40]!r})"
         for tier in full
     )
-    asked = f"no tier is {choice.tier!r}." if choice.tier else "which tier has the sentences?"
-    raise UserError(f"{path}: {asked} Say --tier NAME; found {listed or 'no annotation'}")
+    problem = f"no tier is {choice.tier!r}." if choice.tier else "which tier has the sentences?"
+    raise UserError(f"{path}: {problem} Say --tier NAME; found {listed or 'no annotation'}")
 
 
 def _beside(elan: Elan, text: Tier, pattern: str, texts: Sequence[Tier]) -> list[Annotation]:
@@ -333,23 +333,23 @@ def _beside(elan: Elan, text: Tier, pattern: str, texts: Sequence[Tier]) -> list
     by_name = {tier.name: tier for tier in elan.tiers}
 
     def root(tier: Tier) -> str:
-        seen = {tier.name}
-        while tier.parent in by_name and tier.parent not in seen:
+        visited = {tier.name}
+        while tier.parent in by_name and tier.parent not in visited:
             tier = by_name[tier.parent]
-            seen.add(tier.name)
+            visited.add(tier.name)
         return tier.name
 
-    found = [
+    tiers = [
         tier for tier in elan.tiers
         if tier.name != text.name and _is_tier(tier, pattern)
         and (root(tier) == root(text) if text.parent or tier.parent
              else tier.participant == text.participant)
     ]  # fmt: skip
     if len(texts) > 1 and not text.participant:  # then the ends of their names say whose they are
-        others = {_end_of(tier) for tier in texts}
-        own = [tier for tier in found if _end_of(tier) == _end_of(text)]
-        found = own or [tier for tier in found if _end_of(tier) not in others]
-    return _join_hands(found)
+        endings = {_end_of(tier) for tier in texts}
+        same_ending = [tier for tier in tiers if _end_of(tier) == _end_of(text)]
+        tiers = same_ending or [tier for tier in tiers if _end_of(tier) not in endings]
+    return _join_hands(tiers)
 
 
 def _join_hands(tiers: Sequence[Tier]) -> list[Annotation]:
@@ -358,37 +358,46 @@ def _join_hands(tiers: Sequence[Tier]) -> list[Annotation]:
     Corpora have a tier a hand, and sign the same on both if half of the shorter one lies in the
     other.
     """
-    found: dict[str, list[Annotation]] = defaultdict(list)  # by value
+    joined: dict[str, list[Annotation]] = defaultdict(list)  # by value
     for tier in tiers:
-        before = {value: list(same) for value, same in found.items()}  # each is joined once
-        for one in tier.annotations:
-            value = " ".join(one.value.split())
-            others = before.get(value, [])
-            other = max(others, key=lambda it: _overlap_ms(it, one), default=one)
-            shorter_ms = min(one.end_ms - one.start_ms, other.end_ms - other.start_ms)
-            if other is not one and 0 < shorter_ms <= 2 * _overlap_ms(other, one):
-                others.remove(other)
-                found[value].remove(other)
-                one = replace(one, start_ms=min(one.start_ms, other.start_ms),
-                              end_ms=max(one.end_ms, other.end_ms))  # fmt: skip
-            found[value].append(one)
-    return sorted(itertools.chain.from_iterable(found.values()), key=_twice_middle)
+        before = {value: list(same) for value, same in joined.items()}  # each is joined once
+        for annotation in tier.annotations:
+            value = " ".join(annotation.value.split())
+            candidates = before.get(value, [])
+            twin = max(
+                candidates,
+                key=lambda candidate: _overlap_ms(candidate, annotation),
+                default=annotation,
+            )
+            shorter_ms = min(annotation.end_ms - annotation.start_ms, twin.end_ms - twin.start_ms)
+            if twin is not annotation and 0 < shorter_ms <= 2 * _overlap_ms(twin, annotation):
+                candidates.remove(twin)
+                joined[value].remove(twin)
+                annotation = replace(
+                    annotation,
+                    start_ms=min(annotation.start_ms, twin.start_ms),
+                    end_ms=max(annotation.end_ms, twin.end_ms),
+                )
+            joined[value].append(annotation)
+    return sorted(itertools.chain.from_iterable(joined.values()), key=_twice_middle)
 
 
-def _overlap_ms(one: Annotation, other: Annotation) -> int:
-    return min(one.end_ms, other.end_ms) - max(one.start_ms, other.start_ms)
+def _overlap_ms(first: Annotation, second: Annotation) -> int:
+    return min(first.end_ms, second.end_ms) - max(first.start_ms, second.start_ms)
 
 
-def _twice_middle(one: Annotation) -> int:
-    return one.start_ms + one.end_ms
+def _twice_middle(annotation: Annotation) -> int:
+    return annotation.start_ms + annotation.end_ms
 
 
-def _values_in(whole: Annotation, others: Sequence[Annotation]) -> str:
+def _values_in(outer: Annotation, annotations: Sequence[Annotation]) -> str:
     """Return the values of the annotations whose middle lies in another one, as they begin."""
-    first = bisect_right(others, 2 * whole.start_ms, key=_twice_middle)
-    last = bisect_left(others, 2 * whole.end_ms, key=_twice_middle)
-    inside = sorted(others[first:last], key=lambda one: (one.start_ms, one.end_ms))
-    return " ".join(" ".join(one.value for one in inside).split())
+    first = bisect_right(annotations, 2 * outer.start_ms, key=_twice_middle)
+    last = bisect_left(annotations, 2 * outer.end_ms, key=_twice_middle)
+    inside = sorted(
+        annotations[first:last], key=lambda annotation: (annotation.start_ms, annotation.end_ms)
+    )
+    return " ".join(" ".join(annotation.value for annotation in inside).split())
 
 
 LeftOut = tuple[Cue, Problem]
@@ -419,17 +428,17 @@ def apply_rules(
             left_out.append((cue, Problem("it does not end after its start", "", (span,))))
         else:
             by_signer[cue.signer].append(cue)
-    taken: list[Cue] = []
-    for own in by_signer.values():
+    kept_cues: list[Cue] = []
+    for signer_cues in by_signer.values():
         inside = []
-        for cue in _join(own, rules):
-            found = _place(cue, rules, duration_s)
-            if isinstance(found, Problem):
-                left_out.append((cue, found))
+        for cue in _join(signer_cues, rules):
+            placed = _place(cue, rules, duration_s)
+            if isinstance(placed, Problem):
+                left_out.append((cue, placed))
             else:
-                inside.append(found)
-        taken += _widen(inside, rules.padding_s, duration_s)
-    return sorted(taken, key=_times), left_out
+                inside.append(placed)
+        kept_cues += _widen(inside, rules.padding_s, duration_s)
+    return sorted(kept_cues, key=_times), left_out
 
 
 def _join(cues: Sequence[Cue], rules: CueRules) -> Iterator[Cue]:
@@ -533,7 +542,7 @@ def _to_text(suffix: str, cues: Sequence[Cue], signs: Sequence[Cue]) -> str:
         span = f"{_clock(sign.start_s, mark)} --> {_clock(sign.end_s, mark)}"
         text = f"{span}\n<c.sign>{html.escape(sign.text, quote=False)}</c>"
         blocks.append((sign.start_s, text))
-    texts = [text for _, text in sorted(blocks, key=lambda one: one[0])]  # sentences first
+    texts = [text for _, text in sorted(blocks, key=lambda block: block[0])]  # sentences first
     head = ["WEBVTT"] if suffix == ".vtt" else []
     return ("\n" if suffix == ".txt" else "\n\n").join([*head, *texts]) + "\n"
 
@@ -584,12 +593,14 @@ def _tiers(cues: Sequence[Cue]) -> list[Tier]:
                 row.append(cue)
                 break
     tiers: list[Tier] = []
-    taken: set[str] = set()
+    used_endings: set[str] = set()
     for (signer, language, _), row in rows.items():
-        own = f"@{signer}" if signer else ""
-        endings = itertools.chain([own], (f"{own or '@'}-{n}" for n in itertools.count(2)))
-        ending = next(one for one in endings if one not in taken)
-        taken.add(ending)
+        signer_ending = f"@{signer}" if signer else ""
+        endings = itertools.chain(
+            [signer_ending], (f"{signer_ending or '@'}-{n}" for n in itertools.count(2))
+        )
+        ending = next(candidate for candidate in endings if candidate not in used_endings)
+        used_endings.add(ending)
         for name, value_of in _TIERS.items():
             is_top, top = name == OUR_TIERS[0], f"{OUR_TIERS[0]}{ending}"
             annotations = [

@@ -31,19 +31,19 @@ def sign_key(gloss: str) -> str:
     return unicodedata.normalize("NFC", "-".join(gloss.split())).casefold()
 
 
-def stock_takes(clips: Sequence[Clip], there: Mapping[str, int]) -> Stock:
+def stock_takes(clips: Sequence[Clip], frames: Mapping[str, int]) -> Stock:
     """Return the takes among clips that have landmarks: one gloss, or none and a text for it."""
     stock: dict[str, dict[str, dict[str, list[str]]]] = {}
     for clip in sorted(clips, key=lambda clip: (clip.signer, clip.clip_id)):
         is_single = len((clip.gloss or "").split()) <= 1
-        if is_single and clip.clip_id in there and not has_ended(clip.consent_until):
+        if is_single and clip.clip_id in frames and not has_ended(clip.consent_until):
             signs = stock.setdefault(clip.split, {}).setdefault(clip.signer, {})
             signs.setdefault(sign_key(clip.gloss or clip.text), []).append(clip.clip_id)
     return stock
 
 
 def draw_takes(
-    clips: Sequence[Clip], stock: Stock, generator: np.random.Generator, each: int = 1
+    clips: Sequence[Clip], stock: Stock, generator: np.random.Generator, per_sentence: int = 1
 ) -> tuple[list[Composed], dict[str, list[str]]]:
     """Draw who signs each sentence and with which takes, all of its own split.
 
@@ -51,7 +51,7 @@ def draw_takes(
         clips: The sentences, with glosses.
         stock: What there is. Where nobody has all signs of a sentence, several sign it.
         generator: Decides the result.
-        each: Clips of each sentence.
+        per_sentence: Clips of each sentence.
 
     Returns:
         The composed clips; and of sentences that cannot be composed the glosses without a take.
@@ -59,30 +59,30 @@ def draw_takes(
     pools: dict[str, dict[str, list[str]]] = {}
     for split, signers in stock.items():
         pool = pools.setdefault(split, defaultdict(list))
-        for own in signers.values():
-            for key, ids in own.items():
+        for takes in signers.values():
+            for key, ids in takes.items():
                 pool[key] += ids
 
     def choose(values: Sequence[str]) -> str:
         return values[int(generator.integers(len(values)))]
 
-    found, missing, spelt = list[Composed](), dict[str, list[str]](), dict[str, str]()
-    for number, clip in product(range(1, each + 1), clips):
+    composed, missing, spelt = list[Composed](), dict[str, list[str]](), dict[str, str]()
+    for number, clip in product(range(1, per_sentence + 1), clips):
         glosses, signers = (clip.gloss or "").split(), stock.get(clip.split, {})
         keys = [sign_key(gloss) for gloss in glosses]
         pool = pools.get(clip.split, {})
         if lacking := [g for g, key in zip(glosses, keys, strict=True) if key not in pool]:
             missing[clip.clip_id] = lacking
             continue
-        able = [who for who, own in signers.items() if own.keys() >= set(keys)]
+        able = [who for who, takes in signers.items() if takes.keys() >= set(keys)]
         signer = choose(able) if able else f"{clip.split}-several"
         signs: Mapping[str, Sequence[str]] = signers[signer] if able else pool
         # A sign is spelt as it was first, so that it has one CTC label.
         gloss = " ".join(map(spelt.setdefault, keys, glosses))
-        clip_id = f"{clip.clip_id}-{number}" if each > 1 else clip.clip_id
-        made = replace(clip, clip_id=clip_id, signer=signer, gloss=gloss)
-        found.append((made, [choose(signs[key]) for key in keys]))
-    return found, missing
+        clip_id = f"{clip.clip_id}-{number}" if per_sentence > 1 else clip.clip_id
+        new_clip = replace(clip, clip_id=clip_id, signer=signer, gloss=gloss)
+        composed.append((new_clip, [choose(signs[key]) for key in keys]))
+    return composed, missing
 
 
 def write_composed(
@@ -125,8 +125,8 @@ def join_takes(takes: Sequence[LandmarkSequence], gap_s: float) -> LandmarkSeque
     for before, after in pairwise([_fit(take, first) for take in takes]):
         share = np.arange(1, gap_frames + 1, dtype=np.float32)[:, None, None] / (gap_frames + 1)
         points.append((1 - share) * before.points[-1] + share * after.points[0])  # NaN stays NaN
-        both = before.present[-1] & after.present[0]
-        present.append(np.repeat(both[None], gap_frames, axis=0))
+        in_gap = before.present[-1] & after.present[0]
+        present.append(np.repeat(in_gap[None], gap_frames, axis=0))
         points.append(after.points)
         present.append(after.present)
     return replace(first, points=np.concatenate(points), present=np.concatenate(present))
@@ -136,12 +136,12 @@ def _fit(take: LandmarkSequence, first: LandmarkSequence) -> LandmarkSequence:
     """Return the frames of a take nearest to another's rate, as high in its picture as before."""
     frames = len(take.points)
     count = _count_frames(frames, take.fps, first.fps)
-    kept = ((np.arange(count) + 0.5) * (frames / count)).astype(np.int64)
+    nearest = ((np.arange(count) + 0.5) * (frames / count)).astype(np.int64)
     wide = np.float32(take.width / take.height * first.height / first.width)
-    points = take.points[kept]
+    points = take.points[nearest]
     points[..., 0] = (points[..., 0] - 0.5) * wide + 0.5 if wide != 1 else points[..., 0]
     points[..., 2] *= wide  # in picture widths
-    return replace(first, points=points, present=take.present[kept])
+    return replace(first, points=points, present=take.present[nearest])
 
 
 def _count_frames(frames: int, old_fps: float, fps: float) -> int:

@@ -33,10 +33,10 @@ def deal_clips(clips: Sequence[Clip], shares: Shares, by: str) -> tuple[dict[str
         UserError: If there are fewer units than splits to fill.
     """
     if by == "auto":
-        wanted = sum(share > 0 for share in shares)
-        counts = {one: len({*_group_clips(clips, one).values()}) for one in ("signer", "film")}
-        by = "signer" if counts["signer"] >= wanted else "order"
-        if by == "order" and wanted <= counts["film"] < len(clips):
+        split_count = sum(share > 0 for share in shares)
+        counts = {unit: len({*_group_clips(clips, unit).values()}) for unit in ("signer", "film")}
+        by = "signer" if counts["signer"] >= split_count else "order"
+        if by == "order" and split_count <= counts["film"] < len(clips):
             by = "film"
     if by == "order":
         return _deal_in_order(clips, shares), by
@@ -48,25 +48,25 @@ def _deal_in_order(clips: Sequence[Clip], shares: Shares) -> dict[str, str]:
 
     Takes of one sitting are nearly the same film: shuffled, a model is tested on what it knows.
     """
-    wanted = sum(share > 0 for share in shares)
-    pooled = few_takes(clips, wanted)
+    split_count = sum(share > 0 for share in shares)
+    pooled = few_takes(clips, split_count)
     dealt: dict[str, str] = {}
-    for series in [pooled, *(one for one in _takes(clips) if len(one) >= wanted)]:
+    for series in [pooled, *(takes for takes in _takes(clips) if len(takes) >= split_count)]:
         dev, test = (
             max(1, round(share / sum(shares) * len(series)))
-            if share and len(series) >= wanted
+            if share and len(series) >= split_count
             else 0
             for share in shares[1:]
         )
         for number, clip in enumerate(sorted(series, key=recording_order), start=1):
-            left = len(series) - number
-            dealt[clip.clip_id] = SPLITS[(left < dev + test) + (left < test)]
+            remaining = len(series) - number
+            dealt[clip.clip_id] = SPLITS[(remaining < dev + test) + (remaining < test)]
     return dealt
 
 
 def few_takes(clips: Sequence[Clip], splits: int) -> list[Clip]:
     """Return the clips of texts with fewer takes by their signer than there are splits."""
-    return [one for series in _takes(clips) if len(series) < splits for one in series]
+    return [clip for series in _takes(clips) if len(series) < splits for clip in series]
 
 
 def _takes(clips: Sequence[Clip]) -> list[list[Clip]]:
@@ -86,12 +86,12 @@ def recording_order(clip: Clip) -> tuple[list[tuple[str, int]], float]:
 
 def shuffled_takes(clips: Sequence[Clip]) -> int:
     """Count the signers' texts whose takes lie in several splits, though not in order."""
-    found = 0
+    count = 0
     for series in _takes(clips):
-        splits = [one.split for one in sorted(series, key=recording_order)]
-        changes = sum(one != other for one, other in pairwise(splits))
-        found += changes > len({*splits}) - 1
-    return found
+        splits = [clip.split for clip in sorted(series, key=recording_order)]
+        changes = sum(before != after for before, after in pairwise(splits))
+        count += changes > len({*splits}) - 1
+    return count
 
 
 def deal_splits(of: Mapping[str, str], shares: Sequence[float], by: str) -> dict[str, str]:
@@ -109,25 +109,25 @@ def deal_splits(of: Mapping[str, str], shares: Sequence[float], by: str) -> dict
     Raises:
         UserError: If there are fewer units than splits to fill.
     """
-    wanted = [name for name, share in zip(SPLITS, shares, strict=True) if share > 0]
+    splits = [name for name, share in zip(SPLITS, shares, strict=True) if share > 0]
     # A hash, and not the order of the table: neighbours may come from one recording.
     sizes = Counter(of.values())
-    if len(sizes) < len(wanted):
+    if len(sizes) < len(splits):
         instead = "--by film, --by order or --by clip," if by == "signer" else "--by clip"
         hint = f"Say {instead} to have the same signers in all splits, and say so beside the scores"
         if by == "clip":
             hint = "Bring more, or say 0 in --shares for what may stay empty"
         raise UserError(
-            f"found {len(sizes)} {by}s for {len(wanted)} splits; expected one or more each. {hint}"
+            f"found {len(sizes)} {by}s for {len(splits)} splits; expected one or more each. {hint}"
         )
     order = sorted(sizes, key=lambda unit: (-sizes[unit], hashlib.sha256(unit.encode()).digest()))
     goal = {name: share / sum(shares) * len(of) for name, share in zip(SPLITS, shares, strict=True)}
-    lacks = {name: goal[name] for name in wanted}
+    lacks = {name: goal[name] for name in splits}
     dealt: dict[str, str] = {}
     for position, unit in enumerate(order):
-        left = len(order) - position
-        empty = [name for name in wanted if lacks[name] == goal[name]]
-        split = max(empty if len(empty) >= left else wanted, key=lambda name: lacks[name])
+        remaining = len(order) - position
+        empty = [name for name in splits if lacks[name] == goal[name]]
+        split = max(empty if len(empty) >= remaining else splits, key=lambda name: lacks[name])
         dealt[unit] = split
         lacks[split] -= sizes[unit]
     return {clip: dealt[unit] for clip, unit in of.items()}

@@ -110,31 +110,36 @@ def _read_document(root: ET.Element) -> Elan:
     tiers = root.findall("TIER")
     aligned = {
         tier.attrib["TIER_ID"]: [
-            (one.attrib["TIME_SLOT_REF1"], one.attrib["TIME_SLOT_REF2"], one)
-            for one in tier.iterfind("ANNOTATION/ALIGNABLE_ANNOTATION")
+            (annotation.attrib["TIME_SLOT_REF1"], annotation.attrib["TIME_SLOT_REF2"], annotation)
+            for annotation in tier.iterfind("ANNOTATION/ALIGNABLE_ANNOTATION")
         ]
         for tier in tiers
     }
-    times = _interpolate(slots, [[found[:2] for found in tier] for tier in aligned.values()])
-    known: dict[str, Annotation] = {}
+    times = _interpolate(slots, [[piece[:2] for piece in tier] for tier in aligned.values()])
+    annotations: dict[str, Annotation] = {}
     for pieces in aligned.values():
-        for first, last, one in pieces:
-            name = one.attrib["ANNOTATION_ID"]
+        for first, last, annotation in pieces:
+            name = annotation.attrib["ANNOTATION_ID"]
             # An interval that some tools write the wrong way round is for its reader to refuse.
-            known[name] = Annotation(name, times[first], times[last], _value(one))
-    _place_references(tiers, known)
-    found = [
+            annotations[name] = Annotation(name, times[first], times[last], _value(annotation))
+    _place_references(tiers, annotations)
+    elan_tiers = [
         Tier(
-            tier.attrib["TIER_ID"], tier.get("PARTICIPANT", "").strip(),
-            tier.get("LANG_REF") or "", tier.get("PARENT_REF") or "",
+            tier.attrib["TIER_ID"],
+            tier.get("PARTICIPANT", "").strip(),
+            tier.get("LANG_REF") or "",
+            tier.get("PARENT_REF") or "",
             sorted(
-                (known[one.attrib["ANNOTATION_ID"]] for one in tier.iterfind("ANNOTATION/*")),
-                key=lambda one: (one.start_ms, one.end_ms),
+                (
+                    annotations[annotation.attrib["ANNOTATION_ID"]]
+                    for annotation in tier.iterfind("ANNOTATION/*")
+                ),
+                key=lambda annotation: (annotation.start_ms, annotation.end_ms),
             ),
         )
         for tier in tiers
-    ]  # fmt: skip
-    return Elan(found, {path: own_ms - origin_ms for path, own_ms in films.items()})
+    ]
+    return Elan(elan_tiers, {path: own_ms - origin_ms for path, own_ms in films.items()})
 
 
 def _value(annotation: ET.Element) -> str:
@@ -159,59 +164,59 @@ def _interpolate(
                 times.update({n: round(times[first] + i * step) for i, n in enumerate(chain)})
     # What hangs in no chain lies between its neighbours in the list of slots.
     order = list(slots)
-    known = [(index, times[name]) for index, name in enumerate(order) if name in times]
-    if order and not known:
+    timed = [(index, times[name]) for index, name in enumerate(order) if name in times]
+    if order and not timed:
         raise UserError("no time slot has a time")
-    where = [index for index, _ in known]
+    where = [index for index, _ in timed]
     for index in set(range(len(order))) - set(where):
         at = bisect(where, index)
-        (i, low), (j, high) = known[max(at - 1, 0)], known[min(at, len(known) - 1)]
+        (i, low), (j, high) = timed[max(at - 1, 0)], timed[min(at, len(timed) - 1)]
         share = (index - i) / (j - i) if j != i else 0.0
         times[order[index]] = round(low + share * (high - low))
     return times
 
 
-def _place_references(tiers: Sequence[ET.Element], known: dict[str, Annotation]) -> None:
+def _place_references(tiers: Sequence[ET.Element], annotations: dict[str, Annotation]) -> None:
     """Add the annotations that have no times of their own: they share those of their parents."""
     waiting: dict[tuple[str, str], list[ET.Element]] = {}
     for tier in tiers:
-        for one in tier.iterfind("ANNOTATION/REF_ANNOTATION"):
-            key = tier.attrib["TIER_ID"], one.attrib["ANNOTATION_REF"]
-            waiting.setdefault(key, []).append(one)
+        for annotation in tier.iterfind("ANNOTATION/REF_ANNOTATION"):
+            key = tier.attrib["TIER_ID"], annotation.attrib["ANNOTATION_REF"]
+            waiting.setdefault(key, []).append(annotation)
     while waiting:
-        ready = [key for key in waiting if key[1] in known]
+        ready = [key for key in waiting if key[1] in annotations]
         if not ready:
             raise KeyError(next(iter(waiting))[1])
         for key in ready:
-            whole, pieces = known[key[1]], _in_order(waiting.pop(key))
-            step = (whole.end_ms - whole.start_ms) / len(pieces)
-            for i, one in enumerate(pieces):
-                name, first = one.attrib["ANNOTATION_ID"], whole.start_ms
+            parent, pieces = annotations[key[1]], _in_order(waiting.pop(key))
+            step = (parent.end_ms - parent.start_ms) / len(pieces)
+            for i, annotation in enumerate(pieces):
+                name, first = annotation.attrib["ANNOTATION_ID"], parent.start_ms
                 edges = round(first + step * i), round(first + step * (i + 1))
-                known[name] = Annotation(name, edges[0], edges[1], _value(one), key[1])
+                annotations[name] = Annotation(name, edges[0], edges[1], _value(annotation), key[1])
 
 
 def _in_order(pieces: list[ET.Element]) -> list[ET.Element]:
     """Return the annotations of one parent as they follow each other."""
-    after = {one.get("PREVIOUS_ANNOTATION", ""): one for one in pieces}
+    after = {piece.get("PREVIOUS_ANNOTATION", ""): piece for piece in pieces}
     chain: list[ET.Element] = []
     name = ""
-    while (one := after.pop(name, None)) is not None:
-        chain.append(one)
-        name = one.attrib["ANNOTATION_ID"]
+    while (piece := after.pop(name, None)) is not None:
+        chain.append(piece)
+        name = piece.attrib["ANNOTATION_ID"]
     return chain if len(chain) == len(pieces) else pieces
 
 
 def _media_paths(descriptors: Sequence[ET.Element]) -> dict[str, int]:
     """Return what is left of the films' addresses inside, and where annotations begin there, ms."""
-    found = {}
-    for one in descriptors:
-        url = one.get("RELATIVE_MEDIA_URL") or one.get("MEDIA_URL") or ""
+    origins = {}
+    for descriptor in descriptors:
+        url = descriptor.get("RELATIVE_MEDIA_URL") or descriptor.get("MEDIA_URL") or ""
         path = unquote(urlsplit(url).path if url.startswith("file:") else url).replace("\\", "/")
         parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..", ".")]
         if parts and "\0" not in path:
-            found[str(PurePosixPath(*parts))] = int(one.get("TIME_ORIGIN", "0"))
-    return found
+            origins[str(PurePosixPath(*parts))] = int(descriptor.get("TIME_ORIGIN", "0"))
+    return origins
 
 
 def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
@@ -239,20 +244,22 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
     names: dict[str, str] = {}
     for index, tier in enumerate(tiers):
         kind = "detail" if tier.parent else "sentence"
-        said = {"LINGUISTIC_TYPE_REF": kind, "TIER_ID": tier.name, "PARENT_REF": tier.parent,
+        attributes = {"LINGUISTIC_TYPE_REF": kind, "TIER_ID": tier.name, "PARENT_REF": tier.parent,
                 "PARTICIPANT": tier.participant, "LANG_REF": tier.language}  # fmt: skip
-        row = ET.SubElement(root, "TIER", {key: value for key, value in said.items() if value})
-        for number, one in enumerate(tier.annotations):
-            name = names[one.name] = f"a{len(names) + 1}"
+        row = ET.SubElement(
+            root, "TIER", {key: value for key, value in attributes.items() if value}
+        )
+        for number, annotation in enumerate(tier.annotations):
+            name = names[annotation.name] = f"a{len(names) + 1}"
             if tier.parent:
-                kind, refers = "REF_ANNOTATION", {"ANNOTATION_REF": names[one.parent]}
+                kind, refers = "REF_ANNOTATION", {"ANNOTATION_REF": names[annotation.parent]}
             else:
                 kind = "ALIGNABLE_ANNOTATION"
                 refers = {"TIME_SLOT_REF1": slots[True, index, number],
                           "TIME_SLOT_REF2": slots[False, index, number]}  # fmt: skip
             cell = ET.SubElement(ET.SubElement(row, "ANNOTATION"), kind,
                                  {"ANNOTATION_ID": name, **refers})  # fmt: skip
-            ET.SubElement(cell, "ANNOTATION_VALUE").text = one.value
+            ET.SubElement(cell, "ANNOTATION_VALUE").text = annotation.value
     for name, constraint in (("sentence", {}), ("detail", {"CONSTRAINTS": "Symbolic_Association"})):
         aligned = "false" if constraint else "true"
         ET.SubElement(root, "LINGUISTIC_TYPE", {
@@ -277,8 +284,8 @@ def _write_times(order: ET.Element, tiers: Sequence[Tier]) -> dict[tuple[bool, i
     edges = sorted(
         (time_ms, is_start, index, number)
         for index, tier in enumerate(tiers)
-        for number, one in enumerate(() if tier.parent else tier.annotations)
-        for is_start, time_ms in ((True, one.start_ms), (False, one.end_ms))
+        for number, annotation in enumerate(() if tier.parent else tier.annotations)
+        for is_start, time_ms in ((True, annotation.start_ms), (False, annotation.end_ms))
     )
     slots = {edge[1:]: f"ts{index}" for index, edge in enumerate(edges, start=1)}
     for edge in edges:

@@ -47,8 +47,8 @@ def read_features(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     kind = path.suffix.lower()
     if kind in PACKED:
         for name, arrays in read_packed(path, defaults):
-            found = {key: one for key, one in arrays.items() if key not in SIZES}
-            content = found if len(found) > 1 else next(iter(found.values()))
+            matrices = {key: array for key, array in arrays.items() if key not in SIZES}
+            content = matrices if len(matrices) > 1 else next(iter(matrices.values()))
             yield name, partial(_clip, path, name, content, defaults)
         return
     if kind in (".npy", ".npz"):
@@ -65,11 +65,11 @@ def read_features(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     else:
         content = load_pickle(path, defaults)
     if isinstance(content, list) and content and isinstance(content[0], dict):
-        content = {str(one.get("name", n)): one for n, one in enumerate(content, start=1)}
+        content = {str(entry.get("name", n)): entry for n, entry in enumerate(content, start=1)}
     is_one = not isinstance(content, dict) or bool(content.keys() & {*_NAMES, *defaults.keys})
     clips = {path.stem: content} if is_one else content
-    for name, one in clips.items():
-        yield str(name), partial(_clip, path, str(name), one, defaults)
+    for name, clip in clips.items():
+        yield str(name), partial(_clip, path, str(name), clip, defaults)
 
 
 def _clip(path: Path, clip_id: str, content: Any, defaults: SourceDefaults) -> ForeignClip:
@@ -77,11 +77,11 @@ def _clip(path: Path, clip_id: str, content: Any, defaults: SourceDefaults) -> F
     if isinstance(content, dict):
         label = str(content.get("text") or content.get("label") or "")
         names = [defaults.keys["features"]] if "features" in defaults.keys else _NAMES
-        found = next((name for name in names if name in content), None)
-        if found is None:
+        key = next((name for name in names if name in content), None)
+        if key is None:
             keys = ", ".join(map(str, list(content)[:8]))
             raise ClipError(f"its keys are {keys}", "say --keys features=NAME")
-        content = content[found]
+        content = content[key]
     matrix = np.asarray(content)
     if matrix.ndim != 2 or matrix.dtype.kind not in "fiu" or not matrix.size:
         raise ClipError(
@@ -140,8 +140,8 @@ def _load_table(path: Path, defaults: SourceDefaults) -> dict[str, Any]:
     elif numbers:
         rows = np.column_stack([table[name].to_numpy() for name in numbers])
     else:
-        found = ", ".join(table.column_names[:6])
-        raise ClipError(f"its columns are {found}", "give a column of lists, or of floats")
+        columns = ", ".join(table.column_names[:6])
+        raise ClipError(f"its columns are {columns}", "give a column of lists, or of floats")
     if "clip_id" not in table.column_names:
         return {path.stem: rows}
     ids = np.array(table["clip_id"].to_pylist(), dtype=str)

@@ -42,7 +42,7 @@ def check_memory(size_bytes: int, defaults: SourceDefaults) -> None:
 
 
 def require(
-    path: Path, defaults: SourceDefaults, said: Mapping[str, Any] = MappingProxyType({})
+    path: Path, defaults: SourceDefaults, stated_sizes: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[float, int, int]:
     """Return frame rate, width and height of a source, which may say some of them.
 
@@ -51,8 +51,10 @@ def require(
     """
     parts = without_ending(path.as_posix()).split("/")
     names = ("/".join(parts[first:]) for first in range(len(parts)))
-    own = next((defaults.rates[name] for name in names if name in defaults.rates), {})
-    fps, width, height = (said.get(name, own.get(name, getattr(defaults, name))) for name in SIZES)
+    table_sizes = next((defaults.rates[name] for name in names if name in defaults.rates), {})
+    fps, width, height = (
+        stated_sizes.get(name, table_sizes.get(name, getattr(defaults, name))) for name in SIZES
+    )
     if fps is None or width is None or height is None:
         raise UserError(
             f"{path} does not say its frame rate and the size of its picture; give what is right "
@@ -75,8 +77,8 @@ def pick(value: Any, name: str) -> Any:
         try:
             value = value[int(part) if part.isdecimal() and not hasattr(value, "keys") else part]
         except (LookupError, ValueError, TypeError):
-            there = getattr(getattr(value, "dtype", None), "names", None) or value
-            shown = ", ".join(map(str, there)) if isinstance(there, dict | tuple) else value
+            keys = getattr(getattr(value, "dtype", None), "names", None) or value
+            shown = ", ".join(map(str, keys)) if isinstance(keys, dict | tuple) else value
             raise ClipError(
                 f"it has no {part} of {name} (found {str(shown)[:80]})", "correct --keys"
             ) from None
@@ -141,9 +143,9 @@ def layout_of(clip: ForeignClip, choices: Collection[str] | None) -> Layout:
         marks = tuple(str(index) for index in clip.parts[FEATURES].indices)
         return Layout(f"{FEATURES}-{COORDINATES * len(marks)}", 1, (Group(FEATURES, marks),))
     chosen = choices or ("hands", *(["pose"] if "pose" in clip.parts else []))
-    there = {name: part.indices for name, part in clip.parts.items()}
+    indices = {name: part.indices for name, part in clip.parts.items()}
     try:
-        return partial_layout(chosen, there, flat=clip.flat)
+        return partial_layout(chosen, indices, flat=clip.flat)
     except ValueError as error:
         raise ClipError(
             f"it has no {error} (found {', '.join(sorted(clip.parts))})",
@@ -178,15 +180,17 @@ def to_sequence(
                 "import it into a corpus of its own, or choose what all have with --groups",
             )
         part = clip.parts[GROUP_INDICES[group.name][0]]
-        found = part.points[:, np.array(indices)].astype(np.float32)
-        there = np.isfinite(found).all(axis=(1, 2)) & (found != 0).any(axis=(1, 2))
-        points.append(_with_own_depth(found, there, group))
-        present.append(there)
+        group_points = part.points[:, np.array(indices)].astype(np.float32)
+        is_present = np.isfinite(group_points).all(axis=(1, 2)) & (group_points != 0).any(
+            axis=(1, 2)
+        )
+        points.append(_with_own_depth(group_points, is_present, group))
+        present.append(is_present)
     stacked, flags = np.concatenate(points, axis=1), np.stack(present, axis=1)
     hands = [layout.slice(name) for name in layout.group_names if name.endswith("hand")]
     _check_numbers(clip, stacked[..., :2])
     if hands and not allow_outside:
-        _check_inside(clip, np.concatenate([stacked[:, one, :2] for one in hands], axis=1))
+        _check_inside(clip, np.concatenate([stacked[:, hand, :2] for hand in hands], axis=1))
     with np.errstate(over="ignore"):  # what becomes infinite is refused below
         stacked = stacked.astype(np.float16).astype(np.float32)
     try:
@@ -235,10 +239,10 @@ def _with_own_depth(
 
 def _check_inside(clip: ForeignClip, xy: npt.NDArray[np.float32]) -> None:
     """Ask about hands that lie outside of the picture: most often its size is not the true one."""
-    found = xy[np.isfinite(xy).all(axis=2)]
-    outside = ((found < -_MARGIN) | (found > 1 + _MARGIN)).any(axis=1)
-    if len(found) and outside.mean() > (_OUTSIDE_OF_STATED if clip.states_size else _OUTSIDE):
-        (left, top), (right, bottom) = found.min(axis=0), found.max(axis=0)
+    finite = xy[np.isfinite(xy).all(axis=2)]
+    outside = ((finite < -_MARGIN) | (finite > 1 + _MARGIN)).any(axis=1)
+    if len(finite) and outside.mean() > (_OUTSIDE_OF_STATED if clip.states_size else _OUTSIDE):
+        (left, top), (right, bottom) = finite.min(axis=0), finite.max(axis=0)
         raise ClipError(
             f"{outside.mean():.0%} of its hands lie outside of the picture of {clip.width}x"
             f"{clip.height} (x from {left:.2f} to {right:.2f} of it, y from {top:.2f} to "

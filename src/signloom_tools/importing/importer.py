@@ -110,11 +110,11 @@ def guess_pattern(sources: Sequence[Path]) -> re.Pattern[str]:
     Raises:
         UserError: If the files lie at other depths.
     """
-    depths = Counter(len(one.below.parts) for one in _find_files(sources, "auto"))
-    known = {2: "{text}/{clip}", 3: "{signer}/{text}/{clip}"}
+    depths = Counter(len(source.below.parts) for source in _find_files(sources, "auto"))
+    patterns = {2: "{text}/{clip}", 3: "{signer}/{text}/{clip}"}
     (depth, count), *_ = depths.most_common(1)
-    if count > _MOST_STRAY * depths.total() and depth in known:
-        return compile_pattern(known[depth])
+    if count > _MOST_STRAY * depths.total() and depth in patterns:
+        return compile_pattern(patterns[depth])
     raise UserError(
         f"{', '.join(map(str, sources))}: expected takes in folders SIGN/TAKE or PERSON/SIGN/TAKE; "
         "say what their paths are with --pattern, as in {text}/{signer}_{clip}"
@@ -130,7 +130,7 @@ class _Row:
     fps: float
     label: str
     source: Path
-    said: dict[str, str]  # by the path: text, signer, split
+    path_fields: dict[str, str]  # by the path: text, signer, split
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ class _Batch:
     shown: Counter[str] = field(default_factory=Counter)  # frames with each group
 
     def add(
-        self, clip_id: str, clip: ForeignClip, source: Path, said: dict[str, str],
+        self, clip_id: str, clip: ForeignClip, source: Path, path_fields: dict[str, str],
         options: ImportOptions,
     ) -> None:  # fmt: skip
         """Convert a clip and keep it with what its path says: text, signer, split.
@@ -158,17 +158,19 @@ class _Batch:
         if problem := id_problem(clip_id):
             raise ClipError(f"its name {clip_id!r} {problem}", "rename the file")
         if clip_id in self.rows:
-            other = self.rows[clip_id].source
-            raise ClipError(f"{other} has a clip of this name already", "rename one of them")
+            earlier_source = self.rows[clip_id].source
+            raise ClipError(
+                f"{earlier_source} has a clip of this name already", "rename one of them"
+            )
         layout = self.layout or layout_of(clip, options.groups)
         sequence = to_sequence(clip, layout, allow_outside=options.defaults.allow_outside)
         self.layout = layout  # not before the clip is known to be good
         self.skeletons[clip.skeleton] += 1
         self.crowded += clip.people > 1
         self.shown.update(dict(zip(layout.group_names, sequence.present.sum(axis=0), strict=True)))
-        label = clip.label or said.get("text", "")
+        label = clip.label or path_fields.get("text", "")
         self.rows[clip_id] = _Row(
-            self.spool.tell(), len(sequence.points), clip.fps, label, source, said
+            self.spool.tell(), len(sequence.points), clip.fps, label, source, path_fields
         )
         points = sequence.points.astype(np.float16)
         pickle.dump((points, sequence.present, clip.fps, clip.width, clip.height), self.spool)
@@ -182,13 +184,15 @@ class _Batch:
         """Say what was taken for what."""
         assert self.layout is not None, "no clip was kept"
         frames = sum(row.frames for row in self.rows.values())
-        known = {one.name: one.landmarks for groups in GROUP_CHOICES.values() for one in groups}
+        landmarks = {
+            group.name: group.landmarks for groups in GROUP_CHOICES.values() for group in groups
+        }
         notes = [f"points of {name}: {count} clips" for name, count in self.skeletons.items()]
         for group in self.layout.groups:
             share = self.shown[group.name] / frames
-            if group.name not in known:  # features
+            if group.name not in landmarks:  # features
                 continue
-            of = f"{len(group.landmarks)} of {len(known[group.name])} landmarks"
+            of = f"{len(group.landmarks)} of {len(landmarks[group.name])} landmarks"
             notes.append(f"{group.name}: {of}, in {share:.0%} of the frames")
         if self.layout.name.endswith(FLAT):
             notes.append("no depth: z is 0 everywhere")
@@ -234,8 +238,8 @@ def import_landmarks(
     folder, is_there = corpus / IMPORTED_SHARDS.parent, (corpus / IMPORTED_SHARDS).exists()
     check_place(sources, corpus, force=force)
     files, names = _find_files(sources, options.format), dict[PurePosixPath, str]()
-    if options.pattern or len({one.below.name for one in files}) < len(files):
-        names = {one.below: "_".join(one.below.parts) for one in files}
+    if options.pattern or len({source.below.name for source in files}) < len(files):
+        names = {source.below: "_".join(source.below.parts) for source in files}
     with whole_folder(folder) as temporary, tempfile.TemporaryFile(dir=temporary) as spool:
         batch = _Batch(spool)
         with tqdm(files, "reading", unit=" files", file=progress_file()) as bar:
@@ -255,7 +259,7 @@ def import_landmarks(
     if not batch.layout:
         raise _nothing_imported(batch)
     notes = batch.notes()
-    paths = [without_ending(one.path.as_posix()).split("/") for one in files]
+    paths = [without_ending(source.path.as_posix()).split("/") for source in files]
     ends = {"/".join(parts[n:]) for parts in paths for n in range(len(parts))}
     if lost := [name for name in options.defaults.rates if name not in ends]:
         notes.append(f"warning: {len(lost)} rows of --rates name no file, such as {lost[0]}")
@@ -268,16 +272,16 @@ def import_landmarks(
 
 def _note_frames(files: Sequence[_Source], fps: float | None) -> Iterator[str]:
     """Say what clips of a file a frame lack, and at what rate they were recorded."""
-    if torn := [one for one in files if one.missing]:
-        lost, first = sum(one.missing for one in torn), torn[0].path
+    if torn := [source for source in files if source.missing]:
+        lost, first = sum(source.missing for source in torn), torn[0].path
         yield f"warning: {lost} frames are missing within {len(torn)} takes (first {first})"
-    dated = float(np.median([one.dated_fps for one in files if one.dated_fps] or [0.0]))
+    dated = float(np.median([source.dated_fps for source in files if source.dated_fps] or [0.0]))
     if dated and fps and not 1 / _SAME_RATE < dated / fps < _SAME_RATE:
         yield (
             f"warning: by the dates of the files, takes were recorded at {dated:.0f} frames a "
             f"second, not at {fps:g}; say --fps {dated:.0f}"
         )
-    elif fps and not dated and any(one.frames for one in files):
+    elif fps and not dated and any(source.frames for source in files):
         yield (
             f"{fps:g} frames a second are the camera's; a loop that finds landmarks meanwhile "
             "records 8 to 15: time a take, and say its rate with --fps"
@@ -311,11 +315,15 @@ def check_place(sources: Sequence[Path], corpus: Path, *, force: bool) -> None:
                 f"{path} names videos, and a corpus has them or imported landmarks: import into "
                 "another folder"
             )
-    inside = [one for one in sources if force or one.resolve().is_relative_to(folder.resolve())]
+    inside = [
+        source for source in sources if force or source.resolve().is_relative_to(folder.resolve())
+    ]
     check_output_folder(folder, inside, IMPORTED)
     for name, header in ((CLIPS_NAME, _CLIPS_HEADER), (REJECTS_NAME, REJECTS_HEADER)):
         earlier = header.removesuffix("hint") + "mend"  # what the column of rejects was called
-        if not any(begins_as_ours(folder / name, one) for one in (header, earlier, _WITH_PATTERN)):
+        if not any(
+            begins_as_ours(folder / name, heading) for heading in (header, earlier, _WITH_PATTERN)
+        ):
             raise UserError(f"{folder / name} is there and no list of an import: move it, or "
                             "import into another folder")  # fmt: skip
 
@@ -332,10 +340,10 @@ def read_foreign(
     with _noting(rejects, path.stem, path):
         kind = FEATURES if layout.name.startswith(FEATURES) else "auto"
         for clip_id, make in _READERS[_format_of(path.suffix, kind, path)](path, defaults):
-            found: LandmarkSequence | None = None
+            sequence: LandmarkSequence | None = None
             with _noting(rejects, clip_id, path):
-                found = to_sequence(make(), layout, allow_outside=defaults.allow_outside)
-            yield clip_id, found or rejects.pop()
+                sequence = to_sequence(make(), layout, allow_outside=defaults.allow_outside)
+            yield clip_id, sequence or rejects.pop()
     yield from ((reject.clip_id, reject) for reject in rejects)
 
 
@@ -347,11 +355,11 @@ def _find_files(sources: Sequence[Path], name: str) -> list[_Source]:
     for source in sources:
         if source.is_dir():
             inside = sorted(path for path in source.rglob("*") if path.is_file())
-            found = [path for path in inside if path.suffix.lower() in suffixes]
+            paths = [path for path in inside if path.suffix.lower() in suffixes]
             # Beside other landmarks, JSON and CSV most often tell of them.
             for telling in ((".csv",), FORMATS["keypoints"] if name == "auto" else ()):
-                found = [one for one in found if one.suffix.lower() not in telling] or found
-            files |= {one.path: one for one in _join_frames(found, source, name)}
+                paths = [path for path in paths if path.suffix.lower() not in telling] or paths
+            files |= {file.path: file for file in _join_frames(paths, source, name)}
         elif source.is_file():
             files[source] = _Source(source, PurePosixPath(source.stem))
         else:
@@ -394,10 +402,10 @@ def _is_frame(path: Path) -> bool:
 def _format_of(suffix: str, name: str, path: Path) -> str:
     if name != "auto":
         return name
-    found = [key for key, suffixes in FORMATS.items() if suffix.lower() in suffixes]
-    if not found:
+    formats = [key for key, suffixes in FORMATS.items() if suffix.lower() in suffixes]
+    if not formats:
         raise UserError(f"{path}: of what format is it? Say so with --format {'|'.join(FORMATS)}")
-    return found[0]
+    return formats[0]
 
 
 def _read_file(source: _Source, name: str | None, options: ImportOptions, batch: _Batch) -> None:
@@ -411,7 +419,7 @@ def _read_file(source: _Source, name: str | None, options: ImportOptions, batch:
             raise ClipError(
                 f"its path {source.below} does not fit --pattern", "correct one of them"
             )
-        said = match.groupdict() if match else {}
+        path_fields = match.groupdict() if match else {}
         if source.frames:
             read = read_array_frames if source.suffix == ".npy" else read_keypoint_frames
             clips = read(path, source.frames, options.defaults)
@@ -421,10 +429,10 @@ def _read_file(source: _Source, name: str | None, options: ImportOptions, batch:
         clip_id = None
         for clip_id, make in clips:
             # The name of the file, and the number or name of a clip within.
-            own = f"{name}{clip_id.removeprefix(source.below.name)}" if name else clip_id
-            own = own if clip_id.startswith(source.below.name) else clip_id
-            with _noting(batch.rejects, own, path):
-                batch.add(own, make(), path, said, options)
+            full_id = f"{name}{clip_id.removeprefix(source.below.name)}" if name else clip_id
+            full_id = full_id if clip_id.startswith(source.below.name) else clip_id
+            with _noting(batch.rejects, full_id, path):
+                batch.add(full_id, make(), path, path_fields, options)
         if clip_id is None:
             raise ClipError("it has no clip", "leave it out")
 
@@ -453,18 +461,18 @@ def _cell(text: str) -> str:
 
 
 def _fingerprint(files: Sequence[_Source], options: ImportOptions, layout: Layout) -> str:
-    formats = sorted({_format_of(one.suffix, options.format, one.path) for one in files})
-    found: dict[str, object] = {
+    formats = sorted({_format_of(source.suffix, options.format, source.path) for source in files})
+    fingerprint: dict[str, object] = {
         "detector": "imported",
         "source": "+".join(formats),
         "import_version": IMPORT_VERSION,
     }
     if options.defaults.min_score != MIN_SCORE:
-        found["min_score"] = options.defaults.min_score
+        fingerprint["min_score"] = options.defaults.min_score
     if options.detector:
         groups = _groups_for_films(layout, options.detector)
-        found |= {"films": options.detector, "groups": groups}
-    return json.dumps(found, sort_keys=True)
+        fingerprint |= {"films": options.detector, "groups": groups}
+    return json.dumps(fingerprint, sort_keys=True)
 
 
 def _groups_for_films(
@@ -480,12 +488,12 @@ def _groups_for_films(
         options = DetectorOptions(detector=detector, groups=tuple(groups))
         if options.layout == layout:
             return groups
-        found = options.layout.name
+        findings = options.layout.name
     except ValueError as error:
-        found = str(error)
+        findings = str(error)
     raise UserError(
         f"--detector {detector}: found landmarks of the layout {layout.name}, but in films it "
-        f"finds {found}; choose other --groups, or leave --detector out"
+        f"finds {findings}; choose other --groups, or leave --detector out"
     )
 
 
@@ -496,7 +504,7 @@ def _write_clips(path: Path, rows: dict[str, _Row], has_pattern: bool) -> None:
         label = " ".join(row.label.split())
         cells = [clip_id, row.frames, row.fps, label, _cell(row.source.as_posix())]
         if has_pattern:
-            cells += [_cell(row.said.get(name, "")) for name in ("signer", "split")]
+            cells += [_cell(row.path_fields.get(name, "")) for name in ("signer", "split")]
         lines.append(cells)
     header = _WITH_PATTERN if has_pattern else _CLIPS_HEADER
     write_file(path, tsv_text(header.split("\t"), lines))

@@ -56,14 +56,18 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         names = set(pq.read_schema(source).names)
         texts = sorted(names & {"type", "sequence_id"})
         with pq.ParquetFile(source, read_dictionary=texts) as file:
-            own = [
-                one.name for one in file.schema_arrow if one.name in SIZES and one.type != pa.null()
+            size_columns = [
+                column.name
+                for column in file.schema_arrow
+                if column.name in SIZES and column.type != pa.null()
             ]
             if set(_LONG) <= names:
-                tables = iter([(path.stem, _read_table(file, [*_LONG, *own], defaults))])
+                tables = iter([(path.stem, _read_table(file, [*_LONG, *size_columns], defaults))])
                 read = _long_parts
             elif set(_WIDE) <= names:
-                tables = _by_sequence(_read_table(file, [*_wide_columns(names), *own], defaults))
+                tables = _by_sequence(
+                    _read_table(file, [*_wide_columns(names), *size_columns], defaults)
+                )
                 read = _wide_parts
             else:
                 raise ClipError(
@@ -87,9 +91,9 @@ def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefa
     for name in names:
         kind = file.schema_arrow.field(name).type
         is_text, expected = pa.types.is_dictionary(kind), _KINDS.get(name, ("numbers", _WHOLE))
-        other = "numbers" if pa.types.is_floating(kind) else ""
-        found = "texts" if is_text else _WHOLE if pa.types.is_integer(kind) else other
-        if found not in expected:
+        fallback = "numbers" if pa.types.is_floating(kind) else ""
+        category = "texts" if is_text else _WHOLE if pa.types.is_integer(kind) else fallback
+        if category not in expected:
             raise ClipError(
                 f"its column {name} holds {kind}, expected {' or '.join(expected)}",
                 "write it with the types that Kaggle's files have",
@@ -119,14 +123,14 @@ def _read_clip(
 
 def _read_sizes(table: pa.Table) -> dict[str, float | int]:
     """Return the rate and the size of a clip by its rows, which may leave them out."""
-    found: dict[str, float | int] = {}
+    sizes: dict[str, float | int] = {}
     for name in SIZES.keys() & {*table.column_names}:
         values = np.unique(table[name].to_numpy())
         values = values[np.isfinite(values)]
         if len(values) > 1:
             raise ClipError(f"its {name} is {values[0]} and {values[1]}", "give each clip one")
-        found.update((name, SIZES[name](value)) for value in values)
-    return found
+        sizes.update((name, SIZES[name](value)) for value in values)
+    return sizes
 
 
 def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
@@ -160,21 +164,21 @@ def _long_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Landm
 
 
 def _wide_columns(names: set[str]) -> list[str]:
-    wanted = [f"{axis}_{part}_{number}" for part, count in PART_POINTS.items()
+    columns = [f"{axis}_{part}_{number}" for part, count in PART_POINTS.items()
               for number in range(count) for axis in "xyz"]  # fmt: skip
-    return [*_WIDE[:2], *(name for name in wanted if name in names)]
+    return [*_WIDE[:2], *(name for name in columns if name in names)]
 
 
 def _by_sequence(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Cut a file into its clips, in their order; their names are the sequence ids."""
     column = table["sequence_id"].unify_dictionaries().combine_chunks()
     is_text = pa.types.is_dictionary(column.type)
-    found, first, which = np.unique(
+    ids, first, which = np.unique(
         (column.indices if is_text else column).to_numpy(), return_index=True, return_inverse=True
     )
     rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
     for number in np.argsort(first):
-        name = column.dictionary[int(found[number])] if is_text else found[number]
+        name = column.dictionary[int(ids[number])] if is_text else ids[number]
         yield str(name), table.take(rows[number])
 
 

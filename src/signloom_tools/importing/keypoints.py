@@ -66,7 +66,7 @@ def is_frame(content: Any) -> bool:
     return (
         isinstance(content, list)
         and bool(content)
-        and all(isinstance(one, dict) and "keypoint_scores" in one for one in content)
+        and all(isinstance(person, dict) and "keypoint_scores" in person for person in content)
     )
 
 
@@ -92,23 +92,23 @@ def find_clips(
     content = _by_frame(content if frames is None else frames)
     if isinstance(content, dict) and not (is_frame(content) or _points_in(content, defaults)):
         clips = {
-            key: one for key, one in content.items()
-            if isinstance(one, dict | list) or hasattr(one, "shape")
+            key: entry for key, entry in content.items()
+            if isinstance(entry, dict | list) or hasattr(entry, "shape")
         }  # fmt: skip
         if not clips:
             raise ClipError(
                 f"its keys are {', '.join(map(str, list(content)[:8]))}",
                 "expected keypoints, or clips by name; --keys keypoints=NAME says what is meant",
             )
-        for key, one in clips.items():
-            yield str(key), partial(_clip, path, str(key), one, outer, defaults)
+        for key, entry in clips.items():
+            yield str(key), partial(_clip, path, str(key), entry, outer, defaults)
         return
     if isinstance(content, list) and content and _points_in(content[0], defaults):
         first = content[0]
         if not {"image_id", "keypoint_scores", "instances"} & first.keys():  # a clip an entry
-            for number, one in enumerate(content):
-                key = str(one.get("name", f"{name}-{number + 1}"))
-                yield key, partial(_clip, path, key, one, outer, defaults)
+            for number, entry in enumerate(content):
+                key = str(entry.get("name", f"{name}-{number + 1}"))
+                yield key, partial(_clip, path, key, entry, outer, defaults)
             return
     yield name, partial(_clip, path, name, content, outer, defaults)
 
@@ -116,22 +116,24 @@ def find_clips(
 def _clip(
     path: Path, clip_id: str, content: Any, outer: Mapping[str, Any], defaults: SourceDefaults
 ) -> ForeignClip:
-    own: Mapping[str, Any] = content if isinstance(content, dict) else {}
+    fields: Mapping[str, Any] = content if isinstance(content, dict) else {}
     names = {key: defaults.keys.get(key, key) for key in SIZES}
     # Of the clip, else of its file.
-    where = {n: next((one for one in (own, outer) if n.split(".")[0] in one), None)
+    where = {n: next((holder for holder in (fields, outer) if n.split(".")[0] in holder), None)
              for n in names.values()}  # fmt: skip
-    said = {key: SIZES[key](pick(where[n], n)) for key, n in names.items() if where[n] is not None}
-    label = str(own.get("text") or own.get("label") or "")
-    content = next((own[n] for n in _FRAMES if isinstance(own.get(n), list)), content)
+    stated = {
+        key: SIZES[key](pick(where[n], n)) for key, n in names.items() if where[n] is not None
+    }
+    label = str(fields.get("text") or fields.get("label") or "")
+    content = next((fields[n] for n in _FRAMES if isinstance(fields.get(n), list)), content)
     if parts := _clip_parts(content):
         dated = replace(defaults, fps=defaults.fps or _rate(content))
-        fps, width, height = require(path, dated, said)
+        fps, width, height = require(path, dated, stated)
         return ForeignClip(
             clip_id=clip_id, parts=parts, fps=fps, width=width, height=height, label=label,
-            states_size={"width", "height"} <= said.keys(),
+            states_size={"width", "height"} <= stated.keys(),
         )  # fmt: skip
-    size = require(path, defaults, said)
+    size = require(path, defaults, stated)
     if isinstance(content, dict) and not is_frame(content):
         people_of = _points_in(content, defaults)
         frames_of = content[people_of] if people_of else None
@@ -152,10 +154,12 @@ def _clip(
 
 def _parts(frame: Any) -> dict[str, Points]:
     """Return MediaPipe's parts in one frame, shape (N, 3) each; none of what is something else."""
-    said = frame.items() if isinstance(frame, dict) else ()
-    named = {str(key).lower().replace("_", "").removesuffix("landmarks"): one for key, one in said}
-    found = {ours: named[name] for name, ours in _PARTS.items() if named.get(name) is not None}
-    sides = next((one for name, one in named.items() if "handedness" in name), None)
+    entries = frame.items() if isinstance(frame, dict) else ()
+    named = {
+        str(key).lower().replace("_", "").removesuffix("landmarks"): value for key, value in entries
+    }
+    parts = {ours: named[name] for name, ours in _PARTS.items() if named.get(name) is not None}
+    sides = next((value for name, value in named.items() if "handedness" in name), None)
     hands = next((named[name] for name in _HANDS if name in named), None)
     if isinstance(hands, list) and isinstance(sides, list):
         # The older Hands names the sides of a mirrored picture, the Tasks the signer's.
@@ -163,21 +167,21 @@ def _parts(frame: Any) -> dict[str, Points]:
         for hand, side in zip(hands, sides, strict=False):
             if name := re.search("left|right", json.dumps(side).lower()):
                 is_left = (name[0] == "left") != is_mirrored
-                found["left_hand" if is_left else "right_hand"] = hand
-    most = _PEOPLE if any(str(key).lower().endswith("landmarks") for key, _ in said) else 1
-    arrays = {part: _xyz(one, PART_POINTS[part], most) for part, one in found.items()}
-    return {part: one for part, one in arrays.items() if one is not None}
+                parts["left_hand" if is_left else "right_hand"] = hand
+    most = _PEOPLE if any(str(key).lower().endswith("landmarks") for key, _ in entries) else 1
+    arrays = {part: _xyz(points, PART_POINTS[part], most) for part, points in parts.items()}
+    return {part: array for part, array in arrays.items() if array is not None}
 
 
 def _by_frame(content: Any) -> Any:
     """Return the frames of a dict that has a list of frames for each part; else what it is."""
-    said = content.items() if isinstance(content, dict) and not is_frame(content) else ()
+    entries = content.items() if isinstance(content, dict) and not is_frame(content) else ()
     parts = {
-        key: one for key, one in said
-        if isinstance(one, list) and any(_parts({key: frame}) for frame in one)
+        key: series for key, series in entries
+        if isinstance(series, list) and any(_parts({key: frame}) for frame in series)
     }  # fmt: skip
     if len({*map(len, parts.values())}) > 1:
-        counts = ", ".join(f"{key} {len(one)}" for key, one in parts.items())
+        counts = ", ".join(f"{key} {len(series)}" for key, series in parts.items())
         raise ClipError(f"its frames are: {counts}", "give all parts the same number")
     frames = [dict(zip(parts, frame, strict=True)) for frame in zip(*parts.values(), strict=True)]
     return frames or content
@@ -190,7 +194,10 @@ def _xyz(points: Any, count: int, most: int) -> Points | None:
     if isinstance(points, list) and 0 < len(points) <= most:
         points = points[0]
     try:
-        rows = [[one[axis] for axis in "xyz"] if isinstance(one, dict) else one for one in points]
+        rows = [
+            [point[axis] for axis in "xyz"] if isinstance(point, dict) else point
+            for point in points
+        ]
         array = np.asarray(rows, np.float32)
     except (LookupError, TypeError, ValueError):  # no points
         return None
@@ -201,13 +208,13 @@ def _xyz(points: Any, count: int, most: int) -> Points | None:
 
 def _clip_parts(content: Any) -> dict[str, LandmarkPart]:
     """Return the parts of a clip of MediaPipe's results; none of what is something else."""
-    frames = [_parts(one) for one in content] if isinstance(content, list) else []
+    frames = [_parts(frame) for frame in content] if isinstance(content, list) else []
     names = {name for frame in frames for name in frame}
     if names & {*_SIDES}:
         names |= {*_SIDES}  # the other one is not there
     return {
         name: LandmarkPart(
-            np.stack([one.get(name, np.full((n, COORDINATES), np.nan)) for one in frames]),
+            np.stack([frame.get(name, np.full((n, COORDINATES), np.nan)) for frame in frames]),
             tuple(range(n)),
         )
         for name, n in PART_POINTS.items() if name in names
@@ -217,7 +224,7 @@ def _clip_parts(content: Any) -> dict[str, LandmarkPart]:
 def _rate(frames: Sequence[Mapping[str, Any]]) -> float | None:
     """Return the frames a second by the times of the frames; None: they have none."""
     for name, units in _TIMES.items():
-        times = [one[name] for one in frames if isinstance(one.get(name), int | float)]
+        times = [frame[name] for frame in frames if isinstance(frame.get(name), int | float)]
         if len(times) == len(frames) > 1 and times[-1] > times[0]:
             rate = (len(times) - 1) / (times[-1] - times[0])
             rates = (round(rate / unit, 3) for unit in units)
@@ -227,13 +234,13 @@ def _rate(frames: Sequence[Mapping[str, Any]]) -> float | None:
 
 def _arrays(content: Mapping[str, Any], defaults: SourceDefaults) -> tuple[Any, Any]:
     """Return the points of a dict, and their scores or None."""
-    found = _points_in(content, defaults)
-    if found is None:
+    points_key = _points_in(content, defaults)
+    if points_key is None:
         keys = ", ".join(map(str, list(content)[:8]))
         raise ClipError(f"its keys are {keys}", "say --keys keypoints=NAME")
-    wanted = defaults.keys.get("scores")
-    named = [wanted] if wanted else [key for key in _SCORES if key in content]
-    return content[found], content[named[0]] if named else None
+    scores_key = defaults.keys.get("scores")
+    named = [scores_key] if scores_key else [key for key in _SCORES if key in content]
+    return content[points_key], content[named[0]] if named else None
 
 
 def _points_in(content: Any, defaults: SourceDefaults) -> str | None:
@@ -262,8 +269,8 @@ def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
     """Yield the people of each frame, by OpenPose, AlphaPose or MMPose."""
     if isinstance(content[0], dict) and "image_id" in content[0]:  # AlphaPose: a person an entry
         by_frame: dict[str, list[DetectedPerson]] = collections.defaultdict(list)
-        for one in content:
-            by_frame[str(one["image_id"])].append(_person(one))
+        for person in content:
+            by_frame[str(person["image_id"])].append(_person(person))
         number = {name: int("".join(filter(str.isdigit, name)) or 0) for name in by_frame}
         frames = {number[name]: people for name, people in by_frame.items()}
         if len(frames) < len(by_frame):
@@ -272,16 +279,16 @@ def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
             yield frames.get(at, [])  # who is not found has no entry
         return
     for frame in content:
-        found = frame
+        people = frame
         if isinstance(frame, dict):
-            found = frame.get("people", frame.get("instances", []))
-        yield [_person(one) for one in found]
+            people = frame.get("people", frame.get("instances", []))
+        yield [_person(person) for person in people]
 
 
-def _person(one: Mapping[str, Any]) -> DetectedPerson:
-    if "pose_keypoints_2d" in one:
+def _person(person: Mapping[str, Any]) -> DetectedPerson:
+    if "pose_keypoints_2d" in person:
         parts = {
-            name: np.asarray(one.get(f"{name}_keypoints_2d") or [], np.float32).reshape(-1, 3)
+            name: np.asarray(person.get(f"{name}_keypoints_2d") or [], np.float32).reshape(-1, 3)
             for name in ("pose", "hand_left", "hand_right", "face")
         }
         sizes = {"pose": len(parts["pose"]), "hand_left": 21, "hand_right": 21, "face": 70}
@@ -291,14 +298,14 @@ def _person(one: Mapping[str, Any]) -> DetectedPerson:
             parts[name] if len(parts[name]) == size else np.zeros((size, 3), np.float32)
             for name, size in sizes.items()
         ]
-        identity = (one.get("person_id") or [-1])[0]
+        identity = (person.get("person_id") or [-1])[0]
         return DetectedPerson(np.concatenate(padded), None if identity == -1 else identity)
-    points = np.asarray(one["keypoints"], np.float32)
-    identity = one.get("track_id", one.get("idx"))
+    points = np.asarray(person["keypoints"], np.float32)
+    identity = person.get("track_id", person.get("idx"))
     identity = None if isinstance(identity, list) else identity
-    if "keypoint_scores" not in one:
+    if "keypoint_scores" not in person:
         return DetectedPerson(points.reshape(-1, 3), identity)
-    scores = np.asarray(one["keypoint_scores"], np.float32)
+    scores = np.asarray(person["keypoint_scores"], np.float32)
     return DetectedPerson(
         np.column_stack([points.reshape(len(scores), -1)[:, :2], scores]), identity
     )

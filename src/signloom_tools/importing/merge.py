@@ -58,8 +58,8 @@ def read_parts(sources: Sequence[str], landmarks: Mapping[str, str]) -> list[Mer
     """
     parts = list[MergedCorpus]()
     for source in sources:
-        name, mark, rest = source.partition("=")
-        path = Path(rest if mark else source)
+        name, mark, location = source.partition("=")
+        path = Path(location if mark else source)
         path = path if path.is_file() else path / MANIFEST
         name = name if mark else corpus_name(path.parent)
         if not name or (bad := id_problem(name)):
@@ -74,8 +74,8 @@ def read_parts(sources: Sequence[str], landmarks: Mapping[str, str]) -> list[Mer
                         f"{', '.join(landmarks) or 'none'}; expected each name once (NAME=FOLDER "
                         "gives another), and landmarks of these")  # fmt: skip
     if len({part.kind for part in parts}) > 1:
-        there = ", ".join(f"{part.name} has {part.kind}" for part in parts)
-        raise UserError(f"{there}: expected the same of all. For a corpus of videos, extract its "
+        kinds = ", ".join(f"{part.name} has {part.kind}" for part in parts)
+        raise UserError(f"{kinds}: expected the same of all. For a corpus of videos, extract its "
                         "landmarks and give --landmarks NAME=data/landmarks/shards")  # fmt: skip
     return parts
 
@@ -90,13 +90,13 @@ def plan_merge(parts: Sequence[MergedCorpus], corpus: Path) -> CorpusPlan:
     """
     plan, owners = CorpusPlan(), dict[tuple[str, str], str]()
     for part in parts:
-        there = read_clip_frames(part.shards) if part.shards else {}
+        frames = read_clip_frames(part.shards) if part.shards else {}
         for clip in part.clips:
             problem = video = None
             clip_id, signer = f"{part.name}-{clip.clip_id}", f"{part.name}-{clip.signer}"
             if has_ended(clip.consent_until):
                 problem = Problem("its signer's consent has ended", "")
-            elif part.shards and clip.clip_id not in there:
+            elif part.shards and clip.clip_id not in frames:
                 problem = Problem(f"{part.shards} has no landmarks of it", "")
             elif bad := id_problem(clip_id):
                 problem = Problem("with the name of its corpus it cannot name a clip", "", (bad,))
@@ -125,30 +125,32 @@ def find_shared(parts: Sequence[MergedCorpus]) -> tuple[ShardsMetadata, list[str
     Raises:
         UserError: If they share no landmarks, or were not imported by one version.
     """
-    made = {part.name: shards_metadata(part.shards) for part in parts if part.shards}
-    layout = common_layout({name: one.layout for name, one in made.items()})
+    metadata = {part.name: shards_metadata(part.shards) for part in parts if part.shards}
+    layout = common_layout({name: shards.layout for name, shards in metadata.items()})
     lines = [
         f"{name}: {len(lost)} landmarks ({lost[0]}, ...) are left out: not all have them"
-        for name, one in made.items()
-        if (lost := sorted({*one.layout.landmark_names} - {*layout.landmark_names}))
+        for name, shards in metadata.items()
+        if (lost := sorted({*shards.layout.landmark_names} - {*layout.landmark_names}))
     ]
-    return ShardsMetadata(layout, merge_extractors([one.extractor for one in made.values()])), lines
+    return ShardsMetadata(
+        layout, merge_extractors([shards.extractor for shards in metadata.values()])
+    ), lines
 
 
 def merge_landmarks(
     parts: Sequence[MergedCorpus], plan: CorpusPlan, corpus: Path, shared: ShardsMetadata
 ) -> None:
     """Write the landmarks of `find_shared` for the clips of a plan."""
-    wanted = {clip.clip_id for clip in plan.clips}
+    clip_ids = {clip.clip_id for clip in plan.clips}
     shards = {part.name: part.shards for part in parts if part.shards}
     frames, origin = dict[str, int](), dict[str, tuple[str, str]]()
     for name, folder in shards.items():
         for clip_id, count in read_clip_frames(folder).items():
-            if (whole := f"{name}-{clip_id}") in wanted:
-                frames[whole], origin[whole] = count, (name, clip_id)
+            if (merged_id := f"{name}-{clip_id}") in clip_ids:
+                frames[merged_id], origin[merged_id] = count, (name, clip_id)
 
-    def load(whole: str) -> LandmarkSequence:
-        name, clip_id = origin[whole]
+    def load(merged_id: str) -> LandmarkSequence:
+        name, clip_id = origin[merged_id]
         return _select(read_shards(shards[name], [clip_id])[clip_id], shared.layout)
 
     write_landmarks(corpus, frames, load, shared, "merging")
@@ -156,18 +158,18 @@ def merge_landmarks(
 
 def write_landmarks(
     corpus: Path, frames: Mapping[str, int], load: Callable[[str], LandmarkSequence],
-    made: ShardsMetadata, what: str,
+    metadata: ShardsMetadata, activity: str,
 ) -> None:  # fmt: skip
     """Write landmarks where those of an import lie, with a progress bar; see `write_shards`."""
-    with tqdm(total=len(frames), desc=what, unit=" clips", file=progress_file()) as bar:
+    with tqdm(total=len(frames), desc=activity, unit=" clips", file=progress_file()) as bar:
 
         def counted(clip_id: str) -> LandmarkSequence:
             bar.update()
             return load(clip_id)
 
         write_shards(
-            corpus / IMPORTED_SHARDS, frames, counted, layout=made.layout,
-            extractor=made.extractor, frames_per_shard=_FRAMES_PER_SHARD,
+            corpus / IMPORTED_SHARDS, frames, counted, layout=metadata.layout,
+            extractor=metadata.extractor, frames_per_shard=_FRAMES_PER_SHARD,
         )  # fmt: skip
 
 
@@ -177,34 +179,50 @@ def common_layout(layouts: Mapping[str, Layout]) -> Layout:
     Raises:
         UserError: If there are none, or they are features of different networks.
     """
-    first, *others = layouts.values()
-    shared = set(first.landmark_names).intersection(*(one.landmark_names for one in others))
+    first, *remaining = layouts.values()
+    shared = set(first.landmark_names).intersection(
+        *(layout.landmark_names for layout in remaining)
+    )
     marks = {g.name: [m for m in g.landmarks if f"{g.name}.{m}" in shared] for g in first.groups}
-    groups = tuple(Group(name, tuple(found)) for name, found in marks.items() if found)
-    same = [one for one in layouts.values() if one.groups == groups]
+    groups = tuple(Group(name, tuple(landmarks)) for name, landmarks in marks.items() if landmarks)
+    same = [layout for layout in layouts.values() if layout.groups == groups]
     is_odd = len(same) < len(layouts) and any(n.name.startswith(FEATURES) for n in layouts.values())
     if not groups or is_odd:
-        there = "; ".join(f"{n} has {', '.join(one.group_names)}" for n, one in layouts.items())
-        raise UserError(f"the corpora share no landmarks: {there}. Import or extract them with a "
+        listed = "; ".join(
+            f"{n} has {', '.join(layout.group_names)}" for n, layout in layouts.items()
+        )
+        raise UserError(f"the corpora share no landmarks: {listed}. Import or extract them with a "
                         "group that all have")  # fmt: skip
     return same[0] if same else Layout(f"{first.name}-merged", first.version, groups)
 
 
-def merge_extractors(made: Sequence[str]) -> str:
+def merge_extractors(extractors: Sequence[str]) -> str:
     """Return what made the landmarks of several corpora, as JSON: as one import of all sources.
 
     Raises:
         UserError: If they were imported by different versions.
     """
-    if len(set(made)) == 1:
-        return made[0]
-    found = [json.loads(one) for one in made]
-    versions = {one["import_version"] for one in found if "import_version" in one}
+    if len(set(extractors)) == 1:
+        return extractors[0]
+    fingerprints = [json.loads(extractor) for extractor in extractors]
+    versions = {
+        fingerprint["import_version"]
+        for fingerprint in fingerprints
+        if "import_version" in fingerprint
+    }
     if len(versions) > 1:
         raise UserError(f"the landmarks were imported by the versions {sorted(versions)} of "
                         "`signloom import`; import all of them again")  # fmt: skip
-    names = {name for one in found for name in (one.get("source") or one["detector"]).split("+")}
-    shared = {k: v for k, v in found[0].items() if all(one.get(k) == v for one in found)}
+    names = {
+        name
+        for fingerprint in fingerprints
+        for name in (fingerprint.get("source") or fingerprint["detector"]).split("+")
+    }
+    shared = {
+        k: v
+        for k, v in fingerprints[0].items()
+        if all(fingerprint.get(k) == v for fingerprint in fingerprints)
+    }
     shared |= {"detector": "imported", "source": "+".join(sorted(names))}
     shared |= {"import_version": version for version in versions}  # noqa: B035  one at most
     return json.dumps(shared, sort_keys=True)

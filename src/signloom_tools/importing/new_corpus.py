@@ -68,13 +68,13 @@ class VideoFolder:
         self._pictures: dict[str, list[Path]] = defaultdict(list)  # folders of them, one a clip
         self._by_pattern: dict[str, list[Path]] = defaultdict(list)
         self._parts: dict[Path, tuple[str, ...]] = {}  # of their paths, as they are seen
-        seen: set[tuple[int, int]] = set()
+        visited: set[tuple[int, int]] = set()
         for root, folders, names in os.walk(folder, followlinks=follow_links):
-            below, found = Path(root).relative_to(folder), Path(root).stat()
-            if (found.st_dev, found.st_ino) in seen:  # links that lead in a circle
+            below, status = Path(root).relative_to(folder), Path(root).stat()
+            if (status.st_dev, status.st_ino) in visited:  # links that lead in a circle
                 folders.clear()
                 continue
-            seen.add((found.st_dev, found.st_ino))
+            visited.add((status.st_dev, status.st_ino))
             folders[:] = [name for name in folders if not name_problem(name)]
             for name in sorted(name for name in names if not name_problem(name)):
                 if PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES:
@@ -91,7 +91,7 @@ class VideoFolder:
     def all(self, *, pictures: bool = False) -> list[Path]:
         """Return the paths of all videos below the folder, in order; and folders of pictures."""
         groups = [*self._by_stem.values(), *(self._pictures.values() if pictures else ())]
-        return sorted(path for found in groups for path in found)
+        return sorted(path for paths in groups for path in paths)
 
     def fields_of(self, path: Path) -> dict[str, str]:
         """Return what the path of a video says by the pattern; nothing if it does not fit."""
@@ -103,27 +103,27 @@ class VideoFolder:
 
         Of several videos with the name, the one counts whose path ends as the cell says.
         """
-        wanted = _read_path(name)
-        key = wanted.name.casefold()
+        cell_path = _read_path(name)
+        key = cell_path.name.casefold()
         names = self._by_stem, self._pictures, self._by_pattern
-        found = next((one[key] for one in names if key in one), [])
-        if len(found) > 1:
-            parts = wanted.parts
-            ends = [path for path in found if self._parts[path][-len(parts) :] == parts]
+        paths = next((index[key] for index in names if key in index), [])
+        if len(paths) > 1:
+            parts = cell_path.parts
+            ends = [path for path in paths if self._parts[path][-len(parts) :] == parts]
             # In capitals, or films that have moved.
-            ends = ends or [path for path in found if self._is_at(path, name)]
+            ends = ends or [path for path in paths if self._is_at(path, name)]
             ending = clean(PurePosixPath(name.replace("\\", "/")).name)
-            found = [path for path in ends if clean(path.name) == ending] or ends or found
-        if len(found) == 1:
-            return found[0], ""
-        if found:
-            return None, f"{len(found)} videos have its name"
+            paths = [path for path in ends if clean(path.name) == ending] or ends or paths
+        if len(paths) == 1:
+            return paths[0], ""
+        if paths:
+            return None, f"{len(paths)} videos have its name"
         return None, "no video of its name"
 
     def _is_at(self, path: Path, name: str) -> bool:
         """Tell whether a video lies where a cell says, as far as both say it."""
-        own, wanted = "/".join(("", *self._parts[path])).casefold(), _read_place(name)
-        return own.endswith(wanted) or (wanted.endswith(own) and own.count("/") > 1)
+        place, cell_place = "/".join(("", *self._parts[path])).casefold(), _read_place(name)
+        return place.endswith(cell_place) or (cell_place.endswith(place) and place.count("/") > 1)
 
     def find_astray(self, names: Iterable[str]) -> set[str]:
         """Return the cells whose video lies elsewhere, where others mean it, too."""
@@ -153,7 +153,7 @@ def find_as_written(path: Path) -> Path:
         return path
     parent, name = find_as_written(path.parent), clean(path.name)
     below = parent.iterdir() if parent.is_dir() else ()
-    return next((one for one in below if clean(one.name) == name), path)
+    return next((entry for entry in below if clean(entry.name) == name), path)
 
 
 def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force: bool) -> None:
@@ -242,23 +242,29 @@ class CorpusPlan:
 
     def gaps(self) -> str:
         """Say which folders lack pictures; empty if none does."""
-        return describe_gaps(one for one in self.videos.values() if isinstance(one, PictureFolder))
+        return describe_gaps(
+            video for video in self.videos.values() if isinstance(video, PictureFolder)
+        )
 
     def shared_signers(self) -> dict[str, list[str]]:
         """Return the signers who are in several splits, and in which."""
-        found: dict[str, set[str]] = defaultdict(set)
+        splits_by_signer: dict[str, set[str]] = defaultdict(set)
         for clip in self.clips:
-            found[clip.signer].add(clip.split)
+            splits_by_signer[clip.signer].add(clip.split)
         order = SPLITS.index
-        return {who: sorted(of, key=order) for who, of in sorted(found.items()) if len(of) > 1}
+        return {
+            who: sorted(of, key=order)
+            for who, of in sorted(splits_by_signer.items())
+            if len(of) > 1
+        }
 
     def shared_films(self) -> int:
         """Return how many videos have clips in several splits."""
-        found: dict[Path, set[str]] = defaultdict(set)
+        splits_by_film: dict[Path, set[str]] = defaultdict(set)
         for clip in self.clips:
             if clip.video:
-                found[clip.video].add(clip.split)
-        return sum(len(splits) > 1 for splits in found.values())
+                splits_by_film[clip.video].add(clip.split)
+        return sum(len(splits) > 1 for splits in splits_by_film.values())
 
 
 def plan_corpus(
@@ -284,12 +290,15 @@ def plan_corpus(
     names = _name_clips(read)
     if imported is not None:  # which has names of its own
         names = [
-            one.get("clip_id") or stem(PurePosixPath(one.get("video", "")).name) for one in read
+            values.get("clip_id") or stem(PurePosixPath(values.get("video", "")).name)
+            for values in read
         ]
-    entries = [(row, name, one) for (row, _), name, one in zip(rows, names, read, strict=True)]
+    entries = [
+        (row, name, values) for (row, _), name, values in zip(rows, names, read, strict=True)
+    ]
     alike = _named_alike(entries, imported) if imported else {}
-    wanted = [one.get("video") or name for _, name, one in entries]
-    astray = videos.find_astray(wanted) if videos else set[str]()
+    video_names = [values.get("video") or name for _, name, values in entries]
+    astray = videos.find_astray(video_names) if videos else set[str]()
     planner = _Planner(options, corpus, videos, imported, alike, astray, plan := CorpusPlan())
     for row, name, values in entries:
         clip = planner.clip_of_row(row, name, values)
@@ -325,7 +334,9 @@ class _Planner:
         clip_id, imported = clip_id_of(name), self.imported
         if imported is not None and clip_id not in imported:
             # Tables name files, with their endings and folders.
-            clip_id = next((one for one in _file_ids(name, values) if one in imported), clip_id)
+            clip_id = next(
+                (file_id for file_id in _file_ids(name, values) if file_id in imported), clip_id
+            )
         before = self.plan.rows.get(clip_id)
         problem = self.alike.get(clip_id) or _problem(clip_id, values, before, self.options)
         if problem is None and imported is not None and clip_id not in imported:
@@ -339,19 +350,19 @@ class _Planner:
 
     def _place(self, videos: VideoFolder, name: str, values: Mapping[str, str]) -> Path | Problem:
         """Return the path of a row's video in the corpus, or why there is none."""
-        wanted = values.get("video") or name
-        video, reason = videos.find(wanted)
-        if wanted in self.astray:
+        video_name = values.get("video") or name
+        video, reason = videos.find(video_name)
+        if video_name in self.astray:
             video, reason = None, "no video at its path"
         if video is None:
-            return Problem(reason, "", (wanted,))
+            return Problem(reason, "", (video_name,))
         if (videos.folder / video).is_dir():
             try:
                 pictures = open_pictures(
                     videos.folder / video, values.get("fps") or self.options.fps
                 )
             except ClipError as error:
-                return replace(error.problem, concerns=(wanted,))
+                return replace(error.problem, concerns=(video_name,))
             target = self.corpus / VIDEOS / video.parent / f"{video.name}{PACKED_SUFFIX}"
             self.plan.videos[target] = pictures
             return target
@@ -370,13 +381,13 @@ def _named_alike(
     files: dict[str, set[str]] = defaultdict(set)  # that rows mean, by their bare names
     for _, name, values in entries:
         ids = _file_ids(name, values)
-        if ids and not any(one in imported for one in ids[:-1]):
+        if ids and not any(file_id in imported for file_id in ids[:-1]):
             files[ids[-1]].add(ids[0])
     reason, hint = "files of several folders have its name", "import all at once"
     return {
-        name: Problem(reason, hint, (", ".join(sorted(found)[:2]),))
-        for name, found in files.items()
-        if len(found) > 1
+        name: Problem(reason, hint, (", ".join(sorted(paths)[:2]),))
+        for name, paths in files.items()
+        if len(paths) > 1
     }
 
 
@@ -410,8 +421,10 @@ def _values(row: Row, split: str | None, options: RowOptions) -> dict[str, str]:
     if options.shares:
         values["split"] = _NO_SPLIT
     else:
-        said = split or values.get("split", "")
-        values["split"] = options.split_names.get(said) or NAMES.get(said.lower(), said)
+        split_name = split or values.get("split", "")
+        values["split"] = options.split_names.get(split_name) or NAMES.get(
+            split_name.lower(), split_name
+        )
     for edge in ("start", "end"):
         frame = values.pop(f"{edge}_frame", "")
         if frame not in ("", "-1") and options.fps:  # -1: the whole
@@ -424,17 +437,17 @@ def _name_clips(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
     Clips of one video whose table has no names for them are named by their starts, too.
     """
-    paths = [(one.get("clip_id") or one.get("video", "")).replace("\\", "/") for one in rows]
+    paths = [(row.get("clip_id") or row.get("video", "")).replace("\\", "/") for row in rows]
     parts = {path: PurePosixPath(stem(path)).parts or ("",) for path in paths}
-    files = Counter(one[-1] for one in {*parts.values()})
-    alike = {one for one in parts.values() if files[one[-1]] > 1}
+    files = Counter(pieces[-1] for pieces in {*parts.values()})
+    alike = {pieces for pieces in parts.values() if files[pieces[-1]] > 1}
     counts = Counter(parts[path] for path in paths)
     shared = min(count_shared([*alike]), min(map(len, alike)) - 1) if alike else 0
     names = []
-    for path, one in zip(paths, rows, strict=True):
-        own = parts[path]
-        name = "/".join(own[shared:]) if own in alike else own[-1]
-        start_s = None if counts[own] == 1 or one.get("clip_id") else parse_segment(one)[0]
+    for path, row in zip(paths, rows, strict=True):
+        pieces = parts[path]
+        name = "/".join(pieces[shared:]) if pieces in alike else pieces[-1]
+        start_s = None if counts[pieces] == 1 or row.get("clip_id") else parse_segment(row)[0]
         names.append(name if start_s is None else name_cue(name, start_s))
     return names
 
@@ -442,7 +455,7 @@ def _name_clips(rows: Sequence[Mapping[str, str]]) -> list[str]:
 def count_shared(names: Sequence[Sequence[str]]) -> int:
     """Return how many first characters, or parts of paths, names have in common."""
     pairs = enumerate(zip(*names, strict=False))
-    return next((n for n, one in pairs if len({*one}) > 1), min(map(len, names)))
+    return next((n for n, column in pairs if len({*column}) > 1), min(map(len, names)))
 
 
 def name_cue(film: str, start_s: float) -> str:
@@ -451,12 +464,12 @@ def name_cue(film: str, start_s: float) -> str:
 
 
 def _seconds(frame: str, fps: float) -> str:
-    whole = re.fullmatch(r"(\d+)(?:\.0+)?", frame)
-    return f"{int(whole[1]) / fps:.6f}" if whole else f"frame {frame}"
+    match = re.fullmatch(r"(\d+)(?:\.0+)?", frame)
+    return f"{int(match[1]) / fps:.6f}" if match else f"frame {frame}"
 
 
 def _problem(
-    clip_id: str, values: Mapping[str, str], other: Row | None, options: RowOptions
+    clip_id: str, values: Mapping[str, str], earlier: Row | None, options: RowOptions
 ) -> Problem | None:
     """Say what is wrong with a row."""
     for name in ("text", "signer", "split", *(["gloss"] if options.text_only else [])):
@@ -478,10 +491,10 @@ def _problem(
         return Problem("its start and end are no segment", "", (problems[0],))
     until, odd = parse_consent(values)
     if odd or has_ended(until):
-        said = until or odd[0]
-        return Problem("its signer's consent has ended, or its last day is no day", "", (said,))
-    if other is not None:
-        where = f"{other.table} line {other.line}"
+        last_day = until or odd[0]
+        return Problem("its signer's consent has ended, or its last day is no day", "", (last_day,))
+    if earlier is not None:
+        where = f"{earlier.table} line {earlier.line}"
         return Problem("an earlier row has its clip_id", "", (where,))
     return None
 
@@ -500,19 +513,19 @@ def check_plan(plan: CorpusPlan) -> None:
     if not plan.clips and not plan.refusals:
         raise UserError("the table has no row after its header")
     if not plan.clips:
-        reason, count, one = count_reasons(plan.refusals)[0]
+        reason, count, refusal = count_reasons(plan.refusals)[0]
         raise UserError(
-            f"no row can be taken; {count} of {len(plan.refusals)}: {reason} ({one.table} line "
-            f"{one.line}: {one.detail or one.clip_id})"
+            f"no row can be taken; {count} of {len(plan.refusals)}: {reason} ({refusal.table} line "
+            f"{refusal.line}: {refusal.detail or refusal.clip_id})"
         )
-    boxes = [one for one in plan.refusals if one.problem.hint == COCO]
+    boxes = [refusal for refusal in plan.refusals if refusal.problem.hint == COCO]
     if len(boxes) > _MOST_BOXES * len(plan.clips):
         raise UserError(
             f"{boxes[0].table} line {boxes[0].line}: {boxes[0].detail}, and so are {len(boxes)} of "
             f"{len(plan.clips) + len(boxes)} boxes; {COCO}"
         )
-    there = {clip.split for clip in plan.clips}
-    if missing := [name for name in ("train", "dev") if name not in there]:
+    splits = {clip.split for clip in plan.clips}
+    if missing := [name for name in ("train", "dev") if name not in splits]:
         raise UserError(
             f"no clip is in the split {' or '.join(missing)}. Give tables for them (--table "
             "dev=FILE), name them (--splits NAME=dev), or have the clips dealt: --shares 80 10 10"
@@ -535,10 +548,10 @@ def check_free(corpus: Path, *, landmarks: bool = False) -> None:
         path = corpus / IMPORTED_SHARDS
     if not path.exists():
         return
-    what = "already exists"
+    problem = "already exists"
     if path.name == MANIFEST and is_manifest(path.read_text(encoding="utf-8", errors="replace")):
-        what = f"already exists, a Signloom manifest. {how_to_use(path)}"
-    raise UserError(f"{path} {what}; --force replaces it, --dry-run only looks")
+        problem = f"already exists, a Signloom manifest. {how_to_use(path)}"
+    raise UserError(f"{path} {problem}; --force replaces it, --dry-run only looks")
 
 
 def write_corpus(plan: CorpusPlan, corpus: Path, *, copy: bool, force: bool) -> None:

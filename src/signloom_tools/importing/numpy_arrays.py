@@ -73,9 +73,9 @@ def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     for name, arrays in read_packed(path, defaults):
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:  # numpy.savez has names of its own
-            for key, one in arrays.items():
+            for key, array in arrays.items():
                 with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
-                    np.save(member, one, allow_pickle=False)
+                    np.save(member, array, allow_pickle=False)
         try:
             yield from _read_clips(path, name, Archive(path, packed, defaults), defaults)
         except ClipError as error:  # those that follow are good
@@ -92,24 +92,28 @@ def read_packed(path: Path, defaults: SourceDefaults) -> Iterator[tuple[str, dic
         UserError: If h5py or SciPy is not installed.
     """
     sizes = {defaults.keys.get(key, key) for key in SIZES}
-    known = {*PART_POINTS, *_OF_ONE, *defaults.keys.values()} - sizes
+    array_names = {*PART_POINTS, *_OF_ONE, *defaults.keys.values()} - sizes
     clips = dict[str, dict[str, Any]]()
     try:
         with _open_packed(path, sizes, defaults) as groups:
             for folder, arrays in groups.items():
-                said = {key: one for key, one in groups.get("", {}).items() if key in sizes}
-                said |= {key: one for key, one in arrays.items() if key in sizes}
-                own = {key: one for key, one in arrays.items() if key not in sizes}
-                if known & own.keys() or len(own) == 1:
-                    clips[folder] = said | own
+                stated = {key: value for key, value in groups.get("", {}).items() if key in sizes}
+                stated |= {key: value for key, value in arrays.items() if key in sizes}
+                matrices = {key: array for key, array in arrays.items() if key not in sizes}
+                if array_names & matrices.keys() or len(matrices) == 1:
+                    clips[folder] = stated | matrices
                 else:
-                    clips |= {f"{folder}/{key}": {**said, "points": own[key]} for key in own}
+                    clips |= {
+                        f"{folder}/{key}": {**stated, "points": matrices[key]} for key in matrices
+                    }
             common = posixpath.commonpath(clips) if clips else ""
             for name, arrays in clips.items():
-                sizes_bytes = (one.size * max(4, one.dtype.itemsize) for one in arrays.values())
+                sizes_bytes = (
+                    array.size * max(4, array.dtype.itemsize) for array in arrays.values()
+                )
                 check_memory(sum(sizes_bytes), defaults)
-                found = {key: np.asarray(one) for key, one in arrays.items()}
-                yield name.removeprefix(common).strip("/") or path.stem, found
+                loaded = {key: np.asarray(array) for key, array in arrays.items()}
+                yield name.removeprefix(common).strip("/") or path.stem, loaded
     except ImportError as error:
         raise UserError(f"{path}: it needs {error.name}: pip install {error.name}") from None
     except ClipError:
@@ -132,28 +136,30 @@ def _open_packed(
         with path.open("rb") as f:
             short = SimpleNamespace(seek=f.seek, tell=f.tell, read=lambda n: f.read(min(n, most)))
             listed = scipy.io.whosmat(short)  # a struct or a cell is (1, 1), of any size
-            others = {name for name, _, kind in listed if kind not in _MATLAB}
-            names = [name for name, _, _ in listed if name not in others]
+            skipped = {name for name, _, kind in listed if kind not in _MATLAB}
+            names = [name for name, _, _ in listed if name not in skipped]
             check_memory(8 * sum(math.prod(s) for k, s, _ in listed if k in names), defaults)
-            found = scipy.io.loadmat(short, variable_names=names)
-        yield {"": {k: found[k] for k in names if np.asarray(found[k]).dtype.kind in "fiu"}}
+            loaded = scipy.io.loadmat(short, variable_names=names)
+        yield {"": {k: loaded[k] for k in names if np.asarray(loaded[k]).dtype.kind in "fiu"}}
         return
     import h5py
 
     groups: dict[str, dict[str, Any]] = defaultdict(dict)
 
-    def add(name: str, one: Any) -> None:
-        if "pandas_type" in one.attrs:
+    def add(name: str, node: Any) -> None:
+        if "pandas_type" in node.attrs:
             raise ClipError("it holds a table of pandas, whose names are pickles",
                             "save its numbers: numpy.save(FILE, table.to_numpy())")  # fmt: skip
-        if isinstance(one, h5py.Group):
-            said = {key: np.asarray(one.attrs[key]) for key in sizes if key in one.attrs}
-            groups[name] |= {key: one for key, one in said.items() if not one.dtype.hasobject}
-        elif isinstance(one, h5py.Dataset) and one.size is not None and one.dtype.kind in "fiu":
-            if one.external or one.is_virtual:
+        if isinstance(node, h5py.Group):
+            attributes = {key: np.asarray(node.attrs[key]) for key in sizes if key in node.attrs}
+            groups[name] |= {
+                key: value for key, value in attributes.items() if not value.dtype.hasobject
+            }
+        elif isinstance(node, h5py.Dataset) and node.size is not None and node.dtype.kind in "fiu":
+            if node.external or node.is_virtual:
                 raise ClipError(f"its {name} lies in other files", "copy its numbers into this one")
-            check_memory(math.prod(one.chunks or ()) * one.dtype.itemsize, defaults)  # read whole
-            groups[posixpath.dirname(name)][posixpath.basename(name)] = one
+            check_memory(math.prod(node.chunks or ()) * node.dtype.itemsize, defaults)  # read whole
+            groups[posixpath.dirname(name)][posixpath.basename(name)] = node
 
     with h5py.File(path, "r") as file:
         add("", file)
@@ -174,9 +180,9 @@ def read_array_frames(
     for file in files:
         with file.open("rb") as opened:
             rows.append(Archive(file, opened, defaults).read(file.stem).reshape(-1))
-    found = sorted({len(row) for row in rows})
-    if len(found) > 1 or found[0] not in ROWS:
-        raise ClipError(f"its frames have {', '.join(map(str, found))} numbers",
+    lengths = sorted({len(row) for row in rows})
+    if len(lengths) > 1 or lengths[0] not in ROWS:
+        raise ClipError(f"its frames have {', '.join(map(str, lengths))} numbers",
                         f"save {' or '.join(map(str, ROWS))} a frame")  # fmt: skip
     fps, width, height = require(path, defaults)
     parts = _split_rows(np.stack(rows).astype(np.float32))
@@ -205,19 +211,21 @@ def _read_clips(
         yield from keypoints.find_clips(path, name, content, defaults)
         return
     # Of many clips, each may have a rate of its own.
-    said = {key: np.ravel(arrays.read(key)) for key in SIZES if key in arrays}
-    for number, (clip_id, found, label) in enumerate(_clips(name, arrays)):
-        own = {key: _own(key, values, number, clip_id == name) for key, values in said.items()}
-        size = fps, width, height = require(path, defaults, own)
-        if isinstance(found, ClipError):
-            yield clip_id, partial(_refuse, found)
-        elif isinstance(found, dict):
+    stated_sizes = {key: np.ravel(arrays.read(key)) for key in SIZES if key in arrays}
+    for number, (clip_id, shown, label) in enumerate(_clips(name, arrays)):
+        clip_sizes = {
+            key: _own(key, values, number, clip_id == name) for key, values in stated_sizes.items()
+        }
+        size = fps, width, height = require(path, defaults, clip_sizes)
+        if isinstance(shown, ClipError):
+            yield clip_id, partial(_refuse, shown)
+        elif isinstance(shown, dict):
             yield clip_id, partial(
-                ForeignClip, clip_id=clip_id, parts=found, fps=fps, width=width, height=height,
+                ForeignClip, clip_id=clip_id, parts=shown, fps=fps, width=width, height=height,
                 label=label,
             )  # fmt: skip
         else:
-            yield clip_id, partial(clip_of_points, clip_id, *found, size, defaults, label=label)
+            yield clip_id, partial(clip_of_points, clip_id, *shown, size, defaults, label=label)
 
 
 def _own(key: str, values: Array, number: int, is_alone: bool) -> float:
@@ -329,14 +337,14 @@ def _bounded(name: str, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         ClipError: If one is too large to be a coordinate.
     """
     with np.errstate(over="ignore"):
-        found = numbers.astype(np.float32, copy=False)
-    if not (np.isnan(found) | (np.abs(found) <= MOST)).all():
+        bounded = numbers.astype(np.float32, copy=False)
+    if not (np.isnan(bounded) | (np.abs(bounded) <= MOST)).all():
         raise ClipError(
-            f"a number of its {name} is {np.nanmax(np.abs(found)):g}",
+            f"a number of its {name} is {np.nanmax(np.abs(bounded)):g}",
             f"a coordinate is at most {MOST:g} (pixels, or shares of the picture); write NaN where "
             "nothing was found",
         )
-    return found
+    return bounded
 
 
 def _clips(name: str, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
@@ -344,10 +352,10 @@ def _clips(name: str, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
     if parts := {name: _part(name, arrays.read(name)) for name in PART_POINTS if name in arrays}:
         yield name, parts, ""
         return
-    found = _find_matrix(arrays)
-    matrix = _bounded(found, arrays.read(found))
+    array_name = _find_matrix(arrays)
+    matrix = _bounded(array_name, arrays.read(array_name))
     if matrix.size == 0:
-        raise ClipError(f"its {found} has no frames", "leave it out")
+        raise ClipError(f"its {array_name} has no frames", "leave it out")
     if _is_points(matrix.shape):
         scores = arrays.read("scores").astype(np.float32) if "scores" in arrays else None
         yield from _points(name, matrix, scores)
@@ -363,16 +371,16 @@ def _clips(name: str, arrays: Archive) -> Iterator[tuple[str, _Found, str]]:
     labels: Sequence[Any] = [""] * count
     if "labels" in arrays:
         try:
-            given = arrays.read("labels")
+            stored_labels = arrays.read("labels")
         except ClipError as error:  # the clips are good without
             yield f"{name}-labels", error, ""
         else:
-            if given.shape != (count,):
+            if stored_labels.shape != (count,):
                 raise ClipError(
-                    f"it has labels of the shape {given.shape} for {count} clips",
+                    f"it has labels of the shape {stored_labels.shape} for {count} clips",
                     "save one for each clip",
                 )
-            labels = [*given]
+            labels = [*stored_labels]
     for number, label in enumerate(labels):
         clip = _split_rows(rows[bounds[number] : bounds[number + 1]])
         clip_id = f"{name}-{number + 1:0{len(str(count))}d}"
@@ -385,7 +393,7 @@ def _find_matrix(arrays: Archive) -> str:
     Raises:
         ClipError: If there is none, or several.
     """
-    found = [
+    names = [
         name
         for name, (shape, kind) in arrays.shapes.items()
         if kind.kind in "fiu"
@@ -393,8 +401,8 @@ def _find_matrix(arrays: Archive) -> str:
         # Of one hand among others, names say which it is.
         and (shape[-1] != ONE_HAND or len({*arrays.shapes} - {*SIZES}) == 1)
     ]
-    if len(found) == 1 or "keypoints" in found:
-        return found[0] if len(found) == 1 else "keypoints"
+    if len(names) == 1 or "keypoints" in names:
+        return names[0] if len(names) == 1 else "keypoints"
     shapes = ", ".join(f"{name} {shape} {kind}" for name, (shape, kind) in arrays.shapes.items())
     raise ClipError(
         f"its arrays are {shapes[:200] or 'none that can be read'}",
@@ -419,8 +427,8 @@ def _points(
         yield name, (points, scores), ""
         return
     for number, clip in enumerate(points):
-        own = None if scores is None else scores[number]
-        yield f"{name}-{number + 1:0{len(str(len(points)))}d}", (clip, own), ""
+        clip_scores = None if scores is None else scores[number]
+        yield f"{name}-{number + 1:0{len(str(len(points)))}d}", (clip, clip_scores), ""
 
 
 def _part(name: str, array: Array) -> LandmarkPart:

@@ -25,10 +25,10 @@ class DetectedPerson:
     @property
     def box(self) -> tuple[Points, float]:
         """Middle and area of what was found, area 0 if nothing was."""
-        found = self.points[self.points[:, 2] > 0, :2]
-        if not len(found):
+        points = self.points[self.points[:, 2] > 0, :2]
+        if not len(points):
             return np.zeros(2, np.float32), 0.0
-        low, high = found.min(axis=0), found.max(axis=0)
+        low, high = points.min(axis=0), points.max(axis=0)
         return (low + high) / 2, float(np.prod(high - low))
 
 
@@ -43,15 +43,15 @@ def follow_signer(frames: Sequence[Sequence[DetectedPerson]]) -> Points:
     """
     counts = {len(person.points) for people in frames for person in people}
     if len(counts) != 1:
-        found = f"people with {sorted(counts)} points" if counts else "nobody in it"
-        raise ClipError(f"it has {found}", "give one detector's points, with a person")
+        contents = f"people with {sorted(counts)} points" if counts else "nobody in it"
+        raise ClipError(f"it has {contents}", "give one detector's points, with a person")
     points = np.zeros((len(frames), counts.pop(), COORDINATES), np.float32)
     areas: dict[Hashable, float] = {}
     for people in frames:
         for person in people:
             areas[person.identity] = areas.get(person.identity, 0.0) + person.box[1]
     if None not in areas:
-        signer = max(areas, key=lambda one: areas[one])
+        signer = max(areas, key=lambda identity: areas[identity])
         for number, people in enumerate(frames):
             for person in people:
                 if person.identity == signer:
@@ -65,7 +65,7 @@ def follow_signer(frames: Sequence[Sequence[DetectedPerson]]) -> Points:
         for number in order:
             if frames[number]:
                 nearest = min(
-                    frames[number], key=lambda one: float(np.linalg.norm(one.box[0] - middle))
+                    frames[number], key=lambda person: float(np.linalg.norm(person.box[0] - middle))
                 )
                 points[number], middle = nearest.points, nearest.box[0]
     return points
@@ -102,25 +102,25 @@ def clip_of_points(
     fps, width, height = size
     skeleton = SKELETONS.get(points.shape[1])
     if skeleton is None:
-        known = ", ".join(f"{count} ({one.name})" for count, one in SKELETONS.items())
-        raise ClipError(f"its frames have {points.shape[1]} points", f"known are {known}")
+        skeletons = ", ".join(f"{count} ({skeleton.name})" for count, skeleton in SKELETONS.items())
+        raise ClipError(f"its frames have {points.shape[1]} points", f"known are {skeletons}")
     xyz = np.zeros((*points.shape[:2], COORDINATES), np.float32)
     xyz[..., : points.shape[2]] = points[..., :COORDINATES]
     if not skeleton.has_depth and scores is None:
         scores = xyz[..., 2] if points.shape[2] > 2 else (xyz[..., :2] != 0).any(axis=2)
     if not skeleton.has_depth:
-        found = np.nan_to_num(np.asarray(scores, np.float32)).reshape(points.shape[:2])
-        found = np.where(np.isfinite(xyz).all(axis=2), found, 0)
+        point_scores = np.nan_to_num(np.asarray(scores, np.float32)).reshape(points.shape[:2])
+        point_scores = np.where(np.isfinite(xyz).all(axis=2), point_scores, 0)
         xyz[..., 2] = 0
-        seen = np.abs(xyz[..., :2][found > 0])
-        if seen.size and np.median(seen) > _MOST_SHARE:
+        magnitudes = np.abs(xyz[..., :2][point_scores > 0])
+        if magnitudes.size and np.median(magnitudes) > _MOST_SHARE:
             xyz[..., :2] /= np.array([width, height], np.float32)
     parts = {}
     for part, columns in skeleton.parts.items():
-        own = xyz[:, list(columns)]
+        part_points = xyz[:, list(columns)]
         if not skeleton.has_depth:
-            own = _part(own, found[:, list(columns)], defaults.min_score)
-        parts[part] = LandmarkPart(own, tuple(columns.values()))
+            part_points = _part(part_points, point_scores[:, list(columns)], defaults.min_score)
+        parts[part] = LandmarkPart(part_points, tuple(columns.values()))
     return ForeignClip(
         clip_id=clip_id, parts=parts, fps=fps, width=width, height=height, label=label,
         skeleton=skeleton.name, people=people,
@@ -133,20 +133,20 @@ _MOST_SHARE = 2.0  # coordinates whose median is beyond are pixels
 
 def _part(points: Points, scores: Points, least: float) -> Points:
     """Return points (S, N, 3), NaN where the part is absent, with every point where it is not."""
-    there = (np.median(scores, axis=1) >= least) & (scores > 0).any(axis=1)
-    result = np.where(there[:, None, None], points, np.float32(np.nan))
+    is_present = (np.median(scores, axis=1) >= least) & (scores > 0).any(axis=1)
+    result = np.where(is_present[:, None, None], points, np.float32(np.nan))
     frames = np.arange(len(points))
-    found = (scores > 0) & there[:, None]
-    for column in np.flatnonzero((~found & there[:, None]).any(axis=0)):
-        seen = found[:, column]
-        lost = there & ~seen
-        if seen.any():
+    is_found = (scores > 0) & is_present[:, None]
+    for column in np.flatnonzero((~is_found & is_present[:, None]).any(axis=0)):
+        is_known = is_found[:, column]
+        lost = is_present & ~is_known
+        if is_known.any():
             for axis in (0, 1):
                 result[lost, column, axis] = np.interp(
-                    frames[lost], frames[seen], points[seen, column, axis]
+                    frames[lost], frames[is_known], points[is_known, column, axis]
                 )
         else:
-            weights = found[lost][..., None]
+            weights = is_found[lost][..., None]
             total = (points[lost] * weights).sum(axis=1)
             result[lost, column] = total / np.maximum(weights.sum(axis=1), 1)
     return result

@@ -130,10 +130,10 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         short = module.removeprefix("numpy.core.").removeprefix("numpy._core.")
-        found = self._CALLS.get(f"{short}.{name}")
-        if found is None:
+        call = self._CALLS.get(f"{short}.{name}")
+        if call is None:
             raise ClipError(
                 f"the pickle asks for {module}.{name}, which is not run",
                 "save it again, as numbers, texts, lists, dicts, arrays",
             )
-        return found
+        return call

@@ -133,10 +133,10 @@ def number_pictures(folder: Path) -> list[tuple[int, Path]]:
             "name them alike, as in 0001.png, and take away what is no frame",
         )
     numbered = sorted(zip(map(int, differing[0]), files, strict=True))
-    for (one, file), (other, second) in itertools.pairwise(numbered):
-        if one == other:
+    for (number, file), (next_number, second) in itertools.pairwise(numbered):
+        if number == next_number:
             raise ClipError(
-                f"two of its pictures have the number {one} ({file.name}, {second.name})",
+                f"two of its pictures have the number {number} ({file.name}, {second.name})",
                 "leave one of them",
             )
     return numbered
@@ -149,10 +149,10 @@ def describe_gaps(folders: Iterable[PictureFolder]) -> str:
         return ""
     first = lacking[0]
     more = f" and {len(first.missing) - 1} more" if len(first.missing) > 1 else ""
-    others = f"; so do {len(lacking) - 1} other folders" if len(lacking) > 1 else ""
+    more_folders = f"; so do {len(lacking) - 1} other folders" if len(lacking) > 1 else ""
     return (
         f"{first.path.name}: number {first.missing[0]}{more} of its pictures is missing, and the "
-        f"one before stays longer{others}"
+        f"one before stays longer{more_folders}"
     )
 
 
@@ -178,9 +178,9 @@ def _size(file: Path) -> tuple[int, int]:
 
     try:
         with av.open(f"file:{file.absolute()}") as picture:
-            found = picture.streams.video[0]
-            if found.width and found.height:
-                return found.width, found.height
+            stream = picture.streams.video[0]
+            if stream.width and stream.height:
+                return stream.width, stream.height
     except (av.FFmpegError, IndexError):
         pass
     raise ClipError(f"{file.name} is a damaged picture", "copy it again")

@@ -62,7 +62,7 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """
     pose = _load(path)
     frames, people, _, coordinates = pose.body.data.shape
-    sizes = {one.name: len(one.points) for one in pose.header.components}
+    sizes = {component.name: len(component.points) for component in pose.header.components}
     is_flat = {f"{name}_keypoints_2d" for name in _OPENPOSE} == sizes.keys()
     if frames == 0 or people != 1 or (coordinates < 3 and not is_flat):
         raise ClipError(
@@ -78,10 +78,17 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     fps = float(str(np.float32(pose.body.fps)))
     if is_flat:
         every = np.dstack([pose.body.data.data[:, 0, :, :2], pose.body.confidence[:, 0]])
-        own = dict(zip(sizes, np.split(every, np.cumsum([*sizes.values()])[:-1], 1), strict=True))
-        found = np.concatenate([own[f"{n}_keypoints_2d"] for n in _OPENPOSE], 1, dtype=np.float32)
-        said = fps, header.width, header.height
-        yield path.stem, partial(clip_of_points, path.stem, found, None, said, defaults)
+        by_component = dict(
+            zip(sizes, np.split(every, np.cumsum([*sizes.values()])[:-1], 1), strict=True)
+        )
+        flat_points = np.concatenate(
+            [by_component[f"{n}_keypoints_2d"] for n in _OPENPOSE], 1, dtype=np.float32
+        )
+        rate_and_size = fps, header.width, header.height
+        yield (
+            path.stem,
+            partial(clip_of_points, path.stem, flat_points, None, rate_and_size, defaults),
+        )
         return
     points = np.array(pose.body.data.data[:, 0, :, :3], np.float32)
     points[pose.body.confidence[:, 0] <= 0] = np.nan
@@ -115,15 +122,15 @@ def write_pose(path: Path, sequence: LandmarkSequence) -> None:
     size = np.array([sequence.width, sequence.height, 1], np.float32)
     columns, components = [], []
     for name, part in _PARTS.items():
-        found = _columns_of_part(sequence, part)
-        if found:
-            columns += [column for column, _ in found]
-            components.append(_component(name, part, [mark for _, mark in found]))
+        named_columns = _columns_of_part(sequence, part)
+        if named_columns:
+            columns += [column for column, _ in named_columns]
+            components.append(_component(name, part, [mark for _, mark in named_columns]))
     sizes = [len(group.landmarks) for group in sequence.layout.groups]
-    there = np.repeat(sequence.present, sizes, axis=1)[:, columns]
+    is_present = np.repeat(sequence.present, sizes, axis=1)[:, columns]
     points = sequence.points[:, columns] * size
     picture = sequence.width, sequence.height
-    write_file(path, _pack(points, there, components, sequence.fps, picture))
+    write_file(path, _pack(points, is_present, components, sequence.fps, picture))
 
 
 def pack_parts(parts: Mapping[str, Points], *, fps: float, width: int, height: int) -> bytes:
@@ -139,15 +146,15 @@ def pack_parts(parts: Mapping[str, Points], *, fps: float, width: int, height: i
         UserError: If pose-format is not installed.
     """
     _pose_format()
-    given = {name: part for name, part in _PARTS.items() if part in parts}
-    points = np.concatenate([parts[part] for part in given.values()], axis=1)
+    parts_by_name = {name: part for name, part in _PARTS.items() if part in parts}
+    points = np.concatenate([parts[part] for part in parts_by_name.values()], axis=1)
     components = [
         _component(name, part, _all_names(part, parts[part].shape[1]))
-        for name, part in given.items()
+        for name, part in parts_by_name.items()
     ]
-    there = np.isfinite(points).all(axis=2)
+    is_present = np.isfinite(points).all(axis=2)
     pixels = (points * np.array([width, height, 1])).astype(np.float32)
-    return _pack(pixels, there, components, fps, (width, height))
+    return _pack(pixels, is_present, components, fps, (width, height))
 
 
 def _all_names(part: str, count: int) -> list[str]:
@@ -161,7 +168,7 @@ def _all_names(part: str, count: int) -> list[str]:
 
 def _pack(
     points: Points,
-    there: npt.NDArray[np.bool_],
+    is_present: npt.NDArray[np.bool_],
     components: list[Any],
     fps: float,
     picture: tuple[int, int],
@@ -171,7 +178,7 @@ def _pack(
     from pose_format.numpy import NumPyPoseBody
     from pose_format.pose_header import PoseHeader, PoseHeaderDimensions
 
-    points, confidence = np.nan_to_num(points, nan=0.0), there.astype(np.float32)
+    points, confidence = np.nan_to_num(points, nan=0.0), is_present.astype(np.float32)
     body = NumPyPoseBody(fps, points[:, None], confidence[:, None])
     header = PoseHeader(_VERSION, PoseHeaderDimensions(*picture), components)
     buffer = io.BytesIO()
@@ -200,14 +207,14 @@ def _load(path: Path) -> Any:
 
 def _part(part: str, names: list[str], points: npt.NDArray[np.float32]) -> LandmarkPart:
     """Find out which of MediaPipe's landmarks the points of a component are."""
-    known = _indices_by_name(part)
-    columns = [number for number, name in enumerate(names) if name in known]
+    indices = _indices_by_name(part)
+    columns = [number for number, name in enumerate(names) if name in indices]
     if part.endswith("hand") and len(columns) < len(HAND_LANDMARKS):
         raise ClipError(
             f"its {part} has {len(columns)} of {len(HAND_LANDMARKS)} landmarks",
             "write the files with all landmarks of the hands",
         )
-    return LandmarkPart(points[:, columns], tuple(known[names[column]] for column in columns))
+    return LandmarkPart(points[:, columns], tuple(indices[names[column]] for column in columns))
 
 
 def _indices_by_name(part: str) -> dict[str, int]:
@@ -230,7 +237,7 @@ def _foreign_name(part: str, mark: str) -> str:
 
 def _columns_of_part(sequence: LandmarkSequence, part: str) -> list[tuple[int, str]]:
     """Return column and foreign name of the layout's landmarks of a part, by MediaPipe's index."""
-    found: dict[int, tuple[int, str]] = {}
+    by_index: dict[int, tuple[int, str]] = {}
     for group in sequence.layout.groups:
         if GROUP_INDICES[group.name][0] != part:
             continue
@@ -238,8 +245,8 @@ def _columns_of_part(sequence: LandmarkSequence, part: str) -> list[tuple[int, s
         for column, mark in enumerate(group.landmarks, start=first):
             index = index_of(group.name, mark)
             name = str(index) if part == "face" else _foreign_name(part, mark)
-            found.setdefault(index, (column, name))
-    return [found[index] for index in sorted(found)]
+            by_index.setdefault(index, (column, name))
+    return [by_index[index] for index in sorted(by_index)]
 
 
 def _component(name: str, part: str, names: list[str]) -> Any:

@@ -88,7 +88,7 @@ def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Fa
     dev = [clip for clip in clips if clip.split == "dev"]
     texts = {clip.text for clip in train}
     lengths = _read_lengths(train, corpus)
-    said = [seconds for seconds in lengths.values() if seconds is not None]
+    known_lengths = [seconds for seconds in lengths.values() if seconds is not None]
     return Facts(
         clips=len(train),
         words=mean(is_single_word(clip.text) for clip in train),
@@ -96,11 +96,11 @@ def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Fa
         known=mean(clip.text in texts for clip in dev) if dev else 0.0,
         glosses=any(clip.gloss for clip in train),
         signs_alone=all(clip.gloss == clip.text for clip in train),
-        seconds=median(said) if said else None,
+        seconds=median(known_lengths) if known_lengths else None,
         spelt=tuple(
-            (lengths[one.clip_id], _spelling_positions(one.text))
-            for one in train
-            if one.clip_id in lengths
+            (lengths[clip.clip_id], _spelling_positions(clip.text))
+            for clip in train
+            if clip.clip_id in lengths
         ),
         groups=tuple(groups),
     )
@@ -108,7 +108,7 @@ def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Fa
 
 def _spelling_positions(text: str) -> int:
     """Return how many positions CTC needs for characters: between equal ones stands a blank."""
-    return len(text) + sum(one == other for one, other in itertools.pairwise(text))
+    return len(text) + sum(before == after for before, after in itertools.pairwise(text))
 
 
 def _read_lengths(train: Sequence[Clip], corpus: Path) -> dict[str, float | None]:
@@ -118,7 +118,7 @@ def _read_lengths(train: Sequence[Clip], corpus: Path) -> dict[str, float | None
         from signloom.corpus.shards import read_clip_frames, read_clip_rates  # pyarrow loads slowly
 
         frames, rates = read_clip_frames(shards), read_clip_rates(shards)
-        names = [one.clip_id for one in train if one.clip_id in frames]
+        names = [clip.clip_id for clip in train if clip.clip_id in frames]
         return {name: frames[name] / rates[name] for name in names}
     probed = train[:: math.ceil(len(train) / PROBED) or 1]
     return {clip.clip_id: _video_seconds(clip) for clip in probed}
@@ -147,10 +147,10 @@ def warn_of_little(clips: Sequence[Clip]) -> list[str]:
     train = [clip.text for clip in clips if clip.split == "train"]
     dev = [clip.text for clip in clips if clip.split == "dev"]
     are_words = bool(train) and mean(map(is_single_word, train)) >= 0.5
-    seen = Counter(w for text in train for w in ({text} if are_words else {*find_words(text)}))
-    once = sum(count == 1 for count in seen.values())
-    what = "signs" if are_words else "words"
-    if seen and once >= 0.5 * len(seen):
+    counts = Counter(w for text in train for w in ({text} if are_words else {*find_words(text)}))
+    once = sum(count == 1 for count in counts.values())
+    units = "signs" if are_words else "words"
+    if counts and once >= 0.5 * len(counts):
         help_ = (
             "record each at least five times, by several signers"
             if are_words
@@ -158,8 +158,8 @@ def warn_of_little(clips: Sequence[Clip]) -> list[str]:
         )
         lookup = "; `signloom lookup` finds signs that were shown once" if are_words else ""
         warnings.append(
-            f"{once} of {len(seen)} {what} occur in one clip of train only, and nobody can learn "
-            f"{what} from that: {help_}{lookup}"
+            f"{once} of {len(counts)} {units} occur in one clip of train only, and nobody can "
+            f"learn {units} from that: {help_}{lookup}"
         )
     if are_words and dev and set(train).isdisjoint(dev):
         warnings.append(
@@ -181,9 +181,9 @@ def warn_of_little(clips: Sequence[Clip]) -> list[str]:
 def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
     """Say which scores of a corpus will tell less than they seem to."""
     warnings = []
-    texts = {split: {one.text for one in clips if one.split == split} for split in SPLITS}
-    signers = {one.signer for one in clips}
-    are_words = bool(clips) and mean(is_single_word(one.text) for one in clips) >= 0.5
+    texts = {split: {clip.text for clip in clips if clip.split == split} for split in SPLITS}
+    signers = {clip.signer for clip in clips}
+    are_words = bool(clips) and mean(is_single_word(clip.text) for clip in clips) >= 0.5
     if len(signers) == 1:
         warnings.append(
             "everything is by one signer: a model will know this person, and no score here tells "
@@ -200,18 +200,18 @@ def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
             "--by sentence deals sentences"
         )
     elif not are_words and texts["test"]:
-        known = KnownSentences(texts["train"])
-        kinds = Counter(known.judge(one.text) for one in clips if one.split == "test")
-        found = ", ".join(f"{count} {kind or 'known'}" for kind, count in sorted(
-            kinds.items(), key=lambda one: str(one[0])))  # fmt: skip
-        warnings.append(f"sentences of test, as train sees them: {found}")
+        known_sentences = KnownSentences(texts["train"])
+        kinds = Counter(known_sentences.judge(clip.text) for clip in clips if clip.split == "test")
+        listed = ", ".join(f"{count} {kind or 'known'}" for kind, count in sorted(
+            kinds.items(), key=lambda kind_count: str(kind_count[0])))  # fmt: skip
+        warnings.append(f"sentences of test, as train sees them: {listed}")
     return warnings
 
 
 def describe_uses(clips: Sequence[Clip], detector: str) -> list[str]:
     """Say what a model of imported landmarks will be able to do, and what not."""
-    signs = sorted({one.text for one in clips if one.split == "train"})
-    signers = len({one.signer for one in clips})
+    signs = sorted({clip.text for clip in clips if clip.split == "train"})
+    signers = len({clip.signer for clip in clips})
     named = ", ".join(signs[:8]) + ", ..." * (len(signs) > 8)
     lines = [
         f"names one of {len(signs)} signs a clip ({named}), and names one whatever it is shown"
@@ -232,7 +232,7 @@ def describe_uses(clips: Sequence[Clip], detector: str) -> list[str]:
 
 def describe_outlook(clips: Sequence[Clip]) -> str:
     """Name the command that says what more people would bring, and what it costs."""
-    signers = len({one.signer for one in clips if one.split == "train"})
+    signers = len({clip.signer for clip in clips if clip.split == "train"})
     if signers < 3:
         return f"what more people would bring can be told from 3 signers in train on, not {signers}"
     models = 3 * (int(math.log2(signers - 1)) + 1)  # of 1, 2, 4 ... signers
@@ -264,10 +264,10 @@ def _warn_of_glosses(clips: Sequence[Clip]) -> list[str]:
             f"{once} of {len(train)} glosses occur in one clip of train only, and nobody can learn "
             "signs from that: record each at least five times"
         )
-    wanted = {*signs["dev"], *signs["test"]}
-    if unseen := sorted(wanted - {*train}):
+    tested = {*signs["dev"], *signs["test"]}
+    if unseen := sorted(tested - {*train}):
         warnings.append(
-            f"{len(unseen)} of {len(wanted)} glosses of dev and test occur in no clip of train, so "
+            f"{len(unseen)} of {len(tested)} glosses of dev and test occur in no clip of train, so "
             f"no model can read them ({', '.join(unseen[:3])}{', ...' * (len(unseen) > 3)}): each "
             "counts as an error"
         )
@@ -396,7 +396,7 @@ def _choose_for_landmarks(
         recipe, reasons = choose_recipe(read_facts(clips, corpus, []), params)
         recipe["features"]["fps"] = rate
         recipe["augment"] |= {"scale": 0.15, "feature_shift": 0.25}
-        reasons = [one for one in reasons if not one.startswith(("mirror", "normalise"))]
+        reasons = [reason for reason in reasons if not reason.startswith(("mirror", "normalise"))]
     recipe["tokenize_targets"] |= {"source": "none"}
     recipe["model"] |= {"source": source}
     return recipe, reasons
@@ -545,14 +545,14 @@ def _choose_labels(facts: Facts, fps: float, reasons: list[str]) -> tuple[str, i
         fits = [needed * CUT <= math.ceil(frames / step) for frames, needed in lengths]
         if sum(fits) >= WRITABLE * len(fits):
             break
-    found = (
+    room = (
         f"the characters of {sum(fits)} of {len(fits)} train clips have room"
         + " (clips of unknown length)" * (facts.seconds is None)
     )
     if sum(fits) < WRITABLE * len(fits):
-        reasons.append(f"ctc none: {found} even without subsampling, and there are no glosses")
+        reasons.append(f"ctc none: {room} even without subsampling, and there are no glosses")
         return "none", 4
-    reasons.append(f"ctc characters, subsampling {step}: there are no glosses, and {found}")
+    reasons.append(f"ctc characters, subsampling {step}: there are no glosses, and {room}")
     return "characters", step
 
 

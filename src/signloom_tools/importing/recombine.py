@@ -62,11 +62,11 @@ class Contexts:
         self._beside, self._beside_words = _neighbours(glosses), _neighbours(words)
         self.partners = {
             gloss: [
-                other
-                for other in sorted(self.words)
-                if other != gloss
-                and self._around[gloss] & self._around[other]
-                and self._around_words[word] & self._around_words[self.words[other]]
+                partner
+                for partner in sorted(self.words)
+                if partner != gloss
+                and self._around[gloss] & self._around[partner]
+                and self._around_words[word] & self._around_words[self.words[partner]]
             ]
             for gloss, word in sorted(self.words.items())
         }
@@ -77,11 +77,14 @@ class Contexts:
         """Return the glosses and words of another sentence."""
         line, text = list(glosses), list(words)
         for position, gloss in enumerate(glosses):
-            choices = [gloss, *(one for one in self.partners.get(gloss, []) if one not in line)]
-            other = choices[int(generator.integers(len(choices)))]
-            if other != gloss and self._is_single(gloss, line, text):
-                text[text.index(self.words[gloss])] = self.words[other]
-                line[position] = other
+            choices = [
+                gloss,
+                *(partner for partner in self.partners.get(gloss, []) if partner not in line),
+            ]
+            partner = choices[int(generator.integers(len(choices)))]
+            if partner != gloss and self._is_single(gloss, line, text):
+                text[text.index(self.words[gloss])] = self.words[partner]
+                line[position] = partner
         names = sorted(self.words)
         for number in generator.integers(len(names), size=CHANGES) if names else ():
             gloss = names[int(number)]
@@ -98,35 +101,41 @@ class Contexts:
         """Put a gloss and its word in the only places where they have stood elsewhere."""
         word = self.words[gloss]
         here = [n for n, two in enumerate(_edged(line)) if two in self._around[gloss]]
-        there = [n for n, two in enumerate(_edged(text)) if two in self._around_words[word]]
-        if len(here) == len(there) == 1:
+        text_places = [n for n, two in enumerate(_edged(text)) if two in self._around_words[word]]
+        if len(here) == len(text_places) == 1:
             line.insert(here[0], gloss)
-            text.insert(there[0], word)
+            text.insert(text_places[0], word)
 
     def _drop(self, gloss: str, line: list[str], text: list[str]) -> None:
         """Leave a gloss and its word out if what is around them is side by side elsewhere."""
-        here, there = line.index(gloss), text.index(self.words[gloss])
-        rest, others = [*line[:here], *line[here + 1 :]], [*text[:there], *text[there + 1 :]]
-        if _edged(rest)[here] in self._beside and _edged(others)[there] in self._beside_words:
-            line[:], text[:] = rest, others
+        here, text_place = line.index(gloss), text.index(self.words[gloss])
+        remaining_glosses, remaining_words = (
+            [*line[:here], *line[here + 1 :]],
+            [*text[:text_place], *text[text_place + 1 :]],
+        )
+        if (
+            _edged(remaining_glosses)[here] in self._beside
+            and _edged(remaining_words)[text_place] in self._beside_words
+        ):
+            line[:], text[:] = remaining_glosses, remaining_words
 
 
 def _pair(glosses: Sequence[Sequence[str]], words: Sequence[Sequence[str]]) -> dict[str, str]:
-    seen, others = _lines_of(glosses), _lines_of(words)
-    found = {}
-    for gloss, numbers in seen.items():
-        same = [word for word, where in others.items() if where == numbers]
-        if len(same) == list(seen.values()).count(numbers) == 1:
-            found[gloss] = same[0]
-    return found
+    gloss_lines, word_lines = _lines_of(glosses), _lines_of(words)
+    pairs = {}
+    for gloss, numbers in gloss_lines.items():
+        same = [word for word, where in word_lines.items() if where == numbers]
+        if len(same) == list(gloss_lines.values()).count(numbers) == 1:
+            pairs[gloss] = same[0]
+    return pairs
 
 
 def _lines_of(lines: Sequence[Sequence[str]]) -> dict[str, set[int]]:
-    found: dict[str, set[int]] = defaultdict(set)
+    line_numbers: dict[str, set[int]] = defaultdict(set)
     for number, line in enumerate(lines):
-        for one in line:
-            found[one].add(number)
-    return found
+        for token in line:
+            line_numbers[token].add(number)
+    return line_numbers
 
 
 def _edged(line: Sequence[str]) -> list[Context]:
@@ -139,11 +148,11 @@ def _neighbours(lines: Sequence[Sequence[str]]) -> set[Context]:
 
 
 def _contexts(lines: Sequence[Sequence[str]]) -> dict[str, set[Context]]:
-    found: dict[str, set[Context]] = defaultdict(set)
+    contexts: dict[str, set[Context]] = defaultdict(set)
     for line in lines:
-        for (before, one), (_, after) in pairwise(_edged(line)):
-            found[one].add((before, after))
-    return found
+        for (before, token), (_, after) in pairwise(_edged(line)):
+            contexts[token].add((before, after))
+    return contexts
 
 
 def recombine(
@@ -168,7 +177,7 @@ def recombine(
         cuts = cut_clip(clip.clip_id, spans[clip.clip_id], len(sequences[clip.clip_id].points))
         for gloss, cut in zip((clip.gloss or "").split(), cuts, strict=True):
             of_gloss[gloss].append(cut)
-    made, landmarks = list[Clip](), dict[str, LandmarkSequence]()
+    new_clips, landmarks = list[Clip](), dict[str, LandmarkSequence]()
     for number in range(count):
         clip = clips[int(generator.integers(len(clips)))]
         glosses, words = contexts.vary((clip.gloss or "").split(), clip.text.split(), generator)
@@ -177,14 +186,14 @@ def recombine(
         ]
         clip_id = f"made-{number:04d}"
         until = [of_clip[cut.clip_id].consent_until for cut in shown]
-        made.append(
+        new_clips.append(
             replace(
                 clip, clip_id=clip_id, signer=SIGNER, text=" ".join(words), gloss=" ".join(glosses),
                 consent_until=min(filter(None, until), default=None),
             )
         )  # fmt: skip
         landmarks[clip_id] = _join([(sequences[cut.clip_id], cut.frames) for cut in shown])
-    return made, landmarks
+    return new_clips, landmarks
 
 
 def _join(parts: Sequence[tuple[LandmarkSequence, slice]]) -> LandmarkSequence:
@@ -196,16 +205,16 @@ def _join(parts: Sequence[tuple[LandmarkSequence, slice]]) -> LandmarkSequence:
 
 
 def write_recombined(
-    corpus: Path, clips: Sequence[Clip], made: Sequence[Clip],
+    corpus: Path, clips: Sequence[Clip], new_clips: Sequence[Clip],
     landmarks: Mapping[str, LandmarkSequence], shards: Path,
 ) -> None:  # fmt: skip
     """Write a corpus of clips, whose landmarks lie in some shards, and of new ones with theirs."""
-    there = read_clip_frames(shards)
-    frames = {clip.clip_id: there[clip.clip_id] for clip in clips}
+    shard_frames = read_clip_frames(shards)
+    frames = {clip.clip_id: shard_frames[clip.clip_id] for clip in clips}
     frames |= {clip_id: len(sequence.points) for clip_id, sequence in landmarks.items()}
 
     def load(clip_id: str) -> LandmarkSequence:
         return landmarks.get(clip_id) or read_shards(shards, [clip_id])[clip_id]
 
     write_landmarks(corpus, frames, load, shards_metadata(shards), "recombining")
-    write_manifest(corpus / MANIFEST, [*clips, *made])
+    write_manifest(corpus / MANIFEST, [*clips, *new_clips])

@@ -58,10 +58,12 @@ def _skeleton(
     parts = {"pose": pose}
     if hands:
         for number, part in enumerate(("left_hand", "right_hand")):
-            own = {hands[number] + index - bool(wrists): index for index in _HAND}
+            columns = {hands[number] + index - bool(wrists): index for index in _HAND}
             if wrists:
-                own = {key: index for key, index in own.items() if index} | {wrists[number]: 0}
-            parts[part] = own
+                columns = {key: index for key, index in columns.items() if index} | {
+                    wrists[number]: 0
+                }
+            parts[part] = columns
     if face is not None:
         parts["face"] = {face + number: index for number, index in _FACE_68.items()}
     return Skeleton(name, parts)
@@ -69,11 +71,11 @@ def _skeleton(
 
 def _mediapipe(name: str, *parts: str) -> Skeleton:
     starts = np.cumsum([0, *(PART_POINTS[part] for part in parts)])
-    found = {
+    indices = {
         part: {int(start) + index: index for index in range(PART_POINTS[part])}
         for part, start in zip(parts, starts, strict=False)
     }
-    return Skeleton(name, found, has_depth=True)
+    return Skeleton(name, indices, has_depth=True)
 
 
 _HANDS = ("left_hand", "right_hand")
@@ -123,13 +125,13 @@ FLAT = "-flat"  # ends the name of a layout whose points have no depth: z is 0
 
 
 def partial_layout(
-    choices: Collection[str], there: Mapping[str, Collection[int]], *, flat: bool
+    choices: Collection[str], indices: Mapping[str, Collection[int]], *, flat: bool
 ) -> Layout:
     """Return the layout of those landmarks of some groups that a detector finds.
 
     Args:
         choices: Of `GROUP_CHOICES`.
-        there: Of each part, MediaPipe's indices of the points that are found.
+        indices: Of each part, MediaPipe's indices of the points that are found.
         flat: Whether they have no depth.
 
     Raises:
@@ -140,7 +142,7 @@ def partial_layout(
     for group in plain.groups:
         part = GROUP_INDICES[group.name][0]
         marks = tuple(
-            mark for mark in group.landmarks if index_of(group.name, mark) in there.get(part, ())
+            mark for mark in group.landmarks if index_of(group.name, mark) in indices.get(part, ())
         )
         needed = _NEEDED.get(group.name, group.landmarks)
         if not marks or not set(needed) <= set(marks):

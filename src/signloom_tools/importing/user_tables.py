@@ -53,10 +53,10 @@ def parse_time(text: str) -> float | None:
         minutes = 60 * int(hours or 0) + int(minutes)
         return round(60 * minutes + float(f"{seconds}.{fraction or 0}"), 6)
     try:
-        found = float(text.replace(",", "."))
+        number = float(text.replace(",", "."))
     except ValueError:
         return None
-    return found if math.isfinite(found) and "_" not in text else None
+    return number if math.isfinite(number) and "_" not in text else None
 
 
 _NUMBER = re.compile(r"(?:(?<!\d)-)?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")  # 10-20 are two
@@ -66,7 +66,7 @@ _MS_ASL_ORDER, _COCO_ORDER = "top left bottom right", "left top width height"
 
 def read_box(text: str, order: str = BOX_ORDER) -> str:
     """Return a box as a manifest has it, of four numbers in an order, or of FFmpeg's W:H:X:Y."""
-    numbers = [float(one) for one in _NUMBER.findall(text.lower())]
+    numbers = [float(number) for number in _NUMBER.findall(text.lower())]
     if len(numbers) != 4:
         return text
     order = "width height left top" if text.count(":") == 3 else order
@@ -88,21 +88,21 @@ class Row:
 
     def values(self, sources: Mapping[str, "FieldSource"]) -> dict[str, str]:
         """Return its values by field, as they are seen; times in seconds."""
-        found = {name: clean(one.of(self.cells)) for name, one in sources.items()}
-        for name in {"start_s", "end_s", "duration_s"} & found.keys():
+        values = {name: clean(source.of(self.cells)) for name, source in sources.items()}
+        for name in {"start_s", "end_s", "duration_s"} & values.keys():
             in_ms = (sources[name].column or "").lower().endswith("_ms")
-            seconds = parse_time(found[name]) if in_ms or {*":,"} & {*found[name]} else None
+            seconds = parse_time(values[name]) if in_ms or {*":,"} & {*values[name]} else None
             seconds = seconds and seconds / (1000 if in_ms else 1)
-            found[name] = found[name] if seconds is None else str(seconds)
-        if "duration_s" in found:
-            length = found.pop("duration_s")
-            start_s, length_s = parse_time(found["start_s"]), parse_time(length)
+            values[name] = values[name] if seconds is None else str(seconds)
+        if "duration_s" in values:
+            length = values.pop("duration_s")
+            start_s, length_s = parse_time(values["start_s"]), parse_time(length)
             if start_s is not None and length_s is not None:
                 length = str(round(start_s + length_s, 6))
-            found["end_s"] = length
-        if found.get("box"):
-            found["box"] = read_box(found["box"], sources["box"].order)
-        return found
+            values["end_s"] = length
+        if values.get("box"):
+            values["box"] = read_box(values["box"], sources["box"].order)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,8 @@ def read_user_table(
     if not path.is_file():
         raise UserError(f"{path}: no such table")
     if path.suffix == ".parquet":
-        found = read_table(path)
-        return build_table(path, "Parquet", found.header, found.rows)
+        table = read_table(path)
+        return build_table(path, "Parquet", table.header, table.rows)
     raw = _read_bytes(path)
     if raw.startswith(_OLD_EXCEL) or (raw.startswith(b"PK\x03\x04") and path.suffix != ".npz"):
         return _name_columns(path, "a spreadsheet", _read_spreadsheet(path, raw), names)
@@ -157,11 +157,11 @@ def read_user_table(
             "line out of a copy"
         )
     records, kind = _read_json(path, text) if text.lstrip()[:1] in ("[", "{") else ([], "")
-    if lists := [one for one in records if isinstance(one, list)]:
+    if lists := [record for record in records if isinstance(record, list)]:
         return _name_columns(path, kind, list(enumerate(lists, start=1)), names)
-    if maps := [one for one in records if isinstance(one, dict)]:
-        header = list(dict.fromkeys(name for one in maps for name in one))
-        cells = ([one.get(name, "") for name in header] for one in maps)
+    if maps := [record for record in records if isinstance(record, dict)]:
+        header = list(dict.fromkeys(name for record in maps for name in record))
+        cells = ([record.get(name, "") for name in header] for record in maps)
         return build_table(path, kind, header, enumerate(cells, start=1))
     if "\ufffd" in text and how.endswith("(else say --encoding)"):
         raise UserError(
@@ -169,9 +169,9 @@ def read_user_table(
         )
     text = _COMMENTS.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
     first = text.partition("\n")[0].strip(" ")
-    if told := re.fullmatch(r'"?sep=(.)"?', first):  # for Excel
+    if match := re.fullmatch(r'"?sep=(.)"?', first):  # for Excel
         text = text.replace(first, "", 1)  # the numbers of lines stay
-    mark = SEPARATORS[separator] if separator else told[1] if told else _find_separator(text)
+    mark = SEPARATORS[separator] if separator else match[1] if match else _find_separator(text)
     labels = {**{value: key for key, value in SEPARATORS.items()}, _SPACE: "space"}
     how += f", columns parted by {labels[mark]}" if mark in labels else ", one column"
     lines = _name_rows(text.split("\n"), _split(path, text, mark), mark)
@@ -206,29 +206,40 @@ def _read_json(path: Path, text: str) -> tuple[Sequence[dict[str, str] | list[st
     skipped: dict[str, None] = {}
     try:
         try:
-            found = json.loads(text)
+            content = json.loads(text)
         except ValueError:
-            found = [json.loads(line) for line in text.splitlines() if line.strip()]
-        if isinstance(found, dict) and {"columns", "schema"} & {*found}:  # pandas: split, table
-            rows = found.get("data")
-            head = [found["columns"]] if "columns" in found else []
-            found = [*head, *rows] if isinstance(rows, list) else found
-        if isinstance(found, list) and found and all(isinstance(one, list) for one in found):
-            return [list(map(_cell_of, one)) for one in found], "JSON"
-        if isinstance(found, dict):
-            columns = [[*one.values()] if isinstance(one, dict) else one for one in found.values()]
-            are_lists = all(isinstance(one, list) and not _has_records(one) for one in columns)
+            content = [json.loads(line) for line in text.splitlines() if line.strip()]
+        if isinstance(content, dict) and {"columns", "schema"} & {*content}:  # pandas: split, table
+            rows = content.get("data")
+            head = [content["columns"]] if "columns" in content else []
+            content = [*head, *rows] if isinstance(rows, list) else content
+        if (
+            isinstance(content, list)
+            and content
+            and all(isinstance(cells, list) for cells in content)
+        ):
+            return [list(map(_cell_of, cells)) for cells in content], "JSON"
+        if isinstance(content, dict):
+            columns = [
+                [*column.values()] if isinstance(column, dict) else column
+                for column in content.values()
+            ]
+            are_lists = all(
+                isinstance(column, list) and not _has_records(column) for column in columns
+            )
             lengths = {*map(len, columns)} if are_lists else set()
-            are_boxes = lengths == {4} and not any(str in map(type, one) for one in columns)
-            is_even = len(lengths) == 1 and [*found.values()] == columns
-            is_named = any(_plain_name(name) in _ALL_NAMES for name in found)
+            are_boxes = lengths == {4} and not any(str in map(type, column) for column in columns)
+            is_even = len(lengths) == 1 and [*content.values()] == columns
+            is_named = any(_plain_name(name) in _ALL_NAMES for name in content)
             if are_lists and (is_named or (is_even and not are_boxes)):  # as pandas writes them
-                found = [dict(zip(found, one, strict=True)) for one in zip(*columns, strict=True)]
+                content = [
+                    dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)
+                ]
             elif are_boxes:  # as OpenASL has them
-                found = [{"vid": name, "bbox": box} for name, box in found.items()]
-            elif all(isinstance(one, str) for one in columns):
-                found = [{"name": name, "text": text} for name, text in found.items()]
-        records = list(_flatten_records(found, {}, skipped))
+                content = [{"vid": name, "bbox": box} for name, box in content.items()]
+            elif all(isinstance(column, str) for column in columns):
+                content = [{"name": name, "text": text} for name, text in content.items()]
+        records = list(_flatten_records(content, {}, skipped))
         if not records:
             raise ValueError("it is empty")
     except (ValueError, RecursionError) as error:
@@ -247,53 +258,60 @@ def _flatten_records(
     skipped.
     """
     if not isinstance(node, dict):
-        for one in node if isinstance(node, list) else ():
-            yield from _flatten_records(one, around, skipped)
+        for child in node if isinstance(node, list) else ():
+            yield from _flatten_records(child, around, skipped)
         return
-    inner = {key: one for key, one in node.items() if _has_records(one)}
+    inner = {key: child for key, child in node.items() if _has_records(child)}
     for key in _others(inner):
         skipped[key] = None
         del inner[key]
-    own = {**around, **{key: _cell_of(one) for key, one in node.items() if not _has_records(one)}}
+    cells = {
+        **around,
+        **{key: _cell_of(child) for key, child in node.items() if not _has_records(child)},
+    }
     is_record = not all(map(_has_records, node.values()))
     splits = {*map(str.lower, inner)} & {*NAMES}
     are_splits = 2 * len(splits) > len(inner) or not inner
     if splits and not are_splits and _keys_of([*inner.values()]) & {*KNOWN_NAMES["text"]}:
-        other = next(key for key in inner if key.lower() not in splits)
-        raise ValueError(f"{other} is no split, but {splits.pop()} is: name it train, dev or test")
-    for key, one in [*inner.items()] if is_record else ():
-        if isinstance(one, dict) and not (are_splits and _has_records([*one.values()])):
-            own |= {f"{key}.{name}": _cell_of(cell) for name, cell in inner.pop(key).items()}
+        stray = next(key for key in inner if key.lower() not in splits)
+        raise ValueError(f"{stray} is no split, but {splits.pop()} is: name it train, dev or test")
+    for key, child in [*inner.items()] if is_record else ():
+        if isinstance(child, dict) and not (are_splits and _has_records([*child.values()])):
+            cells |= {f"{key}.{name}": _cell_of(cell) for name, cell in inner.pop(key).items()}
     if is_record and not inner:
-        yield own
+        yield cells
     label = "split" if are_splits else "name"
     label = INDEX if [*inner] == [str(number) for number in range(len(inner))] else label
-    for key, one in inner.items():
-        is_list = len(inner) == 1 and isinstance(one, list)  # under a name that says nothing
+    for key, child in inner.items():
+        is_list = len(inner) == 1 and isinstance(child, list)  # under a name that says nothing
         is_named = are_splits or not (is_record or is_list)
-        yield from _flatten_records(one, {**own, label: key} if is_named else own, skipped)
+        yield from _flatten_records(child, {**cells, label: key} if is_named else cells, skipped)
 
 
 def _others(inner: Mapping[str, Any]) -> list[str]:
     """Return the names beside splits, or a lone list, with nothing like their records."""
-    below = {k: [*one.values()] if isinstance(one, dict) else one for k, one in inner.items()}
-    tables = [key for key, one in below.items() if key.lower() in NAMES and _has_records(one)]
-    lists = [key for key, one in inner.items() if isinstance(one, list)]
+    below = {
+        k: [*child.values()] if isinstance(child, dict) else child for k, child in inner.items()
+    }
+    tables = [key for key, child in below.items() if key.lower() in NAMES and _has_records(child)]
+    lists = [key for key, child in inner.items() if isinstance(child, list)]
     tables = tables or (lists if len(lists) == 1 else [])
-    known = _keys_of(inner[tables[0]]) if tables else set()
-    others = (key for key in inner if key not in tables and key.lower() not in NAMES)
-    return [key for key in others if 2 * len(_keys_of(inner[key]) & known) < len(known)]
+    table_keys = _keys_of(inner[tables[0]]) if tables else set()
+    candidates = (key for key in inner if key not in tables and key.lower() not in NAMES)
+    return [
+        key for key in candidates if 2 * len(_keys_of(inner[key]) & table_keys) < len(table_keys)
+    ]
 
 
 def _keys_of(node: Any) -> set[str]:
     """Return the keys of the first record of a map or list."""
     below = node if isinstance(node, list) else node.values()
-    first = next((one for one in below if _has_records(one)), None)
+    first = next((child for child in below if _has_records(child)), None)
     return {*node} if first is None else _keys_of(first)
 
 
 def _has_records(node: Any) -> bool:
-    return any(isinstance(one, dict) for one in (node if isinstance(node, list) else [node]))
+    return any(isinstance(record, dict) for record in (node if isinstance(node, list) else [node]))
 
 
 def _cell_of(value: Any) -> str:
@@ -332,14 +350,18 @@ def _is_row(rows: Sequence[tuple[int, list[str]]]) -> bool:
     or words that no table uses as names, of which one occurs in its column again.
     """
     first = rows[0][1] if rows else []
-    known = [_plain_name(cell) in _ALL_NAMES for cell in first]
-    has_names = sum(known) > 1 or first[:1] == [""] or known[:1] == [True]
+    are_names = [_plain_name(cell) in _ALL_NAMES for cell in first]
+    has_names = sum(are_names) > 1 or first[:1] == [""] or are_names[:1] == [True]
     for number, cell in enumerate(first):
         column = [cells[number] for _, cells in rows[1:] if len(cells) > number]
-        alike = [other for other in column if _shape_of(other) == _shape_of(cell)]
+        alike = [neighbour for neighbour in column if _shape_of(neighbour) == _shape_of(cell)]
         is_film = PurePosixPath(cell).suffix.lower() in VIDEO_SUFFIXES
         is_alike = re.search(r"[\d/]", cell) and 2 * len(alike) >= len(column) > 0
-        if is_film or (is_alike and not has_names) or (cell and cell in column and not any(known)):
+        if (
+            is_film
+            or (is_alike and not has_names)
+            or (cell and cell in column and not any(are_names))
+        ):
             return True
     return False
 
@@ -384,11 +406,11 @@ def read_rates(path: Path) -> dict[str, dict[str, float]]:
         )
     if table.torn:
         raise UserError(f"{path} line {table.torn[0][0]}: {table.torn[0][1]}")
-    found: dict[str, dict[str, float]] = {}
+    rates: dict[str, dict[str, float]] = {}
     for row in table.rows:
         try:
-            own = {name: float(row.cells[name]) for name in sizes if row.cells[name]}
-            if not all(value > 0 and math.isfinite(value) for value in own.values()):
+            row_sizes = {name: float(row.cells[name]) for name in sizes if row.cells[name]}
+            if not all(value > 0 and math.isfinite(value) for value in row_sizes.values()):
                 raise ValueError
         except ValueError:
             shown = ", ".join(f"{name} {row.cells[name]!r}" for name in sizes)
@@ -396,9 +418,9 @@ def read_rates(path: Path) -> dict[str, dict[str, float]]:
                 f"{path} line {row.line}: found {shown}, expected numbers above 0"
             ) from None
         name = without_ending(row.cells[of]).removeprefix("./")
-        if found.setdefault(name, own) != own:
+        if rates.setdefault(name, row_sizes) != row_sizes:
             raise UserError(f"{path} line {row.line}: an earlier row says other of {name}")
-    return found
+    return rates
 
 
 def how_to_use(manifest: Path) -> str:
@@ -409,14 +431,14 @@ def how_to_use(manifest: Path) -> str:
     )
 
 
-def keep_rows(table: UserTable, wanted: Mapping[str, str]) -> UserTable:
+def keep_rows(table: UserTable, patterns: Mapping[str, str]) -> UserTable:
     """Keep the rows whose cells fit regular expressions, by column.
 
     Raises:
         UserError: If a column does not exist, or an expression is none.
     """
     fits = {}
-    for column, pattern in wanted.items():
+    for column, pattern in patterns.items():
         if column not in table.header:
             raise UserError(
                 f"--only {column}={pattern}: no such column; {table.path} has "
@@ -430,33 +452,37 @@ def keep_rows(table: UserTable, wanted: Mapping[str, str]) -> UserTable:
     return replace(table, rows=rows)
 
 
-def join_rows(table: UserTable, other: UserTable) -> UserTable:
-    """Give each row the cells of the row of `other` with the same values in shared columns.
+def join_rows(table: UserTable, added: UserTable) -> UserTable:
+    """Give each row the cells of the row of `added` with the same values in shared columns.
 
     Raises:
-        UserError: If the tables share no column, or two rows of `other` have the same values.
+        UserError: If the tables share no column, or two rows of `added` have the same values.
     """
-    shared = [name for name in other.header if name in table.header]
+    shared = [name for name in added.header if name in table.header]
     shared = [name for name in shared if name != INDEX] or shared
     if not shared:
         raise UserError(
-            f"{other.path}: shares no column with {table.path}, so their rows cannot be joined; "
-            f"found {', '.join(other.header)} and {', '.join(table.header)}"
+            f"{added.path}: shares no column with {table.path}, so their rows cannot be joined; "
+            f"found {', '.join(added.header)} and {', '.join(table.header)}"
         )
     more: dict[tuple[str, ...], Row] = {}
-    for row in other.rows:
+    for row in added.rows:
         key = tuple(row.cells[name] for name in shared)
         if more.setdefault(key, row) is not row:
             raise UserError(
-                f"{other.path}: lines {more[key].line} and {row.line} have the same "
+                f"{added.path}: lines {more[key].line} and {row.line} have the same "
                 f"{', '.join(shared)}; remove one of them"
             )
-    empty = dict.fromkeys(other.header, "")
+    empty = dict.fromkeys(added.header, "")
     rows = []
     for row in table.rows:
-        found = more.get(tuple(row.cells[name] for name in shared))
+        added_row = more.get(tuple(row.cells[name] for name in shared))
         rows.append(
-            Row(row.table, row.line, {**empty, **(found.cells if found else {}), **row.cells})
+            Row(
+                row.table,
+                row.line,
+                {**empty, **(added_row.cells if added_row else {}), **row.cells},
+            )
         )
     return UserTable(table.path, table.how, list(rows[0].cells) if rows else [], rows, table.torn)
 
@@ -522,14 +548,14 @@ def _split(path: Path, text: str, mark: str) -> Sequence[tuple[int, list[str]]]:
 
 def _name_rows(lines: Sequence[str], rows: Lines, mark: str) -> Lines:
     """Put an empty name over R's names of rows, which are quoted, or numbers but for commas."""
-    (number, header), *others = [*rows] or [(0, [""])]
+    (number, header), *remaining = [*rows] or [(0, [""])]
     is_named = all(
         lines[at - 1].lstrip()[:1] == '"' or (mark != "," and cells[0] == str(n))
-        for n, (at, cells) in enumerate(others, start=1)
+        for n, (at, cells) in enumerate(remaining, start=1)
     )
-    is_wider = {len(cells) for _, cells in others} == {len(header) + 1}
-    is_filled = any(cells[-1] for _, cells in others)  # no separator that ends each line
-    return [(number, [""] * (is_wider and is_named and is_filled) + header), *others]
+    is_wider = {len(cells) for _, cells in remaining} == {len(header) + 1}
+    is_filled = any(cells[-1] for _, cells in remaining)  # no separator that ends each line
+    return [(number, [""] * (is_wider and is_named and is_filled) + header), *remaining]
 
 
 def _split_quoted(path: Path, text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
@@ -551,11 +577,11 @@ def same_header(tables: Sequence[UserTable]) -> list[str]:
     Raises:
         UserError: If they have none in common.
     """
-    first, *others = tables
-    shared = [name for name in first.header if all(name in table.header for table in others)]
+    first, *remaining = tables
+    shared = [name for name in first.header if all(name in table.header for table in remaining)]
     if not shared:
-        found = "; ".join(f"{table.path.name}: {', '.join(table.header)}" for table in tables)
-        raise UserError(f"the tables have no column in common: {found}")
+        listed = "; ".join(f"{table.path.name}: {', '.join(table.header)}" for table in tables)
+        raise UserError(f"the tables have no column in common: {listed}")
     return shared
 
 
@@ -635,9 +661,9 @@ def find_sources(
             raise UserError(
                 f"--column {field}={column}: no such column; the table has {', '.join(header)}"
             )
-    given = {name: FieldSource(column) for name, column in columns.items()}
-    given |= {name: FieldSource(None, value) for name, value in constants.items()}
-    sources = {**_guess(header, given), **given}
+    given_sources = {name: FieldSource(column) for name, column in columns.items()}
+    given_sources |= {name: FieldSource(None, value) for name, value in constants.items()}
+    sources = {**_guess(header, given_sources), **given_sources}
     for field, pattern in patterns.items():
         source = sources.get(field)
         if source is None or source.column is None:
@@ -661,24 +687,26 @@ def find_sources(
     return {name: sources[name] for name in KNOWN_NAMES if name in sources}
 
 
-def _guess(header: Sequence[str], given: Mapping[str, FieldSource]) -> Sources:
+def _guess(header: Sequence[str], given_sources: Mapping[str, FieldSource]) -> Sources:
     """Return fields whose column has a known name and is not given to another field."""
-    taken = {source.column for source in given.values()}
-    plain = {_plain_name(name): name for name in header if name not in taken}
-    found: Sources = {}
+    used_columns = {source.column for source in given_sources.values()}
+    plain = {_plain_name(name): name for name in header if name not in used_columns}
+    sources: Sources = {}
     for field, names in KNOWN_NAMES.items():
-        known = (*names, _NUMBERED.get(field, "")) if {"1", "3"} & {*header} == {"1"} else names
-        match = next((plain[name] for name in known if name in plain), None)
-        if field not in given and match is not None:
-            found[field] = FieldSource(match, guessed=True)
+        known_names = (
+            (*names, _NUMBERED.get(field, "")) if {"1", "3"} & {*header} == {"1"} else names
+        )
+        match = next((plain[name] for name in known_names if name in plain), None)
+        if field not in given_sources and match is not None:
+            sources[field] = FieldSource(match, guessed=True)
             plain = {key: name for key, name in plain.items() if name != match}
-    if INDEX in plain and not {"clip_id", "video"} & {*given, *found}:
-        found["clip_id"] = FieldSource(INDEX, guessed=True)
-    return found
+    if INDEX in plain and not {"clip_id", "video"} & {*given_sources, *sources}:
+        sources["clip_id"] = FieldSource(INDEX, guessed=True)
+    return sources
 
 
-def _compile(said: str, pattern: str) -> re.Pattern[str]:
+def _compile(option: str, pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise UserError(f"{said}: {pattern!r} is no regular expression ({error})") from None
+        raise UserError(f"{option}: {pattern!r} is no regular expression ({error})") from None

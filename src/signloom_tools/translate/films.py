@@ -26,15 +26,15 @@ def translate_film(
     find: Sequence[str] = (),
 ) -> list[Sentence]:
     """Translate the sentences of a film, which lie in `spans`; else as `translate_timed`."""
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     for first in range(0, len(spans), SENTENCES_AT_ONCE):
         part = spans[first : first + SENTENCES_AT_ONCE]
         timed = translate_timed(
             translator, [cut(film, span) for span in part], options, n_best=1,
             skip_unsure=skip_unsure, guess=guess, find=find,
         )  # fmt: skip
-        found += zip(part, timed, strict=True)
-    return found
+        sentences += zip(part, timed, strict=True)
+    return sentences
 
 
 def make_sign_cues(sentences: Iterable[Sentence]) -> list[Cue]:

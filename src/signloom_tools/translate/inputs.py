@@ -96,17 +96,17 @@ def find_clips(paths: Sequence[Path], extractor: Mapping[str, Any]) -> list[Clip
     Raises:
         UserError: If a folder holds nothing of use, or shards of another make.
     """
-    found: dict[ClipPath, None] = {}
+    clip_paths: dict[ClipPath, None] = {}
     for path in paths:
         if not path.is_dir() or (_is_pictures(path) and not _is_imported(extractor)):
-            found[ClipPath(path=path)] = None
+            clip_paths[ClipPath(path=path)] = None
         elif shards := _shards_in(path):
             _check_shards(shards, extractor)
             clips = read_clip_frames(shards)
-            found |= dict.fromkeys(ClipPath(path=shards, clip_id=clip_id) for clip_id in clips)
+            clip_paths |= dict.fromkeys(ClipPath(path=shards, clip_id=clip_id) for clip_id in clips)
         else:
-            found |= dict.fromkeys(ClipPath(path=file) for file in _files_in(path, extractor))
-    return list(found)
+            clip_paths |= dict.fromkeys(ClipPath(path=file) for file in _files_in(path, extractor))
+    return list(clip_paths)
 
 
 class ClipReader:
@@ -180,17 +180,17 @@ class ClipReader:
 
     def _read_video(self, source: ClipPath, _: Layout) -> Clips:
         path, packed = source.path, None
-        known = self._known.pop(path) if path in self._known else self._find_extracted(path)
+        extracted = self._known.pop(path) if path in self._known else self._find_extracted(path)
         try:
-            if isinstance(known, Problem):
-                raise ClipError(known.reason, known.hint)
+            if isinstance(extracted, Problem):
+                raise ClipError(extracted.reason, extracted.hint)
             if path.is_dir():
                 pictures = open_pictures(path, self._options.defaults.fps)
                 packed = self._folder_of_packed() / f"{path.name}{PACKED_SUFFIX}"
                 pictures.pack(packed)
                 if gaps := describe_gaps([pictures]):
                     logger.warning("%s", gaps)
-            clip = known or extract_video(
+            clip = extracted or extract_video(
                 packed or path, self._detector, box=self._options.crop, threads=_THREADS,
                 watch=self._watch,
             )  # fmt: skip
@@ -219,7 +219,7 @@ def _given(path: Path, clip_id: str, clip: LandmarkSequence) -> GivenClip:
 def _shards_in(folder: Path) -> Path | None:
     """Return the folder's shards, which may lie one folder down, as in `data/landmarks`."""
     folders = (folder, folder / "shards")
-    return next((one for one in folders if any(one.glob(_SHARDS))), None)
+    return next((path for path in folders if any(path.glob(_SHARDS))), None)
 
 
 def _check_shards(shards: Path, extractor: Mapping[str, Any]) -> None:
@@ -240,13 +240,13 @@ def _suffixes(extractor: Mapping[str, Any]) -> Sequence[str]:
 def _files_in(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
     """Return what a model can read in a folder, and in all folders in it, by name."""
     suffixes, takes_pictures = _suffixes(extractor), not _is_imported(extractor)
-    found = [
+    paths = [
         path for path in folder.rglob("*")
         if (path.suffix.lower() in suffixes and path.is_file())
         or (takes_pictures and _is_pictures(path))
     ]  # fmt: skip
-    if found:
-        return sorted(found)
+    if paths:
+        return sorted(paths)
     raise UserError(
         f"{folder}: no file there ends in {', '.join(suffixes)}, which is what this model reads"
     )
@@ -264,7 +264,7 @@ def video_seconds(source: ClipPath) -> float | None:
 
 
 def _is_pictures(path: Path) -> bool:
-    return path.is_dir() and is_picture_folder(one.name for one in path.iterdir())
+    return path.is_dir() and is_picture_folder(file.name for file in path.iterdir())
 
 
 def _is_foreign(path: Path) -> bool:

@@ -105,8 +105,12 @@ class Model:
             params: `n_best`.
         """
         films = model_input.iloc[:, 0].tolist() if hasattr(model_input, "iloc") else model_input
-        found = self.translate(films, **(params or {}))
-        return [*map(to_json, found)] if isinstance(found, Sequence) else to_json(found)
+        translations = self.translate(films, **(params or {}))
+        return (
+            [*map(to_json, translations)]
+            if isinstance(translations, Sequence)
+            else to_json(translations)
+        )
 
     def _read(self, film: Film) -> LandmarkSequence:
         if isinstance(film, LandmarkSequence):

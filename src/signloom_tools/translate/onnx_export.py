@@ -192,10 +192,10 @@ def _compare(model: Transformer, checkpoint: Checkpoint, folder: Path) -> float:
     past = [np.zeros((layers, rows, heads, 0, width), np.float32)] * 2
     worst = 0.0
     for position in range(tokens.shape[1]):
-        given = {
+        inputs = {
             "tokens": tokens[:, position].numpy(), "past_keys": past[0], "past_values": past[1],
         }  # fmt: skip
-        logits, *past = step.run(None, {**given, **feed})
+        logits, *past = step.run(None, {**inputs, **feed})
         worst = max(worst, float(np.abs(logits - expected[:, position]).max()))
     if not worst <= TOLERANCE:
         raise UserError(

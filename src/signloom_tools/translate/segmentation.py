@@ -25,10 +25,10 @@ def segment_by_rest(sequence: LandmarkSequence, pause_s: float = PAUSE_S) -> lis
         pause_s: The shortest rest between two sentences.
     """
     is_busy = find_busy(fill_gaps(sequence, BRIDGE_S), HOLD_S)
-    seen = half_window(sequence.fps)  # so much before and after a movement it is seen
+    margin = half_window(sequence.fps)  # so much before and after a movement it is seen
     joined: list[tuple[int, int]] = []
     for start, end in find_runs(is_busy):
-        start, end = start + seen, end - seen
+        start, end = start + margin, end - margin
         if start >= end:
             continue
         if joined and (start - joined[-1][1]) / sequence.fps < pause_s:

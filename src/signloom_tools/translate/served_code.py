@@ -43,12 +43,12 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
         Returns:
             For each clip the object that `signloom translate --json` prints.
         """
-        given = {**request_params(self._translator.decoding), **(params or {})}
+        request = {**request_params(self._translator.decoding), **(params or {})}
         try:
-            n_best = parse_options(given.pop("n_best"), Count, where="n_best")
-            skip_unsure = parse_options(given.pop("skip_unsure"), bool, where="skip_unsure")
-            guess = parse_options(given.pop("guess"), bool, where="guess")
-            options = DecodingOptions(**given)
+            n_best = parse_options(request.pop("n_best"), Count, where="n_best")
+            skip_unsure = parse_options(request.pop("skip_unsure"), bool, where="skip_unsure")
+            guess = parse_options(request.pop("guess"), bool, where="guess")
+            options = DecodingOptions(**request)
             if options.beam_size == self._translator.decoding.beam_size < n_best:
                 options = replace(options, beam_size=n_best)  # which was chosen, not given
             rows = model_input.to_dict("records")
@@ -64,7 +64,7 @@ class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not ty
             )
         except ValueError as error:  # UserError too: what a client did wrong, in its answer
             raise mlflow.MlflowException.invalid_parameter_value(str(error)) from error
-        return [to_json(found) for found in timed]
+        return [to_json(translation) for translation in timed]
 
 
 mlflow.models.set_model(LandmarkTranslator())

@@ -58,10 +58,10 @@ def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
     Raises:
         UserError: If something is missing, of another shape, or not a finite number.
     """
-    said = _read_row(clip)
-    points = np.full((len(said.frames), layout.points, COORDINATES), np.nan, np.float32)
-    present = np.zeros((len(said.frames), len(layout.groups)), np.bool_)
-    for number, frame in enumerate(said.frames):
+    row = _read_row(clip)
+    points = np.full((len(row.frames), layout.points, COORDINATES), np.nan, np.float32)
+    present = np.zeros((len(row.frames), len(layout.groups)), np.bool_)
+    for number, frame in enumerate(row.frames):
         for name, marks in _groups(frame, number, layout):
             points[number, layout.slice(name)] = _numbers(layout, name, number, marks)
             present[number, layout.group(name)] = True
@@ -70,7 +70,7 @@ def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
     try:
         return LandmarkSequence(
             points=points, present=present, layout=layout,
-            fps=said.fps, width=said.width, height=said.height,
+            fps=row.fps, width=row.width, height=row.height,
         )  # fmt: skip
     except ValueError as error:
         raise UserError(f"a clip cannot be right: {error}") from None
@@ -92,12 +92,12 @@ def _read_row(clip: Mapping[str, Any]) -> _Row:
     Raises:
         UserError: If something is missing, of another kind or out of range.
     """
-    said = {name: clip[name] for name in _Row.__annotations__ if clip.get(name) is not None}
-    for name, value in said.items():
+    values = {name: clip[name] for name in _Row.__annotations__ if clip.get(name) is not None}
+    for name, value in values.items():
         plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         is_size = name in ("width", "height") and isinstance(plain, float) and plain.is_integer()
-        said[name] = int(plain) if is_size else plain
-    return parse_options(said, _Row, where="clip")
+        values[name] = int(plain) if is_size else plain
+    return parse_options(values, _Row, where="clip")
 
 
 def check_request(
@@ -149,15 +149,15 @@ def _groups(frame: Any, number: int, layout: Layout) -> Iterator[tuple[str, Any]
 def _numbers(layout: Layout, name: str, number: int, marks: Any) -> npt.NDArray[np.float64]:
     expected = (len(layout.groups[layout.group(name)].landmarks), COORDINATES)
     try:
-        found = np.array([list(mark) for mark in marks], np.float64)
+        points = np.array([list(mark) for mark in marks], np.float64)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise UserError(f"frame {number}: {name} is no list of points ({error})") from None
-    if found.shape != expected or not np.isfinite(found).all():
+    if points.shape != expected or not np.isfinite(points).all():
         raise UserError(
-            f"frame {number}: {name} has the shape {found.shape}, expected {expected} finite "
+            f"frame {number}: {name} has the shape {points.shape}, expected {expected} finite "
             "numbers: x, y and z of each landmark; leave the group out where it is absent"
         )
-    return found
+    return points
 
 
 # What translating landmarks imports, beside the package itself, which is copied into the model.
@@ -230,7 +230,7 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
             temporary,
             python_model=str(Path(__file__).with_name("served_code.py")),
             artifacts={name: str(path) for name, path in artifacts.items()},
-            code_paths=[one.__path__[0] for one in (signloom, signloom_tools)],
+            code_paths=[package.__path__[0] for package in (signloom, signloom_tools)],
             pip_requirements=[
                 f"{name}=={importlib.metadata.version(name)}" for name in REQUIREMENTS
             ],
@@ -238,8 +238,8 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
             input_example=pd.DataFrame([to_payload(_example(source.layout))]),
         )
         record = temporary / "MLmodel"
-        own = f"{Path(__file__).parent}{os.sep}"  # MLflow reads the name of the code alone
-        write_file(record, record.read_text(encoding="utf-8").replace(own, ""))
+        code_folder = f"{Path(__file__).parent}{os.sep}"  # MLflow reads the name of the code alone
+        write_file(record, record.read_text(encoding="utf-8").replace(code_folder, ""))
 
 
 def _signature(decoding: DecodingOptions) -> Any:

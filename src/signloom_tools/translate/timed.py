@@ -90,14 +90,20 @@ def translate_timed(
         signs = [tuple(s) if t.text else () for s, t in zip(read, translations, strict=True)]
         weights = index_words(translator.confidence.words if translator.confidence else ())
         tokens = [
-            time_words(translator.pieces(found), own or (), weights) if found.text else ()
-            for found, own in zip(translations, signs, strict=True)
+            time_words(translator.pieces(translation), clip_signs or (), weights)
+            if translation.text
+            else ()
+            for translation, clip_signs in zip(translations, signs, strict=True)
         ]
     if find:
-        signs = [tuple(found) for found in find_signs(translator, clips, find)]
+        signs = [tuple(clip_signs) for clip_signs in find_signs(translator, clips, find)]
     return [
-        TimedTranslation(translation=found, tokens=timed, signs=own, is_crowded=clip.is_crowded)
-        for found, timed, own, clip in zip(translations, tokens, signs, clips, strict=True)
+        TimedTranslation(
+            translation=translation, tokens=timed, signs=clip_signs, is_crowded=clip.is_crowded
+        )
+        for translation, timed, clip_signs, clip in zip(
+            translations, tokens, signs, clips, strict=True
+        )
     ]
 
 
@@ -113,20 +119,20 @@ def time_words(
     """
     words = locate_words("".join(pieces))
     positions = match_words([word for word, _, _ in words], [sign.gloss for sign in signs], weights)
-    found, first = [], 0
+    timed, first = [], 0
     for piece in filter(None, pieces):
         last = first + len(piece)
         # A piece may be the end of a word and the beginning of the next one.
-        own = (
+        piece_signs = (
             signs[position]
             for (_, start, end), position in zip(words, positions, strict=True)
             if position is not None and start < last and end > first
         )
-        sign = next(own, None)
+        sign = next(piece_signs, None)
         start_s, end_s = (sign.start_s, sign.end_s) if sign else (None, None)
-        found.append(TimedToken(text=piece, start_s=start_s, end_s=end_s))
+        timed.append(TimedToken(text=piece, start_s=start_s, end_s=end_s))
         first = last
-    return tuple(found)
+    return tuple(timed)
 
 
 def to_json(timed: TimedTranslation) -> dict[str, Any]:
@@ -136,7 +142,7 @@ def to_json(timed: TimedTranslation) -> dict[str, Any]:
         **to_scored(best),
         **best.check.to_map(),
         **({"warning": CROWDED} if timed.is_crowded else {}),
-        "alternatives": [to_scored(other) for other in best.alternatives],
+        "alternatives": [to_scored(alternative) for alternative in best.alternatives],
         "tokens": None if timed.tokens is None else [
             {"text": t.text, "start_s": _rounded(t.start_s), "end_s": _rounded(t.end_s)}
             for t in timed.tokens
