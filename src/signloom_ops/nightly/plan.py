@@ -134,7 +134,7 @@ def make_plan(
     _check_champion(corpus, manifest.clips, store)
     reasons = []
     is_open = ops.inbox.is_dir() and not is_ingested
-    if is_open and has_new_files(corpus, ops.inbox, ops.ingest, known=manifest):
+    if is_open and has_new_files(corpus, ops.inbox, ops.ingest, former=manifest):
         reasons.append(f"something new lies in {ops.inbox}")
     reasons += _corpus_reasons(manifest.clips, store)
     if force:
@@ -180,7 +180,7 @@ def dry_run(request: NightRequest) -> DryRun:
     incoming = None
     if plan.kind == "train" and ops.inbox.is_dir():
         delivered = Request(sources=[ops.inbox], inbox=True)
-        incoming = plan_ingest(corpus, delivered, ops.ingest, known=manifest)
+        incoming = plan_ingest(corpus, delivered, ops.ingest, former=manifest)
     lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
     if ended:
         lines.append(f"{len(ended)} clips would leave the corpus: {ENDED}")

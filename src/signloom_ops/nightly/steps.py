@@ -79,7 +79,7 @@ def take_deliveries(corpus: CorpusOptions, ops: OpsOptions, manifest: Manifest) 
     """Take the deliveries of the inbox into the corpus."""
     sources = [ops.inbox] if ops.inbox.is_dir() else []
     request = Request(sources=sources, inbox=True)
-    found = ingest(corpus, request, ops.ingest, known=manifest)
+    found = ingest(corpus, request, ops.ingest, former=manifest)
     parts = [f"{len(found.clips)} new clips", f"{found.known} known"]
     warnings = []
     if found.batch:
@@ -172,7 +172,7 @@ def check_new_clips(
 def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport, manifest: Manifest) -> Changed:
     """Take a delivery that was refused out of the corpus again."""
     reason = reason_of(refused)
-    gone, left = withdraw(corpus, refused.batch, reason, known=manifest)
+    gone, left = withdraw(corpus, refused.batch, reason, former=manifest)
     return Changed(
         text=f"{len(gone)} clips of batch {refused.batch} are in {WITHDRAWN_VIDEOS}",
         facts={"batch": refused.batch, "clips": len(gone)},
@@ -183,7 +183,7 @@ def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport, manifest: Man
 
 def withdraw_ended_clips(corpus: CorpusOptions, manifest: Manifest) -> Changed:
     """Take the clips out of the corpus whose signers agreed until a day that is over."""
-    gone, left = withdraw_ended(corpus, known=manifest)
+    gone, left = withdraw_ended(corpus, former=manifest)
     text = f"{len(gone)} clips left the corpus: {ENDED}"
     hint = "models that learnt from them carry traces; `signloom forget` marks them"
     return Changed(
