@@ -40,7 +40,7 @@ def main() -> None:
     translator = Translator.load(CHECKPOINT, precision=options.precision)
     if translator.spec.provenance.get("params", {}).get("train", {}).get("portable"):
         restart_portable()  # scores follow from a model as its weights do from the data
-    others = load_seeds(CHECKPOINT, options.precision)
+    seed_translators = load_seeds(CHECKPOINT, options.precision)
     targets = read_targets(TARGETS)
     sequences = translator.source.read(thin_train(targets), SHARDS)
     hashes = {
@@ -54,14 +54,17 @@ def main() -> None:
         log.log_params({"evaluate": dataclasses.asdict(options)})
         log.log_params(translator.spec.provenance.get("params", {}))
         evaluation = evaluate(
-            translator, targets, sequences, options, corpus=corpus, seed_translators=others,
-            weights=hash_file(CHECKPOINT / WEIGHTS), seeds=hash_seeds(CHECKPOINT),
+            translator, targets, sequences, options, corpus=corpus,
+            seed_translators=seed_translators, weights=hash_file(CHECKPOINT / WEIGHTS),
+            seeds=hash_seeds(CHECKPOINT),
         )  # fmt: skip
         write_evaluation(REPORTS, evaluation, HISTORY)
         log.log_metrics(evaluation.metrics)
         headline = evaluation.headline
         log.set_tags({"headline": headline})
-        log.log_metrics({"score": {s: one[headline] for s, one in evaluation.metrics.items()}})
+        log.log_metrics(
+            {"score": {s: values[headline] for s, values in evaluation.metrics.items()}}
+        )
         log.log_artifact(METRICS)
         log.log_artifact(EVALUATION, folder="evaluation")
 
