@@ -44,7 +44,7 @@ def main() -> None:
         check_trained_as_noted(translator.spec.provenance)
     if translator.spec.provenance.get("params", {}).get("train", {}).get("portable"):
         restart_portable()  # scores follow from a model as its weights do from the data
-    others = load_seeds(CHECKPOINT, options.precision)
+    seed_translators = load_seeds(CHECKPOINT, options.precision)
     targets = read_targets(TARGETS)
     sequences = translator.source.read(thin_train(targets), SHARDS)
     hashes = {
@@ -63,7 +63,7 @@ def main() -> None:
             sequences,
             options,
             corpus=corpus,
-            seed_translators=others,
+            seed_translators=seed_translators,
             weights=hash_file(CHECKPOINT / WEIGHTS),
             seeds=hash_seeds(CHECKPOINT),
         )
@@ -71,7 +71,9 @@ def main() -> None:
         log.log_metrics(evaluation.metrics)
         headline = evaluation.headline
         log.set_tags({"headline": headline})
-        log.log_metrics({"score": {s: one[headline] for s, one in evaluation.metrics.items()}})
+        log.log_metrics(
+            {"score": {s: values[headline] for s, values in evaluation.metrics.items()}}
+        )
         log.log_artifact(METRICS)
         log.log_artifact(EVALUATION, folder="evaluation")
 

@@ -14,8 +14,8 @@ KEPT = "The landmarks that were found are kept, so that this takes little time."
 
 def read_share(text: str) -> tuple[int, int]:
     """Return number, from 0, and count of a share such as `3/8`."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    number, count = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if number >= count:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected e.g. 0/8, the first of 8")
     return number, count

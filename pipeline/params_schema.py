@@ -34,24 +34,24 @@ def build_schema(params: str, page: str) -> str:
         params: The text of params.yaml, whose comments describe the keys.
         page: That of docs/parameters.md, whose tables describe the others.
     """
-    comments = {name: what for name, (_, what) in read_page(page).items()}
+    comments = {name: description for name, (_, description) in read_page(page).items()}
     comments |= _read_comments(params)
     properties: dict[str, Any] = {}
     for section, options in SECTIONS.items():
         properties[section] = _describe_class(options, section, comments)
     for path, (_, names) in FIXED.items():
-        found = {"properties": properties}
+        node = {"properties": properties}
         for part in path.split("."):
-            found = found["properties"][part]
+            node = node["properties"][part]
         for name in names:
-            del found["properties"][name]
+            del node["properties"][name]
     # A study adds sections of its own.
     return _to_json(PARAMS, {"properties": properties, "additionalProperties": True})
 
 
 def build_ops_schema(ops: str) -> str:
     """Return the schema of ops.yaml as JSON; the comments of its text describe the keys."""
-    comments = {f"ops.{name}": what for name, what in _read_comments(ops).items()}
+    comments = {f"ops.{name}": description for name, description in _read_comments(ops).items()}
     return _to_json(OPS, _describe_class(OpsOptions, "ops", comments))
 
 
@@ -79,30 +79,30 @@ def _describe(schema: Any, definitions: Any, key: str, comments: dict[str, str])
     if "$ref" in schema:
         schema = {**definitions[schema["$ref"].rpartition("/")[2]], **schema}
         del schema["$ref"]
-    found = {
+    described = {
         name: _describe(value, definitions, "", comments)
         for name, value in schema.items()
         if name not in ("title", "description", "properties")
     }
     if key in comments:
-        found["description"] = comments[key]
+        described["description"] = comments[key]
     if "properties" in schema:
-        found["properties"] = {
+        described["properties"] = {
             name: _describe(value, definitions, f"{key}.{name}" if key else "", comments)
             for name, value in schema["properties"].items()
         }
-    return found
+    return described
 
 
 def read_page(page: str) -> dict[str, tuple[str, str]]:
     """Return the default and the description of each parameter in the tables, by its path."""
-    found, section = {}, ""
+    parameters, section = {}, ""
     for line in page.splitlines():
         if line.startswith("## "):
             section = line.removeprefix("## ")
         elif row := re.match(r"\| `([\w.]+)` \| `(.*?)` \| (.*) \|$", line):
-            found[f"{section}.{row[1]}"] = (row[2], row[3])
-    return found
+            parameters[f"{section}.{row[1]}"] = (row[2], row[3])
+    return parameters
 
 
 def _read_comments(text: str) -> dict[str, str]:
@@ -114,7 +114,7 @@ def _read_comments(text: str) -> dict[str, str]:
         if match is None:
             continue
         indent, name, comment = len(match[1]), match[2], match[3]
-        path = [*(one for one in path if one[0] < indent), (indent, name)]
+        path = [*(step for step in path if step[0] < indent), (indent, name)]
         if comment:
             comments[".".join(part for _, part in path)] = comment
     return comments

@@ -36,11 +36,11 @@ def main() -> None:
         checkpoint=CHECKPOINT,
     )
     weights = build_report(paths, REPORTS, options)
-    made = {"date": date.today().isoformat(), "commit": git_state()["git_commit"][:12]}
+    origin = {"date": date.today().isoformat(), "commit": git_state()["git_commit"][:12]}
     is_tracked = load_section(PARAMS, "tracking", TrackingOptions).enabled
-    made |= {"MLflow": address} if is_tracked and (address := last_address()) else {}
-    made["weights"] = weights  # by which the page knows that this is about it
-    write_file(REPORTS / "made.js", f"window.made = {json.dumps(made)};\n")
+    origin |= {"MLflow": address} if is_tracked and (address := last_address()) else {}
+    origin["weights"] = weights  # by which the page knows that this is about it
+    write_file(REPORTS / "made.js", f"window.made = {json.dumps(origin)};\n")
     scores, metrics = read_scores(EVALUATION / SCORES_NAME), read_metrics(METRICS)
     for text in describe_scores(scores, metrics, METRICS):
         logging.info("%s", text)

@@ -39,33 +39,33 @@ def main() -> Callable[[], None] | None:
     else:
         note = f"{len(training.data.train)} train and {len(training.data.dev)} dev clips. {NOTE}"
         of = RunOf(stage="train", name=name_run(describe(training.options)), key=training.key())
-        with training.hold(), start_run(of, note=note) as whole:
-            train_every(training, start_run, whole)
+        with training.hold(), start_run(of, note=note) as main_run:
+            train_every(training, start_run, main_run)
         return training.remove_snapshots
     return None
 
 
-def train_every(training: TrainingRun, start_run: Callable[..., Run], whole: Run) -> None:
+def train_every(training: TrainingRun, start_run: Callable[..., Run], main_run: Run) -> None:
     """Train with every seed, some at a time where cores are left, and write what came out."""
-    whole.log_params({**asdict(training.options), "threads": training.threads})
-    training.train_apart("pipeline.train", whole.key)
+    main_run.log_params({**asdict(training.options), "threads": training.threads})
+    training.train_apart("pipeline.train", main_run.key)
     results = []
-    for number, one in enumerate(training.each):  # what was trained is only read
-        below = run_of_seed(start_run, whole.key, one)
-        with nullcontext(whole) if len(training.each) == 1 else below as log:
+    for number, options in enumerate(training.each):  # what was trained is only read
+        below = run_of_seed(start_run, main_run.key, options)
+        with nullcontext(main_run) if len(training.each) == 1 else below as log:
             results.append(training.train(number, log.log_metrics))
     write_results(CHECKPOINT, results)
-    whole.log_metrics({"dev_loss_of_seeds": spread(results)})
-    whole.log_artifact(CHECKPOINT, folder="checkpoint")
+    main_run.log_metrics({"dev_loss_of_seeds": spread(results)})
+    main_run.log_artifact(CHECKPOINT, folder="checkpoint")
 
 
 @contextmanager
-def run_of_seed(start_run: Callable[..., Run], key: str, one: RunOptions) -> Iterator[Run]:
+def run_of_seed(start_run: Callable[..., Run], key: str, options: RunOptions) -> Iterator[Run]:
     """Give the run of one of several seeds, below that of the whole training."""
-    name = describe(one)
+    name = describe(options)
     of = RunOf(stage="train", name=name, parent=key, key=f"{key} {name}")
     with start_run(of) as below:
-        below.log_params(asdict(one))  # compared with others, it says what it trained with
+        below.log_params(asdict(options))  # compared with others, it says what it trained with
         yield below
 
 

@@ -105,9 +105,11 @@ def dots_figure(
         height = 0.36 * len(variants) + 1.2
         figure, axes = canvas.build_panels(len(panels), height=height, share_y=True)
         for axis, (title, values) in zip(axes, panels.items(), strict=True):
-            for place, own in enumerate(values.values()):
-                axis.plot(own, [place] * len(own), "o", color=BLUE, alpha=0.45, markersize=6)
-                axis.plot([mean(own)], [place], "|", color=INK, markersize=15)
+            for place, numbers in enumerate(values.values()):
+                axis.plot(
+                    numbers, [place] * len(numbers), "o", color=BLUE, alpha=0.45, markersize=6
+                )
+                axis.plot([mean(numbers)], [place], "|", color=INK, markersize=15)
             axis.set_yticks(range(len(variants)), variants)
             axis.set_ylim(len(variants) - 0.5, -0.5)
             axis.set_xlim(left=0)
@@ -140,7 +142,10 @@ def build_table(
         groups: By name.
         columns: Title to what makes a cell of a group.
     """
-    rows = [[str(name), *(cell(own) for cell in columns.values())] for name, own in groups.items()]
+    rows = [
+        [str(name), *(cell(members) for cell in columns.values())]
+        for name, members in groups.items()
+    ]
     return StudyTable(caption=caption, header=["", *columns], rows=rows)
 
 
@@ -163,4 +168,4 @@ def mean_curve(curves: Iterable[Mapping[str, float] | Sequence[float]]) -> dict[
         for curve in curves
     ]
     places = sorted(set.intersection(*map(set, maps)))
-    return {place: mean(found[place] for found in maps) for place in places}
+    return {place: mean(curve[place] for curve in maps) for place in places}

@@ -65,9 +65,9 @@ def run_jobs(
     with ProcessPoolExecutor(
         workers, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
     ) as pool:
-        for found in pool.map(_run, jobs):
-            log(found)
-            yield found
+        for result in pool.map(_run, jobs):
+            log(result)
+            yield result
 
 
 def _run(job: Job) -> dict[str, Any]:

@@ -93,15 +93,15 @@ def score_by_length(
         for _, ref, hyp in run["sentences"]:
             words = len(ref.split())
             groups[next(name for name, high in lengths.items() if words <= high)].append((hyp, ref))
-    found: dict[str, dict[str, Row]] = {}
+    by_variant: dict[str, dict[str, Row]] = {}
     for variant, groups in pairs.items():
-        found[variant] = {}
-        for name, said in groups.items():
-            if said:
-                scores = score_corpus([h for h, _ in said], [r for _, r in said], score)
+        by_variant[variant] = {}
+        for name, sentences in groups.items():
+            if sentences:
+                scores = score_corpus([h for h, _ in sentences], [r for _, r in sentences], score)
                 values = {metric: scores[metric].value for metric in ("bleu4", "chrf", "wer")}
-                found[variant][name] = {"clips": len(said), **values}
-    return found
+                by_variant[variant][name] = {"clips": len(sentences), **values}
+    return by_variant
 
 
 def lengths_section(by_length: BY_LENGTH, most: Sequence[int]) -> Section:
@@ -109,8 +109,8 @@ def lengths_section(by_length: BY_LENGTH, most: Sequence[int]) -> Section:
     short = {name for name, high in name_lengths(most).items() if high < FOUR_GRAM}
     bleu, wer = (
         {
-            variant: {name: row[metric] for name, row in found.items() if name not in hidden}
-            for variant, found in by_length.items()
+            variant: {name: row[metric] for name, row in rows.items() if name not in hidden}
+            for variant, rows in by_length.items()
         }
         for metric, hidden in (("bleu4", short), ("wer", set[str]()))
     )
@@ -119,9 +119,9 @@ def lengths_section(by_length: BY_LENGTH, most: Sequence[int]) -> Section:
         for title, curves in (("BLEU-4", bleu), ("WER, %", wer))
     ]
     columns = {
-        f"{name} ({row['clips']})": lambda found, name=name: (
-            f"{'–' if name in short else format(found[name]['bleu4'], '.0f')} / "
-            f"{found[name]['wer']:.0f}"
+        f"{name} ({row['clips']})": lambda rows, name=name: (
+            f"{'–' if name in short else format(rows[name]['bleu4'], '.0f')} / "
+            f"{rows[name]['wer']:.0f}"
         )
         for name, row in next(iter(by_length.values())).items()
     }

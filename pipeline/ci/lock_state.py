@@ -25,7 +25,7 @@ def stale_stages(status: Mapping[str, list[Any]]) -> dict[str, list[str]]:
     Args:
         status: What `dvc status --json` prints.
     """
-    found = {}
+    stages = {}
     for stage, entries in status.items():
         changed = []
         for entry in entries:
@@ -37,8 +37,8 @@ def stale_stages(status: Mapping[str, list[Any]]) -> dict[str, list[str]]:
                     # Of a parameters' file: the state of each parameter.
                     changed += state if isinstance(state, dict) else [path] * (state not in _ABSENT)
         if changed:
-            found[stage] = changed
-    return found
+            stages[stage] = changed
+    return stages
 
 
 def lost_files(status: Mapping[str, list[Any]]) -> list[str]:
@@ -63,10 +63,10 @@ def read_state() -> dict[str, list[str]]:
     Raises:
         UserError: If the pipeline is broken: it cannot be read, or a file of it is missing.
     """
-    found = _dvc("status", "--json", "--with-deps", "dvc.yaml")
-    if found.returncode:
-        raise UserError(f"`dvc status` cannot read the pipeline:\n{found.stderr.strip()}")
-    status = json.loads(found.stdout)
+    process = _dvc("status", "--json", "--with-deps", "dvc.yaml")
+    if process.returncode:
+        raise UserError(f"`dvc status` cannot read the pipeline:\n{process.stderr.strip()}")
+    status = json.loads(process.stdout)
     if lost := lost_files(status):
         raise UserError(f"stages depend on files that are not there: {', '.join(lost)}")
     stale = stale_stages(status)

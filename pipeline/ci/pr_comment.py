@@ -53,17 +53,17 @@ def build_comment(base: str) -> str:
 
 def _diff(kind: str, base: str, *more: str) -> _Diff:
     command = [sys.executable, "-m", "dvc", kind, "diff", "--json", *more, base]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise UserError(f"`dvc {kind} diff {base}`: {done.stderr.strip()}")
-    files: dict[str, _Diff] = json.loads(done.stdout)
-    return {name: found for names in files.values() for name, found in sorted(names.items())}
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise UserError(f"`dvc {kind} diff {base}`: {process.stderr.strip()}")
+    files: dict[str, _Diff] = json.loads(process.stdout)
+    return {name: change for names in files.values() for name, change in sorted(names.items())}
 
 
 def _headlines(metrics: _Diff) -> str:
     rows = []
-    if other := _other_clips(metrics):
-        return other
+    if message := _other_clips(metrics):
+        return message
     for split in ("test", "dev"):
         for key in _shown(metrics):
             name = f"{split}.{key}"
@@ -106,8 +106,8 @@ def _number(value: object) -> str:
     return "none" if value is None else code(value)
 
 
-def _change(found: Mapping[str, Any]) -> str:
-    old, new = found.get("old"), found.get("new")
+def _change(values: Mapping[str, Any]) -> str:
+    old, new = values.get("old"), values.get("new")
     if not isinstance(old, int | float) or not isinstance(new, int | float):
         return ""
     return f"{new - old:+.1f}" if abs(new - old) >= _LEAST_CHANGE else "0"
@@ -127,9 +127,9 @@ def _drawn(metrics: _Diff) -> str:
 
 def _all_metrics(metrics: _Diff) -> str:
     rows = [
-        [code(name), _number(found.get("old")), _number(found.get("new")), _change(found)]
-        for name, found in metrics.items()
-        if found.get("old") != found.get("new")
+        [code(name), _number(values.get("old")), _number(values.get("new")), _change(values)]
+        for name, values in metrics.items()
+        if values.get("old") != values.get("new")
     ]
     if not rows:
         return "No metric has changed."
@@ -158,21 +158,21 @@ def _pictures(base: str) -> list[str]:
             "before": _fetch(base, Path(scratch, "before")),
             "after": _fetch("HEAD", Path(scratch, "after")),
         }
-        found = {word: folder for word, folder in sides.items() if folder}
-        if not found:
+        folders = {word: folder for word, folder in sides.items() if folder}
+        if not folders:
             return ["Not here: curves and breakdowns are in DVC's remote (docs/start.md)."]
-        return [*_curves(found), *(_breakdown(found, *names) for names in _BREAKDOWNS.items())]
+        return [*_curves(folders), *(_breakdown(folders, *names) for names in _BREAKDOWNS.items())]
 
 
 def _fetch(revision: str, folder: Path) -> Path | None:
     """Get the evaluation of a commit from DVC's cache or remote; None if it cannot be had."""
     command = [sys.executable, "-m", "dvc", "get", "--quiet", ".", EVALUATION.as_posix()]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "--rev", revision, "--out", str(folder)], stderr=subprocess.PIPE
     )
-    if done.returncode:
-        logging.info("%s of %s: %s", EVALUATION, revision, done.stderr.decode().strip())
-    return None if done.returncode else folder
+    if process.returncode:
+        logging.info("%s of %s: %s", EVALUATION, revision, process.stderr.decode().strip())
+    return None if process.returncode else folder
 
 
 def _curves(sides: Mapping[str, Path]) -> list[str]:

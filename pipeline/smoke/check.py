@@ -60,15 +60,15 @@ def check_command(by_heart: dict[str, str]) -> None:
     """Run `signloom translate` on the video of a clip that the model knows by heart."""
     clips = read_manifest(load_section(PARAMS, "corpus", CorpusOptions).path)
     clip = next(clip for clip in clips if clip.clip_id in by_heart)
-    done = subprocess.run(
+    process = subprocess.run(
         ["signloom", "translate", str(clip.video), "--beam-size", "1"],
         capture_output=True,
         text=True,
         check=False,
     )
-    logging.info("signloom translate %s: %s", clip.video, done.stdout.strip())
-    if done.returncode or done.stdout != f"{by_heart[clip.clip_id]}\n":
-        sys.exit(f"smoke: expected {by_heart[clip.clip_id]!r}; {done.stderr}")
+    logging.info("signloom translate %s: %s", clip.video, process.stdout.strip())
+    if process.returncode or process.stdout != f"{by_heart[clip.clip_id]}\n":
+        sys.exit(f"smoke: expected {by_heart[clip.clip_id]!r}; {process.stderr}")
 
 
 def run_notebook(path: Path) -> None:
@@ -76,7 +76,7 @@ def run_notebook(path: Path) -> None:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     quiet = {**os.environ, "MPLBACKEND": "agg"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-"],
         input="\n".join(code),
         capture_output=True,
@@ -84,9 +84,9 @@ def run_notebook(path: Path) -> None:
         env=quiet,
         check=False,
     )
-    logging.info("%s:\n%s", path, done.stdout)
-    if done.returncode:
-        sys.exit(f"smoke: {path} failed: {done.stderr}")
+    logging.info("%s:\n%s", path, process.stdout)
+    if process.returncode:
+        sys.exit(f"smoke: {path} failed: {process.stderr}")
 
 
 if __name__ == "__main__":

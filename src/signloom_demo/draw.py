@@ -140,13 +140,13 @@ def _choose_train(
     overall, kinds = _Tally(), _by_kind(pool)
     rows: list[list[Sentence]] = []
     for _ in signers:
-        own = _Tally()
+        signer_tally = _Tally()
         row: list[Sentence] = []
         for _ in range(clips):
-            candidates = _draw(kinds, rng, taken=row)
-            best = max(candidates, key=lambda s: overall.need(s) + 0.3 * own.need(s))
+            candidates = _draw(kinds, rng, signed=row)
+            best = max(candidates, key=lambda s: overall.need(s) + 0.3 * signer_tally.need(s))
             overall.add(best)
-            own.add(best)
+            signer_tally.add(best)
             row.append(best)
         rows.append(row)
     return rows
@@ -163,8 +163,8 @@ def _choose_held_out(
     counts = Counter(word for text in train_texts for word in text.split())
     train_words = {word for word, count in counts.items() if count >= LEAST_SEEN}
     texts = set(train_texts)
-    known = [s for s in pool if s.text in texts]
-    signs = {gloss for s in known for gloss in s.glosses}
+    train_sentences = [s for s in pool if s.text in texts]
+    signs = {gloss for s in train_sentences for gloss in s.glosses}
     new = [
         s
         for s in pool
@@ -175,8 +175,8 @@ def _choose_held_out(
     row: list[Sentence] = []
     unseen = int(np.ceil(options.unseen_share * options.clips_per_signer))
     for number in range(options.clips_per_signer):
-        source = new if number < unseen and new else known
-        best = max(_draw(_by_kind(source), rng, taken=row), key=tally.need)
+        source = new if number < unseen and new else train_sentences
+        best = max(_draw(_by_kind(source), rng, signed=row), key=tally.need)
         tally.add(best)
         row.append(best)
     return [row[i] for i in rng.permutation(len(row))]
@@ -190,7 +190,7 @@ def _by_kind(pool: Sequence[Sentence]) -> list[list[Sentence]]:
 
 
 def _draw(
-    kinds: Sequence[Sequence[Sentence]], rng: np.random.Generator, taken: Sequence[Sentence]
+    kinds: Sequence[Sequence[Sentence]], rng: np.random.Generator, signed: Sequence[Sentence]
 ) -> list[Sentence]:
     """Draw candidates, if possible without those this signer has signed.
 
@@ -202,7 +202,7 @@ def _draw(
         kinds[index][int(rng.integers(len(kinds[index])))]
         for index in rng.choice(len(kinds), size=CANDIDATES, p=weights / weights.sum())
     ]
-    return [sentence for sentence in drawn if sentence not in taken] or drawn
+    return [sentence for sentence in drawn if sentence not in signed] or drawn
 
 
 MANIFEST, TRUTH, VIDEOS = "manifest.tsv", "truth.npz", "videos"
@@ -287,8 +287,8 @@ def draw_clip(clip: PlannedClip, options: DrawOptions, folder: Path) -> Truth:
         options.fps,
         (options.width, options.height),
     )
-    dominant, other = performance.in_sign.T
-    sides = (dominant, other) if clip.signer.left_handed else (other, dominant)
+    dominant, nondominant = performance.in_sign.T
+    sides = (dominant, nondominant) if clip.signer.left_handed else (nondominant, dominant)
     return Truth(
         joints=true_joints(arms, camera, beside).astype(np.float16),
         in_sign=np.stack(sides, axis=1),
@@ -348,9 +348,9 @@ def read_truth(path: Path) -> dict[str, Truth]:
         ValueError: If the file has another format version.
     """
     with np.load(path, allow_pickle=False) as file:
-        found = int(file["format_version"])
-        if found != TRUTH_VERSION:
-            raise ValueError(f"{path}: format version {found}, expected {TRUTH_VERSION}")
+        version = int(file["format_version"])
+        if version != TRUTH_VERSION:
+            raise ValueError(f"{path}: format version {version}, expected {TRUTH_VERSION}")
         starts = file["starts"]
         joints, in_sign, sign = file["joints"], file["in_sign"], file["sign"]
         return {

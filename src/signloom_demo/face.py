@@ -123,11 +123,11 @@ def mouth_lines(signer: Signer, held: Expression) -> tuple[Floats, Floats, Float
         (0.9 * half, -drop),
         (half, -drop - 1.2 * thick * (1 - 0.75 * held.tuck)),
     )
-    one, two, three, four = (
+    upper_outer, upper_inner, lower_inner, lower_outer = (
         np.stack([MOUTH[0] + width * ALONG, MOUTH[1] + height * ARCH], axis=1)
         for width, height in rows
     )
-    return one, two, three, four
+    return upper_outer, upper_inner, lower_inner, lower_outer
 
 
 def lid_lines(held: Expression) -> tuple[Floats, Floats]:
@@ -146,9 +146,9 @@ def brow_line(held: Expression) -> Floats:
     return moved
 
 
-def _between(line: Floats, other: Floats) -> Floats:
+def _between(line: Floats, opposite: Floats) -> Floats:
     """The outline between two lines."""
-    return np.concatenate([line, other[::-1]])
+    return np.concatenate([line, opposite[::-1]])
 
 
 def _up(height: float | Floats) -> Floats:

@@ -157,10 +157,10 @@ def text_of(clause: Clause) -> str:
         words.append(PLACES[clause.place])
     if clause.time and clause.asked:
         words.append(TIMES[clause.time])
-    said = _join([subject, *words])
+    statement = _join([subject, *words])
     if clause.asked:
-        return _join(["est-ce", "que", said]) + " ?"
-    return f"{TIMES[clause.time]} {said}" if clause.time else said
+        return _join(["est-ce", "que", statement]) + " ?"
+    return f"{TIMES[clause.time]} {statement}" if clause.time else statement
 
 
 def _join(words: list[str]) -> str:
@@ -215,10 +215,10 @@ def _greetings() -> Iterator[Sentence]:
         yield Sentence(("MERCI", gloss), f"merci pour {text}", "thanks")
     for kind, clause in _core():
         if kind in {"state", "going"} or clause.action == "VOULOIR":
-            for asked in (False, True):
-                said = replace(clause, asked=asked)
+            for is_question in (False, True):
+                variant = replace(clause, asked=is_question)
                 yield Sentence(
-                    ("BONJOUR", *glosses_of(said)), f"bonjour, {text_of(said)}", "opening"
+                    ("BONJOUR", *glosses_of(variant)), f"bonjour, {text_of(variant)}", "opening"
                 )
 
 
@@ -235,9 +235,9 @@ def _core() -> Iterator[tuple[str, Clause]]:
         for loved in SUBJECTS:
             if loved != person and {person, loved} != {MOI, NOUS}:
                 yield "love", Clause(person=person, action="AIMER", loved=loved)
-        for verb, things in OBJECTS.items():
-            for thing in things:
-                yield from _doing(Clause(person=person, action=verb, thing=thing))
+        for verb, nouns in OBJECTS.items():
+            for noun in nouns:
+                yield from _doing(Clause(person=person, action=verb, thing=noun))
 
 
 def _doing(clause: Clause) -> Iterator[tuple[str, Clause]]:

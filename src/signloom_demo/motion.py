@@ -49,40 +49,42 @@ def perform(
     pace = signer.speed * manner.pace * float(np.clip(rng.normal(1.0, 0.06), 0.85, 1.15))
     tracks: list[list[tuple[float, Floats]]] = [[], []]  # (time in s, posture) of either hand
     spans: list[tuple[float, float, bool]] = []
-    rest = [_rest(signer, rng) for _ in tracks]
-    _put(tracks, 0.0, rest)
+    rest_postures = [_rest(signer, rng) for _ in tracks]
+    _put(tracks, 0.0, rest_postures)
     now = HOLD_S * float(rng.uniform(0.6, 1.4)) + manner.before_s
     if manner.scratch_before:
-        _scratch(tracks[0], rest[0], signer, now)
-    _put(tracks, now, rest)
+        _scratch(tracks[0], rest_postures[0], signer, now)
+    _put(tracks, now, rest_postures)
     last_other_end = now
     for position, gloss in enumerate(glosses):
         sign = LEXICON[gloss]
         now += (RAISE_S if position == 0 else CHANGE_S) / pace
         lasts = SIGN_S * sign.beats / pace * float(rng.uniform(0.92, 1.08))
         if sign.other:
-            _wait_at_rest(tracks[1], rest[1], last_other_end, now, pace)
+            _wait_at_rest(tracks[1], rest_postures[1], last_other_end, now, pace)
             last_other_end = now + lasts
         _add_sign(tracks, sign, signer, now, now + lasts, rng)
         spans.append((now, now + lasts, bool(sign.other)))
         now += lasts
         if position == manner.lower_after:
             sunk = now + RAISE_S / pace
-            tracks[0].extend([(sunk, rest[0]), (sunk + manner.lower_s, rest[0])])
+            tracks[0].extend([(sunk, rest_postures[0]), (sunk + manner.lower_s, rest_postures[0])])
             now = sunk + manner.lower_s + (RAISE_S - CHANGE_S) / pace
-    for track, ended, calm in zip(tracks, (now, last_other_end), rest, strict=True):
+    for track, ended, calm in zip(tracks, (now, last_other_end), rest_postures, strict=True):
         track.append((ended + RAISE_S / pace, calm))
     ends = now + RAISE_S / pace + HOLD_S + manner.after_s
     if manner.scratch_after:
-        _scratch(tracks[0], rest[0], signer, ends)
+        _scratch(tracks[0], rest_postures[0], signer, ends)
     return _crop(_sample(tracks, spans, ends, signer, fps, rng), manner, fps)
 
 
-def _scratch(track: list[tuple[float, Floats]], rest: Floats, signer: Signer, until: float) -> None:
+def _scratch(
+    track: list[tuple[float, Floats]], rest_posture: Floats, signer: Signer, until: float
+) -> None:
     """Let a hand that rests go to the head and back, just before a time."""
     head = posture(HEAD, signer, np.zeros(3))
     times = until - 0.1 - TOUCH_S * np.array([3, 2, 1, 0])
-    track.extend(zip(times.tolist(), (rest, head, head, rest), strict=True))
+    track.extend(zip(times.tolist(), (rest_posture, head, head, rest_posture), strict=True))
 
 
 def _crop(performance: Performance, manner: Manner, fps: float) -> Performance:
@@ -95,12 +97,12 @@ def _crop(performance: Performance, manner: Manner, fps: float) -> Performance:
         stop = min(stop, int(signs[-1]) + 1 + round(manner.early_s * fps))
     if (start, stop) == (0, len(performance.sign)):
         return performance
-    dominant, other = (
-        HandTrack(**{one.name: getattr(hand, one.name)[start:stop] for one in fields(hand)})
+    dominant, nondominant = (
+        HandTrack(**{part.name: getattr(hand, part.name)[start:stop] for part in fields(hand)})
         for hand in (performance.dominant, performance.other)
     )
     return Performance(
-        dominant=dominant, other=other, in_sign=performance.in_sign[start:stop],
+        dominant=dominant, other=nondominant, in_sign=performance.in_sign[start:stop],
         sign=performance.sign[start:stop],
     )  # fmt: skip
 
@@ -145,12 +147,12 @@ def _add_sign(
 
 
 def _wait_at_rest(
-    track: list[tuple[float, Floats]], rest: Floats, since: float, until: float, pace: float
+    track: list[tuple[float, Floats]], posture: Floats, since: float, until: float, pace: float
 ) -> None:
     """Let the other hand sink while only the dominant one signs, if there is time for it."""
     move = RAISE_S / pace
     if until - since > 2 * move:
-        track.extend([(since + move, rest), (until - move, rest)])
+        track.extend([(since + move, posture), (until - move, posture)])
 
 
 def _sample(
@@ -206,11 +208,12 @@ def _blur(values: Floats, sigma: float) -> Floats:
 def _track(values: Floats) -> HandTrack:
     """Split postures (S, 33) into a hand track; rotations and directions are made exact again."""
     frames = len(values)
-    left, _, right = np.linalg.svd(values[:, FRAME].reshape(frames, 3, 3))
+    left_vectors, _, right_vectors = np.linalg.svd(values[:, FRAME].reshape(frames, 3, 3))
     thumb = values[:, 24:33].reshape(frames, 3, 3)
     return HandTrack(
         centre=values[:, :3],
-        frame=left @ right,  # the nearest rotation: smoothing has shrunk the axes a little
+        # The nearest rotation: smoothing has shrunk the axes a little.
+        frame=left_vectors @ right_vectors,
         flex=values[:, 12:20].reshape(frames, 4, 2),
         spread=values[:, 20:24],
         thumb=thumb / np.linalg.norm(thumb, axis=2, keepdims=True),

@@ -245,8 +245,12 @@ class Arm:
 def pose_arms(performance: Performance, signer: Signer) -> tuple[Arm, Arm]:
     """The signer's left and right arm; a left-handed signer's dominant hand is the left one."""
     dominant = _pose(performance.dominant, signer)
-    other = _pose(performance.other, signer)
-    return (_reflect(dominant), other) if signer.left_handed else (_reflect(other), dominant)
+    nondominant = _pose(performance.other, signer)
+    return (
+        (_reflect(dominant), nondominant)
+        if signer.left_handed
+        else (_reflect(nondominant), dominant)
+    )
 
 
 def _pose(track: HandTrack, signer: Signer) -> Arm:
@@ -331,11 +335,11 @@ def _arm_at(arm: Arm, signer: Signer, index: int) -> Solids:
     )
 
 
-def _together(one: Solids, two: Solids) -> Solids:
+def _together(first: Solids, second: Solids) -> Solids:
     return replace(
-        one,
+        first,
         **{
-            name: np.concatenate([getattr(one, name), getattr(two, name)])
+            name: np.concatenate([getattr(first, name), getattr(second, name)])
             for name in Solids.__slots__
         },
     )

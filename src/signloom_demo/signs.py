@@ -130,9 +130,11 @@ def _same(*keys: Key, beats: float = 1.0) -> Sign:
     return Sign(dominant=keys, other=keys, beats=beats)
 
 
-def _in_turn(one: Key, two: Key) -> Sign:
+def _in_turn(first: Key, second: Key) -> Sign:
     """The hands move against each other."""
-    return Sign(dominant=(one, two, one, two), other=(two, one, two, one), beats=1.2)
+    return Sign(
+        dominant=(first, second, first, second), other=(second, first, second, first), beats=1.2
+    )
 
 
 def _circle(shape: str, x: float, y: float, turn: str, radius: float) -> tuple[Key, ...]:

@@ -84,5 +84,5 @@ def walk(manner: Manner, frames: int, fps: float) -> Floats:
     if not manner.walk_s:
         return np.zeros(frames)
     share = np.clip(np.arange(frames) / fps / manner.walk_s, 0.0, 1.0)
-    left: Floats = manner.walk_from * WALK_CM * (1 - share * share * (3 - 2 * share))
-    return left
+    offset_cm: Floats = manner.walk_from * WALK_CM * (1 - share * share * (3 - 2 * share))
+    return offset_cm

@@ -64,14 +64,14 @@ def hold_lock(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
         _wait_for(file, path, wait_s, hint)
-        left = _read(file)
+        former = _read(file)
         # Without the arguments that follow, which may name people.
         command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
         since = datetime.now().astimezone().isoformat(timespec="seconds")
         name = f"`{command}`, process {os.getpid()} on {platform.node()}, started {since}"
         _write(file, json.dumps({"pid": os.getpid(), "host": platform.node(), "name": name}))
         try:
-            yield Held(handle=file.fileno(), left=left.get("name", ""))
+            yield Held(handle=file.fileno(), left=former.get("name", ""))
         finally:
             _write(file, "")
 
@@ -123,11 +123,11 @@ def _wait_for(file: IO[str], path: Path, wait_s: float, hint: str) -> None:
     deadline, is_first = time.monotonic() + wait_s, True
     try:
         while not lock_descriptor(file.fileno(), blocking=False):
-            found = _read(file)
+            note = _read(file)
             if time.monotonic() >= deadline:
-                raise BusyError(_describe(found, hint))
+                raise BusyError(_describe(note, hint))
             if is_first:
-                who = found.get("name", "another command")
+                who = note.get("name", "another command")
                 logger.warning("waiting for %s, which holds %s", who, path)
             is_first = False
             time.sleep(_PAUSE_S)
@@ -138,23 +138,23 @@ def _wait_for(file: IO[str], path: Path, wait_s: float, hint: str) -> None:
         ) from None
 
 
-def _describe(found: dict[str, str], hint: str) -> str:
-    if not found:
+def _describe(note: dict[str, str], hint: str) -> str:
+    if not note:
         return "another command is just starting or ending; try again"
-    is_here = found["host"] == platform.node() and Path("/proc").is_dir()
-    if is_here and not Path("/proc", found["pid"]).exists():
+    is_here = note["host"] == platform.node() and Path("/proc").is_dir()
+    if is_here and not Path("/proc", note["pid"]).exists():
         return (
-            f"{found['name']} is gone, but a stage that it started still runs; wait until that "
+            f"{note['name']} is gone, but a stage that it started still runs; wait until that "
             "ends: the next night uses what it makes"
         )
-    return f"another command is at work: {found['name']}; {hint}"
+    return f"another command is at work: {note['name']}; {hint}"
 
 
 def _read(file: IO[str]) -> dict[str, str]:
     try:
         file.seek(0)
-        found = json.loads(file.read())
-        return {key: str(found[key]) for key in ("pid", "host", "name")}
+        content = json.loads(file.read())
+        return {key: str(content[key]) for key in ("pid", "host", "name")}
     except (OSError, ValueError, KeyError, TypeError):  # locked, empty, torn, of another shape
         return {}
 

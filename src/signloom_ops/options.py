@@ -171,5 +171,5 @@ def load_ops(params: Path) -> OpsOptions:
             f"{params}: its section `retrain` is {path.name} now, in the same folder: move its "
             "keys there, to the left margin, and remove the section"
         )
-    found = load_params(path, may_be_empty=True) if path.exists() else {}
-    return parse_options(found, OpsOptions, where=f"{path}: ")
+    params_of_ops = load_params(path, may_be_empty=True) if path.exists() else {}
+    return parse_options(params_of_ops, OpsOptions, where=f"{path}: ")

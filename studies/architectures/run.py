@@ -25,9 +25,9 @@ def main() -> None:
     evaluate = read_scoring()
     corpus = plan_corpus(options, from_scratch(read_run_options(PARAMS)), evaluate, TrainingFiles())
 
-    def log(found: dict[str, Any]) -> None:
-        score = found["scores"]["test"]["bleu4"]
-        logging.info("%s, seed %d: %s", found["variant"], found["seed"], score)
+    def log(result: dict[str, Any]) -> None:
+        score = result["scores"]["test"]["bleu4"]
+        logging.info("%s, seed %d: %s", result["variant"], result["seed"], score)
 
     results = {"format_version": 2, "corpus": list(run_jobs(corpus, options.workers, log))}
     write_results(OUT, results, render_study(build_page(results, evaluate.score)))

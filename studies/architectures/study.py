@@ -59,23 +59,23 @@ class CorpusJob:
         cpu_s, growth = time.process_time() - began, _peak_mb() - before
         translator = Translator(checkpoint, torch.device("cpu"), self.evaluate.precision)
         targets, sequences = read_targets(self.files.targets), read_shards(self.files.shards)
-        found: dict[str, Any] = {"scores": {}, "sentences": []}
+        measured: dict[str, Any] = {"scores": {}, "sentences": []}
         for split in SPLITS:
             chosen = [t for t in targets if t.split == split and t.clip_id in sequences]
             began = time.process_time()
-            said = translator.translate(
+            translations = translator.translate(
                 [sequences[t.clip_id] for t in chosen], self.evaluate.decoding
             )
             translate_ms = 1000 * (time.process_time() - began) / len(chosen)
-            hyps, refs = [t.text for t in said], [t.text for t in chosen]
+            hyps, refs = [t.text for t in translations], [t.text for t in chosen]
             scores = score_corpus(hyps, refs, self.evaluate.score)
-            found["scores"][split] = {
+            measured["scores"][split] = {
                 **{name: round(scores[name].value, 3) for name in ("bleu4", "chrf", "wer")},
                 "signature": scores["bleu4"].signature,
                 "translate_ms": round(translate_ms, 2),
             }
-            found["sentences"] += [[split, r, h] for r, h in zip(refs, hyps, strict=True)]
-        return found | {
+            measured["sentences"] += [[split, r, h] for r, h in zip(refs, hyps, strict=True)]
+        return measured | {
             "variant": self.variant,
             "seed": self.options.train.seed,
             "parameters": sum(p.numel() for p in checkpoint.model.parameters()),

@@ -22,14 +22,14 @@ def read_features(data: Path) -> pd.DataFrame:
     """Return a row a frame: clip_id and 8 numbers."""
     frames = pd.read_csv(data / "hands_condensed.csv").sort_values(["video", "frame"])
     frames = frames.merge(pd.read_csv(data / "speaker.csv"), on="video")
-    found = pd.DataFrame({"clip_id": frames["video"].map("{:03}".format)})
+    features = pd.DataFrame({"clip_id": frames["video"].map("{:03}".format)})
     for name in HANDS:
         place = frames[name] - frames[f"nose-{name[-1]}"]
         change = place.groupby(frames["video"]).diff().fillna(0)
         for column, values in ((name, place), (f"{name} change", change)):
             of_signer = values.groupby(frames["speaker"])
-            found[column] = (values - of_signer.transform("mean")) / of_signer.transform("std")
-    return found
+            features[column] = (values - of_signer.transform("mean")) / of_signer.transform("std")
+    return features
 
 
 def read_table(data: Path) -> pd.DataFrame:

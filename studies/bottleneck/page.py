@@ -42,8 +42,8 @@ def build_page(results: Row) -> StudyPage:
     if text:
         by_length = score_by_length(results["text"], SCORE, results["lengths"])
         sections += [_text_section(text), lengths_section(by_length, results["lengths"])]
-        if found := [row["senses"] for row in results["text"] if "senses" in row]:
-            sections.append(_senses_section(found))
+        if senses := [row["senses"] for row in results["text"] if "senses" in row]:
+            sections.append(_senses_section(senses))
         bleu = _join(
             text, lambda rows: f"{mean(row['scores']['test']['bleu4'] for row in rows):.1f}"
         )
@@ -205,9 +205,9 @@ def _text_section(groups: Groups) -> Section:
     )
 
 
-def _senses_section(found: list[Row]) -> Section:
+def _senses_section(by_seed: list[Row]) -> Section:
     """The results of each seed, by gloss."""
-    groups = {gloss: [senses[gloss] for senses in found] for gloss in found[0]}
+    groups = {gloss: [senses[gloss] for senses in by_seed] for gloss in by_seed[0]}
 
     def count(rows: list[Row]) -> str:
         return ", ".join(f"{sense} {count}" for sense, count in rows[0]["occurrences"].items())

@@ -28,14 +28,14 @@ def main() -> None:
     over = "long" if arguments.long else ""
     options = load_study(FOLDER / "bottleneck/params.yaml", BottleneckOptions, over=over)
     reversal, text = [], []
-    for found in train_reversal(options):
-        logging.info("%s, seed %d: %s", found["variant"], found["seed"], found["exact"])
-        reversal.append(found)
+    for result in train_reversal(options):
+        logging.info("%s, seed %d: %s", result["variant"], result["seed"], result["exact"])
+        reversal.append(result)
     if arguments.tables:
         base = read_run_options(FOLDER / "gloss_to_text/params.yaml")
-        for found in train_text(options, base, read_text(arguments.tables)):
-            logging.info("%s, seed %d: %s", found["variant"], found["seed"], found["scores"])
-            text.append(found)
+        for result in train_text(options, base, read_text(arguments.tables)):
+            logging.info("%s, seed %d: %s", result["variant"], result["seed"], result["scores"])
+            text.append(result)
     results = {"format_version": 1, "lengths": options.lengths, "reversal": reversal}
     page = render_study(build_page({**results, "text": text}))
     # The sentences belong to those who published them: numbers alone are kept.

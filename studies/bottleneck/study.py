@@ -61,8 +61,8 @@ def train_reversal(options: BottleneckOptions) -> Iterator[dict[str, Any]]:
         lab = read_lab([*options.reversal, f"train.seeds=[{seed}]"])
         for variant, changes in options.variants.items():
             model = change_options(lab.model, changes, f"study.variants.{variant}")
-            found = _reverse(replace(lab, model=model), options.gradient_symbols)
-            yield {"variant": variant, "seed": seed, **found}
+            measured = _reverse(replace(lab, model=model), options.gradient_symbols)
+            yield {"variant": variant, "seed": seed, **measured}
 
 
 def _reverse(lab: LabOptions, symbols: int) -> dict[str, Any]:

@@ -81,8 +81,8 @@ def build_text(clips: Sequence[Clip], tokenizer_file: str = "") -> Text:
     )
     tokenizer, _, targets = build_targets(clips, options)
     source = GlossSource(vocabulary=build_glosses(clips, "glosses"))
-    known, dev = source.open_clips(targets, Path(), cache_mb=0)
-    data = TrainingData(train=known, dev=dev, tokenizer=tokenizer, labels=NO_LABELS)
+    train, dev = source.open_clips(targets, Path(), cache_mb=0)
+    data = TrainingData(train=train, dev=dev, tokenizer=tokenizer, labels=NO_LABELS)
     return Text(data=data, source=source, targets=targets)
 
 
@@ -99,7 +99,7 @@ def train_text(options: BottleneckOptions, base: RunOptions, text: Text) -> Iter
         recipe = change_options(base.train, {**options.text_train, "seeds": [seed]}, "study.train")
         run = replace(base, model=model, train=recipe)
         checkpoint, fit = train_first_seed(text.data, run)
-        found = {
+        row = {
             "variant": variant,
             "seed": seed,
             "parameters": sum(p.numel() for p in checkpoint.model.parameters()),
@@ -107,8 +107,8 @@ def train_text(options: BottleneckOptions, base: RunOptions, text: Text) -> Iter
             **_translate(checkpoint, text),
         }
         if variant == options.contextual:
-            found["senses"] = compare_senses(checkpoint, text, options.senses, seed)
-        yield found
+            row["senses"] = compare_senses(checkpoint, text, options.senses, seed)
+        yield row
 
 
 def _translate(checkpoint: Checkpoint, text: Text) -> Row:
@@ -118,10 +118,12 @@ def _translate(checkpoint: Checkpoint, text: Text) -> Row:
     for split in ("dev", "test"):
         chosen = [target for target in text.targets if target.split == split]
         sequences = [text.source.vocabulary.encode(target.gloss) for target in chosen]
-        hyps = [found.text for found in translator.translate(sequences, GREEDY)]
+        hyps = [translation.text for translation in translator.translate(sequences, GREEDY)]
         refs = [target.text for target in chosen]
-        found = score_corpus(hyps, refs, SCORE)
-        scores[split] = {name: round(found[name].value, 2) for name in ("bleu4", "chrf", "wer")}
+        split_scores = score_corpus(hyps, refs, SCORE)
+        scores[split] = {
+            name: round(split_scores[name].value, 2) for name in ("bleu4", "chrf", "wer")
+        }
         sentences += [[split, ref, hyp] for ref, hyp in zip(refs, hyps, strict=True)]
     return {"scores": scores, "sentences": sentences}
 
@@ -141,7 +143,7 @@ def compare_senses(
     """
     torch.manual_seed(seed)
     untrained = build_from_spec(checkpoint.spec, checkpoint.tokenizer).eval()
-    found = {}
+    by_gloss = {}
     for gloss, patterns in senses.items():
         chosen = [(t, sense) for t in text.targets if (sense := _sense(t, gloss, patterns))]
         labels = np.array([sense for _, sense in chosen])
@@ -152,16 +154,18 @@ def compare_senses(
         near = states @ states.T
         same = labels[:, None] == labels[None, :]
         apart = ~np.eye(len(labels), dtype=bool)
-        found[gloss] = {
+        by_gloss[gloss] = {
             "occurrences": {sense: int((labels == sense).sum()) for sense in patterns},
             "neighbours": share_alike(near, labels, is_known),
             "untrained": share_alike(
-                (other := _states(untrained, sequences, places)) @ other.T, labels, is_known
+                (untrained_states := _states(untrained, sequences, places)) @ untrained_states.T,
+                labels,
+                is_known,
             ),
             "cosine_same": round(float(near[same & apart].mean()), 4),
             "cosine_other": round(float(near[~same].mean()), 4),
         }
-    return found
+    return by_gloss
 
 
 def _sense(target: Target, gloss: str, patterns: Mapping[str, str]) -> str:
@@ -186,7 +190,7 @@ def share_alike(
 ) -> float:
     """Return how many of the nearest train occurrences have the sense of one of dev or test."""
     shares: dict[str, list[float]] = {}
-    for asked in np.flatnonzero(~is_known):
-        order = np.argsort(np.where(is_known, -near[asked], np.inf), kind="stable")[:NEIGHBOURS]
-        shares.setdefault(labels[asked], []).append(float((labels[order] == labels[asked]).mean()))
-    return round(mean(mean(found) for found in shares.values()), 4)
+    for query in np.flatnonzero(~is_known):
+        order = np.argsort(np.where(is_known, -near[query], np.inf), kind="stable")[:NEIGHBOURS]
+        shares.setdefault(labels[query], []).append(float((labels[order] == labels[query]).mean()))
+    return round(mean(mean(sense_shares) for sense_shares in shares.values()), 4)

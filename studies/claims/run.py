@@ -49,10 +49,10 @@ def scale_scores(width: int) -> list[float]:
     query = torch.randn(DRAWS, 1, width, generator=generator)
     keys = torch.randn(DRAWS, KEYS, width, generator=generator)
     scores = (query * keys).sum(dim=-1)
-    found = [scores, scores / width**0.5]
-    weights = [one.softmax(dim=-1) for one in found]
+    variants = [scores, scores / width**0.5]
+    weights = [variant.softmax(dim=-1) for variant in variants]
     spread = [float((-(w * w.clamp_min(1e-30).log()).sum(dim=-1)).exp().mean()) for w in weights]
-    return [*(float(one.var()) for one in found), *spread]
+    return [*(float(variant.var()) for variant in variants), *spread]
 
 
 def measure_distances(
@@ -65,13 +65,13 @@ def measure_distances(
         with torch.inference_mode():
             maps = translator._model.attention_maps(src, valid, torch.tensor([target.ids[:-1]]))
         assert maps.encoder is not None
-        own = maps.encoder[0]  # (E, H, M, M)
-        places = torch.arange(own.shape[-1])
+        attention = maps.encoder[0]  # (E, H, M, M)
+        places = torch.arange(attention.shape[-1])
         apart = (places[:, None] - places).abs().float()
-        looked.append((own * apart).sum(dim=-1).mean(dim=(1, 2)))
+        looked.append((attention * apart).sum(dim=-1).mean(dim=(1, 2)))
         even.append(float(apart.mean()))
     means = torch.stack(looked).mean(dim=0)
-    return [(float(one), float(one) / float(np.mean(even))) for one in means]
+    return [(float(distance), float(distance) / float(np.mean(even))) for distance in means]
 
 
 def count_disagreement(texts: list[str], train: list[str]) -> tuple[int, int]:
@@ -82,9 +82,9 @@ def count_disagreement(texts: list[str], train: list[str]) -> tuple[int, int]:
     """
     pairs = {pair for text in train for pair in _pairs(text)}
     verbs = {verb for _, verb in pairs}
-    found = [_pairs(text) for text in texts]
-    judged = [[pair for pair in one if pair[1] in verbs] for one in found]
-    return sum(map(bool, judged)), sum(any(p not in pairs for p in one) for one in judged)
+    text_pairs = [_pairs(text) for text in texts]
+    judged = [[pair for pair in sentence if pair[1] in verbs] for sentence in text_pairs]
+    return sum(map(bool, judged)), sum(any(p not in pairs for p in sentence) for sentence in judged)
 
 
 def compare_teaching(lab: LabOptions) -> list[tuple[float, float, float, float]]:
@@ -96,7 +96,7 @@ def compare_teaching(lab: LabOptions) -> list[tuple[float, float, float, float]]
     """
     dev = draw_sequences(lab.task, lab.train.seed)["dev"]
     models: list[Seq2Seq] = []
-    found = []
+    curve = []
 
     def follow(record: EpochRecord) -> None:
         model = models[0].eval()
@@ -104,14 +104,16 @@ def compare_teaching(lab: LabOptions) -> list[tuple[float, float, float, float]]
             memory = model.encode(*pad_ids(dev, PAD))
             alone = [best.tokens for best, *_ in search(model, memory, lab.task.ids, lab.decoding)]
         true = [(*reversed(sequence), lab.task.ids.eos) for sequence in dev]
-        places = sum(a == b for one, two in zip(alone, true, strict=True)
-                     for a, b in zip(one, two, strict=False))  # fmt: skip
-        whole = sum(one == two for one, two in zip(alone, true, strict=True)) / len(dev)
+        places = sum(a == b for written, expected in zip(alone, true, strict=True)
+                     for a, b in zip(written, expected, strict=False))  # fmt: skip
+        exact = sum(
+            written == expected for written, expected in zip(alone, true, strict=True)
+        ) / len(dev)
         share = places / sum(map(len, true))
-        found.append((record.dev_loss, record.dev_accuracy, share, whole))
+        curve.append((record.dev_loss, record.dev_accuracy, share, exact))
 
     run_lab(lab, log=follow, prepare=models.append)
-    return found
+    return curve
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -127,9 +129,9 @@ def main() -> None:
     decoding = (confidence and confidence.decoding) or DECODING
     options = load_section(PARAMS, "evaluate", EvaluateOptions).score
     targets = read_targets(TARGETS)
-    test = [one for one in targets if one.split == "test"]
+    test = [target for target in targets if target.split == "test"]
     sequences = translator.source.read(test, SHARDS)
-    clips = [c for one in test if isinstance(c := sequences[one.clip_id], LandmarkSequence)]
+    clips = [c for target in test if isinstance(c := sequences[target.clip_id], LandmarkSequence)]
 
     lines = [
         "| K | variance q k | / sqrt(K) | keys looked at of 50 | / sqrt(K) |",
@@ -144,9 +146,9 @@ def main() -> None:
     for number, (apart, share) in enumerate(measure_distances(translator, clips, test), start=1):
         lines.append(f"| {number} | {apart:.2f} | {share:.2f} |")
 
-    def score(wanted: DecodingOptions = decoding) -> tuple[float, float, list[str]]:
-        texts = [one.text for one in translator.translate(clips, wanted)]
-        scores = score_corpus(texts, [one.text for one in test], options)
+    def score(search_options: DecodingOptions = decoding) -> tuple[float, float, list[str]]:
+        texts = [translation.text for translation in translator.translate(clips, search_options)]
+        scores = score_corpus(texts, [target.text for target in test], options)
         return scores[Metric.BLEU4].value, scores[Metric.WER].value, texts
 
     bleu, wer, texts = score()
@@ -164,10 +166,13 @@ def main() -> None:
             f"| {name} | {', '.join(f'{b:.1f}' for b, _ in cut)} "
             f"| {', '.join(f'{w:.1f}' for _, w in cut)} |"
         )
-    train = [one.text for one in targets if one.split == "train"]
-    for what, some in (("translations", texts), ("references", [one.text for one in test])):
+    train = [target.text for target in targets if target.split == "train"]
+    for label, some in (("translations", texts), ("references", [target.text for target in test])):
         judged, wrong = count_disagreement(some, train)
-        lines += ["", f"{what}: in {wrong} of {judged} a pronoun stands before a verb's wrong form"]
+        lines += [
+            "",
+            f"{label}: in {wrong} of {judged} a pronoun stands before a verb's wrong form",
+        ]
     lines += ["", "| epoch | dev loss | next right | right alone | whole |", "|---" * 5 + "|"]
     for epoch, (loss, *shares) in enumerate(compare_teaching(read_lab(LAB)), start=1):
         cells = " | ".join(f"{100 * share:.0f}" for share in shares)

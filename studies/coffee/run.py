@@ -33,12 +33,12 @@ def main() -> None:
     write_tokens(tokens, clips, load_section(study, "tokenize_targets", TokenizeOptions))
     logging.info("%d orders in %s", len(clips), options.corpus)
     results: list[dict[str, Any]] = []
-    for found in train_families(options, from_scratch(read_run_options(PARAMS)), scoring, tokens):
-        results.append(found)
+    for result in train_families(options, from_scratch(read_run_options(PARAMS)), scoring, tokens):
+        results.append(result)
         write_file(OUT / "results.json", json.dumps(results, ensure_ascii=False, indent=1) + "\n")
-        scores = [found[split][name] for split in ("dev", "test") for name in ("bleu4", "wer")]
+        scores = [result[split][name] for split in ("dev", "test") for name in ("bleu4", "wer")]
         text = "%s, seed %d: dev BLEU-4 %.1f, WER %.1f; test %.1f, %.1f"
-        logging.info(text, found["family"], found["seed"], *scores)
+        logging.info(text, result["family"], result["seed"], *scores)
 
 
 if __name__ == "__main__":

@@ -72,8 +72,8 @@ def choose_clips(options: CoffeeOptions, share: float, seed: int) -> list[Clip]:
             names = [(name, block) for block in chosen for name in blocks[block]]
             if split == "train":
                 count = min(len(names), max(FEWEST, round(len(names) * share)))
-                kept = generator.choice(len(names), count, replace=False)
-                names = [names[place] for place in sorted(kept)]
+                places = generator.choice(len(names), count, replace=False)
+                names = [names[place] for place in sorted(places)]
             clips += [
                 Clip(clip_id=name, video=None, text=sign, signer=f"{sign}-{block}", split=split)
                 for name, block in names
@@ -90,11 +90,11 @@ def learn(options: CoffeeOptions, share: float, seed: int) -> dict[str, dict[str
     scoring = read_scoring()
     targets = read_targets(files.targets)
     sequences = read_shards(files.shards, [target.clip_id for target in targets])
-    found = evaluate(translator, targets, sequences, scoring)
+    evaluation = evaluate(translator, targets, sequences, scoring)
     return {
-        split: {str(name): one.systems[name][Metric.EXACT].value for name in SHOWN}
-        | {name: rounded(one.lookup[name].value) for name in LOOKUPS}
-        for split, one in found.splits.items()
+        split: {str(name): evaluated.systems[name][Metric.EXACT].value for name in SHOWN}
+        | {name: rounded(evaluated.lookup[name].value) for name in LOOKUPS}
+        for split, evaluated in evaluation.splits.items()
     }
 
 
@@ -158,10 +158,10 @@ def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -
     view, frames = View.fit(encode(train), len(translator.hand_columns)), resample(train)
     states, hands = view.parts
     spread = np.where(frames.std(axis=0) < FLAT, 1, frames.std(axis=0))
-    known, found = [*train, *enrolled], {}
+    gallery, by_split = [*train, *enrolled], {}
     for split in ("dev", "test"):
-        asked = [c for c in clips if c.split == split and (c.text in hidden or not hidden)]
-        new, old = encode(asked), encode(known)
+        queries = [c for c in clips if c.split == split and (c.text in hidden or not hidden)]
+        new, old = encode(queries), encode(gallery)
         (states_new, hands_new), (states_old, hands_old) = (
             np.split(signs, [len(states.centre)], axis=1) for signs in (new, old)
         )
@@ -171,31 +171,31 @@ def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -
             "whitened": states(states_new) @ states(states_old).T,
             "hands, whitened": hands(hands_new) @ hands(hands_old).T,
             "both": view(new) @ view(old).T,
-            "landmarks": -cdist(resample(asked) / spread, resample(known) / spread),
+            "landmarks": -cdist(resample(queries) / spread, resample(gallery) / spread),
         }
-        found[split] = {
-            way: {name: fmean(hits) for name, hits in find_ranks(near, known, asked).items()}
+        by_split[split] = {
+            way: {name: fmean(hits) for name, hits in find_ranks(near, gallery, queries).items()}
             for way, near in ways.items()
         }
-    return found
+    return by_split
 
 
 def find_ranks(
-    near: FloatArray, known: Sequence[Clip], asked: Sequence[Clip]
+    near: FloatArray, gallery: Sequence[Clip], queries: Sequence[Clip]
 ) -> dict[str, list[float]]:
     """Return of each clip 100 where its text is among the nearest ones, by how many of these count.
 
     Args:
-        near: How near each known clip is, shape (asked, known).
-        known: The clips that are looked among.
-        asked: The clips that are looked up.
+        near: How near each clip of the gallery is, shape (queries, gallery).
+        gallery: The clips that are looked among.
+        queries: The clips that are looked up.
     """
     ranked = [
-        list(dict.fromkeys(known[place].text for place in np.argsort(-row, kind="stable")))
+        list(dict.fromkeys(gallery[place].text for place in np.argsort(-row, kind="stable")))
         for row in near
     ]
     return {
-        name: [100.0 * (c.text in texts[:n]) for c, texts in zip(asked, ranked, strict=True)]
+        name: [100.0 * (c.text in texts[:n]) for c, texts in zip(queries, ranked, strict=True)]
         for name, n in LOOKUPS.items()
     }
 
@@ -207,19 +207,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--lookup", action="store_true", help="look signs up")
     parser.add_argument("--study", type=Path, default=STUDY)
-    given = parser.parse_args()
-    options, results = load_section(given.study, "study", CoffeeOptions), {}
-    if given.lookup:
-        for seed, part in (*((seed, None) for seed in given.seeds), *HIDDEN):
-            results[f"{seed}, {part}"] = look_up(options, given.share, seed, part)
+    arguments = parser.parse_args()
+    options, results = load_section(arguments.study, "study", CoffeeOptions), {}
+    if arguments.lookup:
+        for seed, part in (*((seed, None) for seed in arguments.seeds), *HIDDEN):
+            results[f"{seed}, {part}"] = look_up(options, arguments.share, seed, part)
             logging.info("seed %d, hidden %s: %s", seed, part, results[f"{seed}, {part}"])
-            path = OUT / f"lookup-{given.share:g}.json"
+            path = OUT / f"lookup-{arguments.share:g}.json"
             write_file(path, json.dumps(results, indent=1) + "\n")
         return
-    for seed in given.seeds:
-        results[seed] = learn(options, given.share, seed)
-        logging.info("seed %d, share %g: %s", seed, given.share, results[seed])
-        path = OUT / f"signs-{given.share:g}.json"
+    for seed in arguments.seeds:
+        results[seed] = learn(options, arguments.share, seed)
+        logging.info("seed %d, share %g: %s", seed, arguments.share, results[seed])
+        path = OUT / f"signs-{arguments.share:g}.json"
         write_file(path, json.dumps(results, indent=1) + "\n")
 
 

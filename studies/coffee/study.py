@@ -85,16 +85,16 @@ def find_sittings(
     Returns:
         Blocks of each sitting, the largest sitting first, then by its first block.
     """
-    left = sorted(framings)
+    remaining = sorted(framings)
     sittings: list[list[Block]] = []
-    while left:
-        waiting, sitting = [left.pop(0)], []
+    while remaining:
+        waiting, sitting = [remaining.pop(0)], []
         while waiting:
             block = waiting.pop()
             sitting.append(block)
-            near = [b for b in left if np.linalg.norm(framings[b] - framings[block]) < within]
+            near = [b for b in remaining if np.linalg.norm(framings[b] - framings[block]) < within]
             waiting += near
-            left = [b for b in left if b not in near]
+            remaining = [b for b in remaining if b not in near]
         sittings.append(sorted(sitting))
     return sorted(sittings, key=lambda blocks: (-len(blocks), blocks[0]))
 
@@ -111,11 +111,11 @@ def split_blocks(sittings: Sequence[Sequence[Block]]) -> dict[str, list[Block]]:
     count = max(1, len(sittings) // 5)
     if len(sittings) < 2 or sum(map(len, sittings)) < 3:
         raise ValueError(f"found sittings {list(sittings)}, expected two or more, of three blocks")
-    test, rest = sittings[-count:], sittings[:-count]
-    if len(rest) > count:
-        train, dev = rest[:-count], rest[-count:]
+    test, remaining = sittings[-count:], sittings[:-count]
+    if len(remaining) > count:
+        train, dev = remaining[:-count], remaining[-count:]
     else:
-        blocks = [block for sitting in rest for block in sitting]
+        blocks = [block for sitting in remaining for block in sitting]
         if len(blocks) < 2:  # a large sitting was held out: give one of its blocks back
             raise ValueError(f"found sittings {list(sittings)}, too few for three splits")
         train, dev = [blocks[:-1]], [blocks[-1:]]
@@ -125,10 +125,10 @@ def split_blocks(sittings: Sequence[Sequence[Block]]) -> dict[str, list[Block]]:
 
 def takes_of(takes: Sequence[Take]) -> dict[str, dict[Block, list[str]]]:
     """Return the clip ids by sign and block, in order."""
-    found: dict[str, dict[Block, list[str]]] = defaultdict(lambda: defaultdict(list))
+    by_sign: dict[str, dict[Block, list[str]]] = defaultdict(lambda: defaultdict(list))
     for take in takes:
-        found[take.sign][take.block].append(take.clip_id)
-    return {sign: dict(sorted(blocks.items())) for sign, blocks in sorted(found.items())}
+        by_sign[take.sign][take.block].append(take.clip_id)
+    return {sign: dict(sorted(blocks.items())) for sign, blocks in sorted(by_sign.items())}
 
 
 GOODS = ("coffee", "tea", "water", "muffin")
@@ -157,11 +157,11 @@ def draw_orders(generator: np.random.Generator, count: int) -> list[Order]:
         generator: Decides the result.
         count: How many; there are some thousands.
     """
-    found: dict[str, Order] = {}
+    orders: dict[str, Order] = {}
     for order in _draw_forever(generator):
-        found.setdefault(order.text, order)
-        if len(found) == count:
-            return list(found.values())
+        orders.setdefault(order.text, order)
+        if len(orders) == count:
+            return list(orders.values())
     raise AssertionError("the generator never ends")
 
 
@@ -171,7 +171,7 @@ def _draw_forever(generator: np.random.Generator) -> Iterator[Order]:
 
     while True:
         goods = [str(name) for name in generator.permutation(GOODS)]
-        wanted = goods[: 1 + (generator.random() < _TWO_GOODS)]
+        ordered = goods[: 1 + (generator.random() < _TWO_GOODS)]
         words, signs = list[str](), list[str]()
         thanks = choose(THANKS)
         if generator.random() < _HELLO:
@@ -184,7 +184,7 @@ def _draw_forever(generator: np.random.Generator) -> Iterator[Order]:
             signs += [goods[-1], "no"]
         request = choose(tuple(REQUESTS))
         words += request.split()
-        for number, name in enumerate(wanted):
+        for number, name in enumerate(ordered):
             size = choose(SIZES)
             words += ["and"] * bool(number) + ["a"] + [size] * bool(size) + [name]
             signs += [name] + [size] * bool(size)
@@ -330,16 +330,16 @@ def _split(
     within: float,
 ) -> dict[str, dict[str, list[int]]]:
     """Return the blocks of each split, by sign."""
-    found = {}
+    splits = {}
     for sign, blocks in takes.items():
         framings = {
             block: measure_framing([sequences[clip_id] for clip_id in clip_ids])
             for block, clip_ids in blocks.items()
         }
         sittings = find_sittings(framings, within)
-        found[sign] = split_blocks(sittings)
-        logger.info("%s: sittings %s; %s", sign, sittings, found[sign])
-    return found
+        splits[sign] = split_blocks(sittings)
+        logger.info("%s: sittings %s; %s", sign, sittings, splits[sign])
+    return splits
 
 
 def _stock(

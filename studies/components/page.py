@@ -17,7 +17,7 @@ def _cut(kind: str, rows: Sequence[Row]) -> str:
 def build_page(results: Row) -> StudyPage:
     """Say what was measured; every number comes from the results."""
     groups = group(results["trained"])
-    base, *others = groups
+    base, *variants = groups
     loss = {name: mean(row["dev_loss"] for row in rows) for name, rows in groups.items()}
     exact = {name: spread(100 * row["exact"] for row in rows) for name, rows in groups.items()}
     columns: dict[str, Callable[[Sequence[Row]], str]] = {
@@ -37,7 +37,7 @@ def build_page(results: Row) -> StudyPage:
             "Is order lost without positions, what are the feed-forward block, its width and its "
             "activation worth, how many heads does it take, and what does layer drop do?",
             f"Turned round without a mistake: {base} {exact[base]} %; "
-            + "; ".join(f"{name} {exact[name]} %" for name in others)
+            + "; ".join(f"{name} {exact[name]} %" for name in variants)
             + f". The lowest dev loss has {min(loss, key=loss.__getitem__)}.",
         ],
         sections=[

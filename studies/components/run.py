@@ -22,9 +22,9 @@ def main() -> None:
     section = parser.parse_args().section
     options = load_study(PARAMS, ComponentsOptions, over=section)
     trained = []
-    for found in train_components(options):
-        logging.info("%s", found)
-        trained.append(found)
+    for result in train_components(options):
+        logging.info("%s", result)
+        trained.append(result)
     results = {"format_version": 1, "trained": trained}
     # Beside the stage's own folder, which `dvc repro` empties.
     out = OUT.with_name(f"{OUT.name}_{section}") if section else OUT

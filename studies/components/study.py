@@ -87,10 +87,10 @@ def _train(lab: LabOptions, variant: str, *, without: bool) -> dict[str, Any]:
     prepare = drop_feed_forward if without else None
     result = run_lab(lab, log=lambda record: None, prepare=prepare)
     train = draw_sequences(lab.task, lab.train.seed)["train"][:TESTED]
-    known = reverse_all(result.model, train, lab.task, lab.decoding)
+    is_right = reverse_all(result.model, train, lab.task, lab.decoding)
     return {
         "exact": round(result.exact, 4),
-        "train_exact": round(sum(known.values()) / len(known), 4),
+        "train_exact": round(sum(is_right.values()) / len(is_right), 4),
         "unordered": count_unordered(result.model, lab),
         "moved": measure_order(result.model, lab),
         "dev_loss": round(result.dev_loss, 4),
@@ -103,14 +103,14 @@ def _train(lab: LabOptions, variant: str, *, without: bool) -> dict[str, Any]:
 @contextmanager
 def without_columns(layer: nn.Linear, columns: slice) -> Iterator[None]:
     """Take what some inputs of a projection say out of its output."""
-    kept = layer.weight.detach().clone()
+    weight = layer.weight.detach().clone()
     with torch.no_grad():
         layer.weight[:, columns] = 0
     try:
         yield
     finally:
         with torch.no_grad():
-            layer.weight.copy_(kept)
+            layer.weight.copy_(weight)
 
 
 @torch.no_grad()
@@ -132,10 +132,10 @@ def measure_cuts(model: Seq2Seq, lab: LabOptions) -> dict[str, float]:
         width, rises = layer.in_features // parts, []
         for part in range(0, parts, max(1, parts // tried)):
             with without_columns(layer, slice(part * width, (part + 1) * width)):
-                rises.append(loss() - whole)
+                rises.append(loss() - base_loss)
         return rises
 
-    whole = loss()
+    base_loss = loss()
     heads: list[float] = []
     units: list[float] = []
     for module in model.modules():
@@ -145,8 +145,8 @@ def measure_cuts(model: Seq2Seq, lab: LabOptions) -> dict[str, float]:
             units += cut(module.project, module.project.in_features, UNITS)
     rises = {"head": heads, "unit": units or [0.0]}  # a model may have no feed-forward block
     return {
-        **{kind: round(mean(found), 4) for kind, found in rises.items()},
-        **{f"worst_{kind}": round(max(found), 4) for kind, found in rises.items()},
+        **{kind: round(mean(increases), 4) for kind, increases in rises.items()},
+        **{f"worst_{kind}": round(max(increases), 4) for kind, increases in rises.items()},
     }
 
 
@@ -155,10 +155,10 @@ def count_unordered(model: Seq2Seq, lab: LabOptions) -> float:
     """Return the share of test sequences whose symbols the model writes in whatever order."""
     sequences = draw_sequences(lab.task, lab.train.seed)["test"][:TESTED]
     memory = model.encode(*pad_ids(sequences, PAD))
-    found = search(model, memory, lab.task.ids, lab.decoding)
+    beams = search(model, memory, lab.task.ids, lab.decoding)
     right = [
         sorted(best.tokens) == sorted((*sequence, lab.task.ids.eos))
-        for sequence, (best, *_) in zip(sequences, found, strict=True)
+        for sequence, (best, *_) in zip(sequences, beams, strict=True)
     ]
     return round(sum(right) / len(right), 4)
 

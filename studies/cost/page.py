@@ -23,9 +23,9 @@ def build_page(results: Row) -> StudyPage:
     grown = {
         measure: "; ".join(
             f"{name} {math.log2(curve[longest] / curve[lengths[-2]]):.1f}"
-            for name, curve in found.items()
+            for name, curve in by_name.items()
         )
-        for measure, found in curves.items()
+        for measure, by_name in curves.items()
     }
     times = "; ".join(
         f"{name} {curve[first]:.3g} and {curve[longest]:.3g} ms"

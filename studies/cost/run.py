@@ -29,7 +29,7 @@ def main() -> None:
     threads = max(1, arguments.threads)
     base = load_section(PARAMS, "model", ModelOptions)
     jobs = plan_jobs(options, base, arguments.device, threads)
-    steps = list(run_jobs(jobs, 1, lambda found: logging.info("%s", found)))
+    steps = list(run_jobs(jobs, 1, lambda step: logging.info("%s", step)))
     is_gpu = arguments.device == "cuda"
     results = {
         "format_version": 1,

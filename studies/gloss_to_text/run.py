@@ -14,9 +14,9 @@ OUT = REPORTS / "studies/gloss_to_text/results.json"
 
 def main() -> None:
     """Translate with every seed's model, score, write."""
-    found = score_seeds(CHECKPOINT, REPORTS / "evaluation", read_targets(TARGETS), SHARDS)
-    write_file(OUT, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
-    for tokenizer, splits in found["scores"].items():
+    results = score_seeds(CHECKPOINT, REPORTS / "evaluation", read_targets(TARGETS), SHARDS)
+    write_file(OUT, json.dumps(results, ensure_ascii=False, indent=1) + "\n")
+    for tokenizer, splits in results["scores"].items():
         for split, scores in splits.items():
             bleu, floors = scores["bleu4"], scores["floors_bleu4"]
             text = "%s, %s: BLEU-4 %.2f (seeds: %s), floors %s"

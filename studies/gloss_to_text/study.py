@@ -45,18 +45,18 @@ def score_seeds(
     base = ScoreOptions(**written["options"]["score"])
     chosen = {split: [t for t in targets if t.split == split] for split in SPLITS}
     folders = (checkpoint, *seed_folders(checkpoint))
-    said = _translate_seeds(folders, chosen, decoding, shards)
+    translations = _translate_seeds(folders, chosen, decoding, shards)
     floors = _read_floors(evaluation / "hypotheses.tsv", chosen)
     return {
         "format_version": 1,
         "decoding": written["decoding"],
-        "seeds": list(said),
+        "seeds": list(translations),
         "published_test_bleu4": PUBLISHED,
         "unknown_glosses": {s: written["splits"][s].get("unknown_glosses") for s in SPLITS},
         "scores": {
             tokenizer: {
                 split: _score_split(
-                    {name: texts[split] for name, texts in said.items()},
+                    {name: texts[split] for name, texts in translations.items()},
                     floors[split],
                     [target.text for target in chosen[split]],
                     replace(base, tokenizer=tokenizer),
@@ -75,15 +75,15 @@ def _translate_seeds(
     shards: Path,
 ) -> dict[str, dict[str, list[str]]]:
     """Return each seed's sentences by split."""
-    found = {}
+    by_seed = {}
     for translator in map(Translator.load, folders):
         texts = {}
         for split, targets in chosen.items():
             sources = translator.source.read(targets, shards)
-            given = [sources[target.clip_id] for target in targets]
-            texts[split] = plain_texts(translator.translate(given, decoding))
-        found[seed_name(translator.spec.provenance)] = texts
-    return found
+            inputs = [sources[target.clip_id] for target in targets]
+            texts[split] = plain_texts(translator.translate(inputs, decoding))
+        by_seed[seed_name(translator.spec.provenance)] = texts
+    return by_seed
 
 
 def _read_floors(
@@ -101,23 +101,23 @@ def _read_floors(
 
 
 def _score_split(
-    said: Mapping[str, list[str]],
+    translations: Mapping[str, list[str]],
     floors: Mapping[str, list[str]],
     refs: list[str],
     options: ScoreOptions,
 ) -> dict[str, Any]:
-    found = {name: score_corpus(texts, refs, options) for name, texts in said.items()}
-    values = {m: [round(scores[m].value, 2) for scores in found.values()] for m in MAIN_METRICS}
-    first = next(iter(found.values()))[Metric.BLEU4]
+    scored = {name: score_corpus(texts, refs, options) for name, texts in translations.items()}
+    values = {m: [round(scores[m].value, 2) for scores in scored.values()] for m in MAIN_METRICS}
+    first = next(iter(scored.values()))[Metric.BLEU4]
     return {
         "signature": first.signature,
         **{
             metric: {
-                "each": each,
-                "mean": round(mean(each), 2),
-                "std": round(stdev(each), 2) if len(each) > 1 else None,
+                "each": by_seed,
+                "mean": round(mean(by_seed), 2),
+                "std": round(stdev(by_seed), 2) if len(by_seed) > 1 else None,
             }
-            for metric, each in values.items()
+            for metric, by_seed in values.items()
         },
         "bleu4_interval_of_the_first": [round(first.low, 2), round(first.high, 2)],
         "floors_bleu4": {

@@ -43,12 +43,12 @@ def main() -> None:
         logging.info("%s: %.3g %%", kind, flow.share)
         flows.append(flow)
     lab, trained, deep = read_lab(options.reversal), [], []
-    for found in train_stacks(lab, options.trained_depths, options.seeds):
-        logging.info("%s", found)
-        trained.append(found)
-    for found in train_deep(lab, options.deep_depths, options.seeds):
-        logging.info("%s", found)
-        deep.append(found)
+    for result in train_stacks(lab, options.trained_depths, options.seeds):
+        logging.info("%s", result)
+        trained.append(result)
+    for result in train_deep(lab, options.deep_depths, options.seeds):
+        logging.info("%s", result)
+        deep.append(result)
     results = {
         "format_version": 2,
         "flows": summarise_flows(flows),

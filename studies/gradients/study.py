@@ -240,7 +240,7 @@ def _train(lab: LabOptions, seed: int, *, norm: Norm, wiring: Wiring) -> dict[st
     def prepare(built: Seq2Seq) -> None:
         rewire(built.get_submodule("encoder.layers"), norm=norm, wiring=wiring)
 
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "initialization": lab.model.initialization,
         "depth": lab.model.encoder_layers,
         "norm": norm,
@@ -252,8 +252,8 @@ def _train(lab: LabOptions, seed: int, *, norm: Norm, wiring: Wiring) -> dict[st
     try:
         result = run_lab(options, log=lambda record: None, prepare=prepare)
     except DivergedError:
-        return found | {"exact": 0.0, "dev_loss": None}
-    return found | {"exact": round(result.exact, 4), "dev_loss": round(result.dev_loss, 4)}
+        return facts | {"exact": 0.0, "dev_loss": None}
+    return facts | {"exact": round(result.exact, 4), "dev_loss": round(result.dev_loss, 4)}
 
 
 def summarise_flows(flows: Iterable[Flow]) -> list[dict[str, Any]]:

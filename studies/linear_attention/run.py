@@ -66,13 +66,13 @@ def main() -> None:
     """Train both kinds, time both kinds, print what came out."""
     logging.info("| attention | seed | exact match, % | CPU-s |\n|---|---|---|---|")
     for name, prepare in (("softmax", None), ("linear", linearise)):
-        found = []
+        accuracies = []
         for seed in SEEDS:
             lab = read_lab([f"train.seeds=[{seed}]"])
             result = run_lab(lab, log=lambda record: None, prepare=prepare)
-            found.append(100 * result.exact)
-            logging.info(f"| {name} | {seed} | {found[-1]:.1f} | {result.cpu_s:.0f} |")
-        logging.info(f"| {name} | mean | {mean(found):.1f} | |")
+            accuracies.append(100 * result.exact)
+            logging.info(f"| {name} | {seed} | {accuracies[-1]:.1f} | {result.cpu_s:.0f} |")
+        logging.info(f"| {name} | mean | {mean(accuracies):.1f} | |")
     logging.info("\n| positions | softmax, CPU ms | linear, CPU ms |\n|---|---|---|")
     lab = read_lab([])
     models = [

@@ -85,8 +85,8 @@ def film_frames(film: Film) -> Iterator[Image]:
     """Return the pictures of a film."""
     cv2.setNumThreads(1)
     room = np.random.default_rng(list(film.signer.name.encode()))
-    rest = perform([], film.signer, film.fps, np.random.default_rng(0))
-    arms = pose_arms(hold(rest, len(film.faces)), film.signer)
+    resting = perform([], film.signer, film.fps, np.random.default_rng(0))
+    arms = pose_arms(hold(resting, len(film.faces)), film.signer)
     return draw_frames(arms, film.signer, film.camera, room, film.faces)
 
 

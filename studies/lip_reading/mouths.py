@@ -62,12 +62,12 @@ _TANWIN, _SHADDA, _SUKUN = "ً", "ّ", "ْ"  # vowel and n, doubled letter, no v
 
 def sentences() -> list[str]:
     """Return every sentence: person, verb, what, when."""
-    told = []
+    texts = []
     for (verb, forms), (number, person) in itertools.product(VERBS.items(), enumerate(PERSONS)):
-        things = DRINKS if verb == "drink" else (*DRINKS, *FOODS)
-        for thing, time in itertools.product(things, TIMES):
-            told.append(f"{person} {forms[number]} {thing} {time}")
-    return told
+        nouns = DRINKS if verb == "drink" else (*DRINKS, *FOODS)
+        for noun, time in itertools.product(nouns, TIMES):
+            texts.append(f"{person} {forms[number]} {noun} {time}")
+    return texts
 
 
 def spell(text: str) -> list[Hold]:
@@ -141,22 +141,24 @@ def plan_films(options: LipCorpusOptions) -> list[Film]:
     texts, films = sentences(), []
     generator = np.random.default_rng(options.seed)
     for split, count in options.speakers.items():
-        known = [text for n, text in enumerate(texts) if split != "train" or n % KEPT_BACK]
+        split_texts = [text for n, text in enumerate(texts) if split != "train" or n % KEPT_BACK]
         for number in range(1, count + 1):
             speaker = draw_speaker(f"{split}-{number:02}", generator)
             for place, index in enumerate(
-                generator.choice(len(known), options.clips_per_speaker, replace=False).tolist()
+                generator.choice(
+                    len(split_texts), options.clips_per_speaker, replace=False
+                ).tolist()
             ):
                 films.append(
                     Film(
                         clip_id=f"{speaker.signer.name}-{place:03}",
                         split=split,
-                        text=known[index],
+                        text=split_texts[index],
                         language="ar",
                         signer=speaker.signer,
                         camera=speaker.camera,
                         fps=FPS,
-                        faces=speak(known[index], speaker, generator),
+                        faces=speak(split_texts[index], speaker, generator),
                     )
                 )
     return sorted(films, key=lambda film: film.clip_id)

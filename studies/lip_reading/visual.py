@@ -131,13 +131,13 @@ def learn_words(films: Sequence[Film], mouths: Sequence[Mouths]) -> FrontEnd:
     generator = np.random.default_rng(SEED)
     words = sorted({film.text for film in films})
     answers = torch.tensor([words.index(film.text) for film in films])
-    pictures = [as_tensor(one) for one in mouths]
-    known = len(films) * 9 // 10
+    pictures = [as_tensor(mouth) for mouth in mouths]
+    train_count = len(films) * 9 // 10
     model = WordReader(len(words))
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
     for _ in range(EPOCHS):
-        order = generator.permutation(known)
-        for start in range(0, known, BATCH):
+        order = generator.permutation(train_count)
+        for start in range(0, train_count, BATCH):
             batch = order[start : start + BATCH].tolist()
             shown = pad_sequence([pictures[clip] for clip in batch], batch_first=True)
             if generator.random() < 0.5:
@@ -151,7 +151,7 @@ def learn_words(films: Sequence[Film], mouths: Sequence[Mouths]) -> FrontEnd:
     with torch.inference_mode():
         right = [
             int(model(pictures[clip][None]).argmax()) == int(answers[clip])
-            for clip in range(known, len(films))
+            for clip in range(train_count, len(films))
         ]
     logging.info("words of people not seen: %.1f %% of %d", 100 * np.mean(right), len(right))
     return model.front.eval()

@@ -42,9 +42,9 @@ def main() -> None:
     )  # fmt: skip
     tokenize = load_section(study, "tokenize_targets", TokenizeOptions)
     scoring = read_scoring(one_search=True)
-    for found in train_each(options, coffee, tokenize, scoring, WORK):
-        logging.info("%s", found)
-        trained.append(found)
+    for result in train_each(options, coffee, tokenize, scoring, WORK):
+        logging.info("%s", result)
+        trained.append(result)
         write_all(trained)
 
 
@@ -56,14 +56,14 @@ def write_all(trained: list[dict[str, Any]]) -> None:
 def build_page(trained: list[dict[str, Any]]) -> StudyPage:
     """Say what was measured; every number comes from the results."""
     shares = list(dict.fromkeys(row["share"] for row in trained))
-    found: dict[str, dict[float, list[float]]] = {}
+    wers: dict[str, dict[float, list[float]]] = {}
     for row in trained:
-        found.setdefault(row["means"], {}).setdefault(row["share"], []).append(row["wer"])
+        wers.setdefault(row["means"], {}).setdefault(row["share"], []).append(row["wer"])
         name = f"{row['means']}, held against its signs"
-        found.setdefault(name, {}).setdefault(row["share"], []).append(row["held"]["wer"])
+        wers.setdefault(name, {}).setdefault(row["share"], []).append(row["held"]["wer"])
     rows = [
         [name, *(spread(of[share]) if share in of else "" for share in shares)]
-        for name, of in found.items()
+        for name, of in wers.items()
     ]
     table = StudyTable(
         caption="WER on test, %; mean and standard deviation of the seeds",

@@ -81,8 +81,8 @@ def choose_labelled(clips: list[Clip], share: float, seed: int) -> list[Clip]:
     """Return all clips but those train clips that are taken to have no sentence."""
     train = [clip for clip in clips if clip.split == "train"]
     count = max(2, round(share * len(train)))
-    kept = {int(n) for n in np.random.default_rng(seed).permutation(len(train))[:count]}
-    return [clip for n, clip in enumerate(train) if n in kept] + [
+    labelled = {int(n) for n in np.random.default_rng(seed).permutation(len(train))[:count]}
+    return [clip for n, clip in enumerate(train) if n in labelled] + [
         clip for clip in clips if clip.split != "train"
     ]
 
@@ -104,17 +104,17 @@ def train_each(
         base = plan_run(options, some, coffee.corpus, seed)
         trained: dict[str, Checkpoint] = {}
         for name, means in options.means.items():
-            own, landmarks = some, sequences
+            used_clips, landmarks = some, sequences
             if means.teacher:
                 teacher = Teacher(trained[means.teacher], sequences)
-                made, cut = teacher.recombine(
+                recombined, cut = teacher.recombine(
                     [clip for clip in some if clip.split == "train"], means.recombined, seed
                 )
-                own, landmarks = [*made, *some], {**sequences, **cut}
+                used_clips, landmarks = [*recombined, *some], {**sequences, **cut}
             folder = out / "runs" / f"{seed}-{share}-{name.replace(' ', '_')}"
             files = TrainingFiles(shards=folder / IMPORTED_SHARDS, tokens=folder)
-            copy_shards(shards, files.shards, own, landmarks)
-            write_tokens(files.tokens, own, tokenize)
+            copy_shards(shards, files.shards, used_clips, landmarks)
+            write_tokens(files.tokens, used_clips, tokenize)
             chosen = base
             if means.regularised is not None:
                 dropout, mirror = (0.3, 0.0) if means.regularised else (0.1, 0.3)
@@ -122,8 +122,8 @@ def train_each(
                 changes = dataclasses.replace(base.augment, mirror=mirror)
                 chosen = dataclasses.replace(base, augment=changes, model=model)
             chosen = _at_steps(files, chosen, options.steps * means.longer)
-            trained[name], found = _score(files, chosen, scoring)
-            yield {"means": name, "share": share, "seed": seed, **found}
+            trained[name], scores = _score(files, chosen, scoring)
+            yield {"means": name, "share": share, "seed": seed, **scores}
 
 
 class Teacher:
@@ -143,20 +143,20 @@ class Teacher:
         sequences = [self._sequences[clip.clip_id] for clip in clips]
         glosses = [(clip.gloss or "").split() for clip in clips]
         aligned = align_glosses(self._translator, sequences, glosses)
-        both = zip(clips, aligned, strict=True)
-        spans = {clip.clip_id: found for clip, found in both if found is not None}
-        known = [clip for clip in clips if clip.clip_id in spans]
-        return recombine(known, spans, self._sequences, count, np.random.default_rng(seed))
+        pairs = zip(clips, aligned, strict=True)
+        spans = {clip.clip_id: span for clip, span in pairs if span is not None}
+        source_clips = [clip for clip in clips if clip.clip_id in spans]
+        return recombine(source_clips, spans, self._sequences, count, np.random.default_rng(seed))
 
 
 def copy_shards(
     source: Path, folder: Path, clips: Sequence[Clip], landmarks: Mapping[str, LandmarkSequence]
 ) -> None:
     """Write the landmarks of some clips as shards like others."""
-    made = shards_metadata(source)
+    metadata = shards_metadata(source)
     frames = {clip.clip_id: len(landmarks[clip.clip_id].points) for clip in clips}
     write_shards(
-        folder, frames, landmarks.__getitem__, layout=made.layout, extractor=made.extractor,
+        folder, frames, landmarks.__getitem__, layout=metadata.layout, extractor=metadata.extractor,
         frames_per_shard=FRAMES_PER_SHARD,
     )  # fmt: skip
 
@@ -202,7 +202,7 @@ def _score(
         "wer": round(scores[Metric.WER].value, 1),
         "wer_low": round(scores[Metric.WER].low, 1), "wer_high": round(scores[Metric.WER].high, 1),
         "bleu4": round(scores[Metric.BLEU4].value, 1),
-        "others": {str(name): round(one[Metric.WER].value, 1) for name, one in systems.items()
+        "others": {str(name): round(values[Metric.WER].value, 1) for name, values in systems.items()
                    if name != System.MODEL},
         "held": _hold_against_signs(
             translator.with_signs(costs=evaluation.confidence.signs_said), evaluation, sequences,
@@ -219,15 +219,15 @@ def _hold_against_signs(
     plain, grid = scoring.decoding, read_scoring().grid
     sizes = (plain.beam_size, max(grid.beam_sizes))
     grid = dataclasses.replace(grid, beam_sizes=sizes, length_penalties=(plain.length_penalty,))
-    splits = {split: found.result for split, found in evaluation.splits.items()}
+    splits = {split: evaluated.result for split, evaluated in evaluation.splits.items()}
     setup = Setup(
         translator=translator, targets=splits["dev"].targets, sequences=sequences,
         decoding=plain, score=scoring.score, metric=evaluation.headline,
     )  # fmt: skip
     search, _ = try_searches(setup, grid)
-    found = {"beam_size": search.beam_size, "sign_weight": search.sign_weight}
+    held = {"beam_size": search.beam_size, "sign_weight": search.sign_weight}
     for split, name in (("dev", "dev_wer"), ("test", "wer")):
         texts = plain_texts(translator.translate(splits[split].clips, search))
         scores = score_corpus(texts, splits[split].refs, scoring.score)
-        found[name] = round(scores[Metric.WER].value, 1)
-    return found
+        held[name] = round(scores[Metric.WER].value, 1)
+    return held

@@ -266,11 +266,11 @@ def draw_positions_and_masks() -> Drawing:
         drawing.cells(20, 35, 8, at, colour)
     drawing.text(20, 18, "PE(p, i) of 56 positions p (across), 24 numbers i (down): -1 blue, "
                  "1 yellow", "")  # fmt: skip
-    seen, causal, prefix = look(), look(causal_encoder=True), look(family="decoder_only")
+    plain, causal, prefix = look(), look(causal_encoder=True), look(family="decoder_only")
     source, cross, target = (prefix[part] for part in ("encoder", "cross", "decoder"))
     masks = {
-        "encoder": seen["encoder"], "causal encoder": causal["encoder"],
-        "cross-attention": seen["cross"], "decoder": seen["decoder"],
+        "encoder": plain["encoder"], "causal encoder": causal["encoder"],
+        "cross-attention": plain["cross"], "decoder": plain["decoder"],
         "decoder-only": np.block([[source, np.zeros((7, 5))], [cross, target]]),
     }  # fmt: skip
     x = 20

@@ -52,10 +52,10 @@ def _kinds(trained: Rows) -> list[str]:
 def _verdict(trained: Rows, trained_to: int) -> list[str]:
     parts = []
     for kind in _kinds(trained):
-        found = _by_length(trained, kind)
-        known = mean(share for length, share in found.items() if length <= trained_to)
-        beyond = found[trained_to + 1]
-        parts.append(f"{kind} {100 * known:.1f} % and {100 * beyond:.1f} %")
+        by_length = _by_length(trained, kind)
+        trained_share = mean(share for length, share in by_length.items() if length <= trained_to)
+        beyond = by_length[trained_to + 1]
+        parts.append(f"{kind} {100 * trained_share:.1f} % and {100 * beyond:.1f} %")
     return [
         f"Trained to turn sequences of up to {trained_to} symbols round, models are right on "
         f"unseen sequences of these lengths, and on ones of {trained_to + 1} symbols: "
@@ -161,14 +161,14 @@ def _matrix(
 def _learnt_section(trained: Rows, trained_to: int) -> Section:
     rows = []
     for kind in _kinds(trained):
-        own = [row for row in trained if row["positions"] == kind]
-        found = _by_length(trained, kind)
+        rows_of_kind = [row for row in trained if row["positions"] == kind]
+        by_length = _by_length(trained, kind)
         alphas = "; ".join(
-            f"{name.split('.')[0]} {mean(row['alphas'][name] for row in own):.2f}"
-            for name in own[0]["alphas"]
+            f"{name.split('.')[0]} {mean(row['alphas'][name] for row in rows_of_kind):.2f}"
+            for name in rows_of_kind[0]["alphas"]
         )
-        cells = [f"{100 * mean(row['exact'] for row in own):.1f} %"]
-        cells += [f"{100 * found[n]:.1f} %" for n in sorted(found) if n > trained_to]
+        cells = [f"{100 * mean(row['exact'] for row in rows_of_kind):.1f} %"]
+        cells += [f"{100 * by_length[n]:.1f} %" for n in sorted(by_length) if n > trained_to]
         rows.append([kind, *cells, alphas or "–"])
     longer = [n for n in sorted(_by_length(trained, rows[0][0])) if n > trained_to]
     return Section(
@@ -212,9 +212,9 @@ def _seeds(trained: Rows) -> int:
 
 def _join_heatmaps(pictures: Sequence[str], *, gap: float = 12.0) -> str:
     """Set pictures side by side in one SVG file, each as wide as it was drawn."""
-    parts, left, tallest = [], 0.0, 0.0
+    parts, offset, tallest = [], 0.0, 0.0
     for picture in pictures:
         width, height = find_size(picture)
-        parts.append(place_picture(picture, left, 0.0, width, height))
-        left, tallest = left + width + gap, max(tallest, height)
-    return f'{START}"0 0 {left - gap:g} {tallest:g}">{"".join(parts)}</svg>\n'
+        parts.append(place_picture(picture, offset, 0.0, width, height))
+        offset, tallest = offset + width + gap, max(tallest, height)
+    return f'{START}"0 0 {offset - gap:g} {tallest:g}">{"".join(parts)}</svg>\n'

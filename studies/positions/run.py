@@ -45,9 +45,9 @@ def main() -> None:
         for name, changes in options.sights.items()
     }
     trained = []
-    for found in train_positions(lab, options.positions, options.seeds, options.longest):
-        logging.info("%s", found)
-        trained.append(found)
+    for result in train_positions(lab, options.positions, options.seeds, options.longest):
+        logging.info("%s", result)
+        trained.append(result)
     results = {"format_version": 1, "trained_to": lab.task.max_length, "trained": trained}
     page = build_page(sights, trained, trained_to=lab.task.max_length)
     write_results(OUT, results, render_study(page))

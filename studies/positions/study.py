@@ -112,8 +112,8 @@ def train_positions(
             recipe = replace(lab.train, seeds=[seed])
             result = run_lab(replace(lab, model=model, train=recipe), log=lambda record: None)
             longer = draw_sequences(beyond, seed)["test"]
-            found = reverse_all(result.model, longer, beyond, decoding)
-            every = {**result.by_length, **share_by_length(found)}
+            is_right = reverse_all(result.model, longer, beyond, decoding)
+            every = {**result.by_length, **share_by_length(is_right)}
             yield {
                 "positions": kind,
                 "seed": seed,

@@ -70,12 +70,12 @@ class ReverseOptions:
                 f"max_length: found {self.max_length}, expected at least min_length "
                 f"({self.min_length})"
             )
-        wanted = self.train + self.dev + self.test
+        total = self.train + self.dev + self.test
         exist = sum(self.symbols**n for n in range(self.min_length, self.max_length + 1))
-        if 2 * wanted > exist:
+        if 2 * total > exist:
             # Drawing distinct ones takes ever longer as fewer of them are left.
             raise ValueError(
-                f"{wanted} distinct sequences were asked for, but only {exist} exist; ask for at "
+                f"{total} distinct sequences were asked for, but only {exist} exist; ask for at "
                 "most half of them, or for more symbols or longer sequences"
             )
 
@@ -127,23 +127,23 @@ def read_lab(
             preset.
     """
     values = load_params(params)
-    wanted = read_preset(preset) if preset else {}
+    preset_values = read_preset(preset) if preset else {}
     for section in ("model", "train"):
-        values[section].update(wanted.get(section, {}))
+        values[section].update(preset_values.get(section, {}))
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         section, _, name = key.partition(".")
         if not equals or name not in values.get(section, {}):
-            known = ", ".join(f"{s}.{n}" for s, names in values.items() for n in names)
+            parameters = ", ".join(f"{s}.{n}" for s, names in values.items() for n in names)
             raise UserError(
-                f"{assignment!r} sets nothing; write section.name=value with one of {known}"
+                f"{assignment!r} sets nothing; write section.name=value with one of {parameters}"
             )
         try:
             values[section][name] = json.loads(text)
         except ValueError:
             values[section][name] = text
-    given = {assignment.partition("=")[0] for assignment in assignments}
-    if values["model"]["family"] == "encoder_only" and "task.frames" not in given:
+    assigned = {assignment.partition("=")[0] for assignment in assignments}
+    if values["model"]["family"] == "encoder_only" and "task.frames" not in assigned:
         values["task"]["frames"] = 2  # CTC writes a blank between equal symbols
     return parse_options(values, LabOptions, where=str(params.name))
 
@@ -278,11 +278,11 @@ def reverse_all(
             src, valid = pad_ids([hold(sequence, task.frames) for sequence in part], PAD)
             memory = model.encode(src.to(device), valid.to(device))
             if model.has_decoder:
-                every = [found[0].tokens for found in search(model, memory, ids, decoding)]
+                every = [beam[0].tokens for beam in search(model, memory, ids, decoding)]
             else:
                 read = Ensemble([model], device).log_probs([memory], "text")
-                labels = [search_signs(one, SignSearch()) for one in read]
-                every = [(*(label - 1 for label in one), ids.eos) for one in labels]
+                labels = [search_signs(log_probs, SignSearch()) for log_probs in read]
+                every = [(*(label - 1 for label in line), ids.eos) for line in labels]
             for sequence, tokens in zip(part, every, strict=True):
                 right[sequence] = tokens == (*reversed(sequence), ids.eos)
     return right

@@ -76,24 +76,24 @@ class Analyst:
             model = self._load()
             light: list[float] = []
             sequence = extract_video(
-                film, self._detector(model), threads=2, watch=lambda found: _watch(found, light)
+                film, self._detector(model), threads=2, watch=lambda frames: _watch(frames, light)
             )
             faults = self._find_faults(sequence, light)
             spans = segment_by_rest(sequence)
             # As live: rests that the model has not learnt would make it strange to it.
             signed = (spans[0][0], spans[-1][1]) if spans else None
             clip = cut(sequence, signed) if signed else sequence
-            found = None
+            translation = None
             if model is not None and clip.seconds <= MOST_S:
                 encode_film(film, model.translator, model.weights, clip)
-                found = self._translate(model, clip, start_s=signed[0] if signed else 0.0)
+                translation = self._translate(model, clip, start_s=signed[0] if signed else 0.0)
             return {
                 "seconds": round(sequence.seconds, 3),
                 "faults": faults,
                 "skeleton": draw_points(sequence),
                 "spans": spans,
                 "signed": signed,
-                "translation": found,
+                "translation": translation,
             }
 
     def translate(self, film: Path) -> dict[str, Any]:
@@ -113,8 +113,8 @@ class Analyst:
             translator, weights = model.translator, model.weights
             encoding = encode_film(takes.film(take), translator, weights)
             index = open_index(translator, model.checkpoint)
-            others = index_recordings(takes, index, translator, weights, but=take.id)
-            return find_nearest([index, others], encoding, _SIGNS)
+            recordings = index_recordings(takes, index, translator, weights, but=take.id)
+            return find_nearest([index, recordings], encoding, _SIGNS)
 
     def begin_live(self) -> str:
         """Begin a session, which ends the one before; return its id.
@@ -129,9 +129,9 @@ class Analyst:
 
     def _find_faults(self, sequence: LandmarkSequence, light: Collection[float]) -> list[str]:
         quality = measure_quality("recording", sequence)
-        found = [name for name, check in CHECKS.items() if check.fails(quality)]
-        found += ["crowded"] * sequence.is_crowded
-        return [*found, "dark"] if light and np.mean([*light]) < DARK else found
+        faults = [name for name, check in CHECKS.items() if check.fails(quality)]
+        faults += ["crowded"] * sequence.is_crowded
+        return [*faults, "dark"] if light and np.mean([*light]) < DARK else faults
 
     def add_live(self, session: str, frames: Sequence[tuple[float, bytes]]) -> dict[str, Any]:
         """Look at the next frames of a session.
@@ -145,8 +145,8 @@ class Analyst:
         with self._lock:
             live = self._session(session)
             ended = live.add(frames)
-            found = None if ended is None else self._translate(self._load(), ended)
-            return {"signing": live.is_signing, "translation": found}
+            translation = None if ended is None else self._translate(self._load(), ended)
+            return {"signing": live.is_signing, "translation": translation}
 
     def write_live(self, session: str, folder: Path) -> Path | None:
         """Write the film of the last sentence of a session into a folder."""
@@ -163,10 +163,10 @@ class Analyst:
         model = self._load()  # a film may be looked at meanwhile
         if model is None:
             return None
-        known = read_targets(TARGETS) if TARGETS.is_file() else []
-        train = [one for one in known if one.split == "train"]
-        signers = len({one.signer for one in train})
-        texts = len({one.text for one in train})
+        targets = read_targets(TARGETS) if TARGETS.is_file() else []
+        train = [target for target in targets if target.split == "train"]
+        signers = len({target.signer for target in train})
+        texts = len({target.text for target in train})
         counts = {"train_clips": len(train), "sentences": texts, "signers": signers}
         # The page says it in its own words that there is no champion yet.
         name = "" if model.checkpoint == CHECKPOINT else model.name
@@ -180,8 +180,11 @@ class Analyst:
             return None
         decoding = model.translator.decoding
         best = min(_BEST, decoding.beam_size)
-        found = translate_timed(model.translator, [sequence], decoding, n_best=best)
-        return {**to_json(found[0].later(start_s)), "unsure": found[0].translation.check.is_unsure}
+        translations = translate_timed(model.translator, [sequence], decoding, n_best=best)
+        return {
+            **to_json(translations[0].later(start_s)),
+            "unsure": translations[0].translation.check.is_unsure,
+        }
 
     def _detector(self, model: ModelInUse | None) -> DetectorOptions:
         if model is not None:
@@ -232,15 +235,15 @@ def read_scores(path: Path) -> dict[str, Any]:
     if test is None:
         return {}
     metric, systems = content.get("headline", Metric.BLEU4), test["systems"]
-    own = systems["model"][metric]
+    score = systems["model"][metric]
     floors = {name: systems[name][metric]["value"] for name in FLOORS if name in systems}
     floor = max(floors, key=lambda name: floors[name])
     # A share that everybody understands; more words than there were to write are no negative one.
     wrong = systems["model"].get(Metric.WER)
     return {
         **({"words": max(0.0, 100.0 - wrong["value"])} if wrong else {}),
-        "metric": metric_label(metric), "score": own["value"], "low": own["low"],
-        "high": own["high"], "floor": floor, "floor_score": floors[floor], "clips": test["clips"],
+        "metric": metric_label(metric), "score": score["value"], "low": score["low"],
+        "high": score["high"], "floor": floor, "floor_score": floors[floor], "clips": test["clips"],
     }  # fmt: skip
 
 
@@ -249,12 +252,15 @@ def draw_points(sequence: LandmarkSequence) -> dict[str, Any]:
 
     A bone is a line through points, by their numbers.
     """
-    there = ~np.isnan(sequence.points[..., 0])
-    scaled = np.where(there[..., None], sequence.points[..., :2], 0)
-    whole = np.rint(1000 * scaled).astype(int)
+    is_present = ~np.isnan(sequence.points[..., 0])
+    scaled = np.where(is_present[..., None], sequence.points[..., :2], 0)
+    thousandths = np.rint(1000 * scaled).astype(int)
     frames = [
-        [[int(x), int(y)] if seen else None for (x, y), seen in zip(points, row, strict=True)]
-        for points, row in zip(whole, there, strict=True)
+        [
+            [int(x), int(y)] if has_point else None
+            for (x, y), has_point in zip(points, row, strict=True)
+        ]
+        for points, row in zip(thousandths, is_present, strict=True)
     ]
     bones = [list(stroke.marks) for stroke in list_strokes(sequence.layout)]
     ratio = sequence.width / sequence.height

@@ -27,10 +27,12 @@ class PromptConnection(H11Protocol):
         super().connection_made(transport)
         self._wait()
         waiting = [
-            one for one in self.connections if isinstance(one, PromptConnection) and one.is_waiting
+            connection
+            for connection in self.connections
+            if isinstance(connection, PromptConnection) and connection.is_waiting
         ]
         if len(waiting) > MOST_WAITING:
-            min(waiting, key=lambda one: one._since_s).transport.close()
+            min(waiting, key=lambda connection: connection._since_s).transport.close()
 
     @property
     def is_waiting(self) -> bool:

@@ -123,18 +123,18 @@ def _plan(ops: OpsOptions, splits: Mapping[str, str] | None) -> CorpusPlan:
     plan = CorpusPlan()
     for path in tables:
         table = read_user_table(path, "tab", "utf-8")
-        one = plan_corpus(
+        delivery = plan_corpus(
             [(row, SPLITS[0]) for row in table.rows],
             RowOptions(sources=find_sources(table.header)),
             CORPUS,
             VideoFolder(path.parent),
             None,
         )
-        known = {clip.clip_id for clip in plan.clips}  # a copied delivery has its clips again
-        plan.clips += [clip for clip in one.clips if clip.clip_id not in known]
-        plan.refusals += one.refusals
-        plan.videos |= one.videos
-        plan.rows |= one.rows
+        clip_ids = {clip.clip_id for clip in plan.clips}  # a copied delivery has its clips again
+        plan.clips += [clip for clip in delivery.clips if clip.clip_id not in clip_ids]
+        plan.refusals += delivery.refusals
+        plan.videos |= delivery.videos
+        plan.rows |= delivery.rows
     signers = {clip.signer for clip in plan.clips}
     if splits is not None and (splits.keys() != signers or {*splits.values()} - {*SPLITS}):
         raise UserError("what was delivered has changed meanwhile: look at the table again")
@@ -165,14 +165,14 @@ def _describe(plan: CorpusPlan) -> Proposal:
         if few := sum(count < TAKES for count in takes.values()):
             lacks.append(Lack(kind="takes", count=few, wanted=TAKES))
         # Where the films lie now: how long they are decides something.
-        there = [replace(one, video=_where(plan, one)) for one in clips]
-        _, reasons = choose_values(there, CORPUS, read_params(PARAMS), signer_disjoint=True)
+        placed = [replace(clip, video=_where(plan, clip)) for clip in clips]
+        _, reasons = choose_values(placed, CORPUS, read_params(PARAMS), signer_disjoint=True)
     people = [
         Person(
             signer=signer,
-            split=next(one.split for one in clips if one.signer == signer) if is_dealt else "",
+            split=next(clip.split for clip in clips if clip.signer == signer) if is_dealt else "",
             clips=count,
-            sentences=len({one.text for one in clips if one.signer == signer}),
+            sentences=len({clip.text for clip in clips if clip.signer == signer}),
         )
         for signer, count in signers.most_common()
     ]
@@ -188,8 +188,8 @@ def _describe(plan: CorpusPlan) -> Proposal:
 
 def _where(plan: CorpusPlan, clip: Clip) -> Path | None:
     """Return where the film of a clip lies now."""
-    found = plan.videos.get(clip.video) if clip.video else None
-    return found if isinstance(found, Path) else clip.video
+    video = plan.videos.get(clip.video) if clip.video else None
+    return video if isinstance(video, Path) else clip.video
 
 
 def _check_free(ids: set[str]) -> None:

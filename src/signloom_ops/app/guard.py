@@ -100,23 +100,23 @@ class Guard:
         method, path = scope["method"], scope["path"]
         if method not in ("GET", "HEAD"):
             origin = headers.get("origin")
-            own = f"{'https' if self._secure else 'http'}://{headers['host']}"
+            own_origin = f"{'https' if self._secure else 'http'}://{headers['host']}"
             is_form = headers.get("x-signloom") != "1" and path != TRANSLATE
-            if origin not in (None, own) or is_form:
+            if origin not in (None, own_origin) or is_form:
                 return _refuse("this comes from another page", 403)
         if path in OPEN:
             return None
-        given = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        if hmac.compare_digest(given.encode(), self.token.encode()):
+        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        if hmac.compare_digest(cookie.encode(), self.token.encode()):
             return None
         if path == TRANSLATE and (method != "POST" or not self._password):
             return None  # pages of others were refused above, and there is nothing to guess
         client = (scope.get("client") or ("",))[0]
         if self._is_flooded(client):
             return _refuse("too many wrong tries: wait a minute", 429)
-        asked = QueryParams(scope["query_string"]).get("token")
-        if path == "/" and asked is not None and not self._password:
-            if hmac.compare_digest(asked.encode(), self.token.encode()):
+        token = QueryParams(scope["query_string"]).get("token")
+        if path == "/" and token is not None and not self._password:
+            if hmac.compare_digest(token.encode(), self.token.encode()):
                 answer = RedirectResponse("/", 303)
                 self._give(answer)
                 return answer
@@ -144,8 +144,10 @@ class Guard:
     def _is_flooded(self, client: str) -> bool:
         """Return whether an address has guessed too often; others may go on."""
         since = time.monotonic() - _WINDOW_S
-        recent = {one: [t for t in times if t > since] for one, times in self._wrong.items()}
-        self._wrong = {one: times for one, times in recent.items() if times}
+        recent = {
+            address: [t for t in times if t > since] for address, times in self._wrong.items()
+        }
+        self._wrong = {address: times for address, times in recent.items() if times}
         return len(self._wrong.get(client, ())) >= _TRIES
 
 

@@ -49,13 +49,13 @@ def read_labels(
         UserError: If nothing of the file can be read, or no film here has its name.
     """
     films = {stem(take.name): (take, film) for take, film in reversed(takes) if take.name}
-    found = films.get(path.stem) or films.get(split_name(path)[0])
-    if path.suffix.lower() == ".txt" and found:
+    labelled = films.get(path.stem) or films.get(split_name(path)[0])
+    if path.suffix.lower() == ".txt" and labelled:
         lines = decode_text(path.read_bytes(), None)[0].splitlines()
-        return {found[0].id: Labels(text=lines[0] if lines else "")}, []
-    if path.suffix.lower() in (*READ_SUFFIXES, *TABLE_SUFFIXES) and found:
-        labels, left = _read_cues(path, found[1])
-        return {found[0].id: labels}, left
+        return {labelled[0].id: Labels(text=lines[0] if lines else "")}, []
+    if path.suffix.lower() in (*READ_SUFFIXES, *TABLE_SUFFIXES) and labelled:
+        labels, problems = _read_cues(path, labelled[1])
+        return {labelled[0].id: labels}, problems
     if path.suffix.lower() in READ_SUFFIXES:
         raise UserError(f"{path.name}: no film of its name is here; upload it first")
     return _read_rows(path, {name: take for name, (take, _) in films.items()})
@@ -79,14 +79,14 @@ def _read_cues(path: Path, film: Path) -> tuple[Labels, list[str]]:
              language=cue.language)
         for cue in cues
     ]  # fmt: skip
-    left = [*captions.broken, *((cue.where, problem) for cue, problem in left_out)]
-    said = [f"{path.name} {where}: {problem}" for where, problem in left]
-    return Labels(signer=signers[0] if signers else None, parts=parts), said
+    problems = [*captions.broken, *((cue.where, problem) for cue, problem in left_out)]
+    messages = [f"{path.name} {where}: {problem}" for where, problem in problems]
+    return Labels(signer=signers[0] if signers else None, parts=parts), messages
 
 
 def _read_rows(path: Path, takes: dict[str, Take]) -> tuple[dict[str, Labels], list[str]]:
-    found: dict[str, Labels] = defaultdict(Labels)
-    left = []
+    by_take: dict[str, Labels] = defaultdict(Labels)
+    messages = []
     for where, values, problems in read_delivery_table(path):
         name = values.get("video") or values.get("clip_id", "")
         take = takes.get(stem(PurePosixPath(name.replace("\\", "/")).name))
@@ -95,9 +95,9 @@ def _read_rows(path: Path, takes: dict[str, Take]) -> tuple[dict[str, Labels], l
         if not why and take is None:
             why = [f"no film called {name!r} is here; upload it first"]
         if why or take is None:
-            left.append(f"{where}: {'; '.join(why)}")
+            messages.append(f"{where}: {'; '.join(why)}")
             continue
-        labels = found[take.id]
+        labels = by_take[take.id]
         labels.signer = values.get("signer") or labels.signer
         if end_s is None:
             labels.text = values.get("text", labels.text)
@@ -106,4 +106,4 @@ def _read_rows(path: Path, takes: dict[str, Take]) -> tuple[dict[str, Labels], l
                 FilmPart(start_s=start_s or 0.0, end_s=end_s, text=values.get("text", ""),
                      gloss=values.get("gloss", ""), language=values.get("language", ""))
             )  # fmt: skip
-    return found, left
+    return by_take, messages

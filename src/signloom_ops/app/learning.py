@@ -99,8 +99,8 @@ class Learning:
         content = _read_night() if has_record or not is_running else {}
         rows = content.get("steps", ()) if is_running else ()
         step = next((str(row["name"]) for row in rows if row["result"] == "running"), "")
-        seen = _tail(NIGHTS / STAGES_LOG)
-        now = seen.rpartition("\n--- ")[2]  # of the program that runs, not of those before
+        stages_log = _tail(NIGHTS / STAGES_LOG)
+        now = stages_log.rpartition("\n--- ")[2]  # of the program that runs, not of those before
         bars = _BAR.findall(now) if step in ("extract", "train", "evaluate") else ()
         output = _tail(NIGHTS / OUTPUT)
         return NightState(
@@ -109,7 +109,7 @@ class Learning:
             number=len(rows),
             steps=max(len(rows), len(_ORDER)),
             percent=int(bars[-1]) if bars else None,
-            log=f"{output}\n{seen}".strip() if is_running else output,
+            log=f"{output}\n{stages_log}".strip() if is_running else output,
             failure="" if is_running else self._failure(content, output),
         )
 
@@ -164,8 +164,8 @@ def find_refusal() -> str:
 def _let_settle() -> None:
     """Wait until the last delivery counts as whole: a night leaves younger ones for the next."""
     ops = load_ops(PARAMS)
-    made = [path.stat().st_mtime for path in ops.inbox.glob("app-*/table.tsv")]
-    age_s = time.time() - max(made, default=0.0)
+    times_s = [path.stat().st_mtime for path in ops.inbox.glob("app-*/table.tsv")]
+    age_s = time.time() - max(times_s, default=0.0)
     time.sleep(min(max(0.0, ops.ingest.settle_s + 1 - age_s), 60.0))
 
 
@@ -176,5 +176,5 @@ def _tail(path: Path) -> str:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _READ))
         text = file.read().decode(errors="replace")
-    said = [line.rsplit("\r", 1)[-1] for line in text.split("\n")]
-    return "\n".join([line for line in said if line.strip()][-_LINES:])
+    lines = [line.rsplit("\r", 1)[-1] for line in text.split("\n")]
+    return "\n".join([line for line in lines if line.strip()][-_LINES:])

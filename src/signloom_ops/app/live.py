@@ -70,70 +70,70 @@ class Live:
         Raises:
             TakeError: If a picture cannot be read, has another size or comes too late.
         """
-        kept = self._frames
+        buffer = self._frames
         for time_s, jpeg in frames:
             self._detect(time_s, jpeg)
-        if len(kept.times_s) < _LEAST_FRAMES:
+        if len(buffer.times_s) < _LEAST_FRAMES:
             return None
-        sequence, begun_s = self._sequence(), kept.times_s[0]
+        sequence, begun_s = self._sequence(), buffer.times_s[0]
         spans = segment_by_rest(sequence)
         # The span has some of the rest behind it already.
         rested_s = sequence.seconds - spans[-1][1] if spans else math.inf
         self.is_signing = rested_s < PAUSE_S - PAD_S
         if not spans:
-            kept.drop_before(kept.times_s[-1] - KEPT_S)
+            buffer.drop_before(buffer.times_s[-1] - KEPT_S)
             return None
         start_s, end_s = spans[0]
         if len(spans) == 1 and self.is_signing and sequence.seconds - start_s < MOST_S:
             return None
         pictures = [
             jpeg
-            for time_s, jpeg in zip(kept.times_s, kept.jpegs, strict=True)
+            for time_s, jpeg in zip(buffer.times_s, buffer.jpegs, strict=True)
             if begun_s + start_s <= time_s <= begun_s + end_s
         ]
         self._last = (pictures, sequence.fps)
-        kept.drop_before(begun_s + end_s)
+        buffer.drop_before(begun_s + end_s)
         return cut(sequence, spans[0])
 
     def _detect(self, time_s: float, jpeg: bytes) -> None:
         """Find the landmarks of a frame and keep them."""
-        kept = self._frames
+        buffer = self._frames
         rgb = decode_jpeg(jpeg)
         size = (rgb.shape[1], rgb.shape[0])
         if self._size not in ((0, 0), size):
             raise TakeError(f"a picture of {size}, the first had {self._size}")
-        if kept.times_s and time_s <= kept.times_s[-1]:
+        if buffer.times_s and time_s <= buffer.times_s[-1]:
             raise TakeError("frames come in the order of their times")
-        if kept.times_s and time_s - kept.times_s[-1] > MOST_GAP_S:
-            kept.drop_before(time_s)
+        if buffer.times_s and time_s - buffer.times_s[-1] > MOST_GAP_S:
+            buffer.drop_before(time_s)
         self._size = size
         points, present = self._detector.detect(rgb, time_s)
-        kept.times_s.append(time_s)
-        kept.points.append(points)
-        kept.present.append(present)
-        kept.jpegs.append(jpeg)
+        buffer.times_s.append(time_s)
+        buffer.points.append(points)
+        buffer.present.append(present)
+        buffer.jpegs.append(jpeg)
 
     def write_last(self, folder: Path) -> Path | None:
         """Write the film of the last sentence into a folder; None if there is none."""
         if self._last is None or not self._last[0]:
             return None
         pictures, fps = self._last
-        with tempfile.TemporaryDirectory(dir=folder) as made:
+        with tempfile.TemporaryDirectory(dir=folder) as pictures_folder:
             for number, jpeg in enumerate(pictures):
-                (Path(made) / f"{number:06}.jpg").write_bytes(jpeg)
+                (Path(pictures_folder) / f"{number:06}.jpg").write_bytes(jpeg)
             film = folder / f"live{PACKED_SUFFIX}"
-            open_pictures(Path(made), round(fps, 3)).pack(film)
+            open_pictures(Path(pictures_folder), round(fps, 3)).pack(film)
         return film
 
     def _sequence(self) -> LandmarkSequence:
-        kept = self._frames
-        rate = (len(kept.times_s) - 1) / (kept.times_s[-1] - kept.times_s[0])
+        buffer = self._frames
+        rate = (len(buffer.times_s) - 1) / (buffer.times_s[-1] - buffer.times_s[0])
         fps = min(max(rate, MIN_FPS), MAX_FPS)  # pauses, and pictures that come together
-        even = even_frames(kept.times_s, fps)
-        points = np.stack(kept.points)[even].astype(np.float16).astype(np.float32)
+        even = even_frames(buffer.times_s, fps)
+        points = np.stack(buffer.points)[even].astype(np.float16).astype(np.float32)
         width, height = self._size
         return LandmarkSequence(
-            points=points, present=np.stack(kept.present)[even], fps=fps, width=width,
+            points=points, present=np.stack(buffer.present)[even], fps=fps, width=width,
             height=height, layout=self._detector.layout,
         )  # fmt: skip
 
@@ -144,15 +144,15 @@ def unpack_frames(body: bytes) -> list[tuple[float, bytes]]:
     Raises:
         TakeError: If the lengths do not fit.
     """
-    found: list[tuple[float, bytes]] = []
+    frames: list[tuple[float, bytes]] = []
     offset = 0
     while offset < len(body):
-        if len(body) - offset < 12 or len(found) >= MAX_BATCH:
+        if len(body) - offset < 12 or len(frames) >= MAX_BATCH:
             raise TakeError("expected frames: time, length, bytes")
         time_s, length = struct.unpack_from("<dI", body, offset)
         offset += 12
         if not np.isfinite(time_s) or length > len(body) - offset:
             raise TakeError("expected frames: time, length, bytes")
-        found.append((time_s, body[offset : offset + length]))
+        frames.append((time_s, body[offset : offset + length]))
         offset += length
-    return found
+    return frames

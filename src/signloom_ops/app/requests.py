@@ -67,9 +67,9 @@ class Asked:
         mark = f"\r\n--{boundary[1]}".encode() if boundary else None
         for part in (b"\r\n" + self.body).split(mark)[1:] if mark else ():
             head, _, content = part.partition(b"\r\n\r\n")
-            told = email.message_from_string(head[:_HEAD].decode(errors="replace").lstrip())
-            name = told.get_filename()
-            if name is not None and told.get_param("name", "", "content-disposition") == field:
+            message = email.message_from_string(head[:_HEAD].decode(errors="replace").lstrip())
+            name = message.get_filename()
+            if name is not None and message.get_param("name", "", "content-disposition") == field:
                 return name, content
         raise TakeError(f"expected a form with a file: curl -F {field}=@FILE", 415)
 
@@ -117,14 +117,14 @@ def route(
         client = request.client.host if request.client else ""
         number = request.path_params.get("id", "")
         kind = request.headers.get("content-type", "")
-        asked = Asked(number, request.query_params, body, client, kind)
+        whole_request = Asked(number, request.query_params, body, client, kind)
         async with _turn(request, limiter):
-            found = await to_thread.run_sync(work, asked)
-        if isinstance(found, Response):
-            return found
-        if is_dataclass(found) and not isinstance(found, type):
-            found = asdict(found)
-        return JSONResponse({} if found is None else found, status)
+            outcome = await to_thread.run_sync(work, whole_request)
+        if isinstance(outcome, Response):
+            return outcome
+        if is_dataclass(outcome) and not isinstance(outcome, type):
+            outcome = asdict(outcome)
+        return JSONResponse({} if outcome is None else outcome, status)
 
     return Route(path, endpoint, methods=[method])
 
@@ -143,17 +143,17 @@ async def _turn(request: Request, limiter: CapacityLimiter | None) -> AsyncItera
     if limiter.statistics().tasks_waiting >= MOST_LOOKING:
         raise BusyError
     has_turn = False
-    async with create_task_group() as both:
+    async with create_task_group() as task_group:
 
         async def leave() -> None:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
-            both.cancel_scope.cancel()
+            task_group.cancel_scope.cancel()
 
-        both.start_soon(leave)
+        task_group.start_soon(leave)
         await limiter.acquire()
         has_turn = True
-        both.cancel_scope.cancel()
+        task_group.cancel_scope.cancel()
     if not has_turn:
         raise ClientDisconnect
     try:
@@ -164,15 +164,15 @@ async def _turn(request: Request, limiter: CapacityLimiter | None) -> AsyncItera
 
 async def _read_body(request: Request, most: int, *, is_kept: bool) -> bytes:
     """Return the body of a request, which never takes more memory than allowed."""
-    size, found, parts = 0, bytearray(), request.stream()
+    size, content, parts = 0, bytearray(), request.stream()
     while True:
         with fail_after(_PIECE_S):
             part = await anext(parts, None)
         if part is None:
-            return bytes(found)
+            return bytes(content)
         size += len(part)
         if is_kept:
-            found += part
+            content += part
         if size > most:
             raise TakeError(f"more than {most} bytes at once", 413)
 

@@ -63,7 +63,7 @@ class App:
             *(route(f"/{name}", partial(_send_page, name)) for name in FILES),
             route("/report", _send_report),
             route("/api/start", self._start),
-            *(one for tab in self._tabs for one in tab.routes()),
+            *(tab_route for tab in self._tabs for tab_route in tab.routes()),
         ]
 
         @contextlib.asynccontextmanager
@@ -73,10 +73,10 @@ class App:
 
         return Starlette(routes=routes, lifespan=life, exception_handlers=HANDLERS)
 
-    def _log_in(self, asked: Asked) -> Response:
+    def _log_in(self, request: Asked) -> Response:
         if self.login is None:
             raise TakeError("no password is asked for here", 404)
-        return self.login(str(asked.content.get("password", "")), asked.client)
+        return self.login(str(request.content.get("password", "")), request.client)
 
     def _start(self, _: Asked) -> dict[str, Any]:
         """What a page needs to begin."""

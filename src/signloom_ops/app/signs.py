@@ -46,9 +46,9 @@ def encode_film(
     """
     path, hands = film.with_name(ENCODING), len(translator.hand_columns)
     with contextlib.suppress(UserError):  # not there, torn: it is made again
-        kept = read_record(path, _Encoding, hint="")
-        if kept.weights == weights and kept.hands == hands:
-            return np.array(kept.values, np.float32)
+        cached = read_record(path, _Encoding, hint="")
+        if cached.weights == weights and cached.hands == hands:
+            return np.array(cached.values, np.float32)
     if sequence is None:
         source = translator.source.landmarks()
         detector = options_of_fingerprint(source.extractor)
@@ -77,16 +77,16 @@ def index_recordings(
         weights: Their SHA-256.
         but: Id of a recording that is left out: the one that is asked about.
     """
-    found: list[tuple[Take, FloatArray]] = []
+    encoded: list[tuple[Take, FloatArray]] = []
     for take in takes.list_takes():
         if not take.text or take.parts or take.state == "recording" or take.id == but:
             continue
         try:
-            found.append((take, encode_film(takes.film(take), translator, weights)))
+            encoded.append((take, encode_film(takes.film(take), translator, weights)))
         except (ClipError, UserError) as error:
             logger.warning("recording %s is left out: %s", take.id, error)
     return index.beside(
-        [take.id for take, _ in found],
-        [take.text for take, _ in found],
-        np.array([encoding for _, encoding in found], np.float32).reshape(-1, index.view.width),
+        [take.id for take, _ in encoded],
+        [take.text for take, _ in encoded],
+        np.array([encoding for _, encoding in encoded], np.float32).reshape(-1, index.view.width),
     )

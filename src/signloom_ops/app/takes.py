@@ -122,14 +122,14 @@ class TakeStore:
 
     def list_takes(self) -> list[Take]:
         """Return all takes, the newest first."""
-        found = []
+        takes = []
         for folder in self._takes.iterdir() if self._takes.is_dir() else ():
             if _ID.fullmatch(folder.name) and (folder / "take.json").is_file():
                 try:
-                    found.append(self.get(folder.name))
+                    takes.append(self.get(folder.name))
                 except UserError as error:  # one damaged take is one damaged take
                     logger.warning("recording %s is left out: %s", folder.name, error)
-        return sorted(found, key=lambda take: (take.made, take.id), reverse=True)
+        return sorted(takes, key=lambda take: (take.made, take.id), reverse=True)
 
     def begin(self, *, text: str, signer: str, suffix: str, name: str = "") -> Take:
         """Make an empty take.
@@ -143,9 +143,9 @@ class TakeStore:
         open_ones = sum(1 for _ in self._takes.glob("*/film.part"))
         if open_ones >= MAX_UNFINISHED:
             raise TakeError(f"{open_ones} recordings were begun and not ended; remove some", 429)
-        made = datetime.now().isoformat(timespec="milliseconds")
+        begun = datetime.now().isoformat(timespec="milliseconds")
         take = Take(
-            id=secrets.token_hex(8), text=one_line(text), signer=one_line(signer), made=made,
+            id=secrets.token_hex(8), text=one_line(text), signer=one_line(signer), made=begun,
             suffix=suffix, state="recording", name=one_line(name),
         )  # fmt: skip
         (self._takes / take.id).mkdir(parents=True)
@@ -163,16 +163,16 @@ class TakeStore:
         if not path.is_file():
             raise TakeError("there is no such recording", 404)
         take = parse_options(read_json(path, hint=_HINT), Take, where=str(path))
-        whole = replace(take, state="whole")
+        finished = replace(take, state="whole")
         if (
             take.state == "recording"
             and not self.film(take).exists()
-            and self.film(whole).is_file()
+            and self.film(finished).is_file()
         ):
             # A crash came between the film's last name and this note, or another thread is there.
             with self._writing:
                 now = parse_options(read_json(path, hint=_HINT), Take, where=str(path))
-                return self._keep(whole) if now == take else now
+                return self._keep(finished) if now == take else now
         return take
 
     def get_whole(self, take_id: str) -> Take:
@@ -235,12 +235,12 @@ class TakeStore:
         with self._changing(take) as now:
             if now.state != "recording":
                 return now
-            found = self.size(now)
-            if found != size or not size:
-                raise TakeError(f"{found} bytes are here, the whole film has {size}", 409)
-            done = replace(now, state="whole")
-            self.film(now).rename(self.film(done))
-            return self._keep(done)
+            size_here = self.size(now)
+            if size_here != size or not size:
+                raise TakeError(f"{size_here} bytes are here, the whole film has {size}", 409)
+            finished = replace(now, state="whole")
+            self.film(now).rename(self.film(finished))
+            return self._keep(finished)
 
     def change(
         self,
@@ -260,13 +260,13 @@ class TakeStore:
                 raise TakeError("this recording is delivered; correct it with a new one", 409)
             text = take.text if text is None else one_line(text)
             signer = take.signer if signer is None else one_line(signer)
-            parts = take.parts if parts is None else sorted(parts, key=lambda one: one.start_s)
+            parts = take.parts if parts is None else sorted(parts, key=lambda part: part.start_s)
             if len({_span(part) for part in parts}) < len(parts):
                 raise TakeError("two clips of a film have the same times; remove one")
             lines = [
-                FilmPart(start_s=one.start_s, end_s=one.end_s, text=one_line(one.text),
-                     gloss=one_line(one.gloss), language=one_line(one.language))
-                for one in parts
+                FilmPart(start_s=part.start_s, end_s=part.end_s, text=one_line(part.text),
+                     gloss=one_line(part.gloss), language=one_line(part.language))
+                for part in parts
             ]  # fmt: skip
             return self._keep(replace(take, text=text, signer=signer, parts=lines))
 
@@ -287,17 +287,17 @@ class TakeStore:
         self._consents.mkdir(parents=True, exist_ok=True)
         name = f"{date.today().isoformat()}-{secrets.token_hex(4)}.json"
         with self._writing:
-            number = 1 + max((one.number for one in self._read_consents()), default=0)
+            number = 1 + max((consent.number for consent in self._read_consents()), default=0)
             signer = one_line(consent.signer)  # as takes have it
             consent = replace(consent, signer=signer, number=number)
             write_file(self._consents / name, to_text(asdict(consent)))
 
     def last_consents(self) -> dict[str, Consent]:
         """Return what each signer agreed to last; if that is in doubt, what all of it allows."""
-        found = defaultdict(list)
-        for one in self._read_consents():
-            found[one.signer].append(one)
-        return {signer: _last_consent(consents) for signer, consents in found.items()}
+        by_signer = defaultdict(list)
+        for consent in self._read_consents():
+            by_signer[consent.signer].append(consent)
+        return {signer: _last_consent(consents) for signer, consents in by_signer.items()}
 
     def _read_consents(self) -> list[Consent]:
         return [
@@ -313,8 +313,8 @@ class TakeStore:
         """Return the signers whose last consent does not let others see their films."""
         return {
             signer
-            for signer, one in self.last_consents().items()
-            if "showing" not in one.purposes or has_ended(one.until)
+            for signer, consent in self.last_consents().items()
+            if "showing" not in consent.purposes or has_ended(consent.until)
         }
 
     def deliver(self, inbox: Path, ids: Sequence[str] | None = None) -> Delivered:
@@ -328,17 +328,21 @@ class TakeStore:
             TakeError: If one is not there.
         """
         with self._writing:  # two clicks or browsers: the second finds everything delivered
-            asked = [self.get(one) for one in ids] if ids is not None else self.list_takes()[::-1]
-            takes, left, consents = [], {}, self.last_consents()
-            for take in asked:
+            chosen = (
+                [self.get(take_id) for take_id in ids]
+                if ids is not None
+                else self.list_takes()[::-1]
+            )
+            takes, reasons, consents = [], {}, self.last_consents()
+            for take in chosen:
                 if take.state == "delivered":
                     continue
                 if why := _why_not(take, consents.get(take.signer)):
-                    left[take.id] = why
+                    reasons[take.id] = why
                 else:
                     takes.append(take)
             if not takes:
-                return Delivered(None, [], left)
+                return Delivered(None, [], reasons)
             inbox.mkdir(parents=True, exist_ok=True)
             folder = inbox / f"app-{date.today().isoformat()}-{secrets.token_hex(3)}"
             hidden = inbox / f".{folder.name}"  # scans pass over names that begin with a dot
@@ -354,7 +358,7 @@ class TakeStore:
             flush_to_disk(inbox)
             for take in takes:
                 self._keep(replace(take, state="delivered", delivery=folder.name))
-            return Delivered(folder, [take.id for take in takes], left)
+            return Delivered(folder, [take.id for take in takes], reasons)
 
     def _write(self, takes: Sequence[Take], consents: Mapping[str, Consent], hidden: Path) -> None:
         """Write the files of a delivery."""
@@ -373,10 +377,10 @@ class TakeStore:
         for take in self.list_takes():
             if take.delivery and take.state == "whole":
                 arrived = (inbox / take.delivery).is_dir()
-                done, undone = replace(take, state="delivered"), replace(take, delivery="")
-                self._keep(done if arrived else undone)
-        for rest in inbox.glob(".app-*"):
-            shutil.rmtree(rest)
+                delivered, undone = replace(take, state="delivered"), replace(take, delivery="")
+                self._keep(delivered if arrived else undone)
+        for folder in inbox.glob(".app-*"):
+            shutil.rmtree(folder)
 
     def signers(self) -> set[str]:
         """Return who signs in a take or said what they agree to."""
@@ -432,11 +436,11 @@ class TakeStore:
 
 def _last_consent(consents: Sequence[Consent]) -> Consent:
     """Return the consent that was given last, or what all of those allow that may be the last."""
-    newest = max((one.number, one.day) for one in consents)
-    last = [one for one in consents if (one.number, one.day) == newest]
+    newest = max((consent.number, consent.day) for consent in consents)
+    last = [consent for consent in consents if (consent.number, consent.day) == newest]
     purposes = [purpose for purpose in last[0].purposes
-                if all(purpose in one.purposes for one in last)]  # fmt: skip
-    until = min((one.until for one in last if one.until), default="")
+                if all(purpose in consent.purposes for consent in last)]  # fmt: skip
+    until = min((consent.until for consent in last if consent.until), default="")
     return replace(last[0], purposes=purposes, until=until)
 
 
@@ -461,8 +465,8 @@ def _rows(take: Take) -> Iterator[tuple[str, ...]]:
     if not take.parts:
         span = _span(take) if take.end_s else ("", "")
         yield take.id, take.text, *span, "", ""
-    for number, one in enumerate(take.parts, start=1):
-        yield f"{take.id}-{number:03d}", one.text, *_span(one), one.gloss, one.language
+    for number, part in enumerate(take.parts, start=1):
+        yield f"{take.id}-{number:03d}", part.text, *_span(part), part.gloss, part.language
 
 
 def _span(part: FilmPart | Take) -> tuple[str, str]:
@@ -472,8 +476,8 @@ def _span(part: FilmPart | Take) -> tuple[str, str]:
 
 def one_line(text: str) -> str:
     """Return a text as one line, as a table takes it."""
-    whole = text.encode("utf-8", "replace").decode()  # half a surrogate can be written nowhere
-    shown = "".join(c for c in whole if c.isspace() or unicodedata.category(c) not in _UNSEEN)
+    encodable = text.encode("utf-8", "replace").decode()  # half a surrogate can be written nowhere
+    shown = "".join(c for c in encodable if c.isspace() or unicodedata.category(c) not in _UNSEEN)
     return unicodedata.normalize("NFC", " ".join(shown.split()))[:1000]
 
 

@@ -103,9 +103,9 @@ def _check_house(options: argparse.Namespace) -> str:
         "--password-file": options.password_file,
     }
     if not options.host:
-        given = [name for name, value in needed.items() if value]
-        if given:
-            raise UserError(f"{', '.join(given)}: only with --host")
+        options_given = [name for name, value in needed.items() if value]
+        if options_given:
+            raise UserError(f"{', '.join(options_given)}: only with --host")
         return ""
     missing = [name for name, value in needed.items() if not value]
     if missing:

@@ -62,7 +62,7 @@ def run_ingest(options: argparse.Namespace) -> None:
         signer=options.signer,
         choice=captions.choice,
         rules=captions.rules,
-        inbox=[one.resolve() for one in options.sources] == [ops.inbox.resolve()],
+        inbox=[source.resolve() for source in options.sources] == [ops.inbox.resolve()],
     )
     if options.dry_run:
         ended = list_ended(load_manifest(corpus).clips)
@@ -159,12 +159,12 @@ def run_withdraw(options: argparse.Namespace) -> None:
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     with hold_lock():  # no night in between
-        gone, _ = withdraw(corpus, options.batch, options.reason)
-    if not gone:
+        withdrawn, _ = withdraw(corpus, options.batch, options.reason)
+    if not withdrawn:
         print(f"{options.batch} was withdrawn before; nothing changed")
         return
-    parts = [f"{sum(clip.split == split for clip in gone)} {split}" for split in SPLITS]
-    print(f"{len(gone)} clips left the corpus ({', '.join(parts)})")
+    parts = [f"{sum(clip.split == split for clip in withdrawn)} {split}" for split in SPLITS]
+    print(f"{len(withdrawn)} clips left the corpus ({', '.join(parts)})")
     print("models that were trained on them still carry traces; `dvc repro` trains without them")
 
 
@@ -194,10 +194,10 @@ def run_drift(options: argparse.Namespace) -> None:
         raise UserError(f"{corpus.path} has glosses and no signing; there is nothing to compare")
     # A table may have been sorted since: the ledger knows the order in which they came.
     order = [delivery.batch for delivery in read_deliveries(corpus)]
-    batch, there = choose_batch(clips, order, options.batch)
-    new = {clip.clip_id for clip in there if clip.batch == batch}
+    batch, clips_then = choose_batch(clips, order, options.batch)
+    new = {clip.clip_id for clip in clips_then if clip.batch == batch}
     drift = load_ops(options.params).drift
-    report = check_drift(there, new, batch=batch, landmarks=LANDMARKS, options=drift)
+    report = check_drift(clips_then, new, batch=batch, landmarks=LANDMARKS, options=drift)
     if options.json:
         print(json.dumps(report.to_map(), ensure_ascii=False, indent=1))
     else:
@@ -207,14 +207,14 @@ def run_drift(options: argparse.Namespace) -> None:
 
 
 def choose_batch(
-    clips: "Sequence[Clip]", order: Sequence[str], wanted: str | None
+    clips: "Sequence[Clip]", order: Sequence[str], requested: str | None
 ) -> tuple[str, "list[Clip]"]:
     """Return a batch, and the clips that were in the corpus when it had come.
 
     Args:
         clips: The corpus of today.
         order: Batches in the order in which they came; those it does not know came last.
-        wanted: The batch; None: the newest.
+        requested: The batch; None: the newest.
 
     Raises:
         UserError: If the corpus has no such batch, or none at all.
@@ -223,7 +223,7 @@ def choose_batch(
     batches.sort(key=lambda name: order.index(name) if name in order else len(order))
     if not batches:
         raise UserError("no clip came in a delivery, so all are old; `signloom ingest` brings some")
-    batch = wanted or batches[-1]
+    batch = requested or batches[-1]
     if batch not in batches:
         raise UserError(f"no clip is of the batch {batch!r}; there are {', '.join(batches)}")
     later = set(batches[batches.index(batch) + 1 :])
@@ -297,13 +297,13 @@ def run_forget(options: argparse.Namespace) -> None:
     if not options.yes:
         confirm("This cannot be undone.", removal.person.signer)
     with hold_lock():  # no night in between
-        done = remove(options.signer, project)
+        removed = remove(options.signer, project)
         print("removed")
         try:
             print(sync_marks(options.params, project))
             print("left to you:")
-            for line in tell_left(done.person, project.corpus, project.copies):
+            for line in tell_left(removed.person, project.corpus, project.copies):
                 print(f"- {line}")
         except (UserError, OSError) as error:  # what was removed is removed, and that ends
             print(f"warning: not all that is left could be looked for: {error}", file=sys.stderr)
-        end_removal(done.person, project)
+        end_removal(removed.person, project)

@@ -43,9 +43,9 @@ def run_retrain(options: argparse.Namespace) -> None:
 
     request = NightRequest(params=options.params, start=options.start, force=options.force)
     if options.dry_run:
-        found = dry_run(request)
-        print("\n".join(found.lines))
-        sys.exit(NOTHING if found.kind == "nothing" else 0)
+        plan = dry_run(request)
+        print("\n".join(plan.lines))
+        sys.exit(NOTHING if plan.kind == "nothing" else 0)
     try:
         night = run_night(request)
     except KeyboardInterrupt as stop:  # before the first step, or after the last
@@ -184,11 +184,11 @@ def _add_version(options: argparse.Namespace) -> None:
 
     store = ModelStore()
     path, hint = CHECKPOINT / "checkpoint.json", "run `dvc repro train` first"
-    made = check_shape(read_json(path, hint=hint), SPEC, where=path, hint=hint).get(
+    provenance = check_shape(read_json(path, hint=hint), SPEC, where=path, hint=hint).get(
         "provenance", {}
     )
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
-    start = made.get("start") or {}
+    start = provenance.get("start") or {}
     starts = {str(store.checkpoint(version)): version for version in store.versions()}
     facts = gather_facts(
         read_manifest(corpus.path, corpus.signer_disjoint),
@@ -196,14 +196,14 @@ def _add_version(options: argparse.Namespace) -> None:
         parent=starts.get(start.get("folder", "")),
         reasons=["signloom champion add"],
     )
-    if made.get("data") != facts["data"]:
+    if provenance.get("data") != facts["data"]:
         raise UserError(
             f"{CHECKPOINT} was trained on other landmarks or tokens than lie here, so who is in it "
             "is not known; run `dvc repro evaluate` first"
         )
-    known = store.versions()
+    versions = store.versions()
     version = store.add(CHECKPOINT, EVALUATION, facts)
-    print(f"version {version}" + ", kept before, as it was evaluated then" * (version in known))
+    print(f"version {version}" + ", kept before, as it was evaluated then" * (version in versions))
     _update_dvc()
 
 

@@ -240,39 +240,39 @@ def replace_manifest(corpus: CorpusOptions, before: Manifest, clips: Sequence[Cl
     return Manifest(clips, hash_file(corpus.path))
 
 
-def settle(corpus: CorpusOptions, known: Manifest | None = None) -> str:
+def settle(corpus: CorpusOptions, former: Manifest | None = None) -> str:
     """Clear what the manifest no longer names, and have DVC keep the version.
 
     Args:
         corpus: Whose lock is held.
-        known: The manifest, if the caller has it.
+        former: The manifest, if the caller has it.
 
     Returns:
         What `track_version` says; empty if no change was under way.
     """
     if not (changes_folder(corpus) / _CHANGE).is_file():
         return ""
-    _clear(corpus, known)
+    _clear(corpus, former)
     version = track_version(corpus.folder)
     _end(corpus)
     return version
 
 
-def _clear(corpus: CorpusOptions, known: Manifest | None = None) -> None:
+def _clear(corpus: CorpusOptions, former: Manifest | None = None) -> None:
     """Remove withdrawn films that no row names, and a delivery that did not come in."""
     path = changes_folder(corpus) / _CHANGE
     if not path.is_file():
         return
     note = check_shape(read_json(path, hint=_HINT), _NOTE, where=path, hint=_HINT)
-    clips, withdrawn = load_manifest(corpus, known).clips, read_withdrawn(corpus)
+    clips, withdrawn = load_manifest(corpus, former).clips, read_withdrawn(corpus)
     listed = {corpus.folder / row.file for row in withdrawn.values()}
-    found = VideoHashes(cache_folder()).hash_videos(listed - {clip.video for clip in clips})
-    left = [film for film, hashed in found.items() if hashed.sha256 in withdrawn]
-    remove_paths([*left, *half_written(corpus.folder, "**/.*.tmp")])
+    hashes = VideoHashes(cache_folder()).hash_videos(listed - {clip.video for clip in clips})
+    films = [film for film, hashed in hashes.items() if hashed.sha256 in withdrawn]
+    remove_paths([*films, *half_written(corpus.folder, "**/.*.tmp")])
     if (batch := note["batch"]) and all(clip.batch != batch for clip in clips):
         remove_paths([corpus.folder / VIDEOS / batch])
-        others = [one for one in read_deliveries(corpus) if one.batch != batch]
-        write_ledger(corpus.folder / DELIVERIES, others, Delivery)
+        deliveries = [delivery for delivery in read_deliveries(corpus) if delivery.batch != batch]
+        write_ledger(corpus.folder / DELIVERIES, deliveries, Delivery)
         _end(corpus)
 
 

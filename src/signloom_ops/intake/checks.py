@@ -56,16 +56,16 @@ def probe_all(segments: Sequence[Segment]) -> list[Probed | Problem]:
     """Decode clips, by processes that a broken file may bring down; return what each is."""
     if not segments:
         return []
-    found: dict[int, Probed | Problem] = {}
+    outcomes: dict[int, Probed | Problem] = {}
     workers = min(count_workers(), len(segments))
     total = sum(segment.size_bytes for segment in segments)
     with tqdm(
         total=total, desc="decoding", unit="B", unit_scale=True, delay=1.0, file=progress_file()
     ) as bar:
         for number, outcome in run_in_processes(probe, segments, workers, _limit_s):
-            found[number] = outcome
+            outcomes[number] = outcome
             bar.update(segments[number].size_bytes)
-    return [found[number] for number in range(len(segments))]
+    return [outcomes[number] for number in range(len(segments))]
 
 
 def probe(segment: Segment) -> Probed | Problem:
@@ -123,15 +123,15 @@ def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: b
         options: The bounds.
         signer_disjoint: Whether a signer may be in one split only.
     """
-    new, corrections, known = _sort_candidates(inbox)
-    asked: dict[str, set[str]] = defaultdict(set)
-    for one in new:
-        if signer := one.candidate.values.get("signer"):
-            asked[signer].update({one.candidate.values.get("split", "")} - {""})
-    check = _Check(inbox, options, asked, signer_disjoint=signer_disjoint)
+    new, corrections, known_count = _sort_candidates(inbox)
+    requested: dict[str, set[str]] = defaultdict(set)
+    for clip in new:
+        if signer := clip.candidate.values.get("signer"):
+            requested[signer].update({clip.candidate.values.get("split", "")} - {""})
+    check = _Check(inbox, options, requested, signer_disjoint=signer_disjoint)
     accepted, rejects = check.check_new(new)
     changes, wrong = check.check_corrections(corrections)
-    return Checked(accepted, [*wrong, *rejects], known, changes)
+    return Checked(accepted, [*wrong, *rejects], known_count, changes)
 
 
 class _New(NamedTuple):
@@ -182,32 +182,45 @@ class _Check:
         self,
         inbox: Inbox,
         options: IngestOptions,
-        asked: Mapping[str, set[str]],
+        requested: Mapping[str, set[str]],
         *,
         signer_disjoint: bool,
     ) -> None:
         self._inbox, self._index, self._options = inbox, inbox.index, options
-        self._asked, self._is_disjoint = asked, signer_disjoint
+        self._requested, self._is_disjoint = requested, signer_disjoint
         self._ids = {clip.clip_id for clip in self._index.clips}
         self._spellings: dict[str, set[str]] = defaultdict(set)
-        for signer in (*self._index.splits, *asked):
+        for signer in (*self._index.splits, *requested):
             self._spellings[_fold(signer)].add(signer)
 
     def check_new(self, new: Sequence[_New]) -> tuple[list[Accepted], list[_Reject]]:
         """Return which new clips may come in, and the others with their problems."""
-        films = [(one.candidate, one.content) for one in new if one.candidate.video and one.content]
-        probed = probe_all([
-            Segment(one.video, content.start_s, content.end_s, self._size(one.video), content.box)
-            for one, content in films if one.video
-        ])  # fmt: skip
-        pictures = {id(one): found for (one, _), found in zip(films, probed, strict=True)}
+        films = [
+            (clip.candidate, clip.content) for clip in new if clip.candidate.video and clip.content
+        ]
+        probed = probe_all(
+            [
+                Segment(
+                    candidate.video,
+                    content.start_s,
+                    content.end_s,
+                    self._size(candidate.video),
+                    content.box,
+                )
+                for candidate, content in films
+                if candidate.video
+            ]
+        )
+        pictures = {
+            id(candidate): picture for (candidate, _), picture in zip(films, probed, strict=True)
+        }
         accepted, rejects = [], []
-        for one in new:
-            candidate, content = one.candidate, one.content
+        for clip in new:
+            candidate, content = clip.candidate, clip.content
             problems = [
                 *candidate.problems,
                 *self._row(candidate),
-                *self._content(one),
+                *self._content(clip),
                 *self._spelling(candidate),
                 *self._split(candidate),
             ]
@@ -218,7 +231,7 @@ class _Check:
                 continue
             signer, split = candidate.values["signer"], candidate.values.get("split", "")
             if self._is_disjoint:
-                split = next(iter(self._index.splits.get(signer) or self._asked[signer]), "")
+                split = next(iter(self._index.splits.get(signer) or self._requested[signer]), "")
             accepted.append(Accepted(candidate, candidate.video, content, split))
         return accepted, rejects
 
@@ -278,22 +291,24 @@ class _Check:
             unread = Problem("the file cannot be read", "check its permissions")
             return [unread] if candidate.video else []
         sha256 = content[0]
-        if gone := self._index.withdrawn.get(sha256):
-            reason = f"its video was withdrawn{f' with {gone.batch}' if gone.batch else ''}"
+        if withdrawn := self._index.withdrawn.get(sha256):
+            reason = (
+                f"its video was withdrawn{f' with {withdrawn.batch}' if withdrawn.batch else ''}"
+            )
             hint = "remove it here; to take it in again, remove its line from withdrawn.tsv"
-            return [Problem(f"{reason}: {gone.reason}", hint)]
+            return [Problem(f"{reason}: {withdrawn.reason}", hint)]
         if clip := self._index.contents.get(content):
             hint = (
                 "remove it here; to correct a clip, bring its captions (`signloom export --format "
                 "captions`), edit the manifest or withdraw its batch"
             )
             return [Problem("the corpus has its content already", hint, (clip.clip_id,))]
-        others = self._index.signers.get((sha256, content.box), set()) - {
+        signers = self._index.signers.get((sha256, content.box), set()) - {
             candidate.values.get("signer", "")
         }
-        if others:
+        if signers:
             reason = "in the corpus the same video is signed by another person"
-            return [Problem(reason, "correct the signer", tuple(sorted(others)))]
+            return [Problem(reason, "correct the signer", tuple(sorted(signers)))]
         if other_id(candidate.name, content) in self._ids:
             reason = "other clips have its name and its replacement name"
             return [Problem(reason, "rename the file")]
@@ -302,10 +317,10 @@ class _Check:
     def _spelling(self, candidate: Candidate) -> list[Problem]:
         """Let no person come in under two names."""
         signer = candidate.values.get("signer", "")
-        others = self._spellings[_fold(signer)] - {signer} if signer else set()
-        if not others or signer in self._index.splits:
+        spellings = self._spellings[_fold(signer)] - {signer} if signer else set()
+        if not spellings or signer in self._index.splits:
             return []
-        concerns = tuple(sorted(others))
+        concerns = tuple(sorted(spellings))
         return [Problem("its signer is also written otherwise", "use one spelling", concerns)]
 
     def _split(self, candidate: Candidate) -> list[Problem]:
@@ -313,29 +328,29 @@ class _Check:
         signer, split = candidate.values.get("signer", ""), candidate.values.get("split", "")
         if not self._is_disjoint:
             return []
-        known = self._index.splits.get(signer, set())
-        listed = " and ".join(sorted(known or self._asked.get(signer, set())))
-        if known and split and split not in known:
+        splits = self._index.splits.get(signer, set())
+        listed = " and ".join(sorted(splits or self._requested.get(signer, set())))
+        if splits and split and split not in splits:
             hint = f"leave its split empty, or say {listed}"
             return [Problem(f"its signer is in {listed}, not in {split}", hint, (signer,))]
-        if not known and len(self._asked.get(signer, set())) > 1:
+        if not splits and len(self._requested.get(signer, set())) > 1:
             return [Problem(f"its signer is new and in {listed}", "give each one split", (signer,))]
         return []
 
-    def _picture(self, found: Probed | Problem) -> Iterable[Problem]:
+    def _picture(self, picture: Probed | Problem) -> Iterable[Problem]:
         bounds = self._options
-        if isinstance(found, Problem):
-            yield found
+        if isinstance(picture, Problem):
+            yield picture
             return
-        if not bounds.min_duration_s <= found.duration_s <= bounds.max_duration_s:
+        if not bounds.min_duration_s <= picture.duration_s <= bounds.max_duration_s:
             yield Problem(
-                f"it takes {found.duration_s:.2f} s, expected {bounds.min_duration_s:g} to "
+                f"it takes {picture.duration_s:.2f} s, expected {bounds.min_duration_s:g} to "
                 f"{bounds.max_duration_s:g}", "cut it, or give it a start_s and an end_s",
             )  # fmt: skip
-        short, long = sorted((found.width, found.height))
+        short, long = sorted((picture.width, picture.height))
         if short < bounds.min_side or long > bounds.max_side:
             yield Problem(
-                f"its picture has {found.width} x {found.height} pixels, expected sides of "
+                f"its picture has {picture.width} x {picture.height} pixels, expected sides of "
                 f"{bounds.min_side} to {bounds.max_side}", "record or convert it at such a size",
             )  # fmt: skip
 
@@ -354,8 +369,8 @@ class _Check:
             if clip := self._index.contents.get(Content(sha256, *times, box)):
                 reason = "another clip has these times"
                 problems.append(Problem(reason, "leave one of them", (clip.clip_id,)))
-            [found] = probe_all([Segment(video, *times, self._size(video), box)])
-            problems += self._picture(found)
+            [picture] = probe_all([Segment(video, *times, self._size(video), box)])
+            problems += self._picture(picture)
         return problems
 
 

@@ -116,20 +116,22 @@ def scan(request: Request) -> tuple[list[Candidate], list[Path]]:
     waiting = []
     with request.guard:
         for source in request.sources:
-            for found in _scan_folders(source, request):
-                if isinstance(found, Path):
-                    waiting.append(found)
+            for entry in _scan_folders(source, request):
+                if isinstance(entry, Path):
+                    waiting.append(entry)
                 else:
-                    one = replace(found, delivery=from_project(Path(found.delivery)).as_posix())
-                    candidates[one.delivery, one.where] = one
+                    candidate = replace(
+                        entry, delivery=from_project(Path(entry.delivery)).as_posix()
+                    )
+                    candidates[candidate.delivery, candidate.where] = candidate
     return list(candidates.values()), waiting
 
 
 def from_project(path: Path) -> Path:
     """Return a path as seen from the working folder, absolute if it lies elsewhere."""
-    whole = path.resolve()
+    absolute = path.resolve()
     here = Path.cwd()
-    return whole.relative_to(here) if whole.is_relative_to(here) else whole
+    return absolute.relative_to(here) if absolute.is_relative_to(here) else absolute
 
 
 Scanned = Iterable[Candidate | Path]
@@ -148,8 +150,8 @@ def _scan_folders(source: Path, request: Request) -> Scanned:
             yield from fresh
             below.clear()  # who signs here and below is not known yet
             continue
-        for found in _classify(place, below, names):
-            yield from _fresh(found.files, request) or found.read()
+        for group in _classify(place, below, names):
+            yield from _fresh(group.files, request) or group.read()
     for error in closed:
         folder = Path(error.filename)
         reason = f"the folder cannot be opened ({error.strerror})"
@@ -182,8 +184,8 @@ class _Place:
 
     def candidate(self, where: str, *problems: Problem | None, **more: Any) -> Candidate:
         """Return a candidate that was found here."""
-        found = tuple(problem for problem in problems if problem)
-        return Candidate(self.folder.as_posix(), where, problems=found, **more)
+        actual_problems = tuple(problem for problem in problems if problem)
+        return Candidate(self.folder.as_posix(), where, problems=actual_problems, **more)
 
     def refuse(self, where: str, problem: Problem) -> list[Candidate]:
         """Return the only candidate of files that are no clip."""
@@ -217,12 +219,12 @@ class _Found:
 
 def _classify(place: _Place, below: list[str], names: Sequence[str]) -> Iterator[_Found]:
     """Yield what a folder holds; `below` loses the folders that belong to its table."""
-    folder, given = place.folder, place.request.table
+    folder, given_table = place.folder, place.request.table
     for name in below:
         if (folder / name).is_symlink():
             yield _Found((), partial(place.refuse, name, _LINK))
-    found = [folder / n for n in names if n in _NAMED_TABLES or n.lower().endswith(".csv")]
-    tables = [given] if given else found
+    folder_tables = [folder / n for n in names if n in _NAMED_TABLES or n.lower().endswith(".csv")]
+    tables = [given_table] if given_table else folder_tables
     if not tables:
         pictures = [name for name in below if is_picture_folder(_names_in(folder / name))]
         yield from _group_by_name(place, names, pictures)
@@ -233,7 +235,7 @@ def _classify(place: _Place, below: list[str], names: Sequence[str]) -> Iterator
         hint = "leave one of them, or name it with --table"
         problem = Problem(f"{len(tables)} tables in one folder", hint)
         yield _Found((), partial(place.refuse, listed, problem))
-    elif not given and not _is_plain(tables[0]):
+    elif not given_table and not _is_plain(tables[0]):
         yield _Found((), partial(place.refuse, listed, _NO_TABLE))
     else:
         yield _Found(tables, partial(_read_clips, place, tables[0]))
@@ -251,16 +253,20 @@ def _group_by_name(
     videos |= {name: clean(name) for name in pictures}
     bases = Counter(videos.values())
     captions: dict[str, list[Path]] = defaultdict(list)
-    for one in (folder / name for name in names if name.lower().endswith(READ_SUFFIXES)):
-        base = clean(one.stem)
-        captions[base if base in bases else clean(split_name(one)[0])].append(one)
-    for base in [one for one in captions if one not in bases]:  # of one film a person
-        films = [n for n, own in videos.items() if own.startswith(f"{base}_") and n not in pictures]
+    for file in (folder / name for name in names if name.lower().endswith(READ_SUFFIXES)):
+        base = clean(file.stem)
+        captions[base if base in bases else clean(split_name(file)[0])].append(file)
+    for base in [base for base in captions if base not in bases]:  # of one film a person
+        films = [
+            n
+            for n, film_base in videos.items()
+            if film_base.startswith(f"{base}_") and n not in pictures
+        ]
         own_texts = {videos[name] for name in films} & (texts.keys() | captions.keys())
         if len(films) > 1 and not own_texts:
             files, paths = captions.pop(base), [folder / name for name in films]
             yield _Found((*files, *paths), partial(_read_captions, place, paths, files))
-            videos = {name: own for name, own in videos.items() if name not in films}
+            videos = {name: film_base for name, film_base in videos.items() if name not in films}
     for name, base in videos.items():
         video, text = folder / name, texts.get(base)
         if cues := captions.pop(base, []):
@@ -294,7 +300,7 @@ def _read_video(
 def _read_captions(place: _Place, films: Sequence[Path], files: Sequence[Path]) -> Scanned:
     """Yield the cues of films' captions; of none, those that correct clips of the corpus."""
     path, request = files[0], place.request
-    problem = _LINK if any(one.is_symlink() for one in (*files, *films)) else None
+    problem = _LINK if any(file.is_symlink() for file in (*files, *films)) else None
     if len(files) > 1 and not problem:
         listed = ", ".join(file.name for file in files)
         problem = Problem("several files have its sentences", "leave one of them", (listed,))
@@ -328,27 +334,27 @@ def _cues_of(
     path: Path, films: Sequence[Path], choice: Choice, rules: CueRules
 ) -> tuple[list[tuple[Path | None, Cue]], list[tuple[str, Problem]]]:
     """Return the cues of captions with their films, and what is no clip of one and why."""
-    found = read_captions(path, choice)
-    broken = list(found.broken)
+    captions = read_captions(path, choice)
+    broken = list(captions.broken)
     if not films:
-        return [(None, cue) for cue in found.cues], broken
-    parts: Mapping[Path | str, Sequence[Cue]] = {Path(films[0].name): found.cues}
-    taken: list[tuple[Path | None, Cue]] = []
+        return [(None, cue) for cue in captions.cues], broken
+    parts: Mapping[Path | str, Sequence[Cue]] = {Path(films[0].name): captions.cues}
+    film_cues: list[tuple[Path | None, Cue]] = []
     if len(films) > 1:
-        if len({cue.signer for cue in found.cues}) > 1:
-            _, parts = deal_cues(VideoFolder(path.parent, follow_links=False), found)
+        if len({cue.signer for cue in captions.cues}) > 1:
+            _, parts = deal_cues(VideoFolder(path.parent, follow_links=False), captions)
         else:  # nothing says which of the films they are of
-            taken, parts = [(None, cue) for cue in found.cues], {}
+            film_cues, parts = [(None, cue) for cue in captions.cues], {}
         broken += [(film.name, _NO_SENTENCE) for film in films if Path(film.name) not in parts]
     for film, cues in parts.items():
         if isinstance(film, str):
             why = Problem(film.partition(";")[0], "call the films by who signs in them")
             broken += [(cue.where, why) for cue in cues]
             continue
-        kept, left_out = apply_rules(cues, rules, measure_film(path.parent / film))
-        taken += [(path.parent / film, cue) for cue in kept]
+        accepted, left_out = apply_rules(cues, rules, measure_film(path.parent / film))
+        film_cues += [(path.parent / film, cue) for cue in accepted]
         broken += [(cue.where, why) for cue, why in left_out]
-    return taken, broken
+    return film_cues, broken
 
 
 def _read_clips(place: _Place, table: Path) -> Scanned:
@@ -378,8 +384,8 @@ def _read_clips(place: _Place, table: Path) -> Scanned:
         if Path(root) != folder:  # whose own were named before
             yield from _misnamed(_Place(Path(root), place.source, request), [*below, *names])
         below[:] = _shown(below)
-        found = [Path(root, n) for n in _shown(names) if n.lower().endswith(VIDEO_SUFFIXES)]
-        for path in [*found, *([Path(root)] if is_picture_folder(names) else [])]:
+        films = [Path(root, n) for n in _shown(names) if n.lower().endswith(VIDEO_SUFFIXES)]
+        for path in [*films, *([Path(root)] if is_picture_folder(names) else [])]:
             if path not in named:
                 problem = Problem(f"no row of {table.name} names it", "add its row")
                 problem = _PICTURES if path.is_dir() else problem
@@ -396,8 +402,8 @@ def _settle_row(
     elif not values["signer"] and not problems:
         hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
         problems.append(Problem("no signer is named", hint))
-    asked = values.get("split", "")
-    values["split"] = NAMES.get(asked.lower(), asked)
+    split = values.get("split", "")
+    values["split"] = NAMES.get(split.lower(), split)
     cell = values.get("video") or values.get("clip_id", "")
     values["clip_id"] = stem(values.get("clip_id") or PurePosixPath(cell).name)
     return cell
@@ -436,8 +442,8 @@ def read_delivery_table(path: Path) -> Iterator[TableRow]:
     """Yield the rows of a table; if it cannot be read at all, one that says why."""
     try:
         table = _read(path)
-        found = _find_columns(table)
-        sources = {name: found[name] for name in found if name in _FIELDS}
+        columns = _find_columns(table)
+        sources = {name: columns[name] for name in columns if name in _FIELDS}
     except UserError as error:
         yield path.name, {}, [Problem(_without_folder(error, path), "correct the table")]
         return
@@ -463,10 +469,10 @@ def _read(path: Path) -> UserTable:
         is_manifest = _VERSION_MARK in file.readline(100)
     if not is_manifest:
         return read_user_table(path, None, None)
-    found = read_table(path)
-    if found.problems:
-        raise UserError(f"{path}: " + "; ".join(f"line {n}: {bad}" for n, bad in found.problems))
-    return build_table(path, "manifest", found.header, found.rows)
+    table = read_table(path)
+    if table.problems:
+        raise UserError(f"{path}: " + "; ".join(f"line {n}: {bad}" for n, bad in table.problems))
+    return build_table(path, "manifest", table.header, table.rows)
 
 
 def _find_columns(table: UserTable) -> Sources:
@@ -522,12 +528,12 @@ def _age_s(path: Path) -> float:
 
 def _read_line(path: Path) -> tuple[str, Problem | None]:
     """Return the first line of a text file."""
-    what = SIGNER_FILE if path.name == SIGNER_FILE else "its text file"
+    label = SIGNER_FILE if path.name == SIGNER_FILE else "its text file"
     if not _is_plain(path):
-        return "", Problem(f"{what} is a link or no file", _LINK.hint)
+        return "", Problem(f"{label} is a link or no file", _LINK.hint)
     try:
         with path.open(encoding="utf-8-sig") as file:
             return " ".join(file.readline(_LONGEST_LINE).split()), None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        return "", Problem(f"{what} cannot be read ({why})", "save it as UTF-8")
+        return "", Problem(f"{label} cannot be read ({why})", "save it as UTF-8")

@@ -114,45 +114,51 @@ def correct_clip(clip: Clip, values: Mapping[str, str]) -> Clip:
 
 def _as_signs(candidates: Sequence[Candidate], clips: Sequence[Clip]) -> list[Candidate]:
     """Return the candidates of a corpus of glosses alone: there, these are the text."""
-    before, found = {clip.clip_id: clip.text for clip in clips}, []
-    for one in candidates:
-        lines = [line for name in ("gloss", "text") if (line := one.values.get(name))]
+    before, converted = {clip.clip_id: clip.text for clip in clips}, []
+    for candidate in candidates:
+        lines = [line for name in ("gloss", "text") if (line := candidate.values.get(name))]
         if lines:  # of a correction, the one that was corrected
-            old = before.get(one.name) if one.corrects else None
+            old = before.get(candidate.name) if candidate.corrects else None
             signs = next((line for line in lines if line != old), lines[0])
-            one = replace(one, values={**one.values, "text": signs, "gloss": signs})
-        found.append(one)
-    return found
+            candidate = replace(
+                candidate, values={**candidate.values, "text": signs, "gloss": signs}
+            )
+        converted.append(candidate)
+    return converted
 
 
 def _find_films(candidates: Sequence[Candidate], clips: Sequence[Clip]) -> list[Candidate]:
     """Give the cues of corrected captions their films: those of the clips that they name."""
     by_id = {clip.clip_id: clip for clip in clips}
     films: dict[tuple[str, str], set[Path]] = defaultdict(set)
-    for one in candidates:
-        if one.corrects and one.name in by_id and (video := by_id[one.name].video):
-            films[one.delivery, one.corrects].add(video)
-    found = []
-    for one in candidates:
-        if one.corrects:
-            of = films[one.delivery, one.corrects]
-            clip = by_id.get(one.name)
+    for candidate in candidates:
+        if (
+            candidate.corrects
+            and candidate.name in by_id
+            and (video := by_id[candidate.name].video)
+        ):
+            films[candidate.delivery, candidate.corrects].add(video)
+    completed = []
+    for candidate in candidates:
+        if candidate.corrects:
+            of = films[candidate.delivery, candidate.corrects]
+            clip = by_id.get(candidate.name)
             video = clip.video if clip else next(iter(of)) if len(of) == 1 else None
-            name = one.name
+            name = candidate.name
             if not name:  # a sentence that was forgotten
-                film = video.name if video else one.corrects
-                name = f"{stem(film)}-{round(float(one.values['start_s']) * 1000):08d}"
-            problems = one.problems
-            if clip is None and (one.name or video is None):
+                film = video.name if video else candidate.corrects
+                name = f"{stem(film)}-{round(float(candidate.values['start_s']) * 1000):08d}"
+            problems = candidate.problems
+            if clip is None and (candidate.name or video is None):
                 reason = "captions without a video correct clips that the corpus has, and it has no"
                 problems = (*problems, Problem(
-                    f"{reason} such clip", "bring the video beside them", (one.name,),
+                    f"{reason} such clip", "bring the video beside them", (candidate.name,),
                 ))  # fmt: skip
-            signer = one.values["signer"] or (clip.signer if clip else "")
-            values = {**one.values, "clip_id": name, "signer": signer}
-            one = replace(one, video=video, values=values, problems=problems)
-        found.append(one)
-    return found
+            signer = candidate.values["signer"] or (clip.signer if clip else "")
+            values = {**candidate.values, "clip_id": name, "signer": signer}
+            candidate = replace(candidate, video=video, values=values, problems=problems)
+        completed.append(candidate)
+    return completed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +194,7 @@ class Inbox:
 
 
 def read_inbox(
-    corpus: CorpusOptions, request: Request, options: IngestOptions, known: Manifest | None = None
+    corpus: CorpusOptions, request: Request, options: IngestOptions, former: Manifest | None = None
 ) -> Inbox:
     """Look through a corpus and folders; what was hashed once is not read again.
 
@@ -196,26 +202,26 @@ def read_inbox(
         corpus: A corpus with a manifest.
         request: The folders.
         options: How long a file must have been as it is.
-        known: The manifest, if the caller has read it.
+        former: The manifest, if the caller has read it.
 
     Raises:
         UserError: If there is no corpus that can grow, or a folder or table is missing.
     """
-    manifest = load_manifest(corpus, known)
+    manifest = load_manifest(corpus, former)
     clips = manifest.clips
     check_videos(corpus, clips)
     candidates, waiting = scan(replace(request, settle_s=options.settle_s))
     candidates = _find_films(candidates, clips)
     if clips and all(clip.text == clip.gloss for clip in clips):
         candidates = _as_signs(candidates, clips)
-    videos = [*(clip.video for clip in clips), *(one.video for one in candidates)]
+    videos = [*(clip.video for clip in clips), *(candidate.video for candidate in candidates)]
     hashes = VideoHashes(cache_folder()).hash_videos(video for video in videos if video)
     index = build_index(clips, hashes, read_withdrawn(corpus))
     return Inbox(manifest, index, candidates, waiting, hashes)
 
 
 def has_new_files(
-    corpus: CorpusOptions, inbox: Path, options: IngestOptions, *, known: Manifest | None = None
+    corpus: CorpusOptions, inbox: Path, options: IngestOptions, *, former: Manifest | None = None
 ) -> bool:
     """Return whether an inbox has anything for an ingest that it has not seen.
 
@@ -227,7 +233,7 @@ def has_new_files(
         corpus: A corpus with a manifest.
         inbox: The folder of the deliveries; it may be missing.
         options: What a clip must be like.
-        known: The manifest, if the caller has read it.
+        former: The manifest, if the caller has read it.
 
     Raises:
         UserError: If the corpus cannot grow, as one of glosses and sentences.
@@ -237,17 +243,17 @@ def has_new_files(
     if not inbox.is_dir():
         return False
     check_growable(corpus, [inbox])
-    found = read_inbox(corpus, Request(sources=[inbox], inbox=True), options, known)
+    contents = read_inbox(corpus, Request(sources=[inbox], inbox=True), options, former)
     rejected = {row.key for row in read_rejects(corpus)}
-    for one in found.candidates:
-        content = found.content(one)
-        corrected = found.correction(one)
+    for candidate in contents.candidates:
+        content = contents.content(candidate)
+        corrected = contents.correction(candidate)
         if corrected and corrected[0] == corrected[1]:
             continue
         is_known = content is not None and (
-            content[0] in found.index.withdrawn or found.index.holds(one, content)
+            content[0] in contents.index.withdrawn or contents.index.holds(candidate, content)
         )
-        key = (one.delivery, one.where, found.fingerprint(one, options))
+        key = (candidate.delivery, candidate.where, contents.fingerprint(candidate, options))
         if not is_known and key not in rejected:
             return True
     return False

@@ -90,7 +90,7 @@ def ingest(
     options: IngestOptions,
     *,
     day: str | None = None,
-    known: Manifest | None = None,
+    former: Manifest | None = None,
 ) -> IngestPlan:
     """Take new clips into a corpus; what came in before, and what is wrong, stays where it is.
 
@@ -99,7 +99,7 @@ def ingest(
         request: Folders of videos with a table or text files, and what is said of them.
         options: What a clip must be like.
         day: Names the batch, a second one of a day gets a number; None: today.
-        known: The manifest, if the caller has read it.
+        former: The manifest, if the caller has read it.
 
     Raises:
         UserError: If the corpus cannot grow, a source is missing, or the disk is full.
@@ -107,7 +107,7 @@ def ingest(
     day = _check_day(day)
     check_growable(corpus, request.sources)
     with change_corpus(corpus):
-        inbox = read_inbox(corpus, request, options, known)
+        inbox = read_inbox(corpus, request, options, former)
         checked = check_candidates(inbox, options, signer_disjoint=corpus.signer_disjoint)
         plan = _make_plan(corpus, inbox, checked, options, day)
         return _apply(corpus, plan, day, request.sources)
@@ -119,12 +119,12 @@ def plan_ingest(
     options: IngestOptions,
     *,
     day: str | None = None,
-    known: Manifest | None = None,
+    former: Manifest | None = None,
 ) -> IngestPlan:
     """Return what `ingest` would do now; arguments and errors are the same, nothing is written."""
     day = _check_day(day)
     check_growable(corpus, request.sources)
-    inbox = read_inbox(corpus, request, options, known)
+    inbox = read_inbox(corpus, request, options, former)
     checked = check_candidates(inbox, options, signer_disjoint=corpus.signer_disjoint)
     return _make_plan(corpus, inbox, checked, options, day)
 
@@ -154,10 +154,10 @@ def _check_day(day: str | None) -> str:
 
 
 def _name_batch(corpus: CorpusOptions, index: Index, day: str) -> str:
-    taken = {delivery.batch for delivery in read_deliveries(corpus)}
-    taken |= {clip.batch for clip in index.clips if clip.batch}
+    batches = {delivery.batch for delivery in read_deliveries(corpus)}
+    batches |= {clip.batch for clip in index.clips if clip.batch}
     number, name, videos = 2, day, corpus.folder / VIDEOS
-    while name in taken or any((videos / name).rglob("*")):
+    while name in batches or any((videos / name).rglob("*")):
         name, number = f"{day}-{number}", number + 1
     return name
 
@@ -170,22 +170,22 @@ def _make_clips(
     batch: str,
 ) -> tuple[list[Clip], dict[str, NewVideo]]:
     """Return the new clips, and by its hash each video that the corpus lacks."""
-    taken = {clip.clip_id for clip in inbox.index.clips}
+    clip_ids = {clip.clip_id for clip in inbox.index.clips}
     videos = dict(inbox.index.videos)
     new: dict[str, NewVideo] = {}
     clips = []
     splits = _find_splits(inbox.index, accepted, corpus, options)
-    for one, split in zip(accepted, splits, strict=True):
-        values, sha256 = one.candidate.values, one.content.sha256
-        clip_id = clip_id_of(one.candidate.name)
-        other = other_id(one.candidate.name, one.content)
-        clip_id = other if clip_id in taken else clip_id
-        taken.add(clip_id)
+    for clip, split in zip(accepted, splits, strict=True):
+        values, sha256 = clip.candidate.values, clip.content.sha256
+        clip_id = clip_id_of(clip.candidate.name)
+        alternative_id = other_id(clip.candidate.name, clip.content)
+        clip_id = alternative_id if clip_id in clip_ids else clip_id
+        clip_ids.add(clip_id)
         if sha256 not in videos:
-            suffix = one.video.suffix.lower()
+            suffix = clip.video.suffix.lower()
             target = corpus.folder / VIDEOS / batch / f"{clip_id}{suffix}"
-            size_bytes = inbox.hashes[one.video].signature[0]
-            videos[sha256], new[sha256] = target, NewVideo(one.video, size_bytes, target)
+            size_bytes = inbox.hashes[clip.video].signature[0]
+            videos[sha256], new[sha256] = target, NewVideo(clip.video, size_bytes, target)
         cells = {**values, "clip_id": clip_id, "split": split, "batch": batch}
         clips.append(clip_of_cells(cells, videos[sha256])[0])
     return clips, new
@@ -196,19 +196,21 @@ def _find_splits(
 ) -> list[str]:
     """Return the split of each new clip: as its signer's, or as asked for, else as dealt."""
     if not corpus.signer_disjoint:
-        return [one.split or SPLITS[0] for one in accepted]
+        return [clip.split or SPLITS[0] for clip in accepted]
     counts = Counter(clip.split for clip in index.clips)
-    counts.update(one.split for one in accepted if one.split)
+    counts.update(clip.split for clip in accepted if clip.split)
     # Who shares a film with somebody goes where that one goes: no film is in two splits.
-    signers = [one.candidate.values["signer"] for one in accepted]
-    there = [(sha256, who) for (sha256, _), names in index.signers.items() for who in sorted(names)]
-    asked = [*zip(accepted, signers, strict=True)]
-    same = join_signers([*there, *((one.content.sha256, who) for one, who in asked)])
-    found = {same[who]: min(index.splits[who]) for _, who in there}
-    found |= {same[who]: one.split for one, who in asked if one.split}
-    new = Counter(same[who] for who in signers if same[who] not in found)
-    found |= deal_signers(new, counts, options.shares)
-    return [one.split or found[same[who]] for one, who in zip(accepted, signers, strict=True)]
+    signers = [clip.candidate.values["signer"] for clip in accepted]
+    film_signers = [
+        (sha256, who) for (sha256, _), names in index.signers.items() for who in sorted(names)
+    ]
+    new_signers = [*zip(accepted, signers, strict=True)]
+    same = join_signers([*film_signers, *((clip.content.sha256, who) for clip, who in new_signers)])
+    splits = {same[who]: min(index.splits[who]) for _, who in film_signers}
+    splits |= {same[who]: clip.split for clip, who in new_signers if clip.split}
+    new = Counter(same[who] for who in signers if same[who] not in splits)
+    splits |= deal_signers(new, counts, options.shares)
+    return [clip.split or splits[same[who]] for clip, who in zip(accepted, signers, strict=True)]
 
 
 def deal_signers(
@@ -227,16 +229,16 @@ def deal_signers(
     Returns:
         Signer and split.
     """
-    wanted = {name: share for name, share in zip(SPLITS, shares, strict=True) if share > 0}
+    share_of = {name: share for name, share in zip(SPLITS, shares, strict=True) if share > 0}
     have = {name: counts.get(name, 0) for name in SPLITS}
     dealt: dict[str, str] = {}
     for signer in sorted(new, key=lambda signer: (-new[signer], _hash(signer))):
         total = sum(have.values()) + new[signer]
         lacks = {
-            name: share / sum(wanted.values()) * total - have[name]
-            for name, share in wanted.items()
+            name: share / sum(share_of.values()) * total - have[name]
+            for name, share in share_of.items()
         }
-        split = max(wanted, key=lambda name: (lacks[name], _hash(signer + name)))
+        split = max(share_of, key=lambda name: (lacks[name], _hash(signer + name)))
         dealt[signer] = split
         have[split] += new[signer]
     return dealt
@@ -304,8 +306,8 @@ def _apply(
         write_ledger(corpus.folder / DELIVERIES, [*read_deliveries(corpus), delivery], Delivery)
     if plan.clips or plan.changes:
         after = {before.clip_id: corrected for before, corrected in plan.changes}
-        there = [after.get(clip.clip_id, clip) for clip in manifest.clips]
-        manifest = replace_manifest(corpus, manifest, [*there, *plan.clips])
+        clips = [after.get(clip.clip_id, clip) for clip in manifest.clips]
+        manifest = replace_manifest(corpus, manifest, [*clips, *plan.clips])
     write_ledger(corpus.folder / INTAKE_REJECTS, rejects, IntakeReject)
     return replace(plan, manifest=manifest, version=settle(corpus, manifest))
 
@@ -314,28 +316,31 @@ def _merge_rejects(
     corpus: CorpusOptions, plan: IngestPlan, sources: Sequence[Path]
 ) -> list[IntakeReject]:
     """Return the rejects of these sources as they are now, and those of others as they were."""
-    seen = [from_project(source) for source in sources]
-    others = [
+    folders = [from_project(source) for source in sources]
+    remaining = [
         row
         for row in read_rejects(corpus)
-        if not any(Path(row.delivery).is_relative_to(one) for one in seen)
+        if not any(Path(row.delivery).is_relative_to(folder) for folder in folders)
     ]
-    return sorted({*others, *plan.rejects}, key=lambda row: row.key)
+    return sorted({*remaining, *plan.rejects}, key=lambda row: row.key)
 
 
 def _list_rejects(
-    corpus: CorpusOptions, found: Inbox, checked: Checked, options: IngestOptions
+    corpus: CorpusOptions, inbox: Inbox, checked: Checked, options: IngestOptions
 ) -> list[IntakeReject]:
     # An existing row stays as it is, though the corpus may have grown meanwhile.
     before = {row.key: row for row in read_rejects(corpus)}
     rows = []
-    for one, problems in checked.rejects:
+    for candidate, problems in checked.rejects:
         cells = (
-            one.delivery, one.where, one.name, "; ".join(problem.reason for problem in problems),
+            candidate.delivery,
+            candidate.where,
+            candidate.name,
+            "; ".join(problem.reason for problem in problems),
             "; ".join(dict.fromkeys(problem.hint for problem in problems)),
-            found.fingerprint(one, options),
+            inbox.fingerprint(candidate, options),
             "; ".join(dict.fromkeys(name for problem in problems for name in problem.concerns)),
-        )  # fmt: skip
+        )
         row = IntakeReject(*(shorten(printable(" ".join(cell.split()))) for cell in cells))
         rows.append(before.get(row.key, row))
     return rows

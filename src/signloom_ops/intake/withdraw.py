@@ -50,7 +50,7 @@ def withdraw(
     batch: str,
     reason: str,
     *,
-    known: Manifest | None = None,
+    former: Manifest | None = None,
     to: Path = WITHDRAWN_VIDEOS,
 ) -> tuple[list[Clip], Manifest]:
     """Take a delivery out of a corpus again.
@@ -59,7 +59,7 @@ def withdraw(
         corpus: A corpus with a manifest.
         batch: Batch of the clips.
         reason: Written into the tables, and shown to whoever brings the videos again.
-        known: The manifest, if the caller has read it.
+        former: The manifest, if the caller has read it.
         to: The videos go to a folder of the batch's name in it.
 
     Returns:
@@ -69,27 +69,29 @@ def withdraw(
         UserError: If there is no such batch, or nothing to learn from would be left.
     """
     with change_corpus(corpus):
-        manifest = load_manifest(corpus, known)
-        gone = [clip for clip in manifest.clips if clip.batch == batch]
+        manifest = load_manifest(corpus, former)
+        withdrawn = [clip for clip in manifest.clips if clip.batch == batch]
         deliveries = {delivery.batch: delivery for delivery in read_deliveries(corpus)}
-        if not gone and (batch not in deliveries or deliveries[batch].state != OUT):
-            named = ", ".join(name for name, one in deliveries.items() if one.state != OUT)
+        if not withdrawn and (batch not in deliveries or deliveries[batch].state != OUT):
+            named = ", ".join(
+                name for name, delivery in deliveries.items() if delivery.state != OUT
+            )
             raise UserError(
                 f"{corpus.path}: no clip is of the batch {batch!r}; there are {named or 'none'}"
             )
-        if not gone:
+        if not withdrawn:
             return [], manifest
-        return gone, _remove(corpus, manifest, gone, reason, to=to / batch, batch=batch)
+        return withdrawn, _remove(corpus, manifest, withdrawn, reason, to=to / batch, batch=batch)
 
 
 def withdraw_ended(
-    corpus: CorpusOptions, *, known: Manifest | None = None, to: Path = WITHDRAWN_VIDEOS
+    corpus: CorpusOptions, *, former: Manifest | None = None, to: Path = WITHDRAWN_VIDEOS
 ) -> tuple[list[Clip], Manifest]:
     """Take the clips out of a corpus whose signers agreed until a day that is over.
 
     Args:
         corpus: A corpus with a manifest.
-        known: The manifest, if the caller has read it.
+        former: The manifest, if the caller has read it.
         to: The videos go to a folder of today's name in it.
 
     Returns:
@@ -99,15 +101,15 @@ def withdraw_ended(
         UserError: If nothing to learn from would be left, or the clock is more than a year ahead of
             the project's last commit.
     """
-    manifest = load_manifest(corpus, known)
+    manifest = load_manifest(corpus, former)
     if not list_ended(manifest.clips):
         return [], manifest
     _check_clock()
     with change_corpus(corpus):
         manifest = load_manifest(corpus, manifest)
-        gone = list_ended(manifest.clips)
+        withdrawn = list_ended(manifest.clips)
         folder = to / f"consent-ended-{date.today().isoformat()}"
-        return gone, _remove(corpus, manifest, gone, ENDED, to=folder)
+        return withdrawn, _remove(corpus, manifest, withdrawn, ENDED, to=folder)
 
 
 def _check_clock() -> None:
@@ -133,7 +135,7 @@ def list_ended(clips: Sequence[Clip]) -> list[Clip]:
 def _remove(
     corpus: CorpusOptions,
     manifest: Manifest,
-    gone: Sequence[Clip],
+    withdrawn: Sequence[Clip],
     reason: str,
     *,
     to: Path,
@@ -141,24 +143,24 @@ def _remove(
 ) -> Manifest:
     """Take some clips out of a corpus; films that no other clip needs go to a folder."""
     check_growable(corpus)
-    ids = {clip.clip_id for clip in gone}
-    left = [clip for clip in manifest.clips if clip.clip_id not in ids]
-    check_splits(corpus.path, left)
+    ids = {clip.clip_id for clip in withdrawn}
+    remaining = [clip for clip in manifest.clips if clip.clip_id not in ids]
+    check_splits(corpus.path, remaining)
     begin(corpus)
-    needed = {clip.video for clip in left}
-    alone = [clip for clip in gone if clip.video and clip.video not in needed]
+    needed = {clip.video for clip in remaining}
+    alone = [clip for clip in withdrawn if clip.video and clip.video not in needed]
     hashed = VideoHashes(cache_folder()).hash_videos(clip.video for clip in alone if clip.video)
-    films = {film: found.sha256 for film, found in hashed.items()}
+    films = {film: video.sha256 for film, video in hashed.items()}
     _copy_films(corpus, films, alone, to)
     names = {film: film.relative_to(corpus.folder).as_posix() for film in films}
     rows = [Withdrawn(sha256, names[film], batch, reason) for film, sha256 in films.items()]
     refuse_videos(corpus, rows)
     deliveries = [
-        replace(one, state=OUT, reason=reason) if one.batch == batch else one
-        for one in read_deliveries(corpus)
+        replace(delivery, state=OUT, reason=reason) if delivery.batch == batch else delivery
+        for delivery in read_deliveries(corpus)
     ]
     write_ledger(corpus.folder / DELIVERIES, deliveries, Delivery)
-    after = replace_manifest(corpus, manifest, left)
+    after = replace_manifest(corpus, manifest, remaining)
     settle(corpus, after)
     return after
 
@@ -216,5 +218,5 @@ def _copy(film: Path, target: Path) -> None:
 
 def refuse_videos(corpus: CorpusOptions, videos: Sequence[Withdrawn]) -> None:
     """Note videos that must not come in again."""
-    refused = read_withdrawn(corpus) | {one.sha256: one for one in videos}
+    refused = read_withdrawn(corpus) | {video.sha256: video for video in videos}
     write_ledger(corpus.folder / WITHDRAWN, list(refused.values()), Withdrawn)

@@ -144,25 +144,25 @@ def _data_row(facts: Mapping[str, Any], split: str) -> Row:
 
 def _quote(corpus: Path, start: str) -> list[dict[str, Any]]:
     """Return the files of a corpus folder about the use of its recordings, with their lines."""
-    found = []
+    quotes = []
     for path in (path for path in sorted(corpus.glob(f"{start}*")) if path.is_file()):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         shown, more = lines[:_TERMS_LINES], len(lines[_TERMS_LINES:])
-        found.append({"name": path.name, "hash": hash_file(path), "lines": shown, "more": more})
-    return found
+        quotes.append({"name": path.name, "hash": hash_file(path), "lines": shown, "more": more})
+    return quotes
 
 
-def _split(split: str, found: Mapping[str, Any], headline: Metric) -> dict[str, Any]:
+def _split(split: str, scores: Mapping[str, Any], headline: Metric) -> dict[str, Any]:
     """Return a split's table of systems."""
-    main, systems = shown_metrics(headline), found["systems"]
+    main, systems = shown_metrics(headline), scores["systems"]
     labels = GLOSS_SYSTEM_LABELS if System.COPY in systems else SYSTEM_LABELS
     # An older version may lack a metric of today.
     shown = [m for m in (*main, Metric.CER) if all(m in values for values in systems.values())]
-    check = found.get("input_check") or found.get("hallucination")  # as it was called
+    check = scores.get("input_check") or scores.get("hallucination")  # as it was called
     return {
         "name": split,
-        "clips": found["clips"],
-        "missing": len(found["missing"]),
+        "clips": scores["clips"],
+        "missing": len(scores["missing"]),
         "metrics": [metric_heading(metric) for metric in shown],
         "systems": [
             [label, *(_interval(systems[system][metric]) for metric in shown)]
@@ -193,13 +193,15 @@ def _seeds(seeds: Mapping[str, Any] | None) -> dict[str, Any]:
 def _limits(version: VersionFiles) -> Iterator[str]:
     signers = version.facts.get("signers", {})
     if train := signers.get("train"):
-        others = sorted({name for split in ("dev", "test") for name in signers.get(split, {})})
-        known = [name for name in others if name in train]
+        tested_signers = sorted(
+            {name for split in ("dev", "test") for name in signers.get(split, {})}
+        )
+        familiar = [name for name in tested_signers if name in train]
         tested = (
-            f"{len(known)} of the {len(others)} signers it was tested on are among them, so the "
-            "scores say little about others"
-            if known
-            else f"it was tested on {len(others)} others"
+            f"{len(familiar)} of the {len(tested_signers)} signers it was tested on are among "
+            "them, so the scores say little about others"
+            if familiar
+            else f"it was tested on {len(tested_signers)} others"
         )
         yield f"It has learned from {len(train)} signers; {tested}."
     yield "It knows the words of its training sentences; others it can at best spell in bytes."
@@ -229,8 +231,8 @@ def _limits_of_landmarks(features: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _origin(version: VersionFiles) -> list[Row]:
-    facts, made = version.facts, version.spec["provenance"]
-    start, text = made.get("start"), made.get("text_model")
+    facts, provenance = version.facts, version.spec["provenance"]
+    start, text = provenance.get("start"), provenance.get("text_model")
     model = []
     if text:
         licence = escape(text["licence"] or NOT_SAID)
@@ -240,9 +242,12 @@ def _origin(version: VersionFiles) -> list[Row]:
         ["dvc.lock", facts.get("dvc_lock", NOT_SAID)],
         ["weights it started from", f"{start['folder']} ({start['sha256']})" if start else "none"],
         *(["text model", line] for line in model),
-        *([f"data: {name}", digest] for name, digest in sorted(made.get("data", {}).items())),
+        *([f"data: {name}", digest] for name, digest in sorted(provenance.get("data", {}).items())),
         *([path, digest] for path, digest in version.hashes.items()),
-        ["libraries", ", ".join(f"{k} {v}" for k, v in sorted(made.get("libraries", {}).items()))],
+        [
+            "libraries",
+            ", ".join(f"{k} {v}" for k, v in sorted(provenance.get("libraries", {}).items())),
+        ],
     ]
 
 

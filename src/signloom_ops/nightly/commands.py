@@ -36,8 +36,8 @@ class Commands:
         self._log = log
         folder = str(Path(sys.executable).parent)  # cron knows no virtual environment
         path = os.pathsep.join([folder, os.environ.get("PATH", os.defpath)])
-        own = {"PATH": path, NIGHT_KEY: night, "DVC_NO_ANALYTICS": "true"}
-        self._environment = {**os.environ, **own, "GIT_TERMINAL_PROMPT": "0"}
+        variables = {"PATH": path, NIGHT_KEY: night, "DVC_NO_ANALYTICS": "true"}
+        self._environment = {**os.environ, **variables, "GIT_TERMINAL_PROMPT": "0"}
 
     def dvc(self, *arguments: str) -> None:
         """Run DVC.
@@ -72,16 +72,18 @@ class Commands:
         Raises:
             UserError: If it fails.
         """
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", *arguments],
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
             env=self._environment,
         )
-        if done.returncode:
-            raise UserError(f"git {arguments[0]} failed: {(done.stderr or done.stdout).strip()}")
-        return done.stdout
+        if process.returncode:
+            raise UserError(
+                f"git {arguments[0]} failed: {(process.stderr or process.stdout).strip()}"
+            )
+        return process.stdout
 
 
 def _wait(process: "subprocess.Popen[bytes]") -> int:

@@ -66,8 +66,8 @@ class StoredVersion:
     @property
     def search(self) -> dict[str, Any]:
         """How it searches, as far as that tells it from other searches with the same weights."""
-        found = {**asdict(self.decoding), "precision": self.precision}
-        return {**found, "seeds_as_one": self.as_one} if self.is_joint else found
+        settings = {**asdict(self.decoding), "precision": self.precision}
+        return {**settings, "seeds_as_one": self.as_one} if self.is_joint else settings
 
     def load(self, folder: Path | None = None) -> Translator:
         """Load the model that translates for people, or that of a seed."""
@@ -120,16 +120,16 @@ def check_readable(store: ModelStore, shards: Path) -> None:
         f"{go_on}"
     )
     path = store.checkpoint(champion) / SPEC
-    content, made = read_json(path, hint=hint), shards_metadata(shards)
+    content, metadata = read_json(path, hint=hint), shards_metadata(shards)
     old = f"go back to the Signloom that made the champion, or go on without it: {go_on}"
     check_version(path, content, FORMAT_VERSION, hint=old)
     landmarks = shape(extractor=dict[str, object], layout=dict[str, object])
     check_shape(content, landmarks, where=path, hint=hint)
-    check_same_extractor(json.loads(made.extractor), content["extractor"], hint=hint)
-    if json.loads(made.layout.to_json()) != content["layout"]:
+    check_same_extractor(json.loads(metadata.extractor), content["extractor"], hint=hint)
+    if json.loads(metadata.layout.to_json()) != content["layout"]:
         name = content["layout"].get("name")
         raise UserError(
-            f"these landmarks have layout {made.layout.name}, the champion reads {name}, or "
+            f"these landmarks have layout {metadata.layout.name}, the champion reads {name}, or "
             f"another version of it; {hint}"
         )
 
@@ -189,10 +189,10 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     challenger = read_stored(store, version)
     _check_seeds(challenger, options)
     check_readable(store, inputs.shards)
-    there = read_clip_frames(inputs.shards).keys()
-    targets = [t for t in read_targets(inputs.targets) if t.clip_id in there]
+    clip_ids = read_clip_frames(inputs.shards).keys()
+    targets = [t for t in read_targets(inputs.targets) if t.clip_id in clip_ids]
     versions = [version] if champion_version is None else [version, champion_version]
-    reads_signs = all(_has_signs(store.checkpoint(one)) for one in versions)
+    reads_signs = all(_has_signs(store.checkpoint(number)) for number in versions)
     options = _settle_metric(options, targets, reads_signs=reads_signs)
     test, missing = _test_clips(store, targets, is_first=champion_version is None)
     if options.metric == GLOSS_WER:
@@ -211,7 +211,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     frozen = read_shards(inputs.shards, [clip.clip_id for clip in test])
     latest = read_shards(inputs.shards, [clip.clip_id for clip in newest]) if newest else {}
     pair = (champion, challenger)
-    old, new = (_translate(one, frozen, latest) for one in pair)
+    old, new = (_translate(stored, frozen, latest) for stored in pair)
     clips = GateClips(
         test=test, missing=missing, newest=newest, floors={}, trained=SeenInTrain(targets)
     )
@@ -229,9 +229,9 @@ def _check_resamples(score: ScoreOptions, options: GateOptions) -> None:
 
 
 def _check_seeds(challenger: StoredVersion, options: GateOptions) -> None:
-    if (found := len(challenger.checkpoints)) < options.seeds:
+    if (count := len(challenger.checkpoints)) < options.seeds:
         raise UserError(
-            f"version {challenger.version} was trained with {found} seeds, the gate asks for "
+            f"version {challenger.version} was trained with {count} seeds, the gate asks for "
             f"{options.seeds}; set train.seeds to as many, or lower gate.seeds in ops.yaml"
         )
 
@@ -272,10 +272,10 @@ def _as_signs(
             f"({mute[0]}); fill in the manifest's column gloss, or set another metric in ops.yaml"
         )
 
-    def named(those: Sequence[Target]) -> list[Target]:
-        lines = clean_glosses([target.gloss.split() for target in those], rules)
-        both = zip(those, lines, strict=True)
-        return [replace(target, text=" ".join(line)) for target, line in both if line]
+    def named(targets: Sequence[Target]) -> list[Target]:
+        lines = clean_glosses([target.gloss.split() for target in targets], rules)
+        pairs = zip(targets, lines, strict=True)
+        return [replace(target, text=" ".join(line)) for target, line in pairs if line]
 
     return named(targets), named(test)
 
@@ -295,8 +295,8 @@ def _compare_with_floors(
     refused: int,
 ) -> Decision:
     """Compare with what needs no learning, as there is no champion."""
-    wanted = {target.clip_id for target in (*thin_train(targets), *test)}
-    sequences = read_shards(inputs.shards, wanted)
+    clip_ids = {target.clip_id for target in (*thin_train(targets), *test)}
+    sequences = read_shards(inputs.shards, clip_ids)
     nearest = fit_nearest(challenger.load(), targets, sequences)
     train = [target.text for target in targets if target.split == "train"]
     refs = [clip.text for clip in test]
@@ -345,12 +345,12 @@ def _newest(
 ) -> list[Target]:
     """Return the held-out clips of the newest batches, of as few batches as are enough to judge."""
     held_out = [target for target in targets if target.split in ("dev", "test")]
-    found: list[Target] = []
+    newest: list[Target] = []
     for batch in batches:
-        found += [target for target in held_out if target.clip_id in batch]
-        if len(found) >= least:
+        newest += [target for target in held_out if target.clip_id in batch]
+        if len(newest) >= least:
             break
-    return sorted(found, key=lambda target: target.clip_id)
+    return sorted(newest, key=lambda target: target.clip_id)
 
 
 def translate_clips(stored: StoredVersion, clips: Clips, *, keep: bool) -> dict[str, list[str]]:
@@ -372,7 +372,7 @@ def translate_clips(stored: StoredVersion, clips: Clips, *, keep: bool) -> dict[
         return _read_kept(path)
     sequences = list(clips.values())
     by_seed = [_write(stored.load(folder), sequences, stored) for folder in stored.systems]
-    texts = {clip: [one[row] for one in by_seed] for row, clip in enumerate(clips)}
+    texts = {clip: [sentences[row] for sentences in by_seed] for row, clip in enumerate(clips)}
     return _keep(path, texts) if keep else texts
 
 
@@ -383,8 +383,8 @@ def _keep(path: Path, texts: dict[str, list[str]]) -> dict[str, list[str]]:
 
 def _read_kept(path: Path) -> dict[str, list[str]]:
     hint = f"remove {path}"
-    found = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
-    return dict(found)
+    texts = check_shape(read_json(path, hint=hint), dict[str, list[str]], where=path, hint=hint)
+    return dict(texts)
 
 
 def _write(
@@ -395,7 +395,7 @@ def _write(
         return plain_texts(translator.translate(clips, stored.decoding))
     first = find_confidence(stored.checkpoints[0])  # the others have no search of their own
     lines = read_signs(translator, clips, first.signs if first else None)
-    glosses = clean_glosses([[sign.gloss for sign in one] for one in lines], stored.signs)
+    glosses = clean_glosses([[sign.gloss for sign in signs] for signs in lines], stored.signs)
     return [" ".join(line) for line in glosses]
 
 

@@ -208,7 +208,7 @@ def decide(
         champion=champion.version if champion else None,
         promote=all(rule.result != "failed" for rule in rules),
         rules=rules,
-        figures=figures | {name: found for _, some in judged for name, found in some.items()},
+        figures=figures | {name: value for _, some in judged for name, value in some.items()},
     )
 
 
@@ -251,9 +251,9 @@ class Case:
         level = self.options.level
         return compare(a, b, self.score, metrics=[counted], level=level)[counted]
 
-    def is_lost(self, found: Difference) -> bool:
+    def is_lost(self, difference: Difference) -> bool:
         """Return whether a loss is too large and statistically significant."""
-        return found.gain < -self.options.slice_tolerance and found.is_worse
+        return difference.gain < -self.options.slice_tolerance and difference.is_worse
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -280,12 +280,12 @@ def _judge(name: str, text: str, *, is_good: bool | None) -> Rule:
 
 def _better(duel: Duel) -> Judged:
     """Rule `better`: a significant gain, at tonight's level."""
-    options, found = duel.options, duel.compare(duel.old, duel.new)
-    lowest = found.lowest(duel.tonight)
+    options, difference = duel.options, duel.compare(duel.old, duel.new)
+    lowest = difference.lowest(duel.tonight)
     text = (
-        f"{metric_label(options.metric)} {found.a:.1f} and {found.b:.1f}, {found}, "
-        f"p {found.p_value:.3f}; {_at_least(lowest, duel.tonight)}; {duel.champion.label} against "
-        f"{duel.challenger.label}, {len(duel.clips.test)} clips"
+        f"{metric_label(options.metric)} {difference.a:.1f} and {difference.b:.1f}, {difference}, "
+        f"p {difference.p_value:.3f}; {_at_least(lowest, duel.tonight)}; {duel.champion.label} "
+        f"against {duel.challenger.label}, {len(duel.clips.test)} clips"
     )
     return [_judge("better", text, is_good=lowest > 0)], {}
 
@@ -298,9 +298,9 @@ def _at_least(lowest: float, tonight: float) -> str:
 
 def _served(duel: Duel) -> Judged:
     """Rule `served`: no large loss of what translates for people, the first seed's model or all."""
-    found = duel.compare(duel.old[:1], duel.new[:1])
-    text = f"what translates for people: {found} {metric_label(duel.options.metric)}"
-    return [_judge("served", text, is_good=not duel.is_lost(found))], {}
+    difference = duel.compare(duel.old[:1], duel.new[:1])
+    text = f"what translates for people: {difference} {metric_label(duel.options.metric)}"
+    return [_judge("served", text, is_good=not duel.is_lost(difference))], {}
 
 
 def _slices(duel: Duel) -> Judged:
@@ -310,18 +310,18 @@ def _slices(duel: Duel) -> Judged:
     for (kind, group), rows in sorted(_group(duel).items()):
         some = np.array(rows)
         old, new = ([seed.select(some) for seed in counts] for counts in (duel.old, duel.new))
-        found, result = duel.compare(tuple(old), tuple(new)), "few"
+        difference, result = duel.compare(tuple(old), tuple(new)), "few"
         if len(rows) >= options.slice_min_clips:
             judged += 1
             result = "ok"
-            if duel.is_lost(found):
+            if duel.is_lost(difference):
                 result = "worse"
                 # The signer's name only in `slices`, so that `signloom forget` can remove it.
                 name = "a signer" if kind == "signer" else f"{kind} {group}"
-                worse.append(f"{name}: {found} on {len(rows)} clips")
-            elif found.gain < -options.slice_tolerance:
+                worse.append(f"{name}: {difference} on {len(rows)} clips")
+            elif difference.gain < -options.slice_tolerance:
                 result = "unsure"  # worse on these clips, but the difference may be random
-        figures = found.to_map("champion", "challenger")
+        figures = difference.to_map("champion", "challenger")
         slices.append(
             {"kind": kind, "group": group, "clips": len(rows), **figures, "result": result}
         )
@@ -336,9 +336,9 @@ def _group(case: Case) -> dict[tuple[str, str], list[int]]:
     """Return the rows of the test clips by kind and name of a group."""
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row, clip in enumerate(case.clips.test):
-        seen = case.clips.trained.groups(clip) if case.clips.trained else {}
+        train_groups = case.clips.trained.groups(clip) if case.clips.trained else {}
         length = _length_name(clip.text, case.score)
-        for named in {"signer": clip.signer, "words": length, **seen}.items():
+        for named in {"signer": clip.signer, "words": length, **train_groups}.items():
             groups[named].append(row)
     return groups
 
@@ -351,20 +351,22 @@ def _newest(duel: Duel) -> Judged:
         return [_judge("newest", text, is_good=None)], {}
     refs = [clip.text for clip in clips]
     systems = (duel.champion, duel.challenger)
-    old, new = (count_system(one.by_seed(clips), refs, duel.score) for one in systems)
-    found = duel.compare(old, new)
-    text = f"{found} {metric_label(options.metric)} on the {len(clips)} newest dev and test clips"
+    old, new = (count_system(system.by_seed(clips), refs, duel.score) for system in systems)
+    difference = duel.compare(old, new)
+    text = (
+        f"{difference} {metric_label(options.metric)} on the {len(clips)} newest dev and test clips"
+    )
     is_few = len(clips) < options.slice_min_clips
     text += f", fewer than {options.slice_min_clips}" if is_few else ""
-    rule = _judge("newest", text, is_good=None if is_few else not duel.is_lost(found))
-    return [rule], {"newest": {"clips": len(clips), **found.to_map("champion", "challenger")}}
+    rule = _judge("newest", text, is_good=None if is_few else not duel.is_lost(difference))
+    return [rule], {"newest": {"clips": len(clips), **difference.to_map("champion", "challenger")}}
 
 
 def _uses_input(case: Case) -> Judged:
     """Rule `uses_input`: each seed's score must fall when it gets another clip's video."""
     refs, score = case.clips.texts, case.score
-    others = swap_clips(refs, np.random.default_rng([score.seed, *b"test"]))
-    if others is None:
+    partners = swap_clips(refs, np.random.default_rng([score.seed, *b"test"]))
+    if partners is None:
         text = (
             "all test clips have one sentence, so this test cannot detect a model that ignores "
             "its input"
@@ -372,13 +374,15 @@ def _uses_input(case: Case) -> Judged:
         return [_judge("uses_input", text, is_good=False)], {}
     figures, blind = [], []
     for seed, texts in enumerate(case.challenger.by_seed(case.clips.test)):
-        swapped = count_system([[texts[other] for other in others]], refs, score)
-        found = case.compare(swapped, case.new[seed : seed + 1], INPUT_METRIC)
-        fall = {"fall": found.difference, "low": found.low, "high": found.high}
+        swapped = count_system([[texts[partner] for partner in partners]], refs, score)
+        difference = case.compare(swapped, case.new[seed : seed + 1], INPUT_METRIC)
+        fall = {"fall": difference.difference, "low": difference.low, "high": difference.high}
         figures.append({"seed": seed, **rounded(fall)})
-        if not found.is_better:
+        if not difference.is_better:
             blind.append(f"model {seed + 1} ignores its input")
-    falls = ", ".join(f"{one['fall']:.1f} [{one['low']:.1f}, {one['high']:.1f}]" for one in figures)
+    falls = ", ".join(
+        f"{figure['fall']:.1f} [{figure['low']:.1f}, {figure['high']:.1f}]" for figure in figures
+    )
     text = f"shown the video of another clip, chrF falls by {falls}"
     if are_few(len(refs), case.options.level):
         rule = _judge("uses_input", f"{text}; {TOO_FEW}", is_good=None)
@@ -391,16 +395,16 @@ def _floors(case: Case) -> Judged:
     """Rule `floors`: a first champion beats what can be had without learning."""
     figures, parts, is_above = [], [], True
     for name, texts in case.clips.floors.items():
-        found = case.compare(count_system([texts], case.clips.texts, case.score), case.new)
-        lowest = found.lowest(case.tonight)
+        difference = case.compare(count_system([texts], case.clips.texts, case.score), case.new)
+        lowest = difference.lowest(case.tonight)
         is_above &= lowest > 0
-        figures.append({"name": name, **found.to_map("value", "challenger")})
+        figures.append({"name": name, **difference.to_map("value", "challenger")})
         parts.append(
-            f"the {SYSTEM_LABELS[name]} {found.a:.1f}, difference {found}, "
+            f"the {SYSTEM_LABELS[name]} {difference.a:.1f}, difference {difference}, "
             f"{_at_least(lowest, case.tonight)}"
         )
     metric = case.options.metric
-    mean = np.mean([one.values()[_counted(metric)] for one in case.new])
+    mean = np.mean([statistics.values()[_counted(metric)] for statistics in case.new])
     text = f"{metric_label(metric)} {mean:.1f}; {'; '.join(parts)}"
     return [_judge("floors", text, is_good=is_above)], {"floors": figures}
 
@@ -408,20 +412,21 @@ def _floors(case: Case) -> Judged:
 def _scores(case: Case) -> Judged:
     """Return every reported metric of both systems, with the value of each seed; judges nothing."""
     old = case.old if isinstance(case, Duel) else ()
-    found: dict[str, dict[str, Any]] = {}
+    scores: dict[str, dict[str, Any]] = {}
     for metric in REPORTED:
         before, now = (
-            [rounded(one.values()[metric]) for one in counts] for counts in (old, case.new)
+            [rounded(statistics.values()[metric]) for statistics in counts]
+            for counts in (old, case.new)
         )
-        found[metric] = {
+        scores[metric] = {
             "champion": None,
             "challenger": rounded(float(np.mean(now))),
             "champion_seeds": before,
             "challenger_seeds": now,
         }
         if old:
-            found[metric] |= case.compare(old, case.new, metric).to_map("champion", "challenger")
-    return [], {"scores": found}
+            scores[metric] |= case.compare(old, case.new, metric).to_map("champion", "challenger")
+    return [], {"scores": scores}
 
 
 FIRST_RULES: tuple[Callable[[Case], Judged], ...] = (_floors, _uses_input, _scores)

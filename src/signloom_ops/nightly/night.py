@@ -132,8 +132,8 @@ class _Night:
 
         manifest, to_finish = load_manifest(corpus), record.content["version"]
         if list_ended(manifest.clips):
-            left = record.step("consents", steps.withdraw_ended_clips, corpus, manifest)
-            manifest = left.manifest
+            changed = record.step("consents", steps.withdraw_ended_clips, corpus, manifest)
+            manifest = changed.manifest
         force = self.request.force
         plan = record.step(
             "plan", make_plan, settings, manifest, store, to_finish=to_finish, force=force
@@ -219,8 +219,8 @@ class _Night:
         delivered = {delivery.batch for delivery in read_deliveries(corpus)}
         for report in checked.refused:
             if report.batch in delivered:
-                left = record.step("withdraw", steps.withdraw_delivery, corpus, report, manifest)
-                manifest = left.manifest
+                changed = record.step("withdraw", steps.withdraw_delivery, corpus, report, manifest)
+                manifest = changed.manifest
         record.step("extract again", steps.prepare_data, self.store, self.commands)
         return manifest.clips, steps.why_not_train(checked, delivered)
 
@@ -236,7 +236,7 @@ class _Night:
             )
         record.step("train", steps.train, start_from, self.commands)
         record.step("evaluate", steps.evaluate, self.commands)
-        kept = record.step(
+        stored = record.step(
             "keep",
             steps.keep_version,
             store,
@@ -245,7 +245,7 @@ class _Night:
             parent=parent,
             reasons=record.content["reasons"],
         )
-        return int(kept.facts["version"])
+        return int(stored.facts["version"])
 
     def _publish(self, ending: Ending) -> Ending:
         """Build the report, keep the versions of data and code; return the ending."""

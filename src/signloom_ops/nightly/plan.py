@@ -134,7 +134,7 @@ def make_plan(
     _check_champion(corpus, manifest.clips, store)
     reasons = []
     is_open = ops.inbox.is_dir() and not is_ingested
-    if is_open and has_new_files(corpus, ops.inbox, ops.ingest, known=manifest):
+    if is_open and has_new_files(corpus, ops.inbox, ops.ingest, former=manifest):
         reasons.append(f"something new lies in {ops.inbox}")
     reasons += _corpus_reasons(manifest.clips, store)
     if force:
@@ -172,21 +172,21 @@ def dry_run(request: NightRequest) -> DryRun:
     corpus, ops = settings.corpus, settings.ops
     manifest = load_manifest(corpus)
     if ended := list_ended(manifest.clips):
-        left = [clip for clip in manifest.clips if not has_ended(clip.consent_until)]
-        manifest = Manifest(left, manifest.sha256)
+        remaining = [clip for clip in manifest.clips if not has_ended(clip.consent_until)]
+        manifest = Manifest(remaining, manifest.sha256)
     last = find_interrupted()
     to_finish = last.version if last else None
     plan = make_plan(settings, manifest, store, to_finish=to_finish, force=request.force)
     incoming = None
     if plan.kind == "train" and ops.inbox.is_dir():
         delivered = Request(sources=[ops.inbox], inbox=True)
-        incoming = plan_ingest(corpus, delivered, ops.ingest, known=manifest)
+        incoming = plan_ingest(corpus, delivered, ops.ingest, former=manifest)
     lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
     if ended:
         lines.append(f"{len(ended)} clips would leave the corpus: {ENDED}")
     if incoming:
-        there = len(manifest.clips)
-        lines.append(f"{len(incoming.clips)} clips would come to the {there} of the corpus")
+        clip_count = len(manifest.clips)
+        lines.append(f"{len(incoming.clips)} clips would come to the {clip_count} of the corpus")
         lines += [f"rejected: {row.where}: {row.reason}" for row in incoming.rejects]
     if plan.kind != "nothing":
         more = ["track"] if ops.commit or ops.remote else []
@@ -216,12 +216,12 @@ def _check_champion(corpus: CorpusOptions, clips: Sequence[Clip], store: ModelSt
         UserError: If none of the clips that it was made from is in this corpus.
     """
     champion = store.champion()
-    known = seen_clips(store.facts(champion)) if champion is not None else []
-    if known and clips and not {clip.clip_id for clip in clips} & set(known):
+    clip_ids = seen_clips(store.facts(champion)) if champion is not None else []
+    if clip_ids and clips and not {clip.clip_id for clip in clips} & set(clip_ids):
         raise UserError(
             f"version {champion} in {store.root}, the champion, was made from another corpus: none "
-            f"of its {len(known)} clips is in {corpus.name} ({corpus.folder}). Keep its versions "
-            f"elsewhere (mv {store.root} {store.root}-old): a first night then begins anew"
+            f"of its {len(clip_ids)} clips is in {corpus.name} ({corpus.folder}). Keep its "
+            f"versions elsewhere (mv {store.root} {store.root}-old): a first night then begins anew"
         )
 
 
@@ -229,10 +229,10 @@ def _corpus_reasons(clips: Sequence[Clip], store: ModelStore) -> list[str]:
     """Say why the corpus wants a model or a decision."""
     decided = store.decided()
     key = corpus_key(clips)
-    there = [version for version in decided if key in corpora_of(store, version)]
-    if any(not _has_traces(store, version) for version in there):
+    versions = [version for version in decided if key in corpora_of(store, version)]
+    if any(not _has_traces(store, version) for version in versions):
         return []
-    if there:
+    if versions:
         return ["the model of this corpus learnt from a signer who was forgotten"]
     waiting = store.challenger()
     if waiting is not None and waiting not in decided and key in corpora_of(store, waiting):
@@ -286,12 +286,12 @@ def new_clips(clips: Sequence[Clip], store: ModelStore) -> dict[str, list[str]]:
     Before the first decision the clips of no delivery are what drift is measured against: not new.
     """
     decided = store.decided()
-    seen = {name for version in decided for name in seen_clips(store.facts(version))}
-    found: dict[str, list[str]] = {}
+    seen_ids = {name for version in decided for name in seen_clips(store.facts(version))}
+    by_delivery: dict[str, list[str]] = {}
     for clip in clips:
-        if clip.clip_id not in seen and (decided or clip.batch):
-            found.setdefault(clip.batch or BY_HAND, []).append(clip.clip_id)
-    return found
+        if clip.clip_id not in seen_ids and (decided or clip.batch):
+            by_delivery.setdefault(clip.batch or BY_HAND, []).append(clip.clip_id)
+    return by_delivery
 
 
 def seen_clips(facts: dict[str, Any]) -> list[str]:
@@ -315,7 +315,7 @@ def gather_facts(
     targets = {target.clip_id: target for target in read_targets(TARGETS)}
     frames, rates = read_clip_frames(SHARDS), read_clip_rates(SHARDS)
     used = [targets[name] for name in sorted(targets.keys() & frames.keys())]
-    parts = {split: [one for one in used if one.split == split] for split in SPLITS}
+    parts = {split: [target for target in used if target.split == split] for split in SPLITS}
     return {
         "created": datetime.now().astimezone().date().isoformat(),
         **git_state(),
@@ -326,10 +326,10 @@ def gather_facts(
         "data": {"landmarks": hash_folder(SHARDS), "targets": hash_file(TARGETS)},
         "corpus_key": corpus_key(clips),
         "batches": list(dict.fromkeys(clip.batch for clip in clips if clip.batch)),
-        "clips": {split: [one.clip_id for one in part] for split, part in parts.items()},
-        "rejected": sorted({clip.clip_id for clip in clips} - {one.clip_id for one in used}),
+        "clips": {split: [target.clip_id for target in part] for split, part in parts.items()},
+        "rejected": sorted({clip.clip_id for clip in clips} - {target.clip_id for target in used}),
         "signers": {
-            split: dict(sorted(Counter(one.signer for one in part).items()))
+            split: dict(sorted(Counter(target.signer for target in part).items()))
             for split, part in parts.items()
         },
         "frames": {split: sum(frames[o.clip_id] for o in part) for split, part in parts.items()},

@@ -111,13 +111,13 @@ class NightRecord:
         self._write()
 
     def step(
-        self, name: str, work: Callable[P, Result], *given: P.args, **named: P.kwargs
+        self, name: str, work: Callable[P, Result], *arguments: P.args, **named: P.kwargs
     ) -> Result:
         """Time a step, and keep its result or why it failed."""
         begun, row = time.monotonic(), self._begin(name)
         self._write()
         try:
-            result = work(*given, **named)
+            result = work(*arguments, **named)
             state = "skipped" if result.is_skipped else "done"
             row |= {"result": state, "text": result.text, **result.facts}
         except BaseException as error:
@@ -134,11 +134,11 @@ class NightRecord:
         return result
 
     def attempt(
-        self, name: str, work: Callable[P, StepResult], *given: P.args, **named: P.kwargs
+        self, name: str, work: Callable[P, StepResult], *arguments: P.args, **named: P.kwargs
     ) -> None:
         """Do a step whose failure is a warning."""
         try:
-            self.step(name, work, *given, **named)
+            self.step(name, work, *arguments, **named)
         except (UserError, OSError, subprocess.SubprocessError) as error:
             self.warn(f"{name}: {explain(error) or error}")
 

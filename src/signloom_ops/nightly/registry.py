@@ -89,17 +89,17 @@ class _Registry:
         if not self._client.search_registered_models(f"name = '{self._name}'"):
             self._client.create_registered_model(self._name)
             self._changes.append(f"registered model {self._name}")
-        there, numbers = self._versions(), dict[int, str]()
+        registered, numbers = self._versions(), dict[int, str]()
         for version in store.versions():
             # By which it is found again, also where projects share a server.
             digest = store.facts(version).get("checkpoint_hash", "")
-            if digest not in there:
+            if digest not in registered:
                 if not store.has_weights(version):
                     continue  # they were removed before it came here
-                there[digest] = self._create(version, digest)
+                registered[digest] = self._create(version, digest)
                 self._changes.append(f"version {version}")
-            self._tag(version, there[digest])
-            numbers[version] = str(there[digest].version)
+            self._tag(version, registered[digest])
+            numbers[version] = str(registered[digest].version)
         now, pointer = self._client.get_registered_model(self._name).aliases, store.pointer()
         for alias in ("champion", "challenger"):
             number = getattr(pointer, alias)
@@ -108,17 +108,17 @@ class _Registry:
 
     def _versions(self) -> dict[str, Any]:
         """Return what the registry has, by checkpoint; of doubles, made by a race, the first."""
-        found: dict[str, Any] = {}
+        registered: dict[str, Any] = {}
         token = None
         while True:
             page = self._client.search_model_versions(f"name = '{self._name}'", page_token=token)
-            for one in page:
-                digest = one.tags.get(CHECKPOINT_TAG, "")
-                if digest not in found or int(one.version) < int(found[digest].version):
-                    found[digest] = one
+            for model in page:
+                digest = model.tags.get(CHECKPOINT_TAG, "")
+                if digest not in registered or int(model.version) < int(registered[digest].version):
+                    registered[digest] = model
             token = page.token
             if not token:
-                return found
+                return registered
 
     def _create(self, version: int, digest: str) -> Any:
         """Send the model as a run's artifacts, then name the version: in this order."""
@@ -151,9 +151,9 @@ class _Registry:
             experiment.experiment_id if experiment else self._client.create_experiment(self._name)
         )
         key = f"model/{digest}"
-        found = self._client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
-        if found:  # of a call that was interrupted
-            return found[0]
+        runs = self._client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
+        if runs:  # of a call that was interrupted
+            return runs[0]
         tags = {KEY: key, "stage": "model", NUMBER_TAG: str(version)}
         return self._client.create_run(experiment_id, run_name=f"model {version}", tags=tags)
 
@@ -167,10 +167,10 @@ class _Registry:
                 self._client.set_model_version_tag(self._name, registered.version, key, text)
                 self._changes.append(f"{key} of version {version}")
 
-    def _point(self, alias: str, wanted: str | None, now: Any, number: int | None) -> None:
-        if wanted is None and now is not None:
+    def _point(self, alias: str, target: str | None, now: Any, number: int | None) -> None:
+        if target is None and now is not None:
             self._client.delete_registered_model_alias(self._name, alias)
             self._changes.append(f"no {alias}")
-        elif wanted is not None and str(now) != wanted:
-            self._client.set_registered_model_alias(self._name, alias, wanted)
+        elif target is not None and str(now) != target:
+            self._client.set_registered_model_alias(self._name, alias, target)
             self._changes.append(f"{alias} is version {number}")

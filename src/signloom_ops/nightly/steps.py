@@ -55,12 +55,12 @@ def pull_versions(corpus: Path, remote: str, commands: Commands) -> StepResult:
         commands: Run DVC.
     """
     pointers = [Path(f"{folder}.dvc") for folder in (corpus, MODELS)]
-    there = [str(path) for path in pointers if path.is_file()]
-    if not there:
+    paths = [str(path) for path in pointers if path.is_file()]
+    if not paths:
         text = f"neither {pointers[0]} nor {pointers[1]} is there"
         return StepResult(text=text, is_skipped=True)
-    commands.dvc("pull", "--remote", remote, *there)
-    return StepResult(text=f"{' and '.join(there)} from {remote}")
+    commands.dvc("pull", "--remote", remote, *paths)
+    return StepResult(text=f"{' and '.join(paths)} from {remote}")
 
 
 def finish_change(corpus: CorpusOptions) -> StepResult:
@@ -80,28 +80,27 @@ def take_deliveries(corpus: CorpusOptions, ops: OpsOptions, manifest: Manifest) 
     """Take the deliveries of the inbox into the corpus."""
     sources = [ops.inbox] if ops.inbox.is_dir() else []
     request = Request(sources=sources, inbox=True)
-    found = ingest(corpus, request, ops.ingest, known=manifest)
-    parts = [f"{len(found.clips)} new clips", f"{found.known} known"]
+    plan = ingest(corpus, request, ops.ingest, former=manifest)
+    parts = [f"{len(plan.clips)} new clips", f"{plan.known} known"]
     warnings = []
-    if found.batch:
-        parts[0] += f" as batch {found.batch}"
-    if found.rejects:
-        parts.append(f"{len(found.rejects)} rejected")
+    if plan.batch:
+        parts[0] += f" as batch {plan.batch}"
+    if plan.rejects:
+        parts.append(f"{len(plan.rejects)} rejected")
         warnings.append(
-            f"{len(found.rejects)} files of the inbox were rejected; "
+            f"{len(plan.rejects)} files of the inbox were rejected; "
             f"{corpus.folder}/intake_rejects.tsv lists which and why"
         )
-    if found.waiting:
-        parts.append(f"{len(found.waiting)} files still changing: next time")
+    if plan.waiting:
+        parts.append(f"{len(plan.waiting)} files still changing: next time")
     rejects = [
-        {"delivery": row.delivery, "where": row.where, "reason": row.reason}
-        for row in found.rejects
+        {"delivery": row.delivery, "where": row.where, "reason": row.reason} for row in plan.rejects
     ]
     return Changed(
         text=", ".join(parts),
-        facts={"batch": found.batch, "clips": len(found.clips), "rejects": rejects},
+        facts={"batch": plan.batch, "clips": len(plan.clips), "rejects": rejects},
         warnings=tuple(warnings),
-        manifest=found.manifest,
+        manifest=plan.manifest,
     )
 
 
@@ -128,7 +127,7 @@ class DriftCheck(StepResult):
     @property
     def refused(self) -> list[DriftReport]:
         """The reports of deliveries that would ruin a model."""
-        return [one for one in self.reports if one.level == "stop"]
+        return [report for report in self.reports if report.level == "stop"]
 
 
 def check_new_clips(
@@ -148,21 +147,21 @@ def check_new_clips(
     ahead = {name for ids in new.values() for name in ids}
     for batch, ids in new.items():
         ahead -= set(ids)
-        there = [clip for clip in clips if clip.clip_id not in ahead]
-        report = check_drift(there, ids, batch=batch, landmarks=LANDMARKS, options=options)
+        clips_so_far = [clip for clip in clips if clip.clip_id not in ahead]
+        report = check_drift(clips_so_far, ids, batch=batch, landmarks=LANDMARKS, options=options)
         reports.append(report)
         if report.level == "stop":
             ahead |= set(ids)  # later ones are not compared with what will go
     texts, warnings = [], []
     for report in reports:
-        counts = ", ".join(f"{len(found)} {level}" for level in ("warn", "stop")
-                           if (found := report.of(level)))  # fmt: skip
+        counts = ", ".join(f"{len(findings)} {level}" for level in ("warn", "stop")
+                           if (findings := report.of(level)))  # fmt: skip
         texts.append(f"{report.new} new clips of {report.batch}: {counts or 'no finding'}")
         warnings += [
             f"batch {report.batch}: {finding.what}; {finding.hint}".rstrip("; ")
             for finding in report.of("warn")
         ]
-    worst = max(reports, key=lambda one: LEVELS.index(one.level))
+    worst = max(reports, key=lambda report: LEVELS.index(report.level))
     write_report(path, worst)
     return DriftCheck(
         text="; ".join(texts), warnings=tuple(warnings), reports=tuple(reports),
@@ -173,23 +172,23 @@ def check_new_clips(
 def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport, manifest: Manifest) -> Changed:
     """Take a delivery that was refused out of the corpus again."""
     reason = reason_of(refused)
-    gone, left = withdraw(corpus, refused.batch, reason, known=manifest)
+    withdrawn, manifest_after = withdraw(corpus, refused.batch, reason, former=manifest)
     return Changed(
-        text=f"{len(gone)} clips of batch {refused.batch} are in {WITHDRAWN_VIDEOS}",
-        facts={"batch": refused.batch, "clips": len(gone)},
+        text=f"{len(withdrawn)} clips of batch {refused.batch} are in {WITHDRAWN_VIDEOS}",
+        facts={"batch": refused.batch, "clips": len(withdrawn)},
         warnings=(f"batch {refused.batch} was refused: {reason}",),
-        manifest=left,
+        manifest=manifest_after,
     )
 
 
 def withdraw_ended_clips(corpus: CorpusOptions, manifest: Manifest) -> Changed:
     """Take the clips out of the corpus whose signers agreed until a day that is over."""
-    gone, left = withdraw_ended(corpus, known=manifest)
-    text = f"{len(gone)} clips left the corpus: {ENDED}"
+    withdrawn, manifest_after = withdraw_ended(corpus, former=manifest)
+    text = f"{len(withdrawn)} clips left the corpus: {ENDED}"
     hint = "models that learnt from them carry traces; `signloom forget` marks them"
     return Changed(
-        text=text, facts={"clips": [clip.clip_id for clip in gone]},
-        warnings=(f"{text}; {hint}",), manifest=left,
+        text=text, facts={"clips": [clip.clip_id for clip in withdrawn]},
+        warnings=(f"{text}; {hint}",), manifest=manifest_after,
     )  # fmt: skip
 
 
@@ -334,16 +333,16 @@ def commit_night(night: Mapping[str, Any], corpus: Path, commands: Commands) -> 
         START, DVC_LOCK, Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
         Path(f"{corpus}.dvc"), corpus.parent / ".gitignore", METRICS,
     ]  # fmt: skip
-    there = [str(path) for path in dict.fromkeys(written) if path.is_file()]
-    commands.git("add", "--", *there)
-    changed = commands.git("diff", "--cached", "--name-only", "--", *there).split()
+    paths = [str(path) for path in dict.fromkeys(written) if path.is_file()]
+    commands.git("add", "--", *paths)
+    changed = commands.git("diff", "--cached", "--name-only", "--", *paths).split()
     if not changed:
         return StepResult(text="nothing has changed")
     champion = f"version {night['champion']}" if night["champion"] else "none"
     is_new = night["champion"] != night["champion_before"]
     title = f"Retrain: champion is {champion}{', new' if is_new else ', as before'}"
     message = ("--message", title, "--message", night["verdict"])
-    commands.git("commit", "--quiet", *message, "--", *there)
+    commands.git("commit", "--quiet", *message, "--", *paths)
     return StepResult(text=f"{len(changed)} files: {title}")
 
 

@@ -179,7 +179,9 @@ class ModelStore(Versions):
         return replace(
             pointer,
             frozen_test=None if frozen is None else tuple(frozen),
-            verdicts={folder_name(v): _verdict(one) for v, one in decisions.items() if one},
+            verdicts={
+                folder_name(v): _verdict(decision) for v, decision in decisions.items() if decision
+            },
             marks=self._read_old(MARKS, marks=schemas.MARKS).get("marks", {}),
         )
 
@@ -201,9 +203,9 @@ class ModelStore(Versions):
 
         A decision that was written and did not come into champion.json does not count.
         """
-        found = self._read_decision(version)
-        counts = found and self.pointer().verdicts.get(folder_name(version)) == _verdict(found)
-        return found if counts else None
+        content = self._read_decision(version)
+        counts = content and self.pointer().verdicts.get(folder_name(version)) == _verdict(content)
+        return content if counts else None
 
     def _read_decision(self, version: int) -> dict[str, Any] | None:
         path = self.folder(version) / DECISION
@@ -224,14 +226,14 @@ class ModelStore(Versions):
             version: The days before this one was made, and since; None: the days before today.
             days: A version without a date counts, too.
         """
-        made = self.facts(version).get("created", "") if version is not None else ""
-        day = date.fromisoformat(made) if made else datetime.now().astimezone().date()
+        created = self.facts(version).get("created", "") if version is not None else ""
+        day = date.fromisoformat(created) if created else datetime.now().astimezone().date()
         first = (day - timedelta(days=days)).isoformat()
         verdicts = self.pointer().verdicts
         return sum(
-            self.facts(other).get("created", first) >= first
-            for other in self.decided()
-            if other != version and verdicts[folder_name(other)] == "refuse"
+            self.facts(number).get("created", first) >= first
+            for number in self.decided()
+            if number != version and verdicts[folder_name(number)] == "refuse"
         )
 
     def frozen_test(self) -> list[str] | None:
@@ -261,10 +263,10 @@ class ModelStore(Versions):
         Where none is left, those of the next champion are frozen.
         """
         pointer = self.pointer()
-        left = tuple(clip for clip in pointer.frozen_test or () if clip not in clips)
-        if pointer.frozen_test is None or left == pointer.frozen_test:
+        remaining = tuple(clip for clip in pointer.frozen_test or () if clip not in clips)
+        if pointer.frozen_test is None or remaining == pointer.frozen_test:
             return None
-        return _to_bytes(replace(pointer, frozen_test=left or None))
+        return _to_bytes(replace(pointer, frozen_test=remaining or None))
 
     def marks(self, version: int) -> dict[str, Any]:
         """Return what was noted about a version after it was made."""
@@ -283,7 +285,7 @@ class ModelStore(Versions):
 
     def forgotten(self, version: int) -> int:
         """Return how many clips of people who were forgotten since a version learnt from."""
-        return sum(one["clips"] for one in self.marks(version).get(FORGOTTEN, []))
+        return sum(mark["clips"] for mark in self.marks(version).get(FORGOTTEN, []))
 
     def refusal(self, version: int) -> str | None:
         """Return why the gate does not support a promotion now; None if it does."""

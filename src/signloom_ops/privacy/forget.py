@@ -175,12 +175,12 @@ def find_removal(signer: str, project: Project) -> Removal:
     stored = {t.clip_id: t.signer for t in read_targets(TARGETS)} if TARGETS.is_file() else {}
     by_clip = {**stored, **{clip.clip_id: clip.signer for clip in clips}}
     theirs = tuple(sorted(clip_id for clip_id, who in by_clip.items() if who == name))
-    known = {*by_clip.values(), *versions_of(project.store).keys()}
-    known |= project.recordings.signers() | delivered_signers(project.copies)
-    if name not in known:
-        folded = {one.casefold(): one for one in known}
+    signers = {*by_clip.values(), *versions_of(project.store).keys()}
+    signers |= project.recordings.signers() | delivered_signers(project.copies)
+    if name not in signers:
+        folded = {signer_name.casefold(): signer_name for signer_name in signers}
         matches = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
-        near = [folded[one] for one in matches]
+        near = [folded[match] for match in matches]
         hint = f"did you mean {' or '.join(near)}?" if near else "`signloom summary` names them"
         raise UserError(
             f"no clip, recording, delivery or model version is of a signer {name!r}; {hint} (Of "
@@ -218,15 +218,17 @@ def _describe(
     delivered = find_delivered(project.copies, name)
     recorded = project.recordings.films_of(name)
     beside: dict[Path, set[Span]] = {
-        path: {(*span, None) for span in found} for path, found in recorded.items()
+        path: {(*span, None) for span in times} for path, times in recorded.items()
     }
     beside |= delivered.films
-    spans |= {path: {*spans[path], *found} for path, found in beside.items()}
+    spans |= {path: {*spans[path], *film_spans} for path, film_spans in beside.items()}
     hashed = VideoHashes(cache_folder()).hash_videos([*spans, *shared, *delivered.shared])
     entries = _cached(project, spans, hashed)
     of_others = {hashed[path].sha256 for path in (*shared, *delivered.shared) if path in hashed}
-    own = {path for path, found in hashed.items() if found.sha256 not in of_others} & spans.keys()
-    videos = {hashed[path].sha256 for path in own}
+    own_films = {
+        path for path, video in hashed.items() if video.sha256 not in of_others
+    } & spans.keys()
+    videos = {hashed[path].sha256 for path in own_films}
     copies = [path for folder in project.copies for path in videos_like(folder, videos)]
     copies += [path for path in delivered.films if path not in copies]
     texts = [*delivered.texts, *(text for path in copies for text in texts_of(path))]
@@ -235,19 +237,19 @@ def _describe(
         return tuple(dict.fromkeys(path.as_posix() for path in paths))
 
     def in_corpus(films: Iterable[Path]) -> tuple[str, ...]:
-        return names(sorted(one.relative_to(project.corpus.folder) for one in films))
+        return names(sorted(film.relative_to(project.corpus.folder) for film in films))
 
     return Person(
         signer=name,
         request=uuid.uuid4().hex[:8],
         clip_ids=clip_ids,
         videos=tuple(sorted(videos)),
-        files=in_corpus(corpus & own),
-        shared=in_corpus((corpus & hashed.keys()) - own),
+        files=in_corpus(corpus & own_films),
+        shared=in_corpus((corpus & hashed.keys()) - own_films),
         entries=tuple(sorted(entries)),
         # Deliveries may have names that are not UTF-8.
-        copies=tuple(quote(os.fsencode(one)) for one in (*copies, *texts, *delivered.folders)),
-        shared_copies=names(one for one in delivered.shared if one not in texts),
+        copies=tuple(quote(os.fsencode(path)) for path in (*copies, *texts, *delivered.folders)),
+        shared_copies=names(path for path in delivered.shared if path not in texts),
         recordings=names(project.recordings.places_of(name)),
     )
 
@@ -259,11 +261,11 @@ def _cached(
     makes = {extractor_fingerprint(project.extract.detector_options), *_extractors(project)}
     return {
         clip_key(video, make, *span, box)
-        for path, found in spans.items() if path in hashed
+        for path, film_spans in spans.items() if path in hashed
         # And as versions before 0.3 read it.
         for video in (hashed[path], replace(hashed[path], traits=None))
         # And of the whole film, or picture, which somebody may have looked at.
-        for start_s, end_s, of in found
+        for start_s, end_s, of in film_spans
         for span, box in product({(start_s, end_s), (None, None)}, {of, None})
         for make in makes
     }  # fmt: skip
@@ -284,19 +286,19 @@ def plan_removal(person: Person, project: Project) -> list[RemovalPart]:
     """Return what is to be done, in its order; parts that find nothing are left out."""
     corpus = project.corpus
     entries = _there(cache_folder() / key[:2] / f"{key}.clip" for key in person.entries)
-    versions, gone = _scrub_versions(person, project.store)
+    versions, removed = _scrub_versions(person, project.store)
     shown = [path for place in SHOWN for path in _files_of(place) if path.is_file()]
     logs = [path for path in shown if path.suffix == ".log"]
     derived = [*_there(DERIVED), *logs]
     places = (Path("data"), REPORTS, cache_folder())
     half = sorted({path for place in places for path in half_written(place, "**/.*.tmp")})
-    copies = _there(Path(os.fsdecode(unquote_to_bytes(one))) for one in person.copies)
+    copies = _there(Path(os.fsdecode(unquote_to_bytes(quoted))) for quoted in person.copies)
     recordings = _there(map(Path, person.recordings))
     tables = {**_scrub_tables(person, project, copies), **_scrub_ledgers(person, corpus)}
     films = _there(corpus.folder / name for name in person.files)
     parts = [
         RemovalPart("landmarks in the cache", entries, removed=entries),
-        RemovalPart(VERSIONS, project.store.versions(), rewritten=versions, removed=gone),
+        RemovalPart(VERSIONS, project.store.versions(), rewritten=versions, removed=removed),
         RemovalPart("what stages made", derived, removed=derived),
         RemovalPart("reports and judgements", shown, rewritten=_scrub_files(shown, person)),
         RemovalPart(HALF_WRITTEN, half, removed=half),
@@ -313,30 +315,30 @@ def _there(paths: Iterable[Path]) -> list[Path]:
 
 
 def _files_of(path: Path) -> list[Path]:
-    return [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
+    return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
 
 
 def _scrub_files(paths: Iterable[Path], person: Person) -> dict[Path, str | bytes]:
     every = {path: scrub_file(path, person) for path in paths}
-    found = {path: content for path, content in every.items() if content is not None}
-    return {**_renew_checksums(found), **found}
+    scrubbed = {path: content for path, content in every.items() if content is not None}
+    return {**_renew_checksums(scrubbed), **scrubbed}
 
 
-def _renew_checksums(found: dict[Path, str | bytes]) -> dict[Path, bytes]:
+def _renew_checksums(scrubbed: dict[Path, str | bytes]) -> dict[Path, bytes]:
     """Take each scores.json out, and return it with the checksums of the tables that change.
 
     It is written before them, so that a removal that was cut off between them finds itself again.
     """
     renewed = {}
-    for path in {one.with_name(SCORES_NAME) for one in found}:
+    for path in {table_path.with_name(SCORES_NAME) for table_path in scrubbed}:
         with contextlib.suppress(OSError, ValueError):  # none, or damaged
-            content = json.loads(found.get(path) or path.read_bytes())
+            content = json.loads(scrubbed.get(path) or path.read_bytes())
             for name in content.get("tables", {}):
-                if (table := found.get(path.with_name(name))) is not None:
+                if (table := scrubbed.get(path.with_name(name))) is not None:
                     raw = table if isinstance(table, bytes) else table.encode()
                     content["tables"][name] = hashlib.sha256(raw).hexdigest()
             renewed[path] = to_sealed(content, indent=2)
-            found.pop(path, None)
+            scrubbed.pop(path, None)
     return renewed
 
 
@@ -346,13 +348,13 @@ def _scrub_versions(
     """Take the names out of the files of all versions but the weights and the card."""
     removed, files = [], []
     for version in store.versions():
-        folder, kept = store.folder(version), store.folder(version) / "translations"
-        if kept.is_dir() and person.clip_ids:  # kept so as not to search twice
-            removed.append(kept)
+        folder, translations = store.folder(version), store.folder(version) / "translations"
+        if translations.is_dir() and person.clip_ids:  # kept so as not to search twice
+            removed.append(translations)
         files += [
             path
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and not {store.checkpoint(version), kept} & set(path.parents)
+            if path.is_file() and not {store.checkpoint(version), translations} & set(path.parents)
         ]
     rewritten = _scrub_files(files, person)
     if (content := store.without_clips(person.clip_ids)) is not None:
@@ -367,7 +369,7 @@ def _scrub_tables(
 ) -> dict[Path, str | bytes]:
     """Take the person's rows out of the tables of deliveries and those beside the manifest."""
     corpus = project.corpus
-    others = {corpus.path, *(corpus.folder / name for name in _LEDGERS), *without}
+    excluded = {corpus.path, *(corpus.folder / name for name in _LEDGERS), *without}
     return _scrub_files(
         (
             path
@@ -375,7 +377,7 @@ def _scrub_tables(
             for path in sorted(folder.rglob("*"))
             if (path.suffix in (".tsv", ".csv", ".txt") or path.name == CONSENTS)
             and path.is_file()
-            and others.isdisjoint((path, *path.parents))
+            and excluded.isdisjoint((path, *path.parents))
         ),
         person,
     )
@@ -391,7 +393,9 @@ def _scrub_ledgers(person: Person, corpus: CorpusOptions) -> dict[Path, str]:
         replace(
             row,
             delivery=blank_folders(row.delivery, person),
-            concerns="; ".join(BLANK if one in named else one for one in row.concerns.split("; ")),
+            concerns="; ".join(
+                BLANK if concern in named else concern for concern in row.concerns.split("; ")
+            ),
         )
         for row in read_rejects(corpus)
         if row.clip_id not in person.clip_ids
@@ -492,23 +496,25 @@ def find_traces(person: Person, project: Project) -> list[Path]:
     return [path for part in parts for path in (*part.removed, *part.rewritten)]
 
 
-def _remove_kept(parts: Sequence[RemovalPart], others: Sequence[Path]) -> None:
+def _remove_kept(parts: Sequence[RemovalPart], further: Sequence[Path]) -> None:
     """Remove what DVC keeps of the present content of files; links to it become files.
 
     Args:
         parts: What is to be removed and rewritten.
-        others: Further files that change.
+        further: Further files that change.
     """
     cache = DvcCache()
     removed = {file for part in parts for path in part.removed for file in _files_of(path)}
     rewritten = [path for part in parts for path in part.rewritten]
-    kept = {found for path in (*removed, *rewritten, *others) if (found := cache.kept(path))}
-    for file in kept:
+    cached_files = {
+        cached for path in (*removed, *rewritten, *further) if (cached := cache.kept(path))
+    }
+    for file in cached_files:
         for link in cache.links(file):
             if link not in removed:
                 with whole_file(link) as temporary:
                     shutil.copyfile(link, temporary)
-    remove_paths(sorted(kept))
+    remove_paths(sorted(cached_files))
 
 
 def _remove_landmarks(person: Person, project: Project) -> None:
@@ -516,15 +522,15 @@ def _remove_landmarks(person: Person, project: Project) -> None:
     shards = project.corpus.imported_shards
     if not shards.is_dir():
         return
-    made, frames = shards_metadata(shards), read_clip_frames(shards)
-    left = {name: count for name, count in frames.items() if name not in person.clip_ids}
-    if len(left) < len(frames):
+    metadata, frames = shards_metadata(shards), read_clip_frames(shards)
+    remaining = {name: count for name, count in frames.items() if name not in person.clip_ids}
+    if len(remaining) < len(frames):
         write_shards(
             shards,
-            left,
+            remaining,
             lambda clip_id: read_shards(shards, [clip_id])[clip_id],
-            layout=made.layout,
-            extractor=made.extractor,
+            layout=metadata.layout,
+            extractor=metadata.extractor,
             frames_per_shard=project.extract.frames_per_shard,
         )
 
@@ -532,7 +538,7 @@ def _remove_landmarks(person: Person, project: Project) -> None:
 def _find_cards(removal: Removal, store: ModelStore) -> dict[int, Path]:
     """Return the cards of versions that get a mark, and those that name the person."""
     cards = {version: store.folder(version) / CARD for version in store.versions()}
-    marked = {one.version for one in removal.trained}
+    marked = {model.version for model in removal.trained}
     naming = files_naming([store.root], removal.person, [CARD]) if removal.person.clip_ids else []
     return {
         version: path

@@ -68,9 +68,9 @@ def tell_left(
 
 
 def _mlflow(person: Person) -> Iterator[str]:
-    if found := files_naming([folder for folder in MLFLOW if folder.is_dir()], person):
+    if files := files_naming([folder for folder in MLFLOW if folder.is_dir()], person):
         yield (
-            f"MLflow: {len(found)} files name them ({_some(found)}); delete the runs, then "
+            f"MLflow: {len(files)} files name them ({_some(files)}); delete the runs, then "
             "`mlflow gc`"
         )
     yield (
@@ -85,7 +85,7 @@ def _readable_files_naming(
 ) -> list[Path]:
     """Return the readable files of the project that still name a person, except the note of it."""
     places = dict.fromkeys([*deliveries, Path("data"), REPORTS, Path("build")])
-    folders = [one for one in places if one.is_dir()]
+    folders = [folder for folder in places if folder.is_dir()]
     return [
         path
         for path in files_naming(folders, person, _READABLE)
@@ -125,5 +125,5 @@ def _tracked_files_naming(person: Person) -> list[str]:
     if not is_word(person.signer):
         return []
     command = ["git", "grep", "--cached", "-l", "-w", "-F", "-e", person.signer]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.splitlines() if done.returncode == 0 else []
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return process.stdout.splitlines() if process.returncode == 0 else []

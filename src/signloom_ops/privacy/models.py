@@ -29,12 +29,12 @@ class TrainedVersion:
 
 def versions_of(store: ModelStore) -> dict[str, list[int]]:
     """Return the signers of all versions, and which versions know each."""
-    found: dict[str, list[int]] = defaultdict(list)
+    by_signer: dict[str, list[int]] = defaultdict(list)
     for version in store.versions():
         signers = store.facts(version).get("signers", {})
         for name in {name for split in SPLITS for name in signers.get(split, {})}:
-            found[name].append(version)
-    return dict(found)
+            by_signer[name].append(version)
+    return dict(by_signer)
 
 
 def trained_on(person: Person, store: ModelStore) -> list[TrainedVersion]:
@@ -42,7 +42,7 @@ def trained_on(person: Person, store: ModelStore) -> list[TrainedVersion]:
 
     What was blanked before has a mark of the request, and is found by it.
     """
-    found: dict[int, TrainedVersion] = {}
+    trained: dict[int, TrainedVersion] = {}
     for version in store.versions():
         facts = store.facts(version)
         clips = {s: set(facts.get("clips", {}).get(s, ())) for s in SPLITS}
@@ -51,15 +51,15 @@ def trained_on(person: Person, store: ModelStore) -> list[TrainedVersion]:
             count = facts.get("signers", {}).get(split, {}).get(person.signer, 0)
             theirs[split] = max(theirs[split], count)
         parent = facts.get("parent")
-        through = parent if parent in found and found[parent].has_traces else None
+        through = parent if parent in trained and trained[parent].has_traces else None
         splits = tuple(split for split in SPLITS if theirs[split])
         if marked := _mark_of(person, store, version):  # by the version before this one
-            found[version] = marked
+            trained[version] = marked
         elif splits or through is not None:
-            found[version] = TrainedVersion(
+            trained[version] = TrainedVersion(
                 version=version, clips=sum(theirs.values()), splits=splits, through=through
             )
-    return list(found.values())
+    return list(trained.values())
 
 
 def mark_versions(person: Person, trained: Sequence[TrainedVersion], store: ModelStore) -> None:
@@ -67,14 +67,14 @@ def mark_versions(person: Person, trained: Sequence[TrainedVersion], store: Mode
 
     The weights stay as they are: what they carry cannot be taken out of them.
     """
-    for found in trained:
-        marks = store.marks(found.version).get(FORGOTTEN, [])
+    for model in trained:
+        marks = store.marks(model.version).get(FORGOTTEN, [])
         if all(mark["request"] != person.request for mark in marks):
             mark = {
-                "request": person.request, "clips": found.clips, "splits": list(found.splits),
-                "through": found.through,
+                "request": person.request, "clips": model.clips, "splits": list(model.splits),
+                "through": model.through,
             }  # fmt: skip
-            store.mark(found.version, FORGOTTEN, [*marks, mark])
+            store.mark(model.version, FORGOTTEN, [*marks, mark])
 
 
 def _mark_of(person: Person, store: ModelStore, version: int) -> TrainedVersion | None:
@@ -87,19 +87,21 @@ def _mark_of(person: Person, store: ModelStore, version: int) -> TrainedVersion 
     return None
 
 
-def tell_models(found: Sequence[TrainedVersion], store: ModelStore) -> list[str]:
+def tell_models(trained: Sequence[TrainedVersion], store: ModelStore) -> list[str]:
     """Say in sentences which versions the person had a part in, and what to do about it."""
-    if not found:
+    if not trained:
         return ["no model version was trained or tested on them"]
     champion = _champion(store)
     lines = []
-    for one in found:
-        name = f"version {one.version}{', the champion,' if one.version == champion else ''}"
-        if one.splits:
-            lines.append(f"{name} was made with {one.clips} clips of theirs ({_list(one.splits)})")
+    for model in trained:
+        name = f"version {model.version}{', the champion,' if model.version == champion else ''}"
+        if model.splits:
+            lines.append(
+                f"{name} was made with {model.clips} clips of theirs ({_list(model.splits)})"
+            )
         else:
-            lines.append(f"{name} started from the weights of version {one.through}")
-    tainted = [one.version for one in found if one.has_traces]
+            lines.append(f"{name} started from the weights of version {model.through}")
+    tainted = [model.version for model in trained if model.has_traces]
     if tainted:
         lines.append(
             "weights carry traces of what they were trained on; nothing takes them out. These "

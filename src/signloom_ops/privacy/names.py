@@ -83,40 +83,44 @@ def find_delivered(folders: Sequence[Path], signer: str) -> Delivered:
     """
     films: dict[Path, set[Span]] = defaultdict(set)
     texts: dict[Path, set[bool]] = defaultdict(set)
-    others: set[Path] = set()
+    of_others: set[Path] = set()
     by_folder: dict[Path, list[bool]] = defaultdict(list)
-    for source, one in _candidates(folders):
-        is_theirs = one.values.get("signer") == signer
-        place = Path(one.delivery)
+    for source, candidate in _candidates(folders):
+        is_theirs = candidate.values.get("signer") == signer
+        place = Path(candidate.delivery)
         for above in (place, *place.parents):
             if above.resolve() == source.resolve():
                 break
             by_folder[above].append(is_theirs)
-        if one.captions:
-            texts[one.captions].add(is_theirs)
-        if one.video and is_theirs:
-            start_s, end_s, _ = parse_segment(one.values)
-            films[one.video].add((start_s, end_s, parse_box(one.values.get("box", ""))))
-        elif one.video:
-            others.add(one.video)
+        if candidate.captions:
+            texts[candidate.captions].add(is_theirs)
+        if candidate.video and is_theirs:
+            start_s, end_s, _ = parse_segment(candidate.values)
+            films[candidate.video].add((start_s, end_s, parse_box(candidate.values.get("box", ""))))
+        elif candidate.video:
+            of_others.add(candidate.video)
     return Delivered(
-        films={path: spans for path, spans in films.items() if path not in others},
+        films={path: spans for path, spans in films.items() if path not in of_others},
         texts=tuple(path for path, theirs in texts.items() if theirs == {True}),
-        shared=tuple(sorted([*films.keys() & others, *(p for p in texts if len(texts[p]) > 1)])),
+        shared=tuple(sorted([*films.keys() & of_others, *(p for p in texts if len(texts[p]) > 1)])),
         folders=tuple(sorted(place for place, theirs in by_folder.items() if all(theirs))),
     )
 
 
 def delivered_signers(folders: Sequence[Path]) -> set[str]:
     """Return who is named as a signer in folders of deliveries."""
-    return {one.values["signer"] for _, one in _candidates(folders) if one.values.get("signer")}
+    return {
+        candidate.values["signer"]
+        for _, candidate in _candidates(folders)
+        if candidate.values.get("signer")
+    }
 
 
 def _candidates(folders: Sequence[Path]) -> Iterator[tuple[Path, Candidate]]:
     for source in folders:
         if source.is_dir():
-            found, _ = scan(Request(sources=[source], inbox=True))
-            yield from ((source, one) for one in found)
+            candidates, _ = scan(Request(sources=[source], inbox=True))
+            yield from ((source, candidate) for candidate in candidates)
 
 
 def texts_of(film: Path) -> list[Path]:
@@ -208,12 +212,12 @@ def scrub_table(name: str, text: str, person: Person) -> str:
     mark = max(SEPARATORS.values(), key=lines[start].count)
     (header, names), *rows = _split(lines[start:], mark)
     columns = _columns(name, names, person)
-    kept = [
+    remaining = [
         row
         for row, cells in rows
         if not any(n < len(cells) and cells[n] in theirs for n, theirs in columns.items())
     ]
-    return "".join([*lines[:start], header, *kept])
+    return "".join([*lines[:start], header, *remaining])
 
 
 def _columns(name: str, header: Sequence[str], person: Person) -> dict[int, Set[str]]:
@@ -222,14 +226,14 @@ def _columns(name: str, header: Sequence[str], person: Person) -> dict[int, Set[
     fields = {
         "clip_id": set(person.clip_ids), "video": set(person.files), "signer": person.signer_names,
     }  # fmt: skip
-    found: dict[int, Set[str]] = {
+    columns: dict[int, Set[str]] = {
         header.index(column): names
         for field, names in fields.items()
         if field in sources and (column := sources[field].column) is not None
     }
     if name == _BY_SIGNER:
-        found |= {header.index(c): person.signer_names for c in ("name", "group") if c in header}
-    return found
+        columns |= {header.index(c): person.signer_names for c in ("name", "group") if c in header}
+    return columns
 
 
 def _split(lines: Sequence[str], mark: str) -> Iterator[tuple[str, list[str]]]:
@@ -268,11 +272,13 @@ def scrub_file(path: Path, person: Person) -> str | bytes | None:
         after = scrub_table(path.name, before, person)
     if after == before:
         return None
-    was, made = (one.encode("utf-8", errors="surrogateescape") for one in (before, after))
+    was, scrubbed_bytes = (
+        text.encode("utf-8", errors="surrogateescape") for text in (before, after)
+    )
     with contextlib.suppress(ValueError):  # what is damaged stays so
         check_seal(was)
-        return seal(made)
-    return made
+        return seal(scrubbed_bytes)
+    return scrubbed_bytes
 
 
 def _scrub_json(name: str, before: str, person: Person) -> str:
@@ -294,10 +300,10 @@ def _scrub_parquet(path: Path, person: Person) -> bytes | None:
     if "clip_id" not in table.column_names:
         return None
     theirs = pc.is_in(table["clip_id"], pa.array(person.clip_ids, pa.string()))
-    kept = table.filter(pc.invert(theirs))
-    if len(kept) == len(table):
+    remaining = table.filter(pc.invert(theirs))
+    if len(remaining) == len(table):
         return None
-    return to_parquet(kept)
+    return to_parquet(remaining)
 
 
 def _dump_like(before: str, value: Any) -> str:
@@ -322,5 +328,5 @@ def files_naming(
     names = filter(is_word, (person.signer, *person.clip_ids, *person.files))
     words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)) or "(?!)"
     pattern = re.compile(rf"(?<![\w-])(?:{words})(?![\w-])".encode())
-    found = {path for folder in folders for one in patterns for path in folder.rglob(one)}
-    return [p for p in sorted(found) if p.is_file() and pattern.search(p.read_bytes())]
+    paths = {path for folder in folders for glob in patterns for path in folder.rglob(glob)}
+    return [p for p in sorted(paths) if p.is_file() and pattern.search(p.read_bytes())]

@@ -26,20 +26,22 @@ class Judging:
         return [
             route(
                 "/api/film",
-                lambda asked: FileResponse(self._films.film(asked.query.get("clip", ""))),
+                lambda request: FileResponse(self._films.film(request.query.get("clip", ""))),
             ),
-            route("/api/skeleton", lambda asked: self._films.skeleton(asked.query.get("clip", ""))),
+            route(
+                "/api/skeleton", lambda request: self._films.skeleton(request.query.get("clip", ""))
+            ),
             route("/api/judge", lambda _: {"tasks": self._judgements.names()}),
             route("/api/judge/{id}", self._show_task),
             route("/api/judge/{id}", self._judge, "POST", status=201),
         ]
 
-    def _show_task(self, asked: Asked) -> dict[str, Any]:
+    def _show_task(self, request: Asked) -> dict[str, Any]:
         """What a judge has to do and has done, blind."""
-        sheet = self._judgements.sheet(asked.id, asked.query.get("judge", ""))
-        clips = show_blind(self._judgements.read(asked.id), sheet)
-        return {"clips": [{**one, "film": self._films.address(one["clip_id"])} for one in clips]}
+        sheet = self._judgements.sheet(request.id, request.query.get("judge", ""))
+        clips = show_blind(self._judgements.read(request.id), sheet)
+        return {"clips": [{**clip, "film": self._films.address(clip["clip_id"])} for clip in clips]}
 
-    def _judge(self, asked: Asked) -> None:
-        answer = parse_options(asked.content, BlindAnswer, where="answer")
-        self._judgements.answer(asked.id, answer)
+    def _judge(self, request: Asked) -> None:
+        answer = parse_options(request.content, BlindAnswer, where="answer")
+        self._judgements.answer(request.id, answer)

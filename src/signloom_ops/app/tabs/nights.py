@@ -40,9 +40,9 @@ class Nights:
         return [
             route("/api/nights", _describe),
             # A second request finds the corpus founded.
-            route("/api/found", lambda asked: founding.found(_splits_of(asked)), "POST",
+            route("/api/found", lambda request: founding.found(_splits_of(request)), "POST",
                   status=201),
-            route("/api/propose", lambda asked: founding.propose(_splits_of(asked)), "POST"),
+            route("/api/propose", lambda request: founding.propose(_splits_of(request)), "POST"),
             route("/api/learn", lambda _: self._learning.state()),
             route("/api/learn", lambda _: self._learning.start(), "POST", status=202),
             route("/api/learn", lambda _: self._learning.stop(), "DELETE", status=202),
@@ -71,21 +71,21 @@ def _last_night(store: ModelStore) -> dict[str, Any] | None:
         return None
     night = check_shape(read_json(path, hint=_LEAVE), _NIGHT, where=path, hint=_LEAVE)
     decision = store.decision(night["version"]) if night.get("version") else None
-    came_in = [one.get("text", "") for one in night.get("steps", ()) if one["name"] in _CAME_IN]
-    kept = {key: night.get(key) for key in ("outcome", "verdict", "started")}
-    told = [*came_in, *night.get("warnings", ())]
-    return {**kept, "told": told, "rules": (decision or {}).get("rules", ())}
+    came_in = [step.get("text", "") for step in night.get("steps", ()) if step["name"] in _CAME_IN]
+    facts = {key: night.get(key) for key in ("outcome", "verdict", "started")}
+    messages = [*came_in, *night.get("warnings", ())]
+    return {**facts, "told": messages, "rules": (decision or {}).get("rules", ())}
 
 
 def _list_refused() -> list[dict[str, str]]:
     """Return what was left out of the corpus and could be recorded again."""
     rows = read_rejects(load_section(PARAMS, "corpus", CorpusOptions))
-    return [{"clip": one.where, "reason": one.reason, "hint": one.hint} for one in rows]
+    return [{"clip": row.where, "reason": row.reason, "hint": row.hint} for row in rows]
 
 
-def _splits_of(asked: Asked) -> dict[str, str]:
-    splits = asked.content.get("splits")
-    if not isinstance(splits, dict) or not all(isinstance(one, str) for one in splits.values()):
+def _splits_of(request: Asked) -> dict[str, str]:
+    splits = request.content.get("splits")
+    if not isinstance(splits, dict) or not all(isinstance(split, str) for split in splits.values()):
         raise TakeError("splits: expected a split for each signer")
     return splits
 
@@ -93,9 +93,9 @@ def _splits_of(asked: Asked) -> dict[str, str]:
 def _roll_back(_: Asked) -> dict[str, Any]:
     """Go back as `signloom champion rollback` does, with DVC and the registry."""
     program = Path(sys.executable).with_name("signloom")
-    done = subprocess.run(
+    process = subprocess.run(
         [str(program), "champion", "rollback"], capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        raise TakeError(done.stderr.strip().splitlines()[-1], 409)
+    if process.returncode:
+        raise TakeError(process.stderr.strip().splitlines()[-1], 409)
     return {"champion": ModelStore().champion()}

@@ -43,15 +43,17 @@ class Recordings:
 
     def routes(self) -> list[Route]:
         """Return them."""
-        one = "/api/takes/{id}"
+        address = "/api/takes/{id}"
         return [
             route("/api/takes", self._list),
             route("/api/takes", self._begin, "POST", status=201),
-            route(one, self._change, "PATCH"),
-            route(one, lambda asked: self._takes.remove(self._takes.get(asked.id)), "DELETE"),
-            route(f"{one}/film", self._film),
-            route(f"{one}/film", self._append, "PUT", most=MAX_PIECE),
-            route(f"{one}/whole", self._finish, "POST"),
+            route(address, self._change, "PATCH"),
+            route(
+                address, lambda request: self._takes.remove(self._takes.get(request.id)), "DELETE"
+            ),
+            route(f"{address}/film", self._film),
+            route(f"{address}/film", self._append, "PUT", most=MAX_PIECE),
+            route(f"{address}/whole", self._finish, "POST"),
             route("/api/labels", self._label, "POST", most=MAX_PIECE),
             route("/api/consents", self._agree, "POST", status=201),
             route("/api/deliver", self._deliver, "POST"),
@@ -60,81 +62,85 @@ class Recordings:
     def _list(self, _: Asked) -> list[dict[str, Any]]:
         today = date.today().isoformat()
         consents = self._takes.last_consents()
-        agreed = {signer for signer, one in consents.items() if one.day == today}
+        agreed = {signer for signer, consent in consents.items() if consent.day == today}
         return [
             {**asdict(take), "bytes": self._takes.size(take), "agreed": take.signer in agreed}
             for take in self._takes.list_takes()
         ]
 
-    def _begin(self, asked: Asked) -> Take:
-        given = asked.content
+    def _begin(self, request: Asked) -> Take:
+        content = request.content
         names = ("text", "signer", "suffix", "name")
-        return self._takes.begin(**{name: str(given.get(name, "")) for name in names})
+        return self._takes.begin(**{name: str(content.get(name, "")) for name in names})
 
-    def _append(self, asked: Asked) -> Any:
+    def _append(self, request: Asked) -> Any:
         """Keep a piece of a film; a piece that was cut off on the way is not kept."""
-        take = self._takes.get(asked.id)
+        take = self._takes.get(request.id)
         try:
-            offset = int(asked.query.get("offset", ""))
+            offset = int(request.query.get("offset", ""))
         except ValueError:
             offset = -1
         if offset < 0:
             raise TakeError("offset: expected a number of bytes")
         try:
-            return {"size": self._takes.append(take, offset, asked.body)}
+            return {"size": self._takes.append(take, offset, request.body)}
         except TakeError as error:
             content = {"error": str(error), "size": self._takes.size(take)}
             return JSONResponse(content, error.status)
 
-    def _finish(self, asked: Asked) -> Take:
-        take, size = self._takes.get(asked.id), asked.content.get("size")
+    def _finish(self, request: Asked) -> Take:
+        take, size = self._takes.get(request.id), request.content.get("size")
         if not isinstance(size, int):
             raise TakeError("size: expected a number of bytes")
-        done = self._takes.finish(take, size)
-        if take.state == "recording" and done.name:  # a file from elsewhere, which may be anything
+        finished = self._takes.finish(take, size)
+        if (
+            take.state == "recording" and finished.name
+        ):  # a file from elsewhere, which may be anything
             try:
-                Video(self._takes.film(done)).close()
+                Video(self._takes.film(finished)).close()
             except ClipError:
-                self._takes.remove(done)
+                self._takes.remove(finished)
                 raise
-        return done
+        return finished
 
-    def _change(self, asked: Asked) -> Take:
-        given = asked.content
-        wanted: Any = {name: str(given[name]) for name in ("text", "signer") if name in given}
-        if "parts" in given:
-            wanted["parts"] = parse_options(given["parts"], list[FilmPart], where="parts")
-        return self._takes.change(self._takes.get(asked.id), **wanted)
+    def _change(self, request: Asked) -> Take:
+        content = request.content
+        changes: Any = {name: str(content[name]) for name in ("text", "signer") if name in content}
+        if "parts" in content:
+            changes["parts"] = parse_options(content["parts"], list[FilmPart], where="parts")
+        return self._takes.change(self._takes.get(request.id), **changes)
 
-    def _film(self, asked: Asked) -> Response:
-        film = self._takes.film(self._takes.get_whole(asked.id))
+    def _film(self, request: Asked) -> Response:
+        film = self._takes.film(self._takes.get_whole(request.id))
         try:
             return FilmResponse(film, stat_result=film.stat())
         except FileNotFoundError:  # another request has just removed it
             raise TakeError("there is no such recording", 404) from None
 
-    def _label(self, asked: Asked) -> dict[str, Any]:
+    def _label(self, request: Asked) -> dict[str, Any]:
         """Give films the sentences of a file that was dropped beside them."""
-        name = one_line(PurePosixPath(asked.query.get("name", "")).name)
+        name = one_line(PurePosixPath(request.query.get("name", "")).name)
         if Path(name).suffix.lower() not in SUFFIXES or "\0" in name or len(name.encode()) > 255:
             raise TakeError(f"{name!r} is no film, and no {', '.join(SUFFIXES)} file", 415)
-        takes = [one for one in self._takes.list_takes() if one.state == "whole"]
+        takes = [take for take in self._takes.list_takes() if take.state == "whole"]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, name)
-            path.write_bytes(asked.body)
+            path.write_bytes(request.body)
             try:
-                found, left = read_labels(path, [(take, self._takes.film(take)) for take in takes])
+                by_take, problems = read_labels(
+                    path, [(take, self._takes.film(take)) for take in takes]
+                )
             except UserError as error:
                 raise TakeError(str(error).replace(str(path), name), 422) from None
-        for take_id, labels in found.items():
+        for take_id, labels in by_take.items():
             self._takes.change(
                 self._takes.get(take_id), text=labels.text, signer=labels.signer,
                 parts=labels.parts or None,
             )  # fmt: skip
-        return {"takes": list(found), "left": left}
+        return {"takes": list(by_take), "left": problems}
 
-    def _agree(self, asked: Asked) -> None:
-        values = {**asked.content, "day": date.today().isoformat()}
+    def _agree(self, request: Asked) -> None:
+        values = {**request.content, "day": date.today().isoformat()}
         consent = parse_options(values, Consent, where="consent")
         name = consent.signer.strip()
         if not name or len(name) > MAX_NAME or not name.isprintable():
@@ -148,10 +154,15 @@ class Recordings:
                 raise TakeError("until: expected a day such as 2027-12-31") from None
         self._takes.agree(consent)
 
-    def _deliver(self, asked: Asked) -> dict[str, Any]:
-        ids = asked.content.get("ids")
+    def _deliver(self, request: Asked) -> dict[str, Any]:
+        ids = request.content.get("ids")
         if ids is not None and not (isinstance(ids, list) and all(isinstance(i, str) for i in ids)):
             raise TakeError("ids: expected a list")
-        done = self._takes.deliver(load_ops(PARAMS).inbox, ids)
-        folder = done.folder.as_posix() if done.folder else None
-        return {"folder": folder, "takes": done.takes, "left": done.left, "refused": find_refusal()}
+        delivered = self._takes.deliver(load_ops(PARAMS).inbox, ids)
+        folder = delivered.folder.as_posix() if delivered.folder else None
+        return {
+            "folder": folder,
+            "takes": delivered.takes,
+            "left": delivered.left,
+            "refused": find_refusal(),
+        }

@@ -50,9 +50,9 @@ class Translation:
             post("/api/live/{id}/keep", self._keep, status=201),
         ]
 
-    def _translate(self, asked: Asked) -> dict[str, Any]:
+    def _translate(self, request: Asked) -> dict[str, Any]:
         """Translate a film that a program sends; nothing of it is kept."""
-        name, content = asked.read_file("film")
+        name, content = request.read_file("film")
         suffix = Path(name).suffix.lower()
         if suffix not in VIDEO_SUFFIXES:
             raise TakeError(f"{name}: expected a film, {', '.join(VIDEO_SUFFIXES)}", 415)
@@ -66,17 +66,17 @@ class Translation:
             except (ClipError, UserError) as error:
                 raise TakeError(str(error).replace(str(film), name), 422) from None
 
-    def _look(self, asked: Asked) -> dict[str, Any]:
+    def _look(self, request: Asked) -> dict[str, Any]:
         """Find the landmarks of a film, what is wrong with them, and what is signed."""
-        take = self._takes.get_whole(asked.id)
-        found = self._analyst.look(self._takes.film(take))
-        if found["signed"] and not take.name:  # a film from elsewhere was cut by its people
-            self._takes.trim(take.id, *found["signed"])
-        return found
+        take = self._takes.get_whole(request.id)
+        analysis = self._analyst.look(self._takes.film(take))
+        if analysis["signed"] and not take.name:  # a film from elsewhere was cut by its people
+            self._takes.trim(take.id, *analysis["signed"])
+        return analysis
 
-    def _find_signs(self, asked: Asked) -> dict[str, Any]:
+    def _find_signs(self, request: Asked) -> dict[str, Any]:
         """Find the signs that are nearest to a recording, with their films."""
-        signs = self._analyst.find_signs(self._takes.get_whole(asked.id), self._takes)
+        signs = self._analyst.find_signs(self._takes.get_whole(request.id), self._takes)
         return {
             "signs": [
                 {
@@ -89,18 +89,18 @@ class Translation:
             ]
         }
 
-    def _add(self, asked: Asked) -> dict[str, Any]:
-        return self._analyst.add_live(asked.id, unpack_frames(asked.body))
+    def _add(self, request: Asked) -> dict[str, Any]:
+        return self._analyst.add_live(request.id, unpack_frames(request.body))
 
-    def _keep(self, asked: Asked) -> Take:
+    def _keep(self, request: Asked) -> Take:
         """Make a take of the last sentence, its text what was understood."""
-        given = asked.content
-        text, signer = (str(given.get(name, "")) for name in ("text", "signer"))
+        content = request.content
+        text, signer = (str(content.get(name, "")) for name in ("text", "signer"))
         take = self._takes.begin(text=text, signer=signer, suffix=".mov")
         film = self._takes.film(take)
-        made = self._analyst.write_live(asked.id, film.parent)
-        if made is None:
+        live_film = self._analyst.write_live(request.id, film.parent)
+        if live_film is None:
             self._takes.remove(take)
             raise TakeError("no sentence has ended yet", 404)
-        made.rename(film)
+        live_film.rename(film)
         return self._takes.finish(take, film.stat().st_size)

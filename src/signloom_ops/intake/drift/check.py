@@ -31,8 +31,8 @@ class Check:
     def run(self, batch: Comparison, options: DriftOptions) -> Finding:
         """Measure a batch and judge it."""
         stop = getattr(options, self.name).stop
-        found = self.measure(batch)
-        value = found.statistic
+        measured = self.measure(batch)
+        value = measured.statistic
         level: Level = "ok"
         if value is not None and value >= self.warn:
             level = "warn"
@@ -44,11 +44,11 @@ class Check:
             statistic=None if value is None else round(value, 4),
             warn=self.warn,
             stop=stop,
-            what=found.what,
+            what=measured.what,
             hint="" if level == "ok" else self.hint,
-            clips=() if level == "ok" else tuple(sorted(found.clips)),
-            figures={name: round(number, 6) for name, number in found.figures.items()},
-            signer=found.signer,
+            clips=() if level == "ok" else tuple(sorted(measured.clips)),
+            figures={name: round(number, 6) for name, number in measured.figures.items()},
+            signer=measured.signer,
         )
 
 
@@ -104,14 +104,16 @@ def check_drift(
     quality = {row.clip_id: row for row in read_quality(landmarks / QUALITY_NAME)}
     old = [clip for clip in clips if clip.clip_id not in new]
     movements = _measure_movements([*_choose_old(old, fresh), *fresh], landmarks, quality)
-    found = Comparison(new=fresh, old=old, quality=quality, movements=movements)
-    is_comparable = bool(found.old_rows and found.new_rows)
+    comparison = Comparison(new=fresh, old=old, quality=quality, movements=movements)
+    is_comparable = bool(comparison.old_rows and comparison.new_rows)
     return DriftReport(
         batch=batch,
         new=len(fresh),
         old=len(old),
         findings=tuple(
-            check.run(found, options) for check in CHECKS if is_comparable or not check.needs_old
+            check.run(comparison, options)
+            for check in CHECKS
+            if is_comparable or not check.needs_old
         ),
     )
 
@@ -119,9 +121,9 @@ def check_drift(
 def _choose_old(old: Sequence[Clip], new: Sequence[Clip]) -> list[Clip]:
     """Return old clips, evenly spaced, and as many of the people who signed the new ones."""
     people = {clip.signer for clip in new}
-    own = [clip for clip in old if clip.signer in people]
-    others = [clip for clip in old if clip.signer not in people]
-    return [*_evenly(own, _OLD_CLIPS), *_evenly(others, _OLD_CLIPS)]
+    by_signers = [clip for clip in old if clip.signer in people]
+    by_others = [clip for clip in old if clip.signer not in people]
+    return [*_evenly(by_signers, _OLD_CLIPS), *_evenly(by_others, _OLD_CLIPS)]
 
 
 def _evenly(clips: Sequence[Clip], most: int) -> list[Clip]:
@@ -137,6 +139,6 @@ def _measure_movements(
     movements = dict[str, Movement]()
     names = sorted(clip.clip_id for clip in clips if clip.clip_id in quality)
     for start in range(0, len(names), _AT_ONCE):
-        found = read_shards(landmarks / SHARDS_NAME, names[start : start + _AT_ONCE])
-        movements |= {name: measure_movement(sequence) for name, sequence in found.items()}
+        sequences = read_shards(landmarks / SHARDS_NAME, names[start : start + _AT_ONCE])
+        movements |= {name: measure_movement(sequence) for name, sequence in sequences.items()}
     return movements

@@ -46,12 +46,12 @@ class Comparison:
     @cached_property
     def new_rows(self) -> list[ClipQuality]:
         """Quality of the new clips that have landmarks."""
-        return [self.quality[one.clip_id] for one in self.new if one.clip_id in self.quality]
+        return [self.quality[clip.clip_id] for clip in self.new if clip.clip_id in self.quality]
 
     @cached_property
     def old_rows(self) -> list[ClipQuality]:
         """Quality of the old clips that have landmarks."""
-        return [self.quality[one.clip_id] for one in self.old if one.clip_id in self.quality]
+        return [self.quality[clip.clip_id] for clip in self.old if clip.clip_id in self.quality]
 
     @cached_property
     def signers(self) -> dict[str, str]:
@@ -80,22 +80,22 @@ class Comparison:
             batch = tuple(name for names in now.values() for name in names)
             groups.append(SignerGroup(signer=None, new=batch, old=everyone, is_known=False))
         for signer, names in sorted(now.items()):
-            own = before.get(signer, ())
-            is_known = len(own) >= MIN_CLIPS
-            old = own if is_known else everyone
+            signer_clips = before.get(signer, ())
+            is_known = len(signer_clips) >= MIN_CLIPS
+            old = signer_clips if is_known else everyone
             groups.append(SignerGroup(signer=signer, new=names, old=old, is_known=is_known))
         return [group for group in groups if min(len(group.new), len(group.old)) >= MIN_CLIPS]
 
 
 def _by_signer(clips: Sequence[Clip], measured: Collection[str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = defaultdict(list)
+    clip_ids: dict[str, list[str]] = defaultdict(list)
     for clip in clips:
         if clip.clip_id in measured:
-            found[clip.signer].append(clip.clip_id)
-    return {signer: tuple(names) for signer, names in found.items()}
+            clip_ids[clip.signer].append(clip.clip_id)
+    return {signer: tuple(names) for signer, names in clip_ids.items()}
 
 
 def compare(now: Sequence[float], before: Sequence[float]) -> tuple[float, float]:
     """Return the Kolmogorov-Smirnov distance of two samples, and its p-value."""
-    found = ks_2samp(now, before)
-    return float(found.statistic), float(found.pvalue)
+    test = ks_2samp(now, before)
+    return float(test.statistic), float(test.pvalue)

@@ -53,8 +53,8 @@ class Finding:
 
 def worst(parts: Sequence[Measured], nothing: str) -> Measured:
     """Return the part with the largest statistic; `nothing` describes that there is none."""
-    known = [part for part in parts if part.statistic is not None]
-    return max(known, key=lambda part: part.statistic or 0.0, default=Measured(None, nothing))
+    measured = [part for part in parts if part.statistic is not None]
+    return max(measured, key=lambda part: part.statistic or 0.0, default=Measured(None, nothing))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,16 +71,16 @@ class DriftReport:
     @property
     def level(self) -> Level:
         """The worst level of any finding."""
-        return max((found.level for found in self.findings), key=LEVELS.index, default="ok")
+        return max((finding.level for finding in self.findings), key=LEVELS.index, default="ok")
 
     def of(self, level: Level) -> list[Finding]:
         """Return the findings of one level."""
-        return [found for found in self.findings if found.level == level]
+        return [finding for finding in self.findings if finding.level == level]
 
     def to_map(self) -> dict[str, Any]:
         """The report as plain values, for JSON."""
         head = {"format_version": FORMAT_VERSION, "batch": self.batch, "level": self.level}
-        findings = [{**asdict(found), "clips": list(found.clips)} for found in self.findings]
+        findings = [{**asdict(finding), "clips": list(finding.clips)} for finding in self.findings]
         return {**head, "new": self.new, "old": self.old, "findings": findings}
 
 

@@ -22,8 +22,8 @@ _NAMED = 8  # new words in a message
 def measure_unread(batch: Comparison) -> Measured:
     """Count the new clips without landmarks."""
     unread = [clip.clip_id for clip in batch.new if clip.clip_id not in batch.quality]
-    what = f"{len(unread)} of {len(batch.new)} new clips have no landmarks"
-    return Measured(len(unread) / len(batch.new), what, unread)
+    text = f"{len(unread)} of {len(batch.new)} new clips have no landmarks"
+    return Measured(len(unread) / len(batch.new), text, unread)
 
 
 def measure_seconds(batch: Comparison) -> Measured:
@@ -37,9 +37,9 @@ def measure_seconds(batch: Comparison) -> Measured:
     )
 
 
-def _factor(one: float, other: float) -> float:
+def _factor(number_a: float, number_b: float) -> float:
     """How many times one number is the other, 1 or more whichever is larger; both above 0."""
-    return max(one / other, other / one)
+    return max(number_a / number_b, number_b / number_a)
 
 
 def measure_pace(batch: Comparison) -> Measured:
@@ -48,8 +48,8 @@ def measure_pace(batch: Comparison) -> Measured:
     if min(len(now), len(before)) < MIN_CLIPS:
         return Measured(None, "too few clips to compare the pace")
     new, old = (2 ** float(np.median(part[:, 0] - part[:, 1])) for part in (now, before))
-    what = f"{new:.2f} tokens of text a second of video, {old:.2f} in the old clips"
-    return Measured(_factor(new, old), what, figures={"new": new, "old": old})
+    text = f"{new:.2f} tokens of text a second of video, {old:.2f} in the old clips"
+    return Measured(_factor(new, old), text, figures={"new": new, "old": old})
 
 
 def measure_pairing(batch: Comparison) -> Measured:
@@ -64,8 +64,8 @@ def measure_pairing(batch: Comparison) -> Measured:
         return Measured(None, "too few clips to compare the pace")
     tokens, seconds = before.T
     if np.ptp(tokens) == 0 or np.ptp(seconds) == 0:
-        what = "the old clips are of one length, so nothing shows which sentence is whose"
-        return Measured(None, what)
+        text = "the old clips are of one length, so nothing shows which sentence is whose"
+        return Measured(None, text)
     slope = float(np.polyfit(tokens, seconds, 1)[0])
     new, old = (
         max(float(np.std(part[:, 1] - slope * part[:, 0], ddof=1)), _LEAST)
@@ -96,21 +96,21 @@ def measure_new_words(batch: Comparison) -> Measured:
 
     What the old text knows is the text of its training clips: no other decides the vocabulary.
     """
-    known = [clip for clip in batch.old if clip.split == "train"] or batch.old
-    rows = [_find_words(clip) for clip in known]
+    old_clips = [clip for clip in batch.old if clip.split == "train"] or batch.old
+    rows = [_find_words(clip) for clip in old_clips]
     vocabulary = {word for row in rows for word in row}
     new = {clip.clip_id: _find_words(clip) for clip in batch.new}
-    found = Counter(word for row in new.values() for word in row if word not in vocabulary)
-    share = found.total() / max(sum(map(len, new.values())), 1)
+    new_words = Counter(word for row in new.values() for word in row if word not in vocabulary)
+    share = new_words.total() / max(sum(map(len, new.values())), 1)
     expected = unseen_by_others(rows)
-    named = ", ".join(word for word, _ in found.most_common(_NAMED))
-    more = ", ..." if len(found) > _NAMED else ""
-    what = f"{100 * share:.0f} % of the words are new ({100 * expected:.0f} % expected)"
+    named = ", ".join(word for word, _ in new_words.most_common(_NAMED))
+    more = ", ..." if len(new_words) > _NAMED else ""
+    text = f"{100 * share:.0f} % of the words are new ({100 * expected:.0f} % expected)"
     return Measured(
         max(share - expected, 0.0),
-        f"{what}: {named}{more}" if found else what,
-        [name for name, row in new.items() if found.keys() & row],
-        {"share": share, "expected": expected, "distinct": float(len(found))},
+        f"{text}: {named}{more}" if new_words else text,
+        [name for name, row in new.items() if new_words.keys() & row],
+        {"share": share, "expected": expected, "distinct": float(len(new_words))},
     )
 
 

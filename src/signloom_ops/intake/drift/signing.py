@@ -31,11 +31,11 @@ def measure_presence(batch: Comparison) -> Measured:
             continue
         new, old = (_mean_share(part, batch) for part in (now, before))
         p_value = compare([*now.values()], [*before.values()])[1]
-        what = f"a hand in {100 * new:.0f} % of the frames, {100 * old:.0f} % in the old clips"
+        text = f"a hand in {100 * new:.0f} % of the frames, {100 * old:.0f} % in the old clips"
         parts.append(
             Measured(
                 max(1 - new / old, 0.0) if p_value < ALPHA else 0.0,
-                group.describe(what),
+                group.describe(text),
                 [name for name, share in now.items() if share < old / 2],
                 {"new": new, "old": old, "p_value": p_value},
                 group.signer,
@@ -67,11 +67,11 @@ def measure_speed(batch: Comparison) -> Measured:
             continue
         new, usual = median(now), median(before) if group.is_known else middle
         distance, p_value = compare(now, before)
-        what = group.describe(f"speed of the hands {new:.2f}, usually {usual:.2f}")
+        text = group.describe(f"speed of the hands {new:.2f}, usually {usual:.2f}")
         parts.append(
             Measured(
                 abs(new - usual) / spread if p_value < ALPHA else 0.0,
-                f"{what}; signers differ by {spread:.2f}",
+                f"{text}; signers differ by {spread:.2f}",
                 group.new,
                 {"new": new, "old": usual, "spread": spread, "ks": distance, "p_value": p_value},
                 group.signer,
@@ -104,12 +104,12 @@ def gather_preferences(batch: Comparison) -> tuple[Preferences, Preferences]:
     """Return the preferences of the new and of the old clips that show one."""
     parts = []
     for clips in (batch.new, batch.old):
-        found: dict[str, dict[str, float]] = defaultdict(dict)
+        preferences: dict[str, dict[str, float]] = defaultdict(dict)
         for clip in clips:
             movement = batch.movements.get(clip.clip_id)
             if movement and movement.preference is not None:
-                found[clip.signer][clip.clip_id] = movement.preference
-        parts.append({who: rows for who, rows in found.items() if len(rows) >= MIN_CLIPS})
+                preferences[clip.signer][clip.clip_id] = movement.preference
+        parts.append({who: rows for who, rows in preferences.items() if len(rows) >= MIN_CLIPS})
     return parts[0], parts[1]
 
 
