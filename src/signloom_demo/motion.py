@@ -39,9 +39,12 @@ class Performance:
 
 
 def perform(
-    glosses: Sequence[str], signer: Signer, fps: float, rng: np.random.Generator,
+    glosses: Sequence[str],
+    signer: Signer,
+    fps: float,
+    rng: np.random.Generator,
     manner: Manner = CUT,
-) -> Performance:  # fmt: skip
+) -> Performance:
     """Sign a sentence the way one signer does it this time.
 
     Pace, size and place of each sign vary with the signer's style and with `rng`.
@@ -102,9 +105,11 @@ def _crop(performance: Performance, manner: Manner, fps: float) -> Performance:
         for hand in (performance.dominant, performance.other)
     )
     return Performance(
-        dominant=dominant, other=nondominant, in_sign=performance.in_sign[start:stop],
+        dominant=dominant,
+        other=nondominant,
+        in_sign=performance.in_sign[start:stop],
         sign=performance.sign[start:stop],
-    )  # fmt: skip
+    )
 
 
 def _rest(signer: Signer, rng: np.random.Generator) -> Floats:

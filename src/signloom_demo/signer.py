@@ -114,31 +114,93 @@ CREAM, SKY, MINT, LEMON, PETROL = (
 # Light skins wear dark shirts and dark skins light ones: MediaPipe finds hands by contrast.
 # build = size, width; style = speed, amplitude, jitter in cm, smoothness in frames.
 TRAIN_SIGNERS = (
-    _signer("anouk", BEIGE, (CHESTNUT, "long", NAVY, 0.55), ("wall", (0.78, 0.72, 0.62)),
-            (1.00, 1.00), (1.00, 1.00, 0.5, 0.6)),
-    _signer("bakary", DEEP, (BLACK, "short", CREAM, 0.50), ("plain", (0.25, 0.42, 0.60)),
-            (1.05, 1.06), (0.92, 1.08, 0.6, 0.7)),
-    _signer("chloe", PORCELAIN, (AUBURN, "bun", FOREST, 0.80), ("curtain", (0.55, 0.50, 0.58)),
-            (0.95, 0.94), (1.12, 0.92, 0.4, 0.5), left_handed=True),
-    _signer("driss", OLIVE, (BLACK, "short", WINE, 0.10), ("wood", (0.42, 0.28, 0.16)),
-            (1.03, 1.05), (0.95, 1.12, 0.7, 0.8)),
-    _signer("emile", BEIGE, (GREY, "bald", CHARCOAL, 0.75), ("window", (0.66, 0.76, 0.82)),
-            (1.04, 1.08), (0.85, 0.95, 0.5, 0.9)),
-    _signer("fatou", BROWN, (BLACK, "bun", MINT, 0.30), ("plain", (0.82, 0.80, 0.76)),
-            (0.97, 0.96), (1.08, 1.05, 0.6, 0.5)),
-    _signer("gildas", TAN, (CHESTNUT, "long", SKY, 0.65), ("wall", (0.36, 0.40, 0.36)),
-            (1.00, 1.02), (1.02, 0.98, 0.8, 0.6)),
-)  # fmt: skip
+    _signer(
+        "anouk",
+        BEIGE,
+        (CHESTNUT, "long", NAVY, 0.55),
+        ("wall", (0.78, 0.72, 0.62)),
+        (1.00, 1.00),
+        (1.00, 1.00, 0.5, 0.6),
+    ),
+    _signer(
+        "bakary",
+        DEEP,
+        (BLACK, "short", CREAM, 0.50),
+        ("plain", (0.25, 0.42, 0.60)),
+        (1.05, 1.06),
+        (0.92, 1.08, 0.6, 0.7),
+    ),
+    _signer(
+        "chloe",
+        PORCELAIN,
+        (AUBURN, "bun", FOREST, 0.80),
+        ("curtain", (0.55, 0.50, 0.58)),
+        (0.95, 0.94),
+        (1.12, 0.92, 0.4, 0.5),
+        left_handed=True,
+    ),
+    _signer(
+        "driss",
+        OLIVE,
+        (BLACK, "short", WINE, 0.10),
+        ("wood", (0.42, 0.28, 0.16)),
+        (1.03, 1.05),
+        (0.95, 1.12, 0.7, 0.8),
+    ),
+    _signer(
+        "emile",
+        BEIGE,
+        (GREY, "bald", CHARCOAL, 0.75),
+        ("window", (0.66, 0.76, 0.82)),
+        (1.04, 1.08),
+        (0.85, 0.95, 0.5, 0.9),
+    ),
+    _signer(
+        "fatou",
+        BROWN,
+        (BLACK, "bun", MINT, 0.30),
+        ("plain", (0.82, 0.80, 0.76)),
+        (0.97, 0.96),
+        (1.08, 1.05, 0.6, 0.5),
+    ),
+    _signer(
+        "gildas",
+        TAN,
+        (CHESTNUT, "long", SKY, 0.65),
+        ("wall", (0.36, 0.40, 0.36)),
+        (1.00, 1.02),
+        (1.02, 0.98, 0.8, 0.6),
+    ),
+)
 DEV_SIGNERS = (
-    _signer("hana", OLIVE, (BLACK, "long", PLUM, 0.45), ("curtain", (0.70, 0.66, 0.50)),
-            (0.96, 0.95), (1.05, 1.00, 0.6, 0.6)),
-)  # fmt: skip
+    _signer(
+        "hana",
+        OLIVE,
+        (BLACK, "long", PLUM, 0.45),
+        ("curtain", (0.70, 0.66, 0.50)),
+        (0.96, 0.95),
+        (1.05, 1.00, 0.6, 0.6),
+    ),
+)
 TEST_SIGNERS = (
-    _signer("ines", PORCELAIN, (BLOND, "long", PETROL, 0.60), ("wood", (0.58, 0.44, 0.30)),
-            (0.98, 0.97), (0.96, 1.06, 0.7, 0.7)),
-    _signer("joao", BROWN, (BLACK, "short", LEMON, 0.20), ("window", (0.40, 0.52, 0.46)),
-            (1.02, 1.04), (1.06, 0.95, 0.6, 0.6), left_handed=True),
-)  # fmt: skip
+    _signer(
+        "ines",
+        PORCELAIN,
+        (BLOND, "long", PETROL, 0.60),
+        ("wood", (0.58, 0.44, 0.30)),
+        (0.98, 0.97),
+        (0.96, 1.06, 0.7, 0.7),
+    ),
+    _signer(
+        "joao",
+        BROWN,
+        (BLACK, "short", LEMON, 0.20),
+        ("window", (0.40, 0.52, 0.46)),
+        (1.02, 1.04),
+        (1.06, 0.95, 0.6, 0.6),
+        left_handed=True,
+    ),
+)
 
 
 def backdrop(signer: Signer, width: int, height: int, rng: np.random.Generator) -> Floats:

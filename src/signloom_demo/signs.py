@@ -154,8 +154,11 @@ LEXICON: dict[str, Sign] = {
     "DEMAIN": Sign((Key("thumb", -15.0, 20.0, "oblique"), Key("thumb", -27.0, 12.0, "palm"))),
     "SOIR": _same(Key("spread", -27.0, 16.0, "palm"), Key("spread", -15.0, -4.0, "tilt_in")),
     "AUJOURDHUI": _same(
-        Key("phone", -17.0, -3.0, "back"), Key("phone", -17.0, -13.0, "back"),
-        Key("phone", -17.0, -3.0, "back"), Key("phone", -17.0, -13.0, "back"), beats=1.2,
+        Key("phone", -17.0, -3.0, "back"),
+        Key("phone", -17.0, -13.0, "back"),
+        Key("phone", -17.0, -3.0, "back"),
+        Key("phone", -17.0, -13.0, "back"),
+        beats=1.2,
     ),
     # where
     "MAISON": _same(Key("flat", -9.0, 14.0, "roof"), Key("flat", -19.0, 4.0, "roof")),
@@ -167,35 +170,61 @@ LEXICON: dict[str, Sign] = {
     "NOUS": Sign((Key("two", -22.0, 2.0, "back_in"), Key("two", 0.0, 2.0, "back_in"))),
     "ELLE": Sign((Key("point", -22.0, 5.0, "tilt_out"), Key("point", -31.0, 3.0, "far_out"))),
     "MAMAN": Sign(
-        (Key("spread", -14.0, 15.0, "tilt_in"), Key("spread", -19.0, 16.0, "tilt_in"),
-         Key("spread", -14.0, 15.0, "tilt_in"), Key("spread", -19.0, 16.0, "tilt_in")), beats=1.1,
+        (
+            Key("spread", -14.0, 15.0, "tilt_in"),
+            Key("spread", -19.0, 16.0, "tilt_in"),
+            Key("spread", -14.0, 15.0, "tilt_in"),
+            Key("spread", -19.0, 16.0, "tilt_in"),
+        ),
+        beats=1.1,
     ),
     # what
     "PAIN": Sign(
-        (Key("flat", -10.0, 4.0, "tilt_in"), Key("flat", -12.0, -5.0, "tilt_in"),
-         Key("flat", -10.0, 4.0, "tilt_in"), Key("flat", -12.0, -5.0, "tilt_in")),
-        (Key("fist", -15.0, -15.0, "back_in"), Key("fist", -15.0, -15.0, "back_in")), beats=1.2,
+        (
+            Key("flat", -10.0, 4.0, "tilt_in"),
+            Key("flat", -12.0, -5.0, "tilt_in"),
+            Key("flat", -10.0, 4.0, "tilt_in"),
+            Key("flat", -12.0, -5.0, "tilt_in"),
+        ),
+        (Key("fist", -15.0, -15.0, "back_in"), Key("fist", -15.0, -15.0, "back_in")),
+        beats=1.2,
     ),
     "EAU": Sign(
-        (Key("three", -17.0, 10.0, "palm"), Key("three", -17.0, 17.0, "palm"),
-         Key("three", -17.0, 10.0, "palm"), Key("three", -17.0, 17.0, "palm")), beats=1.1,
+        (
+            Key("three", -17.0, 10.0, "palm"),
+            Key("three", -17.0, 17.0, "palm"),
+            Key("three", -17.0, 10.0, "palm"),
+            Key("three", -17.0, 17.0, "palm"),
+        ),
+        beats=1.1,
     ),
     "CAFE": Sign(
         _circle("fist", -13.0, 0.0, "palm", 4.0),
-        (Key("curved", -14.0, -15.0, "back_in"), Key("curved", -14.0, -15.0, "back_in")), beats=1.2,
+        (Key("curved", -14.0, -15.0, "back_in"), Key("curved", -14.0, -15.0, "back_in")),
+        beats=1.2,
     ),
     "SOUPE": Sign((Key("two", -12.0, -12.0, "medial"), Key("two", -12.0, 9.0, "back_in"))),
     "POMME": Sign(
-        (Key("claw", -18.0, 17.0, "twist_out"), Key("claw", -18.0, 17.0, "twist"),
-         Key("claw", -18.0, 17.0, "twist_out"), Key("claw", -18.0, 17.0, "twist")), beats=1.2,
+        (
+            Key("claw", -18.0, 17.0, "twist_out"),
+            Key("claw", -18.0, 17.0, "twist"),
+            Key("claw", -18.0, 17.0, "twist_out"),
+            Key("claw", -18.0, 17.0, "twist"),
+        ),
+        beats=1.2,
     ),
     "LIVRE": _same(Key("flat", -9.0, -6.0, "back_in"), Key("flat", -21.0, -6.0, "back")),
     # doing
     "ALLER": _same(Key("point", -11.0, -8.0, "tilt_in"), Key("point", -25.0, 6.0, "tilt_out")),
     "AIMER": Sign((Key("spread", -8.0, -8.0, "medial"), Key("spread", -15.0, 8.0, "back_in"))),
     "MANGER": Sign(
-        (Key("bunch", -15.0, 5.0, "back_in"), Key("bunch", -12.0, 13.0, "back_in"),
-         Key("bunch", -15.0, 5.0, "back_in"), Key("bunch", -12.0, 13.0, "back_in")), beats=1.2,
+        (
+            Key("bunch", -15.0, 5.0, "back_in"),
+            Key("bunch", -12.0, 13.0, "back_in"),
+            Key("bunch", -15.0, 5.0, "back_in"),
+            Key("bunch", -12.0, 13.0, "back_in"),
+        ),
+        beats=1.2,
     ),
     "BOIRE": Sign((Key("curved", -15.0, 3.0, "oblique"), Key("curved", -12.0, 14.0, "tilt_in"))),
     "VOULOIR": _same(Key("spread", -18.0, 2.0, "back_in"), Key("fist", -13.0, -10.0, "back_in")),
@@ -208,20 +237,32 @@ LEXICON: dict[str, Sign] = {
     # how
     "FATIGUE": _same(Key("claw", -12.0, 4.0, "back_in"), Key("relaxed", -14.0, -12.0, "medial")),
     "CONTENT": _same(
-        Key("spread", -24.0, 10.0, "tilt_in"), Key("spread", -24.0, 16.0, "tilt_out"),
-        Key("spread", -24.0, 10.0, "tilt_in"), Key("spread", -24.0, 16.0, "tilt_out"), beats=1.2,
+        Key("spread", -24.0, 10.0, "tilt_in"),
+        Key("spread", -24.0, 16.0, "tilt_out"),
+        Key("spread", -24.0, 10.0, "tilt_in"),
+        Key("spread", -24.0, 16.0, "tilt_out"),
+        beats=1.2,
     ),
     "GRAND": _same(Key("corner", -13.0, 3.0, "palm"), Key("corner", -29.0, 3.0, "palm")),
     # yes, no, questions
     "NON": Sign(
-        (Key("point", -24.0, 14.0, "tilt_in"), Key("point", -24.0, 14.0, "tilt_out"),
-         Key("point", -24.0, 14.0, "tilt_in"), Key("point", -24.0, 14.0, "tilt_out")), beats=1.2,
+        (
+            Key("point", -24.0, 14.0, "tilt_in"),
+            Key("point", -24.0, 14.0, "tilt_out"),
+            Key("point", -24.0, 14.0, "tilt_in"),
+            Key("point", -24.0, 14.0, "tilt_out"),
+        ),
+        beats=1.2,
     ),
     "QUESTION": Sign(
-        (Key("horns", -22.0, 4.0, "oblique"), Key("horns", -22.0, 10.0, "palm"),
-         Key("horns", -22.0, 4.0, "oblique")), beats=1.1,
+        (
+            Key("horns", -22.0, 4.0, "oblique"),
+            Key("horns", -22.0, 10.0, "palm"),
+            Key("horns", -22.0, 4.0, "oblique"),
+        ),
+        beats=1.1,
     ),
-}  # fmt: skip
+}
 
 REST = Key("relaxed", -17.0, -29.0, "rest", 15.0)
 

@@ -81,19 +81,28 @@ class DriftOptions:
     GONE: ClassVar = {
         name: Gone(off, "it is a constant since version 0.3; remove it")
         for name, off in {
-            "min_clips": 5, "old_clips": 1000, "alpha": 0.01, "left_handers": 0.1,
-            "colour_clips": 20, "colour_frames": 5,
+            "min_clips": 5,
+            "old_clips": 1000,
+            "alpha": 0.01,
+            "left_handers": 0.1,
+            "colour_clips": 20,
+            "colour_frames": 5,
         }.items()
     } | {
         name: Gone(off, "its check left in version 0.3; remove it")
         for name, off in {
-            "signer_share": {"warn": 0.5, "stop": None}, "tokens": {"warn": 0.5, "stop": None},
-            "fps": {"warn": 1.6, "stop": None}, "pixels": {"warn": 1.5, "stop": None},
-            "byte_tokens": {"warn": 0.2, "stop": 0.6}, "lost_hand": {"warn": 0.4, "stop": None},
-            "sides": {"warn": 0.2, "stop": 0.5}, "colour": {"warn": 0.05, "stop": 0.2},
-            "mirrored_people": {"warn": 5.0, "stop": 100.0}, "movement": {"warn": 3.0, "stop": 8.0},
+            "signer_share": {"warn": 0.5, "stop": None},
+            "tokens": {"warn": 0.5, "stop": None},
+            "fps": {"warn": 1.6, "stop": None},
+            "pixels": {"warn": 1.5, "stop": None},
+            "byte_tokens": {"warn": 0.2, "stop": 0.6},
+            "lost_hand": {"warn": 0.4, "stop": None},
+            "sides": {"warn": 0.2, "stop": 0.5},
+            "colour": {"warn": 0.05, "stop": 0.2},
+            "mirrored_people": {"warn": 5.0, "stop": 100.0},
+            "movement": {"warn": 3.0, "stop": 8.0},
         }.items()
-    }  # fmt: skip
+    }
 
     unread: DriftLimit = DriftLimit(stop=0.5)
     """Share of the new clips that have no landmarks."""

@@ -271,8 +271,12 @@ def to_pose(film: FilmLandmarks) -> bytes:
 
 
 WRITERS: dict[str, Callable[[FilmLandmarks], bytes]] = {
-    "pose": to_pose, "parquet": to_parquet, "npz": to_npz, "csv": to_csv, "json": to_json,
-}  # fmt: skip
+    "pose": to_pose,
+    "parquet": to_parquet,
+    "npz": to_npz,
+    "csv": to_csv,
+    "json": to_json,
+}
 
 
 def _to_table(film: FilmLandmarks) -> "pa.Table":
@@ -285,14 +289,18 @@ def _to_table(film: FilmLandmarks) -> "pa.Table":
     frames, points, _ = every.shape
     names = np.repeat(np.arange(len(parts), dtype=np.int8), sizes)
     flat = every.reshape(-1, COORDINATES)
-    return pa.table({
-        "frame": pa.array(np.repeat(np.arange(frames, dtype=np.int32), points)),
-        "time_s": pa.array(np.repeat(film.times_s, points)),
-        "type": pa.DictionaryArray.from_arrays(np.tile(names, frames), parts),
-        "landmark_index": pa.array(
-            np.tile(np.concatenate([np.arange(n, dtype=np.int16) for n in sizes]), frames)
-        ),
-        **{axis: pa.array(flat[:, i], from_pandas=True) for i, axis in enumerate("xyz")},
-        **{name: pa.array(np.full(frames * points, getattr(film, name)))
-           for name in ("fps", "width", "height")},
-    })  # fmt: skip
+    return pa.table(
+        {
+            "frame": pa.array(np.repeat(np.arange(frames, dtype=np.int32), points)),
+            "time_s": pa.array(np.repeat(film.times_s, points)),
+            "type": pa.DictionaryArray.from_arrays(np.tile(names, frames), parts),
+            "landmark_index": pa.array(
+                np.tile(np.concatenate([np.arange(n, dtype=np.int16) for n in sizes]), frames)
+            ),
+            **{axis: pa.array(flat[:, i], from_pandas=True) for i, axis in enumerate("xyz")},
+            **{
+                name: pa.array(np.full(frames * points, getattr(film, name)))
+                for name in ("fps", "width", "height")
+            },
+        }
+    )

@@ -72,8 +72,11 @@ def to_table(clips: Mapping[str, LandmarkSequence] | LandmarkSequence) -> pa.Tab
         [clip.points.reshape(len(clip.points), -1) for clip in sequences.values()]
     )
     names = (f"{mark}.{axis}" for mark in layouts[0].landmark_names for axis in "xyz")
-    return pa.table({
-        "clip_id": pa.array(np.repeat(list(sequences), counts)), "frame": frames,
-        "time_s": frames / rates,
-        **{name: np.ascontiguousarray(points[:, n]) for n, name in enumerate(names)},
-    })  # fmt: skip
+    return pa.table(
+        {
+            "clip_id": pa.array(np.repeat(list(sequences), counts)),
+            "frame": frames,
+            "time_s": frames / rates,
+            **{name: np.ascontiguousarray(points[:, n]) for n, name in enumerate(names)},
+        }
+    )

@@ -174,8 +174,12 @@ def _gradient_section(groups: Groups) -> Section:
         ],
         parts=[
             _by_way(
-                "gradients", "gradient, untrained", "source position", started,
-                log="y", limits=(1e-9, 2),
+                "gradients",
+                "gradient, untrained",
+                "source position",
+                started,
+                log="y",
+                limits=(1e-9, 2),
             ),
             build_table(
                 "Gradient at the source's first symbol, % of the strongest",
@@ -186,7 +190,7 @@ def _gradient_section(groups: Groups) -> Section:
                 },
             ),
         ],
-    )  # fmt: skip
+    )
 
 
 def _text_section(groups: Groups) -> Section:

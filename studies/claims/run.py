@@ -34,8 +34,13 @@ from studies.reversal.lab import PAD, LabOptions, draw_sequences, read_lab, run_
 KEYS, DRAWS = 50, 2_000  # of the scores that random vectors give
 WIDTHS = (16, 64, 256)
 PRONOUNS = frozenset({"je", "j", "tu", "il", "elle", "nous", "vous", "ils", "elles"})
-LAB = ("model.d_model=64", "task.train=3000", "task.dev=300", "train.epochs=12",
-       "train.learning_rate=0.002")  # fmt: skip
+LAB = (
+    "model.d_model=64",
+    "task.train=3000",
+    "task.dev=300",
+    "train.epochs=12",
+    "train.learning_rate=0.002",
+)
 logger = logging.getLogger(__name__)
 
 
@@ -104,8 +109,11 @@ def compare_teaching(lab: LabOptions) -> list[tuple[float, float, float, float]]
             memory = model.encode(*pad_ids(dev, PAD))
             alone = [best.tokens for best, *_ in search(model, memory, lab.task.ids, lab.decoding)]
         true = [(*reversed(sequence), lab.task.ids.eos) for sequence in dev]
-        places = sum(a == b for written, expected in zip(alone, true, strict=True)
-                     for a, b in zip(written, expected, strict=False))  # fmt: skip
+        places = sum(
+            a == b
+            for written, expected in zip(alone, true, strict=True)
+            for a, b in zip(written, expected, strict=False)
+        )
         exact = sum(
             written == expected for written, expected in zip(alone, true, strict=True)
         ) / len(dev)

@@ -108,8 +108,10 @@ def plan_signs(
     logging.info("%s", "\n".join(reasons))
     base = from_scratch(read_run_options(PARAMS))
     recipe["train"]["seeds"] = [seed]
-    sections = {name: change_options(getattr(base, name), recipe[name], name)
-                for name in ("features", "augment", "model", "train")}  # fmt: skip
+    sections = {
+        name: change_options(getattr(base, name), recipe[name], name)
+        for name in ("features", "augment", "model", "train")
+    }
     labels = load_section(PARAMS, "tokenize_targets", TokenizeOptions)
     tokens = folder / "tokens"
     spelt = {**dataclasses.asdict(labels), **recipe["tokenize_targets"]}

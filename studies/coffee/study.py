@@ -236,11 +236,16 @@ def build_corpus(options: CoffeeOptions) -> list[Clip]:
     splits = [split for split, count in options.orders.items() for _ in range(count)]
     sentences = [
         Clip(
-            clip_id=f"{split}-{number - splits.index(split):04d}", video=None, text=order.text,
-            signer="", split=split, gloss=" ".join(order.signs).upper(), language="en",
+            clip_id=f"{split}-{number - splits.index(split):04d}",
+            video=None,
+            text=order.text,
+            signer="",
+            split=split,
+            gloss=" ".join(order.signs).upper(),
+            language="en",
         )
         for number, (order, split) in enumerate(zip(orders, splits, strict=True))
-    ]  # fmt: skip
+    ]
     composed, _ = draw_takes(sentences, _stock(takes, blocks), generator)
     shards = _takes_folder(options) / IMPORTED_SHARDS
     write_composed(options.corpus, composed, shards, gap_s=options.gap_frames / options.fps)
@@ -303,9 +308,10 @@ def import_takes(
     if not (folder / IMPORTED_SHARDS).is_dir():
         defaults = SourceDefaults(fps=options.fps, width=options.width, height=options.height)
         import_landmarks(
-            [options.words], folder,
+            [options.words],
+            folder,
             ImportOptions(format="numpy", groups=("hands", "pose"), defaults=defaults),
-        )  # fmt: skip
+        )
     with np.load(options.words, allow_pickle=False) as file:
         labels, numbers = file["labels"], file["seq"]
     width = len(str(len(labels)))

@@ -68,4 +68,4 @@ def build_page(results: Row) -> StudyPage:
             )
         ],
         command=COMMAND,
-    )  # fmt: skip
+    )

@@ -58,8 +58,13 @@ def build_page(results: Row) -> StudyPage:
                     curves_figure(
                         "steps",
                         [
-                            Panel(title=title, x_label="source frames", curves=curves[measure],
-                                  log="yx", ticks=lengths)
+                            Panel(
+                                title=title,
+                                x_label="source frames",
+                                curves=curves[measure],
+                                log="yx",
+                                ticks=lengths,
+                            )
                             for measure, title in MEASURES.items()
                         ],
                         label="Time and memory of a step over the source's length; tables below",
@@ -69,4 +74,4 @@ def build_page(results: Row) -> StudyPage:
             )
         ],
         command=COMMAND,
-    )  # fmt: skip
+    )

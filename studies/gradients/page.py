@@ -173,7 +173,7 @@ def _shares_section(flows: Rows) -> Section:
             ),
             *tables,
         ],
-    )  # fmt: skip
+    )
 
 
 def _exact(rows: Rows) -> str:

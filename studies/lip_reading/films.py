@@ -93,12 +93,15 @@ def film_frames(film: Film) -> Iterator[Image]:
 def hold(performance: Performance, frames: int) -> Performance:
     """Return the first posture for that many frames."""
     tracks = [
-        dataclasses.replace(track, **{
-            field.name: np.repeat(getattr(track, field.name)[:1], frames, axis=0)
-            for field in dataclasses.fields(track)
-        })
+        dataclasses.replace(
+            track,
+            **{
+                field.name: np.repeat(getattr(track, field.name)[:1], frames, axis=0)
+                for field in dataclasses.fields(track)
+            },
+        )
         for track in (performance.dominant, performance.other)
-    ]  # fmt: skip
+    ]
     return dataclasses.replace(performance, dominant=tracks[0], other=tracks[1])
 
 

@@ -20,8 +20,11 @@ from signloom_demo.render import VIEW_HEIGHT, Camera
 from signloom_demo.signer import Signer
 from studies.lip_reading.films import Film, draw_person
 
-VERBS = {"want": ("أُرِيدُ", "تُرِيدُ", "يُرِيدُ"), "drink": ("أَشْرَبُ", "تَشْرَبُ", "يَشْرَبُ"),
-         "love": ("أُحِبُّ", "تُحِبُّ", "يُحِبُّ")}  # fmt: skip
+VERBS = {
+    "want": ("أُرِيدُ", "تُرِيدُ", "يُرِيدُ"),
+    "drink": ("أَشْرَبُ", "تَشْرَبُ", "يَشْرَبُ"),
+    "love": ("أُحِبُّ", "تُحِبُّ", "يُحِبُّ"),
+}
 PERSONS = ("أَنَا", "أَنْتَ", "هُوَ")  # I, you, he
 DRINKS = ("مَاءً", "قَهْوَةً", "شَايًا", "حَلِيبًا")  # water, coffee, tea, milk
 FOODS = ("خُبْزًا", "تُفَّاحَةً", "لَحْمًا", "سَمَكًا")  # bread, an apple, meat, fish
@@ -49,13 +52,22 @@ _HUSHED = Expression(0.24, round=0.55)
 _THROAT = Expression(0.42)
 
 _LETTERS = {
-    _PRESSED: "بم", _LIP_TEETH: "ف", _ROUNDED: "وؤ", _WIDE_OPEN: "اآ", _SPREAD: "يى",
-    _BETWEEN_TEETH: "ثذظ", _BEHIND_TEETH: "تدنلطضر", _HISSED: "سزص", _HUSHED: "شج",
+    _PRESSED: "بم",
+    _LIP_TEETH: "ف",
+    _ROUNDED: "وؤ",
+    _WIDE_OPEN: "اآ",
+    _SPREAD: "يى",
+    _BETWEEN_TEETH: "ثذظ",
+    _BEHIND_TEETH: "تدنلطضر",
+    _HISSED: "سزص",
+    _HUSHED: "شج",
     _THROAT: "كقخغعحهةأإئء",
-}  # fmt: skip
+}
 _VOWELS = {
-    "َ": Expression(0.62), "ُ": Expression(0.2, round=0.85), "ِ": Expression(0.24, spread=0.8),
-}  # fmt: skip
+    "َ": Expression(0.62),
+    "ُ": Expression(0.2, round=0.85),
+    "ِ": Expression(0.24, spread=0.8),
+}
 _SHAPES = {letter: mouth for mouth, letters in _LETTERS.items() for letter in letters}
 _TANWIN, _SHADDA, _SUKUN = "ً", "ّ", "ْ"  # vowel and n, doubled letter, no vowel
 
@@ -125,9 +137,12 @@ def draw_speaker(name: str, generator: np.random.Generator) -> Speaker:
     """Draw a person whose head and shoulders are filmed."""
     draw = generator.uniform
     camera = Camera(
-        width=SIDE, height=SIDE, zoom=VIEW_HEIGHT / draw(34, 46),
-        shift_x=draw(-3, 3), shift_y=draw(18, 23),
-    )  # fmt: skip
+        width=SIDE,
+        height=SIDE,
+        zoom=VIEW_HEIGHT / draw(34, 46),
+        shift_x=draw(-3, 3),
+        shift_y=draw(18, 23),
+    )
     return Speaker(
         signer=draw_person(name, generator),
         camera=camera,

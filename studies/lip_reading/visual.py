@@ -57,10 +57,16 @@ class FrontEnd(nn.Module):
         super().__init__()
         self.moving = nn.Conv3d(1, 16, (5, 5, 5), stride=(1, 2, 2), padding=2)
         self.pictures = nn.Sequential(
-            nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.GroupNorm(4, 32),
-            nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.GroupNorm(4, 64),
-            nn.ReLU(), nn.Flatten(), nn.Linear(64 * 4 * 4, COLUMNS),
-        )  # fmt: skip
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3, stride=2, padding=1),
+            nn.GroupNorm(4, 32),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 3, stride=2, padding=1),
+            nn.GroupNorm(4, 64),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(64 * 4 * 4, COLUMNS),
+        )
 
     def forward(self, mouths: Float[Tensor, "B S H W"]) -> Float[Tensor, "B S F"]:
         """Read each frame with the two before and behind it."""

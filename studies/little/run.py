@@ -32,14 +32,18 @@ def main() -> None:
     options = load_section(study, "study", LittleOptions)
     trained: list[dict[str, Any]] = []
     if not options.words.is_file():
-        logging.warning("%s is not there (docs/results.md says where to get it): nothing is "
-                        "measured", options.words)  # fmt: skip
+        logging.warning(
+            "%s is not there (docs/results.md says where to get it): nothing is measured",
+            options.words,
+        )
         write_all(trained)
         return
     coffee = dataclasses.replace(
         load_section(COFFEE, "study", CoffeeOptions),
-        words=options.words, corpus=WORK / "orders", orders=options.orders,
-    )  # fmt: skip
+        words=options.words,
+        corpus=WORK / "orders",
+        orders=options.orders,
+    )
     tokenize = load_section(study, "tokenize_targets", TokenizeOptions)
     scoring = read_scoring(one_search=True)
     for result in train_each(options, coffee, tokenize, scoring, WORK):
@@ -72,11 +76,13 @@ def build_page(trained: list[dict[str, Any]]) -> StudyPage:
     )
     return StudyPage(
         title="Few sentences",
-        lead=["Where only some clips have a sentence: what are recombined clips worth?",
-              "" if trained else "The takes are not there, so nothing was measured."],
+        lead=[
+            "Where only some clips have a sentence: what are recombined clips worth?",
+            "" if trained else "The takes are not there, so nothing was measured.",
+        ],
         sections=[Section(title="Orders in a coffee shop", text=[], parts=[table])],
         command=COMMAND,
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

@@ -88,9 +88,12 @@ def choose_labelled(clips: list[Clip], share: float, seed: int) -> list[Clip]:
 
 
 def train_each(
-    options: LittleOptions, coffee: CoffeeOptions, tokenize: TokenizeOptions,
-    scoring: EvaluateOptions, out: Path,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+    options: LittleOptions,
+    coffee: CoffeeOptions,
+    tokenize: TokenizeOptions,
+    scoring: EvaluateOptions,
+    out: Path,
+) -> Iterator[dict[str, Any]]:
     """Train with each seed, share and means; yield what each reaches on test.
 
     Raises:
@@ -156,9 +159,13 @@ def copy_shards(
     metadata = shards_metadata(source)
     frames = {clip.clip_id: len(landmarks[clip.clip_id].points) for clip in clips}
     write_shards(
-        folder, frames, landmarks.__getitem__, layout=metadata.layout, extractor=metadata.extractor,
+        folder,
+        frames,
+        landmarks.__getitem__,
+        layout=metadata.layout,
+        extractor=metadata.extractor,
         frames_per_shard=FRAMES_PER_SHARD,
-    )  # fmt: skip
+    )
 
 
 def plan_run(options: LittleOptions, clips: list[Clip], corpus: Path, seed: int) -> RunOptions:
@@ -167,8 +174,10 @@ def plan_run(options: LittleOptions, clips: list[Clip], corpus: Path, seed: int)
     recipe["model"] |= options.model
     recipe["train"] |= {"seeds": [seed], "max_frames": 1200}
     base = from_scratch(read_run_options(PARAMS))
-    sections = {name: change_options(getattr(base, name), recipe[name], name)
-                for name in ("features", "augment", "model", "train")}  # fmt: skip
+    sections = {
+        name: change_options(getattr(base, name), recipe[name], name)
+        for name in ("features", "augment", "model", "train")
+    }
     return RunOptions(**sections)
 
 
@@ -196,34 +205,49 @@ def _score(
     systems = splits["test"].systems
     scores = systems[System.MODEL]
     return checkpoint, {
-        "clips": len(data.train), "epochs": options.train.epochs, "best_epoch": fit.best_epoch,
-        "dev_loss": round(fit.dev_loss, 3), "cpu_s": round(cpu_s),
+        "clips": len(data.train),
+        "epochs": options.train.epochs,
+        "best_epoch": fit.best_epoch,
+        "dev_loss": round(fit.dev_loss, 3),
+        "cpu_s": round(cpu_s),
         "dev_wer": round(splits["dev"].systems[System.MODEL][Metric.WER].value, 1),
         "wer": round(scores[Metric.WER].value, 1),
-        "wer_low": round(scores[Metric.WER].low, 1), "wer_high": round(scores[Metric.WER].high, 1),
+        "wer_low": round(scores[Metric.WER].low, 1),
+        "wer_high": round(scores[Metric.WER].high, 1),
         "bleu4": round(scores[Metric.BLEU4].value, 1),
-        "others": {str(name): round(values[Metric.WER].value, 1) for name, values in systems.items()
-                   if name != System.MODEL},
+        "others": {
+            str(name): round(values[Metric.WER].value, 1)
+            for name, values in systems.items()
+            if name != System.MODEL
+        },
         "held": _hold_against_signs(
-            translator.with_signs(costs=evaluation.confidence.signs_said), evaluation, sequences,
+            translator.with_signs(costs=evaluation.confidence.signs_said),
+            evaluation,
+            sequences,
             scoring,
         ),
-    }  # fmt: skip
+    }
 
 
 def _hold_against_signs(
-    translator: Translator, evaluation: Evaluation, sequences: Mapping[str, LandmarkSequence],
+    translator: Translator,
+    evaluation: Evaluation,
+    sequences: Mapping[str, LandmarkSequence],
     scoring: EvaluateOptions,
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """Score the same model where dev may hold its sentences against the signs that it reads."""
     plain, grid = scoring.decoding, read_scoring().grid
     sizes = (plain.beam_size, max(grid.beam_sizes))
     grid = dataclasses.replace(grid, beam_sizes=sizes, length_penalties=(plain.length_penalty,))
     splits = {split: evaluated.result for split, evaluated in evaluation.splits.items()}
     setup = Setup(
-        translator=translator, targets=splits["dev"].targets, sequences=sequences,
-        decoding=plain, score=scoring.score, metric=evaluation.headline,
-    )  # fmt: skip
+        translator=translator,
+        targets=splits["dev"].targets,
+        sequences=sequences,
+        decoding=plain,
+        score=scoring.score,
+        metric=evaluation.headline,
+    )
     search, _ = try_searches(setup, grid)
     held = {"beam_size": search.beam_size, "sign_weight": search.sign_weight}
     for split, name in (("dev", "dev_wer"), ("test", "wer")):

@@ -84,10 +84,14 @@ def _sinusoids_section(positions: int = 48, width: int = 64) -> Section:
             "positive, orange negative. “scaled” multiplies all of it by one learnt number.",
         ],
         parts=[
-            Figure(name="sinusoids", svg=picture, caption="",
-                   label="Table of sines and cosines by position; waves get longer to the right"),
+            Figure(
+                name="sinusoids",
+                svg=picture,
+                caption="",
+                label="Table of sines and cosines by position; waves get longer to the right",
+            ),
         ],
-    )  # fmt: skip
+    )
 
 
 def _relative_section(length: int = 12) -> Section:
@@ -110,10 +114,14 @@ def _relative_section(length: int = 12) -> Section:
             "blue for keys before the query, orange for keys after it."
         ],
         parts=[
-            Figure(name="relative", svg=picture, caption="",
-                   label="Distances before and after the relative shift")
+            Figure(
+                name="relative",
+                svg=picture,
+                caption="",
+                label="Distances before and after the relative shift",
+            )
         ],
-    )  # fmt: skip
+    )
 
 
 def _masks_section(sights: Mapping[str, Sight]) -> Section:
@@ -198,12 +206,16 @@ def _learnt_section(trained: Rows, trained_to: int) -> Section:
             ),
             StudyTable(
                 caption="Exact match on held-out sequences, and the factors learnt by “scaled”",
-                header=["positions", f"up to {trained_to}", *(f"{n} symbols" for n in longer),
-                        "factor"],
+                header=[
+                    "positions",
+                    f"up to {trained_to}",
+                    *(f"{n} symbols" for n in longer),
+                    "factor",
+                ],
                 rows=rows,
             ),
         ],
-    )  # fmt: skip
+    )
 
 
 def _seeds(trained: Rows) -> int:

@@ -476,7 +476,7 @@ class Manifest:
 
 
 def load_manifest(corpus: CorpusOptions, former: Manifest | None = None) -> Manifest:
-    """Read the manifest of a corpus, unless it is `known` and has not changed since.
+    """Read the manifest of a corpus, unless it is `former` and has not changed since.
 
     Raises:
         UserError: As `read_manifest`.

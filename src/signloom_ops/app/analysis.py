@@ -242,9 +242,14 @@ def read_scores(path: Path) -> dict[str, Any]:
     wrong = systems["model"].get(Metric.WER)
     return {
         **({"words": max(0.0, 100.0 - wrong["value"])} if wrong else {}),
-        "metric": metric_label(metric), "score": score["value"], "low": score["low"],
-        "high": score["high"], "floor": floor, "floor_score": floors[floor], "clips": test["clips"],
-    }  # fmt: skip
+        "metric": metric_label(metric),
+        "score": score["value"],
+        "low": score["low"],
+        "high": score["high"],
+        "floor": floor,
+        "floor_score": floors[floor],
+        "clips": test["clips"],
+    }
 
 
 def draw_points(sequence: LandmarkSequence) -> dict[str, Any]:

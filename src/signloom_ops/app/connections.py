@@ -78,8 +78,13 @@ def build_server(
         more: Further options of `uvicorn.Config`.
     """
     options: dict[str, Any] = {
-        "log_level": "warning", "server_header": False, "timeout_graceful_shutdown": 3,
-        "limit_concurrency": MOST_AT_WORK, "http": PromptConnection, "ws": "none",
-        "ssl_certfile": certificate, "ssl_keyfile": key,
-    }  # fmt: skip
+        "log_level": "warning",
+        "server_header": False,
+        "timeout_graceful_shutdown": 3,
+        "limit_concurrency": MOST_AT_WORK,
+        "http": PromptConnection,
+        "ws": "none",
+        "ssl_certfile": certificate,
+        "ssl_keyfile": key,
+    }
     return uvicorn.Server(uvicorn.Config(guard, **options | more))

@@ -104,8 +104,10 @@ def found(splits: Mapping[str, str] | None = None) -> None:
         ops = load_ops(PARAMS)
         plan = _plan(ops, splits)
         if not _describe(plan).is_possible:
-            raise UserError(f"a corpus needs {len(SPLITS)} signers: one to learn from, one to "
-                            "decide when to stop, one to test")  # fmt: skip
+            raise UserError(
+                f"a corpus needs {len(SPLITS)} signers: one to learn from, one to "
+                "decide when to stop, one to test"
+            )
         _check_free({clip.clip_id for clip in plan.clips})
         params = read_params(PARAMS)
         write_corpus(plan, CORPUS, copy=True, force=True)

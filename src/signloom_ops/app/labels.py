@@ -75,10 +75,15 @@ def _read_cues(path: Path, film: Path) -> tuple[Labels, list[str]]:
             "it with `signloom ingest`"
         )
     parts = [
-        FilmPart(start_s=cue.start_s, end_s=cue.end_s, text=cue.text, gloss=cue.gloss,
-             language=cue.language)
+        FilmPart(
+            start_s=cue.start_s,
+            end_s=cue.end_s,
+            text=cue.text,
+            gloss=cue.gloss,
+            language=cue.language,
+        )
         for cue in cues
-    ]  # fmt: skip
+    ]
     problems = [*captions.broken, *((cue.where, problem) for cue, problem in left_out)]
     messages = [f"{path.name} {where}: {problem}" for where, problem in problems]
     return Labels(signer=signers[0] if signers else None, parts=parts), messages
@@ -103,7 +108,12 @@ def _read_rows(path: Path, takes: dict[str, Take]) -> tuple[dict[str, Labels], l
             labels.text = values.get("text", labels.text)
         else:
             labels.parts.append(
-                FilmPart(start_s=start_s or 0.0, end_s=end_s, text=values.get("text", ""),
-                     gloss=values.get("gloss", ""), language=values.get("language", ""))
-            )  # fmt: skip
+                FilmPart(
+                    start_s=start_s or 0.0,
+                    end_s=end_s,
+                    text=values.get("text", ""),
+                    gloss=values.get("gloss", ""),
+                    language=values.get("language", ""),
+                )
+            )
     return by_take, messages

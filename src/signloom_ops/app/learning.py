@@ -70,9 +70,12 @@ class Learning:
             self._began_s = time.time()
             with (NIGHTS / OUTPUT).open("wb") as out:
                 self._process = subprocess.Popen(
-                    [program, "retrain"], stdin=subprocess.DEVNULL, stdout=out,
-                    stderr=subprocess.STDOUT, start_new_session=True,
-                )  # fmt: skip
+                    [program, "retrain"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
 
     def stop(self) -> None:
         """Ask the night that runs to end; the next one goes on where it was.

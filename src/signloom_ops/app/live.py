@@ -133,9 +133,13 @@ class Live:
         points = np.stack(buffer.points)[even].astype(np.float16).astype(np.float32)
         width, height = self._size
         return LandmarkSequence(
-            points=points, present=np.stack(buffer.present)[even], fps=fps, width=width,
-            height=height, layout=self._detector.layout,
-        )  # fmt: skip
+            points=points,
+            present=np.stack(buffer.present)[even],
+            fps=fps,
+            width=width,
+            height=height,
+            layout=self._detector.layout,
+        )
 
 
 def unpack_frames(body: bytes) -> list[tuple[float, bytes]]:

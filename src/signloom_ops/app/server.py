@@ -26,9 +26,17 @@ from signloom_ops.options import load_ops
 
 PAGES = Path(__file__).parent / "pages"
 FILES = (
-    "app.css", "app.js", "clips.js", "judge.js", "login.js", "server_messages.js",
-    "server_messages.json", "nights.js", "texts.json", "timeline.js",
-)  # fmt: skip
+    "app.css",
+    "app.js",
+    "clips.js",
+    "judge.js",
+    "login.js",
+    "server_messages.js",
+    "server_messages.json",
+    "nights.js",
+    "texts.json",
+    "timeline.js",
+)
 _MAX_LOGIN, LOGIN_S = 10_000, 10.0  # bytes and seconds: no password is needed to send them
 _CONSENT = "consent.txt"  # in data/app: the organisation's own words
 

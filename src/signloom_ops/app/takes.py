@@ -38,8 +38,16 @@ MAX_FILM = 2 * 10**9  # bytes of one film
 MAX_PIECE = 8 * 10**6  # bytes of one piece
 MAX_UNFINISHED = 100
 _COLUMNS = (
-    "clip_id", "text", "start_s", "end_s", "gloss", "language", "video", "signer", "consent_until",
-)  # fmt: skip
+    "clip_id",
+    "text",
+    "start_s",
+    "end_s",
+    "gloss",
+    "language",
+    "video",
+    "signer",
+    "consent_until",
+)
 _ID = re.compile(r"[0-9a-f]{16}")
 _UNSEEN = ("Cc", "Cn", "Co", "Cs")  # controls and no characters; joiners belong to texts
 _HINT = "remove its folder if the recording is of no use"
@@ -145,9 +153,14 @@ class TakeStore:
             raise TakeError(f"{open_ones} recordings were begun and not ended; remove some", 429)
         begun = datetime.now().isoformat(timespec="milliseconds")
         take = Take(
-            id=secrets.token_hex(8), text=one_line(text), signer=one_line(signer), made=begun,
-            suffix=suffix, state="recording", name=one_line(name),
-        )  # fmt: skip
+            id=secrets.token_hex(8),
+            text=one_line(text),
+            signer=one_line(signer),
+            made=begun,
+            suffix=suffix,
+            state="recording",
+            name=one_line(name),
+        )
         (self._takes / take.id).mkdir(parents=True)
         self._keep(take)  # first: a film whose take nobody can read is nobody's
         self.film(take).touch()
@@ -264,10 +277,15 @@ class TakeStore:
             if len({_span(part) for part in parts}) < len(parts):
                 raise TakeError("two clips of a film have the same times; remove one")
             lines = [
-                FilmPart(start_s=part.start_s, end_s=part.end_s, text=one_line(part.text),
-                     gloss=one_line(part.gloss), language=one_line(part.language))
+                FilmPart(
+                    start_s=part.start_s,
+                    end_s=part.end_s,
+                    text=one_line(part.text),
+                    gloss=one_line(part.gloss),
+                    language=one_line(part.language),
+                )
                 for part in parts
-            ]  # fmt: skip
+            ]
             return self._keep(replace(take, text=text, signer=signer, parts=lines))
 
     def trim(self, take_id: str, start_s: float, end_s: float) -> None:
@@ -438,8 +456,11 @@ def _last_consent(consents: Sequence[Consent]) -> Consent:
     """Return the consent that was given last, or what all of those allow that may be the last."""
     newest = max((consent.number, consent.day) for consent in consents)
     last = [consent for consent in consents if (consent.number, consent.day) == newest]
-    purposes = [purpose for purpose in last[0].purposes
-                if all(purpose in consent.purposes for consent in last)]  # fmt: skip
+    purposes = [
+        purpose
+        for purpose in last[0].purposes
+        if all(purpose in consent.purposes for consent in last)
+    ]
     until = min((consent.until for consent in last if consent.until), default="")
     return replace(last[0], purposes=purposes, until=until)
 

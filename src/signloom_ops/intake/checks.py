@@ -345,14 +345,16 @@ class _Check:
         if not bounds.min_duration_s <= picture.duration_s <= bounds.max_duration_s:
             yield Problem(
                 f"it takes {picture.duration_s:.2f} s, expected {bounds.min_duration_s:g} to "
-                f"{bounds.max_duration_s:g}", "cut it, or give it a start_s and an end_s",
-            )  # fmt: skip
+                f"{bounds.max_duration_s:g}",
+                "cut it, or give it a start_s and an end_s",
+            )
         short, long = sorted((picture.width, picture.height))
         if short < bounds.min_side or long > bounds.max_side:
             yield Problem(
                 f"its picture has {picture.width} x {picture.height} pixels, expected sides of "
-                f"{bounds.min_side} to {bounds.max_side}", "record or convert it at such a size",
-            )  # fmt: skip
+                f"{bounds.min_side} to {bounds.max_side}",
+                "record or convert it at such a size",
+            )
 
     def _change(self, candidate: Candidate, before: Clip, after: Clip) -> list[Problem]:
         """Check the signer and the new times of a clip that is corrected."""

@@ -43,9 +43,19 @@ from signloom_tools.importing.user_tables import (
 
 _VERSION_MARK = b"# signloom-manifest"  # the first line of our own manifests
 _FIELDS = (
-    "clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language",
-    "corpus", "box", "consent_until",
-)  # fmt: skip
+    "clip_id",
+    "video",
+    "text",
+    "signer",
+    "split",
+    "start_s",
+    "end_s",
+    "gloss",
+    "language",
+    "corpus",
+    "box",
+    "consent_until",
+)
 SIGNER_FILE = "signer.txt"
 _NAMED_TABLES = ("table.tsv", "manifest.tsv")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -320,14 +330,22 @@ def _read_captions(place: _Place, films: Sequence[Path], files: Sequence[Path]) 
     signer, no_signer = place.find_signer() if films else ("", None)
     for film, cue in cues:
         values = {
-            "clip_id": clip_name(stem(film.name), cue) if film else cue.clip_id, "text": cue.text,
-            "start_s": f"{cue.start_s:.3f}", "end_s": f"{cue.end_s:.3f}", "gloss": cue.gloss,
-            "signer": cue.signer or signer, "language": cue.language,
-        }  # fmt: skip
+            "clip_id": clip_name(stem(film.name), cue) if film else cue.clip_id,
+            "text": cue.text,
+            "start_s": f"{cue.start_s:.3f}",
+            "end_s": f"{cue.end_s:.3f}",
+            "gloss": cue.gloss,
+            "signer": cue.signer or signer,
+            "language": cue.language,
+        }
         yield place.candidate(
-            f"{path.name} {cue.where}", None if values["signer"] else no_signer,
-            video=film, values=values, corrects="" if film else path.name, captions=path,
-        )  # fmt: skip
+            f"{path.name} {cue.where}",
+            None if values["signer"] else no_signer,
+            video=film,
+            values=values,
+            corrects="" if film else path.name,
+            captions=path,
+        )
 
 
 def _cues_of(

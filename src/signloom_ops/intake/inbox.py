@@ -151,9 +151,14 @@ def _find_films(candidates: Sequence[Candidate], clips: Sequence[Clip]) -> list[
             problems = candidate.problems
             if clip is None and (candidate.name or video is None):
                 reason = "captions without a video correct clips that the corpus has, and it has no"
-                problems = (*problems, Problem(
-                    f"{reason} such clip", "bring the video beside them", (candidate.name,),
-                ))  # fmt: skip
+                problems = (
+                    *problems,
+                    Problem(
+                        f"{reason} such clip",
+                        "bring the video beside them",
+                        (candidate.name,),
+                    ),
+                )
             signer = candidate.values["signer"] or (clip.signer if clip else "")
             values = {**candidate.values, "clip_id": name, "signer": signer}
             candidate = replace(candidate, video=video, values=values, problems=problems)

@@ -57,9 +57,16 @@ def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = Non
     headline = Metric(scores.get("headline", Metric.BLEU4))
     name = scores.get("corpus") or corpus_name(corpus)
     page = render_markdown(
-        "card.md.jinja", package="signloom_ops.nightly", text=escape,
-        version=version, facts=facts, spec=spec, scores=scores, not_said=NOT_SAID,
-        corpus_name=name, reads_glosses=reads_glosses(spec),
+        "card.md.jinja",
+        package="signloom_ops.nightly",
+        text=escape,
+        version=version,
+        facts=facts,
+        spec=spec,
+        scores=scores,
+        not_said=NOT_SAID,
+        corpus_name=name,
+        reads_glosses=reads_glosses(spec),
         index=json.dumps(_index(name, version, headline), ensure_ascii=False),
         data=[_data_row(facts, split) for split in SPLITS],
         terms=[(title, start, _quote(corpus, start)) for title, start in TERMS.items()],
@@ -69,8 +76,9 @@ def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = Non
             for split in sorted(scores["splits"], reverse=True)
         ],
         seeds=_seeds(scores.get("seeds")),
-        limits=list(_limits(version)), origin=_origin(version),
-    )  # fmt: skip
+        limits=list(_limits(version)),
+        origin=_origin(version),
+    )
     path = folder / CARD
     write_file(path, page)
     return path
@@ -122,10 +130,13 @@ def _index(corpus: str, version: VersionFiles, headline: Metric) -> list[dict[st
     scores = (splits.get("test") or next(iter(splits.values())))["systems"]["model"]
     kinds = {Metric.BLEU4: "bleu", Metric.EXACT: "accuracy"}  # what hubs call these
     metrics = [
-        {"type": kinds.get(metric, metric), "name": metric_label(metric),
-         "value": scores[metric]["value"]}
+        {
+            "type": kinds.get(metric, metric),
+            "name": metric_label(metric),
+            "value": scores[metric]["value"],
+        }
         for metric in shown_metrics(headline)
-    ]  # fmt: skip
+    ]
     task = {"type": "translation", "name": "Sign language translation"}
     result = {"task": task, "dataset": {"name": corpus, "type": corpus}, "metrics": metrics}
     return [{"name": f"{corpus} version {version.name}", "results": [result]}]

@@ -206,8 +206,11 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     newest = _newest(targets, inputs.batches, options.slice_min_clips)
     logger.info(
         "versions %d and %d translate %d test clips and %d of the newest clips",
-        champion_version, version, len(test), len(newest),
-    )  # fmt: skip
+        champion_version,
+        version,
+        len(test),
+        len(newest),
+    )
     frozen = read_shards(inputs.shards, [clip.clip_id for clip in test])
     latest = read_shards(inputs.shards, [clip.clip_id for clip in newest]) if newest else {}
     pair = (champion, challenger)

@@ -179,8 +179,9 @@ def decide(
     """
     tonight = level_tonight(options.level, refused)
     new = count_system(challenger.by_seed(clips.test), clips.texts, score)
-    case = Case(clips=clips, challenger=challenger, new=new, options=options, score=score,
-                tonight=tonight)  # fmt: skip
+    case = Case(
+        clips=clips, challenger=challenger, new=new, options=options, score=score, tonight=tonight
+    )
     if champion is None:
         judged = [rule(case) for rule in FIRST_RULES]
     else:
@@ -190,8 +191,10 @@ def decide(
         judged = [rule(duel) for rule in RULES]
     rules = tuple(rule for some, _ in judged for rule in some)
     figures = {
-        "metric": options.metric, "level": options.level,
-        "level_tonight": float(f"{tonight:.3g}"), "refused_in_a_year": refused,
+        "metric": options.metric,
+        "level": options.level,
+        "level_tonight": float(f"{tonight:.3g}"),
+        "refused_in_a_year": refused,
         "clips": len(clips.test),
         "test": [clip.clip_id for clip in clips.test],
         "missing": list(clips.missing),
@@ -201,8 +204,11 @@ def decide(
             "champion": dict(champion.decoding) if champion else None,
             "challenger": dict(challenger.decoding),
         },
-        "floors": [], "scores": {}, "slices": [], "newest": None,
-    }  # fmt: skip
+        "floors": [],
+        "scores": {},
+        "slices": [],
+        "newest": None,
+    }
     return Decision(
         version=challenger.version,
         champion=champion.version if champion else None,
@@ -431,8 +437,13 @@ def _scores(case: Case) -> Judged:
 
 FIRST_RULES: tuple[Callable[[Case], Judged], ...] = (_floors, _uses_input, _scores)
 RULES: tuple[Callable[[Duel], Judged], ...] = (
-    _better, _served, _slices, _uses_input, _newest, _scores,
-)  # fmt: skip
+    _better,
+    _served,
+    _slices,
+    _uses_input,
+    _newest,
+    _scores,
+)
 
 
 def _length_name(text: str, score: ScoreOptions) -> str:

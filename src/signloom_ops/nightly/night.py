@@ -39,9 +39,15 @@ STAGES_LOG, DRIFT = "stages.log", "drift.json"  # next to night.json
 PROMOTED, ERROR, NOTHING, REFUSED, DATA, BUSY = 0, 1, 3, 4, 5, 6
 INTERRUPTED, TERMINATED = 130, 143
 OUTCOMES = {
-    PROMOTED: "promoted", ERROR: "error", NOTHING: "nothing_new", REFUSED: "refused",
-    DATA: "data_refused", BUSY: "busy", INTERRUPTED: "interrupted", TERMINATED: "terminated",
-}  # fmt: skip
+    PROMOTED: "promoted",
+    ERROR: "error",
+    NOTHING: "nothing_new",
+    REFUSED: "refused",
+    DATA: "data_refused",
+    BUSY: "busy",
+    INTERRUPTED: "interrupted",
+    TERMINATED: "terminated",
+}
 
 
 class Terminated(KeyboardInterrupt):
@@ -145,8 +151,9 @@ class _Night:
         with Run.start(
             settings.tracking,
             RunOf(stage="retrain", name="night", key=record.content["key"]),
-            note="; ".join(plan.reasons), tags={NIGHT: record.content["key"]},
-        ) as log:  # fmt: skip
+            note="; ".join(plan.reasons),
+            tags={NIGHT: record.content["key"]},
+        ) as log:
             if plan.kind == "train":
                 grown = record.step("ingest", steps.take_deliveries, corpus, settings.ops, manifest)
                 manifest = grown.manifest

@@ -273,10 +273,20 @@ def choose_parent(store: ModelStore, start: Start) -> int | None:
 def corpus_key(clips: Sequence[Clip]) -> str:
     """Return what identifies the clips that a model may learn from, without how they came in."""
     rows = sorted(
-        [clip.clip_id, clip.text, clip.signer, clip.split, str(clip.video), clip.start_s,
-         clip.end_s, clip.gloss, clip.language, *filter(None, [clip.corpus, clip.box])]
+        [
+            clip.clip_id,
+            clip.text,
+            clip.signer,
+            clip.split,
+            str(clip.video),
+            clip.start_s,
+            clip.end_s,
+            clip.gloss,
+            clip.language,
+            *filter(None, [clip.corpus, clip.box]),
+        ]
         for clip in clips
-    )  # fmt: skip
+    )
     return hashlib.sha256(json.dumps(rows, ensure_ascii=False).encode()).hexdigest()
 
 

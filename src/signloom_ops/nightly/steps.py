@@ -154,8 +154,11 @@ def check_new_clips(
             ahead |= set(ids)  # later ones are not compared with what will go
     texts, warnings = [], []
     for report in reports:
-        counts = ", ".join(f"{len(findings)} {level}" for level in ("warn", "stop")
-                           if (findings := report.of(level)))  # fmt: skip
+        counts = ", ".join(
+            f"{len(findings)} {level}"
+            for level in ("warn", "stop")
+            if (findings := report.of(level))
+        )
         texts.append(f"{report.new} new clips of {report.batch}: {counts or 'no finding'}")
         warnings += [
             f"batch {report.batch}: {finding.what}; {finding.hint}".rstrip("; ")
@@ -164,9 +167,11 @@ def check_new_clips(
     worst = max(reports, key=lambda report: LEVELS.index(report.level))
     write_report(path, worst)
     return DriftCheck(
-        text="; ".join(texts), warnings=tuple(warnings), reports=tuple(reports),
+        text="; ".join(texts),
+        warnings=tuple(warnings),
+        reports=tuple(reports),
         facts={"level": worst.level},
-    )  # fmt: skip
+    )
 
 
 def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport, manifest: Manifest) -> Changed:
@@ -187,9 +192,11 @@ def withdraw_ended_clips(corpus: CorpusOptions, manifest: Manifest) -> Changed:
     text = f"{len(withdrawn)} clips left the corpus: {ENDED}"
     hint = "models that learnt from them carry traces; `signloom forget` marks them"
     return Changed(
-        text=text, facts={"clips": [clip.clip_id for clip in withdrawn]},
-        warnings=(f"{text}; {hint}",), manifest=manifest_after,
-    )  # fmt: skip
+        text=text,
+        facts={"clips": [clip.clip_id for clip in withdrawn]},
+        warnings=(f"{text}; {hint}",),
+        manifest=manifest_after,
+    )
 
 
 def reason_of(refused: DriftReport) -> str:
@@ -330,9 +337,14 @@ def commit_night(night: Mapping[str, Any], corpus: Path, commands: Commands) -> 
         commands: Run git.
     """
     written = [
-        START, DVC_LOCK, Path(f"{MODELS}.dvc"), Path("data/.gitignore"),
-        Path(f"{corpus}.dvc"), corpus.parent / ".gitignore", METRICS,
-    ]  # fmt: skip
+        START,
+        DVC_LOCK,
+        Path(f"{MODELS}.dvc"),
+        Path("data/.gitignore"),
+        Path(f"{corpus}.dvc"),
+        corpus.parent / ".gitignore",
+        METRICS,
+    ]
     paths = [str(path) for path in dict.fromkeys(written) if path.is_file()]
     commands.git("add", "--", *paths)
     changed = commands.git("diff", "--cached", "--name-only", "--", *paths).split()

@@ -261,14 +261,15 @@ def _cached(
     makes = {extractor_fingerprint(project.extract.detector_options), *_extractors(project)}
     return {
         clip_key(video, make, *span, box)
-        for path, film_spans in spans.items() if path in hashed
+        for path, film_spans in spans.items()
+        if path in hashed
         # And as versions before 0.3 read it.
         for video in (hashed[path], replace(hashed[path], traits=None))
         # And of the whole film, or picture, which somebody may have looked at.
         for start_s, end_s, of in film_spans
         for span, box in product({(start_s, end_s), (None, None)}, {of, None})
         for make in makes
-    }  # fmt: skip
+    }
 
 
 def _extractors(project: Project) -> Iterable[str]:

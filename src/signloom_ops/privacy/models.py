@@ -71,9 +71,11 @@ def mark_versions(person: Person, trained: Sequence[TrainedVersion], store: Mode
         marks = store.marks(model.version).get(FORGOTTEN, [])
         if all(mark["request"] != person.request for mark in marks):
             mark = {
-                "request": person.request, "clips": model.clips, "splits": list(model.splits),
+                "request": person.request,
+                "clips": model.clips,
+                "splits": list(model.splits),
                 "through": model.through,
-            }  # fmt: skip
+            }
             store.mark(model.version, FORGOTTEN, [*marks, mark])
 
 
@@ -81,9 +83,11 @@ def _mark_of(person: Person, store: ModelStore, version: int) -> TrainedVersion 
     for mark in store.marks(version).get(FORGOTTEN, []):
         if mark["request"] == person.request:
             return TrainedVersion(
-                version=version, clips=mark["clips"], splits=tuple(mark["splits"]),
+                version=version,
+                clips=mark["clips"],
+                splits=tuple(mark["splits"]),
                 through=mark["through"],
-            )  # fmt: skip
+            )
     return None
 
 

@@ -224,8 +224,10 @@ def _columns(name: str, header: Sequence[str], person: Person) -> dict[int, Set[
     """Return which columns have names, and which of the person's occur there."""
     sources = find_sources(header)
     fields = {
-        "clip_id": set(person.clip_ids), "video": set(person.files), "signer": person.signer_names,
-    }  # fmt: skip
+        "clip_id": set(person.clip_ids),
+        "video": set(person.files),
+        "signer": person.signer_names,
+    }
     columns: dict[int, Set[str]] = {
         header.index(column): names
         for field, names in fields.items()

@@ -33,8 +33,9 @@ class ModelChoice:
     model: str | None = option(
         "champion, challenger or the number of a version instead, with the search that it was "
         "judged with; see `signloom champion`",
-        None, metavar="VERSION",
-    )  # fmt: skip
+        None,
+        metavar="VERSION",
+    )
 
     def find(self) -> "NamedModel":
         """Return the model.

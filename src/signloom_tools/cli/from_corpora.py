@@ -46,8 +46,9 @@ class MergeOptions:
     parts: Sequence[str] = argument("a corpus folder, or its manifest", "[NAME=]FROM")
     landmarks: dict[str, str] = option(
         "landmarks to take in place of the videos of a corpus, where others have no videos",
-        {}, metavar="NAME=SHARDS",
-    )  # fmt: skip
+        {},
+        metavar="NAME=SHARDS",
+    )
     writing: WritingOptions = group(WritingOptions)
 
 
@@ -83,18 +84,21 @@ class ComposeOptions:
 
     corpus: Path = argument("the folder to make", "CORPUS")
     takes: Path | None = option(
-        "a corpus whose clips are one sign each: its gloss, or else its text", None,
+        "a corpus whose clips are one sign each: its gloss, or else its text",
+        None,
         metavar="FOLDER",
-    )  # fmt: skip
+    )
     landmarks: Path | None = option(
-        "of the takes, where they are videos: data/landmarks/shards of their extraction", None,
+        "of the takes, where they are videos: data/landmarks/shards of their extraction",
+        None,
         metavar="SHARDS",
-    )  # fmt: skip
+    )
     recombine: Count | None = option(
         "instead of --takes: the clips of this project and N new train clips, made of the pieces "
         "of those with glosses as the model of data/checkpoint finds them",
-        None, metavar="N",
-    )  # fmt: skip
+        None,
+        metavar="N",
+    )
     each: Count = option("clips of each sentence", 1)
     gap: _Gap = option("seconds between two signs", 0.25)
     seed: Natural = option("of the draws", 1)
@@ -140,13 +144,19 @@ def run_compose(options: ComposeOptions) -> None:
             plan.refusals.append(RefusedRow(row.table, row.line, clip.clip_id, problem))
     until = {clip.clip_id: clip.consent_until for clip in clips}
     plan.clips = [
-        replace(clip, consent_until=min(filter(None, (clip.consent_until, *map(until.get, of))),
-                                        default=None))
+        replace(
+            clip,
+            consent_until=min(
+                filter(None, (clip.consent_until, *map(until.get, of))), default=None
+            ),
+        )
         for clip, of in composed
-    ]  # fmt: skip
+    ]
     used = len({take for _, of in composed for take in of})
-    print(f"{used} takes are used; sentences by signers in turn, since nobody has all their "
-          f"signs: {sum(clip.signer.endswith('-several') for clip in plan.clips)}")  # fmt: skip
+    print(
+        f"{used} takes are used; sentences by signers in turn, since nobody has all their "
+        f"signs: {sum(clip.signer.endswith('-several') for clip in plan.clips)}"
+    )
     write = partial(write_composed, options.corpus, composed, shards, gap_s=options.gap)
     finish_corpus(options.corpus, options.writing, plan, write)
 
@@ -167,8 +177,10 @@ def _recombine(options: ComposeOptions, count: int) -> None:
     ]
     glossed = [clip for clip in clips if clip.split == "train" and clip.gloss]
     if not glossed:
-        raise UserError(f"{corpus.path}: no train clip has a gloss and landmarks, so there are no "
-                        "pieces; fill the column gloss, or use --takes")  # fmt: skip
+        raise UserError(
+            f"{corpus.path}: no train clip has a gloss and landmarks, so there are no "
+            "pieces; fill the column gloss, or use --takes"
+        )
     sequences = read_shards(SHARDS, [clip.clip_id for clip in glossed])
     spans = _find_glosses(glossed, sequences)
     used = [clip for clip in glossed if clip.clip_id in spans]
@@ -214,6 +226,8 @@ def _find_glosses(
     wrong = sum(map(Levenshtein.distance, read, glosses)) / sum(map(len, glosses))
     print(f"the model reads {wrong:.0%} of the glosses of these {len(clips)} train clips wrong")
     if wrong > 0.25:  # orders: cut at 34 % recombining cost 10 points, at 17 % it brought 14
-        print("so it hardly knows where a gloss is, and new clips may cost more than they bring: "
-              "train longer first (docs/data.md)")  # fmt: skip
+        print(
+            "so it hardly knows where a gloss is, and new clips may cost more than they bring: "
+            "train longer first (docs/data.md)"
+        )
     return {c.clip_id: span for c, span in zip(clips, aligned, strict=True) if span is not None}

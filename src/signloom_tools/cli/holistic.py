@@ -44,8 +44,9 @@ class LandmarksOptions(CropOption):
     films: Sequence[Path] = argument(
         "a file, a folder of films, or - to read one from standard input and write to standard "
         "output",
-        "FILM", nargs="*",
-    )  # fmt: skip
+        "FILM",
+        nargs="*",
+    )
     write: Literal["pose", "parquet", "npz", "csv", "json"] = option("format of the files", "npz")
     to: Path | None = option("made if need be (default: here)", None, metavar="FOLDER")
     face: Literal["mesh", "refined", "none"] = option(
@@ -59,8 +60,9 @@ class LandmarksOptions(CropOption):
         "ones have none), of any system and Python, and keep them in ~/.signloom/networks: pip "
         "download --no-deps --only-binary :all: --python-version 3.12 --platform "
         "manylinux_2_28_x86_64 mediapipe==0.10.21",
-        None, metavar="WHEEL",
-    )  # fmt: skip
+        None,
+        metavar="WHEEL",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +188,12 @@ def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[_Job, Problem | str]]:
     expected = {job: count(job) for job in jobs}
     failed: list[tuple[_Job, Problem | str]] = []
     with tqdm(
-        total=sum(expected.values()), desc="landmarks", unit=" frames", file=progress_file(),
+        total=sum(expected.values()),
+        desc="landmarks",
+        unit=" frames",
+        file=progress_file(),
         smoothing=0.05,
-    ) as bar:  # fmt: skip
+    ) as bar:
         if len(jobs) == 1:
             outcome = _write(jobs[0], threads=2, watch=bar.update)
             return [] if isinstance(outcome, int) else [(jobs[0], outcome)]
@@ -217,9 +222,13 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Proble
     options = job.options
     try:
         film = read_film(
-            job.film, face=options.face, fps=options.fps, crop=options.crop, threads=threads,
+            job.film,
+            face=options.face,
+            fps=options.fps,
+            crop=options.crop,
+            threads=threads,
             watch=watch if callable(watch) else lambda: None,
-        )  # fmt: skip
+        )
         content = WRITERS[options.write](film)
         if job.target:
             write_file(job.target, content)

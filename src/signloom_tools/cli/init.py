@@ -70,24 +70,32 @@ class TableOptions:
 
     table: Sequence[str] = option(
         "the clips, a row each; with train=, dev= and test= a table a split",
-        (), action="extend", metavar="[SPLIT=]FILE",
-    )  # fmt: skip
+        (),
+        action="extend",
+        metavar="[SPLIT=]FILE",
+    )
     names: Sequence[str] = option(
         "what to call the columns of tables that have no line of names", (), metavar="NAME"
     )
     join: Path | None = option("a table with further columns", None, metavar="FILE")
     column: dict[str, str] = option(
-        "what the table calls a field", {}, metavar="FIELD=COLUMN",
+        "what the table calls a field",
+        {},
+        metavar="FIELD=COLUMN",
         read=functools.partial(_pairs_of_fields, flag="--column"),
-    )  # fmt: skip
+    )
     set: dict[str, str] = option(
-        "a value for every row", {}, metavar="FIELD=VALUE",
+        "a value for every row",
+        {},
+        metavar="FIELD=VALUE",
         read=functools.partial(_pairs_of_fields, flag="--set"),
-    )  # fmt: skip
+    )
     pick: dict[str, str] = option(
-        "what to take of a column's value: group 1", {}, metavar="FIELD=REGEX",
+        "what to take of a column's value: group 1",
+        {},
+        metavar="FIELD=REGEX",
         read=functools.partial(_pairs_of_fields, flag="--pick"),
-    )  # fmt: skip
+    )
     splits: dict[str, str] = option(
         "what the table calls train, dev and test", {}, metavar="NAME=SPLIT"
     )
@@ -95,9 +103,11 @@ class TableOptions:
         "take only rows whose cell matches, as in lang=de or take=[1-3]", {}, metavar="COLUMN=REGEX"
     )
     shares: Sequence[NonNegative] | None = option(
-        "deal the clips to the splits, such as 80 10 10", None, nargs=3,
+        "deal the clips to the splits, such as 80 10 10",
+        None,
+        nargs=3,
         metavar=("TRAIN", "DEV", "TEST"),
-    )  # fmt: skip
+    )
     by: Literal["auto", "signer", "film", "sentence", "order", "clip"] = option(
         "what --shares deals: signers, or where they are too few, films or the order of recording "
         "(auto); sentence: no text of test is in train",
@@ -139,13 +149,16 @@ class InitOptions:
     captions: Sequence[Path] | None = option(
         "a clip for each cue of these files or folders, or of those next to the videos; a table "
         "then has a row a film",
-        None, nargs="*", metavar="FILE",
-    )  # fmt: skip
+        None,
+        nargs="*",
+        metavar="FILE",
+    )
     landmarks: Sequence[Path] = option(
         "no videos and no table: landmark files in folders SIGN/TAKE or PERSON/SIGN/TAKE, such as "
         "MP_Data; they are imported, and dealt 80 10 10 without --shares",
-        (), metavar="DIR",
-    )  # fmt: skip
+        (),
+        metavar="DIR",
+    )
     imports: ImportOptions = group(
         ImportOptions, "landmarks", only=("pattern", "detector", "fps", "width", "height")
     )
@@ -169,11 +182,16 @@ def run_init(options: InitOptions) -> None:
 
 def _init_landmarks(options: InitOptions) -> None:
     """Import landmark files whose folders name sign and person, and make a corpus of them."""
-    for name, is_given in (("videos", options.videos), ("table", options.tables.table),
-                        ("captions", options.captions is not None)):  # fmt: skip
+    for name, is_given in (
+        ("videos", options.videos),
+        ("table", options.tables.table),
+        ("captions", options.captions is not None),
+    ):
         if is_given:
-            raise UserError(f"--landmarks takes labels from folders; leave --{name} out, or "
-                            "import first (signloom import) and give --table")  # fmt: skip
+            raise UserError(
+                f"--landmarks takes labels from folders; leave --{name} out, or "
+                "import first (signloom import) and give --table"
+            )
     writing, folder = options.writing, options.corpus / IMPORTED_SHARDS.parent
     if not writing.dry_run:
         check_place(options.landmarks, options.corpus, force=writing.force)
@@ -202,8 +220,10 @@ def _init_landmarks(options: InitOptions) -> None:
         print(*(f"  {reject.video}: {reject.problem}" for reject in imported.rejects), sep="\n")
     elif imported.rejects:
         first = f"{imported.rejects[0].video}: {imported.rejects[0].problem}"
-        raise UserError(f"{len(imported.rejects)} files or clips could not be imported; "
-                        f"{folder / REJECTS_NAME} says why, the first is {first}")  # fmt: skip
+        raise UserError(
+            f"{len(imported.rejects)} files or clips could not be imported; "
+            f"{folder / REJECTS_NAME} says why, the first is {first}"
+        )
 
 
 def _assume(tables: TableOptions, fields: Collection[str]) -> TableOptions:
@@ -227,8 +247,9 @@ def check_apart(corpus: Path, read: Sequence[Path]) -> None:
     shards = corpus / IMPORTED_SHARDS
     for path in read:
         if shards.exists() and path.exists() and shards.samefile(path):
-            raise UserError(f"cannot write to {shards}: it is the input {path}; name another "
-                            "CORPUS")  # fmt: skip
+            raise UserError(
+                f"cannot write to {shards}: it is the input {path}; name another CORPUS"
+            )
 
 
 def finish_corpus(
@@ -390,8 +411,10 @@ def _check_sources(options: InitOptions, fields: set[str], header: list[str]) ->
             f"give{''.join(answers)}"
         )
     if options.imports.defaults.fps is None and {"start_frame", "end_frame"} & fields:
-        raise UserError("start_frame and end_frame are numbers of frames: give --fps, or --column "
-                        "start_s=COLUMN if they are seconds")  # fmt: skip
+        raise UserError(
+            "start_frame and end_frame are numbers of frames: give --fps, or --column "
+            "start_s=COLUMN if they are seconds"
+        )
     if options.tables.shares and not min(options.tables.shares[:2]) > 0:
         raise UserError("--shares: train and dev need more than 0, test 0 or more")
 
@@ -442,8 +465,10 @@ def print_plan(plan: CorpusPlan) -> None:
 def _describe_splits(plan: CorpusPlan) -> Iterator[str]:
     """Say how the clips were dealt to the splits, and what is in several of them."""
     if plan.dealt_by == "order":
-        yield ("dealt by order: of each signer and text the first takes train, the last test, "
-               "which is nearest to another day's")  # fmt: skip
+        yield (
+            "dealt by order: of each signer and text the first takes train, the last test, "
+            "which is nearest to another day's"
+        )
         if pooled := few_takes(plan.clips, len({clip.split for clip in plan.clips})):
             yield (
                 f"warning: {len(pooled)} clips have fewer takes of their signer and text than "

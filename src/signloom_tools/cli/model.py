@@ -136,9 +136,13 @@ def run_outlook(options: OutlookOptions) -> None:
         return
     scoring = load_section(options.params, "evaluate", EvaluateOptions).score
     results = measure_outlook(
-        files, read_run_options(options.params), scoring,
-        draws=options.draws, steps=options.steps, seed=options.seed,
-    )  # fmt: skip
+        files,
+        read_run_options(options.params),
+        scoring,
+        draws=options.draws,
+        steps=options.steps,
+        seed=options.seed,
+    )
     outlook = draw_outlook(results, have_signers(files), options.seed)
     if options.json:
         print(json.dumps(to_map(outlook, results)))

@@ -100,8 +100,12 @@ def project_files() -> dict[str, str]:
     if not FILES.is_dir():
         root, settings = CLONE, tomllib.loads((CLONE / "pyproject.toml").read_text("utf-8"))
         patterns = settings["tool"]["signloom"]["project-files"]
-    names = sorted(path for pattern in patterns for path in root.glob(pattern)
-                   if path.is_file() and path.suffix != ".pyc")  # fmt: skip
+    names = sorted(
+        path
+        for pattern in patterns
+        for path in root.glob(pattern)
+        if path.is_file() and path.suffix != ".pyc"
+    )
     texts = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in names}
     if root == CLONE:
         texts |= {name: _committed(CLONE / name) for name in OWN}
@@ -222,8 +226,9 @@ def upgrade_project(folder: Path) -> list[str]:
         )
     files = project_files()
     hashes = _hashes(files)
-    changed = {name: text for name, text in files.items()
-               if _is_older(folder, name, hashes[name], state)}  # fmt: skip
+    changed = {
+        name: text for name, text in files.items() if _is_older(folder, name, hashes[name], state)
+    }
     shown: list[str] = []
     for name, text in changed.items():
         old = (folder / name).read_text("utf-8") if (folder / name).is_file() else ""

@@ -90,9 +90,10 @@ def _check_corpus(metrics: dict[str, Any]) -> None:
     except (UserError, OSError):
         return  # the stages say what is wrong with it
     changed = [
-        split for split, scores in metrics.items()
+        split
+        for split, scores in metrics.items()
         if scores.get("clips_hash", "") not in ("", split_hash(clips, split))
-    ]  # fmt: skip
+    ]
     if changed:
         print(f"the clips of {' and '.join(changed)} have changed since: `dvc repro` scores them\n")
 
@@ -203,9 +204,13 @@ def run_stress(options: argparse.Namespace) -> None:
     if not split_targets:
         raise UserError(f"{SHARDS} has no clip of {options.split}; `dvc repro extract` makes them")
     setup = Setup(
-        translator=translator, targets=targets, sequences=sequences, decoding=translator.decoding,
-        score=evaluation.score, metric=metric,
-    )  # fmt: skip
+        translator=translator,
+        targets=targets,
+        sequences=sequences,
+        decoding=translator.decoding,
+        score=evaluation.score,
+        metric=metric,
+    )
     rows = [
         stress_row(tried, has_no_warning(tried, translator, translator.confidence))
         for tried in try_changes(setup, split_targets, most=options.clips)
@@ -223,8 +228,10 @@ def _stress_lines(split: str, rows: "Sequence[StressRow]", metric: Metric) -> It
     yield f"  {'change':<42}{metric_heading(metric):>8}{'':19}right  WER  said  wrong of these"
     for row in rows:
         interval = f"[{row.score_low:.1f}, {row.score_high:.1f}]"
-        yield (f"  {row.change:<42}{row.score:>8.1f}  {interval:<15}{row.exact:>5.0f} %"
-               f"{row.wer:>6.1f}{row.told:>4.0f} %{row.wrong:>6.0f} %")  # fmt: skip
+        yield (
+            f"  {row.change:<42}{row.score:>8.1f}  {interval:<15}{row.exact:>5.0f} %"
+            f"{row.wer:>6.1f}{row.told:>4.0f} %{row.wrong:>6.0f} %"
+        )
 
 
 def add_judge(parser: argparse.ArgumentParser) -> None:
@@ -271,9 +278,13 @@ def run_judge(options: argparse.Namespace) -> None:
     a, b = (read_run(run) for run in options.runs)
     shared = sorted(a.splits.keys() & b.splits, reverse=True)
     task = prepare_task(
-        a, b, options.split or next(iter(shared), "test"),
-        clips=options.clips, seed=options.seed, differing=options.differing,
-    )  # fmt: skip
+        a,
+        b,
+        options.split or next(iter(shared), "test"),
+        clips=options.clips,
+        seed=options.seed,
+        differing=options.differing,
+    )
     plain = "-".join(Path(run.rpartition(":")[2]).resolve().name for run in options.runs)
     name = options.name or re.sub(r"[^\w.-]+", "-", plain).strip(".-")
     path = judgements.add(name, task)

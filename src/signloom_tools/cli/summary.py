@@ -54,9 +54,13 @@ def print_summary(params: Path, vocab: int | None, width: int | None) -> None:
     torch.manual_seed(0)
     eos = sizes.vocab_size - 1  # any id will do
     model = build_model(
-        model_options, input_width=sizes.input_width, vocab_size=sizes.vocab_size,
-        ctc_labels=sizes.ctc_labels, eos=eos, is_shared=sizes.is_shared,
-    ).eval()  # fmt: skip
+        model_options,
+        input_width=sizes.input_width,
+        vocab_size=sizes.vocab_size,
+        ctc_labels=sizes.ctc_labels,
+        eos=eos,
+        is_shared=sizes.is_shared,
+    ).eval()
     inputs = _random_inputs(sizes, model_options.source)
     parts, mult_adds = list_parts(model, inputs), count_mult_adds(model, inputs)
     device = pick_device("auto")  # as `signloom translate` does

@@ -234,9 +234,14 @@ class _ClipWork(_Work):
 
             batch = [part for clip in batch for part in self._cut_signs(clip)]
             translations = translate_timed(
-                translator, [clip.sequence for clip in batch], decoding, n_best=options.n_best,
-                skip_unsure=options.skip_unsure, guess=options.guess, find=options.clips.find,
-            )  # fmt: skip
+                translator,
+                [clip.sequence for clip in batch],
+                decoding,
+                n_best=options.n_best,
+                skip_unsure=options.skip_unsure,
+                guess=options.guess,
+                find=options.clips.find,
+            )
             for clip, timed in zip(batch, translations, strict=True):
                 best = timed.translation
                 self.not_understood += bool(best.check.unlike)
@@ -340,9 +345,14 @@ class _FilmWork(_Work):
         options = self._options
         spans = segment_by_rest(clip.sequence, options.clips.pause_s or PAUSE_S)
         sentences = translate_film(
-            translator, clip.sequence, spans, decoding,
-            skip_unsure=options.skip_unsure, guess=options.guess, find=options.clips.find,
-        )  # fmt: skip
+            translator,
+            clip.sequence,
+            spans,
+            decoding,
+            skip_unsure=options.skip_unsure,
+            guess=options.guess,
+            find=options.clips.find,
+        )
         has_signs = options.clips.signs or options.clips.find
         signs = make_sign_cues(sentences) if has_signs else []
         sentences = [

@@ -61,8 +61,12 @@ def _to_json(source: "GlossSequence", best: "Translation | None") -> str:
 
     scored = {**to_scored(best), **best.check.to_map()} if best else {"text": ""}
     alternatives = [to_scored(alternative) for alternative in best.alternatives] if best else []
-    content = {"glosses": source.glosses, "unknown": source.unknown, **scored,
-               "alternatives": alternatives}  # fmt: skip
+    content = {
+        "glosses": source.glosses,
+        "unknown": source.unknown,
+        **scored,
+        "alternatives": alternatives,
+    }
     return json.dumps(content, ensure_ascii=False)
 
 

@@ -65,8 +65,9 @@ class ClipOptions:
     )
     find: Sequence[str] = option(
         "list where these signs are, each searched by itself; with --write as a tier",
-        (), metavar="GLOSS",
-    )  # fmt: skip
+        (),
+        metavar="GLOSS",
+    )
     write: Literal["vtt", "srt", "eaf", "txt", "json"] | None = option(
         "cut films into sentences and write these captions next to each film", None
     )
@@ -77,8 +78,9 @@ class ClipOptions:
     video: Path | None = option(
         "write clips with their skeleton, and captions (.vtt) beside them: a .webm file, or a "
         "folder of them",
-        None, metavar="OUT",
-    )  # fmt: skip
+        None,
+        metavar="OUT",
+    )
     read: ReadOptions = group(ReadOptions)
 
 
@@ -93,8 +95,9 @@ class TranslateOptions:
     paths: Sequence[Path] = argument("file or folder", "PATH", nargs="*")
     glosses: Sequence[str] = option(
         "translate glosses: a line of them, a file of lines, or - for standard input",
-        (), metavar="TEXT",
-    )  # fmt: skip
+        (),
+        metavar="TEXT",
+    )
     choice: ModelChoice = group(ModelChoice, exclusive=True)
     json: bool = option("print a JSON object a line", False)
     n_best: Count = option("translations of each clip", 1)
@@ -103,8 +106,9 @@ class TranslateOptions:
     attention: Path | None = option(
         "write a page (.html) with the attention of each layer and head, for at most "
         f"{MAX_ATTENTION} clips or lines",
-        None, metavar="OUT",
-    )  # fmt: skip
+        None,
+        metavar="OUT",
+    )
     overwrite: bool = option("replace films and pages that already exist", False)
     clips: ClipOptions = group(ClipOptions, "videos and landmarks")
     search: SearchOptions = group(
@@ -129,8 +133,11 @@ class TranslateOptions:
             raise UserError("give a PATH of videos or landmarks, or --glosses")
         wrong: dict[str, object]
         if clips.write:
-            wrong = {"--json": self.json, "--attention": self.attention,
-                     "--n-best": self.n_best > 1}  # fmt: skip
+            wrong = {
+                "--json": self.json,
+                "--attention": self.attention,
+                "--n-best": self.n_best > 1,
+            }
         else:
             wrong = {"--into": clips.into, "--pause": clips.pause_s}
         if names := [name for name, value in wrong.items() if value]:
@@ -244,13 +251,16 @@ def write_attention(
             name=name,
             text=translation.text,
             alignment=Alignment(  # the report's, which knows no model
-                tokens=alignment.tokens, step_s=alignment.step_s, weights=alignment.weights,
-                source=alignment.source, maps=alignment.maps,
+                tokens=alignment.tokens,
+                step_s=alignment.step_s,
+                weights=alignment.weights,
+                source=alignment.source,
+                maps=alignment.maps,
             ),
             sequence=clip if isinstance(clip, LandmarkSequence) else None,
         )
         for (name, clip, translation), alignment in zip(attended, alignments, strict=True)
-    ]  # fmt: skip
+    ]
     title = f"Attention of {options.model.checkpoint}"
     write_file(options.attention, render_attention(title, clips))
     print(f"written: {options.attention}", file=sys.stderr)

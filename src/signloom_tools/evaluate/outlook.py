@@ -127,9 +127,14 @@ def plan_trainings(signers: Sequence[str], draws: int, seed: int) -> list[Traini
 
 
 def measure_outlook(
-    files: TrainingFiles, options: RunOptions, scoring: ScoreOptions, *,
-    draws: int, steps: int | None, seed: int,
-) -> list[OutlookResult]:  # fmt: skip
+    files: TrainingFiles,
+    options: RunOptions,
+    scoring: ScoreOptions,
+    *,
+    draws: int,
+    steps: int | None,
+    seed: int,
+) -> list[OutlookResult]:
     """Train and test the models of `plan_trainings`.
 
     Dev chooses the epoch, but with `train.patience: 0`; neither it nor test is tested on.
@@ -185,9 +190,11 @@ def _gather(
 ) -> TrainingData:
     train, dev = source.open_clips(targets, files.shards, cache_mb=options.train.cache_mb)
     return TrainingData(
-        train=train, dev=dev, tokenizer=Tokenizer.load(files.tokenizer),
+        train=train,
+        dev=dev,
+        tokenizer=Tokenizer.load(files.tokenizer),
         labels=read_labels(files.labels),
-    )  # fmt: skip
+    )
 
 
 def _learn(data: TrainingData, options: RunOptions) -> Translator:
@@ -255,9 +262,14 @@ def _at_steps(data: TrainingData, options: RunOptions, steps: int, seed: int) ->
 
 
 def _score(
-    translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence],
-    longest: int, scoring: ScoreOptions, *, words: bool,
-) -> float:  # fmt: skip
+    translator: Translator,
+    targets: Sequence[Target],
+    sequences: Mapping[str, SourceSequence],
+    longest: int,
+    scoring: ScoreOptions,
+    *,
+    words: bool,
+) -> float:
     greedy = replace(GREEDY, max_tokens=min(longest, GREEDY.max_tokens))
     clips = [sequences[target.clip_id] for target in targets]
     texts = plain_texts(translator.translate(clips, greedy))

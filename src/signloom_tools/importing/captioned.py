@@ -279,9 +279,10 @@ def films_of(signer: str, films: Sequence[str]) -> list[str]:
     ahead = count_shared(names) if len(films) > 1 else 0
     behind = count_shared([name[ahead:][::-1] for name in names]) if len(films) > 1 else 0
     return [
-        film for film, name, parts in zip(films, names, pieces, strict=True)
+        film
+        for film, name, parts in zip(films, names, pieces, strict=True)
         if fold(signer) in {*(parts - shared), name[ahead : len(name) - behind]} - {""}
-    ]  # fmt: skip
+    ]
 
 
 def _read_tables(
@@ -379,11 +380,15 @@ def _add_film(
         is_film = cue.clip_id and (cue.start_s, cue.end_s) == (0.0, ends_s)
         times = ("", "") if is_film else (f"{cue.start_s:.3f}", f"{cue.end_s:.3f}")
         cue_cells = {
-            "clip_id": clip_name(name, cue), "video": film.as_posix(), "text": cue.text,
-            "start_s": times[0], "end_s": times[1], "gloss": cue.gloss,
+            "clip_id": clip_name(name, cue),
+            "video": film.as_posix(),
+            "text": cue.text,
+            "start_s": times[0],
+            "end_s": times[1],
+            "gloss": cue.gloss,
             "signer": alone or cue.signer or cells.get("signer", ""),
             "language": cue.language or cells.get("language", ""),
-        }  # fmt: skip
+        }
         cue_rows.rows.append((Row(table, numbers[cue.where], {**cells, **cue_cells}), split))
 
 
@@ -414,11 +419,19 @@ def film_cues(
                 f"{clip.video}: its header has no length; give the clip {clip.clip_id} an end_s"
             )
         hypothesis, score = hypotheses.get(clip.clip_id, ("", None))
-        films[clip.video].append(Cue(
-            start_s=clip.start_s or 0.0, end_s=end_s, text=clip.text, signer=clip.signer,
-            language=clip.language or "", gloss=clip.gloss or "", clip_id=clip.clip_id,
-            hypothesis=hypothesis, score=score,
-        ))  # fmt: skip
+        films[clip.video].append(
+            Cue(
+                start_s=clip.start_s or 0.0,
+                end_s=end_s,
+                text=clip.text,
+                signer=clip.signer,
+                language=clip.language or "",
+                gloss=clip.gloss or "",
+                clip_id=clip.clip_id,
+                hypothesis=hypothesis,
+                score=score,
+            )
+        )
     if not films:
         raise UserError("no clip has a video, so there is no film to write captions for")
     return films

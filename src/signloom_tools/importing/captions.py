@@ -37,8 +37,9 @@ _TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
 _SRT_HEAD = re.compile(r"^(?:[ \t]*(\d+)[ \t]*\n)?([^\n]*-->[^\n]*)$", re.MULTILINE)
 _VTT_HEAD = re.compile(
     r"^(?:(?!NOTE\b|STYLE\b|REGION\b|WEBVTT|Language:|[^\n]*-->)[ \t]*(\S[^\n]*)\n)?"
-    r"([^\n]*-->[^\n]*)$", re.MULTILINE,
-)  # fmt: skip
+    r"([^\n]*-->[^\n]*)$",
+    re.MULTILINE,
+)
 _BLANK = re.compile(r"\n[ \t]*(?:\n|$)")
 _ROLL_S = 0.05  # a shorter cue only shows what stays while the lines roll
 _SIGN = re.compile(r"<c\.sign>[^<]*</c>")
@@ -126,8 +127,9 @@ def read_captions(path: Path, choice: Choice | None = None) -> Captions:
         if "\0" in text:
             raise UserError(f"{path}: no text; expected captions")
         readers: Mapping[str, Callable[[Path, str, Choice], Captions]] = {
-            ".eaf": _read_eaf, ".json3": _read_json3,
-        }  # fmt: skip
+            ".eaf": _read_eaf,
+            ".json3": _read_json3,
+        }
         captions = readers.get(suffix, _read_blocks)(path, text, choice)
     language = split_name(path)[1]
     cues, broken = [], list(captions.broken)
@@ -202,11 +204,17 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
             broken.append((f"line {number}", problem))
         elif not (is_vtt and _SIGN.fullmatch(joined.strip())):  # what was signed, and no sentence
             voice, name = _VOICE.search(joined) if is_vtt else None, (head[1] or "").strip()
-            cues.append(Cue(
-                start_s=start_s, end_s=end_s, text=_plain(joined), where=f"line {number}",
-                signer=_plain(voice[1]) if voice else "", language=language,
-                clip_id=name if is_vtt and not name.isdecimal() else "",
-            ))  # fmt: skip
+            cues.append(
+                Cue(
+                    start_s=start_s,
+                    end_s=end_s,
+                    text=_plain(joined),
+                    where=f"line {number}",
+                    signer=_plain(voice[1]) if voice else "",
+                    language=language,
+                    clip_id=name if is_vtt and not name.isdecimal() else "",
+                )
+            )
     if not cues and not broken:
         raise UserError(f"{path}: holds no line of times such as 00:00:01.000 --> 00:00:04.000")
     return Captions(path, cues, broken)
@@ -230,8 +238,13 @@ def _read_json3(path: Path, text: str, _: Choice) -> Captions:
                 Cue(start_s=start_s, end_s=end_s, text=_plain(words), where=f"event {number}")
             )
     except (
-        ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError,
-    ) as error:  # fmt: skip
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        ArithmeticError,
+    ) as error:
         raise UserError(
             f"{path}: no captions of YouTube as json3 ({type(error).__name__}: {error})"
         ) from None
@@ -260,11 +273,18 @@ def _read_table(path: Path) -> Captions:
             problem = Problem("its times cannot be read", "correct it", concerns)
             broken.append((f"line {row.line}", problem))
             continue
-        cues.append(Cue(
-            start_s=start_s, end_s=end_s, where=f"line {row.line}", text=values["text"],
-            signer=values.get("signer", ""), gloss=values.get("gloss", ""),
-            language=values.get("language", ""), clip_id=values.get("clip_id", ""),
-        ))  # fmt: skip
+        cues.append(
+            Cue(
+                start_s=start_s,
+                end_s=end_s,
+                where=f"line {row.line}",
+                text=values["text"],
+                signer=values.get("signer", ""),
+                gloss=values.get("gloss", ""),
+                language=values.get("language", ""),
+                clip_id=values.get("clip_id", ""),
+            )
+        )
     return Captions(path, cues, broken)
 
 
@@ -278,13 +298,18 @@ def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
         ids = _beside(elan, tier, "clip", tiers)
         participant = tier.participant or signers_by_name.get(tier.name, "")
         for annotation in tier.annotations:
-            cues.append(Cue(
-                start_s=annotation.start_ms / 1000, end_s=annotation.end_ms / 1000,
-                text=" ".join(annotation.value.split()),  # ELAN has no tags
-                signer=_values_in(annotation, signers) or participant, language=tier.language,
-                gloss=_values_in(annotation, glosses), clip_id=_values_in(annotation, ids),
-                where=f"annotation {annotation.name}",
-            ))  # fmt: skip
+            cues.append(
+                Cue(
+                    start_s=annotation.start_ms / 1000,
+                    end_s=annotation.end_ms / 1000,
+                    text=" ".join(annotation.value.split()),  # ELAN has no tags
+                    signer=_values_in(annotation, signers) or participant,
+                    language=tier.language,
+                    gloss=_values_in(annotation, glosses),
+                    clip_id=_values_in(annotation, ids),
+                    where=f"annotation {annotation.name}",
+                )
+            )
     media = {name: later_ms / 1000 for name, later_ms in elan.media.items()}
     ordered = sorted(cues, key=lambda cue: cue.start_s)
     return Captions(path, ordered, media=media, signers=signers_by_name)
@@ -340,11 +365,16 @@ def _beside(elan: Elan, text: Tier, pattern: str, texts: Sequence[Tier]) -> list
         return tier.name
 
     tiers = [
-        tier for tier in elan.tiers
-        if tier.name != text.name and _is_tier(tier, pattern)
-        and (root(tier) == root(text) if text.parent or tier.parent
-             else tier.participant == text.participant)
-    ]  # fmt: skip
+        tier
+        for tier in elan.tiers
+        if tier.name != text.name
+        and _is_tier(tier, pattern)
+        and (
+            root(tier) == root(text)
+            if text.parent or tier.parent
+            else tier.participant == text.participant
+        )
+    ]
     if len(texts) > 1 and not text.participant:  # then the ends of their names say whose they are
         endings = {_end_of(tier) for tier in texts}
         same_ending = [tier for tier in tiers if _end_of(tier) == _end_of(text)]
@@ -445,16 +475,21 @@ def _join(cues: Sequence[Cue], rules: CueRules) -> Iterator[Cue]:
     last: Cue | None = None
     for cue in cues:
         goes_on = (
-            last is not None and rules.join_s is not None
+            last is not None
+            and rules.join_s is not None
             and not last.text.rstrip(_CLOSING).endswith(tuple(_SENTENCE_ENDS))
             and cue.start_s - last.end_s <= rules.join_s
             and cue.end_s - last.start_s <= rules.max_s
             and cue.language == last.language
-        )  # fmt: skip
+        )
         if last is not None and goes_on:
             glosses = " ".join(filter(None, (last.gloss, cue.gloss)))
-            last = replace(last, end_s=max(cue.end_s, last.end_s), gloss=glosses,
-                           text=f"{last.text} {cue.text}")  # fmt: skip
+            last = replace(
+                last,
+                end_s=max(cue.end_s, last.end_s),
+                gloss=glosses,
+                text=f"{last.text} {cue.text}",
+            )
             continue
         if last is not None:
             yield last
@@ -605,15 +640,23 @@ def _tiers(cues: Sequence[Cue]) -> list[Tier]:
             is_top, top = name == OUR_TIERS[0], f"{OUR_TIERS[0]}{ending}"
             annotations = [
                 Annotation(
-                    f"{name}{ending}/{index}", round(cue.start_s * 1000), round(cue.end_s * 1000),
-                    text, "" if is_top else f"{top}/{index}",
+                    f"{name}{ending}/{index}",
+                    round(cue.start_s * 1000),
+                    round(cue.end_s * 1000),
+                    text,
+                    "" if is_top else f"{top}/{index}",
                 )
                 for index, cue in enumerate(row)
                 if (text := value_of(cue)) or is_top
-            ]  # fmt: skip
+            ]
             if annotations:
-                tiers.append(Tier(
-                    name + ending, signer, language if is_top or name == "hypothesis" else "",
-                    "" if is_top else top, annotations,
-                ))  # fmt: skip
+                tiers.append(
+                    Tier(
+                        name + ending,
+                        signer,
+                        language if is_top or name == "hypothesis" else "",
+                        "" if is_top else top,
+                        annotations,
+                    )
+                )
     return tiers

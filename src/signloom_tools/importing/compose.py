@@ -102,10 +102,12 @@ def write_composed(
         return gaps + sum(_count_frames(frames[take], rates[take], fps) for take in takes)
 
     write_landmarks(
-        corpus, {clip_id: count(takes) for clip_id, takes in of.items()},
+        corpus,
+        {clip_id: count(takes) for clip_id, takes in of.items()},
         lambda clip_id: join_takes([read(take) for take in of[clip_id]], gap_s),
-        shards_metadata(shards), "composing",
-    )  # fmt: skip
+        shards_metadata(shards),
+        "composing",
+    )
 
 
 def join_takes(takes: Sequence[LandmarkSequence], gap_s: float) -> LandmarkSequence:

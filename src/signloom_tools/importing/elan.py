@@ -228,10 +228,16 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
             names of annotations are given anew.
         film: The film that is annotated, linked by its path as seen from the file.
     """
-    root = ET.Element("ANNOTATION_DOCUMENT", {
-        "AUTHOR": "signloom", "DATE": "1970-01-01T00:00:00+00:00", "FORMAT": "3.0",
-        "VERSION": "3.0", f"{{{_XSI}}}noNamespaceSchemaLocation": _SCHEMA,
-    })  # fmt: skip
+    root = ET.Element(
+        "ANNOTATION_DOCUMENT",
+        {
+            "AUTHOR": "signloom",
+            "DATE": "1970-01-01T00:00:00+00:00",
+            "FORMAT": "3.0",
+            "VERSION": "3.0",
+            f"{{{_XSI}}}noNamespaceSchemaLocation": _SCHEMA,
+        },
+    )
     ET.register_namespace("xsi", _XSI)
     header = ET.SubElement(root, "HEADER", {"MEDIA_FILE": "", "TIME_UNITS": "milliseconds"})
     if film is not None:
@@ -244,8 +250,13 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
     names: dict[str, str] = {}
     for index, tier in enumerate(tiers):
         kind = "detail" if tier.parent else "sentence"
-        attributes = {"LINGUISTIC_TYPE_REF": kind, "TIER_ID": tier.name, "PARENT_REF": tier.parent,
-                "PARTICIPANT": tier.participant, "LANG_REF": tier.language}  # fmt: skip
+        attributes = {
+            "LINGUISTIC_TYPE_REF": kind,
+            "TIER_ID": tier.name,
+            "PARENT_REF": tier.parent,
+            "PARTICIPANT": tier.participant,
+            "LANG_REF": tier.language,
+        }
         row = ET.SubElement(
             root, "TIER", {key: value for key, value in attributes.items() if value}
         )
@@ -255,17 +266,26 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
                 kind, refers = "REF_ANNOTATION", {"ANNOTATION_REF": names[annotation.parent]}
             else:
                 kind = "ALIGNABLE_ANNOTATION"
-                refers = {"TIME_SLOT_REF1": slots[True, index, number],
-                          "TIME_SLOT_REF2": slots[False, index, number]}  # fmt: skip
-            cell = ET.SubElement(ET.SubElement(row, "ANNOTATION"), kind,
-                                 {"ANNOTATION_ID": name, **refers})  # fmt: skip
+                refers = {
+                    "TIME_SLOT_REF1": slots[True, index, number],
+                    "TIME_SLOT_REF2": slots[False, index, number],
+                }
+            cell = ET.SubElement(
+                ET.SubElement(row, "ANNOTATION"), kind, {"ANNOTATION_ID": name, **refers}
+            )
             ET.SubElement(cell, "ANNOTATION_VALUE").text = annotation.value
     for name, constraint in (("sentence", {}), ("detail", {"CONSTRAINTS": "Symbolic_Association"})):
         aligned = "false" if constraint else "true"
-        ET.SubElement(root, "LINGUISTIC_TYPE", {
-            "GRAPHIC_REFERENCES": "false", "LINGUISTIC_TYPE_ID": name,
-            "TIME_ALIGNABLE": aligned, **constraint,
-        })  # fmt: skip
+        ET.SubElement(
+            root,
+            "LINGUISTIC_TYPE",
+            {
+                "GRAPHIC_REFERENCES": "false",
+                "LINGUISTIC_TYPE_ID": name,
+                "TIME_ALIGNABLE": aligned,
+                **constraint,
+            },
+        )
     for language in sorted({tier.language for tier in tiers} - {""}):
         ET.SubElement(root, "LANGUAGE", {"LANG_ID": language, "LANG_LABEL": language})
     for name, meaning in _CONSTRAINTS.items():

@@ -99,9 +99,14 @@ def _clip(path: Path, clip_id: str, content: Any, defaults: SourceDefaults) -> F
         to_points(matrix.astype(np.float32)), tuple(range(-(-matrix.shape[1] // 3)))
     )
     return ForeignClip(
-        clip_id=clip_id, parts={FEATURES: part}, fps=fps, width=width, height=height, label=label,
+        clip_id=clip_id,
+        parts={FEATURES: part},
+        fps=fps,
+        width=width,
+        height=height,
+        label=label,
         skeleton=f"a network, {matrix.shape[1]} features",
-    )  # fmt: skip
+    )
 
 
 def to_points(matrix: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -132,8 +137,11 @@ def _load_table(path: Path, defaults: SourceDefaults) -> dict[str, Any]:
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(f"not a readable Parquet file ({error})".split())
         raise ClipError(reason, "restore it from where it came") from None
-    lists = [name for name in table.column_names if pa.types.is_list(table[name].type)
-             or pa.types.is_fixed_size_list(table[name].type)]  # fmt: skip
+    lists = [
+        name
+        for name in table.column_names
+        if pa.types.is_list(table[name].type) or pa.types.is_fixed_size_list(table[name].type)
+    ]
     numbers = [name for name in table.column_names if pa.types.is_floating(table[name].type)]
     if lists:
         rows = np.array(table[lists[0]].to_pylist())

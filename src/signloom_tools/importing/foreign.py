@@ -195,9 +195,13 @@ def to_sequence(
         stacked = stacked.astype(np.float16).astype(np.float32)
     try:
         return LandmarkSequence(
-            points=stacked, present=flags, layout=layout,
-            fps=clip.fps, width=clip.width, height=clip.height,
-        )  # fmt: skip
+            points=stacked,
+            present=flags,
+            layout=layout,
+            fps=clip.fps,
+            width=clip.width,
+            height=clip.height,
+        )
     except ValueError as error:
         raise ClipError(str(error), "correct the file, or leave it out") from None
 
@@ -211,8 +215,12 @@ def _feature_sequence(clip: ForeignClip, layout: Layout) -> LandmarkSequence:
         )
     return LandmarkSequence(
         points=points.astype(np.float16).astype(np.float32),
-        present=np.ones((len(points), 1), np.bool_), fps=clip.fps, width=1, height=1, layout=layout,
-    )  # fmt: skip
+        present=np.ones((len(points), 1), np.bool_),
+        fps=clip.fps,
+        width=1,
+        height=1,
+        layout=layout,
+    )
 
 
 def _index_of(clip: ForeignClip, group: str, mark: str) -> int | None:

@@ -146,9 +146,13 @@ class _Batch:
     shown: Counter[str] = field(default_factory=Counter)  # frames with each group
 
     def add(
-        self, clip_id: str, clip: ForeignClip, source: Path, path_fields: dict[str, str],
+        self,
+        clip_id: str,
+        clip: ForeignClip,
+        source: Path,
+        path_fields: dict[str, str],
         options: ImportOptions,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Convert a clip and keep it with what its path says: text, signer, split.
 
         Raises:
@@ -212,9 +216,13 @@ class _Batch:
         self.spool.seek(self.rows[clip_id].offset)
         points, present, fps, width, height = pickle.load(self.spool)
         return LandmarkSequence(
-            points=points.astype(np.float32), present=present, layout=self.layout,
-            fps=fps, width=width, height=height,
-        )  # fmt: skip
+            points=points.astype(np.float32),
+            present=present,
+            layout=self.layout,
+            fps=fps,
+            width=width,
+            height=height,
+        )
 
 
 def import_landmarks(
@@ -250,10 +258,13 @@ def import_landmarks(
         if batch.layout:
             _write_clips(temporary / CLIPS_NAME, batch.rows, options.pattern is not None)
             write_shards(
-                temporary / IMPORTED_SHARDS.name, batch.frames, batch.load, layout=batch.layout,
+                temporary / IMPORTED_SHARDS.name,
+                batch.frames,
+                batch.load,
+                layout=batch.layout,
                 extractor=_fingerprint(files, options, batch.layout),
                 frames_per_shard=_FRAMES_PER_SHARD,
-            )  # fmt: skip
+            )
         elif is_there:
             raise _nothing_imported(batch)
     if not batch.layout:
@@ -324,8 +335,10 @@ def check_place(sources: Sequence[Path], corpus: Path, *, force: bool) -> None:
         if not any(
             begins_as_ours(folder / name, heading) for heading in (header, earlier, _WITH_PATTERN)
         ):
-            raise UserError(f"{folder / name} is there and no list of an import: move it, or "
-                            "import into another folder")  # fmt: skip
+            raise UserError(
+                f"{folder / name} is there and no list of an import: move it, or "
+                "import into another folder"
+            )
 
 
 def read_foreign(

@@ -143,8 +143,9 @@ def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     if positions.max() >= _MOST_GAPS * len(np.unique(positions)):
         raise ClipError(
             f"its frames are numbered up to {frames.max()}, but only {len(np.unique(positions))} "
-            "are there", "number the frames one by one",
-        )  # fmt: skip
+            "are there",
+            "number the frames one by one",
+        )
     return positions
 
 
@@ -164,8 +165,12 @@ def _long_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Landm
 
 
 def _wide_columns(names: set[str]) -> list[str]:
-    columns = [f"{axis}_{part}_{number}" for part, count in PART_POINTS.items()
-              for number in range(count) for axis in "xyz"]  # fmt: skip
+    columns = [
+        f"{axis}_{part}_{number}"
+        for part, count in PART_POINTS.items()
+        for number in range(count)
+        for axis in "xyz"
+    ]
     return [*_WIDE[:2], *(name for name in columns if name in names)]
 
 

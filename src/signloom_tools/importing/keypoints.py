@@ -33,8 +33,12 @@ _JSON_GROWTH = 8  # a number in JSON takes so many times its text in memory
 _PARTS = {"pose": "pose", "face": "face", "lefthand": "left_hand", "righthand": "right_hand"}
 _HANDS = ("multihand", "hand", "")  # of Hands and HandLandmarker, in no order of sides
 _SIDES = ("left_hand", "right_hand")
-_TIMES = {"time_s": (1.0,), "timestampMs": (1e-3,), "timestamp_ms": (1e-3,),
-          "timestamp": (1.0, 1e-3, 1e-6, 1e-9)}  # units, of which one gives a rate  # fmt: skip
+_TIMES = {
+    "time_s": (1.0,),
+    "timestampMs": (1e-3,),
+    "timestamp_ms": (1e-3,),
+    "timestamp": (1.0, 1e-3, 1e-6, 1e-9),
+}  # units, of which one gives a rate
 _FPS = (1.0, 240.0)  # what frames are dated at
 _PEOPLE = 4  # the most in a frame of the Tasks; a longer list is of frames
 _IRIS_POINTS = 10  # that a face may have, too
@@ -92,9 +96,10 @@ def find_clips(
     content = _by_frame(content if frames is None else frames)
     if isinstance(content, dict) and not (is_frame(content) or _points_in(content, defaults)):
         clips = {
-            key: entry for key, entry in content.items()
+            key: entry
+            for key, entry in content.items()
             if isinstance(entry, dict | list) or hasattr(entry, "shape")
-        }  # fmt: skip
+        }
         if not clips:
             raise ClipError(
                 f"its keys are {', '.join(map(str, list(content)[:8]))}",
@@ -119,8 +124,10 @@ def _clip(
     fields: Mapping[str, Any] = content if isinstance(content, dict) else {}
     names = {key: defaults.keys.get(key, key) for key in SIZES}
     # Of the clip, else of its file.
-    where = {n: next((holder for holder in (fields, outer) if n.split(".")[0] in holder), None)
-             for n in names.values()}  # fmt: skip
+    where = {
+        n: next((holder for holder in (fields, outer) if n.split(".")[0] in holder), None)
+        for n in names.values()
+    }
     stated = {
         key: SIZES[key](pick(where[n], n)) for key, n in names.items() if where[n] is not None
     }
@@ -130,9 +137,14 @@ def _clip(
         dated = replace(defaults, fps=defaults.fps or _rate(content))
         fps, width, height = require(path, dated, stated)
         return ForeignClip(
-            clip_id=clip_id, parts=parts, fps=fps, width=width, height=height, label=label,
+            clip_id=clip_id,
+            parts=parts,
+            fps=fps,
+            width=width,
+            height=height,
+            label=label,
             states_size={"width", "height"} <= stated.keys(),
-        )  # fmt: skip
+        )
     size = require(path, defaults, stated)
     if isinstance(content, dict) and not is_frame(content):
         people_of = _points_in(content, defaults)
@@ -177,9 +189,10 @@ def _by_frame(content: Any) -> Any:
     """Return the frames of a dict that has a list of frames for each part; else what it is."""
     entries = content.items() if isinstance(content, dict) and not is_frame(content) else ()
     parts = {
-        key: series for key, series in entries
+        key: series
+        for key, series in entries
         if isinstance(series, list) and any(_parts({key: frame}) for frame in series)
-    }  # fmt: skip
+    }
     if len({*map(len, parts.values())}) > 1:
         counts = ", ".join(f"{key} {len(series)}" for key, series in parts.items())
         raise ClipError(f"its frames are: {counts}", "give all parts the same number")
@@ -217,8 +230,9 @@ def _clip_parts(content: Any) -> dict[str, LandmarkPart]:
             np.stack([frame.get(name, np.full((n, COORDINATES), np.nan)) for frame in frames]),
             tuple(range(n)),
         )
-        for name, n in PART_POINTS.items() if name in names
-    }  # fmt: skip
+        for name, n in PART_POINTS.items()
+        if name in names
+    }
 
 
 def _rate(frames: Sequence[Mapping[str, Any]]) -> float | None:

@@ -70,13 +70,17 @@ def read_parts(sources: Sequence[str], landmarks: Mapping[str, str]) -> list[Mer
         parts.append(MergedCorpus(name, path, shards if is_there else None, clips))
     names = [part.name for part in parts]
     if len(set(names)) < len(names) or not landmarks.keys() <= set(names):
-        raise UserError(f"found the corpora {', '.join(names)} and --landmarks of "
-                        f"{', '.join(landmarks) or 'none'}; expected each name once (NAME=FOLDER "
-                        "gives another), and landmarks of these")  # fmt: skip
+        raise UserError(
+            f"found the corpora {', '.join(names)} and --landmarks of "
+            f"{', '.join(landmarks) or 'none'}; expected each name once (NAME=FOLDER "
+            "gives another), and landmarks of these"
+        )
     if len({part.kind for part in parts}) > 1:
         kinds = ", ".join(f"{part.name} has {part.kind}" for part in parts)
-        raise UserError(f"{kinds}: expected the same of all. For a corpus of videos, extract its "
-                        "landmarks and give --landmarks NAME=data/landmarks/shards")  # fmt: skip
+        raise UserError(
+            f"{kinds}: expected the same of all. For a corpus of videos, extract its "
+            "landmarks and give --landmarks NAME=data/landmarks/shards"
+        )
     return parts
 
 
@@ -105,17 +109,25 @@ def plan_merge(parts: Sequence[MergedCorpus], corpus: Path) -> CorpusPlan:
                 continue
             for key in (("clip", clip_id), ("signer", signer)):
                 if (owner := owners.setdefault(key, part.name)) != part.name:
-                    raise UserError(f"{owner} and {part.name}: both would have the {key[0]} "
-                                    f"{key[1]!r}; give one another name: NAME=FOLDER")  # fmt: skip
+                    raise UserError(
+                        f"{owner} and {part.name}: both would have the {key[0]} "
+                        f"{key[1]!r}; give one another name: NAME=FOLDER"
+                    )
             if clip.video and not part.shards:
                 video = corpus / VIDEOS / part.name / clip.video.relative_to(part.path.parent)
                 plan.videos[video] = clip.video
             elif part.shards:
                 clip = replace(clip, video=None, start_s=None, end_s=None, box=None)
             plan.clips.append(
-                replace(clip, clip_id=clip_id, video=video, batch=None, signer=signer,
-                        corpus="-".join(filter(None, (part.name, clip.corpus))))
-            )  # fmt: skip
+                replace(
+                    clip,
+                    clip_id=clip_id,
+                    video=video,
+                    batch=None,
+                    signer=signer,
+                    corpus="-".join(filter(None, (part.name, clip.corpus))),
+                )
+            )
     return plan
 
 
@@ -157,9 +169,12 @@ def merge_landmarks(
 
 
 def write_landmarks(
-    corpus: Path, frames: Mapping[str, int], load: Callable[[str], LandmarkSequence],
-    metadata: ShardsMetadata, activity: str,
-) -> None:  # fmt: skip
+    corpus: Path,
+    frames: Mapping[str, int],
+    load: Callable[[str], LandmarkSequence],
+    metadata: ShardsMetadata,
+    activity: str,
+) -> None:
     """Write landmarks where those of an import lie, with a progress bar; see `write_shards`."""
     with tqdm(total=len(frames), desc=activity, unit=" clips", file=progress_file()) as bar:
 
@@ -168,9 +183,13 @@ def write_landmarks(
             return load(clip_id)
 
         write_shards(
-            corpus / IMPORTED_SHARDS, frames, counted, layout=metadata.layout,
-            extractor=metadata.extractor, frames_per_shard=_FRAMES_PER_SHARD,
-        )  # fmt: skip
+            corpus / IMPORTED_SHARDS,
+            frames,
+            counted,
+            layout=metadata.layout,
+            extractor=metadata.extractor,
+            frames_per_shard=_FRAMES_PER_SHARD,
+        )
 
 
 def common_layout(layouts: Mapping[str, Layout]) -> Layout:
@@ -191,8 +210,10 @@ def common_layout(layouts: Mapping[str, Layout]) -> Layout:
         listed = "; ".join(
             f"{n} has {', '.join(layout.group_names)}" for n, layout in layouts.items()
         )
-        raise UserError(f"the corpora share no landmarks: {listed}. Import or extract them with a "
-                        "group that all have")  # fmt: skip
+        raise UserError(
+            f"the corpora share no landmarks: {listed}. Import or extract them with a "
+            "group that all have"
+        )
     return same[0] if same else Layout(f"{first.name}-merged", first.version, groups)
 
 
@@ -211,8 +232,10 @@ def merge_extractors(extractors: Sequence[str]) -> str:
         if "import_version" in fingerprint
     }
     if len(versions) > 1:
-        raise UserError(f"the landmarks were imported by the versions {sorted(versions)} of "
-                        "`signloom import`; import all of them again")  # fmt: skip
+        raise UserError(
+            f"the landmarks were imported by the versions {sorted(versions)} of "
+            "`signloom import`; import all of them again"
+        )
     names = {
         name
         for fingerprint in fingerprints

@@ -131,9 +131,12 @@ class VideoFolder:
         for name in names:
             cells[self.find(name)[0]].add(name)
         return {
-            name for path, of in cells.items() if path and len({*map(_read_place, of)}) > 1
-            for name in of if not self._is_at(path, name)
-        }  # fmt: skip
+            name
+            for path, of in cells.items()
+            if path and len({*map(_read_place, of)}) > 1
+            for name in of
+            if not self._is_at(path, name)
+        }
 
 
 def _read_path(cell: str) -> PurePosixPath:

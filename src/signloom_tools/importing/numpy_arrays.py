@@ -148,8 +148,10 @@ def _open_packed(
 
     def add(name: str, node: Any) -> None:
         if "pandas_type" in node.attrs:
-            raise ClipError("it holds a table of pandas, whose names are pickles",
-                            "save its numbers: numpy.save(FILE, table.to_numpy())")  # fmt: skip
+            raise ClipError(
+                "it holds a table of pandas, whose names are pickles",
+                "save its numbers: numpy.save(FILE, table.to_numpy())",
+            )
         if isinstance(node, h5py.Group):
             attributes = {key: np.asarray(node.attrs[key]) for key in sizes if key in node.attrs}
             groups[name] |= {
@@ -182,13 +184,16 @@ def read_array_frames(
             rows.append(Archive(file, opened, defaults).read(file.stem).reshape(-1))
     lengths = sorted({len(row) for row in rows})
     if len(lengths) > 1 or lengths[0] not in ROWS:
-        raise ClipError(f"its frames have {', '.join(map(str, lengths))} numbers",
-                        f"save {' or '.join(map(str, ROWS))} a frame")  # fmt: skip
+        raise ClipError(
+            f"its frames have {', '.join(map(str, lengths))} numbers",
+            f"save {' or '.join(map(str, ROWS))} a frame",
+        )
     fps, width, height = require(path, defaults)
     parts = _split_rows(np.stack(rows).astype(np.float32))
-    yield path.name, partial(
-        ForeignClip, clip_id=path.name, parts=parts, fps=fps, width=width, height=height
-    )  # fmt: skip
+    yield (
+        path.name,
+        partial(ForeignClip, clip_id=path.name, parts=parts, fps=fps, width=width, height=height),
+    )
 
 
 def is_frame(file: Path) -> bool:
@@ -220,10 +225,18 @@ def _read_clips(
         if isinstance(shown, ClipError):
             yield clip_id, partial(_refuse, shown)
         elif isinstance(shown, dict):
-            yield clip_id, partial(
-                ForeignClip, clip_id=clip_id, parts=shown, fps=fps, width=width, height=height,
-                label=label,
-            )  # fmt: skip
+            yield (
+                clip_id,
+                partial(
+                    ForeignClip,
+                    clip_id=clip_id,
+                    parts=shown,
+                    fps=fps,
+                    width=width,
+                    height=height,
+                    label=label,
+                ),
+            )
         else:
             yield clip_id, partial(clip_of_points, clip_id, *shown, size, defaults, label=label)
 
@@ -322,8 +335,11 @@ def _read_objects(defaults: SourceDefaults, file: IO[bytes]) -> Any:
 
 def _unreadable(name: str, error: Exception) -> ClipError:
     reason = " ".join(f"{name} is not a readable NumPy array ({error})".split())
-    return ClipError(reason, "save it again, as numbers and texts, not objects; --allow-pickle "
-                     "reads maps and lists, and runs none of their code")  # fmt: skip
+    return ClipError(
+        reason,
+        "save it again, as numbers and texts, not objects; --allow-pickle "
+        "reads maps and lists, and runs none of their code",
+    )
 
 
 _Found = dict[str, LandmarkPart] | tuple[npt.NDArray[np.float32], Any] | ClipError

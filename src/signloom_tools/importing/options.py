@@ -64,12 +64,18 @@ class SourceDefaults:
     keys: dict[str, str] = option(
         "names in the files of left_hand, right_hand, pose, face, keypoints, scores, fps, ...; "
         "fps=info.rate is `rate` in the map, record or list `info`",
-        {}, metavar="OURS=THEIRS",
-    )  # fmt: skip
+        {},
+        metavar="OURS=THEIRS",
+    )
     rates: dict[str, dict[str, float]] = option(
         "landmark files of several rates: a row a file, columns file, fps, width, height",
-        {}, type=Path, nargs=None, action="store", metavar="TABLE", read=_read_rates,
-    )  # fmt: skip
+        {},
+        type=Path,
+        nargs=None,
+        action="store",
+        metavar="TABLE",
+        read=_read_rates,
+    )
     min_score: Share = option("least median score of the points of a part that is there", MIN_SCORE)
     allow_outside: bool = option("accept hands outside of the picture", False)
     allow_pickle: bool = option("read the numbers of pickles; their code is never run", False)
@@ -125,17 +131,22 @@ class ImportOptions:
     groups: Sequence[str] | None = option(
         "of hands, pose, lips, face_outline, brows, eyes, gaze (default: hands, and pose if the "
         "first clip has it)",
-        None, metavar="GROUP",
-    )  # fmt: skip
+        None,
+        metavar="GROUP",
+    )
     pattern: re.Pattern[str] | None = option(
         "fields in the paths of landmark files or videos, as in {split}/{text}/{signer}_{clip}",
-        None, metavar="PATH", type=str, read=compile_pattern,
-    )  # fmt: skip
+        None,
+        metavar="PATH",
+        type=str,
+        read=compile_pattern,
+    )
     detector: Literal["", "hands", "hands+pose", "holistic"] = option(
         "which of MediaPipe's solutions found these landmarks; a model of them then also reads "
         "films and cameras, by the same detector (holistic for MP_Data)",
-        "", choices=("hands", "hands+pose", "holistic"),
-    )  # fmt: skip
+        "",
+        choices=("hands", "hands+pose", "holistic"),
+    )
     defaults: SourceDefaults = group(SourceDefaults, "what the files do not say")
 
 
@@ -145,8 +156,9 @@ class Choice:
 
     tier: str = option(
         "tiers of ELAN with the sentences, such as Satz_*; default: our own or the only one",
-        "", metavar="NAME",
-    )  # fmt: skip
+        "",
+        metavar="NAME",
+    )
     gloss_tier: str = option("tiers of ELAN with the glosses", "", metavar="NAME")
     signer_tier: str = option(
         "tiers of ELAN with the signer (default: the participant)", "", metavar="NAME"
@@ -161,16 +173,22 @@ class CueRules:
     shift_s: float = option("move all cues by S seconds", 0.0, flag="--shift", metavar="S")
     padding_s: NonNegative = option(
         "widen each cue by S seconds, at most to the middle of the pause there",
-        0.0, flag="--padding", metavar="S",
-    )  # fmt: skip
-    min_s: NonNegative = option("omit cues shorter than S seconds", 0.0, flag="--least",
-                                metavar="S")  # fmt: skip
-    max_s: Positive = option("omit cues longer than S seconds", math.inf, flag="--most",
-                             metavar="S")  # fmt: skip
+        0.0,
+        flag="--padding",
+        metavar="S",
+    )
+    min_s: NonNegative = option(
+        "omit cues shorter than S seconds", 0.0, flag="--least", metavar="S"
+    )
+    max_s: Positive = option(
+        "omit cues longer than S seconds", math.inf, flag="--most", metavar="S"
+    )
     join_s: NonNegative | None = option(
         "join a cue that ends no sentence with the next one after a pause of at most S seconds",
-        None, flag="--join-cues", metavar="S",
-    )  # fmt: skip
+        None,
+        flag="--join-cues",
+        metavar="S",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,8 +206,11 @@ class CropOption:
     crop: Box | None = option(
         "read this part of the picture alone, as of an interpreter in a corner: pixels as for "
         "FFmpeg's crop, or shares (0.5:1:0.5:0 is the right half)",
-        None, metavar="W:H:X:Y", type=str, read=read_crop,
-    )  # fmt: skip
+        None,
+        metavar="W:H:X:Y",
+        type=str,
+        read=read_crop,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,10 +122,16 @@ def clip_of_points(
             part_points = _part(part_points, point_scores[:, list(columns)], defaults.min_score)
         parts[part] = LandmarkPart(part_points, tuple(columns.values()))
     return ForeignClip(
-        clip_id=clip_id, parts=parts, fps=fps, width=width, height=height, label=label,
-        skeleton=skeleton.name, people=people,
+        clip_id=clip_id,
+        parts=parts,
+        fps=fps,
+        width=width,
+        height=height,
+        label=label,
+        skeleton=skeleton.name,
+        people=people,
         flat=not skeleton.has_depth or points.shape[2] < COORDINATES,
-    )  # fmt: skip
+    )
 
 
 _MOST_SHARE = 2.0  # coordinates whose median is beyond are pixels

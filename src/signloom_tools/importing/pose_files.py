@@ -38,20 +38,41 @@ _PARTS = {
 
 _OPENPOSE = ("pose", "hand_left", "hand_right", "face")  # its components, in `people`'s order
 _SIDED = ("eye_inner", "eye", "eye_outer")
-_PAIRS = ("shoulder", "elbow", "wrist", "pinky", "index", "thumb", "hip", "knee", "ankle", "heel",
-          "foot_index")  # fmt: skip
+_PAIRS = (
+    "shoulder",
+    "elbow",
+    "wrist",
+    "pinky",
+    "index",
+    "thumb",
+    "hip",
+    "knee",
+    "ankle",
+    "heel",
+    "foot_index",
+)
 ALL_POSE_LANDMARKS = (
     "nose",
     *(f"{side}_{mark}" for side in ("left", "right") for mark in _SIDED),
-    "left_ear", "right_ear", "mouth_left", "mouth_right",
+    "left_ear",
+    "right_ear",
+    "mouth_left",
+    "mouth_right",
     *(f"{side}_{mark}" for mark in _PAIRS for side in ("left", "right")),
-)  # 33, in MediaPipe's order  # fmt: skip
+)  # 33, in MediaPipe's order
 
 _ARMS = ("left_hip", "left_shoulder", "right_shoulder", "right_hip", "left_hip")
-_LINES = (_ARMS, ("left_shoulder", "left_elbow", "left_wrist"),
-          ("right_shoulder", "right_elbow", "right_wrist"))  # fmt: skip
-_COLOURS = {"left_hand": (230, 120, 0), "right_hand": (0, 110, 200), "pose": (90, 90, 90),
-            "face": (150, 80, 80)}  # fmt: skip
+_LINES = (
+    _ARMS,
+    ("left_shoulder", "left_elbow", "left_wrist"),
+    ("right_shoulder", "right_elbow", "right_wrist"),
+)
+_COLOURS = {
+    "left_hand": (230, 120, 0),
+    "right_hand": (0, 110, 200),
+    "pose": (90, 90, 90),
+    "face": (150, 80, 80),
+}
 
 
 def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
@@ -104,9 +125,10 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         names = ", ".join(component.name for component in pose.header.components)
         raise ClipError(f"its components are {names}", f"use {', '.join(_PARTS)}")
     size = {"width": header.width, "height": header.height}
-    yield path.stem, partial(
-        ForeignClip, clip_id=path.stem, parts=parts, fps=fps, states_size=True, **size
-    )  # fmt: skip
+    yield (
+        path.stem,
+        partial(ForeignClip, clip_id=path.stem, parts=parts, fps=fps, states_size=True, **size),
+    )
 
 
 def write_pose(path: Path, sequence: LandmarkSequence) -> None:

@@ -48,11 +48,13 @@ _READ = shape(
     features=shape(fps=FrameRate),
     extract=shape(groups=Annotated[list[str], Field(min_length=1)]),
     train=(shape(seeds=(list[int], [1])), {}),
-    evaluate=(shape(grid=(shape(beam_sizes=(list[int], [])), {}),
-                    score=(shape(tokenizer=_NAME), {})), {}),
+    evaluate=(
+        shape(grid=(shape(beam_sizes=(list[int], [])), {}), score=(shape(tokenizer=_NAME), {})),
+        {},
+    ),
     report=(shape(title=_NAME), {}),
     tracking=(shape(experiment=_NAME), {}),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +204,10 @@ def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
     elif not are_words and texts["test"]:
         known_sentences = KnownSentences(texts["train"])
         kinds = Counter(known_sentences.judge(clip.text) for clip in clips if clip.split == "test")
-        listed = ", ".join(f"{count} {kind or 'known'}" for kind, count in sorted(
-            kinds.items(), key=lambda kind_count: str(kind_count[0])))  # fmt: skip
+        listed = ", ".join(
+            f"{count} {kind or 'known'}"
+            for kind, count in sorted(kinds.items(), key=lambda kind_count: str(kind_count[0]))
+        )
         warnings.append(f"sentences of test, as train sees them: {listed}")
     return warnings
 
@@ -316,8 +320,11 @@ def choose_values(
     values: Sections = {"corpus": owned, **recipe}
     if params.get("tune", {}).get("trials"):  # of the demo, whose space fits the demo
         values["tune"] = {"trials": 0}
-        reasons = [*reasons, "tune.trials 0: no search for better parameters; tune.trials: 20, for "
-                   "one of 20 trials, switches it on (docs/tuning.md)"]  # fmt: skip
+        reasons = [
+            *reasons,
+            "tune.trials 0: no search for better parameters; tune.trials: 20, for "
+            "one of 20 trials, switches it on (docs/tuning.md)",
+        ]
     if params.get("train", {}).get("portable"):  # slower, so that all see the demo's numbers
         values["train"] = {**values.get("train", {}), "portable": False}
     # What another corpus was called is not this one's name.
@@ -415,19 +422,30 @@ _RULES = (
     _Rule(when=lambda facts, ctc: ctc == "none", values={"train": {"ctc_weight": 0.0}}),
     _Rule(
         when=lambda facts, ctc: ctc == "glosses",
-        values={"model": {"dropout": 0.2, "ctc_feedback": True},
-                "train": {"max_frames": FRAMES // 2}},
+        values={
+            "model": {"dropout": 0.2, "ctc_feedback": True},
+            "train": {"max_frames": FRAMES // 2},
+        },
         why=("ctc_feedback: the decoder looks at the signs that CTC reads, too",),
     ),
     _Rule(
         when=lambda facts, ctc: facts.are_signs,
-        values={"model": {"family": "convolution", "dropout": 0.4, "encoder_layers": 3,
-                          "decoder_layers": 0},
-                "augment": {"mirror": 0.1}, "train": {"learning_rate": 0.003}},
-        why=("convolution, 3 layers and no decoder, dropout 0.4: single signs of others are read "
-             "better, and are learnt in less than half of the time (docs/results.md)",
-             "mirror 0.1: few signers show a sign with the other hand, but some do",
-             "patience 0, no early stop: a few people in dev do not say when signs are read best"),
+        values={
+            "model": {
+                "family": "convolution",
+                "dropout": 0.4,
+                "encoder_layers": 3,
+                "decoder_layers": 0,
+            },
+            "augment": {"mirror": 0.1},
+            "train": {"learning_rate": 0.003},
+        },
+        why=(
+            "convolution, 3 layers and no decoder, dropout 0.4: single signs of others are read "
+            "better, and are learnt in less than half of the time (docs/results.md)",
+            "mirror 0.1: few signers show a sign with the other hand, but some do",
+            "patience 0, no early stop: a few people in dev do not say when signs are read best",
+        ),
     ),
     _Rule(
         when=lambda facts, ctc: facts.are_signs and facts.clips < SMALL,
@@ -436,19 +454,32 @@ _RULES = (
     _Rule(
         when=lambda facts, ctc: facts.are_few,
         values={"model": {"dropout": 0.3}, "augment": {"mirror": 0.1, "hand_drop": 0.0}},
-        why=(f"dropout 0.3: fewer than {FEW} train clips are soon learnt by heart",
-             "mirror 0.1, no lost hands: what looks like no clip is learnt in its place"),
+        why=(
+            f"dropout 0.3: fewer than {FEW} train clips are soon learnt by heart",
+            "mirror 0.1, no lost hands: what looks like no clip is learnt in its place",
+        ),
     ),
     _Rule(  # docs/recognition.md
         when=lambda facts, ctc: ctc == "glosses" and facts.signs_alone,
-        values={"model": {"family": "convolution", "d_model": 96, "d_ff": 192, "dropout": 0.4,
-                          "encoder_layers": 3, "decoder_layers": 0, "ctc_feedback": False},
-                "train": {"learning_rate": 0.003, "max_frames": FRAMES}},
-        why=("convolution, width 96, 3 layers and no decoder, dropout 0.4: the texts are "
-             "the glosses, so what CTC reads is what is wanted (docs/results.md)",
-             "patience 0, no early stop: the loss of dev rises long before signs are read best"),
+        values={
+            "model": {
+                "family": "convolution",
+                "d_model": 96,
+                "d_ff": 192,
+                "dropout": 0.4,
+                "encoder_layers": 3,
+                "decoder_layers": 0,
+                "ctc_feedback": False,
+            },
+            "train": {"learning_rate": 0.003, "max_frames": FRAMES},
+        },
+        why=(
+            "convolution, width 96, 3 layers and no decoder, dropout 0.4: the texts are "
+            "the glosses, so what CTC reads is what is wanted (docs/results.md)",
+            "patience 0, no early stop: the loss of dev rises long before signs are read best",
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, list[str]]:
@@ -474,15 +505,25 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
         "tokenize_targets": {"ctc": labels},
         "features": {"groups": groups, "normalise": "body"},
         "model": {
-            "d_model": 128, "d_ff": 256, "dropout": 0.1, "subsampling": positions,
-            "ctc_feedback": False, "family": "transformer", "positions": "sinusoidal",
-            "encoder_layers": 2, "decoder_layers": 2,
+            "d_model": 128,
+            "d_ff": 256,
+            "dropout": 0.1,
+            "subsampling": positions,
+            "ctc_feedback": False,
+            "family": "transformer",
+            "positions": "sinusoidal",
+            "encoder_layers": 2,
+            "decoder_layers": 2,
         },
         # Without any mirrored clip nobody left-handed is understood; a tenth is enough for that.
         "augment": {"mirror": 0.3, "hand_drop": 0.4},
-        "train": {"seeds": _choose_seeds(facts, params, reasons), "ctc_weight": 0.3,
-                  "max_frames": FRAMES, "learning_rate": 0.002},
-    }  # fmt: skip
+        "train": {
+            "seeds": _choose_seeds(facts, params, reasons),
+            "ctc_weight": 0.3,
+            "max_frames": FRAMES,
+            "learning_rate": 0.002,
+        },
+    }
     if "pose" not in groups:
         reasons.append(
             f"normalise body: without a pose a clip is centred and scaled by its "

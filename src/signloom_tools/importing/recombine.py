@@ -188,10 +188,14 @@ def recombine(
         until = [of_clip[cut.clip_id].consent_until for cut in shown]
         new_clips.append(
             replace(
-                clip, clip_id=clip_id, signer=SIGNER, text=" ".join(words), gloss=" ".join(glosses),
+                clip,
+                clip_id=clip_id,
+                signer=SIGNER,
+                text=" ".join(words),
+                gloss=" ".join(glosses),
                 consent_until=min(filter(None, until), default=None),
             )
-        )  # fmt: skip
+        )
         landmarks[clip_id] = _join([(sequences[cut.clip_id], cut.frames) for cut in shown])
     return new_clips, landmarks
 
@@ -205,9 +209,12 @@ def _join(parts: Sequence[tuple[LandmarkSequence, slice]]) -> LandmarkSequence:
 
 
 def write_recombined(
-    corpus: Path, clips: Sequence[Clip], new_clips: Sequence[Clip],
-    landmarks: Mapping[str, LandmarkSequence], shards: Path,
-) -> None:  # fmt: skip
+    corpus: Path,
+    clips: Sequence[Clip],
+    new_clips: Sequence[Clip],
+    landmarks: Mapping[str, LandmarkSequence],
+    shards: Path,
+) -> None:
     """Write a corpus of clips, whose landmarks lie in some shards, and of new ones with theirs."""
     shard_frames = read_clip_frames(shards)
     frames = {clip.clip_id: shard_frames[clip.clip_id] for clip in clips}

@@ -23,13 +23,71 @@ _HAND = tuple(range(len(HAND_LANDMARKS)))  # wrist, thumb to little finger: all 
 _FACE_68 = dict(
     zip(
         (*range(28), *range(36, 68)),
-        (162, 234, 93, 58, 172, 136, 149, 148, 152, 377, 378, 365, 397, 288, 323, 454, 389,
-         70, 63, 105, 66, 107, 336, 296, 334, 293, 300, 168,
-         33, 160, 158, 133, 153, 144, 362, 385, 387, 263, 373, 380,
-         61, 39, 37, 0, 267, 269, 291, 405, 314, 17, 84, 181, 78, 82, 13, 312, 308, 317, 14, 87),
+        (
+            162,
+            234,
+            93,
+            58,
+            172,
+            136,
+            149,
+            148,
+            152,
+            377,
+            378,
+            365,
+            397,
+            288,
+            323,
+            454,
+            389,
+            70,
+            63,
+            105,
+            66,
+            107,
+            336,
+            296,
+            334,
+            293,
+            300,
+            168,
+            33,
+            160,
+            158,
+            133,
+            153,
+            144,
+            362,
+            385,
+            387,
+            263,
+            373,
+            380,
+            61,
+            39,
+            37,
+            0,
+            267,
+            269,
+            291,
+            405,
+            314,
+            17,
+            84,
+            181,
+            78,
+            82,
+            13,
+            312,
+            308,
+            317,
+            14,
+            87,
+        ),
         strict=True,
     )
-)  # fmt: skip
+)
 # Of the pose without the hips: most pictures of signing end above them, where detectors guess, or
 # say that they found none. MediaPipe's nose, shoulders, elbows and wrists.
 _COCO_POSE = {0: 0, 5: 11, 6: 12, 7: 13, 8: 14, 9: 15, 10: 16}
@@ -94,22 +152,24 @@ _ISHARAH = Skeleton(
     },
 )
 # By the number of points, in which they all differ.
-SKELETONS: Mapping[int, Skeleton] = MappingProxyType({
-    17: _skeleton("COCO, 17 points", _COCO_POSE),
-    26: _skeleton("Halpe, 26 points", _COCO_POSE),
-    42: _mediapipe("MediaPipe's hands", *_HANDS),
-    75: _mediapipe("MediaPipe's pose and hands", "pose", *_HANDS),
-    86: _ISHARAH,
-    130: _skeleton("OpenPose, 18 points, hands and face", _OPENPOSE_POSE, hands=(18, 39), face=60),
-    133: _skeleton("COCO-WholeBody, 133 points", _COCO_POSE, face=23, hands=(91, 112)),
-    134: _skeleton("DWPose, 134 points", _OPENPOSE_POSE, face=24, hands=(92, 113)),
-    135: _skeleton(
-        "OpenPose BODY_135", _COCO_POSE, hands=(25, 45), wrists=(9, 10), face=65
-    ),
-    136: _skeleton("Halpe, 136 points", _COCO_POSE, face=26, hands=(94, 115)),
-    137: _skeleton("OpenPose BODY_25, hands and face", _OPENPOSE_POSE, hands=(25, 46), face=67),
-    543: _mediapipe("MediaPipe Holistic", "face", "left_hand", "pose", "right_hand"),
-})  # fmt: skip
+SKELETONS: Mapping[int, Skeleton] = MappingProxyType(
+    {
+        17: _skeleton("COCO, 17 points", _COCO_POSE),
+        26: _skeleton("Halpe, 26 points", _COCO_POSE),
+        42: _mediapipe("MediaPipe's hands", *_HANDS),
+        75: _mediapipe("MediaPipe's pose and hands", "pose", *_HANDS),
+        86: _ISHARAH,
+        130: _skeleton(
+            "OpenPose, 18 points, hands and face", _OPENPOSE_POSE, hands=(18, 39), face=60
+        ),
+        133: _skeleton("COCO-WholeBody, 133 points", _COCO_POSE, face=23, hands=(91, 112)),
+        134: _skeleton("DWPose, 134 points", _OPENPOSE_POSE, face=24, hands=(92, 113)),
+        135: _skeleton("OpenPose BODY_135", _COCO_POSE, hands=(25, 45), wrists=(9, 10), face=65),
+        136: _skeleton("Halpe, 136 points", _COCO_POSE, face=26, hands=(94, 115)),
+        137: _skeleton("OpenPose BODY_25, hands and face", _OPENPOSE_POSE, hands=(25, 46), face=67),
+        543: _mediapipe("MediaPipe Holistic", "face", "left_hand", "pose", "right_hand"),
+    }
+)
 
 _NEEDED = {
     "pose": ("left_shoulder", "right_shoulder"),

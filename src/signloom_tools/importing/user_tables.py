@@ -33,8 +33,19 @@ NAMES = {
 """What tables call train, dev and test."""
 _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 # Marks without a shape: in texts they part what looks the same. Not the joiners of Persian, Hindi.
-_INVISIBLE = dict.fromkeys((0xAD, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), 0x2060,
-                            *range(0x2066, 0x206A), 0xFEFF))  # fmt: skip
+_INVISIBLE = dict.fromkeys(
+    (
+        0xAD,
+        0x180E,
+        0x200B,
+        0x200E,
+        0x200F,
+        *range(0x202A, 0x202F),
+        0x2060,
+        *range(0x2066, 0x206A),
+        0xFEFF,
+    )
+)
 _CLOCK = re.compile(r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,9}))?")
 
 Lines = Iterable[tuple[int, list[str]]]
@@ -446,9 +457,10 @@ def keep_rows(table: UserTable, patterns: Mapping[str, str]) -> UserTable:
             )
         fits[column] = _compile(f"--only {column}", pattern)
     rows = [
-        row for row in table.rows
+        row
+        for row in table.rows
         if all(fit.fullmatch(row.cells[column]) for column, fit in fits.items())
-    ]  # fmt: skip
+    ]
     return replace(table, rows=rows)
 
 
@@ -559,8 +571,12 @@ def _name_rows(lines: Sequence[str], rows: Lines, mark: str) -> Lines:
 
 
 def _split_quoted(path: Path, text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((line + "\n" for line in text.split("\n")), delimiter=mark, strict=True,
-                        skipinitialspace=True)  # fmt: skip
+    reader = csv.reader(
+        (line + "\n" for line in text.split("\n")),
+        delimiter=mark,
+        strict=True,
+        skipinitialspace=True,
+    )
     number = 1
     try:
         for row in reader:

@@ -30,9 +30,14 @@ def translate_film(
     for first in range(0, len(spans), SENTENCES_AT_ONCE):
         part = spans[first : first + SENTENCES_AT_ONCE]
         timed = translate_timed(
-            translator, [cut(film, span) for span in part], options, n_best=1,
-            skip_unsure=skip_unsure, guess=guess, find=find,
-        )  # fmt: skip
+            translator,
+            [cut(film, span) for span in part],
+            options,
+            n_best=1,
+            skip_unsure=skip_unsure,
+            guess=guess,
+            find=find,
+        )
         sentences += zip(part, timed, strict=True)
     return sentences
 
@@ -41,12 +46,14 @@ def make_sign_cues(sentences: Iterable[Sentence]) -> list[Cue]:
     """Return the signs of sentences as captions."""
     return [
         Cue(
-            start_s=round(start_s + sign.start_s, 3), end_s=round(start_s + sign.end_s, 3),
-            text=sign.gloss, score=round(sign.posterior, 3),
+            start_s=round(start_s + sign.start_s, 3),
+            end_s=round(start_s + sign.end_s, 3),
+            text=sign.gloss,
+            score=round(sign.posterior, 3),
         )
         for (start_s, _), timed in sentences
         for sign in timed.signs or ()
-    ]  # fmt: skip
+    ]
 
 
 def make_cues(sentences: Iterable[Sentence], *, for_people: bool) -> list[Cue]:
@@ -59,8 +66,10 @@ def make_cues(sentences: Iterable[Sentence], *, for_people: bool) -> list[Cue]:
         mark = UNSURE_MARK if for_people and check.word else ""
         cues.append(
             Cue(
-                start_s=round(start_s, 3), end_s=round(end_s, 3), text=mark + text,
+                start_s=round(start_s, 3),
+                end_s=round(end_s, 3),
+                text=mark + text,
                 score=check.usable_confidence,
             )
-        )  # fmt: skip
+        )
     return cues

@@ -149,9 +149,11 @@ class ClipReader:
             UserError: If the model cannot read sources of this kind.
         """
         readers: dict[str, Callable[[ClipPath, Layout], Clips]] = {
-            "shards": self._read_shards, "problem": self._refuse,
-            "landmarks": self._read_landmarks, "video": self._read_video,
-        }  # fmt: skip
+            "shards": self._read_shards,
+            "problem": self._refuse,
+            "landmarks": self._read_landmarks,
+            "video": self._read_video,
+        }
         return readers[source.kind](source, layout)
 
     def _read_shards(self, source: ClipPath, _: Layout) -> Clips:
@@ -191,17 +193,25 @@ class ClipReader:
                 if gaps := describe_gaps([pictures]):
                     logger.warning("%s", gaps)
             clip = extracted or extract_video(
-                packed or path, self._detector, box=self._options.crop, threads=_THREADS,
+                packed or path,
+                self._detector,
+                box=self._options.crop,
+                threads=_THREADS,
                 watch=self._watch,
-            )  # fmt: skip
+            )
         except ClipError as error:
             yield UnreadableClip(name=str(path), problem=error.problem)
             return
         yield GivenClip(
-            source=path, clip_id=path.name if packed else path.stem, sequence=clip, is_video=True,
-            begins_s=find_traits(path).get("begins_s", 0.0), packed=packed, box=self._options.crop,
+            source=path,
+            clip_id=path.name if packed else path.stem,
+            sequence=clip,
+            is_video=True,
+            begins_s=find_traits(path).get("begins_s", 0.0),
+            packed=packed,
+            box=self._options.crop,
             fps=self._detector.fps,
-        )  # fmt: skip
+        )
 
     def _find_extracted(self, path: Path) -> LandmarkSequence | Problem | None:
         return find_extracted(path, self._detector, self._options.crop)
@@ -241,10 +251,11 @@ def _files_in(folder: Path, extractor: Mapping[str, Any]) -> list[Path]:
     """Return what a model can read in a folder, and in all folders in it, by name."""
     suffixes, takes_pictures = _suffixes(extractor), not _is_imported(extractor)
     paths = [
-        path for path in folder.rglob("*")
+        path
+        for path in folder.rglob("*")
         if (path.suffix.lower() in suffixes and path.is_file())
         or (takes_pictures and _is_pictures(path))
-    ]  # fmt: skip
+    ]
     if paths:
         return sorted(paths)
     raise UserError(

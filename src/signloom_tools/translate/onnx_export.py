@@ -157,15 +157,18 @@ def _export_decoder_step(model: Transformer, checkpoint: Checkpoint, path: Path)
         _DecoderStep(model).eval(),
         (torch.zeros(3, dtype=torch.int64), *tensors, torch.ones(3, 7, dtype=torch.bool)),
         dynamo=True,
-        dynamic_shapes=(
-            {0: rows}, of_past, of_past, of_memory, of_memory, {0: rows, 1: positions}
-        ),
+        dynamic_shapes=({0: rows}, of_past, of_past, of_memory, of_memory, {0: rows, 1: positions}),
         input_names=[
-            "tokens", "past_keys", "past_values", "memory_keys", "memory_values", "memory_valid"
+            "tokens",
+            "past_keys",
+            "past_values",
+            "memory_keys",
+            "memory_values",
+            "memory_valid",
         ],
         output_names=["logits", "keys", "values"],
         verbose=False,
-    )  # fmt: skip
+    )
     assert program is not None, "the exporter returns a program unless it is given a file"
     program.save(path)
 
@@ -193,8 +196,10 @@ def _compare(model: Transformer, checkpoint: Checkpoint, folder: Path) -> float:
     worst = 0.0
     for position in range(tokens.shape[1]):
         inputs = {
-            "tokens": tokens[:, position].numpy(), "past_keys": past[0], "past_values": past[1],
-        }  # fmt: skip
+            "tokens": tokens[:, position].numpy(),
+            "past_keys": past[0],
+            "past_values": past[1],
+        }
         logits, *past = step.run(None, {**inputs, **feed})
         worst = max(worst, float(np.abs(logits - expected[:, position]).max()))
     if not worst <= TOLERANCE:

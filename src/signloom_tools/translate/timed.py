@@ -143,12 +143,14 @@ def to_json(timed: TimedTranslation) -> dict[str, Any]:
         **best.check.to_map(),
         **({"warning": CROWDED} if timed.is_crowded else {}),
         "alternatives": [to_scored(alternative) for alternative in best.alternatives],
-        "tokens": None if timed.tokens is None else [
+        "tokens": None
+        if timed.tokens is None
+        else [
             {"text": t.text, "start_s": _rounded(t.start_s), "end_s": _rounded(t.end_s)}
             for t in timed.tokens
         ],
         **({} if timed.signs is None else {"signs": [sign.to_map() for sign in timed.signs]}),
-    }  # fmt: skip
+    }
 
 
 def _rounded(time_s: float | None) -> float | None:

@@ -24,9 +24,13 @@ _CAME_IN = ("consents", "ingest")  # steps of a night that change the corpus
 _LEAVE = "remove it: the next night writes it again"
 _STEP: Any = shape(name=str, text=(str, ""))
 _NIGHT = shape(
-    outcome=(str | None, None), verdict=(str | None, None), started=(str | None, None),
-    version=(int | None, None), steps=(list[_STEP], []), warnings=(list[str], []),
-)  # fmt: skip
+    outcome=(str | None, None),
+    verdict=(str | None, None),
+    started=(str | None, None),
+    version=(int | None, None),
+    steps=(list[_STEP], []),
+    warnings=(list[str], []),
+)
 
 
 class Nights:
@@ -40,14 +44,18 @@ class Nights:
         return [
             route("/api/nights", _describe),
             # A second request finds the corpus founded.
-            route("/api/found", lambda request: founding.found(_splits_of(request)), "POST",
-                  status=201),
+            route(
+                "/api/found",
+                lambda request: founding.found(_splits_of(request)),
+                "POST",
+                status=201,
+            ),
             route("/api/propose", lambda request: founding.propose(_splits_of(request)), "POST"),
             route("/api/learn", lambda _: self._learning.state()),
             route("/api/learn", lambda _: self._learning.start(), "POST", status=202),
             route("/api/learn", lambda _: self._learning.stop(), "DELETE", status=202),
             route("/api/rollback", _roll_back, "POST"),
-        ]  # fmt: skip
+        ]
 
 
 def _describe(_: Asked) -> dict[str, Any]:

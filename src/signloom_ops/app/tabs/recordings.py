@@ -134,9 +134,11 @@ class Recordings:
                 raise TakeError(str(error).replace(str(path), name), 422) from None
         for take_id, labels in by_take.items():
             self._takes.change(
-                self._takes.get(take_id), text=labels.text, signer=labels.signer,
+                self._takes.get(take_id),
+                text=labels.text,
+                signer=labels.signer,
                 parts=labels.parts or None,
-            )  # fmt: skip
+            )
         return {"takes": list(by_take), "left": problems}
 
     def _agree(self, request: Asked) -> None:

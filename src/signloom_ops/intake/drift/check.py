@@ -55,23 +55,52 @@ class Check:
 _SENTENCES = "check that the frame rate is right and that each video has its own sentence"
 
 CHECKS = (
-    Check("unread", recordings.measure_unread, 0.1,
-          "rejects.tsv beside the landmarks has the reasons", needs_old=False),
-    Check("seconds", recordings.measure_seconds, 2.0,
-          "check that each clip is one sentence, and that the frame rate is right"),
+    Check(
+        "unread",
+        recordings.measure_unread,
+        0.1,
+        "rejects.tsv beside the landmarks has the reasons",
+        needs_old=False,
+    ),
+    Check(
+        "seconds",
+        recordings.measure_seconds,
+        2.0,
+        "check that each clip is one sentence, and that the frame rate is right",
+    ),
     Check("pace", recordings.measure_pace, 1.6, _SENTENCES),
-    Check("pairing", recordings.measure_pairing, 1.4,
-          "check that each video has its own sentence: is a row of the table missing?"),
-    Check("new_words", recordings.measure_new_words, 0.2,
-          "a few more clips of each new word teach it; if the words are of another language or "
-          "script than the corpus, take the clips out"),
-    Check("lost_hands", signing.measure_presence, 0.2,
-          "check that the hands are in the picture, lit and sharp"),
-    Check("speed", signing.measure_speed, 2.5,
-          "look at some of the clips: another frame rate, or way of signing?"),
-    Check("mirrored", signing.measure_known_signers, 3.0,
-          "check whether the videos are mirrored (a selfie camera); mirror them back"),
-)  # fmt: skip
+    Check(
+        "pairing",
+        recordings.measure_pairing,
+        1.4,
+        "check that each video has its own sentence: is a row of the table missing?",
+    ),
+    Check(
+        "new_words",
+        recordings.measure_new_words,
+        0.2,
+        "a few more clips of each new word teach it; if the words are of another language or "
+        "script than the corpus, take the clips out",
+    ),
+    Check(
+        "lost_hands",
+        signing.measure_presence,
+        0.2,
+        "check that the hands are in the picture, lit and sharp",
+    ),
+    Check(
+        "speed",
+        signing.measure_speed,
+        2.5,
+        "look at some of the clips: another frame rate, or way of signing?",
+    ),
+    Check(
+        "mirrored",
+        signing.measure_known_signers,
+        3.0,
+        "check whether the videos are mirrored (a selfie camera); mirror them back",
+    ),
+)
 
 
 def check_drift(

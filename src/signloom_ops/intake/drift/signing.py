@@ -23,10 +23,9 @@ def measure_presence(batch: Comparison) -> Measured:
     parts = []
     for group in batch.groups:
         now, before = (
-            {name: share for name in names if (share := batch.quality[name].any_hand)
-             is not None}
+            {name: share for name in names if (share := batch.quality[name].any_hand) is not None}
             for names in (group.new, group.old)
-        )  # fmt: skip
+        )
         if not now or not before or not any(before.values()):
             continue
         new, old = (_mean_share(part, batch) for part in (now, before))
