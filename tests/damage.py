@@ -36,9 +36,9 @@ def damaged_texts(content: Any, seed: int, count: int) -> Iterator[tuple[str, st
         seed: Of what is drawn.
         count: How many are wanted, beside those that are no JSON or nothing at all.
     """
-    whole = json.dumps(content)
+    text = json.dumps(content)
     yield "empty", ""
-    yield "cut", whole[: len(whole) // 2]
+    yield "cut", text[: len(text) // 2]
     yield "no JSON", "\x00\xff"
     for kind in WRONG:
         yield f"all of it: {kind}", _text(WRONG[kind])

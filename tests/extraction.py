@@ -43,9 +43,9 @@ def rejected(folder: Path) -> dict[str, str]:
     return {line.split("\t")[0]: line.split("\t")[2] for line in lines[1:]}
 
 
-def assert_same(found: LandmarkSequence, expected: LandmarkSequence) -> None:
-    np.testing.assert_array_equal(found.points, expected.points)
-    np.testing.assert_array_equal(found.present, expected.present)
+def assert_same(actual: LandmarkSequence, expected: LandmarkSequence) -> None:
+    np.testing.assert_array_equal(actual.points, expected.points)
+    np.testing.assert_array_equal(actual.present, expected.present)
 
 
 def frames_of(clip: Clip) -> list[npt.NDArray[np.uint8]]:

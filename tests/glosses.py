@@ -65,8 +65,8 @@ def run_options(model: ModelOptions = MODEL, **changes: object) -> RunOptions:
 
 def untrained(data: TrainingData, model_options: ModelOptions = MODEL) -> Translator:
     """Return a real, untrained model of the data's glosses."""
-    made = tiny.checkpoint(data.tokenizer, seed=0, model=model_options, source=data.source)
-    return Translator(made, torch.device("cpu"))
+    checkpoint = tiny.checkpoint(data.tokenizer, seed=0, model=model_options, source=data.source)
+    return Translator(checkpoint, torch.device("cpu"))
 
 
 def write_corpus(folder: Path, corpus: Sequence[Clip] = ()) -> Path:

@@ -59,7 +59,7 @@ def plan(corpus: CorpusOptions, *sources: str, **more: Any) -> IngestPlan:
 
 
 def request_of(*sources: str | Path, **more: Any) -> Request:
-    return Request(sources=[Path(one) for one in sources], **more)
+    return Request(sources=[Path(source) for source in sources], **more)
 
 
 def reasons(result: IngestPlan) -> dict[str, str]:

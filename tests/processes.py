@@ -58,15 +58,15 @@ def run_python(
 def call(*command: str, cwd: Path | None = None, **more: str) -> str:
     """Run git, or a program of this environment such as DVC, and return what it printed."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    names = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER")
-             for what in ("NAME", "EMAIL")}  # fmt: skip
+    names = {f"GIT_{who}_{variable}": "t@t" for who in ("AUTHOR", "COMMITTER")
+             for variable in ("NAME", "EMAIL")}  # fmt: skip
     quiet = {"DVC_NO_ANALYTICS": "1", "OMP_NUM_THREADS": "1", "PATH": path}
     bare = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW")}
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, env={**bare, **names, **quiet, **more}
     )
-    assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-    return done.stdout
+    assert process.returncode == 0, f"{command}: {process.stdout[-2000:]}{process.stderr[-2000:]}"
+    return process.stdout
 
 
 def free_port() -> int:
@@ -83,9 +83,9 @@ def wait_for_answer(url: str, process: "subprocess.Popen[bytes]", log: Path) -> 
             urllib.request.urlopen(url, timeout=5).close()
             return
         except OSError:  # that of urllib among them
-            said = log.read_text()[-3000:]
-            assert process.poll() is None, said
-            assert time.monotonic() < deadline, said
+            output = log.read_text()[-3000:]
+            assert process.poll() is None, output
+            assert time.monotonic() < deadline, output
             time.sleep(0.3)
 
 
@@ -163,7 +163,7 @@ class Stage:
 
     def workers(self) -> list[int]:
         """Processes below this one that look at videos."""
-        parents = {pid: found[0] for pid in all_pids() if (found := read_stat(pid))}
+        parents = {pid: stat[0] for pid in all_pids() if (stat := read_stat(pid))}
         return [pid for pid in parents if self._is_below(pid, parents) and is_worker(pid)]
 
     def _is_below(self, pid: int, parents: dict[int, int]) -> bool:

@@ -83,17 +83,17 @@ def split_scores(split: str, model: float) -> dict[str, Any]:
 
 
 def search_result(trials: int) -> dict[str, Any]:
-    found = [
+    listed = [
         {"number": i, "state": "PRUNED" if i % 3 == 2 else "COMPLETE", "value": 2.0 - 0.1 * i,
          "values": {"dev_loss": 2.0 - 0.1 * i}, "parameters": 1000.0 * (i + 1),
          "params": {"model.d_model": 32 * (i + 1), "model.norm": ("pre", "post")[i % 2],
                     "train.learning_rate": 10.0 ** (-2 - i)}}
         for i in range(trials)
     ]  # fmt: skip
-    found[-1] |= {"value": None, "state": "PRUNED"}
+    listed[-1] |= {"value": None, "state": "PRUNED"}
     return {
         "format_version": 2, "objective": "dev_loss", "objectives": {"dev_loss": "minimize"},
-        "best": {**found[1], "confirmed": []}, "front": [1], "trials": found,
+        "best": {**listed[1], "confirmed": []}, "front": [1], "trials": listed,
     }  # fmt: skip
 
 

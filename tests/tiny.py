@@ -41,7 +41,7 @@ MODEL = ModelOptions(
 FEATURES = FeatureOptions(
     fps=10.0, groups=("hands", "pose"), normalise="body", differences=1, max_gap_s=0.3
 )
-NO_AUGMENT = AugmentOptions(**{one.name: 0.0 for one in dataclasses.fields(AugmentOptions)})
+NO_AUGMENT = AugmentOptions(**{option.name: 0.0 for option in dataclasses.fields(AugmentOptions)})
 AUGMENT = AugmentOptions(
     stretch=0.3, rotate_deg=10.0, scale=0.2, hand_shift=0.05, hand_scale=0.1, noise=0.01,
     mirror=0.5, hand_drop=0.5, time_mask=0.5, max_span=0.4,
@@ -154,10 +154,10 @@ def training_data(clips: int = 8) -> TrainingData:
         )  # fmt: skip
         return Example(target, sequence(kind, frames=10 + number % 3))
 
-    made = {"name": "tiny"}
+    provenance = {"name": "tiny"}
     return TrainingData(
-        train=hold_clips([example(number, "train") for number in range(clips)], made),
-        dev=hold_clips([example(number, "dev") for number in range(4)], made),
+        train=hold_clips([example(number, "train") for number in range(clips)], provenance),
+        dev=hold_clips([example(number, "dev") for number in range(4)], provenance),
         tokenizer=tokenizer,
         labels=CtcLabels(kind="glosses", names=tuple(f"G{k}" for k in range(len(SENTENCES)))),
     )
@@ -249,11 +249,11 @@ def write_checkpoint(
     from tests.extraction import OPTIONS
 
     extractor = extractor or json.loads(extractor_fingerprint(OPTIONS.detector_options))
-    made = checkpoint(
+    tiny_checkpoint = checkpoint(
         model=dataclasses.replace(MODEL, **changes), features=features, ctc=ctc,  # type: ignore[arg-type]
         source=LandmarkSource(layout=layout, extractor=extractor),
     )  # fmt: skip
-    save_checkpoint(folder, made)
+    save_checkpoint(folder, tiny_checkpoint)
     return folder
 
 

@@ -33,7 +33,7 @@ def _good_film() -> bytes:
 
 def cut(share: float, raw: Callable[[], bytes] = _good_film) -> Maker:
     """Return what writes the beginning of a good file."""
-    return lambda path: path.write_bytes((whole := raw())[: int(share * len(whole))])
+    return lambda path: path.write_bytes((content := raw())[: int(share * len(content))])
 
 
 def flip(seed: int, count: int, raw: Callable[[], bytes] = _good_film) -> Maker:
@@ -413,8 +413,8 @@ def _encrypted(path: Path) -> None:
 
 def _pose(raw: bytes = b"", **sizes: Any) -> bytes:
     """Return a head of a .pose file: version, size of the picture, components."""
-    said = {"version": 0.2, "width": 320, "height": 240, "depth": 0, "components": 0, **sizes}
-    return struct.pack("<fHHHH", *said.values()) + raw
+    header = {"version": 0.2, "width": 320, "height": 240, "depth": 0, "components": 0, **sizes}
+    return struct.pack("<fHHHH", *header.values()) + raw
 
 
 def _kaggle(**changes: Any) -> Maker:

@@ -103,8 +103,8 @@ def _record(folder: Path) -> None:
 
 def run(folder: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:
     """Run a program of the project that must end with one of these codes."""
-    done = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True)
-    assert done.returncode in codes, (command[-3:], done.stderr.decode()[-3000:])
+    process = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True)
+    assert process.returncode in codes, (command[-3:], process.stderr.decode()[-3000:])
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -73,8 +73,8 @@ def as_the_documents(vocab: int, clips: int) -> int:
 def by_search(vocab: int, beam: int, subsampling: int = 1, precision: str = "float32") -> int:
     model = ours(vocab, subsampling, precision)
     options = tiny.decoding(beam_size=beam, min_tokens=TOKENS, max_tokens=TOKENS)
-    found = search(model, encode_in_parts(model, *source(BATCH)), IDS, options)
-    assert all(len(best.tokens) == TOKENS for (best,) in found)
+    beams = search(model, encode_in_parts(model, *source(BATCH)), IDS, options)
+    assert all(len(best.tokens) == TOKENS for (best,) in beams)
     return BATCH
 
 
@@ -101,11 +101,11 @@ def token_source(vocab: int) -> torch.Tensor:
 @torch.inference_mode()
 def by_transformers(vocab: int, beam: int) -> int:
     ids = token_source(vocab)
-    found = marian(vocab).generate(
+    tokens = marian(vocab).generate(
         ids, attention_mask=torch.ones_like(ids), num_beams=beam, do_sample=False,
         min_new_tokens=TOKENS, max_new_tokens=TOKENS,
     )  # fmt: skip
-    assert found.shape == (BATCH, TOKENS + 1)
+    assert tokens.shape == (BATCH, TOKENS + 1)
     return BATCH
 
 
@@ -132,11 +132,11 @@ def translator(vocab: int, compute_type: str) -> Any:
 
 def by_ctranslate2(vocab: int, beam: int, compute_type: str = "float32") -> int:
     tokens = [[f"t{i}" for i in row] for row in token_source(vocab).tolist()]
-    found = translator(vocab, compute_type).translate_batch(
+    results = translator(vocab, compute_type).translate_batch(
         tokens, beam_size=beam, min_decoding_length=TOKENS, max_decoding_length=TOKENS,
         max_batch_size=BATCH,
     )  # fmt: skip
-    assert all(len(result.hypotheses[0]) == TOKENS for result in found)
+    assert all(len(result.hypotheses[0]) == TOKENS for result in results)
     return BATCH
 
 
@@ -175,11 +175,13 @@ def measure() -> list[Figure]:
             sentences = way()
             if number:
                 speeds[name].append(sentences / (time.process_time() - start))
-    found = [
+    figures = [
         Figure(f"{name}, sentences a CPU-s", statistics.median(values))
         for name, values in speeds.items()
     ]
-    for way, bar, other in BARS:
-        ratios = [a / b for a, b in zip(speeds[way], speeds[other], strict=True)]
-        found.append(Figure(f"{way}, times {other}'s", statistics.median(ratios), at_least=bar))
-    return found
+    for way, bar, baseline in BARS:
+        ratios = [a / b for a, b in zip(speeds[way], speeds[baseline], strict=True)]
+        figures.append(
+            Figure(f"{way}, times {baseline}'s", statistics.median(ratios), at_least=bar)
+        )
+    return figures

@@ -180,13 +180,13 @@ def measure() -> list[Figure]:
                 took[step, rows] = in_new_process(run_step, step, Path(name))
                 print(f"{step} {rows:,}: {took[step, rows]}", file=sys.stderr, flush=True)
     small, large = SIZES
-    found = []
+    figures = []
     for step in STEPS:
         times = took[step, large]["cpu_s"] / took[step, small]["cpu_s"]
         slope = float(np.log(times) / np.log(large / small))
-        found += [
+        figures += [
             Figure(f"{step}, {large:,} clips, CPU-s", took[step, large]["cpu_s"]),
             Figure(f"{step}, slope (1 is linear)", slope, at_most=MOST_SLOPE),
             Figure(f"{step}, GB", took[step, large]["peak_mb"] / 1000, at_most=MOST_GB),
         ]
-    return found
+    return figures

@@ -62,12 +62,12 @@ def test_round_trip(corpus: dict[str, Recipe], limit: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         shards = Path(folder) / "shards"
         write(shards, corpus, limit)
-        found = read_shards(shards)
+        stored = read_shards(shards)
         alone = {clip_id: read_shards(shards, [clip_id])[clip_id] for clip_id in corpus}
-    assert list(found) == sorted(corpus)
+    assert list(stored) == sorted(corpus)
     for clip_id, recipe in corpus.items():
         expected = make(recipe)
-        for back in (found[clip_id], alone[clip_id]):
+        for back in (stored[clip_id], alone[clip_id]):
             np.testing.assert_array_equal(back.present, expected.present)
             np.testing.assert_allclose(back.points, expected.points, rtol=0, atol=MAX_ERROR)
             for name in ("fps", "width", "height"):

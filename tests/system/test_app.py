@@ -91,8 +91,8 @@ class Server:
             cwd=self.project, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stdout is not None
-        with self.process.stdout as said:
-            return said.readline().strip()
+        with self.process.stdout as output:
+            return output.readline().strip()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         assert self.process is not None
@@ -110,10 +110,10 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     text = text.replace("folder: data/demo/corpus", "folder: data/raw/weekly")
     (project / "params.yaml").write_text(text)
     (project / "ops.yaml").write_text("ingest: {settle_s: 0}\n")
-    found = Server(project)
-    yield found
-    if found.process is not None and found.process.poll() is None:
-        found.stop(signal.SIGKILL)
+    app_server = Server(project)
+    yield app_server
+    if app_server.process is not None and app_server.process.poll() is None:
+        app_server.stop(signal.SIGKILL)
 
 
 def press(tab: Tab, selector: str) -> None:
@@ -160,9 +160,9 @@ def seconds_of(tab: Tab, selector: str) -> float:
 
 def choose_files(tab: Tab, selector: str, *files: Path) -> None:
     """Choose files as a person does in the browser's dialog."""
-    found = tab.send("Runtime.evaluate", expression=f"document.querySelector({selector!r})")
+    node = tab.send("Runtime.evaluate", expression=f"document.querySelector({selector!r})")
     names = [str(file.resolve()) for file in files]
-    tab.send("DOM.setFileInputFiles", files=names, objectId=found["result"]["objectId"])
+    tab.send("DOM.setFileInputFiles", files=names, objectId=node["result"]["objectId"])
 
 
 def drag(tab: Tab, selector: str, by: int) -> None:
@@ -259,11 +259,11 @@ def test_the_sign_that_is_read_stands_over_the_moving_skeleton(
         press(tab, "#stop")
         wait_for(tab, "(document.querySelector('#answer video')?.readyState ?? 0) >= 2")
         assert tab.complaints == []  # reading pixels is one more
-        found = tab.run(READ_SIGNS)
-    read = {sign for sign, _ in found} - {""}
-    assert read, found
+        readings = tab.run(READ_SIGNS)
+    read = {sign for sign, _ in readings} - {""}
+    assert read, readings
     assert read <= {*names}
-    assert [is_drawn for _, is_drawn in found] == [bool(sign) for sign, _ in found]
+    assert [is_drawn for _, is_drawn in readings] == [bool(sign) for sign, _ in readings]
 
 
 def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
@@ -373,8 +373,10 @@ def test_a_judge_answers_blind_with_the_keyboard_and_goes_on_later(
     with open_tab(tmp_path / "profile", 240.0) as tab:
         tab.show(address, width=DESK)
         begin_judging(tab, 1)
-        said = tab.run("[...document.querySelectorAll('#judging .said')].map((p) => p.textContent)")
-        assert sorted(said) == ["(nothing)", EVIL]
+        texts = tab.run(
+            "[...document.querySelectorAll('#judging .said')].map((p) => p.textContent)"
+        )
+        assert sorted(texts) == ["(nothing)", EVIL]
         answer(tab)
         wait_for(tab, "document.activeElement.textContent.startsWith('Clip 2 of 2; 1 judged')")
         tab.run("location.reload()")
@@ -383,11 +385,15 @@ def test_a_judge_answers_blind_with_the_keyboard_and_goes_on_later(
         answer(tab)
         wait_for(tab, "document.querySelector('#judging').textContent.includes('Thank you')")
         # There is no camera here, and a player says that it cannot play.
-        assert [one for one in tab.complaints if "CSP" in one or "Refused" in one] == []
+        assert [
+            complaint
+            for complaint in tab.complaints
+            if "CSP" in complaint or "Refused" in complaint
+        ] == []
     (sheet,) = Judgements().sheets("t")
     order = [prepared.order("anna", clip.clip_id) for clip in clips]
-    assert [one.preferred for one in sheet.answers.values()] == [first for first, _ in order]
-    assert all({one.a, one.b} == {90, 10} for one in sheet.answers.values())
+    assert [answer.preferred for answer in sheet.answers.values()] == [first for first, _ in order]
+    assert all({answer.a, answer.b} == {90, 10} for answer in sheet.answers.values())
 
 
 def test_a_long_film_with_captions_is_cut_on_a_timeline_and_taken_in_as_clips(
@@ -511,19 +517,21 @@ def test_a_disk_that_is_full_is_said_and_the_upload_goes_on_when_there_is_room(
     (server.project / "data/app").mkdir(parents=True)
     mount = 'mount -t tmpfs -o size=300k tmpfs data/app && exec "$@"'
     client = Client(server.start(by=["unshare", "-rm", "sh", "-c", mount, "sh"]))
-    other, film = client.begin(), client.begin()
-    assert client.ask("PUT", f"{other}/film?offset=0", bytes(100_000))[0] == 200
+    other_film, film = client.begin(), client.begin()
+    assert client.ask("PUT", f"{other_film}/film?offset=0", bytes(100_000))[0] == 200
     content, sent = os.urandom(200_000), 0
     while True:
-        status, found = client.ask("PUT", f"{film}/film?offset={sent}", content[sent : sent + 4096])
+        status, answer = client.ask(
+            "PUT", f"{film}/film?offset={sent}", content[sent : sent + 4096]
+        )
         if status != 200:
             break
-        sent = found["size"]
-    assert (status, found["size"]) == (507, sent)
-    assert "the disk takes no more" in found["error"]
-    status, found = client.ask("POST", "takes", {"suffix": ".mp4"})
-    assert (status, "the disk is full" in found["error"]) == (507, True)
-    assert client.ask("DELETE", other)[0] == 200
+        sent = answer["size"]
+    assert (status, answer["size"]) == (507, sent)
+    assert "the disk takes no more" in answer["error"]
+    status, answer = client.ask("POST", "takes", {"suffix": ".mp4"})
+    assert (status, "the disk is full" in answer["error"]) == (507, True)
+    assert client.ask("DELETE", other_film)[0] == 200
     assert client.ask("PUT", f"{film}/film?offset={sent}", content[sent:])[0] == 200
     assert client.ask("POST", f"{film}/whole", {"size": len(content)})[0] == 200
 
@@ -555,5 +563,7 @@ def test_axe_finds_nothing_serious_in_any_tab(server: Server, tmp_path: Path) ->
                 for direction in ("rtl", "ltr"):
                     tab.run(f"document.documentElement.dir = {direction!r}")
                     assert tab.run("document.documentElement.scrollWidth") <= width, name
-                found = tab.run(rules)
-                assert [one for one in found if one[0] in ("serious", "critical")] == [], name
+                violations = tab.run(rules)
+                assert [
+                    violation for violation in violations if violation[0] in ("serious", "critical")
+                ] == [], name

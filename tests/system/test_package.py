@@ -27,11 +27,11 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "print(getattr(b, sys.argv[1])(sys.argv[2]))"
     )
 
-    def make(what: str, source: Path) -> Path:
-        command = [sys.executable, "-c", build, what, str(folder)]
-        done = subprocess.run(command, cwd=source, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return folder / done.stdout.splitlines()[-1]
+    def make(kind: str, source: Path) -> Path:
+        command = [sys.executable, "-c", build, kind, str(folder)]
+        process = subprocess.run(command, cwd=source, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+        return folder / process.stdout.splitlines()[-1]
 
     clone = folder / "clone"  # as building leaves folders behind
     listed = subprocess.run(
@@ -48,16 +48,16 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["tar", "xf", sdist, "-C", folder], check=True)
     wheel = make("build_wheel", folder / sdist.name.removesuffix(".tar.gz"))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
-    found = folder / "env/bin/python"
+    interpreter = folder / "env/bin/python"
     subprocess.run(
-        [sys.executable, "-m", "pip", "--python", found, "install", "--quiet", "--no-deps",
+        [sys.executable, "-m", "pip", "--python", interpreter, "install", "--quiet", "--no-deps",
          "--no-index", "--force-reinstall", wheel], check=True,
         # With it, pip would find the package of this checkout and take it for installed.
         env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
     )  # fmt: skip
     (site,) = (folder / "env/lib").glob("python*/site-packages")
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return found
+    return interpreter
 
 
 @pytest.fixture
@@ -67,12 +67,12 @@ def run(python: Path, tmp_path: Path) -> Run:
     def run(*command: str, folder: str = ".", ok: bool = True) -> subprocess.CompletedProcess[str]:
         path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
         env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        done = subprocess.run(
+        process = subprocess.run(
             [python, "-m", *command], cwd=tmp_path / folder, capture_output=True, text=True,
             env=env | {"PATH": path, "DVC_NO_ANALYTICS": "true"},
         )  # fmt: skip
-        assert (done.returncode == 0) == ok, done.stdout + done.stderr
-        return done
+        assert (process.returncode == 0) == ok, process.stdout + process.stderr
+        return process
 
     return run
 
@@ -111,9 +111,9 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
         changed.write_text(f"{before}\n# another version\n")
         status = json.loads(run("dvc", "status", "--json", folder=project.name).stdout)
         assert "code" in status
-        done = run("dvc", "repro", "extract", folder=project.name)
-        assert "Running stage 'extract'" in done.stdout
-        assert "Running stage 'check'" not in done.stdout
+        process = run("dvc", "repro", "extract", folder=project.name)
+        assert "Running stage 'extract'" in process.stdout
+        assert "Running stage 'check'" not in process.stdout
     finally:
         changed.write_text(before)
     params = (project / "params.yaml").read_text()
@@ -130,8 +130,8 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
     try:
         template.write_text(f"{before}# new\n")
         if kill_in_upgrade(python, project):
-            said = run("signloom_tools.cli.project", folder=project.name, ok=False).stderr
-            assert "signloom project --upgrade" in said
+            message = run("signloom_tools.cli.project", folder=project.name, ok=False).stderr
+            assert "signloom project --upgrade" in message
         run("signloom_tools.cli.main", "project", "--upgrade", folder=project.name)
         assert (project / "presets/base.yaml").read_text() == template.read_text()
         assert (project / "params.yaml").read_text() == mine
@@ -141,8 +141,10 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
             (project / name).write_text("# mine\n")
         run("signloom_tools.cli.main", "project", "--upgrade", folder=project.name)
         template.write_text(f"{before}# newer\n")
-        said = run("signloom_tools.cli.main", "project", "--upgrade", folder=project.name, ok=False)
-        assert "presets/base.yaml is not as Signloom" in said.stderr
+        message = run(
+            "signloom_tools.cli.main", "project", "--upgrade", folder=project.name, ok=False
+        )
+        assert "presets/base.yaml is not as Signloom" in message.stderr
         for name in ("pipeline/train.py", "presets/base.yaml"):
             assert (project / name).read_text() == "# mine\n"
     finally:

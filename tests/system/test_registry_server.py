@@ -66,11 +66,11 @@ def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
 def read_registry() -> tuple[dict[str, str], dict[str, Any]]:
     import mlflow
 
-    found = mlflow.MlflowClient().search_model_versions("name='tiny'")
-    of = {one.version: one.tags["signloom.version"] for one in found}
+    versions = mlflow.MlflowClient().search_model_versions("name='tiny'")
+    of = {version.version: version.tags["signloom.version"] for version in versions}
     aliases = mlflow.MlflowClient().get_registered_model("tiny").aliases
     named = {alias: of[version] for alias, version in aliases.items()}
-    return named, {one.tags["signloom.version"]: one.tags for one in found}
+    return named, {version.tags["signloom.version"]: version.tags for version in versions}
 
 
 def check_files(store: ModelStore) -> None:

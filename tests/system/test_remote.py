@@ -114,17 +114,17 @@ def second(request: pytest.FixtureRequest, first: Path, tmp_path: Path) -> Path:
     """A clone of the first project's Git repository, after its push; it has no data yet."""
     if request.param == "s3":
         address = request.getfixturevalue("server")
-        url, own = "s3://signs/store", ["endpointurl", address]
+        url, options = "s3://signs/store", ["endpointurl", address]
     else:
-        url, own = str(tmp_path / "store"), []
+        url, options = str(tmp_path / "store"), []
     (first / ".dvc/config.local").unlink(missing_ok=True)  # of the test before
     call("dvc", "remote", "add", "--default", "--force", "store", url, cwd=first)
     commit(first, f"Keep data in a {request.param}")
     clone = tmp_path / "second"
     call("git", "clone", "--quiet", str(first), str(clone), cwd=tmp_path)
     for root in (first, clone):
-        if own:
-            call("dvc", "remote", "modify", "--local", "store", *own, cwd=root)
+        if options:
+            call("dvc", "remote", "modify", "--local", "store", *options, cwd=root)
     call("dvc", "push", cwd=first)
     assert not (clone / "data/checkpoint").exists()
     return clone
@@ -154,8 +154,8 @@ def test_a_second_clone_has_the_champion_and_its_scores(first: Path, second: Pat
 
 
 def test_repro_pulls_what_it_needs_and_runs_nothing(first: Path, second: Path) -> None:
-    said = call("dvc", "repro", "--pull", "evaluate", cwd=second)
-    assert "Running stage" not in said
+    output = call("dvc", "repro", "--pull", "evaluate", cwd=second)
+    assert "Running stage" not in output
     for name in ("data/checkpoint", "reports/evaluation"):
         assert hash_folder(second / name) == hash_folder(first / name), name
     assert call("git", "status", "--porcelain", cwd=second) == ""

@@ -52,18 +52,18 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(project: Path) -> dict[str, str]:
-    own = {"PYTHONPATH": str(project / "src"), "SIGNLOOM_CACHE": "", "OMP_NUM_THREADS": "1"}
-    return {**os.environ, **own}
+    variables = {"PYTHONPATH": str(project / "src"), "SIGNLOOM_CACHE": "", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, **variables}
 
 
 def retrain(project: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     """Run a night; return its exit code and summary."""
-    done = subprocess.run(
+    process = subprocess.run(
         command("retrain", "--json", *arguments),
         cwd=project, env=environment(project), capture_output=True, text=True,
     )  # fmt: skip
-    assert done.stdout, done.stderr[-3000:]
-    return done.returncode, json.loads(done.stdout)
+    assert process.stdout, process.stderr[-3000:]
+    return process.returncode, json.loads(process.stdout)
 
 
 @contextlib.contextmanager
@@ -78,9 +78,9 @@ def started(project: Path) -> Iterator[psutil.Process]:
         yield root
     finally:
         root.suspend()  # or it could start others meanwhile
-        for one in [root, *root.children(recursive=True)]:
+        for member in [root, *root.children(recursive=True)]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                member.kill()
         process.wait()
 
 
@@ -97,10 +97,10 @@ def check_first_night(project: Path) -> None:
     page = (project / "reports/index.html").read_text(encoding="utf-8")
     assert "No search has been run" in page  # and the report is made all the same
     if code == 4:  # so little is learnt from so little: a person takes it all the same
-        done = subprocess.run(
+        process = subprocess.run(
             command("champion", "promote", "1", "--force"), cwd=project, env=environment(project)
         )
-        assert done.returncode == 0
+        assert process.returncode == 0
 
 
 def check_empty_night(project: Path) -> None:
@@ -132,7 +132,7 @@ def test_nights_with_and_without_news_and_with_a_power_cut(project: Path) -> Non
     params = (project / "params.yaml").read_text()
     check_first_night(project)
     check_empty_night(project)
-    known = extracted(project)
+    before = extracted(project)
     (project / "data/inbox").mkdir()
     (project / "recorded").rename(project / "data/inbox/ruth")
     for path in (project / "data/inbox/ruth").iterdir():
@@ -157,6 +157,6 @@ def test_nights_with_and_without_news_and_with_a_power_cut(project: Path) -> Non
     assert start == {"start_from": "data/models/0001/checkpoint"}
     assert (project / "params.yaml").read_text() == params  # a person's, which no night edits
     # The landmarks of the others came from the cache.
-    assert extracted(project) == known + NEW
+    assert extracted(project) == before + NEW
     assert retrain(project)[0] == 3
     assert store.versions() == [1, 2]

@@ -105,14 +105,14 @@ def read_runs(uri: str) -> dict[str, tuple[Any, list[Any]]]:
 
     client = mlflow.MlflowClient(uri)
     experiment = client.get_experiment_by_name("outage")
-    found = client.search_runs([experiment.experiment_id])
-    assert len(found) == 2, "a run is there twice"
+    runs = client.search_runs([experiment.experiment_id])
+    assert len(runs) == 2, "a run is there twice"
     return {
         run.info.run_name: (
             run,
             sorted(client.get_metric_history(run.info.run_id, "loss"), key=lambda p: p.step),
         )
-        for run in found
+        for run in runs
     }
 
 
@@ -180,9 +180,9 @@ def test_a_finished_run_is_finished_and_each_point_is_there_once(
     kill_training(project, 3)  # some of it was delivered
     server.kill()
     kill_training(project, 3)  # nothing of it was
-    done = call(TRAIN)
-    assert done.returncode == 0, done.stderr
-    assert "not take the run yet" in done.stderr or "still on its way" in done.stderr
+    process = call(TRAIN)
+    assert process.returncode == 0, process.stderr
+    assert "not take the run yet" in process.stderr or "still on its way" in process.stderr
     refused = call(DELIVER)
     assert refused.returncode == 1
     assert f"not taken by {uri}: " in refused.stderr

@@ -162,12 +162,12 @@ def test_torchrun_trains_on_two_processes_and_one_goes_on(project: Path, tmp_pat
     with start(project) as process:
         assert process.wait() == 0, errors(project)
     assert "training goes on at epoch" in errors(project)
-    found, expected = (
+    metrics, expected = (
         json.loads((folder / "data/checkpoint/history.json").read_text())["epochs"][-1]
         for folder in (project, alone)
     )
     # Sums of gradients in another order, drifting apart over 160 steps.
-    assert found["dev_loss"] == pytest.approx(expected["dev_loss"], rel=0.01)
+    assert metrics["dev_loss"] == pytest.approx(expected["dev_loss"], rel=0.01)
 
 
 def test_dvc_repro_goes_on_with_an_interrupted_stage(project: Path) -> None:

@@ -47,16 +47,16 @@ def test_dvc_repro_trains_again_from_the_weights_that_are_named(tmp_path: Path) 
     checkpoint, version = tmp_path / "data/checkpoint", "data/models/0001/checkpoint"
 
     def repro() -> tuple[dict[str, Any], str]:
-        said = dvc(tmp_path, "repro")
+        output = dvc(tmp_path, "repro")
         spec = json.loads((checkpoint / "checkpoint.json").read_text())
-        return spec["provenance"], said
+        return spec["provenance"], output
 
-    provenance, said = repro()
+    provenance, output = repro()
     assert "start" not in provenance
     shutil.copytree(checkpoint, tmp_path / version)
     start_from(tmp_path, version)
-    provenance, said = repro()
-    assert f"training starts from the weights of {version}" in said
+    provenance, output = repro()
+    assert f"training starts from the weights of {version}" in output
     assert provenance["start"] == {"folder": version, "sha256": hash_folder(tmp_path / version)}
     losses = [
         json.loads((folder / "history.json").read_text())["epochs"][0]["dev_loss"]

@@ -34,8 +34,8 @@ def test_every_page_that_code_and_parameters_name_exists() -> None:
     for name in listed.stdout.splitlines():
         path = ROOT / name
         if path.suffix in {"", ".py", ".yaml", ".yml", ".toml", ".md", ".service", ".timer"}:
-            found = re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
-            named |= {(page, name) for page in found}
+            pages = re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
+            named |= {(page, name) for page in pages}
     assert len(named) > 20
     assert [pair for pair in sorted(named) if not (ROOT / pair[0]).is_file()] == []
 

@@ -49,10 +49,13 @@ def problem_of_row(write: Callable[..., Path], row: str, header: str = FULL_HEAD
     """The one problem of a manifest with a good row, line 2, and this one, line 3."""
     good = "good\tvideos/a.mp4\tbonjour\tanna\ttrain"
     good += "\t" * (header.count("\t") - good.count("\t"))
-    first, *rest = problems_of(write(header, good, row)).splitlines()
-    assert first.endswith("manifest.tsv: 1 problem; the format is in docs/data.md"), (first, rest)
-    assert len(rest) == 1
-    return rest[0].removeprefix("  manifest.tsv line 3: ")
+    first, *further = problems_of(write(header, good, row)).splitlines()
+    assert first.endswith("manifest.tsv: 1 problem; the format is in docs/data.md"), (
+        first,
+        further,
+    )
+    assert len(further) == 1
+    return further[0].removeprefix("  manifest.tsv line 3: ")
 
 
 def test_a_manifest_becomes_clips(write: Callable[..., Path], tmp_path: Path) -> None:
@@ -139,11 +142,11 @@ def test_all_problems_come_in_one_message_by_line(write: Callable[..., Path]) ->
     )
     first, *problems = problems_of(path).splitlines()
     assert first.startswith(f"{path}: 6 problems")
-    for found, problem in zip(
+    for problem_line, problem in zip(
         problems, ("end_s", "text", "split", "video", "clip_id", "4 fields"), strict=True
     ):
         line = 5 if problem == "4 fields" else 3
-        assert found.startswith(f"  manifest.tsv line {line}: {problem}")
+        assert problem_line.startswith(f"  manifest.tsv line {line}: {problem}")
     rows = [f"c{n}\tvideos/{n}.mp4\tx\ts\ttrain" for n in range(1234)]
     lines = problems_of(write(HEADER, *rows)).splitlines()
     assert (len(lines), lines[-1]) == (52, "  ... and 1184 more")
@@ -235,8 +238,8 @@ def test_each_fault_of_the_header_is_named(
         (tmp_path / IMPORTED_SHARDS).mkdir(parents=True)
     cells = {"clip_id": "a", "video": "videos/a.mp4", "split": "train"}
     row = "\t".join(cells.get(name, "1") for name in header.split("\t"))
-    found = problems_of(write("# signloom-manifest 1", header, row))
-    assert f"manifest.tsv line 2: {problem}" in found
+    message = problems_of(write("# signloom-manifest 1", header, row))
+    assert f"manifest.tsv line 2: {problem}" in message
 
 
 def test_a_missing_manifest_names_the_ways_to_a_corpus(tmp_path: Path) -> None:

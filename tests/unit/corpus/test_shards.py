@@ -57,11 +57,11 @@ def digest(folder: Path) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
 
 
-def assert_equal(found: LandmarkSequence, expected: LandmarkSequence) -> None:
-    np.testing.assert_array_equal(found.points, expected.points)
-    np.testing.assert_array_equal(found.present, expected.present)
+def assert_equal(actual: LandmarkSequence, expected: LandmarkSequence) -> None:
+    np.testing.assert_array_equal(actual.points, expected.points)
+    np.testing.assert_array_equal(actual.present, expected.present)
     for name in ("fps", "width", "height", "layout"):
-        assert getattr(found, name) == getattr(expected, name)
+        assert getattr(actual, name) == getattr(expected, name)
 
 
 def test_only_the_shard_of_a_chosen_clip_is_opened(tmp_path: Path) -> None:

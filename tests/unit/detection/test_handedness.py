@@ -103,8 +103,8 @@ def test_hands_that_cross_keep_their_sides() -> None:
     tracker = HandednessTracker()
     for step in np.linspace(0, 1, 21):
         left, right = 0.7 - 0.4 * step, 0.3 + 0.4 * step
-        found = sides(tracker, [hand(right, RIGHT, y=0.56), hand(left, LEFT)])
-        assert found == (round(left, 3), round(right, 3))
+        assigned = sides(tracker, [hand(right, RIGHT, y=0.56), hand(left, LEFT)])
+        assert assigned == (round(left, 3), round(right, 3))
 
 
 def test_arms_say_more_than_labels() -> None:
@@ -155,9 +155,9 @@ def test_in_a_mirror_left_is_right(clip: list[list[tuple[float, float]]]) -> Non
     for number, frame in enumerate(clip):
         hands = without_ties(frame, number)
         left, right = sides(plain, [hand(x, label) for x, label in hands])
-        other = sides(mirrored, [hand(1 - x, 1 - label) for x, label in hands])
+        reflected = sides(mirrored, [hand(1 - x, 1 - label) for x, label in hands])
         expected = [None if x is None else pytest.approx(1 - x, abs=2e-3) for x in (right, left)]
-        assert list(other) == expected
+        assert list(reflected) == expected
 
 
 @given(clip=CLIPS)

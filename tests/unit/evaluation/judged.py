@@ -41,8 +41,8 @@ def task(**changes: Any) -> Task:
 def say(judgements: Judgements, judge: str, clip: int, preferred: str, new: int, old: int) -> None:
     """Answer as somebody who knows what each system says."""
     (shown,) = (
-        one for one in show_blind(judgements.read("t"), judgements.sheet("t", judge))
-        if one["clip_id"] == judgements.read("t").pairs[clip].clip_id
+        pair for pair in show_blind(judgements.read("t"), judgements.sheet("t", judge))
+        if pair["clip_id"] == judgements.read("t").pairs[clip].clip_id
     )  # fmt: skip
     is_first = shown["sentences"][0].startswith("new")
     names = {"new": "first" if is_first else "second", "old": "second" if is_first else "first"}
@@ -56,8 +56,8 @@ def judge(folder: Path, preferred: str, **changes: str) -> JudgementResult:
     """Let two judges prefer one system in 15 of 20 clips; `changes` names the weights of each."""
     judgements, prepared = Judgements(folder), task(differing=True)
     for system, weights in changes.items():
-        found = dataclasses.replace(getattr(prepared, system), weights=weights)
-        prepared = dataclasses.replace(prepared, **{system: found})
+        judged_system = dataclasses.replace(getattr(prepared, system), weights=weights)
+        prepared = dataclasses.replace(prepared, **{system: judged_system})
     judgements.add("t", prepared)
     for name in ("anna", "ben"):
         for clip in range(20):

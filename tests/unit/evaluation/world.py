@@ -61,9 +61,9 @@ def setup(translator: Translator, **changes: Any) -> Setup:
 class Knowing(Translator):
     """Says the reference when it sees, nothing when it is blind, one word less when greedy."""
 
-    def __init__(self, translator: Translator, said: dict[int, str]) -> None:
+    def __init__(self, translator: Translator, sentences: dict[int, str]) -> None:
         self.spec, self.confidence = translator.spec, None
-        self._said = said  # frames to sentence: the clips here differ in length
+        self._said = sentences  # frames to sentence: the clips here differ in length
 
     def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
         texts = ["" if blind else self._said[len(clip.points)] for clip in sequences]
@@ -95,8 +95,11 @@ class Changed(Knowing):
 
     def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
         self.asked.append((options, len(sequences)))
-        said = super().translate(sequences, options, blind=blind, progress=progress)
-        return [replace(one, text=self._change(one.text, options)) for one in said]
+        translations = super().translate(sequences, options, blind=blind, progress=progress)
+        return [
+            replace(translation, text=self._change(translation.text, options))
+            for translation in translations
+        ]
 
 
 def wrong_unless(is_right: Callable[[DecodingOptions], bool]) -> Callable[..., str]:
@@ -120,5 +123,5 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 def untrained() -> Translator:
     """A real, untrained model."""
-    made = tiny.checkpoint(Tokenizer.build(TRAIN, "pruned"), seed=0)
-    return Translator(made, torch.device("cpu"))
+    checkpoint = tiny.checkpoint(Tokenizer.build(TRAIN, "pruned"), seed=0)
+    return Translator(checkpoint, torch.device("cpu"))

@@ -52,8 +52,8 @@ def test_the_language_is_the_first_token_where_it_is_asked_for(tmp_path: Path) -
     assert tokenizer.languages == ("de", "fr")
     plain = build_targets(SPOKEN, OPTIONS)[2]
     for target, clip, without in zip(targets, SPOKEN, plain, strict=True):
-        bos, *rest = without.ids
-        assert target.ids == [bos, tokenizer.language_id(clip.language), *rest]
+        bos, *ids = without.ids
+        assert target.ids == [bos, tokenizer.language_id(clip.language), *ids]
         assert tokenizer.decode(target.ids) == target.text
         assert target.language == without.language == clip.language
     assert len(tokenizer.row_names) == tokenizer.vocab_size

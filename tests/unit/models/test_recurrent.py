@@ -184,8 +184,8 @@ def test_the_models_of_document_001_are_reproduced(attention: str) -> None:
     counts = [sum(p.numel() for p in m.parameters()) for m in (model, twin)]
     assert counts[0] == counts[1]
     source, target = torch.tensor([[3, 7, 29, 1]]), torch.tensor([[1, 5, 19]])
-    found = model(source, torch.ones(1, 4, dtype=torch.bool), target)
-    torch.testing.assert_close(found, twin(source, target))
+    output = model(source, torch.ones(1, 4, dtype=torch.bool), target)
+    torch.testing.assert_close(output, twin(source, target))
 
 
 def test_a_gru_and_an_rnn_equal_their_equations() -> None:
@@ -200,11 +200,11 @@ def test_a_gru_and_an_rnn_equal_their_equations() -> None:
         )
         h = np.zeros(16)
         for frame in linear(array(src[0]), model.encoder.source.projection):
-            seen, kept = w_ih @ frame + b_ih, w_hh @ h + b_hh
+            from_frame, from_state = w_ih @ frame + b_ih, w_hh @ h + b_hh
             if family == "rnn":
-                h = np.tanh(seen + kept)
+                h = np.tanh(from_frame + from_state)
                 continue
-            (r_x, z_x, n_x), (r_h, z_h, n_h) = np.split(seen, 3), np.split(kept, 3)
+            (r_x, z_x, n_x), (r_h, z_h, n_h) = np.split(from_frame, 3), np.split(from_state, 3)
             r, z = sigmoid(r_x + r_h), sigmoid(z_x + z_h)
             h = (1 - z) * np.tanh(n_x + r * n_h) + z * h
         ends = model.encoder(src, valid).ends

@@ -61,7 +61,7 @@ def test_every_template_is_used_and_asks_for_columns_that_are_there(
     charts = [shown[plot["title"]] for plot in PLOTS.values() if plot.get("template") == template]
     assert charts
     for chart in charts:
-        made = set(re.findall(r'"as": "(\w+)"', json.dumps(chart)))
-        wanted = set(re.findall(r'"field": "(\w+)"', json.dumps(chart)))
-        wanted |= set(re.findall(r"datum(?:\.|\[')(\w+)", json.dumps(chart)))
-        assert wanted - made <= set(chart["data"]["values"][0])
+        computed = set(re.findall(r'"as": "(\w+)"', json.dumps(chart)))
+        fields = set(re.findall(r'"field": "(\w+)"', json.dumps(chart)))
+        fields |= set(re.findall(r"datum(?:\.|\[')(\w+)", json.dumps(chart)))
+        assert fields - computed <= set(chart["data"]["values"][0])

@@ -68,13 +68,13 @@ def test_keys_are_described_by_the_comments_beside_them() -> None:
 
 def defaults(options: Any) -> dict[str, Any]:
     """Return the defaults of a class of options by name."""
-    found = {}
+    values = {}
     for field in dataclasses.fields(options):
         if field.default is not dataclasses.MISSING:
-            found[field.name] = field.default
+            values[field.name] = field.default
         elif field.default_factory is not dataclasses.MISSING:
-            found[field.name] = field.default_factory()
-    return found
+            values[field.name] = field.default_factory()
+    return values
 
 
 def test_the_page_has_every_default_that_params_yaml_does_not_name() -> None:

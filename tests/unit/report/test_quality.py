@@ -48,17 +48,17 @@ def target(clip_id: str, split: str, signer: str) -> Target:
     ],
 )
 def test_a_clip_beyond_a_limit_is_warned_of(change: dict[str, Any], fault: str | None) -> None:
-    found = assess([replace(GOOD, **change)], [])
-    assert found.faults == {"good": (fault,) if fault else ()}
-    assert [warning.name for warning in found.warnings] == ([fault] if fault else [])
-    assert found.flagged == (fault is not None)
+    assessment = assess([replace(GOOD, **change)], [])
+    assert assessment.faults == {"good": (fault,) if fault else ()}
+    assert [warning.name for warning in assessment.warnings] == ([fault] if fault else [])
+    assert assessment.flagged == (fault is not None)
 
 
 def test_what_a_layout_lacks_is_no_fault() -> None:
-    found = assess([replace(LIPS_ONLY, lips=0.95)], [])
-    assert found.warnings == []
+    assessment = assess([replace(LIPS_ONLY, lips=0.95)], [])
+    assert assessment.warnings == []
     assert "hand" not in describe(LIPS_ONLY)
-    (row,) = found.by_split
+    (row,) = assessment.by_split
     found_hand = row.found["any_hand"]
     assert (found_hand, row.gap_s, row.jitter, row.found["lips"]) == (None, None, None, 0.95)
 
@@ -95,14 +95,14 @@ def test_tables_sum_up_frames_by_split_and_signer() -> None:
         replace(GOOD, clip_id="stray"),
     ]  # fmt: skip
     targets = [target("a", "train", "x"), target("b", "train", "x"), target("c", "dev", "y")]
-    found = assess(rows, targets)
-    train, dev, stray = found.by_split
+    assessment = assess(rows, targets)
+    train, dev, stray = assessment.by_split
     assert [train.name, dev.name, stray.name] == ["train", "dev", "not in the manifest"]
     assert (train.clips, train.flagged, train.swaps) == (2, 1, 1)
     assert train.minutes == pytest.approx(16 / 60)
     assert train.found["left_hand"] == pytest.approx((0.5 * 100 + 0.9 * 300) / 400)
     assert (train.gap_s, train.found["lips"]) == (2.0, None)
     assert train.jitter == pytest.approx(0.3)  # between 0.2 and 0.4
-    assert [row.name for row in found.by_signer] == ["not in the manifest", "x", "y"]
-    assert found.signers_shown[0].name == "x"
+    assert [row.name for row in assessment.by_signer] == ["not in the manifest", "x", "y"]
+    assert assessment.signers_shown[0].name == "x"
     assert share_of([], "pose") is None

@@ -74,11 +74,11 @@ def test_the_track_holds_every_frame_where_the_pictures_have_it() -> None:
     used = [mark for mark, name in enumerate(clip.layout.landmark_names)
             if not name.endswith(("_hip", "nose"))]  # fmt: skip
     assert player.marks == len(used) + 2
-    known = np.isfinite(units[:, used]).all(axis=2)
+    is_present = np.isfinite(units[:, used]).all(axis=2)
     np.testing.assert_allclose(
-        track[:, :-2][known] / STEPS, units[:, used][known], atol=0.5 / STEPS
+        track[:, :-2][is_present] / STEPS, units[:, used][is_present], atol=0.5 / STEPS
     )
-    assert (track[:, :-2][~known] == ABSENT).all()
+    assert (track[:, :-2][~is_present] == ABSENT).all()
     nose = units[:, clip.layout.index("pose", "nose")]
     np.testing.assert_allclose(track[:, -2:].mean(axis=1) / STEPS, nose, atol=1 / STEPS)
 
@@ -91,8 +91,8 @@ def test_the_first_picture_shows_a_hand_and_has_every_line() -> None:
     assert player.svg.count("<path") == 1 + 12
     assert player.svg.count(' d=""') == 6  # the lost hand's
     assert 'aria-label="&lt;b&gt;"' in player.svg
-    marks = [int(mark) for found in re.findall(r'data-marks="([^"]+)"', player.svg)
-             for mark in found.split()]  # fmt: skip
+    marks = [int(mark) for attribute in re.findall(r'data-marks="([^"]+)"', player.svg)
+             for mark in attribute.split()]  # fmt: skip
     assert sorted(set(marks)) == list(range(player.marks))
 
 

@@ -52,11 +52,11 @@ def test_every_variant_gets_the_same_recipe_and_every_seed() -> None:
 
 def test_sentences_of_one_length_are_scored_together() -> None:
     runs = [corpus_run("a", seed, 50.0) for seed in (1, 2)]
-    found = score_by_length(runs, SCORE, [3, 5])["a"]
-    assert list(found) == ["1-3", "4-5"]
-    assert (found["4-5"]["clips"], found["4-5"]["wer"]) == (2, 0)
-    assert found["4-5"]["bleu4"] == pytest.approx(100)
-    assert found["1-3"]["wer"] == pytest.approx(100 * 2 / 3)
+    scores = score_by_length(runs, SCORE, [3, 5])["a"]
+    assert list(scores) == ["1-3", "4-5"]
+    assert (scores["4-5"]["clips"], scores["4-5"]["wer"]) == (2, 0)
+    assert scores["4-5"]["bleu4"] == pytest.approx(100)
+    assert scores["1-3"]["wer"] == pytest.approx(100 * 2 / 3)
 
 
 def test_the_page_shows_what_was_measured() -> None:

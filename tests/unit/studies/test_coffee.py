@@ -72,9 +72,9 @@ def options(tmp_path: Path) -> CoffeeOptions:
         path, frames=np.concatenate(rows).astype(np.float32), offsets=offsets,
         labels=np.array(labels), seq=np.array(numbers),
     )  # fmt: skip
-    given = load_section(STUDY, "study", CoffeeOptions)
+    base = load_section(STUDY, "study", CoffeeOptions)
     return dataclasses.replace(
-        given, words=path, corpus=tmp_path / "coffee", orders={"train": 40, "dev": 5, "test": 8},
+        base, words=path, corpus=tmp_path / "coffee", orders={"train": 40, "dev": 5, "test": 8},
         seeds=[1], train={"epochs": 1, "patience": 1},
         families={"lstm": {"family": "lstm", "attention": "general"}},
     )  # fmt: skip
@@ -123,11 +123,11 @@ def test_every_family_is_trained_and_scored(options: CoffeeOptions, tmp_path: Pa
         grid=GridOptions(beam_sizes=(), length_penalties=()),
         score=dataclasses.replace(scoring.score, resamples=100),
     )
-    (found,) = train_families(options, run_options(device="cpu"), scoring, tokens)
-    assert (found["family"], found["seed"], found["best_epoch"]) == ("lstm", 1, 1)
+    (row,) = train_families(options, run_options(device="cpu"), scoring, tokens)
+    assert (row["family"], row["seed"], row["best_epoch"]) == ("lstm", 1, 1)
     for split, count in (("dev", 5), ("test", 8)):
-        assert found[split]["clips"] == count
-        assert {"bleu4", "wer", "blind", "best_floor"} <= found[split].keys()
+        assert row[split]["clips"] == count
+        assert {"bleu4", "wer", "blind", "best_floor"} <= row[split].keys()
 
 
 def test_without_the_takes_the_error_names_where_to_get_them(
@@ -177,12 +177,14 @@ def test_single_signs_keep_a_share_of_train_and_no_sitting_in_two_splits(
     options: CoffeeOptions,
 ) -> None:
     clips = choose_clips(options, 0.5, seed=1)
-    whole = choose_clips(options, 1.0, seed=1)
+    every_clip = choose_clips(options, 1.0, seed=1)
     assert {clip.text for clip in clips} == set(SIGNS)
-    signers = {split: {c.signer for c in whole if c.split == split} for split in SPLITS}
+    signers = {split: {c.signer for c in every_clip if c.split == split} for split in SPLITS}
     assert not signers["test"] & (signers["train"] | signers["dev"])
     for split in ("dev", "test"):
-        assert [c for c in clips if c.split == split] == [c for c in whole if c.split == split]
-    kept, every = ([c.clip_id for c in some if c.split == "train"] for some in (clips, whole))
-    assert set(kept) < set(every)
-    assert len(kept) == len(every) / 2
+        assert [c for c in clips if c.split == split] == [c for c in every_clip if c.split == split]
+    chosen_ids, every = (
+        [c.clip_id for c in some if c.split == "train"] for some in (clips, every_clip)
+    )
+    assert set(chosen_ids) < set(every)
+    assert len(chosen_ids) == len(every) / 2

@@ -29,11 +29,11 @@ def test_without_feed_forward_its_residual_adds_nothing() -> None:
         torch.nn.init.zeros_(block.project.weight)
         torch.nn.init.zeros_(block.project.bias)
     source, valid = torch.randn(2, 5, 6), torch.ones(2, 5, dtype=torch.bool)
-    given = source, valid, torch.ones(2, 3, dtype=torch.int64)
-    expected = model(*given)
+    inputs = source, valid, torch.ones(2, 3, dtype=torch.int64)
+    expected = model(*inputs)
     drop_feed_forward(model)
     assert not any(isinstance(module, FeedForward) for module in model.modules())
-    assert torch.equal(model(*given), expected)
+    assert torch.equal(model(*inputs), expected)
 
 
 def test_an_encoder_without_positions_knows_no_order() -> None:

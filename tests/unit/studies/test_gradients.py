@@ -55,9 +55,9 @@ def test_rewiring_reaches_every_block_and_nothing_else() -> None:
     assert Residual not in kinds
     assert torch.nn.LayerNorm not in kinds
     assert kinds.count(Plain) == 6
-    whole = stack(encoder_layers=3)
-    rewire(whole, norm="post", wiring="residual")
-    assert [type(m) for m in whole.modules()].count(Residual) == 6
+    stacked = stack(encoder_layers=3)
+    rewire(stacked, norm="post", wiring="residual")
+    assert [type(m) for m in stacked.modules()].count(Residual) == 6
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +78,10 @@ def test_every_kind_is_measured_at_every_layer(flows: list[Flow]) -> None:
 
 
 def test_the_residual_sum_keeps_frames_apart(flows: list[Flow]) -> None:
-    found = {(f.depth, f.norm, f.wiring): f for f in flows if f.initialization == "xavier_each"}
+    by_setup = {(f.depth, f.norm, f.wiring): f for f in flows if f.initialization == "xavier_each"}
     for norm in ("pre", "post"):
-        plain, whole = found[4, norm, "plain"], found[4, norm, "residual"]
-        assert plain.spread[-1] < 0.01 * whole.spread[-1]
+        plain, residual = by_setup[4, norm, "plain"], by_setup[4, norm, "residual"]
+        assert plain.spread[-1] < 0.01 * residual.spread[-1]
 
 
 def trained(seed: int, exact: float, **kind: object) -> dict[str, object]:

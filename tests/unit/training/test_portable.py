@@ -54,11 +54,11 @@ HAS_AVX2 = torch.backends.cpu.get_cpu_capability() in {"AVX2", "AVX512"}
 
 def result(kind: str, level: dict[str, str]) -> str:
     inherited = {name: value for name, value in os.environ.items() if name not in CODE_PATH}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", TRAIN, kind], cwd=tiny.ROOT, check=True, capture_output=True,
         text=True, env={**inherited, **level},
     )  # fmt: skip
-    return done.stdout
+    return process.stdout
 
 
 @pytest.mark.slow

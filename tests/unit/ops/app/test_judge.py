@@ -51,14 +51,14 @@ def test_judges_answer_blind_and_go_on(asker: Asker) -> None:
     assert b"weights" not in content
     clips = json.loads(content)["clips"]
     assert len(clips) == 20
-    assert {key for one in clips for key in one} == {"clip_id", "sentences", "answer", "film"}
+    assert {key for clip in clips for key in clip} == {"clip_id", "sentences", "answer", "film"}
     clip = clips[3]
     new = "first" if clip["sentences"][0].startswith("new") else "second"
-    given = {"judge": " anna", "clip_id": clip["clip_id"], "preferred": new, "scores": [90, 30]}
-    assert asker.change("POST", "/api/judge/t", given) == (201, {})
-    assert asker.change("POST", "/api/judge/t", {**given, "judge": "ben"}) == (201, {})
+    answer = {"judge": " anna", "clip_id": clip["clip_id"], "preferred": new, "scores": [90, 30]}
+    assert asker.change("POST", "/api/judge/t", answer) == (201, {})
+    assert asker.change("POST", "/api/judge/t", {**answer, "judge": "ben"}) == (201, {})
     again = json.loads(asker.ask("GET", "/api/judge/t?judge=anna")[2])["clips"]
-    assert [one["answer"] for one in again if one["answer"]] == [
+    assert [clip["answer"] for clip in again if clip["answer"]] == [
         {"preferred": new, "scores": [90, 30]}
     ]
     assert {sheet.judge for sheet in Judgements().sheets("t")} == {"anna", "ben"}
@@ -79,8 +79,8 @@ def test_judges_answer_blind_and_go_on(asker: Asker) -> None:
 def test_wrong_answers_are_refused_in_words(
     asker: Asker, path: str, change: dict[str, object], said: str
 ) -> None:
-    given = {"judge": "anna", "clip_id": "clip1", "preferred": "equal", "scores": [1, 2], **change}
-    status, content = asker.change("POST", path, given)
+    answer = {"judge": "anna", "clip_id": "clip1", "preferred": "equal", "scores": [1, 2], **change}
+    status, content = asker.change("POST", path, answer)
     assert (status, said in content["error"]) == (422, True), content
     assert Judgements().sheets("t") == []
 

@@ -42,8 +42,8 @@ def test_only_the_night_itself_is_stopped_and_never_who_got_its_number(asker: As
     night["started"] = datetime.now().astimezone().isoformat()
     NIGHTS.mkdir(parents=True)
     (NIGHTS / "night.json").write_text(json.dumps(night))  # of a night that was killed
-    status, said = asker.change("DELETE", "/api/learn")
-    assert (status, said["error"]) == (422, "no night is running")
+    status, answer = asker.change("DELETE", "/api/learn")
+    assert (status, answer["error"]) == (422, "no night is running")
 
     wait = "import time; time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", wait, "retrain"]) as process:

@@ -57,13 +57,13 @@ def deliver(asker: Asker, folder: Path) -> Path:
             asker.change("POST", f"{path}/whole", {"size": len(content)})
     # What is delivered of a recording that was looked at is what was signed, without its rests.
     looked_at = asker.change("POST", f"{path}/look", {})[1]["signed"]
-    _, done = asker.change("POST", "/api/deliver", {})
-    assert len(done["takes"]) == len(PEOPLE) * len(SIGNS)
-    rows = Path(done["folder"], "table.tsv").read_text(encoding="utf-8").splitlines()
+    _, delivery = asker.change("POST", "/api/deliver", {})
+    assert len(delivery["takes"]) == len(PEOPLE) * len(SIGNS)
+    rows = Path(delivery["folder"], "table.tsv").read_text(encoding="utf-8").splitlines()
     (row,) = (line.split("\t") for line in rows if line.startswith(take["id"]))
     assert [f"{time_s:.3f}" for time_s in looked_at] == row[2:4]
     assert 0.0 < looked_at[0] < looked_at[1] < (len(pictures) - REST / 2) / FPS
-    return Path(done["folder"])
+    return Path(delivery["folder"])
 
 
 def crown_a_model_of(manifest: Path) -> None:

@@ -61,12 +61,12 @@ def test_a_second_ingest_changes_nothing(corpus: CorpusOptions) -> None:
     assert has_new_files(corpus, inbox, OPTIONS)
     first = take(corpus, "in", inbox=True)
     assert [clip.clip_id for clip in first.clips] == ["a", "b"]
-    there = tree(corpus.folder)
+    before = tree(corpus.folder)
     assert not has_new_files(corpus, inbox, OPTIONS)
     second = take(corpus, "in", inbox=True, day="2026-11-22")
     assert (second.batch, second.clips, second.known) == (None, [], 2)
     assert second.rejects == first.rejects
-    assert tree(corpus.folder) == there
+    assert tree(corpus.folder) == before
     (delivery,) = read_deliveries(corpus)
     assert (delivery.batch, delivery.clips, delivery.rejects, delivery.source) == (DAY, 2, 3, "in")
 
@@ -162,10 +162,10 @@ def test_tables_may_name_splits_of_new_signers_only(corpus: CorpusOptions) -> No
     deliver_rows(Path("in"), *cells)
     result = take(corpus, "in")
     assert [(clip.clip_id, clip.split) for clip in result.clips] == [("a", "test"), ("b", "test")]
-    found = [reject.reason for reject in result.rejects]
+    refused = [reject.reason for reject in result.rejects]
     expected = ("is in dev, not in test", "is new and in dev and train", "is new and in dev and",
                 "'moon' is unknown", "also written otherwise")  # fmt: skip
-    for reason, words in zip(found, expected, strict=True):
+    for reason, words in zip(refused, expected, strict=True):
         assert words in reason
 
 
@@ -211,16 +211,16 @@ def test_the_commands_print_what_came_in_and_what_left(
     main(["ingest", "data/inbox", "--dry-run"])
     assert "1 clips would come in as" in capsys.readouterr().out
     main(["ingest", "data/inbox", "--json"])
-    came = json.loads(capsys.readouterr().out)
-    assert [clip["clip_id"] for clip in came["clips"]] == ["a"]
-    assert came["clips"][0]["video"].startswith("data/raw/weekly/videos/")
+    report = json.loads(capsys.readouterr().out)
+    assert [clip["clip_id"] for clip in report["clips"]] == ["a"]
+    assert report["clips"][0]["video"].startswith("data/raw/weekly/videos/")
     deliver(Path("data/inbox"), "b", frames=21)
     with pytest.raises(SystemExit, match="1 were left out"):
         main(["ingest", "data/inbox"])
     shown = capsys.readouterr().out
     assert "1 clips were in the corpus before" in shown
     assert "left out data/inbox/b.mp4: no signer is named" in shown
-    main(["withdraw", came["batch"], "--reason", "test"])
+    main(["withdraw", report["batch"], "--reason", "test"])
     assert "1 clips left the corpus (1 train, 0 dev, 0 test)" in capsys.readouterr().out
 
 
@@ -261,12 +261,12 @@ def test_controls_in_the_name_of_a_delivered_file_are_written_down_as_text(
 
 def export(corpus: CorpusOptions, folder: Path) -> dict[str, Path]:
     """Write the captions of a corpus as `signloom export` does; return them by clip."""
-    found = {}
+    paths = {}
     for film, cues in film_cues(read_manifest(corpus.path), {}).items():
         path = folder / f"{film.stem}.eaf"
         write_captions(path, cues, film)
-        found.update((cue.clip_id, path) for cue in cues)
-    return found
+        paths.update((cue.clip_id, path) for cue in cues)
+    return paths
 
 
 def test_captions_beside_a_film_come_in_as_clips(corpus: CorpusOptions) -> None:
@@ -299,8 +299,8 @@ def test_a_corpus_in_elan_comes_home_as_it_left(corpus: CorpusOptions) -> None:
 def test_a_corrected_text_is_a_change_and_never_a_double(corpus: CorpusOptions) -> None:
     path = export(corpus, Path("home"))["ada-0"]
     path.write_text(path.read_text().replace("je vais à la maison", "je vais à l'école"))
-    seen = plan(corpus, "home")
-    assert [(old.text, new.text) for old, new in seen.changes] == [
+    planned = plan(corpus, "home")
+    assert [(old.text, new.text) for old, new in planned.changes] == [
         ("je vais à la maison", "je vais à l'école")
     ]
     assert has_new_files(corpus, Path("home"), OPTIONS)
@@ -357,22 +357,22 @@ def test_moved_times_and_a_forgotten_sentence_come_home_too(corpus: CorpusOption
 
 def test_captions_that_correct_nothing_of_the_corpus_are_left_out(corpus: CorpusOptions) -> None:
     folder = Path("home")
-    one = Cue(start_s=0.0, end_s=1.0, text="elle boit du café", signer="ada")
-    write_captions(folder / "a.eaf", [replace(one, clip_id="gone-7")])
-    write_captions(folder / "b.eaf", [one])
-    write_captions(folder / "c.eaf", [replace(one, clip_id="ada-0", end_s=0.4, signer="eve")])
-    write_captions(folder / "d.eaf", [replace(one, clip_id="ada-1", end_s=50.0)])
+    cue = Cue(start_s=0.0, end_s=1.0, text="elle boit du café", signer="ada")
+    write_captions(folder / "a.eaf", [replace(cue, clip_id="gone-7")])
+    write_captions(folder / "b.eaf", [cue])
+    write_captions(folder / "c.eaf", [replace(cue, clip_id="ada-0", end_s=0.4, signer="eve")])
+    write_captions(folder / "d.eaf", [replace(cue, clip_id="ada-1", end_s=50.0)])
     (folder / "e.eaf").write_text("<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>")
     before = corpus.path.read_bytes()
     result = take(corpus, "home")
-    found = reasons(result)
+    refused = reasons(result)
     for name, words in {
         "a.eaf annotation a1": "no such clip", "b.eaf annotation a1": "no such clip",
         "c.eaf annotation a1": "its signer is not", "d.eaf annotation a1": "0 to 50 s",
         "e.eaf": "declares a document type",
     }.items():  # fmt: skip
-        assert words in found.pop(name)
-    assert not found
+        assert words in refused.pop(name)
+    assert not refused
     assert corpus.path.read_bytes() == before
 
 

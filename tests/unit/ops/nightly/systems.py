@@ -65,8 +65,8 @@ def gate_clips(test: Sequence[Target], **changes: Any) -> GateClips:
 
 def rule(decision: Decision, name: str) -> str:
     """What became of a rule."""
-    (found,) = (one.result for one in decision.rules if one.name == name)
-    return found
+    (outcome,) = (rule.result for rule in decision.rules if rule.name == name)
+    return outcome
 
 
 def decided(

@@ -76,8 +76,13 @@ def test_the_card_of_a_model_of_glosses_speaks_of_no_landmarks(
     text = write_card(folder, corpus).read_text(encoding="utf-8")
     assert "from glosses to text" in text
     assert "`signloom translate --glosses TEXT --model 1`" in text
-    for other in ("Landmarks are found", "frames a second.", "faces the camera", "It is not shown"):
-        assert other not in text
+    for phrase in (
+        "Landmarks are found",
+        "frames a second.",
+        "faces the camera",
+        "It is not shown",
+    ):
+        assert phrase not in text
 
 
 def test_a_version_of_before_a_metric_was_added_is_still_read(

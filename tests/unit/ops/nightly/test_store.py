@@ -209,7 +209,7 @@ def test_a_kill_between_any_two_steps_leaves_the_old_champion_and_the_next_run_g
             night()
 
     night()
-    whole = {name for name in tree(store.root) if name != "champion.json"}
+    files = {name for name in tree(store.root) if name != "champion.json"}
     codes, champions = [], []
     for number in range(200):
         shutil.rmtree(store.root)
@@ -225,7 +225,7 @@ def test_a_kill_between_any_two_steps_leaves_the_old_champion_and_the_next_run_g
         night()
         assert (store.champion(), store.versions()) == (2, [1, 2])
         assert store.facts(2)["batches"] == ["two"]
-        assert {*tree(store.root)} - {"champion.json"} == whole
+        assert {*tree(store.root)} - {"champion.json"} == files
     assert codes[-1] == 0, "the night has more steps than were tried"
     assert set(codes[:-1]) == {-signal.SIGKILL}
     assert champions == sorted(champions)
@@ -253,13 +253,13 @@ def test_a_champion_that_changes_while_it_is_loaded_is_loaded_whole(
     writer, ended = fork(promote), (0, 0)
     while ended == (0, 0):
         ended = os.waitpid(writer, os.WNOHANG)
-        found = find_version("champion")
-        loaded = load_checkpoint(found.checkpoint, torch.device("cpu"))
-        assert found.decoding
-        assert loaded.spec.model.d_model == found.decoding.beam_size
+        version = find_version("champion")
+        loaded = load_checkpoint(version.checkpoint, torch.device("cpu"))
+        assert version.decoding
+        assert loaded.spec.model.d_model == version.decoding.beam_size
     assert ended == (writer, 0)
-    assert found.decoding
-    assert found.decoding.beam_size == 32
+    assert version.decoding
+    assert version.decoding.beam_size == 32
 
 
 def test_a_full_disk_leaves_the_versions_as_they_were(store: ModelStore) -> None:

@@ -99,10 +99,10 @@ def add_evaluated_version(
     store = ModelStore(root / models)
     torch.manual_seed(len(store.versions()))
     model = build_from_spec(plain.spec, tokenizer).eval()
-    made = Checkpoint(spec=plain.spec, model=model, tokenizer=tokenizer)
-    save_checkpoint(root / "checkpoint", made)
+    checkpoint = Checkpoint(spec=plain.spec, model=model, tokenizer=tokenizer)
+    save_checkpoint(root / "checkpoint", checkpoint)
     sequences = {t.clip_id: world.sequence(i, frames=8 + i) for i, t in enumerate(clips)}
-    translator = Translator(made, torch.device("cpu"))
+    translator = Translator(checkpoint, torch.device("cpu"))
     evaluation = evaluate(translator, clips, sequences, world.OPTIONS)
     write_evaluation(root / "reports", evaluation, world.history(root))
     store.add(root / "checkpoint", root / "reports/evaluation", {**facts(clips), **more})

@@ -122,18 +122,20 @@ def put_everywhere() -> None:
 
 
 def test_every_place_of_a_project_is_known_to_the_test_of_forgetting() -> None:
-    known = {name for name, value in vars(paths).items() if isinstance(value, Path)}
-    assert known == PLACES.keys(), "say how a person comes into a new place, or why none does"
+    names = {name for name, value in vars(paths).items() if isinstance(value, Path)}
+    assert names == PLACES.keys(), "say how a person comes into a new place, or why none does"
 
 
 def test_a_signer_in_every_place_is_forgotten_in_every_place(project: Path) -> None:
     make_corpus()
     put_everywhere()
-    kept = record("eve", frames=45)
+    take_id = record("eve", frames=45)
     assert films("data/app", "data/inbox", "data/withdrawn") != []
     main(["forget", "zoë", "--yes"])
     assert [name for name, text in words(project).items() if "zoë" in text or "zoë" in name] == []
-    assert films("data/app", "data/inbox", "data/withdrawn") == [f"data/app/takes/{kept}/film.mp4"]
+    assert films("data/app", "data/inbox", "data/withdrawn") == [
+        f"data/app/takes/{take_id}/film.mp4"
+    ]
     assert not list(INBOX.iterdir())
     result = ingest(corpus_options(), request_of(INBOX, inbox=True), OPEN)
     assert not result.clips
@@ -232,8 +234,8 @@ def test_a_film_that_shows_another_signer_stays_in_the_inbox_and_is_named(
 def test_landmarks_go_from_the_cache_with_who_signs_in_them(
     project: Path, signer: str, box: str
 ) -> None:
-    first, *others = make_corpus()
-    write_manifest(corpus_options().path, [replace(first, box=box or None), *others])
+    first, *other_clips = make_corpus()
+    write_manifest(corpus_options().path, [replace(first, box=box or None), *other_clips])
     film = deliver(INBOX / "nina", "a", frames=50) if signer == "nina" else first.video
     row = {"video": "a.mp4", "text": "a", "signer": "nina", "box": box}
     write_rows(INBOX / "nina/table.tsv", [row])

@@ -117,8 +117,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_targets(root / "data/tokens/targets.parquet", targets)
     write_landmarks(root / "data/landmarks/shards", [target.clip_id for target in targets])
     add_evaluated_version(root, targets, models="data/models")
-    others = [target for target in targets if target.signer != "zoë"]
-    store = add_evaluated_version(root, others, models="data/models", parent=1)
+    remaining = [target for target in targets if target.signer != "zoë"]
+    store = add_evaluated_version(root, remaining, models="data/models", parent=1)
     store.apply_decision({
         "version": 1, "champion": None, "promote": True, "reasons": [],
         "verdict": "the best",
@@ -178,10 +178,10 @@ def test_nothing_names_or_shows_a_forgotten_signer(
         main(["forget", ZOE])
     capsys.readouterr()
     main(["forget", ZOE, "--yes"])
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
 
-    left = read_manifest(corpus_options().path)
-    assert [clip.clip_id for clip in left] == [c[0] for c in CLIPS if c[1] != "zoë"]
+    remaining = read_manifest(corpus_options().path)
+    assert [clip.clip_id for clip in remaining] == [c[0] for c in CLIPS if c[1] != "zoë"]
     assert not video.exists()
     assert sorted(path.name for path in inbox.iterdir()) == ["other.mp4", "table.tsv"]
     cache = LandmarkCache(project / "cache")
@@ -193,8 +193,8 @@ def test_nothing_names_or_shows_a_forgotten_signer(
     assert refused.splitlines()[1].split("\t")[1:] == ["(forgotten)", "", "consent withdrawn"]
     named = [name for name, text in words(project).items() if "zoë" in text]
     assert named == []
-    gone = objects - set(Path(".dvc/cache").rglob("*"))
-    assert len([path for path in gone if path.is_file() or path.suffix != ".dir"]) >= 2
+    removed = objects - set(Path(".dvc/cache").rglob("*"))
+    assert len([path for path in removed if path.is_file() or path.suffix != ".dir"]) >= 2
     assert call("dvc", "status").strip() == "Data and pipelines are up to date."
     # The models stay as they are, with a mark.
     assert hash_file(store.checkpoint(1) / "model.safetensors") == weights
@@ -213,7 +213,7 @@ def test_nothing_names_or_shows_a_forgotten_signer(
         "`dvc gc --workspace`",
         "Git's history",
     ):
-        assert sentence in said, sentence
+        assert sentence in output, sentence
     assert not is_unfinished(corpus_options())
     with pytest.raises(
         SystemExit, match="no clip, recording, delivery or model version is of a signer 'zoë'"
@@ -243,13 +243,13 @@ def test_a_signer_of_the_test_split_leaves_the_frozen_clips(project: Path) -> No
 
 
 def test_the_landmarks_of_whole_films_go_with_who_signs_in_them(project: Path) -> None:
-    whole = [replace(clip, start_s=None, end_s=None) for clip in make_corpus()]
+    films = [replace(clip, start_s=None, end_s=None) for clip in make_corpus()]
     keys = {clip.video and clip.video.name: key
-            for clip, key in zip(whole, keys_of(whole).values(), strict=True)}  # fmt: skip
+            for clip, key in zip(films, keys_of(films).values(), strict=True)}  # fmt: skip
     main(["forget", ZOE, "--yes"])
     cache = LandmarkCache(project / "cache")
-    gone = {name for name, key in keys.items() if cache.look_up(key) is None}
-    assert gone == {"zoë-1.mp4", "both.mp4"}
+    removed = {name for name, key in keys.items() if cache.look_up(key) is None}
+    assert removed == {"zoë-1.mp4", "both.mp4"}
 
 
 def test_a_promotion_that_was_cut_keeps_no_copy_that_names_the_signer(project: Path) -> None:
@@ -263,8 +263,8 @@ def test_a_promotion_that_was_cut_keeps_no_copy_that_names_the_signer(project: P
     cut_before_the_pointer(store, decision)
     main(["forget", "cleo", "--yes"])
     assert store.champion() == 1
-    left = json.loads((store.folder(2) / "decision.json").read_text(encoding="utf-8"))
-    assert left["slices"] == slices[1:]
+    kept_decision = json.loads((store.folder(2) / "decision.json").read_text(encoding="utf-8"))
+    assert kept_decision["slices"] == slices[1:]
     assert [name for name, text in words(project).items() if "cleo" in text] == []
 
 

@@ -124,8 +124,8 @@ def test_parameters_stay_though_a_person_is_called_like_their_value() -> None:
 
 
 def test_a_name_goes_from_paths_where_it_is_a_folder() -> None:
-    found = blank_folders("data/inbox/test/a; test; data/test-2; data/inbox/test", TEST)
-    assert found == "data/inbox/(forgotten)/a; (forgotten); data/test-2; data/inbox/(forgotten)"
+    blanked = blank_folders("data/inbox/test/a; test; data/test-2; data/inbox/test", TEST)
+    assert blanked == "data/inbox/(forgotten)/a; (forgotten); data/test-2; data/inbox/(forgotten)"
 
 
 def test_files_with_a_name_of_letters_are_listed(tmp_path: Path) -> None:

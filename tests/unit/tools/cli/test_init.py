@@ -113,9 +113,9 @@ def test_what_init_lacks_is_named_and_a_manifest_is_used_and_not_made_again(proj
     ):
         with pytest.raises(SystemExit, match=message):
             main(["init", "data/raw/weather", *arguments])
-    there = sorted(project.rglob("*"))
+    before = sorted(project.rglob("*"))
     init(tables, "--dry-run", "--use")
-    assert sorted(project.rglob("*")) == there
+    assert sorted(project.rglob("*")) == before
     assert (project / "params.yaml").read_text() == (ROOT / "params.yaml").read_text()
     init(tables)
     manifest = "data/raw/weather/manifest.tsv"
@@ -351,12 +351,12 @@ def test_folders_of_takes_become_a_corpus(
         ("hello", "train"), ("hello", "train"), ("hello", "dev"), ("hello", "test"),
     ]  # fmt: skip
     assert {clip.signer for clip in clips} == {"one"}
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for words in (
         "everything is by one signer", "dealt by order", "names one of 2 signs a clip",
         "films and cameras by the detector holistic",
     ):  # fmt: skip
-        assert words in said
+        assert words in output
     main([*command, "--force"])  # as often as one likes
 
 
@@ -372,9 +372,9 @@ def test_strays_lost_frames_and_the_recorders_rate_are_said_of_takes(
     with pytest.raises(SystemExit, match=r"1 files or clips could not .*hello/hello/3.*--pattern"):
         main(["init", "mine", "--landmarks", "MP_Data", *size])
     assert len(read_manifest(Path("mine/manifest.tsv"), signer_disjoint=False)) == 20
-    said = capsys.readouterr().err
-    assert "1 frames are missing within 1 takes (first MP_Data/hello/3)" in said
-    assert "recorded at 10 frames a second, not at 30" in said
+    output = capsys.readouterr().err
+    assert "1 frames are missing within 1 takes (first MP_Data/hello/3)" in output
+    assert "recorded at 10 frames a second, not at 30" in output
 
 
 def test_a_folder_a_person_above_the_signs_says_who_signs(project: Path) -> None:

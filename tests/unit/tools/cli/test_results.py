@@ -20,14 +20,14 @@ BAD = ["je vais à la gare", "tu viens", "elle mange une pomme", "il est là"]
 SCORE = {"tokenizer": "13a", "resamples": 200, "seed": 1}
 
 
-def write_run(folder: Path, said: list[str], *, version: int = 2, **changes: Any) -> Path:
+def write_run(folder: Path, hypotheses: list[str], *, version: int = 2, **changes: Any) -> Path:
     """Write what `signloom compare` reads of an evaluation."""
     refs, score = changes.pop("refs", REFS), SCORE | changes
     folder.mkdir(parents=True, exist_ok=True)
     content = {"format_version": version, "options": {"score": score}}
     (folder / "scores.json").write_text(json.dumps(content))
     rows = [["clip_id", "split", "reference", "hypothesis"]]
-    rows += [[f"c{i}", "test", refs[i], hyp] for i, hyp in enumerate(said)]
+    rows += [[f"c{i}", "test", refs[i], hyp] for i, hyp in enumerate(hypotheses)]
     (folder / "hypotheses.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
     return folder
 
@@ -40,16 +40,16 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 def test_two_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a = write_run(tmp_path / "a", BAD)
     write_run(tmp_path / "b" / "reports" / "evaluation", GOOD, version=1)
-    found = json.loads(printed(capsys, "compare", a, tmp_path / "b", "--json"))
+    report = json.loads(printed(capsys, "compare", a, tmp_path / "b", "--json"))
     settings = ScoreOptions(**SCORE)  # type: ignore[arg-type]
     expected = compare([measure(BAD, REFS, settings)], [measure(GOOD, REFS, settings)], settings)
-    metrics = found["splits"]["test"]["metrics"]
+    metrics = report["splits"]["test"]["metrics"]
     assert set(metrics) == set(expected)
     for name, difference in expected.items():
         assert metrics[name]["difference"] == round(difference.difference, 4)
         assert metrics[name]["p_value"] == round(difference.p_value, 4)
     assert (metrics["wer"]["wins"], metrics["wer"]["losses"], metrics["wer"]["ties"]) == (2, 1, 1)
-    sentence = found["splits"]["test"]["sentences"][0]
+    sentence = report["splits"]["test"]["sentences"][0]
     assert sentence["clip_id"] == "c0"
     assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
     assert sentence["chrf_a"] < sentence["chrf_b"] == 100
@@ -106,13 +106,13 @@ def test_two_runs_are_prepared_for_judges(
     task = Judgements().read("a-b")
     assert (task.a.name, task.b.name) == (str(a), str(b))
     for pair in task.pairs:
-        given = BlindAnswer(judge="anna", clip_id=pair.clip_id, preferred="equal", scores=(50, 50))
-        Judgements().answer("a-b", given)
+        answer = BlindAnswer(judge="anna", clip_id=pair.clip_id, preferred="equal", scores=(50, 50))
+        Judgements().answer("a-b", answer)
     assert "3 of 3 clips: B better in 0, worse in 0, equal in 3" in printed(
         capsys, "judge", "--show", "a-b"
     )
-    (found,) = json.loads(printed(capsys, "judge", "--json"))
-    assert (found["task"], found["judges"], found["alpha_scores"]) == ("a-b", 1, None)
+    (summary,) = json.loads(printed(capsys, "judge", "--json"))
+    assert (summary["task"], summary["judges"], summary["alpha_scores"]) == ("a-b", 1, None)
     short = write_run(tmp_path / "c", GOOD[:3])
     for wrong, message in (
         (["judge", str(a), str(short)], "not evaluated on the same clips of test: 1 are in one"),
@@ -153,9 +153,9 @@ def test_a_run_can_be_a_commit(
     for path in Path("reports/evaluation").iterdir():
         path.unlink()
     write_run(Path("reports/evaluation"), GOOD)
-    found = json.loads(printed(capsys, "compare", "git:HEAD", "--json"))
-    assert (found["a"], found["b"]) == ("git:HEAD", "reports")
-    sentence = found["splits"]["test"]["sentences"][0]
+    report = json.loads(printed(capsys, "compare", "git:HEAD", "--json"))
+    assert (report["a"], report["b"]) == ("git:HEAD", "reports")
+    sentence = report["splits"]["test"]["sentences"][0]
     assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
     with pytest.raises(SystemExit, match="git:nowhere: DVC cannot give its"):
         main(["compare", "git:nowhere"])

@@ -40,8 +40,8 @@ def read(path: Path, content: str | bytes, *names: str) -> list[tuple[str, ...]]
     assert table.torn == []
     rows = [row.values(sources) for row in table.rows]
     return [
-        (one.get("video") or one["clip_id"], one.get("text") or one.get("gloss", ""))
-        for one in rows
+        (row.get("video") or row["clip_id"], row.get("text") or row.get("gloss", ""))
+        for row in rows
     ]
 
 
@@ -90,8 +90,8 @@ def test_a_table_without_a_line_of_names_keeps_its_first_row(
 
 
 def test_names_are_given_to_a_table_that_has_none(tmp_path: Path) -> None:
-    found = read(tmp_path / "t.csv", "ICH,ich\nDU,du\n", "gloss", "clip_id")
-    assert found == [("ich", "ICH"), ("du", "DU")]
+    rows = read(tmp_path / "t.csv", "ICH,ich\nDU,du\n", "gloss", "clip_id")
+    assert rows == [("ich", "ICH"), ("du", "DU")]
     assert read(tmp_path / "t.csv", "clip_1,text\n1,x\n2,clip_1\n", "id", "word")[0][1] == "text"
 
 
@@ -150,8 +150,13 @@ def test_four_rows_below_names_that_say_nothing_are_no_boxes(tmp_path: Path) -> 
 
 
 def test_json_of_splits_may_say_more(tmp_path: Path) -> None:
-    found = {"info": 1, "train": RECORDS[:1], "test": {"b.mp4": {"text": "y"}}, "new": RECORDS[:1]}
-    (tmp_path / "t.json").write_text(json.dumps(found))
+    content = {
+        "info": 1,
+        "train": RECORDS[:1],
+        "test": {"b.mp4": {"text": "y"}},
+        "new": RECORDS[:1],
+    }
+    (tmp_path / "t.json").write_text(json.dumps(content))
     rows = read_user_table(tmp_path / "t.json", None, None).rows
     assert [row.cells["split"] + row.cells["text"] for row in rows] == ["trainx", "testy", "newx"]
 
@@ -204,7 +209,7 @@ SHARES = ["--set", "signer=a", "--shares", "50", "50", "0", "--by", "clip"]
 def test_names_and_texts_are_one_however_their_accents_are_written(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [unicodedata.normalize("NFD", one) for one in ("été", "한국어", "Über/Ä")]
+    names = [unicodedata.normalize("NFD", name) for name in ("été", "한국어", "Über/Ä")]
     films(*(f"{name}.mp4" for name in names), "A.MP4", "\u200eb.mp4")
     caption = "1\n00:00:00,000 --> 00:00:01,000\nété\n"
     Path("in", f"{names[2]}.srt").write_text(caption)
@@ -256,12 +261,12 @@ def test_rows_get_films_and_names_of_their_own(
     project: Path, there: Sequence[str], cells: Sequence[str], found: Mapping[str, str]
 ) -> None:
     films("z.mp4", *(f"{name}.mp4" for name in there))
-    Path("t.csv").write_text("\n".join(["video,text", "z,z", *(f"{one},x" for one in cells)]))
+    Path("t.csv").write_text("\n".join(["video,text", "z,z", *(f"{cell},x" for cell in cells)]))
     with pytest.raises(SystemExit, match="rows were left out"):
         init("--table", "t.csv", *SHARES)
     clips = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
-    got = {clip.clip_id: str(clip.video).partition("videos/")[2] for clip in clips}
-    assert got == {name: f"{film}.mp4" for name, film in {"z": "z", **found}.items()}
+    paired = {clip.clip_id: str(clip.video).partition("videos/")[2] for clip in clips}
+    assert paired == {name: f"{film}.mp4" for name, film in {"z": "z", **found}.items()}
     assert "is empty" not in Path("corpus/refused.tsv").read_text()
 
 

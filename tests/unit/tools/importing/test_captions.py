@@ -114,19 +114,22 @@ fine<00:00:01.000><c> day</c>
 """
     expected = [(0, 0.8, "hello you"), (0.81, 1.7, "fine day")]
     assert lines(write(tmp_path / "film.vtt", text)) == expected
-    said = ["oh<00:00:00.300><c> yes</c>"] * 2 + ["no", "no"]  # words have times, and nothing rolls
-    cues = [f"00:0{n}.000 --> 00:0{n}.900\n{line}" for n, line in enumerate(said)]
+    payloads = ["oh<00:00:00.300><c> yes</c>"] * 2 + [
+        "no",
+        "no",
+    ]  # words have times, and nothing rolls
+    cues = [f"00:0{n}.000 --> 00:0{n}.900\n{line}" for n, line in enumerate(payloads)]
     twice = write(tmp_path / "b.vtt", "\n\n".join(["WEBVTT", *cues]))
     assert [text for *_, text in lines(twice)] == ["oh yes", "oh yes", "no", "no"]
 
 
 def test_vtt_with_notes_styles_voices_and_ids(tmp_path):
-    found = read_captions(write(tmp_path / "film.vtt", VTT))
-    first, second = found.cues
+    captions = read_captions(write(tmp_path / "film.vtt", VTT))
+    first, second = captions.cues
     assert (first.text, first.signer, first.clip_id) == ("Tom & Jerry lachen", "Anna B.", "clip-a")
     assert (first.start_s, first.end_s, first.language) == (1.0, 2.25, "de")
     assert (second.text, second.signer, second.clip_id) == ("5 < 7 ist wahr", "", "")
-    [(where, problem)] = found.broken
+    [(where, problem)] = captions.broken
     assert where == "line 20"
     assert "times cannot be read" in problem.reason
 
@@ -147,9 +150,11 @@ def test_json3_that_rolls_ends_a_line_where_the_next_begins(tmp_path):
 
 def test_table_with_times(tmp_path):
     text = "start,end,Text,speaker\n0:01.5,3,Hallo,Anna\nnie,4,Welt,Anna\n"
-    found = read_captions(write(tmp_path / "film.csv", text))
-    assert found.cues == [Cue(start_s=1.5, end_s=3.0, text="Hallo", signer="Anna", where="line 2")]
-    assert [where for where, _ in found.broken] == ["line 3"]
+    captions = read_captions(write(tmp_path / "film.csv", text))
+    assert captions.cues == [
+        Cue(start_s=1.5, end_s=3.0, text="Hallo", signer="Anna", where="line 2")
+    ]
+    assert [where for where, _ in captions.broken] == ["line 3"]
     table = pa.table({"start_s": [1.25], "end_s": [2.0], "text": ["Ja"]})
     pq.write_table(table, tmp_path / "film.parquet")
     assert lines(tmp_path / "film.parquet") == [(1.25, 2.0, "Ja")]
@@ -195,13 +200,13 @@ EAF = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def test_eaf_the_only_tier_of_sentences_with_its_participant(tmp_path):
-    found = read_captions(write(tmp_path / "x.eaf", "\ufeff" + EAF), Choice(gloss_tier="Wort_*"))
-    assert [(c.start_s, c.end_s, c.text) for c in found.cues] == [
+    captions = read_captions(write(tmp_path / "x.eaf", "\ufeff" + EAF), Choice(gloss_tier="Wort_*"))
+    assert [(c.start_s, c.end_s, c.text) for c in captions.cues] == [
         (1.0, 4.0, "Morgen regnet es."), (5.0, 5.5, ""),
     ]  # fmt: skip
-    assert found.cues[0].gloss == "MORGEN REGEN INDEX"
-    assert (found.cues[0].signer, found.cues[0].language) == ("Anna", "deu")
-    assert found.media == {"media/My film.mp4": 0.0}
+    assert captions.cues[0].gloss == "MORGEN REGEN INDEX"
+    assert (captions.cues[0].signer, captions.cues[0].language) == ("Anna", "deu")
+    assert captions.media == {"media/My film.mp4": 0.0}
 
 
 def test_eaf_slots_without_a_time_divide_their_chain(tmp_path):
@@ -266,15 +271,15 @@ def cue(start_s, end_s, text="Satz.", **more):
 
 
 def kept(cues, duration_s=None, **rules):
-    taken, left_out = apply_rules(cues, CueRules(**rules), duration_s)
-    return [(c.start_s, c.end_s, c.text) for c in taken], [str(p) for _, p in left_out]
+    passed, left_out = apply_rules(cues, CueRules(**rules), duration_s)
+    return [(c.start_s, c.end_s, c.text) for c in passed], [str(p) for _, p in left_out]
 
 
 def test_cues_that_are_no_clips_are_left_out_with_a_reason():
     cues = [cue(1, 2), cue(3, 3), cue(4, 5, ""), cue(6, 7, "♪ ♪"), cue(8, 30), cue(31, 31.2),
             cue(32, 33, "[?] Vielleicht.")]  # fmt: skip
-    taken, reasons = kept(cues, min_s=0.5, max_s=20)
-    assert taken == [(1, 2, "Satz.")]
+    passed, reasons = kept(cues, min_s=0.5, max_s=20)
+    assert passed == [(1, 2, "Satz.")]
     assert sorted(reasons) == [
         "a model is unsure of it, and nobody has taken the mark away",
         "it does not end after its start", "its length is not in 0.5 to 20 s",
@@ -291,8 +296,8 @@ def test_cues_that_go_on_are_joined_up_to_the_end_of_the_sentence():
     ]  # fmt: skip
     assert len(kept(cues)[0]) == 5
     assert apply_rules(cues, CueRules(join_s=0.5), None)[0][0].gloss == "DANN KOMMEN"
-    other = [cue(0, 1, "Und", signer="A"), cue(1, 2, "dann", signer="B")]
-    assert len(kept(other, join_s=1.0)[0]) == 2
+    two_signers = [cue(0, 1, "Und", signer="A"), cue(1, 2, "dann", signer="B")]
+    assert len(kept(two_signers, join_s=1.0)[0]) == 2
 
 
 def test_padding_ends_in_the_middle_of_a_pause_and_overlaps_stay():
@@ -303,8 +308,8 @@ def test_padding_ends_in_the_middle_of_a_pause_and_overlaps_stay():
 
 
 def test_cues_beyond_the_film_are_left_out_and_those_at_its_edge_are_cut():
-    taken, reasons = kept([cue(0, 5), cue(5.2, 10), cue(9, 12), cue(20, 21)], duration_s=9.9)
-    assert [span[:2] for span in taken] == [(0, 5), (5.2, 9.9)]
+    passed, reasons = kept([cue(0, 5), cue(5.2, 10), cue(9, 12), cue(20, 21)], duration_s=9.9)
+    assert [span[:2] for span in passed] == [(0, 5), (5.2, 9.9)]
     assert reasons == ["it lies beyond its film"] * 2
     assert [span[:2] for span in kept([cue(1, 3)], shift_s=-0.75)[0]] == [(0.25, 2.25)]
 
@@ -345,10 +350,12 @@ def test_eaf_brings_back_texts_and_times_to_the_millisecond(tmp_path_factory, cu
 def test_vtt_and_srt_bring_back_what_they_can_say(tmp_path_factory, cues, suffix):
     path = tmp_path_factory.mktemp("captions") / f"film{suffix}"
     write_captions(path, cues)
-    whole = suffix == ".vtt"
-    found = [(c.start_s, c.end_s, c.text, c.signer, c.clip_id) for c in read_captions(path).cues]
-    assert sorted(found) == sorted(
-        (c.start_s, c.end_s, c.text, c.signer if whole else "", c.clip_id if whole else "")
+    is_vtt = suffix == ".vtt"
+    read_cues = [
+        (c.start_s, c.end_s, c.text, c.signer, c.clip_id) for c in read_captions(path).cues
+    ]
+    assert sorted(read_cues) == sorted(
+        (c.start_s, c.end_s, c.text, c.signer if is_vtt else "", c.clip_id if is_vtt else "")
         for c in cues
     )
 
@@ -391,7 +398,7 @@ def test_signs_of_a_vtt_file_stand_in_the_order_of_time(tmp_path):
     signs = [cue(0, 0.5, "EINS"), cue(1, 1.5, "DA"), cue(3.2, 4, "ZWEI")]
     write_captions(tmp_path / "f.vtt", cues, signs=signs)
     text = (tmp_path / "f.vtt").read_text()
-    order = [text.index(one) for one in ("Eins.", ">EINS<", ">DA<", "Zwei.", ">ZWEI<")]
+    order = [text.index(part) for part in ("Eins.", ">EINS<", ">DA<", "Zwei.", ">ZWEI<")]
     assert order == sorted(order)
     assert lines(tmp_path / "f.vtt") == [(0, 2, "Eins."), (3, 5, "Zwei.")]
 
@@ -536,10 +543,10 @@ _SPANS = st.lists(
 @settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
 @given(one=_SPANS, two=_SPANS)
 def test_a_corpus_goes_to_elan_and_comes_back_the_same(tmp_path, films, one, two):
-    whole = [(None, None, "tout", "TOUT")]
+    uncut = [(None, None, "tout", "TOUT")]
     clips = [
         *clips_of(films / "day" / "one.mp4", one),
-        *clips_of(films / "two.mp4", whole + two, "Bo", "dev"),
+        *clips_of(films / "two.mp4", uncut + two, "Bo", "dev"),
     ]
     for path in films.rglob("*.vtt"):
         path.unlink()

@@ -60,9 +60,9 @@ def test_every_kind_of_file_gives_the_matrices(tmp_path: Path) -> None:
     assert clips.keys() == seeds.keys()
     for name, clip in clips.items():
         expected = matrix(seeds[name], frames=3 if name == "b2" else 7)
-        found = clip.points.reshape(len(clip.points), -1)
-        np.testing.assert_array_equal(found[:, :10], expected.astype(np.float16))
-        assert (found[:, 10:] == 0).all()
+        features = clip.points.reshape(len(clip.points), -1)
+        np.testing.assert_array_equal(features[:, :10], expected.astype(np.float16))
+        assert (features[:, 10:] == 0).all()
     with (tmp_path / "corpus/landmarks/clips.tsv").open() as file:
         labels = {row["clip_id"]: row["label"] for row in csv.DictReader(file, delimiter="\t")}
     assert labels["train_g"] == "regen"

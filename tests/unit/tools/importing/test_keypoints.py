@@ -67,20 +67,20 @@ def assert_seen(clip: Any, parts: dict[str, np.ndarray], atol: float = 1e-3) -> 
 
     for group in ("left_hand", "right_hand", "pose"):
         part, indices = GROUP_INDICES[group]
-        there = clip.layout.groups[clip.layout.group(group)].landmarks
-        expected = parts[part][:, list(indices[: len(there)])]
-        found = clip.points[:, clip.layout.slice(group)]
-        np.testing.assert_allclose(found[..., :2], expected, atol=atol)
-        assert (found[..., 2] == 0).all()
+        landmarks = clip.layout.groups[clip.layout.group(group)].landmarks
+        expected = parts[part][:, list(indices[: len(landmarks)])]
+        points = clip.points[:, clip.layout.slice(group)]
+        np.testing.assert_allclose(points[..., :2], expected, atol=atol)
+        assert (points[..., 2] == 0).all()
 
 
 def results_of(kind: str, frame: dict[str, np.ndarray | None]) -> dict[str, Any]:
     """One frame as one of MediaPipe's solutions gives it; a part may be absent."""
 
     def marks(part: str) -> list[dict[str, float]]:
-        found = frame[part]
+        points = frame[part]
         return (
-            [] if found is None else [dict(zip("xyz", map(float, p), strict=True)) for p in found]
+            [] if points is None else [dict(zip("xyz", map(float, p), strict=True)) for p in points]
         )
 
     sided = [(name, marks(f"{name}_hand")) for name in ("left", "right")]
@@ -88,11 +88,11 @@ def results_of(kind: str, frame: dict[str, np.ndarray | None]) -> dict[str, Any]
     if kind == "js":
         named = {"poseLandmarks": marks("pose"), "ea": [{"x": 9}], "leftHandLandmarks": sided[0][1],
                  "rightHandLandmarks": sided[1][1]}  # fmt: skip
-        return {name: one for name, one in named.items() if one}
+        return {name: part for name, part in named.items() if part}
     if kind == "js tasks":
         named = {"poseLandmarks": marks("pose"), "poseWorldLandmarks": marks("pose")[:5],
                  "leftHandLandmarks": sided[0][1], "rightHandLandmarks": sided[1][1]}  # fmt: skip
-        return {name: [one] if one else [] for name, one in named.items()}
+        return {name: [part] if part else [] for name, part in named.items()}
     if kind == "python tasks":
         return {"pose_landmarks": marks("pose"), "left_hand_landmarks": sided[0][1],
                 "right_hand_landmarks": sided[1][1]}  # fmt: skip
@@ -109,18 +109,18 @@ def results_of(kind: str, frame: dict[str, np.ndarray | None]) -> dict[str, Any]
 def test_results_of_mediapipe_keep_their_sides_and_gaps(
     tmp_path: Path, kind: str, form: str
 ) -> None:
-    parts = {name: np.dstack([one, one[..., 0] - 0.5]) for name, one in truth().items()}
+    parts = {name: np.dstack([part, part[..., 0] - 0.5]) for name, part in truth().items()}
     frames: list[dict[str, np.ndarray | None]] = [
-        {name: one[number] for name, one in parts.items()} for number in range(6)
+        {name: part[number] for name, part in parts.items()} for number in range(6)
     ]
     frames[2]["left_hand"] = None
     step = {"list": 0.04, "frames": 40, "clips": 40_000, "pickle": 40_000_000, "files": 100}[form]
-    results = [{**results_of(kind, one), "timestamp": step * n} for n, one in enumerate(frames)]
+    results = [{**results_of(kind, frame), "timestamp": step * n} for n, frame in enumerate(frames)]
     (tmp_path / "in").mkdir()
     size = ["--width", "640", "--height", "480"]
     if form == "files":
-        for number, one in enumerate(results):
-            (tmp_path / "in" / f"{number}.json").write_text(json.dumps(one))
+        for number, result in enumerate(results):
+            (tmp_path / "in" / f"{number}.json").write_text(json.dumps(result))
         size += ["--fps", "25"]
     elif form == "pickle":
         np.save(tmp_path / "in" / "take.npy", np.array({"take": results}, dtype=object))
@@ -130,14 +130,16 @@ def test_results_of_mediapipe_keep_their_sides_and_gaps(
                    "list": results, "clips": {"take": results}}[form]  # fmt: skip
         (tmp_path / "in" / "take.json").write_text(json.dumps(content))
         size = [] if form == "frames" else size
-    ((clip,), layout) = (lambda found: (list(found[0].values()), found[1]))(bring(tmp_path, *size))
+    ((clip,), layout) = (lambda imported: (list(imported[0].values()), imported[1]))(
+        bring(tmp_path, *size)
+    )
     assert clip.fps == 25
     assert ("pose" in layout.group_names) == ("hand" not in kind)
     assert clip.present[:, layout.group("right_hand")].all()
     assert clip.present[:, layout.group("left_hand")].tolist() == [True] * 2 + [False] + [True] * 3
     for hand in ("left_hand", "right_hand"):
-        found = clip.points[3, layout.slice(hand)]
-        np.testing.assert_allclose(found, parts[hand][3], atol=1e-3)
+        points = clip.points[3, layout.slice(hand)]
+        np.testing.assert_allclose(points, parts[hand][3], atol=1e-3)
 
 
 def test_a_file_of_lists_of_frames_is_a_take(tmp_path: Path) -> None:
@@ -148,8 +150,8 @@ def test_a_file_of_lists_of_frames_is_a_take(tmp_path: Path) -> None:
         (tmp_path / f"in/hello_{frames}.json").write_text(json.dumps(content))
     clips, layout = bring(tmp_path, *SIZE)
     assert [len(clips[name].points) for name in ("hello_3", "hello_30")] == [3, 30]
-    found = clips["hello_30"].points[-1, layout.slice("right_hand")]
-    np.testing.assert_allclose(found, points[1, -1], atol=1e-3)
+    hand = clips["hello_30"].points[-1, layout.slice("right_hand")]
+    np.testing.assert_allclose(hand, points[1, -1], atol=1e-3)
 
 
 def test_openpose_in_pose_files_has_its_own_points(tmp_path: Path) -> None:
@@ -159,9 +161,9 @@ def test_openpose_in_pose_files_has_its_own_points(tmp_path: Path) -> None:
     from pose_format.utils.openpose import OpenPose_Components
 
     parts = truth()
-    seen = seen_by(137, parts)  # body, hands and face; the file has the face before the hands
-    seen = np.concatenate([seen[:, :25], seen[:, 67:], seen[:, 25:67]], axis=1)
-    body = NumPyPoseBody(25, seen[:, None, :, :2], seen[:, None, :, 2])
+    keypoints = seen_by(137, parts)  # body, hands and face; the file has the face before the hands
+    keypoints = np.concatenate([keypoints[:, :25], keypoints[:, 67:], keypoints[:, 25:67]], axis=1)
+    body = NumPyPoseBody(25, keypoints[:, None, :, :2], keypoints[:, None, :, 2])
     header = PoseHeader(0.2, PoseHeaderDimensions(WIDTH, HEIGHT), OpenPose_Components)
     (tmp_path / "in").mkdir()
     with (tmp_path / "in" / "a.pose").open("wb") as file:
@@ -236,11 +238,11 @@ def test_wholebody_keypoints_become_hands_pose_lips_and_outline(
     corner = layout.index("lips", "right_outer_corner")
     np.testing.assert_allclose(clips["b"].points[:, corner, :2], truth()["face"][:, 61], atol=1e-3)
     assert clips["c"].present[:, 0].tolist() == [True, True, False, True, True, True]
-    told = capsys.readouterr().err
+    output = capsys.readouterr().err
     for words in ("points of COCO-WholeBody, 133 points: 4 clips", "pose: 7 of 9 landmarks",
                   "lips: 20 of 40", "no depth", "left_hand: 21 of 21 landmarks, in 96%",
                   "frames a second: 25 (4 clips)"):  # fmt: skip
-        assert words in told
+        assert words in output
 
 
 def openpose(points: np.ndarray) -> dict[str, Any]:
@@ -254,11 +256,11 @@ def test_openpose_folders_give_the_signer_and_bridge_lost_points(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     points = seen_by(137, truth(frames=12))
-    others = points * [0.2, 0.2, 1] + [500, 10, 0]  # a small person in the corner
+    bystander = points * [0.2, 0.2, 1] + [500, 10, 0]  # a small person in the corner
     points[3, 25 + 8] = 0  # a finger tip is lost
     for name in ("clip_a", "clip_b"):
         for number in range(12):
-            people = [openpose(others[number]), openpose(points[number])]
+            people = [openpose(bystander[number]), openpose(points[number])]
             people = people[:: 1 if number % 2 else -1]
             path = tmp_path / f"in/{name}_{number:012d}_keypoints.json"
             path.parent.mkdir(exist_ok=True)
@@ -307,8 +309,8 @@ def test_a_pickle_is_refused_unless_asked_for_and_then_read(tmp_path: Path) -> N
     with gzip.open(tmp_path / "in/split.pkl", "wb") as file:  # as MSKA publishes PHOENIX
         pickle.dump(arrays, file)
     shares = seen_by(133, truth(), pixels=False)
-    lists = {"keypoints": [one[None, :, :2] for one in shares],
-             "scores": [one[None, :, 2] for one in shares]}  # fmt: skip
+    lists = {"keypoints": [share[None, :, :2] for share in shares],
+             "scores": [share[None, :, 2] for share in shares]}  # fmt: skip
     (tmp_path / "in/two.pkl").write_bytes(pickle.dumps(lists))  # as Uni-Sign and CSL-News do
     with pytest.raises(SystemExit, match="say --allow-pickle"):
         bring(tmp_path, *SIZE)
@@ -358,9 +360,9 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path, protocol: int) -> None:
     assert not victim.exists()
     good = {"a": np.arange(6.0).reshape(2, 3), "b": [np.float32(2), "x", None, True, b"y"]}
     (tmp_path / "good.pkl").write_bytes(pickle.dumps(good, protocol))
-    found = load_pickle(tmp_path / "good.pkl", ANY)
-    np.testing.assert_array_equal(found["a"], good["a"])
-    assert found["b"] == good["b"]
+    loaded = load_pickle(tmp_path / "good.pkl", ANY)
+    np.testing.assert_array_equal(loaded["a"], good["a"])
+    assert loaded["b"] == good["b"]
 
 
 def test_a_pickle_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path) -> None:
@@ -393,12 +395,12 @@ def test_a_file_a_frame_and_a_pattern_make_a_corpus(
     rows = write_tutorial(tmp_path / "in")
     clips, _ = bring(tmp_path, *SIZE, "--pattern", "{split}/{text}/{signer}_{clip}.npy")
     assert sorted(clips) == ["dev_thanks_anna_0", "train_hello_anna_0", "train_hello_anna_1"]
-    left = rows["train/hello/anna_1"][:, 132 + 1404 : 132 + 1404 + 63].reshape(12, 21, 3)
-    np.testing.assert_allclose(clips["train_hello_anna_1"].points[:, :21], left, atol=1e-3)
+    left_hand = rows["train/hello/anna_1"][:, 132 + 1404 : 132 + 1404 + 63].reshape(12, 21, 3)
+    np.testing.assert_allclose(clips["train_hello_anna_1"].points[:, :21], left_hand, atol=1e-3)
     assert "clips are named by their paths" in capsys.readouterr().err
     main(["init", "corpus", "--table", "corpus/landmarks/clips.tsv", "--use"])
-    found = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
-    assert {(clip.text, clip.signer, clip.split) for clip in found} == {
+    manifest = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
+    assert {(clip.text, clip.signer, clip.split) for clip in manifest} == {
         ("hello", "anna", "train"), ("thanks", "anna", "dev"),
     }  # fmt: skip
     assert load_params(Path("params.yaml"))["corpus"]["folder"] == "corpus"
@@ -450,8 +452,8 @@ def test_a_files_own_video_info_is_named_by_keys(
     assert "--allow-pickle" in (tmp_path / "corpus/landmarks/rejects.tsv").read_text()
     main(["import", str(tmp_path / "in"), *more, "--allow-pickle", "--force"])
     clips, _ = load(tmp_path / "corpus")
-    found = {name: (clip.fps, clip.width, clip.height) for name, clip in clips.items()}
-    assert found == {"map": (50, 300, 200), "record": (60, 300, 200)}
+    traits = {name: (clip.fps, clip.width, clip.height) for name, clip in clips.items()}
+    assert traits == {"map": (50, 300, 200), "record": (60, 300, 200)}
     (tmp_path / "json").mkdir()
     people = [{"people": [{"keypoints": seen_by(133, truth())[0].tolist()}]}] * 4
     content = json.dumps({"video_info": {"rate": "25", "size": [WIDTH, HEIGHT]}, "frames": people})

@@ -62,8 +62,8 @@ def run(
     kind: str = "auto",
 ) -> tuple[Imported, dict[str, LandmarkSequence]]:
     options = ImportOptions(format=kind, groups=groups, defaults=defaults)
-    found = import_landmarks(sources, corpus, options)
-    return found, read_shards(corpus / "landmarks" / "shards")
+    result = import_landmarks(sources, corpus, options)
+    return result, read_shards(corpus / "landmarks" / "shards")
 
 
 def rejects(corpus: Path) -> list[dict[str, str]]:
@@ -87,11 +87,11 @@ def export(folder: Path, clips: dict[str, LandmarkSequence]) -> None:
     main(["export", str(folder / "pose"), "--landmarks", str(shards)])
 
 
-def assert_equal(found: LandmarkSequence, clip: LandmarkSequence) -> None:
-    assert found.layout == clip.layout
-    np.testing.assert_array_equal(found.points, half(clip.points))
-    np.testing.assert_array_equal(found.present, clip.present)
-    assert (found.fps, found.width, found.height) == (clip.fps, clip.width, clip.height)
+def assert_equal(actual: LandmarkSequence, clip: LandmarkSequence) -> None:
+    assert actual.layout == clip.layout
+    np.testing.assert_array_equal(actual.points, half(clip.points))
+    np.testing.assert_array_equal(actual.present, clip.present)
+    assert (actual.fps, actual.width, actual.height) == (clip.fps, clip.width, clip.height)
 
 
 def test_npz_of_one_clip_by_part(tmp_path: Path) -> None:
@@ -103,15 +103,15 @@ def test_npz_of_one_clip_by_part(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **{**parts, "face": face, "pose": pose}, fps=25, width=300,
              height=200)  # fmt: skip
     choices = ("hands", "pose", "lips", "face_outline")
-    found, clips = run([tmp_path / "a.npz"], tmp_path / "corpus", choices, NOTHING)
+    result, clips = run([tmp_path / "a.npz"], tmp_path / "corpus", choices, NOTHING)
     (clip,) = clips.values()
     assert (clip.fps, clip.width, clip.height) == (25.0, 300, 200)
-    assert clip.layout == found.layout == build_layout(choices)
+    assert clip.layout == result.layout == build_layout(choices)
     assert clip.present[:, 0].tolist() == [True, False, True, True, True]
     assert clip.present[:, 1].tolist() == [True, True, False, True, True]
     assert clip.present[:, 2:].all()
-    there = np.repeat(clip.present, [len(g.landmarks) for g in clip.layout.groups], axis=1)
-    np.testing.assert_array_equal(clip.points[there], expected(parts, choices)[there])
+    is_present = np.repeat(clip.present, [len(g.landmarks) for g in clip.layout.groups], axis=1)
+    np.testing.assert_array_equal(clip.points[is_present], expected(parts, choices)[is_present])
 
 
 @pytest.mark.parametrize(("width", "names"), [
@@ -183,8 +183,8 @@ def test_kaggle_rows_of_frames(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "in/train.parquet")
     (tmp_path / "in/names.csv").write_text("file,text\ntrain,x\n")  # tells of them, is none
     result, clips = run([tmp_path / "in"], tmp_path / "sizes", kind="kaggle")
-    found = [(clip.fps, clip.width) for clip in clips.values()]
-    assert (result.rejects, found) == ([], [(50, 640), (30, 640)])
+    traits = [(clip.fps, clip.width) for clip in clips.values()]
+    assert (result.rejects, traits) == ([], [(50, 640), (30, 640)])
     columns["fps"][1] = 25
     pq.write_table(pa.table(columns), tmp_path / "in/train.parquet")
     _, clips = run([tmp_path / "in"], tmp_path / "varies")
@@ -208,8 +208,8 @@ def test_pose_files_hold_what_shards_hold(tmp_path: Path, choices: list[str]) ->
         clip = lose(clip, group, slice(3, 5 + layout.group(group)))
     export(tmp_path, {"clip": clip})
     anywhere = replace(NOTHING, allow_outside=True)
-    found, clips = run([tmp_path / "pose"], tmp_path / "corpus", tuple(choices), anywhere)
-    assert found.layout == layout
+    result, clips = run([tmp_path / "pose"], tmp_path / "corpus", tuple(choices), anywhere)
+    assert result.layout == layout
     assert_equal(clips["clip"], clip)
 
 
@@ -255,9 +255,9 @@ def test_shifted_depths_are_moved_to_the_wrist() -> None:
     points[..., 2] += 640 - wrist
     parts = {name: LandmarkPart(points, tuple(range(21))) for name in ("left_hand", "right_hand")}
     clip = ForeignClip(clip_id="a", parts=parts, fps=1.0, width=9, height=9)
-    found = to_sequence(clip, layout_of(clip, None)).points[:, :21, 2]
-    np.testing.assert_allclose(found, points[..., 2] - 640, atol=1e-3)
-    assert (found[:, 0] == 0).all()
+    depths = to_sequence(clip, layout_of(clip, None)).points[:, :21, 2]
+    np.testing.assert_allclose(depths, points[..., 2] - 640, atol=1e-3)
+    assert (depths[:, 0] == 0).all()
 
 
 def test_bad_files_are_told_and_the_others_kept(
@@ -266,15 +266,15 @@ def test_bad_files_are_told_and_the_others_kept(
     source = tmp_path / "source"
     (source / "more").mkdir(parents=True)
     good = {name: holistic()[name] for name in ("left_hand", "right_hand", "pose")}
-    said = {"fps": 10, "width": 320, "height": 240}
-    np.savez(source / "a.npz", **good, **said)
-    np.savez(source / "more" / "a.npz", **good, **said)
-    np.savez(source / "b.npz", left_hand=good["left_hand"], right_hand=good["right_hand"], **said)
-    np.savez(source / "c(1).npz", **good, **said)
-    np.savez(source / "d.npz", **{name: 300 * part for name, part in good.items()}, **said)
-    np.savez(source / "e.npz", left_hand=good["left_hand"][:2], pose=good["pose"], **said)
-    np.savez(source / "f.npz", words=np.zeros((4, 77)), **said)
-    np.savez(source / "g.npz", frames=np.zeros((4, 126)), offsets=[0, 9], **said)
+    traits = {"fps": 10, "width": 320, "height": 240}
+    np.savez(source / "a.npz", **good, **traits)
+    np.savez(source / "more" / "a.npz", **good, **traits)
+    np.savez(source / "b.npz", left_hand=good["left_hand"], right_hand=good["right_hand"], **traits)
+    np.savez(source / "c(1).npz", **good, **traits)
+    np.savez(source / "d.npz", **{name: 300 * part for name, part in good.items()}, **traits)
+    np.savez(source / "e.npz", left_hand=good["left_hand"][:2], pose=good["pose"], **traits)
+    np.savez(source / "f.npz", words=np.zeros((4, 77)), **traits)
+    np.savez(source / "g.npz", frames=np.zeros((4, 126)), offsets=[0, 9], **traits)
     np.save(source / "h.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (source / "i.npz").write_bytes((source / "a.npz").read_bytes()[:700])
     (source / "j.pose").write_bytes(b"nothing of use")
@@ -282,10 +282,10 @@ def test_bad_files_are_told_and_the_others_kept(
     pq.write_table(pa.table({"a": [1]}), source / "l.parquet")
     pq.write_table(long_table(holistic(frames=2), frames=(0, 999)), source / "m.parquet")
     np.savez(source / "n.npz", **good, fps=[10, 10], width=320, height=240)
-    np.savez(source / "o.npz", left_hand=np.full((5, 21, 3), "x"), **said)
+    np.savez(source / "o.npz", left_hand=np.full((5, 21, 3), "x"), **traits)
     np.save(source / "p.npy", np.zeros((0, 4, 126)))
     pq.write_table(long_table(holistic(frames=1), frames=("first",)), source / "q.parquet")
-    np.savez(source / "r\t1.npz", **good, **said)
+    np.savez(source / "r\t1.npz", **good, **traits)
     (source / "notes.txt").touch()
     size = ["--fps", "30", "--width", "640", "--height", "480"]
     with pytest.raises(SystemExit, match=r"15 files or clips could not be .*rejects.tsv says why"):
@@ -294,7 +294,7 @@ def test_bad_files_are_told_and_the_others_kept(
     assert list(read_shards(tmp_path / "corpus" / "landmarks" / "shards")) == [
         "a", "c_1_", "more_a", "r_1",
     ]  # fmt: skip
-    found = {row["video"].removeprefix(f"{source}/"): row for row in rejects(tmp_path / "corpus")}
+    refused = {row["video"].removeprefix(f"{source}/"): row for row in rejects(tmp_path / "corpus")}
     reasons = {
         "b.npz": "it has no nose of the pose, which the first clip has",
         "d.npz": "expected 0 to 1 in the picture",
@@ -312,10 +312,10 @@ def test_bad_files_are_told_and_the_others_kept(
         "p.npy": "its p has no frames",
         "q.parquet": "its column frame holds string, expected numbers",
     }
-    assert found.keys() == reasons.keys()
+    assert refused.keys() == reasons.keys()
     for name, reason in reasons.items():
-        assert reason in found[name]["reason"], name
-        assert found[name]["hint"], name
+        assert reason in refused[name]["reason"], name
+        assert refused[name]["hint"], name
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, 1e300])
@@ -326,33 +326,35 @@ def test_infinite_coordinates_are_refused(tmp_path: Path, number: float) -> None
     wide = np.random.default_rng(0).random((5, 126))
     wide[2, 3] = number
     np.save(tmp_path / "wide.npy", wide)
-    found, _ = run([tmp_path / name for name in ("good.npz", "bad.npz", "wide.npy")], tmp_path)
-    assert (found.clips, len(rejects(tmp_path))) == (1, 2)
+    result, _ = run([tmp_path / name for name in ("good.npz", "bad.npz", "wide.npy")], tmp_path)
+    assert (result.clips, len(rejects(tmp_path))) == (1, 2)
     for row in rejects(tmp_path):
         assert "inf" in row["reason"]
         assert "write NaN where nothing was found" in row["hint"]
 
 
 def test_hands_that_are_no_numbers_are_refused_in_words(tmp_path: Path) -> None:
-    said = {"fps": 10, "width": 320, "height": 240}
+    traits = {"fps": 10, "width": 320, "height": 240}
     right = holistic()["right_hand"]
-    np.savez(tmp_path / "a.npz", **{name: holistic()[name] for name in SIZES}, **said)
-    np.savez(tmp_path / "complex.npz", left_hand=np.full((5, 21, 3), 1j), right_hand=right, **said)
-    np.savez(tmp_path / "times.npz", left_hand=right.astype("M8[s]"), right_hand=right, **said)
+    np.savez(tmp_path / "a.npz", **{name: holistic()[name] for name in SIZES}, **traits)
+    np.savez(
+        tmp_path / "complex.npz", left_hand=np.full((5, 21, 3), 1j), right_hand=right, **traits
+    )
+    np.savez(tmp_path / "times.npz", left_hand=right.astype("M8[s]"), right_hand=right, **traits)
     with zipfile.ZipFile(tmp_path / "text.npz", "w") as out:
         out.writestr("left_hand", "hello")
         out.writestr("fps", "25")
     np.savez(tmp_path / "labels.npz", frames=np.zeros((9, 126)), offsets=[0, 4, 9], labels=["a"])
     _, clips = run([tmp_path], tmp_path / "corpus", groups=("hands",))
     assert list(clips) == ["a"]
-    found = {Path(row["video"]).name: row["reason"] for row in rejects(tmp_path / "corpus")}
-    assert found == {
+    refused = {Path(row["video"]).name: row["reason"] for row in rejects(tmp_path / "corpus")}
+    assert refused == {
         "complex.npz": "its left_hand has values of type complex128",
         "labels.npz": "it has labels of the shape (1,) for 2 clips",
-        "text.npz": found["text.npz"],
+        "text.npz": refused["text.npz"],
         "times.npz": "its left_hand has values of type datetime64[s]",
     }
-    assert "fps is not a readable NumPy array" in found["text.npz"]
+    assert "fps is not a readable NumPy array" in refused["text.npz"]
 
 
 def test_frames_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
@@ -424,14 +426,14 @@ def test_small_files_that_unpack_to_gigabytes_are_refused_by_their_headers(tmp_p
         "from pathlib import Path; from signloom_tools.cli.main import main\ntry: main()\nfinally: "
     )
     code += "print(Path('/proc/self/status').read_text())"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, "import", str(source), "--to", str(tmp_path / "c"), *size],
         capture_output=True, text=True,
     )  # fmt: skip
-    assert done.returncode == 1, done.stderr
-    assert "1 clips, 5 frames" in done.stderr
-    assert "Traceback" not in done.stderr
-    (peak_kb,) = re.findall(r"VmHWM:\s+(\d+) kB", done.stdout)
+    assert process.returncode == 1, process.stderr
+    assert "1 clips, 5 frames" in process.stderr
+    assert "Traceback" not in process.stderr
+    (peak_kb,) = re.findall(r"VmHWM:\s+(\d+) kB", process.stdout)
     assert int(peak_kb) < 500_000
     reasons = {row["clip_id"]: row["reason"] for row in rejects(tmp_path / "c")}
     assert reasons.pop("many") == "its frames has no frames"
@@ -531,7 +533,7 @@ def test_matlab_files_give_their_arrays(tmp_path: Path) -> None:
     scipy.io.savemat(tmp_path / "a.mat", named)
     (tmp_path / "torn.mat").write_bytes((tmp_path / "a.mat").read_bytes()[:900])
     _, clips = run([tmp_path], tmp_path / "corpus")
-    assert {name: one.fps for name, one in clips.items()} == {"a": 12.5}
+    assert {name: clip.fps for name, clip in clips.items()} == {"a": 12.5}
     np.testing.assert_allclose(clips["a"].points[:, :21], hands, atol=1e-3)
     assert "not a readable .mat file" in rejects(tmp_path / "corpus")[0]["reason"]
 
@@ -565,12 +567,12 @@ def test_hdf5_files_give_their_clips(
             file[name] = array
         file["elsewhere"] = h5py.ExternalLink("/etc/passwd", "/")  # not followed
     defaults = replace(NOTHING, fps=12.5) if kind == "features" else NOTHING
-    _, found = run([tmp_path / "f.h5"], tmp_path / "corpus", defaults=defaults, kind=kind)
-    assert {name: one.points.shape[:2] for name, one in found.items()} == clips
-    assert {one.fps for one in found.values()} == {12.5}
+    _, sequences = run([tmp_path / "f.h5"], tmp_path / "corpus", defaults=defaults, kind=kind)
+    assert {name: sequence.points.shape[:2] for name, sequence in sequences.items()} == clips
+    assert {sequence.fps for sequence in sequences.values()} == {12.5}
     first = next(iter(numbers.values()))
     if kind == "auto" and first.shape[-1] == 126:
-        np.testing.assert_allclose(found[min(clips)].points, first.reshape(5, 42, 3), atol=1e-3)
+        np.testing.assert_allclose(sequences[min(clips)].points, first.reshape(5, 42, 3), atol=1e-3)
 
 
 def test_what_an_hdf5_file_has_besides_clips_is_told(tmp_path: Path) -> None:
@@ -672,11 +674,11 @@ def test_imported_landmarks_and_a_manifest_make_a_corpus(tmp_path: Path) -> None
 
 @needs_real_data
 def test_real_pose_files_come_in_and_go_out(tmp_path: Path) -> None:
-    found, clips = run([REAL / "pose_format"], tmp_path / "one", defaults=NOTHING)
+    result, clips = run([REAL / "pose_format"], tmp_path / "one", defaults=NOTHING)
     assert {name: len(clip.points) for name, clip in clips.items()} == {
         "mediapipe": 170, "mediapipe_long": 278
     }  # fmt: skip
-    assert found.layout.name == "hands-pose-without-nose"
+    assert result.layout.name == "hands-pose-without-nose"
     clip = clips["mediapipe"]
     shares = dict(zip(clip.layout.group_names, clip.present.mean(axis=0), strict=True))
     assert shares == {"left_hand": 0.0, "right_hand": pytest.approx(145 / 170), "pose": 1.0}
@@ -698,8 +700,8 @@ def test_real_kaggle_files_come_in(tmp_path: Path) -> None:
     assert len(clips) == 6
     table = pq.read_table(REAL / "kaggle_schema" / "1052.parquet").to_pandas()
     right = table[table["type"] == "right_hand"].sort_values("landmark_index")
-    found = clips["1052"].points[0, clips["1052"].layout.slice("right_hand")]
-    np.testing.assert_array_equal(found, half(right[["x", "y", "z"]].to_numpy("f4")))
+    hand = clips["1052"].points[0, clips["1052"].layout.slice("right_hand")]
+    np.testing.assert_array_equal(hand, half(right[["x", "y", "z"]].to_numpy("f4")))
 
 
 @needs_real_data
