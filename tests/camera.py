@@ -88,9 +88,14 @@ def begin_live(tab: Tab) -> None:
 
 
 def sign_live(
-    tab: Tab, camera: SignerBeforeCamera, signer: str, glosses: Sequence[str], *, seed: int,
+    tab: Tab,
+    camera: SignerBeforeCamera,
+    signer: str,
+    glosses: Sequence[str],
+    *,
+    seed: int,
     until: str,
-) -> str:  # fmt: skip
+) -> str:
     """Sign a sentence while the page translates; return what it understood.
 
     Where the machine was too slow for all pictures she signs again, as people do.

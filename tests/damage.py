@@ -11,10 +11,22 @@ from signloom.files import hash_file, to_sealed, write_file
 
 _DEEP, _HUGE = "a deep place", "a huge number"
 WRONG: dict[str, Any] = {
-    "null": None, "list": [], "lists": [[1], "a"], "text": "b", "number": 3, "negative": -1,
-    "large": 10**12, "fraction": 0.5, "nan": float("nan"), "true": True, "map": {},
-    "strange map": {"a": [1]}, "deep": _DEEP, "huge": _HUGE, "long": "x" * 100_000,
-}  # fmt: skip
+    "null": None,
+    "list": [],
+    "lists": [[1], "a"],
+    "text": "b",
+    "number": 3,
+    "negative": -1,
+    "large": 10**12,
+    "fraction": 0.5,
+    "nan": float("nan"),
+    "true": True,
+    "map": {},
+    "strange map": {"a": [1]},
+    "deep": _DEEP,
+    "huge": _HUGE,
+    "long": "x" * 100_000,
+}
 
 
 def edit_json(path: Path, **changes: object) -> None:

@@ -28,6 +28,7 @@ def eaf(
         body += "</TIER>"
     path.write_text(
         f'<ANNOTATION_DOCUMENT><HEADER TIME_UNITS="milliseconds">{links}</HEADER>'
-        f"<TIME_ORDER>{slots}</TIME_ORDER>{body}</ANNOTATION_DOCUMENT>", encoding="utf-8",
-    )  # fmt: skip
+        f"<TIME_ORDER>{slots}</TIME_ORDER>{body}</ANNOTATION_DOCUMENT>",
+        encoding="utf-8",
+    )
     return path

@@ -52,9 +52,11 @@ def draw_film(
         for hand in ("dominant", "other")
     ]
     film = Performance(
-        dominant=tracks[0], other=tracks[1], in_sign=np.zeros((now, 2), np.bool_),
+        dominant=tracks[0],
+        other=tracks[1],
+        in_sign=np.zeros((now, 2), np.bool_),
         sign=np.full(now, NO_SIGN),
-    )  # fmt: skip
+    )
     camera = Camera(width=options.width, height=options.height)
     room = np.random.default_rng(seed)
     frames = draw_frames(pose_arms(film, signer), signer, camera, room)

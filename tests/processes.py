@@ -50,16 +50,24 @@ def run_python(
                 ctypes.CDLL(None).prctl(_DROP, right, 0, 0, 0)
 
     return subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env={**os.environ, **more}, capture_output=True,
-        text=True, check=False, preexec_fn=prepare,
-    )  # fmt: skip
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**os.environ, **more},
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=prepare,
+    )
 
 
 def call(*command: str, cwd: Path | None = None, **more: str) -> str:
     """Run git, or a program of this environment such as DVC, and return what it printed."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    names = {f"GIT_{who}_{variable}": "t@t" for who in ("AUTHOR", "COMMITTER")
-             for variable in ("NAME", "EMAIL")}  # fmt: skip
+    names = {
+        f"GIT_{who}_{variable}": "t@t"
+        for who in ("AUTHOR", "COMMITTER")
+        for variable in ("NAME", "EMAIL")
+    }
     quiet = {"DVC_NO_ANALYTICS": "1", "OMP_NUM_THREADS": "1", "PATH": path}
     bare = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW")}
     process = subprocess.run(
@@ -92,9 +100,13 @@ def wait_for_answer(url: str, process: "subprocess.Popen[bytes]", log: Path) -> 
 def fork_together(action: Callable[[], None], count: int) -> list[int]:
     """Start as many processes as `torchrun --nproc-per-node` would, with its environment."""
     common = {
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": count,
-        "LOCAL_WORLD_SIZE": count, "GROUP_RANK": 0, "TORCHELASTIC_RUN_ID": "test",
-    }  # fmt: skip
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        "WORLD_SIZE": count,
+        "LOCAL_WORLD_SIZE": count,
+        "GROUP_RANK": 0,
+        "TORCHELASTIC_RUN_ID": "test",
+    }
 
     def of_rank(rank: int) -> Callable[[], None]:
         def start() -> None:

@@ -91,9 +91,12 @@ def encode_video(
 def encode_constant(path: Path, codec: str, frames: int = 50) -> Path:
     """Numbered frames at 25 a second, which are the ticks of the file too: as old formats want."""
     options = {
-        "libx264": {"bf": "3"}, "mpeg4": {"bf": "2"}, "mpeg2video": {"bf": "2"},  # B-frames
-        "libx265": {"x265-params": "log-level=none"}, "libvpx-vp9": {"cpu-used": "8"},
-    }  # fmt: skip
+        "libx264": {"bf": "3"},
+        "mpeg4": {"bf": "2"},
+        "mpeg2video": {"bf": "2"},  # B-frames
+        "libx265": {"x265-params": "log-level=none"},
+        "libvpx-vp9": {"cpu-used": "8"},
+    }
     with av.open(str(path), "w") as out:
         stream = out.add_stream(codec, rate=25, options=options.get(codec, {}))
         stream.width, stream.height = 2 * WIDTH, 2 * HEIGHT
@@ -248,9 +251,21 @@ def write_audio(path: Path) -> Path:
     """A second of silence, as .wav data."""
     samples = bytes(2 * 8000)
     header = struct.pack(
-        "<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(samples), b"WAVE", b"fmt ", 16, 1, 1, 8000, 16000,
-        2, 16, b"data", len(samples),
-    )  # fmt: skip
+        "<4sI4s4sIHHIIHH4sI",
+        b"RIFF",
+        36 + len(samples),
+        b"WAVE",
+        b"fmt ",
+        16,
+        1,
+        1,
+        8000,
+        16000,
+        2,
+        16,
+        b"data",
+        len(samples),
+    )
     path.write_bytes(header + samples)
     return path
 

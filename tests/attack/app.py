@@ -35,8 +35,12 @@ from tests.tiny import ROOT
 from tests.videos import write_video
 
 SIGNER, TEXT = "ada", "demain elle boit de l'eau"
-QUERIES = {"PUT /api/takes/{id}/film": "?offset=0", "GET /api/film": "?clip={id}",
-           "GET /api/skeleton": "?clip={id}", "POST /api/labels": "?name={id}.vtt"}  # fmt: skip
+QUERIES = {
+    "PUT /api/takes/{id}/film": "?offset=0",
+    "GET /api/film": "?clip={id}",
+    "GET /api/skeleton": "?clip={id}",
+    "POST /api/labels": "?name={id}.vtt",
+}
 SPARED = ("POST /api/learn", "DELETE /api/learn", "POST /api/found")  # would change the project
 ROUTES = [
     f"{name}{QUERIES.get(name, '')}".replace("/api/", "", 1)
@@ -102,8 +106,11 @@ def serving(folder: Path) -> Iterator[str]:
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", code, "app", "--no-browser", "--port", str(free_port())],
-            cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True,
-        )  # fmt: skip
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
     try:
         with process.stdout as output:  # type: ignore[union-attr]
             yield output.readline().strip()

@@ -32,8 +32,16 @@ from tests.attack.project import SIGNLOOM, environment, make_project
 BUILD = Path("build/attack")
 CUT = Path(__file__).parent / "cut"
 # What a night leaves for the next ones; logs, records and caches have times and numbers in them.
-KEPT = ("data/raw", "data/inbox", "data/landmarks", "data/tokens", "data/checkpoint",
-        "data/models", "reports/evaluation", "reports/metrics.json")  # fmt: skip
+KEPT = (
+    "data/raw",
+    "data/inbox",
+    "data/landmarks",
+    "data/tokens",
+    "data/checkpoint",
+    "data/models",
+    "reports/evaluation",
+    "reports/metrics.json",
+)
 # What says when and why it was, and which commit of the project lay around it; the lock has the
 # parameters with which stage `check` ran last, before or after `train.start_from` was written.
 _TIME = re.compile(
@@ -124,14 +132,20 @@ def run_night(project: Path, cut: int = -1) -> tuple[int, list[str]]:
     variables = environment(project.resolve())
     variables |= {
         "PYTHONPATH": f"{CUT}{os.pathsep}{variables['PYTHONPATH']}",
-        "ATTACK_ROOT": f"{project.resolve()}/", "ATTACK_LOG": str(log), "ATTACK_CUT": str(cut),
-    }  # fmt: skip
+        "ATTACK_ROOT": f"{project.resolve()}/",
+        "ATTACK_LOG": str(log),
+        "ATTACK_CUT": str(cut),
+    }
     # The group is known to the process alone: a shell says it before it becomes the night.
     process = subprocess.Popen(
         ["/bin/sh", "-c", 'ATTACK_GROUP=$$ exec "$@"', "sh", *SIGNLOOM, "retrain"],
-        cwd=project, env=variables, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=project,
+        env=variables,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+    )
     code = process.wait(HANGS_S)
     for candidate in psutil.process_iter():
         with contextlib.suppress(psutil.Error, ProcessLookupError):

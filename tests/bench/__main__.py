@@ -23,8 +23,15 @@ from pathlib import Path
 from tests.bench.figures import Figure, format_table
 
 BENCHES = (
-    "extraction", "training", "loss", "decoding", "translate", "live", "scaling", "signs",
-)  # fmt: skip
+    "extraction",
+    "training",
+    "loss",
+    "decoding",
+    "translate",
+    "live",
+    "scaling",
+    "signs",
+)
 NEEDS = {"decoding": ("ctranslate2", "transformers")}
 DEMO = (Path("data/demo/corpus/manifest.tsv"), Path("data/checkpoint"), Path("reports/evaluation"))
 MOST_S = 600.0  # of a bench on a busy machine

@@ -149,12 +149,19 @@ def measure() -> list[Figure]:
         paths = os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "src")])
         server = subprocess.Popen(
             [
-                sys.executable, "-m", "signloom_tools.cli.main", "app", "--no-browser",
-                "--port", PORT,
+                sys.executable,
+                "-m",
+                "signloom_tools.cli.main",
+                "app",
+                "--no-browser",
+                "--port",
+                PORT,
             ],
-            cwd=project, stdout=subprocess.PIPE, text=True,
+            cwd=project,
+            stdout=subprocess.PIPE,
+            text=True,
             env={**os.environ, "PYTHONPATH": paths},
-        )  # fmt: skip
+        )
         assert server.stdout is not None
         try:
             page = Page(server.stdout.readline().strip())

@@ -42,9 +42,13 @@ def ours(rows: int | None) -> Loss:
 
 def chunked_by_torch(x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     return functional.linear_cross_entropy(
-        x, weight, targets, linear_bias=bias, reduction="sum",
+        x,
+        weight,
+        targets,
+        linear_bias=bias,
+        reduction="sum",
         options=nn.LinearCrossEntropyOptions(batch_chunk_size=64),
-    )  # fmt: skip
+    )
 
 
 METHODS: dict[str, Loss] = {

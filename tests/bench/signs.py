@@ -38,9 +38,14 @@ GLOSS_OF = {
     **{word: gloss for gloss, words in ADJECTIVES.items() for word in words},
     **{word: gloss for gloss, words in VERBS.items() if gloss != "ETRE" for word in words},
     **{locate_words(text)[-1][0]: gloss for gloss, text in {**PLACES, **TIMES}.items()},
-    "aujourd": "AUJOURDHUI", "j": "MOI", "pas": "NON", "grand": "GRAND", "grande": "GRAND",
-    "bonjour": "BONJOUR", "merci": "MERCI",
-}  # fmt: skip
+    "aujourd": "AUJOURDHUI",
+    "j": "MOI",
+    "pas": "NON",
+    "grand": "GRAND",
+    "grande": "GRAND",
+    "bonjour": "BONJOUR",
+    "merci": "MERCI",
+}
 REST_S = 1.5  # between two clips of a film the signer holds still
 ASKING = ("est", "ce", "que", "qu")  # all of them are the sign QUESTION
 
@@ -150,10 +155,11 @@ def measure_words(
         share(list(gloss_shares)),
         *(share([name]) for name in ("MAISON", "ECOLE", "SOIR") if name in gloss_shares),
         Figure(
-            f"no time, % of {len(silent)} words without a sign", 100 * float(np.mean(silent)),
+            f"no time, % of {len(silent)} words without a sign",
+            100 * float(np.mean(silent)),
             at_least=85,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def measure_films(
@@ -177,8 +183,9 @@ def measure_films(
         parts = find_signs(translator, [cut(film, span) for span in spans], names)
         read_signs = [
             (sign.gloss, start_s + sign.start_s, start_s + sign.end_s)
-            for (start_s, _), signs in zip(spans, parts, strict=True) for sign in signs
-        ]  # fmt: skip
+            for (start_s, _), signs in zip(spans, parts, strict=True)
+            for sign in signs
+        ]
         hits += [any(is_hit(span, sign) for sign in true) for span in read_signs]
         reached += [any(is_hit(span, sign) for span in read_signs) for sign in true]
         seconds += film.seconds

@@ -109,8 +109,11 @@ def measure_ours(
     first, source = sample(draw_clips(2, 1, vocab_size), 1), sample(clips, SAMPLE)
     trainer = Trainer(
         BatchLoss(model, options, pad=PAD, subsampling=model_options.subsampling),
-        first, dev, fabric=open_devices(options), total_steps=100,
-    )  # fmt: skip
+        first,
+        dev,
+        fabric=open_devices(options),
+        total_steps=100,
+    )
     trainer.train_epoch()  # makes the optimiser's state
     trainer.source, trainer.progress.step = source, 0
     start = clock()

@@ -44,10 +44,18 @@ def clips(draw: st.DrawFn) -> LandmarkSequence:
 
 shares = st.floats(0, 1)
 options = st.builds(
-    AugmentOptions, stretch=st.floats(0, 2), rotate_deg=st.floats(0, 180), scale=st.floats(0, 1),
-    hand_shift=st.floats(0, 0.2), hand_scale=st.floats(0, 1), noise=st.floats(0, 0.1),
-    mirror=shares, hand_drop=shares, time_mask=shares, max_span=shares,
-)  # fmt: skip
+    AugmentOptions,
+    stretch=st.floats(0, 2),
+    rotate_deg=st.floats(0, 180),
+    scale=st.floats(0, 1),
+    hand_shift=st.floats(0, 0.2),
+    hand_scale=st.floats(0, 1),
+    noise=st.floats(0, 0.1),
+    mirror=shares,
+    hand_drop=shares,
+    time_mask=shares,
+    max_span=shares,
+)
 
 
 def changed(clip: LandmarkSequence, options: AugmentOptions, seed: int) -> LandmarkSequence:
@@ -79,9 +87,14 @@ def test_a_changed_clip_makes_finite_features_of_the_known_width(
 ) -> None:
     groups = [c for c in GROUP_CHOICES if GROUP_CHOICES[c][0].name in clip.layout.group_names]
     features = FeatureOptions(
-        fps=10.0, groups=tuple(groups), normalise="body", hand_origin="wrist",
-        differences=differences, presence=True, max_gap_s=0.3,
-    )  # fmt: skip
+        fps=10.0,
+        groups=tuple(groups),
+        normalise="body",
+        hand_origin="wrist",
+        differences=differences,
+        presence=True,
+        max_gap_s=0.3,
+    )
     changed_clip = changed(clip, options, seed)
     matrix = build_features(changed_clip, features)
     assert np.isfinite(matrix).all()

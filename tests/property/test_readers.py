@@ -35,9 +35,11 @@ GOOD: dict[str, bytes] = {
     # Corrects what is there.
     **{f"alone{suffix}": inputs.GOOD_TEXTS[suffix] for suffix in READ_SUFFIXES},
     **{f"film{suffix}": b"" for suffix in VIDEO_SUFFIXES},
-    "table.tsv": _TABLE, "manifest.tsv": _OURS, "any.csv": _TABLE.replace(b"\t", b","),
+    "table.tsv": _TABLE,
+    "manifest.tsv": _OURS,
+    "any.csv": _TABLE.replace(b"\t", b","),
     SIGNER_FILE: b"zoe\n",
-}  # fmt: skip
+}
 
 
 class Bad(NamedTuple):

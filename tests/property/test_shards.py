@@ -32,9 +32,13 @@ class Recipe(NamedTuple):
 
 
 recipes = st.builds(
-    Recipe, seed=st.integers(0, 2**32 - 1), frames=st.integers(1, 40), share=st.floats(0, 1),
-    fps=st.floats(1, 240), width=st.integers(1, 8000),
-)  # fmt: skip
+    Recipe,
+    seed=st.integers(0, 2**32 - 1),
+    frames=st.integers(1, 40),
+    share=st.floats(0, 1),
+    fps=st.floats(1, 240),
+    width=st.integers(1, 8000),
+)
 corpora = st.dictionaries(clip_ids, recipes, min_size=1, max_size=12)
 
 
@@ -45,9 +49,13 @@ def make(recipe: Recipe) -> LandmarkSequence:
     for column, name in enumerate(HANDS_POSE.group_names):
         points[~present[:, column], HANDS_POSE.slice(name)] = np.nan
     return LandmarkSequence(
-        points=points, present=present, fps=recipe.fps, width=recipe.width, height=480,
+        points=points,
+        present=present,
+        fps=recipe.fps,
+        width=recipe.width,
+        height=480,
         layout=HANDS_POSE,
-    )  # fmt: skip
+    )
 
 
 def write(folder: Path, corpus: Mapping[str, Recipe], limit: int) -> dict[str, str]:

@@ -58,9 +58,18 @@ EVIL = "<script>alert(1)</script> oui"
 def write_camera(folder: Path) -> Path:
     """Draw a signer and write what a camera would see of her, again and again."""
     options = DrawOptions(
-        out=folder, seed=1, train_signers=1, dev_signers=1, test_signers=1, clips_per_signer=1,
-        max_signs=3, unseen_share=0.0, fps=15, width=320, height=240,
-    )  # fmt: skip
+        out=folder,
+        seed=1,
+        train_signers=1,
+        dev_signers=1,
+        test_signers=1,
+        clips_per_signer=1,
+        max_signs=3,
+        unseen_share=0.0,
+        fps=15,
+        width=320,
+        height=240,
+    )
     (folder / "videos").mkdir(parents=True)
     clip = plan_clips(options)[0]
     draw_clip(clip, options, folder)
@@ -88,8 +97,10 @@ class Server:
         program = Path(sys.executable).with_name("signloom")
         self.process = subprocess.Popen(
             [*by, program, "app", "--no-browser", "--port", str(8700 + os.getpid() % 90), *more],
-            cwd=self.project, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            cwd=self.project,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert self.process.stdout is not None
         with self.process.stdout as output:
             return output.readline().strip()
@@ -173,8 +184,14 @@ def drag(tab: Tab, selector: str, by: int) -> None:
         f"(({{x, y, width, height}}) => [x, y, width, height])({node}.getBoundingClientRect())"
     )
     for kind, moved in (("mousePressed", 0), ("mouseMoved", by), ("mouseReleased", by)):
-        tab.send("Input.dispatchMouseEvent", type=kind, x=x + width / 2 + moved, y=y + height / 2,
-                 button="left", clickCount=1)  # fmt: skip
+        tab.send(
+            "Input.dispatchMouseEvent",
+            type=kind,
+            x=x + width / 2 + moved,
+            y=y + height / 2,
+            button="left",
+            clickCount=1,
+        )
 
 
 def write_webm(source: Path, target: Path) -> None:
@@ -298,8 +315,10 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
         write(tab, "#sentence", "rien")
         begin(tab)
         time.sleep(2.5)
-        tab.run("const one = document.querySelector('#preview').srcObject.getTracks()[0]; "
-                "one.stop(); one.dispatchEvent(new Event('ended'))")  # fmt: skip
+        tab.run(
+            "const one = document.querySelector('#preview').srcObject.getTracks()[0]; "
+            "one.stop(); one.dispatchEvent(new Event('ended'))"
+        )
         wait_for(tab, "document.querySelector('#message').textContent.includes('camera is gone')")
         press(tab, "#stop")
         wait_for(tab, "!document.querySelector('#taken').hidden")
@@ -307,8 +326,11 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
         press(tab, "#again")
         begin(tab)  # and stopped at once: with luck there is a picture, else it says so
         press(tab, "#stop")
-        wait_for(tab, "!document.querySelector('#taken').hidden || document.querySelector("
-                      "'#message').textContent.includes('Nothing was recorded')")  # fmt: skip
+        wait_for(
+            tab,
+            "!document.querySelector('#taken').hidden || document.querySelector("
+            "'#message').textContent.includes('Nothing was recorded')",
+        )
         assert not tab.run("document.querySelector('#go').hidden")
         if not tab.run("document.querySelector('#taken').hidden"):
             press(tab, "#again")
@@ -318,8 +340,13 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
         assert tab.run("document.querySelectorAll('#list > li').length") == 2
         assert EVIL in tab.run("[...document.querySelectorAll('#list input')].map((i) => i.value)")
         for width in (PHONE, DESK):
-            tab.send("Emulation.setDeviceMetricsOverride", width=width, height=900,
-                     deviceScaleFactor=1, mobile=width == PHONE)  # fmt: skip
+            tab.send(
+                "Emulation.setDeviceMetricsOverride",
+                width=width,
+                height=900,
+                deviceScaleFactor=1,
+                mobile=width == PHONE,
+            )
             assert tab.run("document.documentElement.scrollWidth <= innerWidth")
         press(tab, "#deliver")
         wait_for(tab, "document.querySelector('#message').textContent.includes('2')")
@@ -344,9 +371,13 @@ def test_a_judge_answers_blind_with_the_keyboard_and_goes_on_later(
     pairs = [Pair(clip_id=clip.clip_id, a=EVIL, b="") for clip in clips]
     Judgements().add("t", replace(prepared, pairs=pairs))
     write_shards(
-        SHARDS, {clip.clip_id: 12 for clip in clips}, lambda _: sequence(), layout=HANDS_POSE,
-        extractor="{}", frames_per_shard=1000,
-    )  # fmt: skip
+        SHARDS,
+        {clip.clip_id: 12 for clip in clips},
+        lambda _: sequence(),
+        layout=HANDS_POSE,
+        extractor="{}",
+        frames_per_shard=1000,
+    )
     address = server.start()
 
     def begin_judging(tab: Tab, number: int) -> None:
@@ -366,9 +397,12 @@ def test_a_judge_answers_blind_with_the_keyboard_and_goes_on_later(
                 ("keyUp", ""),
             ):
                 tab.send(
-                    "Input.dispatchKeyEvent", type=kind, key=key, text=text,
+                    "Input.dispatchKeyEvent",
+                    type=kind,
+                    key=key,
+                    text=text,
                     windowsVirtualKeyCode=code,
-                )  # fmt: skip
+                )
 
     with open_tab(tmp_path / "profile", 240.0) as tab:
         tab.show(address, width=DESK)
@@ -424,8 +458,10 @@ def test_a_long_film_with_captions_is_cut_on_a_timeline_and_taken_in_as_clips(
         drag(tab, end, 8)
         assert before < seconds_of(tab, end) < before + 1
         write(tab, "#list ol li:nth-of-type(2) input", "maman boit du café")
-        tab.run("document.querySelector('#list ol li:nth-of-type(2) input')"
-                ".dispatchEvent(new Event('change'))")  # fmt: skip
+        tab.run(
+            "document.querySelector('#list ol li:nth-of-type(2) input')"
+            ".dispatchEvent(new Event('change'))"
+        )
         write(tab, "#list input", "zoe")
         press_named(tab, "Save")
         agree(tab)

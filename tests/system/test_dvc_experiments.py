@@ -82,8 +82,9 @@ def test_experiments_and_runs_name_each_other(project: Path) -> None:
     )
     shown = experiments(project)
     assert {name: metrics["test"]["bleu4"] for name, metrics in shown.items()} == {
-        "here": 1.0, "away": 1.5,
-    }  # fmt: skip
+        "here": 1.0,
+        "away": 1.5,
+    }
     # The copy in which `away` ran is gone; caches and runs are the project's.
     assert Path(shown["away"]["cache"]) == project / "data/cache/landmarks"
     assert shown["away"]["code"] != shown["here"]["code"]
@@ -92,8 +93,9 @@ def test_experiments_and_runs_name_each_other(project: Path) -> None:
         above, child = sorted(runs, key=lambda run: run["info"]["run_name"])
         assert above["info"]["run_name"] == f"dvc repro {name}: seed {seed}"
         assert (child["info"]["status"], child["info"]["run_name"]) == (
-            "FINISHED", f"train seed {seed}",
-        )  # fmt: skip
+            "FINISHED",
+            f"train seed {seed}",
+        )
         tags = child["data"]["tags"]
         assert (tags["dvc_experiment"], tags["dvc_baseline"]) == (name, head)
         assert tags["mlflow.parentRunId"] == above["info"]["run_id"]

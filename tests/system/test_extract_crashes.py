@@ -28,9 +28,18 @@ from tests.processes import Stage, is_alive, is_inferring, wait_until
 from tests.tiny import ROOT
 
 DRAWING = DrawOptions(
-    out=Path("corpus"), seed=5, train_signers=1, dev_signers=1, test_signers=0,
-    clips_per_signer=3, max_signs=1, unseen_share=0.0, fps=8.0, width=320, height=240,
-)  # fmt: skip
+    out=Path("corpus"),
+    seed=5,
+    train_signers=1,
+    dev_signers=1,
+    test_signers=0,
+    clips_per_signer=3,
+    max_signs=1,
+    unseen_share=0.0,
+    fps=8.0,
+    width=320,
+    height=240,
+)
 CLIPS = 6
 
 pytestmark = [

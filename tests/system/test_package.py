@@ -35,11 +35,33 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     clone = folder / "clone"  # as building leaves folders behind
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "--", "src", "pipeline", "presets", "data",
-         "*.yaml", "*.json", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE",
-         "constraints.txt", ".gitignore", ".dvcignore", ".dvc"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
+        [
+            "git",
+            "ls-files",
+            "-co",
+            "--exclude-standard",
+            "--",
+            "src",
+            "pipeline",
+            "presets",
+            "data",
+            "*.yaml",
+            "*.json",
+            "pyproject.toml",
+            "setup.py",
+            "MANIFEST.in",
+            "README.md",
+            "LICENSE",
+            "constraints.txt",
+            ".gitignore",
+            ".dvcignore",
+            ".dvc",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
     for name in listed:
         if (ROOT / name).is_file():
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
@@ -50,11 +72,23 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
     interpreter = folder / "env/bin/python"
     subprocess.run(
-        [sys.executable, "-m", "pip", "--python", interpreter, "install", "--quiet", "--no-deps",
-         "--no-index", "--force-reinstall", wheel], check=True,
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            interpreter,
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-index",
+            "--force-reinstall",
+            wheel,
+        ],
+        check=True,
         # With it, pip would find the package of this checkout and take it for installed.
         env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-    )  # fmt: skip
+    )
     (site,) = (folder / "env/lib").glob("python*/site-packages")
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return interpreter
@@ -68,9 +102,12 @@ def run(python: Path, tmp_path: Path) -> Run:
         path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
         env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         process = subprocess.run(
-            [python, "-m", *command], cwd=tmp_path / folder, capture_output=True, text=True,
+            [python, "-m", *command],
+            cwd=tmp_path / folder,
+            capture_output=True,
+            text=True,
             env=env | {"PATH": path, "DVC_NO_ANALYTICS": "true"},
-        )  # fmt: skip
+        )
         assert (process.returncode == 0) == ok, process.stdout + process.stderr
         return process
 
@@ -97,8 +134,14 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
     # The drawn corpus and the first stages, small.
     draw = project / "data/demo/params.yaml"
     few = yaml.safe_load(draw.read_text())
-    few["draw"] |= {"train_signers": 1, "dev_signers": 1, "test_signers": 1,
-                    "clips_per_signer": 2, "max_signs": 1, "uncut_share": 0.0}  # fmt: skip
+    few["draw"] |= {
+        "train_signers": 1,
+        "dev_signers": 1,
+        "test_signers": 1,
+        "clips_per_signer": 2,
+        "max_signs": 1,
+        "uncut_share": 0.0,
+    }
     draw.write_text(yaml.safe_dump(few))
     run("dvc", "repro", "extract", folder=project.name)
     assert list((project / "data/landmarks/shards").glob("*.parquet"))
@@ -124,9 +167,10 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
     before = template.read_text()
     state = json.loads((project / ".signloom.json").read_text())
     (project / ".signloom.json").write_text(json.dumps(state | {"version": "0.1.0"}))
-    assert "signloom project --upgrade" in run(
-        "dvc", "repro", "check", folder=project.name, ok=False
-    ).stderr  # fmt: skip
+    assert (
+        "signloom project --upgrade"
+        in run("dvc", "repro", "check", folder=project.name, ok=False).stderr
+    )
     try:
         template.write_text(f"{before}# new\n")
         if kill_in_upgrade(python, project):
@@ -155,9 +199,11 @@ def kill_in_upgrade(python: Path, project: Path) -> bool:
     """Start an upgrade and kill it when it has begun to write; return whether it was in time."""
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     process = subprocess.Popen(
-        [python, "-m", "signloom_tools.cli.main", "project", "--upgrade"], cwd=project, env=env,
+        [python, "-m", "signloom_tools.cli.main", "project", "--upgrade"],
+        cwd=project,
+        env=env,
         stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     while process.poll() is None:
         if (project / "presets/base.yaml").read_text().endswith("# new\n"):
             process.send_signal(signal.SIGKILL)

@@ -53,8 +53,10 @@ def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
         server.start()
         changes = sync_registry(store, TRACKING)
         assert sorted(changes) == [
-            "champion is version 2", "no challenger", "signloom.forgotten of version 1",
-        ]  # fmt: skip
+            "champion is version 2",
+            "no challenger",
+            "signloom.forgotten of version 1",
+        ]
         assert read_registry()[0] == {"champion": "2"}
         store.rollback(by="a person")
         assert sync_registry(store, TRACKING) == ["champion is version 1"]

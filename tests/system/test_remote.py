@@ -41,10 +41,11 @@ def write_corpus(folder: Path) -> None:
     sequences = {name: halve(example.sequence) for name, (example, _) in examples.items()}
     write_clips(folder / IMPORTED_SHARDS, sequences, '{"detector": "imported"}')
     clips = [
-        Clip(clip_id=name, video=None, text=example.target.text, signer=split, split=split,
-             gloss="A")
+        Clip(
+            clip_id=name, video=None, text=example.target.text, signer=split, split=split, gloss="A"
+        )
         for name, (example, split) in examples.items()
-    ]  # fmt: skip
+    ]
     write_manifest(folder / "manifest.tsv", clips)
 
 
@@ -65,11 +66,14 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     shutil.copy(ROOT / "pipeline/smoke/params.yaml", root / "params.yaml")
-    update_params(root / "params.yaml", {
-        "corpus": {"folder": CORPUS.as_posix()},
-        "train": {"epochs": 2, "ctc_weight": 0.0},
-        "tracking": {"enabled": False},
-    })  # fmt: skip
+    update_params(
+        root / "params.yaml",
+        {
+            "corpus": {"folder": CORPUS.as_posix()},
+            "train": {"epochs": 2, "ctc_weight": 0.0},
+            "tracking": {"enabled": False},
+        },
+    )
     write_corpus(root / CORPUS)
     call("git", "init", "--quiet", cwd=root)
     call("dvc", "init", "--quiet", cwd=root)
@@ -96,8 +100,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with log.open("w") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-            env={**os.environ, **KEYS}, stdout=errors, stderr=errors,
-        )  # fmt: skip
+            env={**os.environ, **KEYS},
+            stdout=errors,
+            stderr=errors,
+        )
     address = f"http://127.0.0.1:{port}"
     try:
         wait_for_answer(f"{address}/moto-api/", process, log)
@@ -139,8 +145,18 @@ def assert_same_results(second: Path, first: Path) -> None:
 
 
 def test_a_second_clone_has_the_champion_and_its_scores(first: Path, second: Path) -> None:
-    call("dvc", "pull", "evaluate", "extract", "tokenize_targets", "train", "check",
-         "data/models.dvc", f"{CORPUS}.dvc", cwd=second)  # fmt: skip
+    call(
+        "dvc",
+        "pull",
+        "evaluate",
+        "extract",
+        "tokenize_targets",
+        "train",
+        "check",
+        "data/models.dvc",
+        f"{CORPUS}.dvc",
+        cwd=second,
+    )
     assert "up to date" in call("dvc", "repro", "evaluate", cwd=second)
     assert call("dvc", "status", "--json", "evaluate", "--with-deps", cwd=second).strip() == "{}"
     assert_same_results(second, first)

@@ -60,8 +60,11 @@ def retrain(project: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     """Run a night; return its exit code and summary."""
     process = subprocess.run(
         command("retrain", "--json", *arguments),
-        cwd=project, env=environment(project), capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=project,
+        env=environment(project),
+        capture_output=True,
+        text=True,
+    )
     assert process.stdout, process.stderr[-3000:]
     return process.returncode, json.loads(process.stdout)
 
@@ -70,9 +73,12 @@ def retrain(project: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
 def started(project: Path) -> Iterator[psutil.Process]:
     """Start a night that is killed at the end, with everything below it, as by a power cut."""
     process = subprocess.Popen(
-        command("retrain"), cwd=project, env=environment(project),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        command("retrain"),
+        cwd=project,
+        env=environment(project),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     root = psutil.Process(process.pid)
     try:
         yield root
@@ -139,8 +145,11 @@ def test_nights_with_and_without_news_and_with_a_power_cut(project: Path) -> Non
         os.utime(path, (time.time() - 60, time.time() - 60))
     planned = subprocess.run(
         command("retrain", "--dry-run"),
-        cwd=project, env=environment(project), capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=project,
+        env=environment(project),
+        capture_output=True,
+        text=True,
+    )
     assert f"{NEW} clips would come to the {4 * NEW} of the corpus" in planned.stdout
     check_power_cut(project)
     code, night = retrain(project)

@@ -48,10 +48,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train_clips = [tiny.sequence(seed, frames=10) for seed in range(12)]
     encodings = translator.encode_clips(train_clips)
     confidence = Confidence(
-        weights=hash_file(checkpoint / WEIGHTS), unsure_below=0.5,
+        weights=hash_file(checkpoint / WEIGHTS),
+        unsure_below=0.5,
         levels=fit_levels([-9.0] * 4 + [-0.1] * 4, [False] * 4 + [True] * 4),
         train=describe_train(train_clips, encodings, encodings),
-    )  # fmt: skip
+    )
     write_confidence(folder / CONFIDENCE, confidence)  # beside the checkpoint
     command = [*EXPORT, str(folder / "model"), "--format", "mlflow", "--checkpoint"]
     subprocess.run([*command, str(checkpoint)], check=True, cwd=folder)

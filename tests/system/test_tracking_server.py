@@ -43,14 +43,26 @@ class Server:
         self.port, self.folder = free_port(), folder
 
     def start(self) -> None:
-        command = ["server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1",
-                   "--backend-store-uri", f"sqlite:///{self.folder / 'server.db'}",
-                   "--artifacts-destination", str(self.folder / "artifacts")]  # fmt: skip
+        command = [
+            "server",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+            "--workers",
+            "1",
+            "--backend-store-uri",
+            f"sqlite:///{self.folder / 'server.db'}",
+            "--artifacts-destination",
+            str(self.folder / "artifacts"),
+        ]
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "mlflow", *command],
-                stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         url, log = f"http://127.0.0.1:{self.port}/health", self.folder / "server.log"
         wait_for_answer(url, self.process, log)
 

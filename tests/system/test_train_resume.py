@@ -20,9 +20,14 @@ from tests.processes import wait_until
 
 TRAIN = [sys.executable, "-m", "pipeline.train"]
 TORCHRUN = [
-    sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-    "-m", "pipeline.train",
-]  # fmt: skip
+    sys.executable,
+    "-m",
+    "torch.distributed.run",
+    "--standalone",
+    "--nproc-per-node=2",
+    "-m",
+    "pipeline.train",
+]
 # On one core the seeds are trained one after another.
 ALONE = """
 import os, runpy
@@ -65,9 +70,13 @@ def change(folder: Path, **options: object) -> None:
 def start(folder: Path, command: list[str] = TRAIN) -> "subprocess.Popen[bytes]":
     with (folder / "errors.txt").open("w") as log:
         return subprocess.Popen(
-            command, cwd=folder, stderr=log, stdout=log, start_new_session=True,
+            command,
+            cwd=folder,
+            stderr=log,
+            stdout=log,
+            start_new_session=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+        )
 
 
 def errors(folder: Path) -> str:

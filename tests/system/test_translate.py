@@ -169,8 +169,21 @@ def test_a_film_is_cut_and_gets_captions(hands: Path, capsys: pytest.CaptureFixt
     assert (
         "film.vtt already exists and was not changed; give --overwrite" in capsys.readouterr().err
     )
-    main(["translate", "film.npy", *SIZES, "--write", "vtt", "--into", "out", "--pause", "3",
-          "--video", "films"])  # fmt: skip
+    main(
+        [
+            "translate",
+            "film.npy",
+            *SIZES,
+            "--write",
+            "vtt",
+            "--into",
+            "out",
+            "--pause",
+            "3",
+            "--video",
+            "films",
+        ]
+    )
     (cue,) = read_captions(hands / "out/film.vtt").cues
     assert (cue.start_s, cue.end_s) == pytest.approx((1.0, 6.5), abs=0.3)
     with Video(hands / "films/film.webm") as film:

@@ -99,8 +99,11 @@ def test_three_workers_on_postgresql_survive_a_kill(postgres: str, project: Trai
     trials = studies.study.get_trials()
     ended = [trial for trial in trials if trial.state in FINISHED]
     assert sorted(trial.user_attrs[SLOT] for trial in ended) == list(range(TRIALS))
-    killed = [t for t in trials if t.user_attrs.get(OWNER, {}).get("pid") == workers[1].pid
-              and t.state == FAIL]  # fmt: skip
+    killed = [
+        t
+        for t in trials
+        if t.user_attrs.get(OWNER, {}).get("pid") == workers[1].pid and t.state == FAIL
+    ]
     assert len(killed) == 1
     # What the killed trial had drawn was trained by another process.
     slot = killed[0].user_attrs[SLOT]

@@ -87,9 +87,14 @@ def test_every_command_runs_once(project: Path) -> None:
     program, wrong = Path(sys.executable).with_name("signloom"), []
     for expected, arguments in WALK:
         process = subprocess.run(
-            [program, *arguments], cwd=project, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, check=False, timeout=170,
-        )  # fmt: skip
+            [program, *arguments],
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=170,
+        )
         if process.returncode != expected or "Traceback" in process.stdout + process.stderr:
             wrong.append((arguments, process.returncode, (process.stdout + process.stderr)[-600:]))
     assert wrong == []

@@ -16,8 +16,19 @@ MANUAL = [
 ]
 FIGURES = yaml.safe_load((ROOT / "tests/figures.yaml").read_text(encoding="utf-8"))
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
-NAMED_IN = ["src", "pipeline", "tests", "params.yaml", "dvc.yaml", "data/demo", ".github",
-            "Makefile", "pyproject.toml", "README.md", "CONTRIBUTING.md"]  # fmt: skip
+NAMED_IN = [
+    "src",
+    "pipeline",
+    "tests",
+    "params.yaml",
+    "dvc.yaml",
+    "data/demo",
+    ".github",
+    "Makefile",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+]
 
 
 def anchors(page: Path) -> set[str]:

@@ -71,8 +71,9 @@ def test_the_example_is_a_stage_of_dvc(folder: Path) -> None:
     for change in (None, "d"):
         if change:
             Path("films", change).write_text("one two three four")
-        process = subprocess.run([*dvc, "repro"], capture_output=True, text=True, check=True,
-                              env=environment)  # fmt: skip
+        process = subprocess.run(
+            [*dvc, "repro"], capture_output=True, text=True, check=True, env=environment
+        )
         worked.append(process.stdout.count("working on"))
     assert worked == [3, 1]
 
@@ -153,9 +154,11 @@ def test_the_lines_for_slurm_are_right(folder: Path, monkeypatch: pytest.MonkeyP
     script = '#!/bin/bash\necho "$(basename "$0") $*"\n'
     hosts = "#!/bin/bash\necho node1; echo node2\n"
     for name, text in {
-        "sbatch": SBATCH, "scontrol": hosts, "srun": '#!/bin/bash\n"$@"\n',
+        "sbatch": SBATCH,
+        "scontrol": hosts,
+        "srun": '#!/bin/bash\n"$@"\n',
         **dict.fromkeys(("python", "torchrun", "dvc", "signloom"), script),
-    }.items():  # fmt: skip
+    }.items():
         (commands / name).write_text(text)
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands.resolve()}:/usr/bin:/bin")

@@ -38,11 +38,16 @@ FLIPS = 300
 def write_tokens(folder: Path) -> None:
     targets = [
         Target(
-            clip_id=f"clip{row}", split="train", signer="ada", text=text, ids=[1, row, 2],
-            gloss="A B", labels=[1, 2],
+            clip_id=f"clip{row}",
+            split="train",
+            signer="ada",
+            text=text,
+            ids=[1, row, 2],
+            gloss="A B",
+            labels=[1, 2],
         )
         for row, text in enumerate(tiny.SENTENCES)
-    ]  # fmt: skip
+    ]
     write_targets(folder / "targets.parquet", targets, GlossVocabulary.build(["A B"], "glosses"))
     Tokenizer.build(tiny.SENTENCES, "pruned").save(folder / "tokenizer.json")
     write_labels(folder / "labels.json", CtcLabels(kind="glosses", names=("A", "B")))

@@ -71,10 +71,12 @@ def test_processes_that_torchrun_started_are_one_stage(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("body", "words"),
-    [("raise UserError('no such corpus')", "ERROR no such corpus"),
-     ("raise KeyboardInterrupt", "ERROR stopped"),
-     ("1 / 0", "ZeroDivisionError")],
-)  # fmt: skip
+    [
+        ("raise UserError('no such corpus')", "ERROR no such corpus"),
+        ("raise KeyboardInterrupt", "ERROR stopped"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
 def test_the_log_of_a_stage_ends_with_what_ended_it(tmp_path: Path, body: str, words: str) -> None:
     script = tmp_path / "pipeline" / "train.py"
     script.parent.mkdir()

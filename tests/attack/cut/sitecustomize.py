@@ -8,8 +8,16 @@ import os
 import signal
 import sys
 
-CHANGES = {"os.rename": 1, "os.remove": 0, "os.mkdir": 0, "os.rmdir": 0, "os.link": 1,
-           "os.symlink": 1, "os.truncate": 0, "shutil.copyfile": 1}  # fmt: skip
+CHANGES = {
+    "os.rename": 1,
+    "os.remove": 0,
+    "os.mkdir": 0,
+    "os.rmdir": 0,
+    "os.link": 1,
+    "os.symlink": 1,
+    "os.truncate": 0,
+    "shutil.copyfile": 1,
+}
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 LINE = 200  # bytes a line, so that the place in the log is the number
 

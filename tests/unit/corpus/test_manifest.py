@@ -67,10 +67,16 @@ def test_a_manifest_becomes_clips(write: Callable[..., Path], tmp_path: Path) ->
     )
     first, second = read_manifest(path)
     assert first == Clip(
-        clip_id="a", video=tmp_path / "videos" / "a.mp4", text="je vais à l'école",
-        signer="anna", split="train", start_s=1.5, end_s=3.0, gloss="MOI ÉCOLE ALLER",
+        clip_id="a",
+        video=tmp_path / "videos" / "a.mp4",
+        text="je vais à l'école",
+        signer="anna",
+        split="train",
+        start_s=1.5,
+        end_s=3.0,
+        gloss="MOI ÉCOLE ALLER",
         language="fr",
-    )  # fmt: skip
+    )
     assert second.text == 'il a dit "non"'
     assert (second.start_s, second.end_s, second.gloss, second.language) == (None,) * 4
 
@@ -79,11 +85,24 @@ def test_a_manifest_becomes_clips(write: Callable[..., Path], tmp_path: Path) ->
 def test_what_is_written_is_read(write: Callable[..., Path], tmp_path: Path, name: str) -> None:
     write(HEADER)  # makes the videos
     clips = [
-        Clip(clip_id="ü 1.a_b-c", video=tmp_path / "videos" / "a.mp4", text="1, 2; l'\"été\"",
-             signer="7", split="train", start_s=0.1, gloss="EINS"),
-        Clip(clip_id="2", video=tmp_path / "videos" / "b.mp4", text="नमस्ते\u200d", signer="8",
-             split="dev", end_s=1e-3),
-    ]  # fmt: skip
+        Clip(
+            clip_id="ü 1.a_b-c",
+            video=tmp_path / "videos" / "a.mp4",
+            text='1, 2; l\'"été"',
+            signer="7",
+            split="train",
+            start_s=0.1,
+            gloss="EINS",
+        ),
+        Clip(
+            clip_id="2",
+            video=tmp_path / "videos" / "b.mp4",
+            text="नमस्ते\u200d",
+            signer="8",
+            split="dev",
+            end_s=1e-3,
+        ),
+    ]
     write_manifest(tmp_path / name, clips)
     assert read_manifest(tmp_path / name) == clips
     assert read_table(tmp_path / name).header == [*HEADER.split("\t"), "start_s", "end_s", "gloss"]
@@ -117,7 +136,7 @@ def test_a_sentence_that_would_break_the_table_is_not_written(tmp_path: Path) ->
         ("é" * 101 + "\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t", "longer than 200 bytes"),
         ("a\tvideos/a.mp4\tx\x07\ts\ttrain\t\t\t\t", r"text has the control character '\\x07'"),
         ("a\tvideos/a.mp4\tx\u2028y\ts\ttrain\t\t\t\t", "text has the control character"),
-        ("a\tvideos/a.mp4\t\"say \"\"x\"\"\"\ts\ttrain\t\t\t\t", "text looks quoted; a .tsv"),
+        ('a\tvideos/a.mp4\t"say ""x"""\ts\ttrain\t\t\t\t', "text looks quoted; a .tsv"),
         ("a\tvideos/z.mp4\tx\ts\ttrain\t\t\t\t", "video 'videos/z.mp4' is not a file in .*restore"),
         ("a\tvideos\tx\ts\ttrain\t\t\t\t", "video 'videos' is not a file in"),
         (r"a" "\tvideos\\a.mp4\tx\ts\ttrain\t\t\t\t", "is not a file in .*write / between folders"),
@@ -127,7 +146,7 @@ def test_a_sentence_that_would_break_the_table_is_not_written(tmp_path: Path) ->
         ("a\tvideos/a.mp4\tx\ts\ttrain", "5 fields, but 9 columns"),
         ("a\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t\t", "10 fields, but 9 columns"),
     ],
-)  # fmt: skip
+)
 def test_each_fault_of_a_row_is_named(write: Callable[..., Path], row: str, problem: str) -> None:
     assert re.search(problem, problem_of_row(write, row))
 
@@ -159,8 +178,10 @@ def test_a_linked_folder_outside_is_refused_and_a_linked_file_is_not(
     outside.mkdir()
     (outside / "b.mp4").touch()
     (tmp_path / "more").symlink_to(outside)
-    rows = [f"{clip_id}\t{folder}/b.mp4\tx\ts\ttrain" for clip_id, folder in
-            (("a", "more"), ("b", "more"), ("c", "videos/../more"))]  # fmt: skip
+    rows = [
+        f"{clip_id}\t{folder}/b.mp4\tx\ts\ttrain"
+        for clip_id, folder in (("a", "more"), ("b", "more"), ("c", "videos/../more"))
+    ]
     assert problems_of(write(HEADER, *rows)).count("leaves the manifest's folder") == 3
     # As DVC keeps big files: links to its cache, which lies outside.
     (tmp_path / "videos" / "link.mp4").symlink_to(outside / "b.mp4")

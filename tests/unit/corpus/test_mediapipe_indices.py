@@ -34,7 +34,7 @@ def test_hands_and_pose_bear_the_names_of_mediapipe() -> None:
                 _first_word,
                 HandLandmark(index).name.lower().replace("pinky", "little"),
             )
-            assert theirs == mark  # fmt: skip
+            assert theirs == mark
 
 
 def _first_word(match: re.Match[str]) -> str:

@@ -33,10 +33,13 @@ def test_a_wait_adds_rest_and_changes_no_sign() -> None:
     assert height.min() == pytest.approx(heights.min(), abs=3)
 
 
-@pytest.mark.parametrize("manner", [
-    Manner(before_s=3 * TOUCH_S + 0.3, scratch_before=True),
-    Manner(after_s=3 * TOUCH_S + 0.3, scratch_after=True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "manner",
+    [
+        Manner(before_s=3 * TOUCH_S + 0.3, scratch_before=True),
+        Manner(after_s=3 * TOUCH_S + 0.3, scratch_after=True),
+    ],
+)
 def test_a_hand_that_scratches_the_head_signs_nothing(manner: Manner) -> None:
     sign, height = signed(manner)
     outside = sign == NO_SIGN

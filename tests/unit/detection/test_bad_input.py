@@ -74,10 +74,13 @@ def test_every_usual_container_gives_each_frame_at_its_time(
     ("name", "codec", "late"),
     [
         # The first frame of an .avi with B-frames is late by as many frames as it reorders.
-        ("a.avi", "mpeg4", 1), ("a.avi", "libx264", 2),
-        ("a.mpg", "mpeg2video", 0), ("a.mpg", "mpeg1video", 0), ("a.h264", "libx264", 0),
+        ("a.avi", "mpeg4", 1),
+        ("a.avi", "libx264", 2),
+        ("a.mpg", "mpeg2video", 0),
+        ("a.mpg", "mpeg1video", 0),
+        ("a.h264", "libx264", 0),
     ],
-)  # fmt: skip
+)
 def test_frames_without_times_of_their_own_are_counted(
     tmp_path: Path, name: str, codec: str, late: int
 ) -> None:
@@ -256,13 +259,27 @@ def test_one_frame_is_a_video_and_a_picture_is_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "with space.mp4", "-dash.mp4", "--help", "größe é.mp4", "per%03dcent%s.mp4", "a#b?c&d.mp4",
-        unicodedata.normalize("NFC", "Éléonore.mp4"), unicodedata.normalize("NFD", "Éléonore.mp4"),
-        "日本手話 🤟🏽.mp4", "עברית.mp4", "quote'\"s.mp4", "no_suffix", "MOVIE.MP4",
-        "x" * 251 + ".mp4", "file:a.mp4", "concat:a|b.mp4", "*?[a].mp4", "new\nline.mp4",
+        "with space.mp4",
+        "-dash.mp4",
+        "--help",
+        "größe é.mp4",
+        "per%03dcent%s.mp4",
+        "a#b?c&d.mp4",
+        unicodedata.normalize("NFC", "Éléonore.mp4"),
+        unicodedata.normalize("NFD", "Éléonore.mp4"),
+        "日本手話 🤟🏽.mp4",
+        "עברית.mp4",
+        "quote'\"s.mp4",
+        "no_suffix",
+        "MOVIE.MP4",
+        "x" * 251 + ".mp4",
+        "file:a.mp4",
+        "concat:a|b.mp4",
+        "*?[a].mp4",
+        "new\nline.mp4",
         os.fsdecode(b"caf\xe9.mp4"),
     ],
-)  # fmt: skip
+)
 def test_odd_names_are_names(tmp_path: Path, name: str) -> None:
     path = videos.write_video(tmp_path / "plain.mp4", frames=3).rename(tmp_path / name)
     assert numbers(path) == [0, 1, 2]
@@ -362,9 +379,16 @@ def test_a_film_in_hdr_looks_like_the_same_in_sdr(tmp_path: Path, transfer: str)
 
 @pytest.mark.parametrize(
     ("name", "codec"),
-    [("00012.MTS", "libx264"), ("a.mxf", "mpeg2video"), ("a.vob", "mpeg2video"),
-     ("a.3g2", "libx264"), ("a.f4v", "libx264"), ("a.qt", "libx264"), ("a.nut", "mjpeg")],
-)  # fmt: skip
+    [
+        ("00012.MTS", "libx264"),
+        ("a.mxf", "mpeg2video"),
+        ("a.vob", "mpeg2video"),
+        ("a.3g2", "libx264"),
+        ("a.f4v", "libx264"),
+        ("a.qt", "libx264"),
+        ("a.nut", "mjpeg"),
+    ],
+)
 def test_files_of_camcorders_and_discs_are_films(tmp_path: Path, name: str, codec: str) -> None:
     muxers = {".mts": "mpegts", ".f4v": "mp4", ".qt": "mov"}
     path = tmp_path / name
@@ -429,14 +453,18 @@ BROKEN = [
     ("index_at_the_end.mp4", videos.write_cut_off, "no video that can be decoded", "play it"),
     ("fast.mp4", lambda path: videos.write_fps(path, 90000, 1), "frames a second", "-r 25"),
     ("half.mp4", write_part("mp4", 0.6, faststart=True), "s of 4.00 s: truncated", "copy the file"),
-    ("start.mp4", write_part("mp4", 0.1, faststart=True), "no frame can be decoded from 0 s on "
-     "(codec h264)", "copy it again"),
+    (
+        "start.mp4",
+        write_part("mp4", 0.1, faststart=True),
+        "no frame can be decoded from 0 s on (codec h264)",
+        "copy it again",
+    ),
     ("half.mkv", write_part("mkv", 0.5), "s of 4.00 s: truncated", "copy the file"),
     ("half.webm", write_part("webm", 0.5), "s of 4.00 s: truncated", "copy the file"),
     ("half.avi", videos.write_truncated, "truncated or damaged", "copy the file"),
     ("long.mkv", write_lying_duration, "decoding stops at 4.00 s of 40.00 s", "an end_s before"),
     ("paused.mp4", write_hole, "to 27.00 s: damaged times, or the recording", "on one side"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "write", "reason", "hint"), BROKEN)
@@ -478,9 +506,12 @@ def test_a_film_that_lost_its_end_is_not_taken_for_a_whole_one(
     tmp_path: Path, codec: str, tail: bytes
 ) -> None:
     content = videos.encode_video(
-        tmp_path / "a.mp4", TWO_SECONDS, codec=codec, options={},
+        tmp_path / "a.mp4",
+        TWO_SECONDS,
+        codec=codec,
+        options={},
         container={"movflags": "faststart"},
-    ).read_bytes()  # fmt: skip
+    ).read_bytes()
     for share in (0.6, 0.8):
         end = int(share * len(content))
         (tmp_path / "cut.mp4").write_bytes(content[:end] + tail * (len(content) - end))

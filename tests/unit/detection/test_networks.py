@@ -239,10 +239,15 @@ def test_features_are_cut_out_level_and_read_between_their_cells(degrees: float)
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]], F)
     corners[:, :2] = corners[:, :2] @ turn.T + 24
     frame = {
-        "left_rotation_idx": 0, "right_rotation_idx": 1, "target_rotation_radians": 0.0,
-        "subset_idxs": [0, 1, 2, 3], "scale_x": 1.5, "scale_y": 1.5,
-        "output_width": 16, "output_height": 16,
-    }  # fmt: skip
+        "left_rotation_idx": 0,
+        "right_rotation_idx": 1,
+        "target_rotation_radians": 0.0,
+        "subset_idxs": [0, 1, 2, 3],
+        "scale_x": 1.5,
+        "scale_y": 1.5,
+        "output_width": 16,
+        "output_height": 16,
+    }
     matrix = _level(corners, frame)
     y, x = np.mgrid[:48, :48].astype(F) + F(0.5)
     cut = _cut_level(np.stack([x, y], axis=-1), matrix)  # features that say where they are
@@ -309,8 +314,13 @@ def test_a_region_is_cut_out_turned_and_its_points_come_back() -> None:
     noise = np.random.default_rng(5).integers(0, 256, picture.shape, np.uint8)
     picture = np.asarray(cv2.GaussianBlur(noise, (0, 0), 3), np.uint8)
     widened = np.pad(picture, ((0, 99), (0, 99), (0, 0)), "edge")
-    inner = replace(edge, x=F(0.9 * 160 / 259), y=F(0.95 * 120 / 219),
-                    width=F(0.45 * 160 / 259), height=F(0.6 * 120 / 219))  # fmt: skip
+    inner = replace(
+        edge,
+        x=F(0.9 * 160 / 259),
+        y=F(0.95 * 120 / 219),
+        width=F(0.45 * 160 / 259),
+        height=F(0.6 * 120 / 219),
+    )
     cropped, expected = crop(picture, edge, 96).rgb, crop(widened, inner, 96).rgb
     assert np.abs(cropped - expected.astype(int)).max() <= 1
     assert np.ptp(cropped) > 8

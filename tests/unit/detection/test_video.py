@@ -41,8 +41,15 @@ def test_a_segment_holds_the_frames_from_start_to_before_end(
     assert numbers(long_video, start_s, end_s) == list(expected)
 
 
-FILMS = [("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.mpg", "mpeg2video"),
-         ("a.webm", "libvpx-vp9"), ("a.ts", "libx264"), ("a.mp4", "mpeg4")]  # fmt: skip
+FILMS = [
+    ("a.mp4", "libx264"),
+    ("a.mkv", "libx264"),
+    ("a.avi", "mpeg4"),
+    ("a.mpg", "mpeg2video"),
+    ("a.webm", "libvpx-vp9"),
+    ("a.ts", "libx264"),
+    ("a.mp4", "mpeg4"),
+]
 
 
 @pytest.mark.parametrize(("name", "codec"), FILMS)

@@ -27,9 +27,11 @@ def run(name: str, clips: int = CLIPS, **changes: Any) -> PastRun:
         for n in range(clips)
     }
     plain = PastRun(
-        name=f"runs/{name}", options=options(), splits={"test": sentences},
+        name=f"runs/{name}",
+        options=options(),
+        splits={"test": sentences},
         weights=f"weights of {name}",
-    )  # fmt: skip
+    )
     return dataclasses.replace(plain, **changes)
 
 
@@ -41,9 +43,10 @@ def task(**changes: Any) -> Task:
 def say(judgements: Judgements, judge: str, clip: int, preferred: str, new: int, old: int) -> None:
     """Answer as somebody who knows what each system says."""
     (shown,) = (
-        pair for pair in show_blind(judgements.read("t"), judgements.sheet("t", judge))
+        pair
+        for pair in show_blind(judgements.read("t"), judgements.sheet("t", judge))
         if pair["clip_id"] == judgements.read("t").pairs[clip].clip_id
-    )  # fmt: skip
+    )
     is_first = shown["sentences"][0].startswith("new")
     names = {"new": "first" if is_first else "second", "old": "second" if is_first else "first"}
     points = (new, old) if is_first else (old, new)

@@ -69,8 +69,11 @@ def test_an_evaluation_says_how_sure_each_translation_is(knowing: Knowing, tmp_p
     for split, clips in (("test", 3), ("dev", 2)):
         part = scores["confidence"][split]
         assert sum(level["clips"] for level in part["levels"]) == clips
-        right = [row["exact"] == "1" for row in read_table(folder / "hypotheses.tsv")
-                 if row["split"] == split]  # fmt: skip
+        right = [
+            row["exact"] == "1"
+            for row in read_table(folder / "hypotheses.tsv")
+            if row["split"] == split
+        ]
         assert sum(level["right"] for level in part["levels"]) == sum(right)
     rows = read_table(folder / "hypotheses.tsv")
     assert {row["familiar"] for row in rows} <= {"0", "1"}

@@ -81,10 +81,11 @@ def test_what_is_significant_at_a_level_needs_as_many_clips_as_the_sign_test() -
 def run_of_signs(read: list[str], rules: GlossRules = "none") -> PastRun:
     glosses = ["MOI MAISON ALLER", "TOI VENIR", ""]
     clips = {
-        f"clip{n}": Sentence(reference="x", hypothesis="x", glosses=tuple(g.split()),
-                             signs=tuple(r.split()))
+        f"clip{n}": Sentence(
+            reference="x", hypothesis="x", glosses=tuple(g.split()), signs=tuple(r.split())
+        )
         for n, (g, r) in enumerate(zip(glosses, read, strict=True))
-    }  # fmt: skip
+    }
     score = replace(options(), gloss_rules=rules)
     return PastRun(name=" ".join(read), options=score, splits={"test": clips})
 
@@ -95,9 +96,14 @@ def test_signs_are_compared_where_both_models_read_them() -> None:
     difference = compare_runs(a, b, "test").differences["gloss_wer"]
     assert (difference.a, difference.b) == (pytest.approx(20), pytest.approx(60))
     assert (difference.wins, difference.losses, difference.ties) == (0, 1, 2)
-    no_signs = replace(a, splits={"test": {
-        name: replace(clip, glosses=(), signs=()) for name, clip in a.splits["test"].items()
-    }})  # fmt: skip
+    no_signs = replace(
+        a,
+        splits={
+            "test": {
+                name: replace(clip, glosses=(), signs=()) for name, clip in a.splits["test"].items()
+            }
+        },
+    )
     assert "gloss_wer" not in compare_runs(a, no_signs, "test").differences
     with pytest.raises(UserError, match=r"by the rules none.*phoenix_2014.*gloss_rules"):
         compare_runs(a, run_of_signs(["", "", ""], "phoenix_2014"), "test")

@@ -24,7 +24,7 @@ from tests.unit.evaluation.world import (
     setup,
     targets,
     wrong_unless,
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -45,8 +45,12 @@ def test_the_best_search_on_dev_is_used_on_test(searching: Changed, tmp_path: Pa
     assert {clips for _, clips in tried} == {len(DEV)}  # test is not touched
     # Greedy search is the same with every penalty and tried once.
     assert [(search.beam_size, search.length_penalty) for search, _ in tried] == [
-        (1, 0.5), (2, 0.5), (2, 1.0), (3, 0.5), (3, 1.0),
-    ]  # fmt: skip
+        (1, 0.5),
+        (2, 0.5),
+        (2, 1.0),
+        (3, 0.5),
+        (3, 1.0),
+    ]
     assert evaluation.splits["test"].result.texts["model"] == TEST
     write_evaluation(tmp_path, evaluation, history(tmp_path))
     rows = read_table(tmp_path / "evaluation" / "grid.csv")
@@ -86,8 +90,12 @@ def test_dev_chooses_the_weight_of_the_signs_with_the_most_beams(knowing: Knowin
     assert chosen(0.3, 0.1, 0.0) == (3, 0.1)
     # Without a weight all were tried before.
     assert [(search.beam_size, search.sign_weight) for search, _ in translator.asked] == [
-        (1, 0.0), (2, 0.0), (3, 0.0), (3, 0.3), (3, 0.1),
-    ]  # fmt: skip
+        (1, 0.0),
+        (2, 0.0),
+        (3, 0.0),
+        (3, 0.3),
+        (3, 0.1),
+    ]
     assert chosen(0.3, 0.0) == (3, 0.3)  # of equals the first
     assert chosen(0.0, 0.3) == (2, 0.0)
     assert chosen(0.3) == (3, 0.3)  # one is used, right or wrong
@@ -124,8 +132,11 @@ def test_unusable_grids_are_refused(sizes: Any, penalties: Any, weights: Any, me
 
 def words_corpus() -> list[Target]:
     """The clips of `targets`, each a single word; BLEU-4 of them is 0, whoever writes them."""
-    texts = {"train": ["tea", "cup", "tea", "milk"], "dev": ["tea", "cup"],
-             "test": ["milk", "cup", "cup"]}  # fmt: skip
+    texts = {
+        "train": ["tea", "cup", "tea", "milk"],
+        "dev": ["tea", "cup"],
+        "test": ["milk", "cup", "cup"],
+    }
     return [
         dataclasses.replace(target, text=texts[target.split][int(target.clip_id[-1])])
         for target in targets()

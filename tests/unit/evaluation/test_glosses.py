@@ -126,9 +126,10 @@ def test_the_page_says_nothing_of_landmarks(evaluated: Path, tmp_path: Path) -> 
     paths = ReportPaths(
         evaluation=evaluated / "reports/evaluation",
         tune=evaluated / "tune",
-        landmarks=evaluated / "landmarks", targets=evaluated / "targets.parquet",
+        landmarks=evaluated / "landmarks",
+        targets=evaluated / "targets.parquet",
         checkpoint=evaluated / "checkpoint",
-    )  # fmt: skip
+    )
     build_report(paths, tmp_path, report_project.OPTIONS)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     for word in ("the glosses, copied", "glosses unknown"):

@@ -30,12 +30,14 @@ def judgements(tmp_path: Path) -> Judgements:
 
 def test_alpha_is_that_of_krippendorffs_example() -> None:
     nan = np.nan  # section C of Krippendorff (2011): four observers, twelve units
-    values = np.array([
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, nan, nan, nan],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, nan, 3],
-        [nan, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, nan],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, nan],
-    ])  # fmt: skip
+    values = np.array(
+        [
+            [1, 2, 3, 3, 2, 1, 4, 1, 2, nan, nan, nan],
+            [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, nan, 3],
+            [nan, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, nan],
+            [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, nan],
+        ]
+    )
     assert krippendorff_alpha(values, "ordinal") == pytest.approx(0.815, abs=5e-4)
     assert krippendorff_alpha(values, "interval") == pytest.approx(0.849, abs=5e-4)
     assert krippendorff_alpha(values[[0, 0]], "ordinal") == 1
@@ -46,9 +48,11 @@ def test_alpha_is_that_of_krippendorffs_example() -> None:
 def test_what_a_judge_is_shown_does_not_say_whose_sentence_is_whose(judgements: Judgements) -> None:
     prepared = judgements.read("t")
     exchanged = dataclasses.replace(
-        prepared, a=prepared.b, b=prepared.a,
+        prepared,
+        a=prepared.b,
+        b=prepared.a,
         pairs=[dataclasses.replace(pair, a=pair.b, b=pair.a) for pair in prepared.pairs],
-    )  # fmt: skip
+    )
     say(judgements, "anna", 0, "new", 80, 20)
     sheet = judgements.sheet("t", "anna")
     shown = show_blind(prepared, sheet)

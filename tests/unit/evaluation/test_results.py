@@ -34,9 +34,16 @@ def test_metrics_hold_the_numbers_that_decide_and_no_others(knowing: Knowing) ->
     for split, refs in (("test", TEST), ("dev", DEV)):
         metrics, systems = evaluation.metrics[split], evaluation.splits[split].to_map()["systems"]
         assert [name for name, value in metrics.items() if not isinstance(value, str)] == [
-            "bleu4", "bleu4_low", "bleu4_high", "wer", "best_floor", "blind", "swapped", "clips",
+            "bleu4",
+            "bleu4_low",
+            "bleu4_high",
+            "wer",
+            "best_floor",
+            "blind",
+            "swapped",
+            "clips",
             "missing",
-        ]  # fmt: skip
+        ]
         assert (metrics["bleu4"], metrics["wer"], metrics["blind"]) == (pytest.approx(100), 0, 0)
         assert metrics["swapped"] == systems["swapped"]["bleu4"]["value"]
         assert metrics["clips"] == len(refs)
@@ -77,8 +84,15 @@ def test_files_hold_what_was_found_and_are_reproducible(knowing: Knowing, tmp_pa
     assert read_table(folder / "curves.csv")[1]["dev_loss"] == "0.333333"
     systems = read_table(folder / "systems.csv")
     assert [row["system"] for row in systems if row["split"] == "test"] == [
-        "model", "greedy", "blind", "swapped", "retrieval", "linear", "constant", "random",
-    ]  # fmt: skip
+        "model",
+        "greedy",
+        "blind",
+        "swapped",
+        "retrieval",
+        "linear",
+        "constant",
+        "random",
+    ]
     looked = pq.read_table(folder / "alignments.parquet").to_pylist()
     assert {row["clip_id"] for row in looked} <= {"dev0", "dev1", "test0", "test1", "test2"}
     assert looked[0]["tokens"] == ["a", ""]

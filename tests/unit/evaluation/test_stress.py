@@ -77,12 +77,18 @@ def test_an_evaluation_says_what_each_change_costs(tmp_path: Path) -> None:
 def tried(change: str, *pairs: tuple[float, bool]) -> Tried:
     """Return clips with these scores of a token, right or not."""
     return Tried(
-        split="dev", change=change, clip_ids=[str(n) for n in range(len(pairs))],
-        originals=[CLIP] * len(pairs), seed=1,
+        split="dev",
+        change=change,
+        clip_ids=[str(n) for n in range(len(pairs))],
+        originals=[CLIP] * len(pairs),
+        seed=1,
         hypotheses=[Hypothesis(tokens=(1,), log_prob=score, score=score) for score, _ in pairs],
-        encodings=np.zeros((len(pairs), 2), np.float32), right=[right for _, right in pairs],
-        score=Score("bleu4", 0, 0, 0, ""), wer=0, exact=0,
-    )  # fmt: skip
+        encodings=np.zeros((len(pairs), 2), np.float32),
+        right=[right for _, right in pairs],
+        score=Score("bleu4", 0, 0, 0, ""),
+        wer=0,
+        exact=0,
+    )
 
 
 def test_doubt_begins_where_a_fifth_of_what_is_said_under_any_change_is_right() -> None:

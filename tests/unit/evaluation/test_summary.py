@@ -52,8 +52,10 @@ def test_train_decides_what_is_new_in_a_clip(knowing: Knowing) -> None:
     in_train = SeenInTrain(replace(train, text=text, signer="anna") for text in sentences)
     target = replace(test, text="one large coffee", signer="anna")
     assert in_train.groups(target) == {
-        "sentence": "unseen", "novelty": "old words in old frames", "new_signer": "seen in train",
-    }  # fmt: skip
+        "sentence": "unseen",
+        "novelty": "old words in old frames",
+        "new_signer": "seen in train",
+    }
     other_target = replace(test, text="one small milk", signer="ben")
     assert in_train.groups(other_target)["novelty"] == "new words in old frames"
     assert in_train.groups(other_target)["new_signer"] == "unseen"
@@ -69,8 +71,11 @@ def test_a_breakdown_scores_each_group_by_itself(knowing: Knowing) -> None:
     sentences[len(clips["test1"].points)] = "elle mange"
     test = evaluate(Knowing(knowing, sentences), targets(), clips, OPTIONS).splits["test"]
     wrong = CLIPS["test1"].signer
-    pairs = [(sentences[len(clips[t.clip_id].points)], t.text) for t in targets()
-            if (t.split, t.signer) == ("test", wrong)]  # fmt: skip
+    pairs = [
+        (sentences[len(clips[t.clip_id].points)], t.text)
+        for t in targets()
+        if (t.split, t.signer) == ("test", wrong)
+    ]
     alone = score_corpus(*map(list, zip(*pairs, strict=True)), SCORE)
     rows = {row["group"]: row for row in test.to_map()["breakdowns"]["signer"]}
     assert rows[wrong]["wer"] == round(alone["wer"].value, 4) > 0
@@ -116,9 +121,11 @@ def test_a_model_that_ignores_its_input_is_named(knowing: Knowing) -> None:
 
 @pytest.mark.parametrize(
     ("said", "words"),
-    [("", "writes nothing for each of the 3 clips"),
-     ("je vais", "writes one and the same sentence, “je vais”, for each of the 3 clips")],
-)  # fmt: skip
+    [
+        ("", "writes nothing for each of the 3 clips"),
+        ("je vais", "writes one and the same sentence, “je vais”, for each of the 3 clips"),
+    ],
+)
 def test_a_model_that_writes_nothing_or_one_sentence_is_named(
     knowing: Knowing, caplog: pytest.LogCaptureFixture, said: str, words: str
 ) -> None:

@@ -77,8 +77,14 @@ def test_the_linear_floor_bears_clips_without_a_body(translator: Translator) -> 
             clips[f"{split}{number}"] = replace(
                 clip, points=points.astype(np.float32), present=present
             )
-            labelled.append(replace(targets()[0], clip_id=f"{split}{number}", split=split,
-                                  text=f"letter {number % 6}"))  # fmt: skip
+            labelled.append(
+                replace(
+                    targets()[0],
+                    clip_id=f"{split}{number}",
+                    split=split,
+                    text=f"letter {number % 6}",
+                )
+            )
     classify = fit_linear(translator, labelled, clips)
     assert classify is not None
     test_targets = [target for target in labelled if target.split == "test"]

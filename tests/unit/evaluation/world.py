@@ -32,11 +32,18 @@ TEST = ["demain tu viens", "elle mange à la gare", "tu vas à la maison demain"
 
 def targets() -> list[Target]:
     return [
-        Target(clip_id=f"{split}{i}", split=split, signer=f"{split}_s{i % 2}", text=text, ids=[0],
-               gloss=text.upper(), labels=[])
+        Target(
+            clip_id=f"{split}{i}",
+            split=split,
+            signer=f"{split}_s{i % 2}",
+            text=text,
+            ids=[0],
+            gloss=text.upper(),
+            labels=[],
+        )
         for split, texts in (("train", TRAIN), ("dev", DEV), ("test", TEST))
         for i, text in enumerate(texts)
-    ]  # fmt: skip
+    ]
 
 
 def sequence(seed: int, frames: int = 12) -> LandmarkSequence:
@@ -52,9 +59,12 @@ def corpus() -> dict[str, LandmarkSequence]:
 def setup(translator: Translator, **changes: Any) -> Setup:
     """A model on this corpus."""
     plain = Setup(
-        translator=translator, targets=targets(), sequences=corpus(), decoding=DECODING,
+        translator=translator,
+        targets=targets(),
+        sequences=corpus(),
+        decoding=DECODING,
         score=SCORE,
-    )  # fmt: skip
+    )
     return replace(plain, **changes)
 
 

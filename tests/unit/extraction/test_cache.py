@@ -59,16 +59,21 @@ def entry_path(cache: LandmarkCache, key: str = KEY) -> Path:
 
 
 HANDS = replace(
-    tiny.sequence(), points=tiny.sequence().points[:, :42], present=tiny.sequence().present[:, :2],
+    tiny.sequence(),
+    points=tiny.sequence().points[:, :42],
+    present=tiny.sequence().present[:, :2],
     layout=build_layout(("hands",)),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
     "clip",
-    [tiny.lose(tiny.sequence(), "left_hand", slice(2, 5)), HANDS,
-     replace(tiny.sequence(), missing_frames=3)],
-)  # fmt: skip
+    [
+        tiny.lose(tiny.sequence(), "left_hand", slice(2, 5)),
+        HANDS,
+        replace(tiny.sequence(), missing_frames=3),
+    ],
+)
 def test_landmarks_come_back_in_half_floats(cache: LandmarkCache, clip: LandmarkSequence) -> None:
     cache.store(KEY, pack_landmarks(clip))
     assert cache.look_up(KEY) == len(clip.points)

@@ -58,8 +58,11 @@ def detect(detector: Detector, frames: list[npt.NDArray[np.uint8]]) -> LandmarkS
     return LandmarkSequence(
         points=np.stack([points for points, _ in detections]),
         present=np.stack([present for _, present in detections]),
-        fps=15.0, width=320, height=240, layout=HANDS_POSE,
-    )  # fmt: skip
+        fps=15.0,
+        width=320,
+        height=240,
+        layout=HANDS_POSE,
+    )
 
 
 @pytest.mark.mediapipe
@@ -252,10 +255,17 @@ def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
 @pytest.mark.parametrize("count", [1, 3, 9])
 def test_shares_are_disjoint_and_together_all_films(count: int) -> None:
     clips = [
-        Clip(clip_id=f"c{number}", video=Path(f"film{number // 2}.mp4"), text="oui", signer="s",
-             split="train", start_s=float(number % 2), end_s=number % 2 + 1.0)
+        Clip(
+            clip_id=f"c{number}",
+            video=Path(f"film{number // 2}.mp4"),
+            text="oui",
+            signer="s",
+            split="train",
+            start_s=float(number % 2),
+            end_s=number % 2 + 1.0,
+        )
         for number in range(10)
-    ]  # fmt: skip
+    ]
     parts = [take_share(clips, number, count) for number in range(count)]
     assert sorted(clip.clip_id for part in parts for clip in part) == [c.clip_id for c in clips]
     films = [{clip.video for clip in part} for part in parts]

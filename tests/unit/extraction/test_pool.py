@@ -235,8 +235,12 @@ def test_on_ray_a_job_that_dies_or_hangs_is_lost_alone(monkeypatch: pytest.Monke
     (line,) = [line for line in process.stdout.splitlines() if line.startswith("{")]
     outcomes = json.loads(line)
     assert [type(outcomes[str(number)]).__name__ for number in range(5)] == [
-        "int", "str", "str", "int", "int",
-    ]  # fmt: skip
+        "int",
+        "str",
+        "str",
+        "int",
+        "int",
+    ]
     assert all("its Ray worker died or took too long" in outcomes[number] for number in "12")
     assert max(Counter(outcomes.values()).values()) <= 2
     assert "ZeroDivisionError" in process.stderr
@@ -245,8 +249,15 @@ def test_on_ray_a_job_that_dies_or_hangs_is_lost_alone(monkeypatch: pytest.Monke
 def print_ray_outcomes() -> None:
     with ray_cluster() as workers:
         outcomes = run_on_ray(die_or_hang, range(5), workers, lambda _: 1.0, 2)
-        print(json.dumps({number: str(outcome) if isinstance(outcome, Problem) else outcome
-                          for number, outcome in outcomes}), flush=True)  # fmt: skip
+        print(
+            json.dumps(
+                {
+                    number: str(outcome) if isinstance(outcome, Problem) else outcome
+                    for number, outcome in outcomes
+                }
+            ),
+            flush=True,
+        )
         list(run_on_ray(one_over, [0], workers))
 
 

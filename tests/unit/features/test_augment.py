@@ -133,8 +133,9 @@ def test_features_of_others_are_changed_by_column_and_keep_their_shape() -> None
     assert min(lengths) < 30 < 50 < max(lengths)
     assert np.ptp(factors, axis=0).min() > 0.2  # each column by a factor of its own
     assert abs(np.corrcoef(np.transpose(factors))[0, 1]) < 0.5
-    same = augment_rows(rows, dataclasses.replace(tiny.NO_AUGMENT, feature_shift=0.0),
-                        np.random.default_rng(1))  # fmt: skip
+    same = augment_rows(
+        rows, dataclasses.replace(tiny.NO_AUGMENT, feature_shift=0.0), np.random.default_rng(1)
+    )
     assert np.allclose(same, rows, atol=1e-5)
 
 
@@ -163,8 +164,12 @@ def test_hands_are_lost_in_short_runs_of_every_other_clip() -> None:
     options = dataclasses.replace(tiny.NO_AUGMENT, hand_drop=0.4)
     hand = clip.layout.group("left_hand")
     changed = [lose_hands(clip, options, np.random.default_rng(seed)) for seed in range(200)]
-    lost = np.array([(~changed_clip.present[:, hand]).mean() - (~clip.present[:, hand]).mean()
-                     for changed_clip in changed])  # fmt: skip
+    lost = np.array(
+        [
+            (~changed_clip.present[:, hand]).mean() - (~clip.present[:, hand]).mean()
+            for changed_clip in changed
+        ]
+    )
     assert 0.35 < (lost == 0).mean() < 0.65
     assert 0.1 < lost[lost > 0].mean() < 0.3
     assert lost.max() < 0.6  # a draw of so many runs, not a bound

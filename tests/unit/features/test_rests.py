@@ -37,9 +37,13 @@ def film(
     if trembles:
         points += rng.normal(0, 0.001, points.shape)  # as a detector does
     return LandmarkSequence(
-        points=points.astype(np.float32), present=np.ones((frames, len(LAYOUT.groups)), bool),
-        fps=FPS, width=640, height=480, layout=LAYOUT,
-    )  # fmt: skip
+        points=points.astype(np.float32),
+        present=np.ones((frames, len(LAYOUT.groups)), bool),
+        fps=FPS,
+        width=640,
+        height=480,
+        layout=LAYOUT,
+    )
 
 
 @pytest.mark.parametrize(("before_s", "after_s"), [(0.5, 0.5), (2, 0), (0, 2), (3, 3), (1, 0.3)])
@@ -86,11 +90,13 @@ def test_a_sign_that_is_held_still_ends_no_sentence(held_s: float, is_one: bool)
 def test_nothing_is_cut_where_nothing_moves_or_nothing_is_asked() -> None:
     clip = film(1, 1)
     assert trim_rests(clip, 0.0) is clip
-    still = dataclasses.replace(clip, points=np.repeat(clip.points[:1], 30, axis=0),
-                                present=clip.present[:30])  # fmt: skip
+    still = dataclasses.replace(
+        clip, points=np.repeat(clip.points[:1], 30, axis=0), present=clip.present[:30]
+    )
     assert trim_rests(still, 0.2) is still
-    empty_clip = dataclasses.replace(clip, points=np.full_like(clip.points, np.nan),
-                               present=np.zeros_like(clip.present))  # fmt: skip
+    empty_clip = dataclasses.replace(
+        clip, points=np.full_like(clip.points, np.nan), present=np.zeros_like(clip.present)
+    )
     assert trim_rests(empty_clip, 0.2) is empty_clip
     single_frame = dataclasses.replace(clip, points=clip.points[:1], present=clip.present[:1])
     assert trim_rests(single_frame, 0.2) is single_frame

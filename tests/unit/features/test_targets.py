@@ -18,8 +18,14 @@ from signloom.features.tokenizer import Tokenizer
 
 OPTIONS = TokenizeOptions(vocabulary="pruned", max_tokens=30, ctc="glosses", source="none")
 CLIPS = [
-    Clip(clip_id=f"{signer}{number}", video=Path("a.mp4"), text=text, signer=signer, split=split,
-         gloss=gloss)
+    Clip(
+        clip_id=f"{signer}{number}",
+        video=Path("a.mp4"),
+        text=text,
+        signer=signer,
+        split=split,
+        gloss=gloss,
+    )
     for number, (signer, split, text, gloss) in enumerate(
         [
             ("a", "train", "  je  vais à la maison", "MAISON MOI ALLER"),
@@ -28,7 +34,7 @@ CLIPS = [
             ("c", "test", "je vais", None),
         ]
     )
-]  # fmt: skip
+]
 
 
 def test_targets_carry_the_text_between_bos_and_eos() -> None:

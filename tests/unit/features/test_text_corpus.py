@@ -29,9 +29,11 @@ def test_glosses_stand_in_for_videos(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("header", "message"),
-    [("clip_id\ttext\tsigner\tsplit\tgloss\tstart_s", "'start_s' cuts videos, but there is no"),
-     ("clip_id\ttext\tsigner\tsplit", "missing column video.* text corpus has a column gloss")],
-)  # fmt: skip
+    [
+        ("clip_id\ttext\tsigner\tsplit\tgloss\tstart_s", "'start_s' cuts videos, but there is no"),
+        ("clip_id\ttext\tsigner\tsplit", "missing column video.* text corpus has a column gloss"),
+    ],
+)
 def test_without_video_the_header_needs_glosses(tmp_path: Path, header: str, message: str) -> None:
     path = tmp_path / "manifest.tsv"
     path.write_text(f"{header}\na\tb\tc\ttrain\tD\t1\n")

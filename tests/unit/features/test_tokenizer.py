@@ -76,9 +76,11 @@ def own() -> dict[str, Any]:
     model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     model.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=300, special_tokens=[*CONTROLS, "<think>"], show_progress=False,
+        vocab_size=300,
+        special_tokens=[*CONTROLS, "<think>"],
+        show_progress=False,
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
+    )
     model.train_from_iterator(TEXTS * 20, trainer)
     content: dict[str, Any] = json.loads(model.to_str())
     return content

@@ -136,9 +136,13 @@ def test_relative_attention_equals_its_definition(is_causal: bool) -> None:
     distances = DistanceEncoding(8, dropout=0.0)(x)
     maps: list[torch.Tensor] = []
     output = attention(
-        x, attention.project(x), valid=SELF_VALID, is_causal=is_causal, distances=distances,
+        x,
+        attention.project(x),
+        valid=SELF_VALID,
+        is_causal=is_causal,
+        distances=distances,
         maps=maps,
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(array(maps[0]), weights, rtol=1e-5, atol=1e-5)
     # Float32 against float64.
     np.testing.assert_allclose(array(output), linear(mixed, attention.output), rtol=1e-5, atol=1e-5)

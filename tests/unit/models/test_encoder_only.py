@@ -28,9 +28,12 @@ def test_the_loss_of_a_sentence_is_that_of_its_tokens_with_eos_for_the_blank() -
     lengths = batch.tgt_valid.sum(dim=1) - 2
     expected = functional.ctc_loss(
         checkpoint.model.emit(states).log_softmax(dim=-1).transpose(0, 1),
-        batch.tgt[:, 1:], batch.src_valid.sum(dim=1), lengths,
-        blank=data.tokenizer.eos, reduction="sum",
-    )  # fmt: skip
+        batch.tgt[:, 1:],
+        batch.src_valid.sum(dim=1),
+        lengths,
+        blank=data.tokenizer.eos,
+        reduction="sum",
+    )
     torch.testing.assert_close(losses.text, expected)
     assert objective.count(batch)[0] == lengths.sum()
     assert losses.ctc > 0  # the labels of the signs

@@ -219,9 +219,12 @@ def test_a_folder_that_is_no_text_model_is_refused(
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({}, ""), ({"scale_embedding": 1}, "cannot build text with the sizes of its config.json"),
-     ({"d_model": "big"}, "config.json: d_model: found 'big'")],
-)  # fmt: skip
+    [
+        ({}, ""),
+        ({"scale_embedding": 1}, "cannot build text with the sizes of its config.json"),
+        ({"d_model": "big"}, "config.json: d_model: found 'big'"),
+    ],
+)
 def test_a_damaged_configuration_is_refused_where_a_model_is_only_planned(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:

@@ -163,10 +163,22 @@ class KerasModel(nn.Module):
 @pytest.mark.parametrize("attention", ["none", "dot"])
 def test_the_models_of_document_001_are_reproduced(attention: str) -> None:
     options = dataclasses.replace(
-        tiny.MODEL, family="lstm", source="glosses", d_model=12, heads=1, embedding_width=6,
-        encoder_layers=1, decoder_layers=1, attention=attention, bidirectional=False,
-        embedding_scale=False, tied_embeddings=False, encoder_norm=False, subsampling=1, dropout=0,
-    )  # fmt: skip
+        tiny.MODEL,
+        family="lstm",
+        source="glosses",
+        d_model=12,
+        heads=1,
+        embedding_width=6,
+        encoder_layers=1,
+        decoder_layers=1,
+        attention=attention,
+        bidirectional=False,
+        embedding_scale=False,
+        tied_embeddings=False,
+        encoder_norm=False,
+        subsampling=1,
+        dropout=0,
+    )
     model = build_model(options, input_width=30, vocab_size=20, ctc_labels=0)
     torch.manual_seed(2)
     twin = KerasModel(30, 20, 6, 12, looks=attention == "dot")

@@ -35,8 +35,11 @@ PIPELINE = {"stages": {
 
 
 def call(*command: str, cwd: Path, fails: bool = False) -> str:
-    names = {f"GIT_{who}_{variable}": "t@t" for who in ("AUTHOR", "COMMITTER")
-             for variable in ("NAME", "EMAIL")}  # fmt: skip
+    names = {
+        f"GIT_{who}_{variable}": "t@t"
+        for who in ("AUTHOR", "COMMITTER")
+        for variable in ("NAME", "EMAIL")
+    }
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     python_path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     process = subprocess.run(
@@ -98,8 +101,17 @@ def test_the_comment_has_scores_curves_and_parameters_of_both_sides(project: Pat
     # Whoever names a signer cannot write to anyone, nor leave the table.
     assert "| `'@all' / ![x](y)` | `40.0` | `42.5` |" in lines
     assert "`dvc.lock` covers the code" in text
-    call(sys.executable, "-m", "pipeline.ci.pr_comment", "--base", "nowhere", "--out", "x",
-         cwd=project, fails=True)  # fmt: skip
+    call(
+        sys.executable,
+        "-m",
+        "pipeline.ci.pr_comment",
+        "--base",
+        "nowhere",
+        "--out",
+        "x",
+        cwd=project,
+        fails=True,
+    )
 
 
 @pytest.mark.slow
@@ -129,11 +141,15 @@ def test_a_value_cannot_leave_its_cell() -> None:
 
 def test_absent_data_is_not_a_change() -> None:
     status = {
-        "train": [{"changed deps": {"data/shards": "deleted"}},
-                  {"changed outs": {"data/checkpoint": "not in cache"}}],
-        "evaluate": [{"changed deps": {"params.yaml": {"beam": "modified"}, "x.py": "modified"}},
-                     "changed command"],
-    }  # fmt: skip
+        "train": [
+            {"changed deps": {"data/shards": "deleted"}},
+            {"changed outs": {"data/checkpoint": "not in cache"}},
+        ],
+        "evaluate": [
+            {"changed deps": {"params.yaml": {"beam": "modified"}, "x.py": "modified"}},
+            "changed command",
+        ],
+    }
     assert stale_stages(json.loads(json.dumps(status))) == {
         "evaluate": ["beam", "x.py", "changed command"]
     }

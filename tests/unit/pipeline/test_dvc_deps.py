@@ -13,9 +13,21 @@ from tests.tiny import ROOT
 PIPELINES = ("dvc.yaml", "data/demo/dvc.yaml")
 # Reading options, writing files, bars, logs, records of runs: they change no result.
 UNDECIDING = {
-    "code_path", "config", "devices", "errors", "files", "log", "paths", "processes", "progress",
-    "provenance", "system", "tables", "terminal", "tracking",
-}  # fmt: skip
+    "code_path",
+    "config",
+    "devices",
+    "errors",
+    "files",
+    "log",
+    "paths",
+    "processes",
+    "progress",
+    "provenance",
+    "system",
+    "tables",
+    "terminal",
+    "tracking",
+}
 # What a stage reaches without letting it decide its result, with the reason.
 APART = {
     ("tune", "report"): "charts show the result",

@@ -12,8 +12,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
-PLOTS = {name: plot for entry in yaml.safe_load((ROOT / "dvc.yaml").read_text())["plots"]
-         for name, plot in entry.items()}  # fmt: skip
+PLOTS = {
+    name: plot
+    for entry in yaml.safe_load((ROOT / "dvc.yaml").read_text())["plots"]
+    for name, plot in entry.items()
+}
 TEMPLATES = {path.stem for path in (ROOT / ".dvc" / "plots").iterdir()}
 BREAKDOWN = (
     "name,split,group,clips,bleu4,chrf,wer,cer,bleu4_low,bleu4_high,chrf_low,chrf_high\n"

@@ -57,8 +57,9 @@ def test_the_manuals_timer_of_a_user_starts_a_night_of_this_project(
     if shutil.which("systemd-analyze"):
         process = subprocess.run(
             ["systemd-analyze", "verify", "--man=no", *(units / name for name in UNITS)],
-            capture_output=True, text=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+        )
         assert process.returncode == 0, process.stderr
         assert "signloom" not in process.stdout + process.stderr
 
@@ -77,18 +78,29 @@ def test_the_manuals_line_of_cron_starts_a_night_and_leaves_other_lines(
     assert (project / "reports/retrain/timer.log").read_text() == "words\n"
 
 
-@pytest.mark.parametrize(("ends", "loud"), [
-    (0, False), (3, False), (4, False), (1, True), (5, True), (6, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ends", "loud"),
+    [
+        (0, False),
+        (3, False),
+        (4, False),
+        (1, True),
+        (5, True),
+        (6, True),
+    ],
+)
 def test_cron_mails_bad_nights_only(project: Path, tmp_path: Path, ends: int, loud: bool) -> None:
     line = (SCHEDULE / "crontab").read_text().splitlines()[-1]
     command = line.split(maxsplit=5)[5].replace("/srv/signloom", str(project))
     keys = tmp_path / "retrain.env"
     keys.write_text("KEY=of-the-remote\n")
     process = subprocess.run(  # with as little as cron gives
-        ["/bin/sh", "-c", command], cwd="/", capture_output=True, text=True,
+        ["/bin/sh", "-c", command],
+        cwd="/",
+        capture_output=True,
+        text=True,
         env={"PATH": "/usr/bin:/bin", "ENDS": str(ends), "SIGNLOOM_ENV": str(keys)},
-    )  # fmt: skip
+    )
     assert process.returncode == (ends if loud else 0), process.stderr
     assert bool(process.stdout) is loud
     if loud:

@@ -32,8 +32,11 @@ def bash(script: str, cwd: Path, **env: str) -> "subprocess.CompletedProcess[str
     """Run a block as GitHub does with `shell: bash`."""
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
-        cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=cwd,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -95,17 +98,30 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize(("ends", "passes"), [
-    (0, True), (1, False), (3, True), (4, True), (5, False), (6, False), (130, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ends", "passes"),
+    [
+        (0, True),
+        (1, False),
+        (3, True),
+        (4, True),
+        (5, False),
+        (6, False),
+        (130, False),
+    ],
+)
 def test_a_night_without_a_new_champion_is_no_failure(
     project: Path, tmp_path: Path, ends: int, passes: bool
 ) -> None:
     out, summary = tmp_path / "out", tmp_path / "summary"
     process = bash(
-        block("retrain.yml", "Retrain"), project, ENDS=str(ends), DRY_RUN="",
-        GITHUB_OUTPUT=str(out), GITHUB_STEP_SUMMARY=str(summary),
-    )  # fmt: skip
+        block("retrain.yml", "Retrain"),
+        project,
+        ENDS=str(ends),
+        DRY_RUN="",
+        GITHUB_OUTPUT=str(out),
+        GITHUB_STEP_SUMMARY=str(summary),
+    )
     assert process.returncode == (0 if passes else ends), process.stderr
     assert out.read_text() == f"code={ends}\n"
     assert len(summary.read_text().splitlines()) == 1

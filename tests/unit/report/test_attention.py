@@ -109,9 +109,12 @@ def with_maps(source: tuple[str, ...] = ()) -> Looked:
     maps = {part: rng.dirichlet(np.ones(shape[-1]), shape[:-1]) for part, shape in shapes.items()}
     maps = {part: values.astype(np.float32) for part, values in maps.items()}
     return Looked(
-        tokens=("a", ""), step_s=0.0 if source else 0.5, weights=maps["cross"].mean(axis=(0, 1)),
-        source=source, maps=maps,
-    )  # fmt: skip
+        tokens=("a", ""),
+        step_s=0.0 if source else 0.5,
+        weights=maps["cross"].mean(axis=(0, 1)),
+        source=source,
+        maps=maps,
+    )
 
 
 @pytest.mark.parametrize("source", [(), ("HAUS", "<i>", "B", "C", "D")])

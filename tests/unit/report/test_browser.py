@@ -20,9 +20,16 @@ from typing import Any
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars",
-         "--disable-extensions", "--disable-background-networking",
-         "--remote-debugging-pipe")  # fmt: skip
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--remote-debugging-pipe",
+)
 COMMAND_FD, ANSWER_FD = 3, 4  # as the flag above wants them
 
 
@@ -89,8 +96,13 @@ class Tab:
             height: Of the window, CSS pixels.
             media: Features to emulate, `prefers_color_scheme="dark"`.
         """
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                  deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
         features = [{"name": k.replace("_", "-"), "value": v} for k, v in media.items()]
         self.send("Emulation.setEmulatedMedia", features=features)
         self._loaded = False
@@ -100,8 +112,9 @@ class Tab:
 
     def run(self, expression: str) -> Any:
         """Return the value of a JavaScript expression; promises are waited for."""
-        reply = self.send("Runtime.evaluate", expression=expression, returnByValue=True,
-                          awaitPromise=True)  # fmt: skip
+        reply = self.send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in reply, reply["exceptionDetails"]
         return reply["result"].get("value")
 
@@ -134,9 +147,11 @@ def open_tab(profile: Path, seconds: float = 120.0, flags: Sequence[str] = ()) -
 
     process = subprocess.Popen(
         [program, *FLAGS, *flags, f"--user-data-dir={profile}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        pass_fds=(COMMAND_FD, ANSWER_FD), preexec_fn=place,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(COMMAND_FD, ANSWER_FD),
+        preexec_fn=place,
+    )
     os.close(command_read)
     os.close(answer_write)
     watchdog = threading.Timer(seconds, process.kill)

@@ -139,11 +139,22 @@ def test_sentences_find_their_own_direction_and_errors_are_marked(page_text: str
 
 def test_scores_floors_signature_search_and_provenance_are_there(page_text: str) -> None:
     for text in (
-        "80.0", "75.0 – 85.0", "best constant sentence", "nearest training clip", "a|b:1",
-        "model.d_model", "of trial 1", "cd34", "hand.tflite", "No clip was rejected",
-        "The test video is looked at.", "71.5",
-        "80.0, 63.0", "<code>int8</code>", "<dt>threads</dt><dd><code>2</code>",
-    ):  # fmt: skip
+        "80.0",
+        "75.0 – 85.0",
+        "best constant sentence",
+        "nearest training clip",
+        "a|b:1",
+        "model.d_model",
+        "of trial 1",
+        "cd34",
+        "hand.tflite",
+        "No clip was rejected",
+        "The test video is looked at.",
+        "71.5",
+        "80.0, 63.0",
+        "<code>int8</code>",
+        "<dt>threads</dt><dd><code>2</code>",
+    ):
         assert text in page_text
 
 
@@ -210,9 +221,12 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     path.write_text(json.dumps(scores))
     (path.parent / "confusions.csv").write_text("split,kind,reference,hypothesis,count\n")
     paths = dataclasses.replace(
-        project, evaluation=path.parent, tune=out / "tune",
-        landmarks=out / "landmarks", judgements=out / "judged",
-    )  # fmt: skip
+        project,
+        evaluation=path.parent,
+        tune=out / "tune",
+        landmarks=out / "landmarks",
+        judgements=out / "judged",
+    )
     (paths.evaluation / "confidence.json").write_text('{"weights": "w"}')
     judge(paths.judgements, "new", b="w")
     paths.tune.mkdir()
@@ -244,8 +258,12 @@ def test_layers_and_heads_can_be_picked_where_they_were_kept(page_text: str) -> 
 def test_the_page_names_what_is_missing(bare: Path) -> None:
     text = (bare / "index.html").read_text(encoding="utf-8")
     parse(text)
-    for sentence in ("No search has been run", "decoder has no attention", "as params.yaml says",
-                 "Every word is right"):  # fmt: skip
+    for sentence in (
+        "No search has been run",
+        "decoder has no attention",
+        "as params.yaml says",
+        "Every word is right",
+    ):
         assert sentence in text
     for left_out in ("Where the model looked", "Other seeds", "swapped,"):
         assert left_out not in text
@@ -275,8 +293,12 @@ def test_a_missing_file_names_the_stage_that_writes_it(
         read_sources(nowhere)
 
 
-DAMAGED = ("evaluation/scores.json", "checkpoint/history.json", "checkpoint/checkpoint.json",
-           "tune/trials.json")  # fmt: skip
+DAMAGED = (
+    "evaluation/scores.json",
+    "checkpoint/history.json",
+    "checkpoint/checkpoint.json",
+    "tune/trials.json",
+)
 
 
 @pytest.mark.parametrize("name", DAMAGED)

@@ -35,15 +35,19 @@ def test_sentences_below_say_on_what_the_scores_were_measured(sources: Sources) 
 @pytest.mark.parametrize(
     ("changes", "kind", "said"),
     [
-        ({}, "good", "has learnt to translate: BLEU-4 80.0 [75.0, 85.0] on 8 test clips; the best "
-                     "floor, retrieval, has 20.0, p = 0.012"),
+        (
+            {},
+            "good",
+            "has learnt to translate: BLEU-4 80.0 [75.0, 85.0] on 8 test clips; the best "
+            "floor, retrieval, has 20.0, p = 0.012",
+        ),
         ({"systems": {"model": 22.0}}, "open", "not clearly better than retrieval"),
         ({"systems": {"model": 12.0}}, "bad", "worse than retrieval"),
         ({"input_check": {"uses_input": False, "text": "..."}}, "bad", "ignores its input"),
         ({"only_sentence": "oui"}, "bad", "it has not learnt to translate"),
         ({"clips": 5}, "open", "too few clips to decide"),
     ],
-)  # fmt: skip
+)
 def test_one_sentence_judges_the_model(
     sources: Sources, changes: dict[str, Any], kind: str, said: str
 ) -> None:
@@ -94,9 +98,13 @@ def test_the_headline_of_single_words_is_the_share_that_is_right(sources: Source
     )
     assert "BLEU-4" not in text
     assert [tile.name for tile in tiles(sources)] == [
-        "test exact, %", "test WER, %", "test chrF", "best floor, exact, %", "blind, exact, %",
+        "test exact, %",
+        "test WER, %",
+        "test chrF",
+        "best floor, exact, %",
+        "blind, exact, %",
         "swapped, exact, %",
-    ]  # fmt: skip
+    ]
 
 
 def test_the_corpus_table_counts_by_hand(sources: Sources) -> None:
@@ -113,8 +121,10 @@ def test_samples_are_the_best_the_median_and_the_worst(sources: Sources) -> None
     rows = [row for row in sources.hypotheses if row["split"] == "test"]
     samples = pick_samples(rows, 1, SCORE)
     assert [(s.group, s.row["clip_id"]) for s in samples] == [
-        ("best", "test0"), ("median", "test3"), ("worst", "test4"),
-    ]  # fmt: skip
+        ("best", "test0"),
+        ("median", "test3"),
+        ("worst", "test4"),
+    ]
     many = pick_samples(rows, 9, SCORE)
     assert len({sample.row["clip_id"] for sample in many}) == len(many) == 5
 
@@ -122,8 +132,13 @@ def test_samples_are_the_best_the_median_and_the_worst(sources: Sources) -> None
 def test_words_are_marked_on_the_side_where_they_stand() -> None:
     sample = mark_words({"reference": "a b c", "hypothesis": "x a d c"}, SCORE)
     assert [(word.text, word.kind) for word in sample.reference] == [
-        ("a", "equal"), ("b", "missing"), ("c", "equal"),
-    ]  # fmt: skip
+        ("a", "equal"),
+        ("b", "missing"),
+        ("c", "equal"),
+    ]
     assert [(word.text, word.kind) for word in sample.hypothesis] == [
-        ("x", "extra"), ("a", "equal"), ("d", "wrong"), ("c", "equal"),
-    ]  # fmt: skip
+        ("x", "extra"),
+        ("a", "equal"),
+        ("d", "wrong"),
+        ("c", "equal"),
+    ]

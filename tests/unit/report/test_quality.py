@@ -10,23 +10,52 @@ from signloom.features.targets import Target
 from signloom.report.quality import WORST, assess, describe, share_of
 
 GOOD = ClipQuality(
-    clip_id="good", frames=50, seconds=2.0, fps=25.0, width=320, height=240, left_hand=0.8,
-    right_hand=1.0, any_hand=1.0, pose=1.0, lips=None, face_outline=None, left_hand_gap_s=0.4,
-    right_hand_gap_s=0.0, any_hand_gap_s=0.0, left_hand_jitter=0.1, right_hand_jitter=0.2,
-    side_swaps=0, coincident=0.0,
-)  # fmt: skip
+    clip_id="good",
+    frames=50,
+    seconds=2.0,
+    fps=25.0,
+    width=320,
+    height=240,
+    left_hand=0.8,
+    right_hand=1.0,
+    any_hand=1.0,
+    pose=1.0,
+    lips=None,
+    face_outline=None,
+    left_hand_gap_s=0.4,
+    right_hand_gap_s=0.0,
+    any_hand_gap_s=0.0,
+    left_hand_jitter=0.1,
+    right_hand_jitter=0.2,
+    side_swaps=0,
+    coincident=0.0,
+)
 LIPS_ONLY = replace(
-    GOOD, clip_id="lips", lips=0.5,
+    GOOD,
+    clip_id="lips",
+    lips=0.5,
     **dict.fromkeys(
-        ("left_hand", "right_hand", "any_hand", "pose", "left_hand_gap_s", "right_hand_gap_s",
-         "any_hand_gap_s", "left_hand_jitter", "right_hand_jitter", "side_swaps", "coincident")
+        (
+            "left_hand",
+            "right_hand",
+            "any_hand",
+            "pose",
+            "left_hand_gap_s",
+            "right_hand_gap_s",
+            "any_hand_gap_s",
+            "left_hand_jitter",
+            "right_hand_jitter",
+            "side_swaps",
+            "coincident",
+        )
     ),
-)  # fmt: skip
+)
 
 
 def target(clip_id: str, split: str, signer: str) -> Target:
-    return Target(clip_id=clip_id, split=split, signer=signer, text="a", ids=[0], gloss="",
-                  labels=[])  # fmt: skip
+    return Target(
+        clip_id=clip_id, split=split, signer=signer, text="a", ids=[0], gloss="", labels=[]
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,11 +118,18 @@ def test_the_worst_have_the_most_faults_then_show_the_least() -> None:
 def test_tables_sum_up_frames_by_split_and_signer() -> None:
     rows = [
         replace(GOOD, clip_id="a", frames=100, seconds=4.0, left_hand=0.5, any_hand_gap_s=2.0),
-        replace(GOOD, clip_id="b", frames=300, seconds=12.0, left_hand=0.9, side_swaps=1,
-                right_hand_jitter=0.4),
+        replace(
+            GOOD,
+            clip_id="b",
+            frames=300,
+            seconds=12.0,
+            left_hand=0.9,
+            side_swaps=1,
+            right_hand_jitter=0.4,
+        ),
         replace(GOOD, clip_id="c"),
         replace(GOOD, clip_id="stray"),
-    ]  # fmt: skip
+    ]
     targets = [target("a", "train", "x"), target("b", "train", "x"), target("c", "dev", "y")]
     assessment = assess(rows, targets)
     train, dev, stray = assessment.by_split

@@ -54,9 +54,12 @@ def test_without_attention_the_gradient_reaches_a_source_step_through_all_later_
     gradients = {}
     for attention in ("none", "additive"):
         options = dataclasses.replace(
-            lab.model, family="rnn", attention=attention, bidirectional=False,
+            lab.model,
+            family="rnn",
+            attention=attention,
+            bidirectional=False,
             initialization="torch",
-        )  # fmt: skip
+        )
         torch.manual_seed(0)
         model = build_model(options, input_width=8, vocab_size=8, ctc_labels=0)
         gradients[attention] = differentiate(model, batch)

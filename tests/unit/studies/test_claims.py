@@ -33,8 +33,17 @@ def test_a_head_is_cut_and_comes_back() -> None:
 
 
 def test_a_model_that_has_learnt_little_writes_worse_alone_than_behind_the_truth() -> None:
-    lab = read_lab(["model.d_model=32", "task.train=600", "task.dev=60", "task.test=10",
-                    "task.symbols=5", "task.max_length=8", "train.epochs=4"])  # fmt: skip
+    lab = read_lab(
+        [
+            "model.d_model=32",
+            "task.train=600",
+            "task.dev=60",
+            "task.test=10",
+            "task.symbols=5",
+            "task.max_length=8",
+            "train.epochs=4",
+        ]
+    )
     rows = compare_teaching(lab)
     assert len(rows) == 4
     loss, taught, alone, sentence = rows[-1]

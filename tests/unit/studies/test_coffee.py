@@ -40,8 +40,13 @@ def test_orders_are_drawn_once_each_and_the_same_way() -> None:
     assert len({order.text for order in orders}) == 500
     by_text = {order.text: order.signs for order in draw_orders(np.random.default_rng(2), 3000)}
     assert by_text["can i get a large coffee please"] == (
-        "please", "coffee", "large", "i", "get", "can",
-    )  # fmt: skip
+        "please",
+        "coffee",
+        "large",
+        "i",
+        "get",
+        "can",
+    )
     assert {sign for order in orders for sign in order.signs} == set(SIGNS)
     named = (*GOODS, *SIZES[1:], "no", "thank-you")
     for order in orders:  # what is signed is what is written
@@ -69,15 +74,22 @@ def options(tmp_path: Path) -> CoffeeOptions:
     path = tmp_path / "words.npz"
     offsets = np.arange(len(rows) + 1) * FRAMES
     np.savez(
-        path, frames=np.concatenate(rows).astype(np.float32), offsets=offsets,
-        labels=np.array(labels), seq=np.array(numbers),
-    )  # fmt: skip
+        path,
+        frames=np.concatenate(rows).astype(np.float32),
+        offsets=offsets,
+        labels=np.array(labels),
+        seq=np.array(numbers),
+    )
     base = load_section(STUDY, "study", CoffeeOptions)
     return dataclasses.replace(
-        base, words=path, corpus=tmp_path / "coffee", orders={"train": 40, "dev": 5, "test": 8},
-        seeds=[1], train={"epochs": 1, "patience": 1},
+        base,
+        words=path,
+        corpus=tmp_path / "coffee",
+        orders={"train": 40, "dev": 5, "test": 8},
+        seeds=[1],
+        train={"epochs": 1, "patience": 1},
         families={"lstm": {"family": "lstm", "attention": "general"}},
-    )  # fmt: skip
+    )
 
 
 def test_the_corpus_is_one_that_the_stages_take(options: CoffeeOptions) -> None:
@@ -157,10 +169,14 @@ def test_blocks_that_a_chain_connects_are_one_sitting() -> None:
     [
         ([[0, 1, 2], [3], [4]], [0, 1, 2], [3], [4]),
         ([[0, 1, 2], [3]], [0, 1], [2], [3]),  # dev has to share a sitting with train
-        ([[0, 1], [2], [3], [4], [5], [6], [7], [8], [9], [10]],
-         [0, 1, 2, 3, 4, 5, 6], [7, 8], [9, 10]),
+        (
+            [[0, 1], [2], [3], [4], [5], [6], [7], [8], [9], [10]],
+            [0, 1, 2, 3, 4, 5, 6],
+            [7, 8],
+            [9, 10],
+        ),
     ],
-)  # fmt: skip
+)
 def test_no_sitting_of_test_is_elsewhere(
     sittings: list[list[int]], train: list[int], dev: list[int], test: list[int]
 ) -> None:

@@ -16,9 +16,17 @@ from studies.reversal.lab import read_lab
 from tests.tiny import MODEL
 
 LAB = [
-    "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
-    "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
-]  # fmt: skip
+    "task.symbols=5",
+    "task.min_length=2",
+    "task.max_length=3",
+    "task.train=20",
+    "task.dev=10",
+    "task.test=10",
+    "model.d_model=16",
+    "model.heads=2",
+    "model.d_ff=16",
+    "train.epochs=1",
+]
 
 
 def test_without_feed_forward_its_residual_adds_nothing() -> None:
@@ -52,8 +60,11 @@ def test_the_page_names_every_part() -> None:
     options = ComponentsOptions(seeds=[1, 2], variants=variants, reversal=LAB)
     trained = list(train_components(options))
     assert [(row["variant"], row["seed"]) for row in trained] == [
-        ("base", 1), ("<no> block", 1), ("base", 2), ("<no> block", 2),
-    ]  # fmt: skip
+        ("base", 1),
+        ("<no> block", 1),
+        ("base", 2),
+        ("<no> block", 2),
+    ]
     assert trained[1]["parameters"] < trained[0]["parameters"]
     assert trained[0]["worst_unit"] > trained[1]["worst_unit"] == 0  # it has none to cut
     assert all(row["worst_head"] >= row["head"] for row in trained)

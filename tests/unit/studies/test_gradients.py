@@ -85,8 +85,14 @@ def test_the_residual_sum_keeps_frames_apart(flows: list[Flow]) -> None:
 
 
 def trained(seed: int, exact: float, **kind: object) -> dict[str, object]:
-    row = {"initialization": "torch", "depth": 2, "norm": "post", "wiring": "residual",
-           "warmup_steps": 60, "dev_loss": 0.1}  # fmt: skip
+    row = {
+        "initialization": "torch",
+        "depth": 2,
+        "norm": "post",
+        "wiring": "residual",
+        "warmup_steps": 60,
+        "dev_loss": 0.1,
+    }
     return {**row, "seed": seed, "exact": exact, **kind}
 
 
@@ -103,8 +109,9 @@ def test_the_page_shows_what_was_measured_with_both_initialisations(flows: list[
     page = render_study(build_page(results))
     for text in (
         "These learn: post-norm, residual (torch, 2 layers).",
-        "These do not: post-norm, residual (xavier_each, 2 layers).", "24.0 ± 0.0 %",
+        "These do not: post-norm, residual (xavier_each, 2 layers).",
+        "24.0 ± 0.0 %",
         "(1 diverged)",
-    ):  # fmt: skip
+    ):
         assert text in page
     assert page.count('role="img"') == 1

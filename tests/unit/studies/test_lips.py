@@ -55,9 +55,12 @@ def test_films_depend_on_their_seed_alone_and_test_has_people_and_sentences_of_i
     assert films != plan_films(dataclasses.replace(options, seed=4))
     assert [film.clip_id for film in films] == sorted({film.clip_id for film in films})
     assert {(film.signer.name, film.split) for film in films} == {
-        ("train-01", "train"), ("train-02", "train"), ("train-03", "train"),
-        ("test-01", "test"), ("test-02", "test"),
-    }  # fmt: skip
+        ("train-01", "train"),
+        ("train-02", "train"),
+        ("train-03", "train"),
+        ("test-01", "test"),
+        ("test-02", "test"),
+    }
     texts = {
         split: {film.text for film in films if film.split == split} for split in ("train", "test")
     }

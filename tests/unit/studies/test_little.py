@@ -32,8 +32,9 @@ def test_a_share_of_the_train_clips_keeps_its_sentences_and_every_dev_and_test_c
 def test_forms_that_dev_or_test_has_are_no_longer_in_train() -> None:
     orders = {
         "train": ["a small tea please", "no tea a water", "hello a tea"],
-        "dev": ["hello a large muffin"], "test": ["a coffee please"],
-    }  # fmt: skip
+        "dev": ["hello a large muffin"],
+        "test": ["a coffee please"],
+    }
     clips = [
         Clip(clip_id=text, video=None, text=text, signer=split, split=split)
         for split, texts in orders.items()
@@ -66,9 +67,11 @@ def test_the_page_has_a_row_for_each_means_and_the_spread_of_the_seeds() -> None
     (table,) = build_page(rows).sections[0].parts
     held = ", held against its signs"
     assert table.rows == [
-        ["scratch", "42.0 ± 2.8"], [f"scratch{held}", "21.0 ± 1.4"],
-        ["both", "21.0 ± 1.4"], [f"both{held}", "10.5 ± 0.7"],
-    ]  # fmt: skip
+        ["scratch", "42.0 ± 2.8"],
+        [f"scratch{held}", "21.0 ± 1.4"],
+        ["both", "21.0 ± 1.4"],
+        [f"both{held}", "10.5 ± 0.7"],
+    ]
 
 
 @pytest.mark.parametrize("patience", [0, 1])
@@ -83,10 +86,17 @@ def test_a_model_cuts_clips_and_their_pieces_make_others(tmp_path: Path) -> None
     checkpoint.model.eval()
     sequences = read_shards(files.shards)
     train_clips = [
-        Clip(clip_id=target.clip_id, video=None, text=target.text, signer="s", split="train",
-             gloss=f"{target.gloss} {target.gloss}")
-        for target in read_targets(files.targets) if target.split == "train"
-    ]  # fmt: skip
+        Clip(
+            clip_id=target.clip_id,
+            video=None,
+            text=target.text,
+            signer="s",
+            split="train",
+            gloss=f"{target.gloss} {target.gloss}",
+        )
+        for target in read_targets(files.targets)
+        if target.split == "train"
+    ]
     teacher = Teacher(checkpoint, sequences)
     composed, landmarks = teacher.recombine(train_clips, 5, seed=1)
     assert len(composed) == 5 == len(landmarks)

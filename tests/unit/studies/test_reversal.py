@@ -22,9 +22,17 @@ from tests.tiny import ROOT
 
 TASK = ReverseOptions(symbols=5, min_length=2, max_length=4, train=60, dev=20, test=20)
 TINY = [
-    "task.symbols=5", "task.min_length=2", "task.max_length=4", "task.train=60", "task.dev=20",
-    "task.test=20", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=2",
-]  # fmt: skip
+    "task.symbols=5",
+    "task.min_length=2",
+    "task.max_length=4",
+    "task.train=60",
+    "task.dev=20",
+    "task.test=20",
+    "model.d_model=16",
+    "model.heads=2",
+    "model.d_ff=16",
+    "train.epochs=2",
+]
 
 
 def tiny(*assignments: str) -> LabOptions:

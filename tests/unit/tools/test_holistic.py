@@ -46,8 +46,10 @@ def test_every_landmark_is_that_of_mediapipes_graph(film: Path) -> None:
     graph = HolisticGraph(0.5, 0.5, face=True)
     with Video(film) as video:
         pictures = [frame.rgb for frame in video.frames()]
-    of_film = [{part: getattr(frame, part) for part in
-                ("left_hand", "right_hand", "pose", "face")} for frame in detect(film)]  # fmt: skip
+    of_film = [
+        {part: getattr(frame, part) for part in ("left_hand", "right_hand", "pose", "face")}
+        for frame in detect(film)
+    ]
     of_camera = [frame.pose for frame in detect(iter(pictures))]
     assert len(of_film) == len(pictures)
     for rgb, landmarks, pose in zip(pictures, of_film, of_camera, strict=True):
@@ -133,9 +135,11 @@ def test_a_film_comes_in_and_landmarks_go_out_by_pipes(
 
 
 def test_lines_of_a_live_stream_are_written_while_it_goes_on(
-    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    film: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
-) -> None:  # fmt: skip
+) -> None:
     live = {"cluster_time_limit": "200"}
     with av.open(str(film)) as source, av.open(str(tmp_path / "a.mkv"), "w", options=live) as out:
         stream = out.add_stream_from_template(source.streams.video[0])

@@ -68,9 +68,16 @@ def _in_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def start(
-    name: str, *, stage: str = "train", options: TrackingOptions = ON, data: Any = None,
-    stops: Any = (), note: str = "", tags: Any = None, **of: str,
-) -> Run:  # fmt: skip
+    name: str,
+    *,
+    stage: str = "train",
+    options: TrackingOptions = ON,
+    data: Any = None,
+    stops: Any = (),
+    note: str = "",
+    tags: Any = None,
+    **of: str,
+) -> Run:
     run = RunOf(stage=stage, name=name, **of)
     return Run.start(options, run, data=data, stops=stops, note=note, tags=tags)
 
@@ -212,9 +219,12 @@ def test_work_that_goes_on_later_took_the_time_of_the_work(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("error", "status", "tag"),
-    [(ZeroDivisionError("oh"), "FAILED", "error"), (KeyboardInterrupt(), "KILLED", "error"),
-     (StopAsyncIteration("pruned at 3"), "FINISHED", "stopped_by")],
-)  # fmt: skip
+    [
+        (ZeroDivisionError("oh"), "FAILED", "error"),
+        (KeyboardInterrupt(), "KILLED", "error"),
+        (StopAsyncIteration("pruned at 3"), "FINISHED", "stopped_by"),
+    ],
+)
 def test_the_exception_decides_how_a_run_ends(error: BaseException, status: str, tag: str) -> None:
     run = start("trial 0", stage="tune", stops=(StopAsyncIteration,))
     with pytest.raises(type(error)), run:
@@ -394,22 +404,33 @@ def test_a_run_whose_process_is_killed_says_so(store: Path) -> None:
 
 def test_records_that_version_0_2_left_are_delivered() -> None:
     """As it wrote them for a stage of a `dvc repro`; both processes were killed."""
-    tags = {"stage": "train", "git_commit": "unknown", "git_dirty": "unknown",
-            "mlflow.source.type": "LOCAL", "mlflow.source.git.commit": "unknown", "host": "vm",
-            "device": "cpu, 2 cores", "mlflow.source.name": "pipeline.train"}  # fmt: skip
-    common = {"store": store_name(), "experiment": "drawn signers", "tags": tags,
-              "time_ms": 1795527600949}  # fmt: skip
+    tags = {
+        "stage": "train",
+        "git_commit": "unknown",
+        "git_dirty": "unknown",
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.git.commit": "unknown",
+        "host": "vm",
+        "device": "cpu, 2 cores",
+        "mlflow.source.name": "pipeline.train",
+    }
+    common = {
+        "store": store_name(),
+        "experiment": "drawn signers",
+        "tags": tags,
+        "time_ms": 1795527600949,
+    }
     above: list[dict[str, Any]] = [
         {"kind": "start", "name": "dvc repro", "key": "repro-1-2-vm", "parent": None, **common},
         {"kind": "params", "values": {"lr": "1"}},
-    ]  # fmt: skip
+    ]
     records: list[dict[str, Any]] = [
         {"kind": "start", "name": "train k", "key": "0.2", "parent": "repro-1-2-vm", **common},
         {"kind": "inputs", "values": {"manifest": "abc"}},
         {"kind": "params", "values": {"lr": "1", "d": "x"}},
         {"kind": "metrics", "values": {"loss": 1.0}, "step": 1, "time_ms": 1795527600956},
         {"kind": "artifact", "copy": "files/0001", "folder": None},
-    ]  # fmt: skip
+    ]
     for name, journal in (
         ("1795527600946946628-76d4cc11", above),
         ("1795527600946946629-7", records),
@@ -576,8 +597,12 @@ def test_the_log_of_a_stage_is_an_artifact_of_its_run(store: Path, tmp_path: Pat
     folder = store / "mlruns" / stored_run.info.experiment_id
     text = (folder / stored_run.info.run_id / "artifacts/train.log").read_text()
     assert "WARNING 24 clips have no room\n" in text
-    for line in ("INFO model: d_model 16, norm pre\n", "INFO y: epoch 2, dev_loss 1.5, epoch_s 3\n",
-                 "INFO scores: test/bleu4 93.2954\n", "INFO train x: finished after"):  # fmt: skip
+    for line in (
+        "INFO model: d_model 16, norm pre\n",
+        "INFO y: epoch 2, dev_loss 1.5, epoch_s 3\n",
+        "INFO scores: test/bleu4 93.2954\n",
+        "INFO train x: finished after",
+    ):
         assert line in text
     assert not (folder / child.info.run_id / "artifacts").exists()
 
@@ -622,14 +647,20 @@ def test_a_record_torn_by_a_full_disk_is_all_that_is_lost() -> None:
 
 @pytest.mark.parametrize(
     ("uri", "reason"),
-    [("sqlite:///damaged.db", "not a database"),
-     # By SQLite's own mode, as root writes what it likes.
-     ("sqlite:///file:whole.db?mode=ro&uri=true", "attempt to write a readonly database")],
-)  # fmt: skip
+    [
+        ("sqlite:///damaged.db", "not a database"),
+        # By SQLite's own mode, as root writes what it likes.
+        ("sqlite:///file:whole.db?mode=ro&uri=true", "attempt to write a readonly database"),
+    ],
+)
 def test_a_database_that_takes_nothing_costs_a_warning_and_the_records_stay(
-    uri: str, reason: str, tmp_path: Path, mlflow_database: Path,
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+    uri: str,
+    reason: str,
+    tmp_path: Path,
+    mlflow_database: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("damaged.db").write_text("no database " * 100)
     shutil.copy(mlflow_database, "whole.db")
@@ -662,9 +693,11 @@ def test_a_database_that_a_kill_left_half_made_is_made_again(
 
 
 def test_a_copied_project_writes_its_artifacts_into_its_own_folder(
-    tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    mlflow_database: Path,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     first, second = tmp_path / "100%_first", tmp_path / "second"
     first.mkdir()
     shutil.copy(mlflow_database, first)
@@ -701,9 +734,10 @@ def test_a_kill_while_the_database_is_made_leaves_none(
     """Quick twin: the test above."""
     program = "from signloom.tracking.mlflow_store import *; prepare_database()"
     process = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=tmp_path,
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
         env={**os.environ, "MLFLOW_TRACKING_URI": "sqlite:///mlflow.db"},
-    )  # fmt: skip
+    )
     while not list(tmp_path.glob(".mlflow.db.*/mlflow.db")):
         assert process.poll() is None
         time.sleep(0.01)
@@ -763,8 +797,11 @@ def test_a_stage_never_imports_mlflow_and_its_delivery_ends_in_silence(tmp_path:
         "from mlflow.telemetry.utils import is_telemetry_disabled\n"
         "assert is_telemetry_disabled()\n"
     )
-    bare = {key: value for key, value in os.environ.items()
-            if key not in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI")}  # fmt: skip
+    bare = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI")
+    }
     process = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=bare, capture_output=True, text=True
     )

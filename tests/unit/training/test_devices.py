@@ -37,9 +37,13 @@ def run(folder: Path, chosen: RunOptions, stop_after: int = 99) -> None:
             raise KeyboardInterrupt
 
     _, fit = train(
-        tiny.training_data(), chosen, provenance={}, log=stop, fabric=fabric,
+        tiny.training_data(),
+        chosen,
+        provenance={},
+        log=stop,
+        fabric=fabric,
         snapshots=Snapshots(folder / "kept"),
-    )  # fmt: skip
+    )
     if fabric.is_global_zero:
         write_history(folder / "history.json", fit)
 

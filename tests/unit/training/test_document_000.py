@@ -21,10 +21,21 @@ def build_ours(document: Document000) -> Transformer:
     options = dataclasses.replace(
         tiny.MODEL,
         family="transformer",
-        d_model=16, heads=2, encoder_layers=2, decoder_layers=2, d_ff=32,
-        dropout=0.0, norm="post", decoder_norm=False, activation="gelu", attention_bias=False,
-        positions="sinusoidal", embedding_scale=False, tied_embeddings=False, subsampling=1,
-    )  # fmt: skip
+        d_model=16,
+        heads=2,
+        encoder_layers=2,
+        decoder_layers=2,
+        d_ff=32,
+        dropout=0.0,
+        norm="post",
+        decoder_norm=False,
+        activation="gelu",
+        attention_bias=False,
+        positions="sinusoidal",
+        embedding_scale=False,
+        tied_embeddings=False,
+        subsampling=1,
+    )
     ours = build_model(options, input_width=FEATURES, vocab_size=VOCABULARY, ctc_labels=0)
     assert isinstance(ours, Transformer)
     ours.load_state_dict(translate(document))
@@ -38,8 +49,11 @@ def translate(document: Document000) -> dict[str, torch.Tensor]:
 
     def take(ours: str, name: str, *parts: str) -> None:
         for kind in ("weight", "bias"):
-            tensors = [theirs[f"{name}{part}.{kind}"] for part in parts or ("",)
-                       if f"{name}{part}.{kind}" in theirs]  # fmt: skip
+            tensors = [
+                theirs[f"{name}{part}.{kind}"]
+                for part in parts or ("",)
+                if f"{name}{part}.{kind}" in theirs
+            ]
             if tensors:
                 state[f"{ours}.{kind}"] = torch.cat(tensors)
 

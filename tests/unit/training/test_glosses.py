@@ -126,9 +126,11 @@ def test_unknown_dev_glosses_are_logged(tmp_path: Path, caplog: pytest.LogCaptur
 
 @pytest.mark.parametrize(
     ("kind", "source", "message"),
-    [("subwords", "landmarks", r"no column video.*Set model.source: glosses"),
-     ("none", "glosses", "tokenize_targets.source is none")],
-)  # fmt: skip
+    [
+        ("subwords", "landmarks", r"no column video.*Set model.source: glosses"),
+        ("none", "glosses", "tokenize_targets.source is none"),
+    ],
+)
 def test_a_source_that_the_corpus_lacks_is_refused(
     tmp_path: Path, kind: GlossKind, source: Any, message: str
 ) -> None:

@@ -25,11 +25,15 @@ def test_each_seed_gives_a_model_and_the_first_stands_in_front(tmp_path: Path) -
     fabric, heard = open_devices(options.train), []
     results = [
         train_seed(
-            data, seed_options, {}, fabric, Snapshots(tmp_path / "kept"),
+            data,
+            seed_options,
+            {},
+            fabric,
+            Snapshots(tmp_path / "kept"),
             lambda metrics, step=0: heard.append((step, metrics)),
         )
         for seed_options in each_seed(options)[:1]
-    ]  # fmt: skip
+    ]
     results += [
         train_seed(data, seed_options, {}, fabric, Snapshots(tmp_path / "other"))
         for seed_options in each_seed(options)[1:]
@@ -51,9 +55,12 @@ def test_a_checkpoint_without_room_is_an_error_with_a_remedy(tmp_path: Path) -> 
     def starve() -> None:
         options = tiny.run_options(epochs=1)
         result = train_seed(
-            tiny.training_data(), options, {}, open_devices(options.train),
+            tiny.training_data(),
+            options,
+            {},
+            open_devices(options.train),
             Snapshots(tmp_path / "kept"),
-        )  # fmt: skip
+        )
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         with pytest.raises(UserError, match=r"could not be written to .* make room"):
             write_results(tmp_path / "checkpoint", [result])

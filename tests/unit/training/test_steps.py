@@ -38,13 +38,19 @@ def setting(**changes: object) -> tuple[BatchLoss, TrainingBatches]:
     torch.manual_seed(0)
 
     model = build_model(
-        options.model, input_width=data.source.reader(options.features).width,
-        vocab_size=data.tokenizer.vocab_size, ctc_labels=len(data.labels) + 1,
-    )  # fmt: skip
+        options.model,
+        input_width=data.source.reader(options.features).width,
+        vocab_size=data.tokenizer.vocab_size,
+        ctc_labels=len(data.labels) + 1,
+    )
     source = TrainingBatches(
-        data.train, options.features, options.augment, max_frames=200, pad=data.tokenizer.pad,
+        data.train,
+        options.features,
+        options.augment,
+        max_frames=200,
+        pad=data.tokenizer.pad,
         seed=1,
-    )  # fmt: skip
+    )
     loss = BatchLoss(
         model, options.train, pad=data.tokenizer.pad, subsampling=options.model.subsampling
     )
@@ -170,9 +176,13 @@ def test_a_nan_loss_names_its_step_and_the_snapshot_before_stays(tmp_path: Path)
     reports: list[StepReport] = []
     with pytest.raises(DivergedError) as caught:
         train(
-            tiny.training_data(), options, provenance={}, log=lambda _: None, watch=reports.append,
+            tiny.training_data(),
+            options,
+            provenance={},
+            log=lambda _: None,
+            watch=reports.append,
             snapshots=Snapshots(tmp_path),
-        )  # fmt: skip
+        )
     message = str(caught.value)
     (place,) = re.findall(r"^epoch (\d+), step (\d+) of \d+: the loss or its gradient", message)
     assert "lower train.learning_rate" in message

@@ -70,9 +70,11 @@ def checkpoint(
         "ctc": CtcLabels(kind="glosses", names=tuple(glosses)),
     }
     built = tiny.checkpoint(
-        Tokenizer.build(texts, vocabulary), seed=seed,
-        model=dataclasses.replace(tiny.MODEL, **model), **base | (spec or {}),
-    )  # fmt: skip
+        Tokenizer.build(texts, vocabulary),
+        seed=seed,
+        model=dataclasses.replace(tiny.MODEL, **model),
+        **base | (spec or {}),
+    )
     with torch.no_grad():  # biases begin at 0, which would hide a row in the wrong place
         for name, value in built.model.named_parameters():
             if name in (*TOKEN_ROWS, *LABEL_ROWS) and value.dim() == 1:
@@ -202,15 +204,19 @@ def test_everything_that_does_not_fit_is_in_one_message(tmp_path: Path) -> None:
         warm_start(new, tmp_path / "old", seed=3)
     first, *lines, _ = str(error.value).splitlines()
     assert f"train.start_from: {tmp_path / 'old'} does not fit" in first
-    for line, words in zip(lines, (
-        "model.d_model: trained with 16, now 32",
-        "model.norm: trained with 'pre', now 'post'",
-        "features.fps: trained with 10.0, now 12.0",
-        "features.groups: trained with ('hands', 'pose'), now ('hands',)",
-        "(left_hand, right_hand, pose), now hands version 1 (left_hand, right_hand)",
-        "version: trained with '1', now '2'",
-        "CTC labels: trained with glosses, now characters",
-    ), strict=True):  # fmt: skip
+    for line, words in zip(
+        lines,
+        (
+            "model.d_model: trained with 16, now 32",
+            "model.norm: trained with 'pre', now 'post'",
+            "features.fps: trained with 10.0, now 12.0",
+            "features.groups: trained with ('hands', 'pose'), now ('hands',)",
+            "(left_hand, right_hand, pose), now hands version 1 (left_hand, right_hand)",
+            "version: trained with '1', now '2'",
+            "CTC labels: trained with glosses, now characters",
+        ),
+        strict=True,
+    ):
         assert words in line
 
 

@@ -99,9 +99,11 @@ def test_checking_changes_no_translation(checkpoint: Path) -> None:
 
 
 def test_an_unfamiliar_film_gets_no_invented_sentence_unless_asked(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     clips = {"a": tiny.halve(DEV[0]), "b": tiny.halve(without_hands(DEV[0]))}
     extractor = json.loads((checkpoint / "checkpoint.json").read_text())["extractor"]

@@ -35,9 +35,12 @@ def build(root: Path) -> tuple[Translator, SignIndex]:
         tiny.write_checkpoint(root / "checkpoint", extractor=MADE)
     translator = Translator.load(root / "checkpoint")
     return translator, open_index(
-        translator, root / "checkpoint", targets=root / "targets.parquet", shards=root / "shards",
+        translator,
+        root / "checkpoint",
+        targets=root / "targets.parquet",
+        shards=root / "shards",
         folder=root / "lookup",
-    )  # fmt: skip
+    )
 
 
 def test_a_clip_is_nearest_to_itself_and_each_text_comes_once(tmp_path: Path) -> None:

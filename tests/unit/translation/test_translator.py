@@ -84,9 +84,13 @@ def test_a_language_that_is_asked_for_comes_first() -> None:
 def test_a_sign_is_read_at_the_pace_of_the_training_clips_however_slow_its_film() -> None:
     clip = tiny.sequence(0, frames=30, fps=30.0)  # a second
     train_clips = TrainClips(
-        figures={"seconds": Range(low=0.9, high=1.0)}, centre=(), directions=(), deviations=(),
-        rest=1.0, limit=1.0,
-    )  # fmt: skip
+        figures={"seconds": Range(low=0.9, high=1.0)},
+        centre=(),
+        directions=(),
+        deviations=(),
+        rest=1.0,
+        limit=1.0,
+    )
     checked = Confidence(weights="", unsure_below=0.5, levels=(), train=train_clips)
     signs = CtcLabels(kind="texts", names=("tea", "bread"))
     for labels, paces in ((signs, (1, 1.581, 3.162, 5, 0.422)), (LETTERS, (1, 1, 1, 1, 1))):
@@ -220,9 +224,13 @@ def test_further_seeds_hold_sentences_against_signs_as_the_first_does(tmp_path: 
     assert not Translator.load(first / "seeds" / "2", CPU).sign_costs.costs
     coverage = fit_sign_coverage(["a b", "b"], [["A", "B"], ["B"]])
     measured = Confidence(
-        weights=hash_file(first / WEIGHTS), unsure_below=0.5, levels=(), train=None,
-        signs_said=coverage, signs=SignSearch(weight=0.4),
-    )  # fmt: skip
+        weights=hash_file(first / WEIGHTS),
+        unsure_below=0.5,
+        levels=(),
+        train=None,
+        signs_said=coverage,
+        signs=SignSearch(weight=0.4),
+    )
     write_confidence(first / CONFIDENCE, measured)
     # The further seed's weights are others, so that nothing is measured of them.
     path = first / "seeds" / "2" / WEIGHTS
@@ -246,9 +254,12 @@ def write_seeds(first: Path, ctc: CtcLabels = LETTERS) -> None:
                 weights += 0.2 * number * torch.randn(weights.shape)
         save_checkpoint(folder, seed_checkpoint)
     measured = Confidence(
-        weights=hash_file(first / WEIGHTS), unsure_below=0.5, levels=fit_levels([-1.0], [True]),
-        train=None, seeds=hash_seeds(first),
-    )  # fmt: skip
+        weights=hash_file(first / WEIGHTS),
+        unsure_below=0.5,
+        levels=fit_levels([-1.0], [True]),
+        train=None,
+        seeds=hash_seeds(first),
+    )
     write_confidence(first / CONFIDENCE, measured)
 
 
@@ -316,9 +327,13 @@ def test_seeds_as_one_read_signs_by_the_mean_of_their_probabilities(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("family", "parts"),
-    [({}, [2, 2, 1]), (DOCUMENT_003, [2, 2, 1]), ({"subsampling": 4}, [2, 2, 1]),
-     ({"family": "lstm"}, [5])],
-)  # fmt: skip
+    [
+        ({}, [2, 2, 1]),
+        (DOCUMENT_003, [2, 2, 1]),
+        ({"subsampling": 4}, [2, 2, 1]),
+        ({"family": "lstm"}, [5]),
+    ],
+)
 def test_clips_are_encoded_in_parts_and_come_out_the_same(
     family: dict[str, object], parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,8 +33,13 @@ from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, studies
 
 def test_the_documents_configuration_is_tried_where_the_space_has_room(tmp_path: Path) -> None:
     """Options that are not searched belong to it, too, in the trial and in what is adopted."""
-    configuration = {"model.d_model": 8, "train.learning_rate": 0.01, "model.activation": "relu",
-             "model.d_ff": 24, "model.decoder_norm": False}  # fmt: skip
+    configuration = {
+        "model.d_model": 8,
+        "train.learning_rate": 0.01,
+        "model.activation": "relu",
+        "model.d_ff": 24,
+        "model.decoder_norm": False,
+    }
     options = dataclasses.replace(
         OPTIONS, trials=2, first=[configuration], confirm=ConfirmOptions(top=2, seeds=1)
     )
@@ -76,9 +81,14 @@ def test_the_demo_tries_document_000_as_far_as_its_space_goes() -> None:
     assert {name: ours[name] for name in stated} == stated  # all in which it differs from the file
     (start,) = parse_first(tune.first, parse_space(tune.space))
     assert start.values == {
-        "model.norm": "post", "model.dropout": 0.1, "model.d_model": 192, "model.head_width": 32,
-        "model.encoder_layers": 3, "model.decoder_layers": 3, "train.learning_rate": 5e-4,
-    }  # fmt: skip
+        "model.norm": "post",
+        "model.dropout": 0.1,
+        "model.d_model": 192,
+        "model.head_width": 32,
+        "model.encoder_layers": 3,
+        "model.decoder_layers": 3,
+        "train.learning_rate": 5e-4,
+    }
     assert start.others == {}
 
 

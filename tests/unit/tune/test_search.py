@@ -207,8 +207,12 @@ def test_what_decides_no_trial_is_no_part_of_a_search(monkeypatch: pytest.Monkey
     base, before = tiny.run_options(), library_versions()
     decoding = dataclasses.replace(OPTIONS, objectives=("bleu4",))
     identities = [identify(base, options, HASHES) for options in (OPTIONS, decoding)]
-    for name, counts in (("signloom", (False, False)), ("mediapipe", (False, False)),
-                         ("sacrebleu", (False, True)), ("torch", (True, True))):  # fmt: skip
+    for name, counts in (
+        ("signloom", (False, False)),
+        ("mediapipe", (False, False)),
+        ("sacrebleu", (False, True)),
+        ("torch", (True, True)),
+    ):
         changed = {**before, name: "0"}
         monkeypatch.setattr("signloom.tune.storage.library_versions", lambda c=changed: c)
         now = [identify(base, options, HASHES) for options in (OPTIONS, decoding)]

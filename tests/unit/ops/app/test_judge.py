@@ -33,10 +33,17 @@ def asker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asker]:
     film = write_video(CORPUS / "videos/film.mp4", frames=5)
     (CORPUS / "secret.mp4").write_text("secret")
     clips = [
-        Clip(clip_id=pair.clip_id, video=film, text="t", signer="s", split="test", start_s=0.05,
-             end_s=0.15)
+        Clip(
+            clip_id=pair.clip_id,
+            video=film,
+            text="t",
+            signer="s",
+            split="test",
+            start_s=0.05,
+            end_s=0.15,
+        )
         for pair in task().pairs
-    ]  # fmt: skip
+    ]
     learnt = replace(clips[0], clip_id="learnt", split="train")
     write_manifest(CORPUS / "manifest.tsv", [*clips, learnt])
     Judgements().add("t", task())
@@ -96,9 +103,13 @@ def test_films_and_points_of_the_corpus_are_found_by_id_alone(asker: Asker) -> N
         assert (status, b"no film of such a clip" in content) == (404, True)
         assert asker.ask("GET", f"/api/skeleton?clip={quote(wrong, safe='')}")[0] == 422
     write_shards(
-        SHARDS, {clip["clip_id"]: 12}, lambda _: tiny.sequence(), layout=HANDS_POSE,
-        extractor="{}", frames_per_shard=1000,
-    )  # fmt: skip
+        SHARDS,
+        {clip["clip_id"]: 12},
+        lambda _: tiny.sequence(),
+        layout=HANDS_POSE,
+        extractor="{}",
+        frames_per_shard=1000,
+    )
     points = json.loads(asker.ask("GET", f"/api/skeleton?clip={clip['clip_id']}")[2])
     assert (len(points["frames"]), points["ratio"]) == (12, pytest.approx(320 / 240))
     marks = {mark for bone in points["bones"] for mark in bone}

@@ -45,10 +45,14 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 def test_captions_cut_the_film_of_their_name(tmp_path: Path, films: Found) -> None:
     labels, left_out = read_labels(write(tmp_path, "day.fr.srt", SRT), films)
-    assert labels == {films[1][0].id: Labels(parts=[
-        FilmPart(start_s=0.5, end_s=1.0, text="oui", language="fr"),
-        FilmPart(start_s=1.2, end_s=1.8, text="non merci", language="fr"),
-    ])}  # fmt: skip
+    assert labels == {
+        films[1][0].id: Labels(
+            parts=[
+                FilmPart(start_s=0.5, end_s=1.0, text="oui", language="fr"),
+                FilmPart(start_s=1.2, end_s=1.8, text="non merci", language="fr"),
+            ]
+        )
+    }
     assert len(left_out) == 1
     assert "day.fr.srt line 10" in left_out[0]
 
@@ -86,10 +90,14 @@ def test_a_table_of_glosses_alone_gives_a_film_no_sentence(tmp_path: Path, films
     [
         ("other.srt", SRT, "no film of its name is here"),
         ("day.srt", "nothing", "holds no line of times"),
-        ("day.vtt", "WEBVTT\n\n00:00.100 --> 00:00.500\n<v ada>oui\n\n00:01.000 --> 00:01.500\n"
-         "<v eve>non\n", "ada, eve sign in it"),
+        (
+            "day.vtt",
+            "WEBVTT\n\n00:00.100 --> 00:00.500\n<v ada>oui\n\n00:01.000 --> 00:01.500\n"
+            "<v eve>non\n",
+            "ada, eve sign in it",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_of_no_use_is_said(
     tmp_path: Path, films: Found, name: str, text: str, said: str
 ) -> None:

@@ -149,8 +149,13 @@ def test_in_a_house_the_password_opens_and_the_token_of_an_address_does_not(hous
 
 def test_nothing_that_a_client_sends_becomes_a_path(asker: Asker, project: Path) -> None:
     (project / "secret.txt").write_text("secret")
-    for path in ("/..%2fparams.yaml", "/api/takes/..%2f..%2f/film", "/%2e%2e/params.yaml",
-                 "/api/takes/%2e%2e/film", "/pages/../guard.py"):  # fmt: skip
+    for path in (
+        "/..%2fparams.yaml",
+        "/api/takes/..%2f..%2f/film",
+        "/%2e%2e/params.yaml",
+        "/api/takes/%2e%2e/film",
+        "/pages/../guard.py",
+    ):
         status, _, content = asker.ask("GET", path)
         assert status == 404, path
         assert b"corpus" not in content
@@ -408,8 +413,11 @@ def test_every_message_that_is_translated_is_said_by_the_code() -> None:
     constants = set[str]()
     for path in (ROOT / "src").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        constants |= {node.value for node in ast.walk(tree)
-                 if isinstance(node, ast.Constant) and isinstance(node.value, str)}  # fmt: skip
+        constants |= {
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
     code = "\0".join(constants)
     messages = json.loads((PAGES / "server_messages.json").read_text(encoding="utf-8"))
     for template, translations in messages.items():

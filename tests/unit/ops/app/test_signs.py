@@ -42,19 +42,41 @@ def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     shutil.copy(tiny.ROOT / "params.yaml", "params.yaml")
     tiny.write_checkpoint(CHECKPOINT)
     write_shards(
-        SHARDS, {f"c{n}": 12 for n in range(5)}, lambda name: tiny.sequence(int(name[1:])),
-        layout=HANDS_POSE, extractor=extractor_fingerprint(OPTIONS.detector_options),
+        SHARDS,
+        {f"c{n}": 12 for n in range(5)},
+        lambda name: tiny.sequence(int(name[1:])),
+        layout=HANDS_POSE,
+        extractor=extractor_fingerprint(OPTIONS.detector_options),
         frames_per_shard=1000,
-    )  # fmt: skip
-    write_targets(TARGETS, [
-        Target(clip_id=f"c{n}", split="train", signer="s", text=f"word{n}", ids=[], gloss="",
-               labels=[])
-        for n in range(5)
-    ])  # fmt: skip
+    )
+    write_targets(
+        TARGETS,
+        [
+            Target(
+                clip_id=f"c{n}",
+                split="train",
+                signer="s",
+                text=f"word{n}",
+                ids=[],
+                gloss="",
+                labels=[],
+            )
+            for n in range(5)
+        ],
+    )
     drawing = DrawOptions(
-        out=Path("drawn"), seed=3, train_signers=1, dev_signers=1, test_signers=1,
-        clips_per_signer=1, max_signs=2, unseen_share=0.0, fps=8, width=160, height=120,
-    )  # fmt: skip
+        out=Path("drawn"),
+        seed=3,
+        train_signers=1,
+        dev_signers=1,
+        test_signers=1,
+        clips_per_signer=1,
+        max_signs=2,
+        unseen_share=0.0,
+        fps=8,
+        width=160,
+        height=120,
+    )
     Path("drawn/videos").mkdir(parents=True)
     clips = plan_clips(drawing)[:2]
     for clip in clips:
@@ -129,10 +151,13 @@ def test_all_seeds_are_one_model_as_soon_as_they_were_measured_so(films: list[Pa
     write_confidence(
         EVALUATION / CONFIDENCE,
         Confidence(
-            weights=hash_file(CHECKPOINT / WEIGHTS), unsure_below=0.5, levels=(), train=None,
+            weights=hash_file(CHECKPOINT / WEIGHTS),
+            unsure_below=0.5,
+            levels=(),
+            train=None,
             seeds=hash_seeds(CHECKPOINT),
         ),
-    )  # fmt: skip
+    )
     after = analyst._load()
     assert after is not None
     assert after.translator.is_joint
@@ -146,10 +171,13 @@ def test_a_word_without_a_sign_is_written_without_a_time(films: list[Path]) -> N
     write_confidence(
         EVALUATION / CONFIDENCE,
         Confidence(
-            weights=hash_file(CHECKPOINT / WEIGHTS), unsure_below=0.5, levels=(), train=None,
+            weights=hash_file(CHECKPOINT / WEIGHTS),
+            unsure_below=0.5,
+            levels=(),
+            train=None,
             words=(WordOfSign(word="tea", gloss="TEA", weight=1.0),),
         ),
-    )  # fmt: skip
+    )
     take = record(TakeStore(), films[0], "")
     tokens = Analyst().look(TakeStore().film(take))["translation"]["tokens"]
     assert tokens

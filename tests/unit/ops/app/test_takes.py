@@ -101,8 +101,9 @@ def test_a_delivery_is_what_a_night_takes_in(store: TakeStore, tmp_path: Path) -
     candidates, waiting = scan(Request(sources=[inbox], inbox=True, settle_s=0.0))
     assert waiting == []
     assert {(candidate.values["text"], candidate.values["signer"]) for candidate in candidates} == {
-        ("oui", "anna"), ("non", "anna"),
-    }  # fmt: skip
+        ("oui", "anna"),
+        ("non", "anna"),
+    }
     assert all(candidate.video and not candidate.problems for candidate in candidates)
     assert {candidate.values["consent_until"] for candidate in candidates} == {"2099-12-31"}
     assert {take.state for take in store.list_takes()} == {"delivered"}
@@ -128,8 +129,9 @@ def test_a_long_film_is_delivered_as_the_clips_that_it_was_cut_into(
     candidates, _ = scan(Request(sources=[tmp_path / "inbox"], inbox=True, settle_s=0.0))
     names = ("text", "start_s", "end_s", "gloss")
     assert [tuple(candidate.values[name] for name in names) for candidate in candidates] == [
-        ("oui", "0.250", "2.000", ""), ("non", "3.500", "5.000", "NON"),
-    ]  # fmt: skip
+        ("oui", "0.250", "2.000", ""),
+        ("non", "3.500", "5.000", "NON"),
+    ]
     assert len({candidate.name for candidate in candidates}) == 2
     assert len({candidate.video for candidate in candidates}) == 1
     assert not any(candidate.problems for candidate in candidates)
@@ -221,8 +223,11 @@ def test_threads_that_change_a_take_leave_it_readable(store: TakeStore) -> None:
 def test_a_removed_take_stays_removed(store: TakeStore) -> None:
     take = record(store)
     store.remove(take)
-    for act in (store.remove, lambda take: store.change(take, text="non"),
-                lambda take: store.finish(replace(take, state="recording"), 5)):  # fmt: skip
+    for act in (
+        store.remove,
+        lambda take: store.change(take, text="non"),
+        lambda take: store.finish(replace(take, state="recording"), 5),
+    ):
         with pytest.raises(TakeError, match="no such recording"):
             act(take)
     assert not store.film(take).parent.exists()
@@ -284,8 +289,13 @@ def test_the_last_consent_is_the_last_though_copies_and_clocks_change_the_times_
 def test_of_older_consents_the_day_counts_and_in_doubt_what_both_allow(
     tmp_path: Path, day: str, purposes: list[str], until: str
 ) -> None:
-    yes = {"signer": "ada", "day": "2026-11-20", "purposes": ["training"], "until": "",
-           "wording": "may we?"}  # fmt: skip
+    yes = {
+        "signer": "ada",
+        "day": "2026-11-20",
+        "purposes": ["training"],
+        "until": "",
+        "wording": "may we?",
+    }
     no = {**yes, "day": day, "purposes": [], "until": "2030-01-01" if until else ""}
     (tmp_path / "consents").mkdir()
     for name, consent in (("a", no), ("b", yes)):

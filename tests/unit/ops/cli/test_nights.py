@@ -73,9 +73,14 @@ def test_only_force_promotes_what_the_gate_refused(project: Path) -> None:
     with pytest.raises(SystemExit, match=r"has not judged version 1.*--force"):
         main(["champion", "promote", "1"])
     store = ModelStore()
-    refused = {"version": 1, "champion": None, "promote": False, "test": ["test1"],
-               "verdict": "version 1 does not become champion (floors)",
-               "reasons": ["floors failed: chrF 3.1", "uses_input passed: it does"]}  # fmt: skip
+    refused = {
+        "version": 1,
+        "champion": None,
+        "promote": False,
+        "test": ["test1"],
+        "verdict": "version 1 does not become champion (floors)",
+        "reasons": ["floors failed: chrF 3.1", "uses_input passed: it does"],
+    }
     store.apply_decision(refused, by=None)
     with pytest.raises(SystemExit, match=r"refused version 1: floors failed: chrF 3\.1\. To"):
         main(["champion", "promote", "1"])

@@ -63,8 +63,9 @@ def test_an_ingest_that_is_cut_leaves_nothing_or_all_of_the_delivery(corpus: Cor
         came_in = len(read_manifest(corpus.path)) == 6
         recover_corpus(corpus)
         assert not is_unfinished(corpus)
-        assert films(corpus.folder) == [name for name in (after if came_in else before)
-                                        if name.endswith("mp4")]  # fmt: skip
+        assert films(corpus.folder) == [
+            name for name in (after if came_in else before) if name.endswith("mp4")
+        ]
         assert [delivery.batch for delivery in read_deliveries(corpus)] == [DAY] * came_in
         take(corpus, "in")
         assert tree(corpus.folder) == after

@@ -30,8 +30,15 @@ def test_what_is_no_good_video_is_left_out(corpus: CorpusOptions) -> None:
     Path("in/elsewhere").symlink_to("/")
     refused = reasons(result := take(corpus, "in"))
     assert [clip.clip_id for clip in result.clips] == ["good"]
-    assert set(refused) == {"cut.mp4", "zero.mp4", "link.mp4", "lone.txt", "fifo.mp4", "mute.mp4",
-                          "elsewhere"}  # fmt: skip
+    assert set(refused) == {
+        "cut.mp4",
+        "zero.mp4",
+        "link.mp4",
+        "lone.txt",
+        "fifo.mp4",
+        "mute.mp4",
+        "elsewhere",
+    }
     assert "0 bytes" in refused["zero.mp4"]
     assert "link" in refused["link.mp4"]
     assert "link" in refused["elsewhere"]
@@ -42,10 +49,14 @@ def test_what_is_no_good_video_is_left_out(corpus: CorpusOptions) -> None:
 
 @pytest.mark.parametrize(
     ("cell", "words"),
-    [("../../secret.mp4", "leads out"), ("/etc/secret.mp4", "leads out"),
-     ("C:\\secret.mp4", "leads out"), ("gone.mp4", "no video of its name"),
-     ("link.mp4", "is a link")],
-)  # fmt: skip
+    [
+        ("../../secret.mp4", "leads out"),
+        ("/etc/secret.mp4", "leads out"),
+        ("C:\\secret.mp4", "leads out"),
+        ("gone.mp4", "no video of its name"),
+        ("link.mp4", "is a link"),
+    ],
+)
 def test_a_path_may_not_leave_the_delivery(corpus: CorpusOptions, cell: str, words: str) -> None:
     write_video(Path("secret.mp4"), frames=20)
     Path("in").mkdir()
@@ -84,8 +95,10 @@ def test_tables_of_others_and_own_manifests_are_understood(corpus: CorpusOptions
     Path("in/c/signer.txt").write_text("ada\n")
     result = take(corpus, "in")
     assert [(c.clip_id, c.text, c.signer) for c in result.clips] == [
-        ("a", "bonjour maman", "ada"), ("b", "il dort", "ada"), ("c", "elle dort bien", "ada")
-    ]  # fmt: skip
+        ("a", "bonjour maman", "ada"),
+        ("b", "il dort", "ada"),
+        ("c", "elle dort bien", "ada"),
+    ]
 
 
 def test_one_elan_file_of_two_films_brings_each_its_own_sentences(corpus: CorpusOptions) -> None:
@@ -117,9 +130,13 @@ def test_captions_of_no_signer_replace_no_sentence(corpus: CorpusOptions, texts:
 
 @pytest.mark.parametrize(
     ("table", "words"),
-    [("a\tb\n1\t2\n", "no column of the sentences"), ("video\ttext\nx\n", "cannot be separated"),
-     ("text\tsigner\nsalut\tada\n", "no column of the videos"), ("", "")],
-)  # fmt: skip
+    [
+        ("a\tb\n1\t2\n", "no column of the sentences"),
+        ("video\ttext\nx\n", "cannot be separated"),
+        ("text\tsigner\nsalut\tada\n", "no column of the videos"),
+        ("", ""),
+    ],
+)
 def test_a_bad_table_stops_no_other_delivery(corpus: CorpusOptions, table: str, words: str) -> None:
     deliver(Path("in/ada"), "good", frames=20)
     Path("in/bad").mkdir()
@@ -196,9 +213,11 @@ def test_folders_of_pictures_are_left_out_and_found_by_forget(corpus: CorpusOpti
 
 
 WORDS_OF_CAPTIONS = {
-    "half.json3": "half of a character", "long.json3": "too large",
-    "late.json3": "beyond every film", "deep.json3": "json3",
-}  # fmt: skip
+    "half.json3": "half of a character",
+    "long.json3": "too large",
+    "late.json3": "beyond every film",
+    "deep.json3": "json3",
+}
 
 
 def test_one_file_of_captions_stops_no_delivery(corpus: CorpusOptions) -> None:

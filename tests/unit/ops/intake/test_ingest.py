@@ -25,7 +25,7 @@ from tests.intake import (
     take,
     tree,
     write_rows,
-)  # fmt: skip
+)
 from tests.tiny import ROOT
 from tests.videos import write_video
 
@@ -85,8 +85,13 @@ def test_all_problems_of_a_clip_are_named_at_once(corpus: CorpusOptions) -> None
     row = {"video": "v.mp4", "text": "?!" * 600, "signer": "ben", "split": "train", "start_s": "-1"}
     deliver_rows(Path("in"), row, frames=3)
     (reason,) = reasons(take(corpus, "in")).values()
-    for part in ("start_s '-1'", "no letter", "has 1200 characters", "is in dev, not in train",
-                 "takes 0.12 s"):  # fmt: skip
+    for part in (
+        "start_s '-1'",
+        "no letter",
+        "has 1200 characters",
+        "is in dev, not in train",
+        "takes 0.12 s",
+    ):
         assert part in reason
 
 
@@ -114,10 +119,16 @@ def test_a_name_that_is_taken_becomes_another_always_the_same(corpus: CorpusOpti
 
 def test_segments_share_one_copy_of_their_video(corpus: CorpusOptions) -> None:
     rows: list[dict[str, object]] = [
-        {"clip_id": f"part{n}", "video": "day.mp4", "text": f"bonjour maman {n}", "signer": "ada",
-         "start_s": n, "end_s": n + 1}
+        {
+            "clip_id": f"part{n}",
+            "video": "day.mp4",
+            "text": f"bonjour maman {n}",
+            "signer": "ada",
+            "start_s": n,
+            "end_s": n + 1,
+        }
         for n in range(2)
-    ]  # fmt: skip
+    ]
     deliver_rows(Path("in"), *rows, frames=60)
     clips = take(corpus, "in").clips
     assert len(clips) == 2
@@ -156,15 +167,27 @@ def test_a_signer_keeps_the_split_and_new_ones_are_dealt(corpus: CorpusOptions) 
 
 
 def test_tables_may_name_splits_of_new_signers_only(corpus: CorpusOptions) -> None:
-    rows = [("a", "zoe", "test"), ("b", "zoe", ""), ("c", "ben", "test"), ("d", "max", "dev"),
-            ("e", "max", "train"), ("f", "lou", "moon"), ("g", "Ada", "")]  # fmt: skip
+    rows = [
+        ("a", "zoe", "test"),
+        ("b", "zoe", ""),
+        ("c", "ben", "test"),
+        ("d", "max", "dev"),
+        ("e", "max", "train"),
+        ("f", "lou", "moon"),
+        ("g", "Ada", ""),
+    ]
     cells = [{"video": f"{n}.mp4", "text": "bonjour", "signer": s, "split": p} for n, s, p in rows]
     deliver_rows(Path("in"), *cells)
     result = take(corpus, "in")
     assert [(clip.clip_id, clip.split) for clip in result.clips] == [("a", "test"), ("b", "test")]
     refused = [reject.reason for reject in result.rejects]
-    expected = ("is in dev, not in test", "is new and in dev and train", "is new and in dev and",
-                "'moon' is unknown", "also written otherwise")  # fmt: skip
+    expected = (
+        "is in dev, not in test",
+        "is new and in dev and train",
+        "is new and in dev and",
+        "'moon' is unknown",
+        "also written otherwise",
+    )
     for reason, words in zip(refused, expected, strict=True):
         assert words in reason
 
@@ -272,16 +295,21 @@ def export(corpus: CorpusOptions, folder: Path) -> dict[str, Path]:
 def test_captions_beside_a_film_come_in_as_clips(corpus: CorpusOptions) -> None:
     Path("in/dora").mkdir(parents=True)
     film = write_video(Path("in/dora/talk.mp4"), frames=75)
-    cues = [("elle boit du café", 0.0, 1.0), ("il va à l'école", 1.2, 2.6), ("", 2.6, 2.9),
-            ("tu vas à la maison", 2.9, 9.0)]  # fmt: skip
-    write_captions(film.with_suffix(".srt"), [
-        Cue(start_s=start_s, end_s=end_s, text=text) for text, start_s, end_s in cues
-    ])  # fmt: skip
+    cues = [
+        ("elle boit du café", 0.0, 1.0),
+        ("il va à l'école", 1.2, 2.6),
+        ("", 2.6, 2.9),
+        ("tu vas à la maison", 2.9, 9.0),
+    ]
+    write_captions(
+        film.with_suffix(".srt"),
+        [Cue(start_s=start_s, end_s=end_s, text=text) for text, start_s, end_s in cues],
+    )
     result = take(corpus, "in")
     assert [(c.clip_id, c.start_s, c.end_s, c.text, c.signer) for c in result.clips] == [
         ("talk-00000000", 0.0, 1.0, "elle boit du café", "dora"),
         ("talk-00001200", 1.2, 2.6, "il va à l'école", "dora"),
-    ]  # fmt: skip
+    ]
     assert len({clip.video for clip in result.clips}) == 1
     assert list(reasons(result).values()) == ["its text is empty", "it lies beyond its film"]
     again = take(corpus, "in")
@@ -324,8 +352,9 @@ def test_what_comes_into_a_corpus_of_glosses_alone_has_glosses(corpus: CorpusOpt
     deliver_rows(Path("in/a"), GLOSSED)
     deliver(Path("in/ada"), "b", "ELLE EAU BOIRE", frames=22)
     assert [(c.text, c.gloss) for c in take(corpus, "in").clips] == [
-        ("DEMAIN ELLE", "DEMAIN ELLE"), ("ELLE EAU BOIRE", "ELLE EAU BOIRE"),
-    ]  # fmt: skip
+        ("DEMAIN ELLE", "DEMAIN ELLE"),
+        ("ELLE EAU BOIRE", "ELLE EAU BOIRE"),
+    ]
     path = export(corpus, Path("home"))["ada-0"]
     old, new = "je vais à la maison", "je vais à l'école"
     path.write_text(path.read_text().replace(old, new, 1))  # in one tier
@@ -341,17 +370,26 @@ def test_moved_times_and_a_forgotten_sentence_come_home_too(corpus: CorpusOption
     folder = Path("home")
     export(corpus, folder)
     [film] = [clip.video for clip in read_manifest(corpus.path) if clip.clip_id == "cleo-4"]
-    write_captions(folder / "cleo-4.eaf", [
-        Cue(start_s=0.0, end_s=0.28, text="maman boit du café", signer="cleo", clip_id="cleo-4"),
-        Cue(start_s=0.28, end_s=0.56, text="elle boit de l'eau", signer="cleo"),
-    ], film)  # fmt: skip
+    write_captions(
+        folder / "cleo-4.eaf",
+        [
+            Cue(
+                start_s=0.0, end_s=0.28, text="maman boit du café", signer="cleo", clip_id="cleo-4"
+            ),
+            Cue(start_s=0.28, end_s=0.56, text="elle boit de l'eau", signer="cleo"),
+        ],
+        film,
+    )
     result = take(corpus, "home")
     [(before, after)] = result.changes
     assert (before.end_s, after.start_s, after.end_s) == (None, None, 0.28)
     [new] = result.clips
     assert (new.clip_id, new.text, new.split, new.video) == (
-        "cleo-4-00000280", "elle boit de l'eau", "test", film,
-    )  # fmt: skip
+        "cleo-4-00000280",
+        "elle boit de l'eau",
+        "test",
+        film,
+    )
     assert (new.start_s, new.end_s) == (0.28, 0.56)
 
 
@@ -367,10 +405,12 @@ def test_captions_that_correct_nothing_of_the_corpus_are_left_out(corpus: Corpus
     result = take(corpus, "home")
     refused = reasons(result)
     for name, words in {
-        "a.eaf annotation a1": "no such clip", "b.eaf annotation a1": "no such clip",
-        "c.eaf annotation a1": "its signer is not", "d.eaf annotation a1": "0 to 50 s",
+        "a.eaf annotation a1": "no such clip",
+        "b.eaf annotation a1": "no such clip",
+        "c.eaf annotation a1": "its signer is not",
+        "d.eaf annotation a1": "0 to 50 s",
         "e.eaf": "declares a document type",
-    }.items():  # fmt: skip
+    }.items():
         assert words in refused.pop(name)
     assert not refused
     assert corpus.path.read_bytes() == before
@@ -381,10 +421,13 @@ def test_who_shares_a_film_comes_into_one_split(corpus: CorpusOptions) -> None:
     cues = [("elle boit du café", "mia"), ("il va à l'école", "noe"), ("tu manges du pain", "mia")]
     for number in range(6):
         film = write_video(Path(f"in/talk{number}.mp4"), frames=75 + number)
-        write_captions(film.with_suffix(".vtt"), [
-            Cue(start_s=start_s, end_s=start_s + 1.0, text=text, signer=f"{signer}{number}")
-            for start_s, (text, signer) in enumerate(cues)
-        ])  # fmt: skip
+        write_captions(
+            film.with_suffix(".vtt"),
+            [
+                Cue(start_s=start_s, end_s=start_s + 1.0, text=text, signer=f"{signer}{number}")
+                for start_s, (text, signer) in enumerate(cues)
+            ],
+        )
     result = take(corpus, "in", signer="somebody")
     assert len(result.clips) == 18
     assert len({(clip.video, clip.split) for clip in result.clips}) == 6

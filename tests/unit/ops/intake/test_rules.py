@@ -39,9 +39,15 @@ def test_a_split_without_a_share_gets_no_signer() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"min_duration_s": 5.0}, {"min_side": 0}, {"max_side": 10},
-     {"settle_s": -1.0}, {"shares": (1.0, 2.0)}, {"shares": (0.0, 1.0, 1.0)}],
-)  # fmt: skip
+    [
+        {"min_duration_s": 5.0},
+        {"min_side": 0},
+        {"max_side": 10},
+        {"settle_s": -1.0},
+        {"shares": (1.0, 2.0)},
+        {"shares": (0.0, 1.0, 1.0)},
+    ],
+)
 def test_impossible_bounds_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(changes))):
         replace(OPTIONS, **changes)  # type: ignore[arg-type]

@@ -40,8 +40,12 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
 
 def test_withdrawn_films_keep_the_names_of_their_signers(corpus: CorpusOptions) -> None:
     for day, name, frames in ((DAY, "a", 20), ("2026-11-22", "b", 24)):
-        row = {"video": f"{name}.mp4", "text": "demain elle boit", "signer": name,
-               "consent_until": "2099-12-31"}  # fmt: skip
+        row = {
+            "video": f"{name}.mp4",
+            "text": "demain elle boit",
+            "signer": name,
+            "consent_until": "2099-12-31",
+        }
         deliver_rows(Path("in", name), row, frames=frames)
         take(corpus, "in", day=day)
         corpus.path.write_text(corpus.path.read_text().replace("2099-12-31", "2026-11-01"))
@@ -66,8 +70,9 @@ def test_a_film_that_was_withdrawn_is_not_overwritten_by_another_of_its_name(
     withdraw(corpus, DAY, "blurred again")
     folder = Path("data/withdrawn", DAY)
     assert {path.read_bytes() for path in folder.rglob("*.mp4")} == {
-        first.read_bytes(), second.read_bytes(),
-    }  # fmt: skip
+        first.read_bytes(),
+        second.read_bytes(),
+    }
     table = read_table(folder / "table.tsv")
     names = {row[table.header.index("video")] for _, row in table.rows}
     assert names == {path.relative_to(folder).as_posix() for path in folder.rglob("*.mp4")}

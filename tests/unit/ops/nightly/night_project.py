@@ -53,10 +53,14 @@ def cut_before_the_pointer(store: ModelStore, decision: dict[str, Any]) -> None:
 def decision_about(store: ModelStore, version: int, *, promote: bool) -> dict[str, Any]:
     """What the gate could have said."""
     return {
-        "version": version, "champion": store.champion(), "promote": promote,
-        "verdict": f"version {version} was judged", "reasons": [], "test": ["cleo-4"],
+        "version": version,
+        "champion": store.champion(),
+        "promote": promote,
+        "verdict": f"version {version} was judged",
+        "reasons": [],
+        "test": ["cleo-4"],
         "scores": {},
-    }  # fmt: skip
+    }
 
 
 def keep_undecided(settings: Settings, store: ModelStore) -> int:

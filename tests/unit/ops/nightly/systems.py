@@ -12,8 +12,12 @@ from signloom_ops.nightly.gate import Decision, GateClips, GateOptions, Translat
 
 SCORE = ScoreOptions(tokenizer="13a", resamples=300, seed=1)
 OPTIONS = GateOptions(
-    seeds=3, metric="chrf", level=0.05, slice_min_clips=15, slice_tolerance=3.0,
-)  # fmt: skip
+    seeds=3,
+    metric="chrf",
+    level=0.05,
+    slice_min_clips=15,
+    slice_tolerance=3.0,
+)
 WORDS = ("chat", "livre", "maison", "voiture", "jardin", "pomme", "route", "fleuve", "soleil")
 SIGNERS = ("anna", "bela", "cora")
 

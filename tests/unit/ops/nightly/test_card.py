@@ -118,8 +118,13 @@ def test_terms_in_the_corpus_are_quoted_and_missing_ones_named(
 
 
 def test_a_card_has_the_decision_and_a_withdrawal(store: ModelStore, corpus: Path) -> None:
-    decision = {"verdict": "version 1 is the first champion", "reasons": ["floors passed: <b>"],
-                "champion": None, "promote": True, "test": []}  # fmt: skip
+    decision = {
+        "verdict": "version 1 is the first champion",
+        "reasons": ["floors passed: <b>"],
+        "champion": None,
+        "promote": True,
+        "test": [],
+    }
     (store.folder(1) / "decision.json").write_text(json.dumps(decision))
     marks = {
         "forgotten": [

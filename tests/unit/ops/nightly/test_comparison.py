@@ -159,11 +159,14 @@ def test_landmarks_of_another_make_are_refused_with_what_to_do(
         check_readable(store, shards)
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"seeds": 3}, r"with 2 seeds, the gate asks for 3; set train\.seeds"),
-    ({"level": 0.005}, r"300 bootstrap resamples .*resamples to 400"),
-    ({}, "champion already"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": 3}, r"with 2 seeds, the gate asks for 3; set train\.seeds"),
+        ({"level": 0.005}, r"300 bootstrap resamples .*resamples to 400"),
+        ({}, "champion already"),
+    ],
+)
 def test_what_the_gate_cannot_judge_is_refused(
     root: Path, store: ModelStore, changes: dict[str, Any], message: str
 ) -> None:

@@ -21,8 +21,12 @@ def test_a_clearly_better_challenger_takes_the_place_and_each_rule_has_its_figur
     assert rule(decision, "better") == "passed"
     record = json.loads(json.dumps(decision.to_map()))
     assert {rule["name"] for rule in record["rules"]} == {
-        "better", "served", "slices", "uses_input", "newest",
-    }  # fmt: skip
+        "better",
+        "served",
+        "slices",
+        "uses_input",
+        "newest",
+    }
     assert len(record["reasons"]) == len(record["rules"])
     assert set(record["scores"]) == {"chrf", "bleu4", "wer", "exact"}
     assert len(record["scores"]["bleu4"]["challenger_seeds"]) == 3
@@ -50,8 +54,9 @@ def test_where_the_gate_is_about_signs_the_lower_error_rate_wins() -> None:
     assert decision.promote
     assert "gloss WER" in decision.reasons[0]
     assert decision.to_map()["metric"] == "gloss_wer"
-    worse = decided(dataclasses.replace(good, version=1), system(CLIPS, 0.4), GATE,
-                    metric="gloss_wer")  # fmt: skip
+    worse = decided(
+        dataclasses.replace(good, version=1), system(CLIPS, 0.4), GATE, metric="gloss_wer"
+    )
     assert not worse.promote
     results = {name: rule(worse, name) for name in ("better", "served", "slices")}
     assert set(results.values()) == {"failed"}

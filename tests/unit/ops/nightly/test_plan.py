@@ -137,10 +137,13 @@ def test_a_night_trains_without_who_was_forgotten_though_the_corpus_is_as_it_was
     )
 
 
-@pytest.mark.parametrize(("name", "before", "after", "said"), [
-    ("ops.yaml", "seeds: 2", "seeds: 3", r"set train.seeds: \[1, 2, 3\]"),
-    ("params.yaml", "source: landmarks", "source: glosses", "model.source is glosses"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "before", "after", "said"),
+    [
+        ("ops.yaml", "seeds: 2", "seeds: 3", r"set train.seeds: \[1, 2, 3\]"),
+        ("params.yaml", "source: landmarks", "source: glosses", "model.source is glosses"),
+    ],
+)
 def test_wrong_parameters_are_refused_before_a_night_of_work(
     settings: Settings, name: str, before: str, after: str, said: str
 ) -> None:

@@ -76,8 +76,10 @@ def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(
     store.promote(2, by="test")
     store.mark(1, "forgotten", [{"clips": 24}])
     assert sync(store, "follows") == [
-        "signloom.forgotten of version 1", "champion is version 2", "no challenger",
-    ]  # fmt: skip
+        "signloom.forgotten of version 1",
+        "champion is version 2",
+        "no challenger",
+    ]
     assert read("follows")[1] == {"champion": "2"}
 
     model = mlflow.pyfunc.load_model("models:/follows@champion")  # as a server would

@@ -40,8 +40,15 @@ def write_project(
         text = tiny.SENTENCES[number % 4]
         ids = [tokenizer.bos, *tokenizer.encode(text), tokenizer.eos]
         gloss = text if glosses else ""
-        return Target(clip_id=f"{split}{number}", split=split, signer=split, text=text, ids=ids,
-                      gloss=gloss, labels=[])  # fmt: skip
+        return Target(
+            clip_id=f"{split}{number}",
+            split=split,
+            signer=split,
+            text=text,
+            ids=ids,
+            gloss=gloss,
+            labels=[],
+        )
 
     targets = [target(n, split) for split, count in COUNTS.items() for n in range(count)]
     (root / "data").mkdir(parents=True, exist_ok=True)
@@ -83,9 +90,12 @@ def inputs(root: Path, **changes: object) -> GateInputs:
 def measure_as_one(checkpoint: Path, folder: Path) -> None:
     """Write into a folder the confidence of a checkpoint whose seeds were measured together."""
     measured = Confidence(
-        weights=hash_file(checkpoint / WEIGHTS), unsure_below=0.5, levels=(), train=None,
+        weights=hash_file(checkpoint / WEIGHTS),
+        unsure_below=0.5,
+        levels=(),
+        train=None,
         seeds=hash_seeds(checkpoint),
-    )  # fmt: skip
+    )
     write_confidence(folder / CONFIDENCE, measured)
 
 

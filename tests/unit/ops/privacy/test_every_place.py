@@ -28,9 +28,12 @@ from tests.videos import write_video
 
 __all__ = ["project", "template"]
 OPEN = IngestOptions(
-    min_duration_s=0.0, max_duration_s=600.0, min_side=16, settle_s=0.0,
+    min_duration_s=0.0,
+    max_duration_s=600.0,
+    min_side=16,
+    settle_s=0.0,
     shares=(1.0, 0.0, 0.0),
-)  # fmt: skip
+)
 INBOX = Path("data/inbox")
 NOTE = "zoë signed well\n"
 NOTED = json.dumps({"signers": {"zoë": 1}, "rows": [{"judge": "zoë"}, {"clip_id": "zoë-1"}]})
@@ -186,8 +189,11 @@ def test_what_comes_in_while_a_person_is_asked_goes_as_well(
     main(["forget", "zoë"])
     assert films("data/app", "data/inbox") == []
     assert {clip.signer for clip in read_manifest(corpus_options().path)} == {
-        "eve", "ben", "cleo", "dana",
-    }  # fmt: skip
+        "eve",
+        "ben",
+        "cleo",
+        "dana",
+    }
     assert not list(corpus_options().folder.glob("videos/20*/*"))
 
 
@@ -240,10 +246,13 @@ def test_landmarks_go_from_the_cache_with_who_signs_in_them(
     row = {"video": "a.mp4", "text": "a", "signer": "nina", "box": box}
     write_rows(INBOX / "nina/table.tsv", [row])
     key = cache_key(
-        video=hash_file(film or Path()), start_s=None, end_s=None, decoder=DECODER,
+        video=hash_file(film or Path()),
+        start_s=None,
+        end_s=None,
+        decoder=DECODER,
         extractor=extractor_fingerprint(EXTRACT.detector_options),
         **({"box": "0.0 0.0 0.5 1.0"} if box else {}),
-    )  # fmt: skip
+    )
     cache = LandmarkCache(Path(os.environ["SIGNLOOM_CACHE"]))
     cache.store(key, pack_landmarks(sequence(1)))
     main(["forget", signer, "--yes"])

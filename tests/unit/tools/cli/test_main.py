@@ -104,7 +104,9 @@ def test_a_reader_who_leaves_ends_the_command_without_a_word(tmp_path: Path) -> 
     call = "from signloom_tools.cli.main import find_commands, main; main()"
     with os.fdopen(writing, "wb") as pipe:
         process = subprocess.run(
-            [sys.executable, "-c", call, "scores", "--metrics", str(path)], stdout=pipe,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, "-c", call, "scores", "--metrics", str(path)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     assert (process.returncode, process.stderr) == (1, "")

@@ -185,18 +185,35 @@ def metrics_file(
         }
         for name, scores in every.items()
     }
-    of_split = {"clips": clips, "missing": [], "constant_sentence": "", "input_check": None,
-                "breakdowns": {}, "systems": systems, **(split or {})}  # fmt: skip
+    of_split = {
+        "clips": clips,
+        "missing": [],
+        "constant_sentence": "",
+        "input_check": None,
+        "breakdowns": {},
+        "systems": systems,
+        **(split or {}),
+    }
     content = {
-        "format_version": 2, "headline": headline, "options": {"score": {}, "precision": "float32"},
-        "decoding": {"beam_size": 1, "length_penalty": 1.0}, "grid": [], "seeds": seeds,
+        "format_version": 2,
+        "headline": headline,
+        "options": {"score": {}, "precision": "float32"},
+        "decoding": {"beam_size": 1, "length_penalty": 1.0},
+        "grid": [],
+        "seeds": seeds,
         "splits": {"dev": of_split, "test": of_split},
-    }  # fmt: skip
+    }
     (folder / "evaluation").mkdir(exist_ok=True)
     (folder / "evaluation/scores.json").write_text(json.dumps(content))
     path = folder / "metrics.json"
-    metrics = {"clips": clips, "signature": "nrefs:1", "headline": headline, "wer": 9.5,
-               headline: values[headline], **extra}  # fmt: skip
+    metrics = {
+        "clips": clips,
+        "signature": "nrefs:1",
+        "headline": headline,
+        "wer": 9.5,
+        headline: values[headline],
+        **extra,
+    }
     path.write_text(json.dumps({"test": metrics}))
     return path
 
@@ -248,12 +265,24 @@ def test_seeds_and_a_model_that_ignores_its_input_are_said(
     spread = {"mean": 52.25, "std": 1.5, "n": 3, "values": [50.75, 52.25, 53.75]}
     of_split = dict.fromkeys(("bleu4", "chrf", "wer"), spread)
     seeds = {"names": ["1", "2", "3"], "splits": {"dev": of_split, "test": of_split}}
-    check = {"metric": "chrf", "model": 50.0, "swapped": 49.0, "fall": 1.0, "low": -1.0,
-             "high": 3.0, "p_value": 0.4, "uses_input": False, "text": ""}  # fmt: skip
+    check = {
+        "metric": "chrf",
+        "model": 50.0,
+        "swapped": 49.0,
+        "fall": 1.0,
+        "low": -1.0,
+        "high": 3.0,
+        "p_value": 0.4,
+        "uses_input": False,
+        "text": "",
+    }
     path = metrics_file(
-        tmp_path, 50.0, seeds=seeds, split={"input_check": check, "only_sentence": ""},
+        tmp_path,
+        50.0,
+        seeds=seeds,
+        split={"input_check": check, "only_sentence": ""},
         floors={"swapped": 49.0},
-    )  # fmt: skip
+    )
     text = printed(capsys, "scores", "--metrics", path)
     text += printed(capsys, "scores", "--metrics", metrics_file(tmp_path, 0.0, headline="exact"))
     assert "\n  exact, %" in text
@@ -269,8 +298,9 @@ def project_of(folder: Path, name: str, texts: list[str]) -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     clips = [
         Clip(clip_id=f"{split}{i}", video=None, text=text, signer=split, split=split, gloss="X")
-        for split in ("train", "dev", "test") for i, text in enumerate(texts)
-    ]  # fmt: skip
+        for split in ("train", "dev", "test")
+        for i, text in enumerate(texts)
+    ]
     write_manifest(corpus / "manifest.tsv", clips)
     section = {"folder": f"data/raw/{name}", "manifest": "manifest.tsv", "signer_disjoint": True}
     (folder / "params.yaml").write_text(json.dumps({"corpus": section}))
@@ -306,9 +336,12 @@ def test_scores_of_the_demo_are_not_printed_as_those_of_a_users_corpus(
     ],
 )
 def test_scores_of_other_clips_are_no_change(
-    changes: dict[str, Any], reason: str,
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    changes: dict[str, Any],
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(tmp_path)
     before = {"corpus": "demo", "clips_hash": "1", "signature": "own"}
     path = metrics_file(tmp_path, 87.26, **before)

@@ -84,10 +84,13 @@ def test_models_of_all_seeds_translate_together_where_one_asks_for_it(
     write_confidence(
         joint / CONFIDENCE,
         Confidence(
-            weights=hash_file(joint / WEIGHTS), unsure_below=0.5, levels=fit_levels([-1.0], [True]),
-            train=None, seeds=hash_seeds(joint),
+            weights=hash_file(joint / WEIGHTS),
+            unsure_below=0.5,
+            levels=fit_levels([-1.0], [True]),
+            train=None,
+            seeds=hash_seeds(joint),
         ),
-    )  # fmt: skip
+    )
     capsys.readouterr()
     for more in ([], ["--together"]):
         translate(joint, "--json", *more, "--glosses", "HAUS REGEN")

@@ -21,8 +21,15 @@ from tests.intake import tree
 from tests.power_cut import PowerCutError, cut_before
 from tests.tiny import ROOT
 
-FILES = ("params.yaml", "ops.yaml", "dvc.yaml", "schemas/*.json", "presets/base.yaml",
-         "pipeline/*.py", "data/demo/*.yaml")  # fmt: skip
+FILES = (
+    "params.yaml",
+    "ops.yaml",
+    "dvc.yaml",
+    "schemas/*.json",
+    "presets/base.yaml",
+    "pipeline/*.py",
+    "data/demo/*.yaml",
+)
 MINE = Path("pipeline/train.py")
 NEWER = ("presets/base.yaml", "pipeline/evaluate.py")
 

@@ -156,9 +156,10 @@ def test_the_command_trains_and_prints_what_it_found(
 ) -> None:
     targets = [
         replace(target, signer=f"s{int(target.clip_id[5:]) % 4}")
-        if target.split == "train" else target
+        if target.split == "train"
+        else target
         for target in read_targets(files.targets)
-    ]  # fmt: skip
+    ]
     write_targets(files.targets, targets)
     main(["outlook", "--draws", "1", "--steps", "2", "--json"])
     report = json.loads(capsys.readouterr().out)

@@ -33,14 +33,27 @@ def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two signers of train, one each of dev and test, with two takes of every sign."""
     monkeypatch.chdir(tmp_path)
     Path("params.yaml").write_text((ROOT / "params.yaml").read_text())
-    write_takes([
-        Clip(clip_id=f"{signer}-{sign}-{take}", video=None, text=sign.lower(), signer=signer,
-             split=split, gloss=sign, consent_until="2999-12-31" if signer == "anna" else None)
-        for signer, split in (
-            ("anna", "train"), ("bert", "train"), ("cleo", "dev"), ("dan", "test")
-        )
-        for sign in SIGNS for take in range(2)
-    ])  # fmt: skip
+    write_takes(
+        [
+            Clip(
+                clip_id=f"{signer}-{sign}-{take}",
+                video=None,
+                text=sign.lower(),
+                signer=signer,
+                split=split,
+                gloss=sign,
+                consent_until="2999-12-31" if signer == "anna" else None,
+            )
+            for signer, split in (
+                ("anna", "train"),
+                ("bert", "train"),
+                ("cleo", "dev"),
+                ("dan", "test"),
+            )
+            for sign in SIGNS
+            for take in range(2)
+        ]
+    )
     Path("orders.tsv").write_text("\n".join(SENTENCES) + "\n")
 
 
@@ -121,8 +134,14 @@ def test_a_seed_gives_the_same_bytes_and_another_one_others() -> None:
 
 def test_signers_take_turns_where_nobody_has_all_signs(capsys: pytest.CaptureFixture[str]) -> None:
     clips = read_manifest(TAKES / "manifest.tsv")
-    write_takes([c for c in clips if not (c.signer in ("anna", "cleo") and c.gloss == "TEA")
-                 and not (c.signer == "bert" and c.gloss == "LARGE")])  # fmt: skip
+    write_takes(
+        [
+            c
+            for c in clips
+            if not (c.signer in ("anna", "cleo") and c.gloss == "TEA")
+            and not (c.signer == "bert" and c.gloss == "LARGE")
+        ]
+    )
     Path("orders.tsv").write_text(
         "text\tgloss\tsplit\ncoffee\tCOFFEE\tdev\na large tea\tTEA LARGE\ttrain\n"
     )

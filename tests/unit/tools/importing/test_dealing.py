@@ -75,8 +75,10 @@ def test_no_sentence_of_test_is_in_train_however_it_is_written() -> None:
     clips = [take(text, n, f"s{n}") for text in texts for n in range(3)]
     clips += [take(f"I take {number} tea!", 9, "s9") for number in range(10)]
     dealt_clips, how = dealt(clips, "sentence")
-    splits = {clip.text.lower().strip("!"): {c.split for c in dealt_clips if c.text == clip.text}
-              for clip in dealt_clips}  # fmt: skip
+    splits = {
+        clip.text.lower().strip("!"): {c.split for c in dealt_clips if c.text == clip.text}
+        for clip in dealt_clips
+    }
     assert how == "sentence"
     assert all(len(text_splits) == 1 for text_splits in splits.values())
     for text in texts:

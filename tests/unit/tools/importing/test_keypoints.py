@@ -86,22 +86,38 @@ def results_of(kind: str, frame: dict[str, np.ndarray | None]) -> dict[str, Any]
     sided = [(name, marks(f"{name}_hand")) for name in ("left", "right")]
     hands = [(name, points) for name, points in reversed(sided) if points]  # in no order of sides
     if kind == "js":
-        named = {"poseLandmarks": marks("pose"), "ea": [{"x": 9}], "leftHandLandmarks": sided[0][1],
-                 "rightHandLandmarks": sided[1][1]}  # fmt: skip
+        named = {
+            "poseLandmarks": marks("pose"),
+            "ea": [{"x": 9}],
+            "leftHandLandmarks": sided[0][1],
+            "rightHandLandmarks": sided[1][1],
+        }
         return {name: part for name, part in named.items() if part}
     if kind == "js tasks":
-        named = {"poseLandmarks": marks("pose"), "poseWorldLandmarks": marks("pose")[:5],
-                 "leftHandLandmarks": sided[0][1], "rightHandLandmarks": sided[1][1]}  # fmt: skip
+        named = {
+            "poseLandmarks": marks("pose"),
+            "poseWorldLandmarks": marks("pose")[:5],
+            "leftHandLandmarks": sided[0][1],
+            "rightHandLandmarks": sided[1][1],
+        }
         return {name: [part] if part else [] for name, part in named.items()}
     if kind == "python tasks":
-        return {"pose_landmarks": marks("pose"), "left_hand_landmarks": sided[0][1],
-                "right_hand_landmarks": sided[1][1]}  # fmt: skip
+        return {
+            "pose_landmarks": marks("pose"),
+            "left_hand_landmarks": sided[0][1],
+            "right_hand_landmarks": sided[1][1],
+        }
     if kind == "hands":  # the older solution names the sides of a mirrored picture
-        return {"multiHandLandmarks": [points for _, points in hands],
-                "multiHandedness": [{"index": n, "label": _OTHER[side].title()}
-                                    for n, (side, _) in enumerate(hands)]}  # fmt: skip
-    return {"landmarks": [points for _, points in hands],
-            "handednesses": [[{"categoryName": side.title()}] for side, _ in hands]}  # fmt: skip
+        return {
+            "multiHandLandmarks": [points for _, points in hands],
+            "multiHandedness": [
+                {"index": n, "label": _OTHER[side].title()} for n, (side, _) in enumerate(hands)
+            ],
+        }
+    return {
+        "landmarks": [points for _, points in hands],
+        "handednesses": [[{"categoryName": side.title()}] for side, _ in hands],
+    }
 
 
 @pytest.mark.parametrize("kind", ["js", "js tasks", "python tasks", "hands", "hand landmarker"])
@@ -126,8 +142,11 @@ def test_results_of_mediapipe_keep_their_sides_and_gaps(
         np.save(tmp_path / "in" / "take.npy", np.array({"take": results}, dtype=object))
         size += ["--allow-pickle"]
     else:
-        content = {"frames": {"fps": 25, "width": 640, "height": 480, "frames": results},
-                   "list": results, "clips": {"take": results}}[form]  # fmt: skip
+        content = {
+            "frames": {"fps": 25, "width": 640, "height": 480, "frames": results},
+            "list": results,
+            "clips": {"take": results},
+        }[form]
         (tmp_path / "in" / "take.json").write_text(json.dumps(content))
         size = [] if form == "frames" else size
     ((clip,), layout) = (lambda imported: (list(imported[0].values()), imported[1]))(
@@ -176,25 +195,78 @@ def test_openpose_in_pose_files_has_its_own_points(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("count", "facts"),
     [  # number, part, MediaPipe's index: from the papers and configurations of the detectors
-        (133, [(0, "pose", 0), (5, "pose", 11), (6, "pose", 12), (9, "pose", 15),
-               (91, "left_hand", 0), (95, "left_hand", 4), (99, "left_hand", 8),
-               (112, "right_hand", 0), (132, "right_hand", 20), (31, "face", 152),
-               (71, "face", 61), (77, "face", 291), (83, "face", 78), (87, "face", 308),
-               (40, "face", 70), (49, "face", 300), (50, "face", 168), (59, "face", 33),
-               (68, "face", 263)]),
-        (134, [(2, "pose", 12), (5, "pose", 11), (92, "left_hand", 0), (113, "right_hand", 0),
-               (32, "face", 152)]),
+        (
+            133,
+            [
+                (0, "pose", 0),
+                (5, "pose", 11),
+                (6, "pose", 12),
+                (9, "pose", 15),
+                (91, "left_hand", 0),
+                (95, "left_hand", 4),
+                (99, "left_hand", 8),
+                (112, "right_hand", 0),
+                (132, "right_hand", 20),
+                (31, "face", 152),
+                (71, "face", 61),
+                (77, "face", 291),
+                (83, "face", 78),
+                (87, "face", 308),
+                (40, "face", 70),
+                (49, "face", 300),
+                (50, "face", 168),
+                (59, "face", 33),
+                (68, "face", 263),
+            ],
+        ),
+        (
+            134,
+            [
+                (2, "pose", 12),
+                (5, "pose", 11),
+                (92, "left_hand", 0),
+                (113, "right_hand", 0),
+                (32, "face", 152),
+            ],
+        ),
         (136, [(5, "pose", 11), (94, "left_hand", 0), (115, "right_hand", 0), (34, "face", 152)]),
-        (135, [(9, "left_hand", 0), (28, "left_hand", 4), (10, "right_hand", 0),
-               (64, "right_hand", 20), (73, "face", 152)]),
-        (137, [(2, "pose", 12), (7, "pose", 15), (25, "left_hand", 0), (66, "right_hand", 20),
-               (75, "face", 152)]),
-        (86, [(0, "right_hand", 0), (41, "left_hand", 20), (42, "face", 0), (47, "face", 61),
-              (56, "face", 291), (61, "pose", 0), (72, "pose", 11), (85, "pose", 24)]),
+        (
+            135,
+            [
+                (9, "left_hand", 0),
+                (28, "left_hand", 4),
+                (10, "right_hand", 0),
+                (64, "right_hand", 20),
+                (73, "face", 152),
+            ],
+        ),
+        (
+            137,
+            [
+                (2, "pose", 12),
+                (7, "pose", 15),
+                (25, "left_hand", 0),
+                (66, "right_hand", 20),
+                (75, "face", 152),
+            ],
+        ),
+        (
+            86,
+            [
+                (0, "right_hand", 0),
+                (41, "left_hand", 20),
+                (42, "face", 0),
+                (47, "face", 61),
+                (56, "face", 291),
+                (61, "pose", 0),
+                (72, "pose", 11),
+                (85, "pose", 24),
+            ],
+        ),
         (543, [(0, "face", 0), (468, "left_hand", 0), (489, "pose", 0), (522, "right_hand", 0)]),
         (75, [(11, "pose", 11), (33, "left_hand", 0), (54, "right_hand", 0)]),
     ],
-)  # fmt: skip
+)
 def test_a_detectors_points_are_the_landmarks_that_its_authors_say(
     count: int, facts: Sequence[tuple[int, str, int]]
 ) -> None:
@@ -239,16 +311,24 @@ def test_wholebody_keypoints_become_hands_pose_lips_and_outline(
     np.testing.assert_allclose(clips["b"].points[:, corner, :2], truth()["face"][:, 61], atol=1e-3)
     assert clips["c"].present[:, 0].tolist() == [True, True, False, True, True, True]
     output = capsys.readouterr().err
-    for words in ("points of COCO-WholeBody, 133 points: 4 clips", "pose: 7 of 9 landmarks",
-                  "lips: 20 of 40", "no depth", "left_hand: 21 of 21 landmarks, in 96%",
-                  "frames a second: 25 (4 clips)"):  # fmt: skip
+    for words in (
+        "points of COCO-WholeBody, 133 points: 4 clips",
+        "pose: 7 of 9 landmarks",
+        "lips: 20 of 40",
+        "no depth",
+        "left_hand: 21 of 21 landmarks, in 96%",
+        "frames a second: 25 (4 clips)",
+    ):
         assert words in output
 
 
 def openpose(points: np.ndarray) -> dict[str, Any]:
     """A person as OpenPose writes it."""
-    cuts = dict(zip(("pose", "hand_left", "hand_right", "face"),
-                    np.split(points, [25, 46, 67]), strict=True))  # fmt: skip
+    cuts = dict(
+        zip(
+            ("pose", "hand_left", "hand_right", "face"), np.split(points, [25, 46, 67]), strict=True
+        )
+    )
     return {"person_id": [-1], **{f"{k}_keypoints_2d": v.ravel().tolist() for k, v in cuts.items()}}
 
 
@@ -277,16 +357,33 @@ def test_openpose_folders_give_the_signer_and_bridge_lost_points(
 def test_alphapose_and_mmpose_results_are_read(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     points = seen_by(136, truth())
-    rows = [{"image_id": f"{n}.jpg", "category_id": 1, "keypoints": points[n].ravel().tolist(),
-             "score": 3.1, "idx": 1, "box": [0, 0, 1, 1]} for n in range(6) if n != 2]  # fmt: skip
+    rows = [
+        {
+            "image_id": f"{n}.jpg",
+            "category_id": 1,
+            "keypoints": points[n].ravel().tolist(),
+            "score": 3.1,
+            "idx": 1,
+            "box": [0, 0, 1, 1],
+        }
+        for n in range(6)
+        if n != 2
+    ]
     rows.insert(1, {**rows[0], "idx": 2, "keypoints": (points[0] / 9).ravel().tolist()})
     (tmp_path / "in/alpha.json").write_text(json.dumps(rows))
     points = seen_by(133, truth())
     frames = [
-        {"frame_id": n, "instances": [{"keypoints": points[n, :, :2].tolist(),
-                                       "keypoint_scores": points[n, :, 2].tolist()}]}
+        {
+            "frame_id": n,
+            "instances": [
+                {
+                    "keypoints": points[n, :, :2].tolist(),
+                    "keypoint_scores": points[n, :, 2].tolist(),
+                }
+            ],
+        }
         for n in range(6)
-    ]  # fmt: skip
+    ]
     (tmp_path / "in/mm.json").write_text(json.dumps({"meta_info": {}, "instance_info": frames}))
     (tmp_path / "in/list.json").write_text(json.dumps(frames))
     for n, frame in enumerate(frames):
@@ -309,8 +406,10 @@ def test_a_pickle_is_refused_unless_asked_for_and_then_read(tmp_path: Path) -> N
     with gzip.open(tmp_path / "in/split.pkl", "wb") as file:  # as MSKA publishes PHOENIX
         pickle.dump(arrays, file)
     shares = seen_by(133, truth(), pixels=False)
-    lists = {"keypoints": [share[None, :, :2] for share in shares],
-             "scores": [share[None, :, 2] for share in shares]}  # fmt: skip
+    lists = {
+        "keypoints": [share[None, :, :2] for share in shares],
+        "scores": [share[None, :, 2] for share in shares],
+    }
     (tmp_path / "in/two.pkl").write_bytes(pickle.dumps(lists))  # as Uni-Sign and CSL-News do
     with pytest.raises(SystemExit, match="say --allow-pickle"):
         bring(tmp_path, *SIZE)
@@ -369,9 +468,10 @@ def test_a_pickle_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path) ->
     with gzip.open(tmp_path / "big.pkl", "wb") as file:
         file.write(b"\0" * 3_000_000)
     with pytest.raises(ClipError, match="of memory"):
-        load_pickle(tmp_path / "big.pkl", SourceDefaults(
-            fps=25, width=9, height=9, memory_mb=2, allow_pickle=True
-        ))  # fmt: skip
+        load_pickle(
+            tmp_path / "big.pkl",
+            SourceDefaults(fps=25, width=9, height=9, memory_mb=2, allow_pickle=True),
+        )
 
 
 def write_tutorial(folder: Path) -> dict[str, np.ndarray]:
@@ -401,8 +501,9 @@ def test_a_file_a_frame_and_a_pattern_make_a_corpus(
     main(["init", "corpus", "--table", "corpus/landmarks/clips.tsv", "--use"])
     manifest = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
     assert {(clip.text, clip.signer, clip.split) for clip in manifest} == {
-        ("hello", "anna", "train"), ("thanks", "anna", "dev"),
-    }  # fmt: skip
+        ("hello", "anna", "train"),
+        ("thanks", "anna", "dev"),
+    }
     assert load_params(Path("params.yaml"))["corpus"]["folder"] == "corpus"
 
 
@@ -423,16 +524,21 @@ def test_keys_are_listed_and_mapped_and_the_archive_says_rate_and_size(
     rng = np.random.default_rng(0)
     for number, fps in enumerate((25, 30, 30)):
         np.savez(
-            tmp_path / f"in/{number}.npz", lh=rng.uniform(0, 1, (5, 63)),
-            rh=rng.uniform(0, 1, (5, 21, 3)), rate=fps, size_x=100, height=50,
-        )  # fmt: skip
+            tmp_path / f"in/{number}.npz",
+            lh=rng.uniform(0, 1, (5, 63)),
+            rh=rng.uniform(0, 1, (5, 21, 3)),
+            rate=fps,
+            size_x=100,
+            height=50,
+        )
     with pytest.raises(SystemExit, match=r"arrays are lh \(5, 63\).*--keys left_hand=lh"):
         bring(tmp_path, *SIZE)
     keys = ["left_hand=lh", "right_hand=rh", "fps=rate", "width=size_x"]
     clips, _ = bring(tmp_path, "--keys", *keys)
     assert {(clip.fps, clip.width, clip.height) for clip in clips.values()} == {
-        (25.0, 100, 50), (30.0, 100, 50),
-    }  # fmt: skip
+        (25.0, 100, 50),
+        (30.0, 100, 50),
+    }
     assert "frames a second: 30 (2 clips), 25 (1 clips)" in capsys.readouterr().err
 
 
@@ -475,8 +581,10 @@ def test_a_table_says_the_rates_of_files_that_differ(tmp_path: Path) -> None:
     table.write_text("file,fps,width\nanna/1.npy,50,\nben/1,60,1280\n")
     clips, _ = bring(tmp_path, *SIZE, "--rates", str(table))
     assert {name: (clip.fps, clip.width) for name, clip in clips.items()} == {
-        "anna_1": (50, WIDTH), "ben_1": (60, 1280), "ben_2": (25, WIDTH),
-    }  # fmt: skip
+        "anna_1": (50, WIDTH),
+        "ben_1": (60, 1280),
+        "ben_2": (25, WIDTH),
+    }
     table.write_text("file,fps\nanna/1.npy,fast\n")
     with pytest.raises(SystemExit, match=r"rates.csv line 2: found fps 'fast', expected numbers"):
         bring(tmp_path, *SIZE, "--rates", str(table), "--force")

@@ -82,8 +82,9 @@ def export(folder: Path, clips: dict[str, LandmarkSequence]) -> None:
     layout = next(iter(clips.values())).layout
     frames = {clip_id: len(clip.points) for clip_id, clip in clips.items()}
     shards = folder / "shards"
-    write_shards(shards, frames, clips.__getitem__, layout=layout, extractor="{}",
-                 frames_per_shard=1000)  # fmt: skip
+    write_shards(
+        shards, frames, clips.__getitem__, layout=layout, extractor="{}", frames_per_shard=1000
+    )
     main(["export", str(folder / "pose"), "--landmarks", str(shards)])
 
 
@@ -100,8 +101,9 @@ def test_npz_of_one_clip_by_part(tmp_path: Path) -> None:
     parts["right_hand"][2, 3, 1] = np.nan
     face = np.concatenate([parts["face"], np.ones((5, 10, 3), "f4")], axis=1)  # irises
     pose = np.concatenate([parts["pose"], np.ones((5, 33, 1), "f4")], axis=2)  # visibility
-    np.savez(tmp_path / "a.npz", **{**parts, "face": face, "pose": pose}, fps=25, width=300,
-             height=200)  # fmt: skip
+    np.savez(
+        tmp_path / "a.npz", **{**parts, "face": face, "pose": pose}, fps=25, width=300, height=200
+    )
     choices = ("hands", "pose", "lips", "face_outline")
     result, clips = run([tmp_path / "a.npz"], tmp_path / "corpus", choices, NOTHING)
     (clip,) = clips.values()
@@ -114,11 +116,14 @@ def test_npz_of_one_clip_by_part(tmp_path: Path) -> None:
     np.testing.assert_array_equal(clip.points[is_present], expected(parts, choices)[is_present])
 
 
-@pytest.mark.parametrize(("width", "names"), [
-    (126, ["left_hand", "right_hand"]),
-    (258, ["pose", "left_hand", "right_hand"]),
-    (1662, ["pose", "face", "left_hand", "right_hand"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("width", "names"),
+    [
+        (126, ["left_hand", "right_hand"]),
+        (258, ["pose", "left_hand", "right_hand"]),
+        (1662, ["pose", "face", "left_hand", "right_hand"]),
+    ],
+)
 @pytest.mark.parametrize("shape", ["clip", "stack", "offsets"])
 def test_flat_numbers(tmp_path: Path, width: int, names: list[str], shape: str) -> None:
     parts = holistic(frames=6)
@@ -161,8 +166,11 @@ def test_kaggle_rows_of_landmarks(tmp_path: Path) -> None:
     _, clips = run([tmp_path / "77.parquet"], tmp_path / "corpus")
     clip = clips["77"]
     assert clip.present.tolist() == [
-        [False, True, True], [True, True, True], [False] * 3, [True, True, True]
-    ]  # fmt: skip
+        [False, True, True],
+        [True, True, True],
+        [False] * 3,
+        [True, True, True],
+    ]
     np.testing.assert_array_equal(clip.points[3], expected(parts, ["hands", "pose"])[2])
 
 
@@ -201,9 +209,13 @@ def test_pose_files_hold_what_shards_hold(tmp_path: Path, choices: list[str]) ->
     points = rng.normal(0.5, 0.6, (40, layout.points, 3)).astype(np.float32)
     points[..., 2] /= 1000  # also numbers below the normal ones of half precision
     clip = LandmarkSequence(
-        points=points, present=np.ones((40, len(layout.groups)), np.bool_),
-        fps=29.97, width=1279, height=717, layout=layout,
-    )  # fmt: skip
+        points=points,
+        present=np.ones((40, len(layout.groups)), np.bool_),
+        fps=29.97,
+        width=1279,
+        height=717,
+        layout=layout,
+    )
     for group in layout.group_names:
         clip = lose(clip, group, slice(3, 5 + layout.group(group)))
     export(tmp_path, {"clip": clip})
@@ -232,13 +244,16 @@ def test_a_pose_file_without_a_nose_has_a_layout_of_its_own(tmp_path: Path) -> N
     plain = sequence()
     nose = plain.layout.index("pose", "nose")
     clip = ForeignClip(
-        clip_id="a", fps=10.0, width=320, height=240,
+        clip_id="a",
+        fps=10.0,
+        width=320,
+        height=240,
         parts={
             "left_hand": LandmarkPart(plain.points[:, :21], tuple(range(21))),
             "right_hand": LandmarkPart(plain.points[:, 21:42], tuple(range(21))),
             "pose": LandmarkPart(plain.points[:, nose + 1 :], (11, 12, 13, 14, 15, 16, 23, 24)),
         },
-    )  # fmt: skip
+    )
     layout = layout_of(clip, None)
     assert layout.name == "hands-pose-without-nose"
     reduced = to_sequence(clip, layout)
@@ -292,8 +307,11 @@ def test_bad_files_are_told_and_the_others_kept(
         main(["import", str(source), "--to", str(tmp_path / "corpus"), *size])
     assert "4 clips, 20 frames" in capsys.readouterr().err
     assert list(read_shards(tmp_path / "corpus" / "landmarks" / "shards")) == [
-        "a", "c_1_", "more_a", "r_1",
-    ]  # fmt: skip
+        "a",
+        "c_1_",
+        "more_a",
+        "r_1",
+    ]
     refused = {row["video"].removeprefix(f"{source}/"): row for row in rejects(tmp_path / "corpus")}
     reasons = {
         "b.npz": "it has no nose of the pose, which the first clip has",
@@ -361,15 +379,20 @@ def test_frames_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     long = long_table(holistic(frames=2), frames=(0, 1))
     half_way = long.set_column(0, "frame", pc.divide(long["frame"], 2.0))
     pq.write_table(half_way, tmp_path / "a.parquet")
-    marks = [f"{axis}_{hand}_{mark}" for hand in ("left_hand", "right_hand")
-             for mark in range(21) for axis in "xyz"]  # fmt: skip
+    marks = [
+        f"{axis}_{hand}_{mark}"
+        for hand in ("left_hand", "right_hand")
+        for mark in range(21)
+        for axis in "xyz"
+    ]
     columns = {"sequence_id": [1, 1, 2], "frame": [0, 0, 0], **dict.fromkeys(marks, [0.5] * 3)}
     pq.write_table(pa.table(columns), tmp_path / "b.parquet")
     _, clips = run([tmp_path], tmp_path / "corpus", groups=("hands",))
     assert list(clips) == ["2"]
     assert [row["reason"] for row in rejects(tmp_path / "corpus")] == [
-        "its frames are no whole numbers", "a frame occurs twice"
-    ]  # fmt: skip
+        "its frames are no whole numbers",
+        "a frame occurs twice",
+    ]
 
 
 def test_a_bad_clip_does_not_cost_the_others_of_its_file(tmp_path: Path) -> None:
@@ -378,8 +401,12 @@ def test_a_bad_clip_does_not_cost_the_others_of_its_file(tmp_path: Path) -> None
     _, clips = run([tmp_path / "a.npz"], tmp_path / "one")
     assert {name: len(clip.points) for name, clip in clips.items()} == {"a-1": 2, "a-3": 4}
     assert [row["clip_id"] for row in rejects(tmp_path / "one")] == ["a-2"]
-    marks = [f"{axis}_{hand}_{mark}" for hand in ("left_hand", "right_hand")
-             for mark in range(21) for axis in "xyz"]  # fmt: skip
+    marks = [
+        f"{axis}_{hand}_{mark}"
+        for hand in ("left_hand", "right_hand")
+        for mark in range(21)
+        for axis in "xyz"
+    ]
     columns = {"sequence_id": ["x", "x", "y"], "frame": [0, 9999, 0]}
     columns |= {mark: rows[:3, number] for number, mark in enumerate(marks)}
     pq.write_table(pa.table(columns), tmp_path / "b.parquet")
@@ -428,8 +455,9 @@ def test_small_files_that_unpack_to_gigabytes_are_refused_by_their_headers(tmp_p
     code += "print(Path('/proc/self/status').read_text())"
     process = subprocess.run(
         [sys.executable, "-c", code, "import", str(source), "--to", str(tmp_path / "c"), *size],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert process.returncode == 1, process.stderr
     assert "1 clips, 5 frames" in process.stderr
     assert "Traceback" not in process.stderr
@@ -507,10 +535,12 @@ def test_names_are_taken_as_manifests_are_read(tmp_path: Path) -> None:
         (["a.txt"], "of what format is it"),
         (["h5"], "h5/a.H5: it needs h5py: pip install h5py"),
         (["a.npy", "--groups", "feet"], "--groups: .*expected some of hands, pose"),
-        (["a.npy", "--fps", "5", "--width", "8", "--height", "8", "--groups", "lips"],
-         "no clip could be imported.*has no lips"),
+        (
+            ["a.npy", "--fps", "5", "--width", "8", "--height", "8", "--groups", "lips"],
+            "no clip could be imported.*has no lips",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_of_the_user_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
@@ -546,16 +576,25 @@ HAND, SHAPES = ["left_hand", "right_hand"], {"fps": 12.5, "width": 80, "height":
     [
         ("auto", {hand: (5, 21, 3) for hand in HAND}, {"f": (5, 42)}),
         ("auto", {"some name": (5, 126)}, {"f": (5, 42)}),
-        ("auto", {f"{clip}/{hand}": (5, 21, 3) for clip in "ab" for hand in HAND},
-         {"a": (5, 42), "b": (5, 42)}),
+        (
+            "auto",
+            {f"{clip}/{hand}": (5, 21, 3) for clip in "ab" for hand in HAND},
+            {"a": (5, 42), "b": (5, 42)},
+        ),
         ("auto", {"train/a": (5, 126), "train/b": (7, 126)}, {"a": (5, 42), "b": (7, 42)}),
-        ("auto", {"train/a/keypoints": (5, 133, 3), "test/b/keypoints": (5, 133, 3)},
-         {"train_a": (5, 49), "test_b": (5, 49)}),
-        ("features", {"a/features": (5, 1024), "b/features": (6, 1024)},
-         {"a": (5, 342), "b": (6, 342)}),
+        (
+            "auto",
+            {"train/a/keypoints": (5, 133, 3), "test/b/keypoints": (5, 133, 3)},
+            {"train_a": (5, 49), "test_b": (5, 49)},
+        ),
+        (
+            "features",
+            {"a/features": (5, 1024), "b/features": (6, 1024)},
+            {"a": (5, 342), "b": (6, 342)},
+        ),
         ("features", {"a": (5, 6), "b": (6, 6)}, {"a": (5, 2), "b": (6, 2)}),
     ],
-)  # fmt: skip
+)
 def test_hdf5_files_give_their_clips(
     tmp_path: Path, kind: str, arrays: dict[str, tuple[int, ...]], clips: dict[str, tuple[int, ...]]
 ) -> None:
@@ -676,8 +715,9 @@ def test_imported_landmarks_and_a_manifest_make_a_corpus(tmp_path: Path) -> None
 def test_real_pose_files_come_in_and_go_out(tmp_path: Path) -> None:
     result, clips = run([REAL / "pose_format"], tmp_path / "one", defaults=NOTHING)
     assert {name: len(clip.points) for name, clip in clips.items()} == {
-        "mediapipe": 170, "mediapipe_long": 278
-    }  # fmt: skip
+        "mediapipe": 170,
+        "mediapipe_long": 278,
+    }
     assert result.layout.name == "hands-pose-without-nose"
     clip = clips["mediapipe"]
     shares = dict(zip(clip.layout.group_names, clip.present.mean(axis=0), strict=True))

@@ -45,10 +45,18 @@ def make_corpus(folder: str, language: str, layout: Layout, source: str, train: 
     """Write a corpus of landmarks by the signers 1 (train), 2 (dev) and 3 (test)."""
     counts = {"train": train, "dev": 2, "test": 3}
     clips = [
-        Clip(clip_id=f"{split}{number}", video=None, text=f"{language} {number % 3}", split=split,
-             signer=str(SPLITS.index(split)), gloss=f"G{number % 3}", language=language)
-        for split, count in counts.items() for number in range(count)
-    ]  # fmt: skip
+        Clip(
+            clip_id=f"{split}{number}",
+            video=None,
+            text=f"{language} {number % 3}",
+            split=split,
+            signer=str(SPLITS.index(split)),
+            gloss=f"G{number % 3}",
+            language=language,
+        )
+        for split, count in counts.items()
+        for number in range(count)
+    ]
     sequences = {listed.clip_id: clip(layout, seed=place) for place, listed in enumerate(clips)}
     write_shards(
         Path(folder) / IMPORTED_SHARDS,
@@ -83,9 +91,11 @@ def test_the_example_trains_on_two_corpora_and_scores_each(
     clips = read_manifest(corpus / "manifest.tsv")  # signers of the same name are two
     assert Counter((clip.corpus, clip.split) for clip in clips)["shop", "train"] == 3
     tokenizer, labels, targets = build_targets(
-        clips, TokenizeOptions(vocabulary="pruned", max_tokens=20, ctc="glosses", source="none",
-                               language=True)
-    )  # fmt: skip
+        clips,
+        TokenizeOptions(
+            vocabulary="pruned", max_tokens=20, ctc="glosses", source="none", language=True
+        ),
+    )
     files = TrainingFiles(shards=corpus / IMPORTED_SHARDS, tokens=tmp_path / "tokens")
     write_targets(files.targets, targets)
     write_labels(files.labels, labels)
@@ -133,8 +143,9 @@ def make_films(folder: str) -> None:
     for split in SPLITS:
         video = Path(folder, "videos", f"{split}.mp4")
         video.write_bytes(folder.encode())
-        clips.append(Clip(clip_id=split, video=video, text="oui", signer=split, split=split,
-                          box="0 0 1 1"))  # fmt: skip
+        clips.append(
+            Clip(clip_id=split, video=video, text="oui", signer=split, split=split, box="0 0 1 1")
+        )
     write_manifest(Path(folder, "manifest.tsv"), clips)
 
 

@@ -114,8 +114,12 @@ def test_columns_are_given_or_guessed() -> None:
     header = ["Name", "speaker", "translation", "orth", "note"]
     sources = find_sources(header, {"text": "note"}, {"language": "de"}, {})
     assert {field: source.column for field, source in sources.items()} == {
-        "clip_id": "Name", "text": "note", "signer": "speaker", "gloss": "orth", "language": None,
-    }  # fmt: skip
+        "clip_id": "Name",
+        "text": "note",
+        "signer": "speaker",
+        "gloss": "orth",
+        "language": None,
+    }
     assert sources["signer"].guessed
     assert not sources["text"].guessed
 
@@ -141,10 +145,19 @@ def test_a_column_that_does_not_exist_is_refused() -> None:
 @pytest.fixture
 def videos(tmp_path: Path) -> VideoFolder:
     for name in (
-        "train/a.mp4", "dev/a.mp4", "train/b.AVI", "v1.2.mkv", "c/1/images0001.png",
-        "c/1/images0002.png", "e.mp4", "e.webm", "notes.txt", "train/b/1.jpg", "train/b/2.jpg",
+        "train/a.mp4",
+        "dev/a.mp4",
+        "train/b.AVI",
+        "v1.2.mkv",
+        "c/1/images0001.png",
+        "c/1/images0002.png",
+        "e.mp4",
+        "e.webm",
+        "notes.txt",
+        "train/b/1.jpg",
+        "train/b/2.jpg",
         "f.GIF",
-    ):  # fmt: skip
+    ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

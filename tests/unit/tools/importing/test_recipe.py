@@ -184,8 +184,10 @@ def test_facts_are_read_from_the_clips_and_their_videos(tmp_path: Path) -> None:
     clips = [
         Clip(clip_id="a", video=tmp_path / "a.mp4", text="tea", signer="x", split="train"),
         Clip(clip_id="b", video=tmp_path / "torn.mp4", text="cup", signer="x", split="train"),
-        clip("c", "tea", "dev"), clip("d", "a cup of tea", "dev"), clip("e", "milk", "test"),
-    ]  # fmt: skip
+        clip("c", "tea", "dev"),
+        clip("d", "a cup of tea", "dev"),
+        clip("e", "milk", "test"),
+    ]
     facts = read_facts(clips, tmp_path, ())
     assert (facts.clips, facts.words, facts.known, facts.glosses) == (2, 1.0, 0.5, False)
     assert facts.seconds == pytest.approx(2.0, abs=0.1)
@@ -207,8 +209,11 @@ def test_what_too_few_clips_cannot_teach_or_tell_is_said_before_a_training() -> 
     sentences = [clip(f"{n}", f"a{n} b{n} c{n}", "train") for n in range(63)]
     (warning,) = warn_of_little(sentences)
     assert warning.startswith("189 of 189 words occur in one clip of train only")
-    enough = [clip(f"{n}{split}", f"sign{n % 20}", split) for n in range(120)
-              for split in ("train", "dev", "test")]  # fmt: skip
+    enough = [
+        clip(f"{n}{split}", f"sign{n % 20}", split)
+        for n in range(120)
+        for split in ("train", "dev", "test")
+    ]
     assert warn_of_little(enough) == []
 
 
@@ -227,20 +232,32 @@ def test_glosses_that_nobody_can_learn_or_read_are_said_before_a_training() -> N
     )
 
 
-@pytest.mark.parametrize(("text", "language", "now", "tokenizer"), [
-    ("他的同学是警察", "zh", "13a", "zh"), ("他的同学是警察", "", "13a", "zh"),
-    ("他 的 同 学", "zh-Hans", "13a", "zh"), ("彼は警察官です", "ja", "13a", "char"),
-    ("警察官", "ja", "13a", "char"), ("ฉันไปโรงเรียน", "th", "13a", "char"),
-    ("ខ្ញុំទៅសាលា", "km", "13a", "char"), ("ကျွန်တော်ကျောင်းသွားတယ်", "my", "13a", "char"),
-    ("ຂ້ອຍໄປໂຮງຮຽນ", "lo", "13a", "char"), ("他的同学是警察", "zh", "char", None),
-    ("나는 학교에 간다", "ko", "13a", None), ("I say 你好 to you", "en", "13a", None),
-    ("je vais", "fr", "zh", "13a"), ("je vais", "fr", "none", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "language", "now", "tokenizer"),
+    [
+        ("他的同学是警察", "zh", "13a", "zh"),
+        ("他的同学是警察", "", "13a", "zh"),
+        ("他 的 同 学", "zh-Hans", "13a", "zh"),
+        ("彼は警察官です", "ja", "13a", "char"),
+        ("警察官", "ja", "13a", "char"),
+        ("ฉันไปโรงเรียน", "th", "13a", "char"),
+        ("ខ្ញុំទៅសាលា", "km", "13a", "char"),
+        ("ကျွန်တော်ကျောင်းသွားတယ်", "my", "13a", "char"),
+        ("ຂ້ອຍໄປໂຮງຮຽນ", "lo", "13a", "char"),
+        ("他的同学是警察", "zh", "char", None),
+        ("나는 학교에 간다", "ko", "13a", None),
+        ("I say 你好 to you", "en", "13a", None),
+        ("je vais", "fr", "zh", "13a"),
+        ("je vais", "fr", "none", None),
+    ],
+)
 def test_texts_without_spaces_are_scored_by_characters(
     text: str, language: str, now: str, tokenizer: str | None
 ) -> None:
-    clips = [clip(f"c{n}", text, split, language=language or None)
-             for n, split in enumerate(("train", "dev"))]  # fmt: skip
+    clips = [
+        clip(f"c{n}", text, split, language=language or None)
+        for n, split in enumerate(("train", "dev"))
+    ]
     params = PARAMS | {"evaluate": PARAMS["evaluate"] | {"score": {"tokenizer": now}}}
     values, reasons = choose_values(clips, Path("c"), params, signer_disjoint=True)
     assert values["evaluate"].get("score") == (tokenizer and {"tokenizer": tokenizer})

@@ -43,9 +43,12 @@ def test_cuts_of_a_clip_follow_each_other_and_hold_every_frame() -> None:
 
 def test_a_gloss_is_exchanged_for_those_whose_words_stand_in_like_company() -> None:
     lines = {
-        "TEA LARGE": "a large tea", "MILK LARGE": "a large milk", "TEA SMALL": "a small tea",
-        "MILK": "a milk", "HELLO TEA LARGE": "hello a large tea",
-    }  # fmt: skip
+        "TEA LARGE": "a large tea",
+        "MILK LARGE": "a large milk",
+        "TEA SMALL": "a small tea",
+        "MILK": "a milk",
+        "HELLO TEA LARGE": "hello a large tea",
+    }
     clips = [
         Clip(clip_id=gloss, video=None, text=text, signer="s", split="train", gloss=gloss)
         for gloss, text in lines.items()
@@ -55,8 +58,12 @@ def test_a_gloss_is_exchanged_for_those_whose_words_stand_in_like_company() -> N
         name: name.lower() for name in ("TEA", "LARGE", "MILK", "SMALL", "HELLO")
     }
     assert contexts.partners == {
-        "TEA": ["MILK"], "MILK": ["TEA"], "LARGE": ["SMALL"], "SMALL": ["LARGE"], "HELLO": [],
-    }  # fmt: skip
+        "TEA": ["MILK"],
+        "MILK": ["TEA"],
+        "LARGE": ["SMALL"],
+        "SMALL": ["LARGE"],
+        "HELLO": [],
+    }
 
 
 def test_new_sentences_are_grammatical_and_many() -> None:
@@ -66,8 +73,16 @@ def test_new_sentences_are_grammatical_and_many() -> None:
         f"{good} {size}{ask}".strip(): f"{phrases[ask]}a {size.lower()}{good.lower()}"
         for good, size, ask in itertools.product(goods, sizes, phrases)
     }
-    lines = ["TEA SMALL", "TEA", "MILK SMALL I GET CAN", "MILK LARGE I GET CAN", "WATER I GET CAN",
-             "WATER LARGE", "TEA I GET CAN", "MILK"]  # fmt: skip
+    lines = [
+        "TEA SMALL",
+        "TEA",
+        "MILK SMALL I GET CAN",
+        "MILK LARGE I GET CAN",
+        "WATER I GET CAN",
+        "WATER LARGE",
+        "TEA I GET CAN",
+        "MILK",
+    ]
     clips = [
         Clip(clip_id=g, video=None, text=language[g], signer="s", split="train", gloss=g)
         for g in lines

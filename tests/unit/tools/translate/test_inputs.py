@@ -164,16 +164,19 @@ def test_a_landmark_file_gives_each_of_its_clips(tmp_path: Path) -> None:
     path = save(tmp_path / "words.npy", clips=3)
     clips = list(reader(IMPORTED).read(ClipPath(path=path), layout))
     assert [clip.clip_id for clip in clips if isinstance(clip, GivenClip)] == [
-        "words-1", "words-2", "words-3",
-    ]  # fmt: skip
+        "words-1",
+        "words-2",
+        "words-3",
+    ]
 
 
 def test_landmarks_that_the_model_needs_and_a_file_lacks_are_named(tmp_path: Path) -> None:
     path = save(tmp_path / "words.npy", clips=2)
     clips = list(reader(IMPORTED).read(ClipPath(path=path), HANDS_POSE))
     assert [clip.name for clip in clips if isinstance(clip, UnreadableClip)] == [
-        f"{path}: words-1", f"{path}: words-2",
-    ]  # fmt: skip
+        f"{path}: words-1",
+        f"{path}: words-2",
+    ]
     assert "it has no nose of the pose" in str(clips[0])
 
 

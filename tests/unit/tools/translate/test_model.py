@@ -72,8 +72,14 @@ def test_a_film_that_is_too_long_is_left_where_that_shows(
 def test_shards_are_a_table_with_a_row_a_frame(tmp_path: Path) -> None:
     clips = {"a": sequence(1, frames=5), "b": sequence(2, frames=7)}
     frames = {name: len(clip.points) for name, clip in clips.items()}
-    write_shards(tmp_path / "s", frames, clips.__getitem__, layout=HANDS_POSE, extractor="{}",
-                 frames_per_shard=9)  # fmt: skip
+    write_shards(
+        tmp_path / "s",
+        frames,
+        clips.__getitem__,
+        layout=HANDS_POSE,
+        extractor="{}",
+        frames_per_shard=9,
+    )
     table = signloom.read_shards(tmp_path / "s").to_pandas()
     assert (len(table), table.clip_id.value_counts().to_dict()) == (12, frames)
     wrist = clips["b"].points[:, HANDS_POSE.index("right_hand", "wrist"), 1]

@@ -38,9 +38,13 @@ def test_hands_that_are_out_of_sight_are_at_rest() -> None:
     film = sketch_film(SPANS[:1], 5)
     hands = build_layout(("hands",))
     film = LandmarkSequence(
-        points=film.points[:, : hands.points], present=film.present[:, :2], fps=film.fps,
-        width=film.width, height=film.height, layout=hands,
-    )  # fmt: skip
+        points=film.points[:, : hands.points],
+        present=film.present[:, :2],
+        fps=film.fps,
+        width=film.width,
+        height=film.height,
+        layout=hands,
+    )
     for still in (slice(0, 15), slice(45, None)):
         for hand in ("left_hand", "right_hand"):
             film = lose(film, hand, still)

@@ -26,7 +26,7 @@ from tests.unit.ops.intake.drift.world import (
     take,
     troubles,
     write_landmarks,
-)  # fmt: skip
+)
 
 FOREIGN = ("it is raining", "we drink tea", "good evening", "he sleeps", "she is here", "no thanks")
 
@@ -57,14 +57,13 @@ def with_a_new_word() -> list[Taken]:
     ("make", "found"),
     [
         (lambda: take("anna", 8, first=8, change=mirror), {"mirrored": "stop"}),
-        (lambda: take("emma", 8, change=double_rate),
-         {"speed": "stop", "pace": "warn"}),
+        (lambda: take("emma", 8, change=double_rate), {"speed": "stop", "pace": "warn"}),
         (lambda: reword(take("emma", 6), FOREIGN), {"new_words": "stop"}),
         (with_a_new_word, {"new_words": "warn"}),
         (shifted_texts, {"pairing": "stop"}),
         (lambda: take("emma", 2, change=mirror), {}),  # too few for a distribution
     ],
-)  # fmt: skip
+)
 def test_each_kind_of_ruin_is_found(
     tmp_path: Path, make: Callable[[], list[Taken]], found: dict[str, str]
 ) -> None:

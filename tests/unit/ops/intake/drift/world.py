@@ -80,9 +80,11 @@ def write_landmarks(folder: Path, recordings: Sequence[Taken]) -> None:
 
 
 def compare(
-    folder: Path, new: Sequence[Taken], old: Sequence[Taken] | None = None,
+    folder: Path,
+    new: Sequence[Taken],
+    old: Sequence[Taken] | None = None,
     options: DriftOptions = OPTIONS,
-) -> DriftReport:  # fmt: skip
+) -> DriftReport:
     """Check new clips against old ones."""
     everything = [*(old_clips() if old is None else old), *new]
     write_landmarks(folder, everything)
