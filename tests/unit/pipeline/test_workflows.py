@@ -5,11 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -59,6 +61,13 @@ def test_blocks_are_bash_and_no_text_of_strangers_becomes_code(path: Path) -> No
     names = ("title", "body", "head.ref", "head_ref", "head.label", "message")
     assert not re.findall(rf"github[\w.]*\.({'|'.join(names)})\b", path.read_text())
     assert workflow[True].keys() <= {"push", "pull_request", "schedule", "workflow_dispatch"}
+
+
+def test_the_newest_packages_are_tested_on_every_python_that_pip_accepts() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    accepted = SpecifierSet(project["requires-python"])
+    pythons = read("newest.yml")["jobs"]["newest"]["strategy"]["matrix"]["python"]
+    assert pythons == [f"3.{minor}" for minor in range(30) if f"3.{minor}" in accepted]
 
 
 def test_code_of_a_pull_request_never_runs_where_something_may_be_written() -> None:
