@@ -13,6 +13,7 @@ import numpy as np
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
+from signloom_tools.importing.file_names import SIZES
 from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -21,7 +22,7 @@ from signloom_tools.importing.foreign import (
     pick,
     require,
 )
-from signloom_tools.importing.options import SIZES, SourceDefaults
+from signloom_tools.importing.options import SourceDefaults
 from signloom_tools.importing.people import DetectedPerson, Points, clip_of_points, follow_signer
 from signloom_tools.importing.pickles import load_pickle
 

@@ -34,7 +34,7 @@ from signloom.progress import progress_file
 from signloom.system import link_file
 from signloom.tables import tsv_text
 from signloom_tools.importing.dealing import deal_clips
-from signloom_tools.importing.options import without_ending
+from signloom_tools.importing.file_names import without_ending
 from signloom_tools.importing.pictures import (
     PACKED_SUFFIX,
     PictureFolder,

@@ -16,7 +16,7 @@ from typing import Any
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, is_manifest, read_table
 from signloom.errors import UserError
-from signloom_tools.importing.options import SIZES, without_ending
+from signloom_tools.importing.file_names import SIZES, without_ending
 
 SEPARATORS = {"tab": "\t", "pipe": "|", "comma": ",", "semicolon": ";"}
 _COMMENTS = re.compile(r"\A(?:#[^\t|,;\n]*\n)+")
