@@ -16,6 +16,7 @@ from signloom_tools.importing.captions import (
     read_captions,
     split_name,
 )
+from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.new_corpus import (
     RefusedRow,
     VideoFolder,
@@ -27,7 +28,7 @@ from signloom_tools.importing.new_corpus import (
     stem,
 )
 from signloom_tools.importing.options import Choice, CueRules
-from signloom_tools.importing.user_tables import Row, UserTable, find_sources
+from signloom_tools.importing.user_tables import Row, UserTable
 
 CAPTIONS = "captions"  # the column of a table of films that names their caption files
 _CELLS = ("clip_id", "video", "start_s", "end_s", "text", "signer", "gloss", "language", "split")

@@ -21,8 +21,9 @@ from signloom.config import (
 from signloom.corpus.manifest import VIDEO_SUFFIXES, parse_box
 from signloom.detection.video import Box
 from signloom.errors import UserError
+from signloom_tools.importing.cells import read_box
 from signloom_tools.importing.file_names import without_ending
-from signloom_tools.importing.user_tables import read_box, read_rates
+from signloom_tools.importing.user_tables import read_rates
 from signloom_tools.options import group, option
 
 MIN_SCORE = 0.3
