@@ -15,7 +15,7 @@ from signloom.corpus.rejects import REJECTS_NAME
 from signloom.errors import Problem, UserError, name_some
 from signloom.files import whole_folder
 from signloom.paths import PARAMS
-from signloom_tools.cli.landmarks import import_sources
+from signloom_tools.cli.landmark_files import import_sources
 from signloom_tools.importing.captioned import CueRows, add_paths, read_films
 from signloom_tools.importing.column_names import KNOWN_NAMES, SPLIT_NAMES
 from signloom_tools.importing.dealing import few_takes
