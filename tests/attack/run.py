@@ -158,7 +158,7 @@ def preload() -> None:
         # Its limit of OpenCV's threads is for before these have begun: no fork may set it later.
         "signloom.detection.networks",
         "signloom.detection.mediapipe_models",
-        "signloom_tools.translate.timed",
+        "signloom_tools.translate.answer",
         "signloom_tools.importing.importer",
         "signloom_ops.intake.drift.check",
         "signloom_ops.nightly.night",

@@ -27,8 +27,9 @@ from signloom.translation.confidence import (
 )
 from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
+from signloom_tools.translate.answer import to_json
 from signloom_tools.translate.serving import from_payload, to_payload
-from signloom_tools.translate.timed import to_json, translate_timed
+from signloom_tools.translate.timed import translate_timed
 from tests import tiny
 from tests.processes import free_port, wait_for_answer
 from tests.tiny import write_checkpoint

@@ -29,9 +29,10 @@ from signloom.translation.translator import Translator
 from signloom_ops.app.live import MOST_S, Live
 from signloom_ops.app.signs import encode_film, index_recordings
 from signloom_ops.app.takes import Take, TakeError, TakeStore
+from signloom_tools.translate.answer import to_json
 from signloom_tools.translate.model import Model
 from signloom_tools.translate.segmentation import cut, segment_by_rest
-from signloom_tools.translate.timed import to_json, translate_timed
+from signloom_tools.translate.timed import translate_timed
 from signloom_tools.versions import NamedModel, find_current
 
 DARK = 50.0  # mean brightness of 255 below which hands are seen badly

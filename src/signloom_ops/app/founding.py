@@ -12,6 +12,7 @@ from signloom.paths import MODELS, PARAMS
 from signloom_ops.lock import hold_lock
 from signloom_ops.options import OpsOptions, load_ops
 from signloom_tools.importing.dealing import deal_clips
+from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.new_corpus import (
     MANIFEST,
     CorpusPlan,
@@ -21,7 +22,7 @@ from signloom_tools.importing.new_corpus import (
     write_corpus,
 )
 from signloom_tools.importing.recipe import choose_values, read_params
-from signloom_tools.importing.user_tables import find_sources, read_user_table
+from signloom_tools.importing.user_tables import read_user_table
 from signloom_tools.presets import adopt
 
 CORPUS = Path("data/raw/mine")

@@ -19,7 +19,7 @@ from signloom_tools.importing.captions import (
 )
 from signloom_tools.importing.new_corpus import stem
 from signloom_tools.importing.options import CueRules
-from signloom_tools.importing.user_tables import decode_text
+from signloom_tools.importing.text_encoding import decode_text
 
 SUFFIXES = (*READ_SUFFIXES, *TABLE_SUFFIXES, ".txt")
 

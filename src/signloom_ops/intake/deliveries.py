@@ -28,18 +28,13 @@ from signloom_tools.importing.captions import (
     read_captions,
     split_name,
 )
+from signloom_tools.importing.cells import clean
+from signloom_tools.importing.column_names import SPLIT_NAMES
+from signloom_tools.importing.fields import Sources, find_sources
 from signloom_tools.importing.new_corpus import VideoFolder, stem
 from signloom_tools.importing.options import Choice, CueRules
 from signloom_tools.importing.pictures import is_picture_folder
-from signloom_tools.importing.user_tables import (
-    NAMES,
-    Sources,
-    UserTable,
-    build_table,
-    clean,
-    find_sources,
-    read_user_table,
-)
+from signloom_tools.importing.user_tables import UserTable, build_table, read_user_table
 
 _VERSION_MARK = b"# signloom-manifest"  # the first line of our own manifests
 _FIELDS = (
@@ -421,7 +416,7 @@ def _settle_row(
         hint = f"add a column signer, write {SIGNER_FILE}, or say --signer"
         problems.append(Problem("no signer is named", hint))
     split = values.get("split", "")
-    values["split"] = NAMES.get(split.lower(), split)
+    values["split"] = SPLIT_NAMES.get(split.lower(), split)
     cell = values.get("video") or values.get("clip_id", "")
     values["clip_id"] = stem(values.get("clip_id") or PurePosixPath(cell).name)
     return cell

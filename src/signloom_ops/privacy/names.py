@@ -29,7 +29,8 @@ from signloom.paths import METRICS
 from signloom.tables import to_parquet
 from signloom_ops.intake.deliveries import SIGNER_FILE, Candidate, Request, scan
 from signloom_tools.importing.captions import READ_SUFFIXES, split_name
-from signloom_tools.importing.user_tables import QUOTED, SEPARATORS, find_sources
+from signloom_tools.importing.fields import find_sources
+from signloom_tools.importing.separated_text import QUOTED, SEPARATORS
 
 BLANK = "(forgotten)"  # replaces a name
 OLD_SUFFIXES = (".ass", ".ssa")  # of captions that 0.2 took

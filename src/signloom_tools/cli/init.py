@@ -15,9 +15,11 @@ from signloom.corpus.rejects import REJECTS_NAME
 from signloom.errors import Problem, UserError, name_some
 from signloom.files import whole_folder
 from signloom.paths import PARAMS
-from signloom_tools.cli.landmarks import import_sources
+from signloom_tools.cli.landmark_files import import_sources
 from signloom_tools.importing.captioned import CueRows, add_paths, read_films
+from signloom_tools.importing.column_names import KNOWN_NAMES, SPLIT_NAMES
 from signloom_tools.importing.dealing import few_takes
+from signloom_tools.importing.fields import Sources, find_sources
 from signloom_tools.importing.importer import CLIPS_NAME, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (
     MANIFEST,
@@ -43,11 +45,7 @@ from signloom_tools.importing.recipe import (
     warn_of_little,
 )
 from signloom_tools.importing.user_tables import (
-    KNOWN_NAMES,
-    NAMES,
-    Sources,
     UserTable,
-    find_sources,
     join_rows,
     keep_rows,
     read_user_table,
@@ -383,7 +381,7 @@ def _read_tables(options: TableOptions) -> list[tuple[UserTable, str | None]]:
     added = read(options.join) if options.join else None
     for text in options.table:
         name, mark, location = text.partition("=")
-        split = NAMES.get(name.lower()) if mark else None
+        split = SPLIT_NAMES.get(name.lower()) if mark else None
         table = read(Path(location if split else text))
         table = join_rows(table, added) if added else table
         if options.only:

@@ -1,176 +1,249 @@
-"""Commands for landmark files of other tools, and for the cache of extracted landmarks."""
+"""The command that finds the landmarks of any films."""
 
+import contextlib
+import functools
+import importlib.util
+import io
+import os
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from types import SimpleNamespace
+from typing import IO, Literal, cast
 
 from tqdm import tqdm
 
-from signloom.config import NonNegative, load_section
-from signloom.corpus.landmarks import build_layout
-from signloom.corpus.manifest import CorpusOptions, id_problem, read_manifest
-from signloom.corpus.shards import read_clip_frames, read_shards
-from signloom.errors import UserError
-from signloom.extraction.cache import LandmarkCache, VideoHashes, cache_folder
-from signloom.paths import EVALUATION, HYPOTHESES_NAME, PARAMS, SHARDS
+from signloom.config import MIN_FPS
+from signloom.corpus.manifest import VIDEO_SUFFIXES
+from signloom.detection.detector import DetectorOptions, describe_detector
+from signloom.detection.mediapipe_models import MODELS_VARIABLE, own_networks, take_networks
+from signloom.errors import ClipError, Problem, UserError
+from signloom.extraction.extract import VideoSegment, count_frames
+from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
+from signloom.files import check_writable, write_file
 from signloom.progress import progress_file
-from signloom.tables import read_rows
-from signloom_tools.cli.arguments import refuse_in_corpus
-from signloom_tools.importing.captioned import caption_files, film_cues
-from signloom_tools.importing.captions import write_captions
-from signloom_tools.importing.importer import Imported, import_landmarks
-from signloom_tools.importing.options import ImportOptions
-from signloom_tools.importing.pose_files import write_pose
-from signloom_tools.options import argument, group, option
+from signloom_tools.holistic import WRITERS, read_film, stream_json, to_sequence
+from signloom_tools.importing.options import CROWDED, CropOption
+from signloom_tools.options import argument, option
 from signloom_tools.outputs import check_output
 
+STANDARD_INPUT = Path("-")
+_LIMIT_S = 60.0  # of a film; and one more for each of its frames
+
 
 @dataclass(frozen=True, kw_only=True)
-class ImportCommand:
-    """Turn landmark files into CORPUS/landmarks; docs/landmarks.md lists what is read.
+class LandmarksOptions(CropOption):
+    """Write the landmarks that MediaPipe Holistic finds in films, a file a film.
 
-    Write a manifest without the column `video` there, then run `dvc repro`.
+    Hands, pose and face are 543 a frame. Neither a corpus nor a project is needed;
+    docs/landmarks.md has the formats.
     """
 
-    sources: Sequence[Path] = argument("a file, or a folder of files", "SOURCE")
-    to: Path = option("corpus folder (corpus.folder)", metavar="CORPUS")
-    force: bool = option("replace an earlier import", False)
-    imports: ImportOptions = group(ImportOptions)
-
-
-def run_import(options: ImportCommand) -> None:
-    """Import what can be imported, and print what could not."""
-    folder = options.to / "landmarks"
-    imported = import_sources(options.sources, options.to, options.imports, force=options.force)
-    print(
-        f"{imported.clips} clips, {imported.frames} frames in {folder}, layout "
-        f"{imported.layout.name}; {folder / 'clips.tsv'} lists them for your manifest",
-        file=sys.stderr,
+    films: Sequence[Path] = argument(
+        "a file, a folder of films, or - to read one from standard input and write to standard "
+        "output",
+        "FILM",
+        nargs="*",
     )
-    if imported.rejects:
-        raise UserError(
-            f"{len(imported.rejects)} files or clips could not be imported; "
-            f"{folder / 'rejects.tsv'} says why; correct them, and --force imports all again"
-        )
-
-
-def import_sources(
-    sources: Sequence[Path], corpus: Path, options: ImportOptions, *, force: bool = False
-) -> Imported:
-    """Import landmark files and print what was taken for what; see `import_landmarks`."""
-    try:
-        if options.groups:
-            build_layout(options.groups)
-    except ValueError as error:
-        raise UserError(f"--groups: {error}") from None
-    imported = import_landmarks(sources, corpus, options, force=force)
-    for note in imported.notes:
-        print(f"  {note}", file=sys.stderr)
-    return imported
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions:
-    """Write a .pose file for the landmarks of each clip, or captions for each film of the corpus.
-
-    Captions are an ELAN file with sentences, glosses and the hypotheses of the last evaluation, and
-    .vtt files. Corrected ELAN files come back by `signloom ingest`.
-    """
-
-    folder: Path = argument("made if need be", "OUT_DIR")
-    format: Literal["pose", "captions"] = option("of the files", "pose")
-    params: Path = option("file of parameters", PARAMS)
-    landmarks: Path = option("shards to read", SHARDS)
-    clips: Sequence[str] = option("clip ids (default: all)", (), metavar="ID")
+    write: Literal["pose", "parquet", "npz", "csv", "json"] = option("format of the files", "npz")
+    to: Path | None = option("made if need be (default: here)", None, metavar="FOLDER")
+    face: Literal["mesh", "refined", "none"] = option(
+        "refined: with the irises, 478 points; none: a tenth faster", "mesh"
+    )
+    fps: float = option("most frames a second to read; 0: all", 0.0)
+    video: bool = option("write FILM.webm with the skeleton drawn, too", False)
     overwrite: bool = option("replace files that already exist", False)
+    networks: Path | None = option(
+        "first take MediaPipe's networks out of a wheel of mediapipe (0.10.21 or before: later "
+        "ones have none), of any system and Python, and keep them in ~/.signloom/networks: pip "
+        "download --no-deps --only-binary :all: --python-version 3.12 --platform "
+        "manylinux_2_28_x86_64 mediapipe==0.10.21",
+        None,
+        metavar="WHEEL",
+    )
 
 
-def run_export(options: ExportOptions) -> None:
-    """Write a file for each clip.
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A film and what is made of it; what a process is asked for."""
+
+    film: Path
+    target: Path | None  # None: standard output
+    video: Path | None
+    options: LandmarksOptions = field(compare=False)
+
+
+def run_landmarks(options: LandmarksOptions) -> None:
+    """Write a file for each film.
 
     Raises:
-        UserError: Before anything is written, if a file or the corpus is in the way.
+        UserError: Before anything is written, if a file is in the way, is named by two films or
+            networks are missing; at the end, if films cannot be read.
     """
-    refuse_in_corpus(options.folder)
-    if options.format == "captions":
-        _export_captions(options)
-        return
-    clip_ids = options.clips or list(read_clip_frames(options.landmarks))
-    paths = {clip_id: options.folder / f"{clip_id}.pose" for clip_id in clip_ids}
-    for clip_id, path in paths.items():
-        if problem := id_problem(clip_id):  # of shards that somebody else wrote
-            raise UserError(f"clip_id {clip_id!r} {problem}")
-        check_output(path, [], overwrite=options.overwrite)
-    for clip_id, path in tqdm(paths.items(), "writing", unit=" clips", file=progress_file()):
-        write_pose(path, read_shards(options.landmarks, [clip_id])[clip_id])
-    print(f"{len(paths)} files in {options.folder}", file=sys.stderr)
+    if options.networks:
+        _take_networks(options.networks)
+        if not options.films:
+            return
+    if not options.films:
+        raise UserError("give a FILM: a file, a folder of films, or -")
+    if options.fps != 0 and not options.fps >= MIN_FPS:
+        raise UserError(f"--fps: found {options.fps:g}, expected 0 (all) or {MIN_FPS:g} or more")
+    if options.write == "pose" and importlib.util.find_spec("pose_format") is None:
+        raise UserError("--write pose needs pose-format: pip install 'signloom[pose]'")
+    describe_detector(DetectorOptions(detector="holistic", groups=("hands", "gaze")))  # networks
+    if (*options.films,) == (STANDARD_INPUT,) and options.write == "json" and not options.to:
+        piped = cast(io.BufferedReader, sys.stdin.buffer)
+        if not options.video and b"ftyp" not in piped.peek(16):  # an .mp4 is read when it is whole
+            _stream_json(cast(IO[bytes], SimpleNamespace(read=piped.read1)), options)
+            return
+    with contextlib.ExitStack() as stack:
+        jobs = list(_plan(options, stack))
+        failed = _run_jobs(jobs)
+    for job, problem in failed:
+        print(f"{job.film}: {problem}", file=sys.stderr)
+    if failed:
+        raise UserError(f"{len(failed)} of {len(jobs)} films have no landmarks; see above")
+    if jobs[0].target:
+        folder = jobs[0].target.parent if len(jobs) == 1 else options.to or Path()
+        print(f"{len(jobs)} files in {folder}", file=sys.stderr)
 
 
-def _export_captions(options: ExportOptions) -> None:
-    """Write the caption files of each film of the corpus."""
-    corpus = load_section(options.params, "corpus", CorpusOptions)
-    clips = read_manifest(corpus.path, corpus.signer_disjoint)
-    if unknown := sorted(set(options.clips) - {clip.clip_id for clip in clips}):
-        raise UserError(f"{corpus.path} has no clip {', '.join(unknown)}")
-    chosen = [clip for clip in clips if not options.clips or clip.clip_id in options.clips]
-    hypotheses = _read_hypotheses(EVALUATION / HYPOTHESES_NAME)
-    films = film_cues(chosen, hypotheses)
-    files = {
-        path: (film, cues)
-        for film, every in films.items()
-        for path, cues in caption_files(
-            options.folder / film.relative_to(corpus.folder), every
-        ).items()
-    }
-    for path in files:
-        check_output(path, [], overwrite=options.overwrite)
-    for path, (film, cues) in files.items():
-        write_captions(path, cues, film)
-    hypothesis_count = sum(bool(cue.hypothesis) for every in films.values() for cue in every)
-    print(
-        f"{len(files)} files of {len(films)} films in {options.folder}: {len(chosen)} clips, "
-        f"{hypothesis_count} with a hypothesis",
-        file=sys.stderr,
-    )
-
-
-def _read_hypotheses(path: Path) -> dict[str, tuple[str, float | None]]:
-    """Return text and confidence of the last evaluation by clip id; none if there was none."""
+def _stream_json(film: IO[bytes], options: LandmarksOptions) -> None:
+    """Write the landmarks of each picture when it comes."""
     try:
-        rows = read_rows(path) if path.is_file() else []
-        sure = ((row, row.get("confidence")) for row in rows)
-        return {row["clip_id"]: (row["hypothesis"], float(p) if p else None) for row, p in sure}
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{path} is damaged ({error}); run `dvc repro evaluate` again") from None
+        for line in stream_json(film, face=options.face, fps=options.fps, crop=options.crop):
+            print(line, flush=True)
+    except ClipError as error:
+        raise UserError(f"standard input: {error.problem}") from None
 
 
-@dataclass(frozen=True, kw_only=True)
-class CacheOptions:
-    """Print what the cache of landmarks holds, or remove what was not used for some days."""
+def _take_networks(wheel: Path) -> None:
+    """Unpack the networks of a wheel and print where they are.
 
-    action: Literal["prune"] | None = argument("remove entries by age", "prune", nargs="?")
-    days: NonNegative | None = option("keep entries used in the last DAYS days; 0 keeps none", None)
-    dry_run: bool = option("only print what would be removed", False)
+    Raises:
+        UserError: If the file is no wheel, or one without networks.
+    """
+    folder = Path(os.environ.get(MODELS_VARIABLE) or own_networks())
+    check_writable(folder)
+    print(f"{take_networks(wheel, folder)} networks in {folder}", file=sys.stderr)
 
 
-def run_cache(options: CacheOptions) -> None:
-    """Print folder, number, size and age of the entries; or remove old ones."""
-    folder = cache_folder()
-    if options.action:
-        if options.days is None:
-            raise UserError("prune needs --days")
-        entries, size_bytes = LandmarkCache(folder).prune(options.days, dry_run=options.dry_run)
-        if not options.dry_run:
-            VideoHashes(folder).prune()  # what killed writers left behind
-        verb = "would remove" if options.dry_run else "removed"
-        print(f"{verb} {entries:,} entries, {size_bytes / 1e6:,.1f} MB, from {folder}")
-        return
-    use = LandmarkCache(folder).measure()
-    print(f"folder      {folder}")
-    print(f"entries     {use.entries:,}, of which {use.rejects:,} tell why a clip cannot be read")
-    print(f"size        {use.size_bytes / 1e6:,.1f} MB")
-    if use.oldest_use_s is not None:
-        print(f"oldest use  {(time.time() - use.oldest_use_s) / 86_400:.1f} days ago")
+def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_Job]:
+    """Yield what is to be done; a film on standard input becomes a file for the while."""
+    is_piped = STANDARD_INPUT in options.films
+    if is_piped and len(options.films) > 1:
+        raise UserError("- is one film: give it alone")
+    if is_piped and options.video and not options.to:
+        raise UserError("--video of a film on standard input needs --to FOLDER")
+    if is_piped and not options.to and options.write != "json" and sys.stdout.isatty():
+        raise UserError(f"{options.write} would be written to the terminal: > FILE, or --to FOLDER")
+    to = options.to or (None if is_piped else Path())
+    films = _read_input(stack) if is_piped else _list_films(options.films)
+    sources: dict[Path, Path] = {}
+    for film, name in films.items():
+        target = to and to / name.parent / f"{name.name}.{options.write}"
+        video = to / name.parent / f"{name.name}.webm" if to and options.video else None
+        for path in filter(None, (target, video)):
+            if earlier_film := sources.get(path):
+                raise UserError(f"{earlier_film} and {film} would both be {path}: write them apart")
+            sources[path] = film
+            check_output(path, films, overwrite=options.overwrite)
+        yield _Job(film, target, video, options)
+
+
+def _list_films(paths: Sequence[Path]) -> dict[Path, Path]:
+    """Return each film with the name of what is made of it, folders kept, without an ending."""
+    names: dict[Path, Path] = {}
+    for path in paths:
+        if not path.is_dir():
+            if not path.exists():
+                raise UserError(f"{path} does not exist; give a film or a folder of films")
+            names[path] = Path(path.stem)
+            continue
+        films = sorted(file for file in path.rglob("*") if file.suffix.lower() in VIDEO_SUFFIXES)
+        if not films:
+            raise UserError(f"{path} has no film ({', '.join(VIDEO_SUFFIXES)})")
+        names |= {film: film.relative_to(path).with_suffix("") for film in films if film.is_file()}
+    return names
+
+
+def _read_input(stack: contextlib.ExitStack) -> dict[Path, Path]:
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    film = Path(folder) / "standard input"
+    with film.open("wb") as file:
+        while part := sys.stdin.buffer.read(1 << 20):
+            file.write(part)
+    return {film: Path("film")}
+
+
+def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[_Job, Problem | str]]:
+    """Write what the jobs ask for, several in processes; return those that failed."""
+
+    def count(job: _Job) -> int:
+        (frames,) = count_frames([VideoSegment(video=job.film, start_s=None, end_s=None)])
+        return frames if isinstance(frames, int) else 1
+
+    expected = {job: count(job) for job in jobs}
+    failed: list[tuple[_Job, Problem | str]] = []
+    with tqdm(
+        total=sum(expected.values()),
+        desc="landmarks",
+        unit=" frames",
+        file=progress_file(),
+        smoothing=0.05,
+    ) as bar:
+        if len(jobs) == 1:
+            outcome = _write(jobs[0], threads=2, watch=bar.update)
+            return [] if isinstance(outcome, int) else [(jobs[0], outcome)]
+        run = functools.partial(
+            run_in_processes, _write_part, limit_s=lambda part: _LIMIT_S + 2 * expected[part[0]]
+        )
+        longest_first = sorted(jobs, key=lambda job: -expected[job])
+        attempts = run_with_retry(run, [[job] for job in longest_first], count_workers())
+        with contextlib.closing(attempts) as outcomes:
+            for job, outcome in outcomes:
+                bar.update(expected[job])
+                if not isinstance(outcome, int):
+                    failed.append((job, outcome))
+    return failed
+
+
+def _write_part(part: Sequence[_Job]) -> list[int | Problem | str]:
+    return [_write(job) for job in part]
+
+
+def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Problem | str:
+    """Write what a job asks for; return its frames, or why the film cannot be read.
+
+    What may be an accident is a `Problem`: it is tried again.
+    """
+    options = job.options
+    try:
+        film = read_film(
+            job.film,
+            face=options.face,
+            fps=options.fps,
+            crop=options.crop,
+            threads=threads,
+            watch=watch if callable(watch) else lambda: None,
+        )
+        content = WRITERS[options.write](film)
+        if job.target:
+            write_file(job.target, content)
+        else:
+            sys.stdout.buffer.write(content)
+        if job.video:
+            from signloom_tools.skeleton_video import even_pictures, write_skeleton
+
+            sequence = to_sequence(film)
+            pictures = even_pictures(job.film, sequence.fps, fps=options.fps, crop=options.crop)
+            write_skeleton(job.video, pictures, sequence)
+        if film.is_crowded:
+            print(f"warning: {job.film}: {CROWDED}", file=sys.stderr)
+    except ClipError as error:
+        return str(error.problem)
+    except RuntimeError as error:
+        return Problem(" ".join(f"the detector failed: {error}".split()), "convert it to .mp4")
+    return len(film.times_s)

@@ -25,10 +25,16 @@ COMMANDS: Commands = {
         "merge": ("from_corpora:run_merge", "make one corpus of several, to train on all of them"),
         "compose": ("from_corpora:run_compose", "join takes of single signs to sentences"),
         "project": ("project:run_project", "make a project folder for another corpus"),
-        "landmarks": ("holistic:run_landmarks", "write MediaPipe Holistic's landmarks of any film"),
-        "import": ("landmarks:run_import", "read landmarks from .pose, Kaggle or NumPy files"),
-        "export": ("landmarks:run_export", "write landmarks as .pose files, or captions for ELAN"),
-        "cache": ("landmarks:run_cache", "print what the landmark cache holds, or prune it"),
+        "landmarks": (
+            "landmarks:run_landmarks",
+            "write MediaPipe Holistic's landmarks of any film",
+        ),
+        "import": ("landmark_files:run_import", "read landmarks from .pose, Kaggle or NumPy files"),
+        "export": (
+            "landmark_files:run_export",
+            "write landmarks as .pose files, or captions for ELAN",
+        ),
+        "cache": ("landmark_files:run_cache", "print what the landmark cache holds, or prune it"),
     },
     "model": {
         "summary": ("model:run_summary", "print the configured model: parts, size, speed"),

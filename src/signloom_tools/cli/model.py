@@ -29,9 +29,9 @@ class SummaryOptions:
 
 def run_summary(options: SummaryOptions) -> None:
     """Print what the configured model consists of and costs."""
-    from signloom_tools.cli.summary import print_summary
+    from signloom_tools.model_summary import summarise_model
 
-    print_summary(options.params, options.vocab, options.width)
+    print(summarise_model(options.params, options.vocab, options.width))
 
 
 @dataclass(frozen=True, kw_only=True)

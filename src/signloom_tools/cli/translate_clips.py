@@ -271,7 +271,7 @@ class _ClipWork(_Work):
 
     def _print(self, clip: GivenClip, timed: "TimedTranslation") -> None:
         from signloom.translation.confidence import NOT_UNDERSTOOD
-        from signloom_tools.translate.timed import to_json
+        from signloom_tools.translate.answer import to_json
 
         if self._options.json:
             sequence = clip.sequence

@@ -57,7 +57,7 @@ def translate_glosses(options: TranslateOptions) -> None:
 
 
 def _to_json(source: "GlossSequence", best: "Translation | None") -> str:
-    from signloom_tools.translate.timed import to_scored
+    from signloom_tools.translate.answer import to_scored
 
     scored = {**to_scored(best), **best.check.to_map()} if best else {"text": ""}
     alternatives = [to_scored(alternative) for alternative in best.alternatives] if best else []

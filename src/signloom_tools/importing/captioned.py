@@ -16,6 +16,7 @@ from signloom_tools.importing.captions import (
     read_captions,
     split_name,
 )
+from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.new_corpus import (
     RefusedRow,
     VideoFolder,
@@ -27,7 +28,7 @@ from signloom_tools.importing.new_corpus import (
     stem,
 )
 from signloom_tools.importing.options import Choice, CueRules
-from signloom_tools.importing.user_tables import Row, UserTable, find_sources
+from signloom_tools.importing.user_tables import Row, UserTable
 
 CAPTIONS = "captions"  # the column of a table of films that names their caption files
 _CELLS = ("clip_id", "video", "start_s", "end_s", "text", "signer", "gloss", "language", "split")
@@ -221,28 +222,45 @@ def deal_cues(
     """
     films = {film.as_posix(): film for film in named} or _find_films(videos, captions)
     paths = [film for film in films.values() if film]
-    codes = rank_codes({cue.signer for cue in captions.cues}, list(films))
-    cues = [replace(cue, signer=codes.get(cue.signer, cue.signer)) for cue in captions.cues]
-    captions = replace(captions, cues=cues, signers={**captions.signers, **codes})
-    signers = {cue.signer for cue in cues}
+    captions = _rename_signers(captions, list(films))
+    signers = {cue.signer for cue in captions.cues}
     if not (paths and signers):
         return captions, {paths[0] if paths else _NO_FILM: []}
-    of: dict[str, Sequence[Path | str]] = {}
-    for who in signers:
-        rows = [
-            path for path in paths if who and film_cells.get(path, ({},))[0].get("signer") == who
-        ]
-        of[who] = rows or [films[name] or _NO_FILM for name in films_of(who, list(films))][:1]
+    films_by_signer = {who: _films_of_signer(who, films, film_cells) for who in signers}
     names = {stem(captions.path.stem), stem(split_name(captions.path)[0])}
-    is_its_own = len(films) == 1 and (stem(paths[0].name) in names or not any(of.values()))
+    is_its_own = len(films) == 1 and (
+        stem(paths[0].name) in names or not any(films_by_signer.values())
+    )
     is_clear = is_its_own or (len(signers) == 1 and not named)
     parts: dict[Path | str, list[Cue]] = defaultdict(list)
     later_s = {PurePosixPath(name).name: seconds for name, seconds in captions.media.items()}
     for cue in captions.cues:
-        for film in of[cue.signer] or (paths[:1] if is_clear else [_NO_SIGNER]):
-            s = 0.0 if isinstance(film, str) else later_s.get(film.name, 0.0)
-            parts[film].append(cue.later(s))
+        for film in films_by_signer[cue.signer] or (paths[:1] if is_clear else [_NO_SIGNER]):
+            by_s = 0.0 if isinstance(film, str) else later_s.get(film.name, 0.0)
+            parts[film].append(cue.later(by_s))
     return captions, parts
+
+
+def _rename_signers(captions: Captions, films: Sequence[str]) -> Captions:
+    """Return captions that call their signers as the films do; see `rank_codes`."""
+    codes = rank_codes({cue.signer for cue in captions.cues}, films)
+    cues = [replace(cue, signer=codes.get(cue.signer, cue.signer)) for cue in captions.cues]
+    return replace(captions, cues=cues, signers={**captions.signers, **codes})
+
+
+def _films_of_signer(
+    signer: str, films: Mapping[str, Path | None], film_cells: FilmCells
+) -> list[Path | str]:
+    """Return the films of a signer by the tables, or else by their names the first one.
+
+    A film that lies nowhere is the reason, `_NO_FILM`.
+    """
+    paths: list[Path | str] = [
+        path
+        for path in films.values()
+        if path and signer and film_cells.get(path, ({},))[0].get("signer") == signer
+    ]
+    return paths or [films[name] or _NO_FILM for name in films_of(signer, list(films))][:1]
 
 
 def rank_codes(signers: Collection[str], films: Sequence[str]) -> dict[str, str]:

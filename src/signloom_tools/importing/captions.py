@@ -14,15 +14,12 @@ from pathlib import Path
 
 from signloom.errors import Problem, UserError
 from signloom.files import to_text, write_file
+from signloom_tools.importing.cells import clean, parse_time
 from signloom_tools.importing.elan import Annotation, Elan, Tier, read_elan, write_elan
+from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.options import Choice, CueRules
-from signloom_tools.importing.user_tables import (
-    clean,
-    decode_text,
-    find_sources,
-    parse_time,
-    read_user_table,
-)
+from signloom_tools.importing.text_encoding import decode_text
+from signloom_tools.importing.user_tables import read_user_table
 
 FORMAT_VERSION = 1  # of the .json files
 READ_SUFFIXES = (".eaf", ".vtt", ".srt", ".json3")
@@ -174,6 +171,21 @@ def _new_lines(shown: Sequence[str], before: Sequence[str], *, is_short: bool) -
     return [line for line in lines if "<c>" in line or not (repeats and _plain(line) in old)]
 
 
+def _split_blocks(text: str, heads: re.Pattern[str]) -> Iterator[tuple[int, re.Match[str], str]]:
+    """Yield of each block the number of its line of times, its head, and the text below it."""
+    matches = list(heads.finditer(text))
+    number, counted = 1, 0
+    for head, after in itertools.zip_longest(matches, matches[1:]):
+        number, counted = number + text.count("\n", counted, head.start(2)), head.start(2)
+        yield number, head, text[head.end() : after.start() if after else None]
+
+
+def _read_vtt_names(text: str, name: str) -> tuple[str, str]:
+    """Return who signs, by the voice of a cue, and its clip, by its name; a number is none."""
+    voice = _VOICE.search(text)
+    return _plain(voice[1]) if voice else "", "" if name.isdecimal() else name
+
+
 def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     """Read .srt and .vtt."""
     is_vtt = text.lstrip().startswith("WEBVTT")
@@ -181,13 +193,9 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     language = next(iter(re.findall(r"^Language:(.*)$", header, re.MULTILINE)), "").strip()
     cues: list[Cue] = []
     broken = []
-    heads = list((_VTT_HEAD if is_vtt else _SRT_HEAD).finditer(text))
     rolls = is_vtt and "><c>" in text  # YouTube's own: each cue shows the line before, too
     shown: list[str] = []
-    number, counted = 1, 0  # of the line of times
-    for head, after in itertools.zip_longest(heads, heads[1:]):
-        number, counted = number + text.count("\n", counted, head.start(2)), head.start(2)
-        block = text[head.end() : after.start() if after else None]
+    for number, head, block in _split_blocks(text, _VTT_HEAD if is_vtt else _SRT_HEAD):
         times = _TIMES.fullmatch(head[2])
         start_s, end_s = map(parse_time, times.groups()) if times else (None, None)
         if rolls:
@@ -203,16 +211,17 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
             problem = Problem("its times cannot be read", "correct it", (head[2].strip(),))
             broken.append((f"line {number}", problem))
         elif not (is_vtt and _SIGN.fullmatch(joined.strip())):  # what was signed, and no sentence
-            voice, name = _VOICE.search(joined) if is_vtt else None, (head[1] or "").strip()
+            name = (head[1] or "").strip()
+            signer, clip_id = _read_vtt_names(joined, name) if is_vtt else ("", "")
             cues.append(
                 Cue(
                     start_s=start_s,
                     end_s=end_s,
                     text=_plain(joined),
                     where=f"line {number}",
-                    signer=_plain(voice[1]) if voice else "",
+                    signer=signer,
                     language=language,
-                    clip_id=name if is_vtt and not name.isdecimal() else "",
+                    clip_id=clip_id,
                 )
             )
     if not cues and not broken:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from signloom.corpus.landmarks import COORDINATES, FEATURES
 from signloom.errors import ClipError
+from signloom_tools.importing.file_names import PACKED, SIZES
 from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -24,7 +25,7 @@ from signloom_tools.importing.foreign import (
     require,
 )
 from signloom_tools.importing.numpy_arrays import Archive, read_packed
-from signloom_tools.importing.options import PACKED, SIZES, SourceDefaults
+from signloom_tools.importing.options import SourceDefaults
 from signloom_tools.importing.pickles import load_pickle
 
 _NAMES = ("features", "feature", "sign")  # `sign`: of SignJoey's PHOENIX files

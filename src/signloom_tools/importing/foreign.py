@@ -19,7 +19,8 @@ from signloom.corpus.landmarks import (
     index_of,
 )
 from signloom.errors import ClipError, UserError
-from signloom_tools.importing.options import SIZES, SourceDefaults, without_ending
+from signloom_tools.importing.file_names import SIZES, without_ending
+from signloom_tools.importing.options import SourceDefaults
 from signloom_tools.importing.skeletons import FLAT, partial_layout
 
 # Share of hands' points that far outside of the picture; more where the file itself says its size.

@@ -32,18 +32,17 @@ from signloom.progress import progress_file
 from signloom.tables import tsv_text
 from signloom_tools.importing import keypoints, numpy_arrays
 from signloom_tools.importing.feature_files import read_features
+from signloom_tools.importing.file_names import FORMATS, without_ending
 from signloom_tools.importing.foreign import ClipSource, ForeignClip, layout_of, to_sequence
 from signloom_tools.importing.kaggle import read_kaggle
 from signloom_tools.importing.keypoints import read_keypoint_frames, read_keypoints
 from signloom_tools.importing.new_corpus import clip_id_of
 from signloom_tools.importing.numpy_arrays import read_array_frames, read_arrays
 from signloom_tools.importing.options import (
-    FORMATS,
     MIN_SCORE,
     ImportOptions,
     SourceDefaults,
     compile_pattern,
-    without_ending,
 )
 from signloom_tools.importing.pose_files import read_pose
 from signloom_tools.importing.skeletons import FLAT

@@ -19,6 +19,7 @@ from pyarrow import csv
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
+from signloom_tools.importing.file_names import SIZES
 from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -26,7 +27,7 @@ from signloom_tools.importing.foreign import (
     check_memory,
     require,
 )
-from signloom_tools.importing.options import SIZES, SourceDefaults
+from signloom_tools.importing.options import SourceDefaults
 
 _LONG = ("frame", "type", "landmark_index", "x", "y", "z")
 _WIDE = ("sequence_id", "frame", "x_left_hand_0")

@@ -13,6 +13,7 @@ import numpy as np
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
+from signloom_tools.importing.file_names import SIZES
 from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -21,7 +22,7 @@ from signloom_tools.importing.foreign import (
     pick,
     require,
 )
-from signloom_tools.importing.options import SIZES, SourceDefaults
+from signloom_tools.importing.options import SourceDefaults
 from signloom_tools.importing.people import DetectedPerson, Points, clip_of_points, follow_signer
 from signloom_tools.importing.pickles import load_pickle
 
@@ -122,15 +123,7 @@ def _clip(
     path: Path, clip_id: str, content: Any, outer: Mapping[str, Any], defaults: SourceDefaults
 ) -> ForeignClip:
     fields: Mapping[str, Any] = content if isinstance(content, dict) else {}
-    names = {key: defaults.keys.get(key, key) for key in SIZES}
-    # Of the clip, else of its file.
-    where = {
-        n: next((holder for holder in (fields, outer) if n.split(".")[0] in holder), None)
-        for n in names.values()
-    }
-    stated = {
-        key: SIZES[key](pick(where[n], n)) for key, n in names.items() if where[n] is not None
-    }
+    stated = _stated_sizes(fields, outer, defaults)
     label = str(fields.get("text") or fields.get("label") or "")
     content = next((fields[n] for n in _FRAMES if isinstance(fields.get(n), list)), content)
     if parts := _clip_parts(content):
@@ -146,11 +139,7 @@ def _clip(
             states_size={"width", "height"} <= stated.keys(),
         )
     size = require(path, defaults, stated)
-    if isinstance(content, dict) and not is_frame(content):
-        people_of = _points_in(content, defaults)
-        frames_of = content[people_of] if people_of else None
-        if isinstance(frames_of, list) and any(map(_is_people, frames_of)):
-            content = frames_of
+    content = _unwrap_people(content, defaults)
     if isinstance(content, list) and any(map(_is_people, content)):
         frames = list(_frames(content))
         people, points = max(map(len, frames)), follow_signer(frames)
@@ -162,6 +151,28 @@ def _clip(
     if scores is not None:
         scores = _one_person(np.asarray(scores, np.float32), ndim=2)
     return clip_of_points(clip_id, array, scores, size, defaults, label=label)
+
+
+def _stated_sizes(
+    fields: Mapping[str, Any], outer: Mapping[str, Any], defaults: SourceDefaults
+) -> dict[str, float | int]:
+    """Return the frame rate and the picture's size that a clip states, or else its file."""
+    sizes = {}
+    for key, to_number in SIZES.items():
+        name = defaults.keys.get(key, key)
+        for holder in (fields, outer):
+            if name.split(".")[0] in holder:
+                sizes[key] = to_number(pick(holder, name))
+                break
+    return sizes
+
+
+def _unwrap_people(content: Any, defaults: SourceDefaults) -> Any:
+    """Return the frames of people in a map that has them under the name of its points."""
+    points_key = None if is_frame(content) else _points_in(content, defaults)
+    frames = content[points_key] if points_key else None
+    is_list = isinstance(frames, list) and any(map(_is_people, frames))
+    return frames if is_list else content
 
 
 def _parts(frame: Any) -> dict[str, Points]:

@@ -33,8 +33,11 @@ from signloom.files import whole_file, write_file
 from signloom.progress import progress_file
 from signloom.system import link_file
 from signloom.tables import tsv_text
+from signloom_tools.importing.cells import clean
+from signloom_tools.importing.column_names import SPLIT_NAMES
 from signloom_tools.importing.dealing import deal_clips
-from signloom_tools.importing.options import without_ending
+from signloom_tools.importing.fields import FieldSource
+from signloom_tools.importing.file_names import without_ending
 from signloom_tools.importing.pictures import (
     PACKED_SUFFIX,
     PictureFolder,
@@ -43,7 +46,7 @@ from signloom_tools.importing.pictures import (
     is_picture_folder,
     open_pictures,
 )
-from signloom_tools.importing.user_tables import NAMES, FieldSource, Row, clean, how_to_use
+from signloom_tools.importing.user_tables import Row, how_to_use
 from signloom_tools.outputs import begins_as_ours
 
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
@@ -425,7 +428,7 @@ def _values(row: Row, split: str | None, options: RowOptions) -> dict[str, str]:
         values["split"] = _NO_SPLIT
     else:
         split_name = split or values.get("split", "")
-        values["split"] = options.split_names.get(split_name) or NAMES.get(
+        values["split"] = options.split_names.get(split_name) or SPLIT_NAMES.get(
             split_name.lower(), split_name
         )
     for edge in ("start", "end"):

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError, UserError
 from signloom_tools.importing import keypoints
+from signloom_tools.importing.file_names import PACKED, SIZES
 from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -37,7 +38,7 @@ from signloom_tools.importing.foreign import (
     pick,
     require,
 )
-from signloom_tools.importing.options import PACKED, SIZES, SourceDefaults
+from signloom_tools.importing.options import SourceDefaults
 from signloom_tools.importing.people import clip_of_points
 from signloom_tools.importing.pickles import unpickle
 from signloom_tools.importing.skeletons import SKELETONS

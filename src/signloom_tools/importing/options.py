@@ -21,35 +21,14 @@ from signloom.config import (
 from signloom.corpus.manifest import VIDEO_SUFFIXES, parse_box
 from signloom.detection.video import Box
 from signloom.errors import UserError
+from signloom_tools.importing.cells import read_box
+from signloom_tools.importing.file_names import without_ending
+from signloom_tools.importing.user_tables import read_rates
 from signloom_tools.options import group, option
 
-PACKED = (".h5", ".hdf5", ".mat")
-FORMATS = {
-    "pose": (".pose",),
-    "kaggle": (".parquet", ".csv"),
-    "numpy": (".npz", ".npy", *PACKED),
-    "keypoints": (".json", ".pkl", ".pickle"),
-    "features": (".pt", ".pth", ".npy", ".npz", *PACKED, ".parquet", ".pkl", ".pickle"),
-}
-"""Names of the formats, and what their files end in."""
-
-SIZES: dict[str, type[float] | type[int]] = {"fps": float, "width": int, "height": int}
 MIN_SCORE = 0.3
 CROWDED = "it shows several people; --crop W:H:X:Y reads one of them"
 PATTERN_FIELDS = ("text", "signer", "split", "clip")
-
-
-def without_ending(name: str) -> str:
-    """Return a file's name without the ending of landmark files; names may have other dots."""
-    every = (end for ends in FORMATS.values() for end in ends)
-    ending = next((end for end in every if name.lower().endswith(end)), "")
-    return name[: len(name) - len(ending)]
-
-
-def _read_rates(path: Path) -> dict[str, dict[str, float]]:
-    from signloom_tools.importing.user_tables import read_rates
-
-    return read_rates(path)
 
 
 @checked_dataclass
@@ -74,7 +53,7 @@ class SourceDefaults:
         nargs=None,
         action="store",
         metavar="TABLE",
-        read=_read_rates,
+        read=read_rates,
     )
     min_score: Share = option("least median score of the points of a part that is there", MIN_SCORE)
     allow_outside: bool = option("accept hands outside of the picture", False)
@@ -111,8 +90,6 @@ def read_crop(text: str) -> Box:
     Raises:
         UserError: If it is none.
     """
-    from signloom_tools.importing.user_tables import read_box
-
     if (box := parse_box(read_box(text))) is None:
         raise UserError(
             f"--crop: found {text!r}, expected WIDTH:HEIGHT:LEFT:TOP, as for FFmpeg's crop, or "

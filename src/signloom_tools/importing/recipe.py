@@ -145,30 +145,40 @@ def warn_of_little(clips: Sequence[Clip]) -> list[str]:
 
     A word that one clip shows is a word of that clip: nothing tells a model which part of it.
     """
-    warnings = []
     train = [clip.text for clip in clips if clip.split == "train"]
     dev = [clip.text for clip in clips if clip.split == "dev"]
     are_words = bool(train) and mean(map(is_single_word, train)) >= 0.5
-    counts = Counter(w for text in train for w in ({text} if are_words else {*find_words(text)}))
-    once = sum(count == 1 for count in counts.values())
-    units = "signs" if are_words else "words"
-    if counts and once >= 0.5 * len(counts):
-        help_ = (
-            "record each at least five times, by several signers"
-            if are_words
-            else ("record each sentence several times, or more sentences of the same words")
-        )
-        lookup = "; `signloom lookup` finds signs that were shown once" if are_words else ""
-        warnings.append(
-            f"{once} of {len(counts)} {units} occur in one clip of train only, and nobody can "
-            f"learn {units} from that: {help_}{lookup}"
-        )
+    warnings = _warn_of_rare_words(train, are_words=are_words)
     if are_words and dev and set(train).isdisjoint(dev):
         warnings.append(
             f"train shows none of the {len({*dev})} signs of dev, so no model can name them: give "
             "both splits clips of the same signs (--shares deals them)"
         )
-    warnings += _warn_of_glosses(clips)
+    return [*warnings, *_warn_of_glosses(clips), *_warn_of_small_splits(clips)]
+
+
+def _warn_of_rare_words(texts: Sequence[str], *, are_words: bool) -> list[str]:
+    """Say whether most words of the training texts, or most signs, occur in one clip only."""
+    counts = Counter(w for text in texts for w in ({text} if are_words else {*find_words(text)}))
+    once = sum(count == 1 for count in counts.values())
+    if not counts or once < 0.5 * len(counts):
+        return []
+    units = "signs" if are_words else "words"
+    help_ = (
+        "record each at least five times, by several signers"
+        if are_words
+        else "record each sentence several times, or more sentences of the same words"
+    )
+    lookup = "; `signloom lookup` finds signs that were shown once" if are_words else ""
+    return [
+        f"{once} of {len(counts)} {units} occur in one clip of train only, and nobody can learn "
+        f"{units} from that: {help_}{lookup}"
+    ]
+
+
+def _warn_of_small_splits(clips: Sequence[Clip]) -> list[str]:
+    """Say which splits have too few clips for small differences."""
+    warnings = []
     for split in ("dev", "test"):
         count = sum(clip.split == split for clip in clips)
         if 0 < count < DECIDING:

@@ -27,8 +27,9 @@ from signloom.extraction.extract import (
     open_detector,
     options_of_fingerprint,
 )
+from signloom_tools.importing.file_names import FORMATS
 from signloom_tools.importing.importer import IMPORT_VERSION, read_foreign
-from signloom_tools.importing.options import FORMATS, MIN_SCORE, ReadOptions
+from signloom_tools.importing.options import MIN_SCORE, ReadOptions
 from signloom_tools.importing.pictures import (
     PACKED_SUFFIX,
     describe_gaps,

@@ -12,6 +12,7 @@ from signloom.errors import ClipError, UserError
 from signloom.paths import CHECKPOINT
 from signloom.translation.translator import Translator
 from signloom_tools.importing.options import ReadOptions
+from signloom_tools.translate.answer import to_json
 from signloom_tools.translate.inputs import (
     LONGEST_S,
     ClipReader,
@@ -20,7 +21,7 @@ from signloom_tools.translate.inputs import (
     find_clips,
     video_seconds,
 )
-from signloom_tools.translate.timed import TimedTranslation, to_json, translate_timed
+from signloom_tools.translate.timed import TimedTranslation, translate_timed
 from signloom_tools.versions import NamedModel, check_kept, find_version
 
 Film = str | Path | LandmarkSequence

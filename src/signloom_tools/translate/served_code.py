@@ -15,8 +15,9 @@ from mlflow.pyfunc import PythonModel, PythonModelContext
 from signloom.config import Count, parse_options
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
+from signloom_tools.translate.answer import to_json
 from signloom_tools.translate.serving import check_request, from_payload, request_params
-from signloom_tools.translate.timed import to_json, translate_timed
+from signloom_tools.translate.timed import translate_timed
 
 
 class LandmarkTranslator(PythonModel):  # type: ignore[misc]  # MLflow is not typed

@@ -5,7 +5,6 @@ A word has the time of the sign that it translates (`words.py`), and none if it 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.words import locate_words
@@ -13,7 +12,6 @@ from signloom.translation.options import DecodingOptions
 from signloom.translation.signs import Sign, find_signs, read_signs
 from signloom.translation.translator import Translation, Translator
 from signloom.translation.words import index_words, match_words
-from signloom_tools.importing.options import CROWDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,31 +131,3 @@ def time_words(
         timed.append(TimedToken(text=piece, start_s=start_s, end_s=end_s))
         first = last
     return tuple(timed)
-
-
-def to_json(timed: TimedTranslation) -> dict[str, Any]:
-    """Return a translation for JSON; docs/translation.md describes it."""
-    best = timed.translation
-    return {
-        **to_scored(best),
-        **best.check.to_map(),
-        **({"warning": CROWDED} if timed.is_crowded else {}),
-        "alternatives": [to_scored(alternative) for alternative in best.alternatives],
-        "tokens": None
-        if timed.tokens is None
-        else [
-            {"text": t.text, "start_s": _rounded(t.start_s), "end_s": _rounded(t.end_s)}
-            for t in timed.tokens
-        ],
-        **({} if timed.signs is None else {"signs": [sign.to_map() for sign in timed.signs]}),
-    }
-
-
-def _rounded(time_s: float | None) -> float | None:
-    return None if time_s is None else round(time_s, 3)
-
-
-def to_scored(translation: Translation) -> dict[str, Any]:
-    """Return text and scores of a translation for JSON."""
-    hypothesis = translation.hypothesis
-    return {"text": translation.text, "score": hypothesis.score, "log_prob": hypothesis.log_prob}

@@ -13,8 +13,10 @@ from signloom.corpus.manifest import Clip, read_manifest
 from signloom.errors import UserError
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captions import read_captions
+from signloom_tools.importing.cells import parse_time
+from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.options import Choice
-from signloom_tools.importing.user_tables import find_sources, parse_time, read_user_table
+from signloom_tools.importing.user_tables import read_user_table
 from tests.elan import Marks, eaf
 from tests.tiny import ROOT
 from tests.videos import write_video

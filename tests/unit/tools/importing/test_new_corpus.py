@@ -8,13 +8,9 @@ from hypothesis import strategies as st
 
 from signloom.errors import UserError
 from signloom_tools.importing.dealing import deal_splits
+from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.new_corpus import VideoFolder, clip_id_of
-from signloom_tools.importing.user_tables import (
-    find_sources,
-    join_rows,
-    read_user_table,
-    same_header,
-)
+from signloom_tools.importing.user_tables import join_rows, read_user_table, same_header
 
 TEXTS = ("ich möchte einen kaffee", 'sie sagt "hallo"', "je vais à la maison, demain")
 

@@ -14,7 +14,7 @@ import signloom
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
 from signloom.errors import ClipError, UserError
-from signloom_tools.translate.timed import to_json
+from signloom_tools.translate.answer import to_json
 from tests.tiny import sequence, write_checkpoint
 from tests.videos import encode_video, write_video
 

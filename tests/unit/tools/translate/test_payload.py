@@ -16,8 +16,9 @@ from signloom.corpus.landmarks import HANDS_POSE
 from signloom.errors import UserError
 from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.translator import Translator
+from signloom_tools.translate.answer import to_json
 from signloom_tools.translate.serving import REQUEST_FRAMES, check_request, from_payload, to_payload
-from signloom_tools.translate.timed import to_json, translate_timed
+from signloom_tools.translate.timed import translate_timed
 from tests import tiny
 
 NAN = float("nan")

@@ -7,9 +7,10 @@ from signloom.features.targets import NO_LABELS, CtcLabels
 from signloom.translation.options import DECODING
 from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator
+from signloom_tools.translate.answer import to_json
 from signloom_tools.translate.films import make_sign_cues, translate_film
 from signloom_tools.translate.segmentation import cut
-from signloom_tools.translate.timed import to_json, translate_timed
+from signloom_tools.translate.timed import translate_timed
 from tests import tiny
 from tests.tiny import write_checkpoint
 

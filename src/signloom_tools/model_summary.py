@@ -1,4 +1,4 @@
-"""`signloom summary`: the parts of a model, their sizes, and what running it costs."""
+"""The parts of a model, their sizes, and what running it costs (`signloom summary`)."""
 
 import dataclasses
 import functools
@@ -47,8 +47,8 @@ class Sizes:
     is_shared: bool = False  # whether source ids are target ids
 
 
-def print_summary(params: Path, vocab: int | None, width: int | None) -> None:
-    """Build the model of the parameters, untrained, and print what it consists of."""
+def summarise_model(params: Path, vocab: int | None, width: int | None) -> str:
+    """Build the model of the parameters, untrained, and return what it consists of and costs."""
     model_options = load_section(params, "model", ModelOptions)
     sizes = find_sizes(params, model_options, vocab, width)
     torch.manual_seed(0)
@@ -65,19 +65,22 @@ def print_summary(params: Path, vocab: int | None, width: int | None) -> None:
     parts, mult_adds = list_parts(model, inputs), count_mult_adds(model, inputs)
     device = pick_device("auto")  # as `signloom translate` does
     latency = measure_latency(model.to(device), [tensor.to(device) for tensor in inputs], eos)
-    print(format_parts(parts))
     halves = ", ".join(f"{name} {number:,}" for name, number in count_by_half(model).items())
     parameters = parts[0].parameters
-    print(f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB): {halves}")
-    print(f"outputs of all layers: {sum(part.output_bytes for part in parts) / 1e6:.1f} MB")
-    print(
-        f"input: a clip of {sizes.frames} frames with {sizes.input_width} features, {TOKENS} of "
-        f"{sizes.vocab_size:,} tokens, {sizes.ctc_labels} CTC labels"
-    )
+    output_bytes = sum(part.output_bytes for part in parts)
     counted = ", ".join(f"{name} {number / 1e6:,.1f} million" for name, number in mult_adds.items())
-    print(f"mult-adds: {counted}")
     shown = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in latency.items())
-    print(f"latency on {describe_device(device)}, median of {REPEATS}: {shown}")
+    return "\n".join(
+        (
+            format_parts(parts),
+            f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB): {halves}",
+            f"outputs of all layers: {output_bytes / 1e6:.1f} MB",
+            f"input: a clip of {sizes.frames} frames with {sizes.input_width} features, {TOKENS} "
+            f"of {sizes.vocab_size:,} tokens, {sizes.ctc_labels} CTC labels",
+            f"mult-adds: {counted}",
+            f"latency on {describe_device(device)}, median of {REPEATS}: {shown}",
+        )
+    )
 
 
 def describe_device(device: torch.device) -> str:

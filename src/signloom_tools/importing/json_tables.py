@@ -1,0 +1,214 @@
+"""Tables in JSON: each shape that they have, and how it becomes records."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from signloom_tools.importing.column_names import (
+    ALL_NAMES,
+    INDEX,
+    KNOWN_NAMES,
+    SPLIT_NAMES,
+    plain_name,
+)
+
+Records = Sequence[dict[str, str] | list[str]]
+"""Cells by name, or in the order of columns."""
+
+
+def read_json_records(text: str) -> tuple[Records, list[str]]:
+    """Return the records or lists of JSON or JSON lines, and the keys that were skipped.
+
+    Raises:
+        ValueError: If it is no JSON, or holds no records.
+        RecursionError: If it is nested too deeply.
+    """
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = [json.loads(line) for line in text.splitlines() if line.strip()]
+    content = _unwrap(content)
+    if _are_lists(content):
+        return [list(map(_cell_of, cells)) for cells in content], []
+    to_records = next((make for is_shape, make in _SHAPES.values() if is_shape(content)), None)
+    skipped: dict[str, None] = {}
+    nested = to_records(content) if to_records else content
+    records = list(_flatten_records(nested, {}, skipped))
+    if not records:
+        raise ValueError("it is empty")
+    return records, [*skipped]
+
+
+def _unwrap(content: Any) -> Any:
+    """Return the rows of what pandas writes as `split`, below their columns, or as `table`."""
+    if not (isinstance(content, dict) and {"columns", "schema"} & {*content}):
+        return content
+    rows = content.get("data")
+    header = [content["columns"]] if "columns" in content else []
+    return [*header, *rows] if isinstance(rows, list) else content
+
+
+def _are_lists(content: Any) -> bool:
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(isinstance(cells, list) for cells in content)
+    )
+
+
+def _cells_by_key(content: Any) -> list[list[Any]] | None:
+    """Return the cells below each key of a map: lists, or maps by row; None if others are there."""
+    if not isinstance(content, dict):
+        return None
+    columns = [
+        [*column.values()] if isinstance(column, dict) else column for column in content.values()
+    ]
+    are_lists = all(isinstance(column, list) and not _has_records(column) for column in columns)
+    return columns if are_lists else None
+
+
+def _are_columns(content: Any) -> bool:
+    columns = _cells_by_key(content)
+    if columns is None or any(plain_name(name) in ALL_NAMES for name in content):
+        return columns is not None
+    is_even = len({*map(len, columns)}) == 1 and not any(
+        isinstance(column, dict) for column in content.values()
+    )
+    return is_even and not _are_boxes(content)
+
+
+def _are_boxes(content: Any) -> bool:
+    boxes = _cells_by_key(content) or []
+    return bool(boxes) and all(len(box) == 4 and str not in map(type, box) for box in boxes)
+
+
+def _are_texts(content: Any) -> bool:
+    return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
+
+
+def _rows_of_columns(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    columns = _cells_by_key(content) or []
+    return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _rows_of_boxes(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"vid": name, "bbox": box} for name, box in content.items()]
+
+
+def _rows_of_texts(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"name": name, "text": text} for name, text in content.items()]
+
+
+_SHAPES: dict[
+    str, tuple[Callable[[Any], bool], Callable[[Mapping[str, Any]], list[dict[str, Any]]]]
+] = {
+    "columns, as pandas writes them": (_are_columns, _rows_of_columns),
+    "boxes by name, as OpenASL has them": (_are_boxes, _rows_of_boxes),
+    "texts by name": (_are_texts, _rows_of_texts),
+}
+"""Shapes of maps: their name, how each is recognised, and how it becomes records.
+
+The first that fits is taken. Other content has its records inside of lists and maps.
+"""
+
+
+def _flatten_records(
+    node: Any, around: Mapping[str, str], skipped: dict[str, None]
+) -> Iterator[dict[str, str]]:
+    """Yield the innermost records, each with the values of those around it.
+
+    The keys of a map of records are their `name`, or their `split`; what only tells of splits is
+    skipped.
+    """
+    if not isinstance(node, dict):
+        for child in node if isinstance(node, list) else ():
+            yield from _flatten_records(child, around, skipped)
+        return
+    inner = {key: child for key, child in node.items() if _has_records(child)}
+    cells = {**around, **{key: _cell_of(node[key]) for key in node if key not in inner}}
+    is_record = len(inner) < len(node)
+    for key in _others(inner):
+        skipped[key] = None
+        del inner[key]
+    are_splits = _are_splits(inner)
+    if is_record:
+        parts = _parts_of_record(inner, are_splits=are_splits)
+        cells |= {
+            f"{key}.{name}": _cell_of(cell)
+            for key, part in parts.items()
+            for name, cell in part.items()
+        }
+        inner = {key: child for key, child in inner.items() if key not in parts}
+        if not inner:
+            yield cells
+    label = _label_of(inner, are_splits=are_splits)
+    for key, child in inner.items():
+        is_list = len(inner) == 1 and isinstance(child, list)  # under a name that says nothing
+        is_named = are_splits or not (is_record or is_list)
+        yield from _flatten_records(child, {**cells, label: key} if is_named else cells, skipped)
+
+
+def _are_splits(inner: Mapping[str, Any]) -> bool:
+    """Tell whether the keys of a map of records are splits.
+
+    Raises:
+        ValueError: If only some are, of records with texts.
+    """
+    splits = {*map(str.lower, inner)} & {*SPLIT_NAMES}
+    if 2 * len(splits) > len(inner) or not inner:
+        return True
+    if splits and _keys_of([*inner.values()]) & {*KNOWN_NAMES["text"]}:
+        stray = next(key for key in inner if key.lower() not in splits)
+        raise ValueError(f"{stray} is no split, but {splits.pop()} is: name it train, dev or test")
+    return False
+
+
+def _parts_of_record(inner: Mapping[str, Any], *, are_splits: bool) -> dict[str, dict[str, Any]]:
+    """Return the maps inside of a record whose values are its own, as `key.name`."""
+    maps = {key: child for key, child in inner.items() if isinstance(child, dict)}
+    return {
+        key: part
+        for key, part in maps.items()
+        if not (are_splits and _has_records([*part.values()]))
+    }
+
+
+def _label_of(inner: Mapping[str, Any], *, are_splits: bool) -> str:
+    """Return the column that the keys of a map of records are in."""
+    if [*inner] == [str(number) for number in range(len(inner))]:
+        return INDEX
+    return "split" if are_splits else "name"
+
+
+def _others(inner: Mapping[str, Any]) -> list[str]:
+    """Return the names beside splits, or a lone list, with nothing like their records."""
+    below = {
+        k: [*child.values()] if isinstance(child, dict) else child for k, child in inner.items()
+    }
+    tables = [
+        key for key, child in below.items() if key.lower() in SPLIT_NAMES and _has_records(child)
+    ]
+    lists = [key for key, child in inner.items() if isinstance(child, list)]
+    tables = tables or (lists if len(lists) == 1 else [])
+    table_keys = _keys_of(inner[tables[0]]) if tables else set()
+    candidates = (key for key in inner if key not in tables and key.lower() not in SPLIT_NAMES)
+    return [
+        key for key in candidates if 2 * len(_keys_of(inner[key]) & table_keys) < len(table_keys)
+    ]
+
+
+def _keys_of(node: Any) -> set[str]:
+    """Return the keys of the first record of a map or list."""
+    below = node if isinstance(node, list) else node.values()
+    first = next((child for child in below if _has_records(child)), None)
+    return {*node} if first is None else _keys_of(first)
+
+
+def _has_records(node: Any) -> bool:
+    return any(isinstance(record, dict) for record in (node if isinstance(node, list) else [node]))
+
+
+def _cell_of(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(_cell_of, value))
+    return "" if value is None or value != value else str(value)  # NaN
