@@ -1,7 +1,7 @@
 # `make` lists the targets. Everything runs in .venv, which `make setup` fills from constraints.txt.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup format check test test-all demo smoke repro report ui bench attack clean
+.PHONY: help setup format check test test-all test-newest demo smoke repro report ui bench attack clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 STAMP := .venv/.installed
@@ -54,6 +54,9 @@ test-all: setup  ## every test, the slow ones too (about half an hour on two cor
 	python -m pytest -m "" -n auto --maxprocesses 4 --dist worksteal --durations 30 || \
 		{ test $$? -eq 1 -a -n "$$CI" && \
 		python -m pytest -m "" --last-failed --last-failed-no-failures none; }
+
+test-newest:  ## fast tests of the wheel with the newest packages, without constraints.txt (PYTHON=python3.12)
+	bash pipeline/ci/newest.sh $(PYTHON)
 
 demo: setup  ## draw a corpus, run the whole pipeline on it, print the scores
 	dvc repro

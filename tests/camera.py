@@ -15,7 +15,7 @@ from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS
 from tests.unit.report.test_browser import Tab
 
 FPS = 15
-SIGNERS = {one.name: one for one in (*TRAIN_SIGNERS, *DEV_SIGNERS, *TEST_SIGNERS)}
+SIGNERS = {signer.name: signer for signer in (*TRAIN_SIGNERS, *DEV_SIGNERS, *TEST_SIGNERS)}
 # The button that starts is there, and no camera is open yet.
 READY = "!document.querySelector('#camera').hidden"
 WAIT_S = 60.0  # for what the page is to show
@@ -88,24 +88,29 @@ def begin_live(tab: Tab) -> None:
 
 
 def sign_live(
-    tab: Tab, camera: SignerBeforeCamera, signer: str, glosses: Sequence[str], *, seed: int,
+    tab: Tab,
+    camera: SignerBeforeCamera,
+    signer: str,
+    glosses: Sequence[str],
+    *,
+    seed: int,
     until: str,
-) -> str:  # fmt: skip
+) -> str:
     """Sign a sentence while the page translates; return what it understood.
 
     Where the machine was too slow for all pictures she signs again, as people do.
     """
-    said = ""
+    text = ""
     for _ in range(TRIES):
-        left, count = tab.run(_LEFT), tab.run(_SAID)
+        remaining, count = tab.run(_LEFT), tab.run(_SAID)
         camera.sign(signer, glosses, seed=seed)
         ends = time.monotonic() + TOLD_S
         while tab.run(_SAID) == count and time.monotonic() < ends:
             time.sleep(0.1)
-        said = tab.run("document.querySelector('#said > li .said')?.textContent ?? ''")
-        if said == until or tab.run(_LEFT) == left:
+        text = tab.run("document.querySelector('#said > li .said')?.textContent ?? ''")
+        if text == until or tab.run(_LEFT) == remaining:
             break
-    return said
+    return text
 
 
 _SAID = "document.querySelectorAll('#said > li').length"

@@ -60,9 +60,9 @@ def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not path.is_file():
             from mlflow import MlflowClient
 
-            made = path.with_suffix(".new")
+            draft = path.with_suffix(".new")
             shared.mkdir(exist_ok=True)
-            made.unlink(missing_ok=True)
-            MlflowClient(f"sqlite:///{made}").search_experiments()
-            made.replace(path)
+            draft.unlink(missing_ok=True)
+            MlflowClient(f"sqlite:///{draft}").search_experiments()
+            draft.replace(path)
     return path

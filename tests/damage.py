@@ -11,10 +11,22 @@ from signloom.files import hash_file, to_sealed, write_file
 
 _DEEP, _HUGE = "a deep place", "a huge number"
 WRONG: dict[str, Any] = {
-    "null": None, "list": [], "lists": [[1], "a"], "text": "b", "number": 3, "negative": -1,
-    "large": 10**12, "fraction": 0.5, "nan": float("nan"), "true": True, "map": {},
-    "strange map": {"a": [1]}, "deep": _DEEP, "huge": _HUGE, "long": "x" * 100_000,
-}  # fmt: skip
+    "null": None,
+    "list": [],
+    "lists": [[1], "a"],
+    "text": "b",
+    "number": 3,
+    "negative": -1,
+    "large": 10**12,
+    "fraction": 0.5,
+    "nan": float("nan"),
+    "true": True,
+    "map": {},
+    "strange map": {"a": [1]},
+    "deep": _DEEP,
+    "huge": _HUGE,
+    "long": "x" * 100_000,
+}
 
 
 def edit_json(path: Path, **changes: object) -> None:
@@ -36,9 +48,9 @@ def damaged_texts(content: Any, seed: int, count: int) -> Iterator[tuple[str, st
         seed: Of what is drawn.
         count: How many are wanted, beside those that are no JSON or nothing at all.
     """
-    whole = json.dumps(content)
+    text = json.dumps(content)
     yield "empty", ""
-    yield "cut", whole[: len(whole) // 2]
+    yield "cut", text[: len(text) // 2]
     yield "no JSON", "\x00\xff"
     for kind in WRONG:
         yield f"all of it: {kind}", _text(WRONG[kind])

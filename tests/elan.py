@@ -12,23 +12,23 @@ def eaf(
 ) -> Path:
     """Write a file of tiers named after who signs, and films, each with more attributes behind."""
     slots, body, links = "", "", ""
-    for name, _, more in (one.partition(" ") for one in media):
+    for name, _, more in (film.partition(" ") for film in media):
         links += f'<MEDIA_DESCRIPTOR MEDIA_URL="file:///x/{name}" {more}/>'
     for name, marks in tiers.items():
         who = f"PARTICIPANT={quoteattr(name.split('_')[-1].split(' ')[-1])}" * participants
         body += f'<TIER LINGUISTIC_TYPE_REF="t" TIER_ID={quoteattr(name)} {who}>'
         for start, end, value in marks:
-            one = f"{len(slots)}"  # new each time
-            slots += f'<TIME_SLOT TIME_SLOT_ID="s{one}" TIME_VALUE="{start}"/>'
-            slots += f'<TIME_SLOT TIME_SLOT_ID="e{one}" TIME_VALUE="{end}"/>'
-            body += (
-                f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a{one}" TIME_SLOT_REF1="s{one}"'
-            )
-            body += f' TIME_SLOT_REF2="e{one}"><ANNOTATION_VALUE>{escape(value)}</ANNOTATION_VALUE>'
+            number = f"{len(slots)}"  # new each time
+            slots += f'<TIME_SLOT TIME_SLOT_ID="s{number}" TIME_VALUE="{start}"/>'
+            slots += f'<TIME_SLOT TIME_SLOT_ID="e{number}" TIME_VALUE="{end}"/>'
+            body += f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a{number}"'
+            body += f' TIME_SLOT_REF1="s{number}" TIME_SLOT_REF2="e{number}">'
+            body += f"<ANNOTATION_VALUE>{escape(value)}</ANNOTATION_VALUE>"
             body += "</ALIGNABLE_ANNOTATION></ANNOTATION>"
         body += "</TIER>"
     path.write_text(
         f'<ANNOTATION_DOCUMENT><HEADER TIME_UNITS="milliseconds">{links}</HEADER>'
-        f"<TIME_ORDER>{slots}</TIME_ORDER>{body}</ANNOTATION_DOCUMENT>", encoding="utf-8",
-    )  # fmt: skip
+        f"<TIME_ORDER>{slots}</TIME_ORDER>{body}</ANNOTATION_DOCUMENT>",
+        encoding="utf-8",
+    )
     return path

@@ -13,14 +13,29 @@ from signloom.extraction.extract import ExtractOptions
 from signloom_demo.draw import DrawOptions, draw_corpus
 
 OPTIONS = ExtractOptions(
-    detector="holistic", groups=("hands", "pose"), min_detection_confidence=0.5,
-    min_tracking_confidence=0.5, runtime="litert", executor="processes", time_limit_s=60.0,
-    frames_per_shard=30, max_rejected_share=0.5,
-)  # fmt: skip
+    detector="holistic",
+    groups=("hands", "pose"),
+    min_detection_confidence=0.5,
+    min_tracking_confidence=0.5,
+    runtime="litert",
+    executor="processes",
+    time_limit_s=60.0,
+    frames_per_shard=30,
+    max_rejected_share=0.5,
+)
 DRAWING = DrawOptions(
-    out=Path("corpus"), seed=3, train_signers=1, dev_signers=0, test_signers=0,
-    clips_per_signer=2, max_signs=1, unseen_share=0.0, fps=15.0, width=320, height=240,
-)  # fmt: skip
+    out=Path("corpus"),
+    seed=3,
+    train_signers=1,
+    dev_signers=0,
+    test_signers=0,
+    clips_per_signer=2,
+    max_signs=1,
+    unseen_share=0.0,
+    fps=15.0,
+    width=320,
+    height=240,
+)
 
 
 def draw_two_clips(folder: Path) -> list[Clip]:
@@ -43,9 +58,9 @@ def rejected(folder: Path) -> dict[str, str]:
     return {line.split("\t")[0]: line.split("\t")[2] for line in lines[1:]}
 
 
-def assert_same(found: LandmarkSequence, expected: LandmarkSequence) -> None:
-    np.testing.assert_array_equal(found.points, expected.points)
-    np.testing.assert_array_equal(found.present, expected.present)
+def assert_same(actual: LandmarkSequence, expected: LandmarkSequence) -> None:
+    np.testing.assert_array_equal(actual.points, expected.points)
+    np.testing.assert_array_equal(actual.present, expected.present)
 
 
 def frames_of(clip: Clip) -> list[npt.NDArray[np.uint8]]:

@@ -39,7 +39,7 @@ def draw_film(
         seed: Of movement and room.
     """
     rng = np.random.default_rng(seed)
-    signed = [perform(one, signer, options.fps, rng) for one in glosses]
+    signed = [perform(gloss, signer, options.fps, rng) for gloss in glosses]
     lead = round(LEAD_S * options.fps)
     waits = [lead, *(round(pause_s * options.fps) for pause_s in pauses_s), lead]
     spans, now = [], lead
@@ -48,22 +48,25 @@ def draw_film(
         spans.append((now / options.fps, end / options.fps))
         now = end + wait
     tracks = [
-        _join([getattr(one, hand) for one in signed], waits, rng) for hand in ("dominant", "other")
+        _join([getattr(sign, hand) for sign in signed], waits, rng)
+        for hand in ("dominant", "other")
     ]
-    whole = Performance(
-        dominant=tracks[0], other=tracks[1], in_sign=np.zeros((now, 2), np.bool_),
+    film = Performance(
+        dominant=tracks[0],
+        other=tracks[1],
+        in_sign=np.zeros((now, 2), np.bool_),
         sign=np.full(now, NO_SIGN),
-    )  # fmt: skip
+    )
     camera = Camera(width=options.width, height=options.height)
     room = np.random.default_rng(seed)
-    frames = draw_frames(pose_arms(whole, signer), signer, camera, room)
+    frames = draw_frames(pose_arms(film, signer), signer, camera, room)
     write_video(path, frames, options.fps, (options.width, options.height))
     return spans
 
 
 def _join(tracks: Sequence[HandTrack], waits: Sequence[int], rng: np.random.Generator) -> HandTrack:
     """Join tracks by rests of so many frames, before, between and behind them."""
-    found = {}
+    track = {}
     for field in fields(HandTrack):
         parts = [getattr(track, field.name) for track in tracks]
         joined = []
@@ -71,12 +74,12 @@ def _join(tracks: Sequence[HandTrack], waits: Sequence[int], rng: np.random.Gene
             before = parts[max(number - 1, 0)][-1 if number else 0]
             after = parts[min(number, len(parts) - 1)][0 if number < len(parts) else -1]
             share = (np.arange(wait) + 1).reshape(-1, *[1] * before.ndim) / (wait + 1)
-            rest: Floats = before + share * (after - before)
+            transition: Floats = before + share * (after - before)
             if field.name == "centre":
-                rest += rng.normal(0, FIDGET_CM, rest.shape)
-            joined += [rest, parts[number]] if number < len(parts) else [rest]
-        found[field.name] = np.concatenate(joined)
-    return HandTrack(**found)
+                transition += rng.normal(0, FIDGET_CM, transition.shape)
+            joined += [transition, parts[number]] if number < len(parts) else [transition]
+        track[field.name] = np.concatenate(joined)
+    return HandTrack(**track)
 
 
 def sketch_film(

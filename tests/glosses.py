@@ -18,9 +18,13 @@ from signloom.translation.translator import Translator
 from tests import tiny
 
 WORDS = {
-    "HAUS": "maison", "REGEN": "pluie", "SONNE": "soleil", "WIND": "vent", "NORD": "nord",
+    "HAUS": "maison",
+    "REGEN": "pluie",
+    "SONNE": "soleil",
+    "WIND": "vent",
+    "NORD": "nord",
     "KALT": "froid",
-}  # fmt: skip
+}
 MODEL = dataclasses.replace(tiny.MODEL, source="glosses")
 
 
@@ -33,11 +37,15 @@ def clips(train: int = 12, dev: int = 4, test: int = 4) -> list[Clip]:
     splits = ["train"] * train + ["dev"] * dev + ["test"] * test
     return [
         Clip(
-            clip_id=f"{split}{number}", video=None, signer=split, split=split,
-            text=" ".join(WORDS[name] for name in reversed(line)), gloss=" ".join(line),
+            clip_id=f"{split}{number}",
+            video=None,
+            signer=split,
+            split=split,
+            text=" ".join(WORDS[name] for name in reversed(line)),
+            gloss=" ".join(line),
         )
         for number, (line, split) in enumerate(zip(lines, splits, strict=True))
-    ]  # fmt: skip
+    ]
 
 
 def tokenize_options(kind: GlossKind) -> TokenizeOptions:
@@ -65,8 +73,8 @@ def run_options(model: ModelOptions = MODEL, **changes: object) -> RunOptions:
 
 def untrained(data: TrainingData, model_options: ModelOptions = MODEL) -> Translator:
     """Return a real, untrained model of the data's glosses."""
-    made = tiny.checkpoint(data.tokenizer, seed=0, model=model_options, source=data.source)
-    return Translator(made, torch.device("cpu"))
+    checkpoint = tiny.checkpoint(data.tokenizer, seed=0, model=model_options, source=data.source)
+    return Translator(checkpoint, torch.device("cpu"))
 
 
 def write_corpus(folder: Path, corpus: Sequence[Clip] = ()) -> Path:

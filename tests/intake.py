@@ -12,12 +12,20 @@ from tests.videos import write_video
 
 DAY = "2026-11-21"
 OPTIONS = IngestOptions(
-    min_duration_s=0.2, max_duration_s=4.0, min_side=48, max_side=200, settle_s=0.0,
+    min_duration_s=0.2,
+    max_duration_s=4.0,
+    min_side=48,
+    max_side=200,
+    settle_s=0.0,
     shares=(80.0, 10.0, 10.0),
-)  # fmt: skip
-FOUNDERS = [("ada", "train", "je vais à la maison"), ("ada", "train", "tu vas à l'école"),
-            ("eve", "train", "elle mange du pain"), ("ben", "dev", "il pleut ce soir"),
-            ("cleo", "test", "maman boit du café")]  # fmt: skip
+)
+FOUNDERS = [
+    ("ada", "train", "je vais à la maison"),
+    ("ada", "train", "tu vas à l'école"),
+    ("eve", "train", "elle mange du pain"),
+    ("ben", "dev", "il pleut ce soir"),
+    ("cleo", "test", "maman boit du café"),
+]
 
 
 def found_corpus(project: Path) -> CorpusOptions:
@@ -59,7 +67,7 @@ def plan(corpus: CorpusOptions, *sources: str, **more: Any) -> IngestPlan:
 
 
 def request_of(*sources: str | Path, **more: Any) -> Request:
-    return Request(sources=[Path(one) for one in sources], **more)
+    return Request(sources=[Path(source) for source in sources], **more)
 
 
 def reasons(result: IngestPlan) -> dict[str, str]:

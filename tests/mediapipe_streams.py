@@ -43,9 +43,9 @@ class HolisticStreams:
         graph = calculator_pb2.CalculatorGraphConfig()
         graph.ParseFromString(unfolded.binary_config)
         for word in ("face", "segmentation_mask"):
-            kept = [node for node in graph.node if word not in str(node).lower()]
+            nodes = [node for node in graph.node if word not in str(node).lower()]
             del graph.node[:]
-            graph.node.extend(kept)
+            graph.node.extend(nodes)
             for names in (graph.output_stream, graph.input_side_packet):
                 for name in [name for name in names if word in name.lower()]:
                     names.remove(name)
@@ -68,9 +68,9 @@ class HolisticStreams:
 
         for name in (*messages, *tensors):
             self._graph.observe_output_stream(name, note, True)
-        wanted = {name.split(":")[-1] for name in graph.input_side_packet}
+        packets = {name.split(":")[-1] for name in graph.input_side_packet}
         make = {bool: packet_creator.create_bool, int: packet_creator.create_int}
-        self._graph.start_run({k: make[type(v)](v) for k, v in _SETTINGS.items() if k in wanted})
+        self._graph.start_run({k: make[type(v)](v) for k, v in _SETTINGS.items() if k in packets})
 
     def run(self, rgb: npt.NDArray[np.uint8]) -> dict[str, Any]:
         """What the next frame sends through the streams."""

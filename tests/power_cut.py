@@ -36,15 +36,15 @@ def cut_before(
     Yields:
         A list whose only item is how many operations were asked for.
     """
-    done = [0]
+    operations = [0]
 
     def count(name: str, path: Any) -> None:
         watch(name, Path(path) if not isinstance(path, int) else Path())
-        if number is not None and done[0] >= number:
+        if number is not None and operations[0] >= number:
             if cut:
                 cut()
             raise PowerCutError
-        done[0] += 1
+        operations[0] += 1
 
     def wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **named: Any) -> Any:
@@ -68,4 +68,4 @@ def cut_before(
                 patch.setattr("builtins.open", open_file)
             else:
                 patch.setattr(os, name, wrap(name, getattr(os, name)))
-        yield done
+        yield operations

@@ -50,23 +50,31 @@ def run_python(
                 ctypes.CDLL(None).prctl(_DROP, right, 0, 0, 0)
 
     return subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env={**os.environ, **more}, capture_output=True,
-        text=True, check=False, preexec_fn=prepare,
-    )  # fmt: skip
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**os.environ, **more},
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=prepare,
+    )
 
 
 def call(*command: str, cwd: Path | None = None, **more: str) -> str:
     """Run git, or a program of this environment such as DVC, and return what it printed."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    names = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER")
-             for what in ("NAME", "EMAIL")}  # fmt: skip
+    names = {
+        f"GIT_{who}_{variable}": "t@t"
+        for who in ("AUTHOR", "COMMITTER")
+        for variable in ("NAME", "EMAIL")
+    }
     quiet = {"DVC_NO_ANALYTICS": "1", "OMP_NUM_THREADS": "1", "PATH": path}
     bare = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW")}
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, env={**bare, **names, **quiet, **more}
     )
-    assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-    return done.stdout
+    assert process.returncode == 0, f"{command}: {process.stdout[-2000:]}{process.stderr[-2000:]}"
+    return process.stdout
 
 
 def free_port() -> int:
@@ -83,18 +91,22 @@ def wait_for_answer(url: str, process: "subprocess.Popen[bytes]", log: Path) -> 
             urllib.request.urlopen(url, timeout=5).close()
             return
         except OSError:  # that of urllib among them
-            said = log.read_text()[-3000:]
-            assert process.poll() is None, said
-            assert time.monotonic() < deadline, said
+            output = log.read_text()[-3000:]
+            assert process.poll() is None, output
+            assert time.monotonic() < deadline, output
             time.sleep(0.3)
 
 
 def fork_together(action: Callable[[], None], count: int) -> list[int]:
     """Start as many processes as `torchrun --nproc-per-node` would, with its environment."""
     common = {
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": count,
-        "LOCAL_WORLD_SIZE": count, "GROUP_RANK": 0, "TORCHELASTIC_RUN_ID": "test",
-    }  # fmt: skip
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        "WORLD_SIZE": count,
+        "LOCAL_WORLD_SIZE": count,
+        "GROUP_RANK": 0,
+        "TORCHELASTIC_RUN_ID": "test",
+    }
 
     def of_rank(rank: int) -> Callable[[], None]:
         def start() -> None:
@@ -163,7 +175,7 @@ class Stage:
 
     def workers(self) -> list[int]:
         """Processes below this one that look at videos."""
-        parents = {pid: found[0] for pid in all_pids() if (found := read_stat(pid))}
+        parents = {pid: stat[0] for pid in all_pids() if (stat := read_stat(pid))}
         return [pid for pid in parents if self._is_below(pid, parents) and is_worker(pid)]
 
     def _is_below(self, pid: int, parents: dict[int, int]) -> bool:

@@ -161,13 +161,13 @@ def main() -> None:
     arguments = parser.parse_args()
     restart_portable()
     libraries = {name: version(name) for name in ("numpy", "scipy", "torch", "scikit-learn")}
-    known = json.loads(KNOWN.read_text(encoding="utf-8"))
-    if libraries != known["libraries"]:
-        print(f"the known hashes are of {known['libraries']}, found {libraries}")
+    known_hashes = json.loads(KNOWN.read_text(encoding="utf-8"))
+    if libraries != known_hashes["libraries"]:
+        print(f"the known hashes are of {known_hashes['libraries']}, found {libraries}")
     hashes = {}
     for name in arguments.parts or PARTS:
         digest = hashlib.sha256(b"".join(PARTS[name]())).hexdigest()[:16]
-        verdict = "as known" if digest == known["sha256"].get(name) else "another"
+        verdict = "as known" if digest == known_hashes["sha256"].get(name) else "another"
         print(f"{name:12} {digest} {verdict}", flush=True)
         hashes[name] = digest
     if arguments.write:

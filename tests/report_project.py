@@ -29,18 +29,29 @@ TEXTS = {
     "test": ["demain tu viens", "elle mange à la gare", EVIL, "هي تأكل تفاحة", "je vais là"],
 }
 SAID = {
-    "dev0": "je vais à la maison", "test0": "demain tu viens", "test1": "elle mange la grande gare",
-    "test2": EVIL, "test3": "هي تأكل", "test4": "",
-}  # fmt: skip
+    "dev0": "je vais à la maison",
+    "test0": "demain tu viens",
+    "test1": "elle mange la grande gare",
+    "test2": EVIL,
+    "test3": "هي تأكل",
+    "test4": "",
+}
 
 
 def targets() -> list[Target]:
     return [
-        Target(clip_id=f"{split}{i}", split=split, signer=f"{split}-signer", text=text, ids=[0],
-               gloss="", labels=[])
+        Target(
+            clip_id=f"{split}{i}",
+            split=split,
+            signer=f"{split}-signer",
+            text=text,
+            ids=[0],
+            gloss="",
+            labels=[],
+        )
         for split, texts in TEXTS.items()
         for i, text in enumerate(texts)
-    ]  # fmt: skip
+    ]
 
 
 def sequence(seed: int, frames: int = 20) -> LandmarkSequence:
@@ -59,8 +70,15 @@ def score(value: float, *, spread: float = 5.0) -> dict[str, Any]:
 
 
 def split_scores(split: str, model: float) -> dict[str, Any]:
-    values = {"model": model, "greedy": model - 1, "blind": 8.0, "swapped": 12.0,
-              "retrieval": 20.0, "constant": 10.0, "random": 2.0}  # fmt: skip
+    values = {
+        "model": model,
+        "greedy": model - 1,
+        "blind": 8.0,
+        "swapped": 12.0,
+        "retrieval": 20.0,
+        "constant": 10.0,
+        "random": 2.0,
+    }
     row: dict[str, Any] = {"clips": 1}
     for metric in MAIN_METRICS:
         row |= {metric: 50.0, f"{metric}_low": 40.0, f"{metric}_high": 60.0}
@@ -75,26 +93,44 @@ def split_scores(split: str, model: float) -> dict[str, Any]:
             "signer": [{"group": f"{split}-signer", **row}],
         },
         "input_check": {
-            "metric": "chrf", "model": model, "swapped": 12.0, "fall": model - 12, "low": 40.0,
-            "high": 70.0, "p_value": 0.001, "uses_input": True,
+            "metric": "chrf",
+            "model": model,
+            "swapped": 12.0,
+            "fall": model - 12,
+            "low": 40.0,
+            "high": 70.0,
+            "p_value": 0.001,
+            "uses_input": True,
             "text": f"The {split} video is looked at.",
         },
-    }  # fmt: skip
+    }
 
 
 def search_result(trials: int) -> dict[str, Any]:
-    found = [
-        {"number": i, "state": "PRUNED" if i % 3 == 2 else "COMPLETE", "value": 2.0 - 0.1 * i,
-         "values": {"dev_loss": 2.0 - 0.1 * i}, "parameters": 1000.0 * (i + 1),
-         "params": {"model.d_model": 32 * (i + 1), "model.norm": ("pre", "post")[i % 2],
-                    "train.learning_rate": 10.0 ** (-2 - i)}}
+    listed = [
+        {
+            "number": i,
+            "state": "PRUNED" if i % 3 == 2 else "COMPLETE",
+            "value": 2.0 - 0.1 * i,
+            "values": {"dev_loss": 2.0 - 0.1 * i},
+            "parameters": 1000.0 * (i + 1),
+            "params": {
+                "model.d_model": 32 * (i + 1),
+                "model.norm": ("pre", "post")[i % 2],
+                "train.learning_rate": 10.0 ** (-2 - i),
+            },
+        }
         for i in range(trials)
-    ]  # fmt: skip
-    found[-1] |= {"value": None, "state": "PRUNED"}
+    ]
+    listed[-1] |= {"value": None, "state": "PRUNED"}
     return {
-        "format_version": 2, "objective": "dev_loss", "objectives": {"dev_loss": "minimize"},
-        "best": {**found[1], "confirmed": []}, "front": [1], "trials": found,
-    }  # fmt: skip
+        "format_version": 2,
+        "objective": "dev_loss",
+        "objectives": {"dev_loss": "minimize"},
+        "best": {**listed[1], "confirmed": []},
+        "front": [1],
+        "trials": listed,
+    }
 
 
 def alignment(clip_id: str) -> Alignment:
@@ -108,9 +144,11 @@ def alignment(clip_id: str) -> Alignment:
             for name, (rows, columns) in sides.items()
         }
     return Alignment(
-        tokens=tokens, step_s=0.1, weights=weights.astype(np.float32),
+        tokens=tokens,
+        step_s=0.1,
+        weights=weights.astype(np.float32),
         maps={name: part.astype(np.float32) for name, part in maps.items()},
-    )  # fmt: skip
+    )
 
 
 def write_confusions(path: Path) -> None:
@@ -127,17 +165,33 @@ def write_confusions(path: Path) -> None:
 
 def write_hypotheses(path: Path) -> None:
     header = [
-        "clip_id", "split", "signer", "seen_in_train", "reference", "hypothesis", "retrieval",
-        "bleu", "wer", "log_prob",
-    ]  # fmt: skip
+        "clip_id",
+        "split",
+        "signer",
+        "seen_in_train",
+        "reference",
+        "hypothesis",
+        "retrieval",
+        "bleu",
+        "wer",
+        "log_prob",
+    ]
     lines = ["\t".join(header)]
     wers = {"dev0": 0, "test0": 0, "test1": 40, "test2": 0, "test3": 33.3, "test4": 100}
     for clip in targets():
         if clip.clip_id in SAID:
             cells = [
-                clip.clip_id, clip.split, clip.signer, "0", clip.text, SAID[clip.clip_id],
-                "demain tu viens", "50.0", str(wers[clip.clip_id]), "-1.5",
-            ]  # fmt: skip
+                clip.clip_id,
+                clip.split,
+                clip.signer,
+                "0",
+                clip.text,
+                SAID[clip.clip_id],
+                "demain tu viens",
+                "50.0",
+                str(wers[clip.clip_id]),
+                "-1.5",
+            ]
             lines.append("\t".join(cells))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -156,10 +210,13 @@ def recognition() -> dict[str, object]:
     score = {"value": 12.5, "low": 5.0, "high": 20.0, "signature": ""}
     part = {"clips": 3, "gloss_wer": 10.0, "low": 4.0, "high": 18.0}
     return {
-        "clips": 5, "systems": {"model": score, "blind": {**score, "value": 97.5}},
+        "clips": 5,
+        "systems": {"model": score, "blind": {**score, "value": 97.5}},
         "edits": {"substitutions": 7.5, "deletions": 2.5, "insertions": 2.5},
-        "seen": part, "unseen": {"clips": 0}, "signers": {"<i>anna": part},
-    }  # fmt: skip
+        "seen": part,
+        "unseen": {"clips": 0},
+        "signers": {"<i>anna": part},
+    }
 
 
 def write_project(root: Path) -> ReportPaths:
@@ -175,35 +232,54 @@ def write_project(root: Path) -> ReportPaths:
         folder.mkdir()
     clips = {target.clip_id: sequence(i) for i, target in enumerate(targets())}
     frames = {clip_id: len(clip.points) for clip_id, clip in clips.items()}
-    write_shards(paths.shards, frames, clips.__getitem__, layout=HANDS_POSE, extractor="{}",
-                 frames_per_shard=1000)  # fmt: skip
+    write_shards(
+        paths.shards,
+        frames,
+        clips.__getitem__,
+        layout=HANDS_POSE,
+        extractor="{}",
+        frames_per_shard=1000,
+    )
     write_quality(paths.landmarks / "quality.parquet", [measure_quality(*c) for c in clips.items()])
     write_rejects(paths.landmarks / "rejects.tsv", [])
     write_targets(paths.targets, targets())
     write_hypotheses(paths.evaluation / "hypotheses.tsv")
     write_confusions(paths.evaluation / "confusions.csv")
     write_signs(paths.evaluation / "signs.tsv")
-    epochs = [{"epoch": i, "train_loss": 3 / i, "dev_loss": 2 / i, "dev_accuracy": 0.1 * i,
-               "lr": 0.001} for i in range(1, 6)]  # fmt: skip
+    epochs = [
+        {"epoch": i, "train_loss": 3 / i, "dev_loss": 2 / i, "dev_accuracy": 0.1 * i, "lr": 0.001}
+        for i in range(1, 6)
+    ]
     contents = {
         paths.evaluation / "scores.json": {
             "format_version": 2,
             "options": {"score": dataclasses.asdict(SCORE), "precision": "int8"},
             "decoding": {"beam_size": 4, "length_penalty": 1.0, "sign_weight": 0.2},
             "grid": [
-                {"beam_size": beam, "length_penalty": penalty, "bleu4": 50.0 + beam + penalty,
-                 "wer": 33.0, "chosen": int((beam, penalty) == (4, 1.0))}
-                for beam in (1, 4) for penalty in (0.5, 1.0)
+                {
+                    "beam_size": beam,
+                    "length_penalty": penalty,
+                    "bleu4": 50.0 + beam + penalty,
+                    "wer": 33.0,
+                    "chosen": int((beam, penalty) == (4, 1.0)),
+                }
+                for beam in (1, 4)
+                for penalty in (0.5, 1.0)
             ],
-            "seeds": {"names": ["checkpoint", "2"], "splits": {
-                split: {"bleu4": {"mean": 71.5, "std": 12.25, "n": 2, "values": [80.0, 63.0]}}
-                for split in ("dev", "test")
-            }},
+            "seeds": {
+                "names": ["checkpoint", "2"],
+                "splits": {
+                    split: {"bleu4": {"mean": 71.5, "std": 12.25, "n": 2, "values": [80.0, 63.0]}}
+                    for split in ("dev", "test")
+                },
+            },
             "recognition": {"test": recognition()},
             "splits": {"dev": split_scores("dev", 90), "test": split_scores("test", 80)},
             "confidence": {
                 split: {
-                    "calibration_error": 8.25, "unsure": 1, "unfamiliar": 0,
+                    "calibration_error": 8.25,
+                    "unsure": 1,
+                    "unfamiliar": 0,
                     "levels": [
                         {"confidence": 0.25, "clips": 1, "right": 0, "low": 0.0, "high": 0.79},
                         {"confidence": 0.9, "clips": 4, "right": 3, "low": 0.3, "high": 0.95},
@@ -214,15 +290,24 @@ def write_project(root: Path) -> ReportPaths:
         },
         paths.checkpoint / "history.json": {"format_version": 1, "best_epoch": 4, "epochs": epochs},
         paths.checkpoint / "checkpoint.json": {
-            "format_version": 4, "features": {"fps": 15.0, "groups": ["hands"]},
-            "model": {"family": "transformer", "encoder_layers": 1, "decoder_layers": 1,
-                      "d_model": 16},
+            "format_version": 4,
+            "features": {"fps": 15.0, "groups": ["hands"]},
+            "model": {
+                "family": "transformer",
+                "encoder_layers": 1,
+                "decoder_layers": 1,
+                "d_model": 16,
+            },
             "extractor": {"models": {"hand.tflite": "ab12"}},
-            "provenance": {"data": {"landmarks": "cd34"}, "libraries": {"torch": "2"},
-                           "threads": 2, "params": {"train": {"seeds": [1]}}},
+            "provenance": {
+                "data": {"landmarks": "cd34"},
+                "libraries": {"torch": "2"},
+                "threads": 2,
+                "params": {"train": {"seeds": [1]}},
+            },
         },
         paths.tune / "trials.json": search_result(6),
-    }  # fmt: skip
+    }
     for path, content in contents.items():
         path.write_text(json.dumps(content), encoding="utf-8")
     write_alignments(paths.evaluation / "alignments.parquet", {c: alignment(c) for c in SAID})

@@ -35,21 +35,46 @@ VOCAB = 20
 EOS = 2  # of the models that have to know it
 
 MODEL = ModelOptions(
-    family="transformer", source="landmarks", d_model=16, heads=2, encoder_layers=2,
-    decoder_layers=2, d_ff=24, dropout=0.0, subsampling=1, conv_kernel=3,
-)  # fmt: skip
+    family="transformer",
+    source="landmarks",
+    d_model=16,
+    heads=2,
+    encoder_layers=2,
+    decoder_layers=2,
+    d_ff=24,
+    dropout=0.0,
+    subsampling=1,
+    conv_kernel=3,
+)
 FEATURES = FeatureOptions(
     fps=10.0, groups=("hands", "pose"), normalise="body", differences=1, max_gap_s=0.3
 )
-NO_AUGMENT = AugmentOptions(**{one.name: 0.0 for one in dataclasses.fields(AugmentOptions)})
+NO_AUGMENT = AugmentOptions(**{option.name: 0.0 for option in dataclasses.fields(AugmentOptions)})
 AUGMENT = AugmentOptions(
-    stretch=0.3, rotate_deg=10.0, scale=0.2, hand_shift=0.05, hand_scale=0.1, noise=0.01,
-    mirror=0.5, hand_drop=0.5, time_mask=0.5, max_span=0.4,
-)  # fmt: skip
+    stretch=0.3,
+    rotate_deg=10.0,
+    scale=0.2,
+    hand_shift=0.05,
+    hand_scale=0.1,
+    noise=0.01,
+    mirror=0.5,
+    hand_drop=0.5,
+    time_mask=0.5,
+    max_span=0.4,
+)
 TRAIN = TrainOptions(
-    seeds=[3], device="cpu", epochs=2, patience=5, max_frames=80, cache_mb=100,
-    learning_rate=0.003, warmup_steps=4, label_smoothing=0.1, ctc_weight=0.3, token_drop=0.1,
-)  # fmt: skip
+    seeds=[3],
+    device="cpu",
+    epochs=2,
+    patience=5,
+    max_frames=80,
+    cache_mb=100,
+    learning_rate=0.003,
+    warmup_steps=4,
+    label_smoothing=0.1,
+    ctc_weight=0.3,
+    token_drop=0.1,
+)
 
 
 def shared(name: str) -> Path:
@@ -149,15 +174,20 @@ def training_data(clips: int = 8) -> TrainingData:
         kind = number % len(SENTENCES)
         ids = [tokenizer.bos, *tokenizer.encode(SENTENCES[kind]), tokenizer.eos]
         target = Target(
-            clip_id=f"{split}{number}", split=split, signer=split, text=SENTENCES[kind], ids=ids,
-            gloss=f"G{kind}", labels=[kind + 1] if split == "train" else [],
-        )  # fmt: skip
+            clip_id=f"{split}{number}",
+            split=split,
+            signer=split,
+            text=SENTENCES[kind],
+            ids=ids,
+            gloss=f"G{kind}",
+            labels=[kind + 1] if split == "train" else [],
+        )
         return Example(target, sequence(kind, frames=10 + number % 3))
 
-    made = {"name": "tiny"}
+    provenance = {"name": "tiny"}
     return TrainingData(
-        train=hold_clips([example(number, "train") for number in range(clips)], made),
-        dev=hold_clips([example(number, "dev") for number in range(4)], made),
+        train=hold_clips([example(number, "train") for number in range(clips)], provenance),
+        dev=hold_clips([example(number, "dev") for number in range(4)], provenance),
         tokenizer=tokenizer,
         labels=CtcLabels(kind="glosses", names=tuple(f"G{k}" for k in range(len(SENTENCES)))),
     )
@@ -173,11 +203,19 @@ def run_options(**changes: object) -> RunOptions:
 def tune_options(*, seed: int, trials: int, epochs: int, space: dict[str, Any]) -> TuneOptions:
     """Return the options of a small search."""
     return TuneOptions(
-        seed=seed, trials=trials, epochs=epochs, objectives=("dev_loss",),
-        storage="sqlite:///optuna.db", workers=1, heartbeat_s=5,
+        seed=seed,
+        trials=trials,
+        epochs=epochs,
+        objectives=("dev_loss",),
+        storage="sqlite:///optuna.db",
+        workers=1,
+        heartbeat_s=5,
         limits=TrialLimits(),
-        confirm=ConfirmOptions(top=0, seeds=1), tokenizer="13a", first=[], space=space,
-    )  # fmt: skip
+        confirm=ConfirmOptions(top=0, seeds=1),
+        tokenizer="13a",
+        first=[],
+        space=space,
+    )
 
 
 def write_project(folder: Path) -> TrainingFiles:
@@ -217,18 +255,24 @@ def write_clips(
 ) -> int:
     """Write clips of one layout as `extract` does."""
     return write_shards(
-        folder, {name: len(clip.points) for name, clip in clips.items()}, clips.__getitem__,
-        layout=next(iter(clips.values())).layout, extractor=extractor,
+        folder,
+        {name: len(clip.points) for name, clip in clips.items()},
+        clips.__getitem__,
+        layout=next(iter(clips.values())).layout,
+        extractor=extractor,
         frames_per_shard=frames_per_shard,
-    )  # fmt: skip
+    )
 
 
 def checkpoint(tokenizer: Tokenizer | None = None, *, seed: int = 1, **of: Any) -> Checkpoint:
     """Return a tiny model with drawn weights; keyword arguments change its spec."""
     plain = CheckpointSpec(
-        model=MODEL, features=FEATURES, source=LandmarkSource(layout=HANDS_POSE, extractor={}),
-        ctc=NO_LABELS, provenance={},
-    )  # fmt: skip
+        model=MODEL,
+        features=FEATURES,
+        source=LandmarkSource(layout=HANDS_POSE, extractor={}),
+        ctc=NO_LABELS,
+        provenance={},
+    )
     spec = dataclasses.replace(plain, **of)
     tokenizer = tokenizer or Tokenizer.build(SENTENCES, "pruned")
     torch.manual_seed(seed)
@@ -249,11 +293,13 @@ def write_checkpoint(
     from tests.extraction import OPTIONS
 
     extractor = extractor or json.loads(extractor_fingerprint(OPTIONS.detector_options))
-    made = checkpoint(
-        model=dataclasses.replace(MODEL, **changes), features=features, ctc=ctc,  # type: ignore[arg-type]
+    tiny_checkpoint = checkpoint(
+        model=dataclasses.replace(MODEL, **changes),
+        features=features,
+        ctc=ctc,  # type: ignore[arg-type]
         source=LandmarkSource(layout=layout, extractor=extractor),
-    )  # fmt: skip
-    save_checkpoint(folder, made)
+    )
+    save_checkpoint(folder, tiny_checkpoint)
     return folder
 
 

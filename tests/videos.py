@@ -91,9 +91,12 @@ def encode_video(
 def encode_constant(path: Path, codec: str, frames: int = 50) -> Path:
     """Numbered frames at 25 a second, which are the ticks of the file too: as old formats want."""
     options = {
-        "libx264": {"bf": "3"}, "mpeg4": {"bf": "2"}, "mpeg2video": {"bf": "2"},  # B-frames
-        "libx265": {"x265-params": "log-level=none"}, "libvpx-vp9": {"cpu-used": "8"},
-    }  # fmt: skip
+        "libx264": {"bf": "3"},
+        "mpeg4": {"bf": "2"},
+        "mpeg2video": {"bf": "2"},  # B-frames
+        "libx265": {"x265-params": "log-level=none"},
+        "libvpx-vp9": {"cpu-used": "8"},
+    }
     with av.open(str(path), "w") as out:
         stream = out.add_stream(codec, rate=25, options=options.get(codec, {}))
         stream.width, stream.height = 2 * WIDTH, 2 * HEIGHT
@@ -109,7 +112,7 @@ def encode_beside(
     frames: int = 50,
     *,
     late_s: float = 0.0,
-    other: str = "pcm_s16le",
+    codec_beside: str = "pcm_s16le",
     main: bool = True,
 ) -> Path:
     """Numbered frames at 25 a second as the second stream, after sound or a lone picture.
@@ -118,15 +121,15 @@ def encode_beside(
         path: The file.
         frames: How many.
         late_s: When the first of them is shown; the other stream begins at 0.
-        other: Encoder of the other stream: sound, or `mjpeg`.
+        codec_beside: Encoder of the other stream: sound, or `mjpeg`.
         main: Whether the frames are a default stream; the other one always is.
     """
     with av.open(str(path), "w") as out:
-        first = out.add_stream(other, rate=25 if other == "mjpeg" else 16_000)
+        first = out.add_stream(codec_beside, rate=25 if codec_beside == "mjpeg" else 16_000)
         stream = out.add_stream("libx264", rate=25, options={"preset": "ultrafast"})
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         first.disposition, stream.disposition = Disposition.default, Disposition(int(main))
-        if other == "mjpeg":
+        if codec_beside == "mjpeg":
             first.width, first.height, first.pix_fmt = 320, 240, "yuvj420p"
             out.mux([*first.encode(_picture(255, (320, 240), 0)), *first.encode(None)])
         else:
@@ -231,10 +234,12 @@ def write_late_edit_list(path: Path) -> Path:
 
 def write_lasting_frame(path: Path) -> Path:
     """22 frames at 25 a second in an .mp4, the last one shown for four ticks."""
-    whole = encode_video(path.with_suffix(".whole.mp4"), [number / 25 for number in range(22)])
-    with av.open(str(whole)) as found, av.open(str(path), "w") as out:
-        stream = out.add_stream_from_template(found.streams.video[0])
-        packets = [packet for packet in found.demux(video=0) if packet.size]
+    source_path = encode_video(
+        path.with_suffix(".whole.mp4"), [number / 25 for number in range(22)]
+    )
+    with av.open(str(source_path)) as source, av.open(str(path), "w") as out:
+        stream = out.add_stream_from_template(source.streams.video[0])
+        packets = [packet for packet in source.demux(video=0) if packet.size]
         packets[-1].duration = 4 * packets[-1].duration
         for packet in packets:
             packet.stream = stream
@@ -246,9 +251,21 @@ def write_audio(path: Path) -> Path:
     """A second of silence, as .wav data."""
     samples = bytes(2 * 8000)
     header = struct.pack(
-        "<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(samples), b"WAVE", b"fmt ", 16, 1, 1, 8000, 16000,
-        2, 16, b"data", len(samples),
-    )  # fmt: skip
+        "<4sI4s4sIHHIIHH4sI",
+        b"RIFF",
+        36 + len(samples),
+        b"WAVE",
+        b"fmt ",
+        16,
+        1,
+        1,
+        8000,
+        16000,
+        2,
+        16,
+        b"data",
+        len(samples),
+    )
     path.write_bytes(header + samples)
     return path
 

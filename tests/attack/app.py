@@ -35,15 +35,19 @@ from tests.tiny import ROOT
 from tests.videos import write_video
 
 SIGNER, TEXT = "ada", "demain elle boit de l'eau"
-QUERIES = {"PUT /api/takes/{id}/film": "?offset=0", "GET /api/film": "?clip={id}",
-           "GET /api/skeleton": "?clip={id}", "POST /api/labels": "?name={id}.vtt"}  # fmt: skip
+QUERIES = {
+    "PUT /api/takes/{id}/film": "?offset=0",
+    "GET /api/film": "?clip={id}",
+    "GET /api/skeleton": "?clip={id}",
+    "POST /api/labels": "?name={id}.vtt",
+}
 SPARED = ("POST /api/learn", "DELETE /api/learn", "POST /api/found")  # would change the project
 ROUTES = [
     f"{name}{QUERIES.get(name, '')}".replace("/api/", "", 1)
-    for one in App(prompts=[]).build().routes
-    if isinstance(one, Route) and one.path.startswith("/api/")
-    for method in sorted((one.methods or set()) - {"HEAD"})
-    if (name := f"{method} {one.path}") not in SPARED
+    for route in App(prompts=[]).build().routes
+    if isinstance(route, Route) and route.path.startswith("/api/")
+    for method in sorted((route.methods or set()) - {"HEAD"})
+    if (name := f"{method} {route.path}") not in SPARED
 ]
 IDS = ("0" * 16, "..", "%2e%2e%2f", "%00", "a" * 5000, "%ed%a0%80", "1")
 
@@ -66,9 +70,9 @@ class Client:
         is_json = "json" in (answer.getheader("content-type") or "")
         return answer.status, json.loads(content) if is_json else content
 
-    def begin(self, **given: str) -> str:
+    def begin(self, **fields: str) -> str:
         """Return the path of a new recording."""
-        status, take = self.ask("POST", "takes", {"suffix": ".mp4", **given})
+        status, take = self.ask("POST", "takes", {"suffix": ".mp4", **fields})
         assert status == 201, take
         return f"takes/{take['id']}"
 
@@ -102,11 +106,14 @@ def serving(folder: Path) -> Iterator[str]:
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", code, "app", "--no-browser", "--port", str(free_port())],
-            cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True,
-        )  # fmt: skip
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
     try:
-        with process.stdout as said:  # type: ignore[union-attr]
-            yield said.readline().strip()
+        with process.stdout as output:  # type: ignore[union-attr]
+            yield output.readline().strip()
         assert process.poll() is None, "the server ended"
     finally:
         process.terminate()
@@ -115,29 +122,29 @@ def serving(folder: Path) -> Iterator[str]:
 
 def attack(folder: Path, clients: int, seconds: float, seed: int) -> Found:
     """Let clients work on a server and check what they leave."""
-    found, film = Found(), write_video(folder.with_suffix(".mp4"), 12).read_bytes()
+    tally, film = Found(), write_video(folder.with_suffix(".mp4"), 12).read_bytes()
     with serving(folder) as address:
         client = Client(address)
         consent = {"signer": SIGNER, "purposes": ["training"], "until": "", "wording": "may we?"}
         assert client.ask("POST", "consents", consent)[0] == 201
         until = time.monotonic() + seconds
         threads = [
-            threading.Thread(target=_work, args=(client, film, until, seed * 100 + number, found))
+            threading.Thread(target=_work, args=(client, film, until, seed * 100 + number, tally))
             for number in range(clients)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        _expect(client, "POST", "deliver", {}, found)
-        _check(folder, client, found)
+        _expect(client, "POST", "deliver", {}, tally)
+        _check(folder, client, tally)
     log = (folder / "log").read_text(encoding="utf-8")
     if "Traceback" in log:
-        found.faults.append(f"in the log: {log[-600:]}")
-    return found
+        tally.faults.append(f"in the log: {log[-600:]}")
+    return tally
 
 
-def _work(client: Client, film: bytes, until: float, seed: int, found: Found) -> None:
+def _work(client: Client, film: bytes, until: float, seed: int, tally: Found) -> None:
     chance, number = random.Random(seed), 0
     acts = (_record, _record, _lie, _lie, _lie, _stop, _crawl, _deliver, _meddle, _meddle)
     with contextlib.ExitStack() as half:
@@ -145,75 +152,75 @@ def _work(client: Client, film: bytes, until: float, seed: int, found: Found) ->
             number += 1
             content = film + b"\0\0\0\x10free" + f"{seed:04d}{number:04d}".encode()
             try:
-                chance.choice(acts)(client, content, chance, half, found)
+                chance.choice(acts)(client, content, chance, half, tally)
             except Exception as error:  # whatever it is, it is to be seen
-                found.faults.append(f"{type(error).__name__}: {error}")
+                tally.faults.append(f"{type(error).__name__}: {error}")
 
 
-def _expect(client: Client, method: str, path: str, body: object, found: Found) -> Any:
+def _expect(client: Client, method: str, path: str, body: object, tally: Found) -> Any:
     """Ask; an answer of 500, or an error without words, is a fault."""
     status, answer = client.ask(method, path, body)
-    found.statuses[status] += 1
-    said = answer.get("error") if isinstance(answer, dict) else None
-    if status == 500 or (status >= 400 and isinstance(answer, dict) and not said):
-        found.faults.append(f"{method} {path[:60]} {str(body)[:60]}: {status} {str(answer)[:200]}")
+    tally.statuses[status] += 1
+    message = answer.get("error") if isinstance(answer, dict) else None
+    if status == 500 or (status >= 400 and isinstance(answer, dict) and not message):
+        tally.faults.append(f"{method} {path[:60]} {str(body)[:60]}: {status} {str(answer)[:200]}")
     return answer
 
 
-def _record(client: Client, film: bytes, chance: random.Random, _: Any, found: Found) -> None:
+def _record(client: Client, film: bytes, chance: random.Random, _: Any, tally: Found) -> None:
     take, cut = client.begin(text=TEXT, signer=SIGNER), chance.randrange(1, len(film))
-    _expect(client, "PUT", f"{take}/film?offset=0", film[:cut], found)
-    _expect(client, "PUT", f"{take}/film?offset={cut}", film[cut:], found)
-    _expect(client, "POST", f"{take}/whole", {"size": len(film)}, found)
+    _expect(client, "PUT", f"{take}/film?offset=0", film[:cut], tally)
+    _expect(client, "PUT", f"{take}/film?offset={cut}", film[cut:], tally)
+    _expect(client, "POST", f"{take}/whole", {"size": len(film)}, tally)
     number = take.partition("/")[2]
-    found.kept[number] = hashlib.sha256(film).hexdigest()
+    tally.kept[number] = hashlib.sha256(film).hexdigest()
     if chance.random() < 0.2:
-        found.removed.add(number)
-        _expect(client, "DELETE", take, None, found)
+        tally.removed.add(number)
+        _expect(client, "DELETE", take, None, tally)
 
 
-def _deliver(client: Client, _film: bytes, _: random.Random, _half: Any, found: Found) -> None:
-    _expect(client, "POST", "deliver", {}, found)
+def _deliver(client: Client, _film: bytes, _: random.Random, _half: Any, tally: Found) -> None:
+    _expect(client, "POST", "deliver", {}, tally)
 
 
-def _meddle(client: Client, film: bytes, chance: random.Random, _: Any, found: Found) -> None:
+def _meddle(client: Client, film: bytes, chance: random.Random, _: Any, tally: Found) -> None:
     """Change, look at or remove a recording that another client works on."""
-    _expect(client, "GET", "nights", None, found)
-    takes = _expect(client, "GET", "takes", None, found)[:3]
+    _expect(client, "GET", "nights", None, tally)
+    takes = _expect(client, "GET", "takes", None, tally)[:3]
     for take in takes:
         path = f"takes/{take['id']}"
-        _expect(client, "PATCH", path, {"text": TEXT}, found)
-        _expect(client, "GET", f"{path}/film", None, found)
-        _expect(client, "POST", f"{path}/whole", {"size": len(film)}, found)
+        _expect(client, "PATCH", path, {"text": TEXT}, tally)
+        _expect(client, "GET", f"{path}/film", None, tally)
+        _expect(client, "POST", f"{path}/whole", {"size": len(film)}, tally)
     if takes and chance.random() < 0.3:
-        found.removed.add(takes[0]["id"])
-        _expect(client, "DELETE", f"takes/{takes[0]['id']}", None, found)
+        tally.removed.add(takes[0]["id"])
+        _expect(client, "DELETE", f"takes/{takes[0]['id']}", None, tally)
 
 
-def _lie(client: Client, film: bytes, chance: random.Random, _: Any, found: Found) -> None:
+def _lie(client: Client, film: bytes, chance: random.Random, _: Any, tally: Found) -> None:
     """Ask for anything with anything; films of others are left alone."""
     method, _, path = chance.choice(ROUTES).partition(" ")
     keys = ("text", "signer", "suffix", "size", "ids", "parts", "judge", "until")
     lies: dict[str, Any] = {key: chance.choice(WRONG) for key in chance.sample(keys, 3)}
     bodies = (None, b"", b"\xff{", b"[" * 50_000, chance.choice(WRONG), lies, film[:2000])
     path = path.format(id=chance.choice(IDS))
-    _expect(client, method, path, chance.choice(bodies), found)
+    _expect(client, method, path, chance.choice(bodies), tally)
 
 
-def _stop(client: Client, film: bytes, chance: random.Random, half: Any, found: Found) -> None:
+def _stop(client: Client, film: bytes, chance: random.Random, half: Any, tally: Found) -> None:
     """Send a part of a request and hold the line, or leave."""
     host, port = client.host.split(":")
     line = socket.create_connection((host, int(port)), timeout=20)
     sent = client.head(50) + b'{"suffix": ".mp4", "te'
     line.sendall(sent[: chance.randrange(1, len(sent))])
-    found.statuses[0] += 1
+    tally.statuses[0] += 1
     if chance.random() < 0.5:
         half.enter_context(line)
     else:
         line.close()
 
 
-def _crawl(client: Client, film: bytes, chance: random.Random, _: Any, found: Found) -> None:
+def _crawl(client: Client, film: bytes, chance: random.Random, _: Any, tally: Found) -> None:
     """Send a request in many small parts."""
     host, port = client.host.split(":")
     body = json.dumps({"suffix": ".mp4", "text": "slow"}).encode()
@@ -223,28 +230,28 @@ def _crawl(client: Client, film: bytes, chance: random.Random, _: Any, found: Fo
             line.sendall(sent[place : place + 40])
             time.sleep(chance.random() / 50)
         status = int(line.recv(12).split()[1])
-    found.statuses[status] += 1
+    tally.statuses[status] += 1
     if status != 201:
-        found.faults.append(f"a slow request was answered with {status}")
+        tally.faults.append(f"a slow request was answered with {status}")
 
 
-def _check(folder: Path, client: Client, found: Found) -> None:
+def _check(folder: Path, client: Client, tally: Found) -> None:
     """Every film that was kept is there once, byte by byte."""
     status, takes = client.ask("GET", "takes")
     if status != 200:
-        found.faults.append(f"the list of recordings: {status} {takes}")
+        tally.faults.append(f"the list of recordings: {status} {takes}")
         return
     states = {take["id"]: take["state"] for take in takes}
     inbox = folder / "data/inbox"
     delivered = Counter(
         hashlib.sha256(path.read_bytes()).hexdigest() for path in inbox.rglob("*.mp4")
     )
-    for take, digest in found.kept.items():
-        if delivered[digest] > 1 or (not delivered[digest] and take not in found.removed):
+    for take, digest in tally.kept.items():
+        if delivered[digest] > 1 or (not delivered[digest] and take not in tally.removed):
             state = states.get(take, "gone")
-            found.faults.append(f"recording {take} ({state}) lies {delivered[digest]} times there")
-    if more := sum(delivered.values()) - sum(delivered[one] for one in found.kept.values()):
-        found.faults.append(f"{more} films in the inbox that nobody kept")
+            tally.faults.append(f"recording {take} ({state}) lies {delivered[digest]} times there")
+    if more := sum(delivered.values()) - sum(delivered[digest] for digest in tally.kept.values()):
+        tally.faults.append(f"{more} films in the inbox that nobody kept")
 
 
 def main() -> None:
@@ -257,12 +264,12 @@ def main() -> None:
     faults = 0
     for clients in options.clients:
         folder = Path(tempfile.mkdtemp(prefix="attack-"))
-        found = attack(folder / "project", clients, options.seconds, options.seed)
+        tally = attack(folder / "project", clients, options.seconds, options.seed)
         shutil.rmtree(folder)
-        faults += len(found.faults)
-        answers = ", ".join(f"{n} x {code or 'half'}" for code, n in sorted(found.statuses.items()))
-        print(f"{clients} clients: {len(found.kept)} films, {answers}, {len(found.faults)} faults")
-        print(*Counter(found.faults).most_common(20), sep="\n")
+        faults += len(tally.faults)
+        answers = ", ".join(f"{n} x {code or 'half'}" for code, n in sorted(tally.statuses.items()))
+        print(f"{clients} clients: {len(tally.kept)} films, {answers}, {len(tally.faults)} faults")
+        print(*Counter(tally.faults).most_common(20), sep="\n")
     sys.exit(faults > 0)
 
 

@@ -33,7 +33,7 @@ def _good_film() -> bytes:
 
 def cut(share: float, raw: Callable[[], bytes] = _good_film) -> Maker:
     """Return what writes the beginning of a good file."""
-    return lambda path: path.write_bytes((whole := raw())[: int(share * len(whole))])
+    return lambda path: path.write_bytes((content := raw())[: int(share * len(content))])
 
 
 def flip(seed: int, count: int, raw: Callable[[], bytes] = _good_film) -> Maker:
@@ -250,18 +250,25 @@ TABLES: dict[str, Maker] = {
     "a signer in two splits": rows("a\tb\tzoe\ttrain\t", "c\td\tzoe\tdev\t"),
     "no split by this name": rows("a\tb\tzoe\tTRAIN!\t"),
     "a way out": rows("../../../outside/canary\tb\tzoe\ttrain\t"),
-    "a way out by video": rows("a\t../../../../etc/passwd\tb\tzoe\ttrain",
-                               header="clip_id\tvideo\ttext\tsigner\tsplit"),
-    "a whole path": rows("a\t/etc/passwd\tb\tzoe\ttrain",
-                         header="clip_id\tvideo\ttext\tsigner\tsplit"),
-    "an address": rows("a\thttp://127.0.0.1:9/x.mp4\tb\tzoe\ttrain",
-                       header="clip_id\tvideo\ttext\tsigner\tsplit"),
+    "a way out by video": rows(
+        "a\t../../../../etc/passwd\tb\tzoe\ttrain", header="clip_id\tvideo\ttext\tsigner\tsplit"
+    ),
+    "a whole path": rows(
+        "a\t/etc/passwd\tb\tzoe\ttrain", header="clip_id\tvideo\ttext\tsigner\tsplit"
+    ),
+    "an address": rows(
+        "a\thttp://127.0.0.1:9/x.mp4\tb\tzoe\ttrain", header="clip_id\tvideo\ttext\tsigner\tsplit"
+    ),
     "a shell": rows("$(touch pwned)\t`touch pwned`\t;touch pwned\ttrain\t|touch pwned"),
     "a page": rows("a\t</script><script>alert(1)</script>\t<b>zoe\ttrain\t<!--"),
     "a formula": rows("=1+1\t=cmd|'/c calc'!A0\t@zoe\ttrain\t+1"),
-    **{f"a time of {value}": rows(f"a\tb\tzoe\ttrain\t{value}\t{value}",
-                                  header="clip_id\ttext\tsigner\tsplit\tstart_s\tend_s")
-       for value in ("nan", "inf", "-1", "1e308", "1e-320", "١٢", "0x10", "1_0", "9" * 400)},
+    **{
+        f"a time of {value}": rows(
+            f"a\tb\tzoe\ttrain\t{value}\t{value}",
+            header="clip_id\ttext\tsigner\tsplit\tstart_s\tend_s",
+        )
+        for value in ("nan", "inf", "-1", "1e308", "1e-320", "١٢", "0x10", "1_0", "9" * 400)
+    },
     "nothing but spaces": rows(*["  \t  \t  \t  \t  "] * 3),
     "carriage returns": lambda path: path.write_bytes(_good_table().replace(b"\n", b"\r")),
     "half of the bytes": cut(0.5, _good_table),
@@ -272,15 +279,16 @@ TABLES: dict[str, Maker] = {
     "Parquet, lists": parquet({name: [[["a"]], None] for name in FIELDS}),
     "Parquet, bytes": parquet({name: [b"\xff\xfe", b""] for name in FIELDS}),
     "Parquet, maps": parquet({name: [{"a": 1}, {"a": 2}] for name in FIELDS}),
-    "Parquet, times": parquet({name: pa.array([2**50, -(2**50)], pa.timestamp("s"))
-                               for name in FIELDS}),
+    "Parquet, times": parquet(
+        {name: pa.array([2**50, -(2**50)], pa.timestamp("s")) for name in FIELDS}
+    ),
     "Parquet, no column": parquet({}),
     "Parquet, a column twice": lambda path: pq.write_table(
         pa.table([pa.array(["a"])] * 5, names=["clip_id", *FIELDS[:1], *FIELDS[:3]]), path
     ),
     "Parquet, 30 million rows": many_rows(*FIELDS),
     **KINDS,
-}  # fmt: skip
+}
 
 JSON3 = '{"events": [{"tStartMs": %s, "dDurationMs": 800, "segs": [{"utf8": "%s"}]}]}'
 VTT = "WEBVTT\n\n00:00.000 --> 00:00.800\n"
@@ -295,40 +303,67 @@ TIME_ALIGNABLE="true"/></ANNOTATION_DOCUMENT>"""
 SENTENCE = "bonjour maman"
 # What may stand anywhere in a file.
 NASTY = (
-    b"", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\x1b[2J", "\u202e\u200b".encode(), b"9" * 5000,
-    b"-1", b"1e999", b"nan", b"[" * 100_000, b'{"a":' * 50_000, b"<a>" * 50_000, b"\n" * 50_000,
-    b"\t" * 5000, b'"', b"<!--", b"../../../etc/passwd", b"a" * 500_000,
-)  # fmt: skip
+    b"",
+    b"\0",
+    b"\xff\xfe",
+    b"\xed\xa0\x80",
+    b"\x1b[2J",
+    "\u202e\u200b".encode(),
+    b"9" * 5000,
+    b"-1",
+    b"1e999",
+    b"nan",
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b"<a>" * 50_000,
+    b"\n" * 50_000,
+    b"\t" * 5000,
+    b'"',
+    b"<!--",
+    b"../../../etc/passwd",
+    b"a" * 500_000,
+)
 # Files of text that a delivery may bring beside a film, by suffix.
 GOOD_TEXTS: dict[str, bytes] = {
-    ".txt": SENTENCE.encode(), ".vtt": f"{VTT}{SENTENCE}\n".encode(),
+    ".txt": SENTENCE.encode(),
+    ".vtt": f"{VTT}{SENTENCE}\n".encode(),
     ".srt": f"{SRT}{SENTENCE}\n".encode(),
-    ".json3": (JSON3 % (0, SENTENCE)).encode(), ".eaf": (EAF % (800, SENTENCE)).encode(),
-}  # fmt: skip
+    ".json3": (JSON3 % (0, SENTENCE)).encode(),
+    ".eaf": (EAF % (800, SENTENCE)).encode(),
+}
 LAUGHS = "<!DOCTYPE x [<!ENTITY a 'ha'>" + "".join(
     f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(9)
 )  # each entity is ten of the one before: a sentence of 2 GB
 CAPTIONS: dict[str, Maker] = {  # the suffix says how they are read
-    **{f"{name}{suffix}": bytes_of(content.encode()) for suffix, name, content in (
-        (".json3", "half", JSON3 % (0, r"bonjour \ud800 maman")),
-        (".json3", "long", JSON3 % ("1" + "0" * 400, SENTENCE)),
-        (".json3", "late", JSON3 % ("1e300", SENTENCE)),
-        (".json3", "no number", JSON3 % ("NaN", SENTENCE)),
-        (".json3", "deep", "[" * 200_000),
-        (".json3", "nothing", '{"events": null}'),
-        (".srt", "braces", SRT + "{" * 1_000_000 + "\n"),
-        (".vtt", "spaces", VTT + "<v" + " " * 300_000 + "\n"),
-        (".vtt", "backwards", VTT.replace("00:00.000", "99:00.000") + SENTENCE),
-        (".srt", "digits", SRT.replace("00:00:00", "9" * 5000) + SENTENCE),
-        (".eaf", "laughs", LAUGHS + "]>" + EAF.partition("?>")[2] % (800, "&j;")),
-        (".eaf", "a file of the system", '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
-         + EAF.partition("?>")[2] % (800, "&a;")),
-        (".eaf", "digits", EAF % ("9" * 5000, SENTENCE)),
-    )},
-    **{f"UTF-16{suffix}": bytes_of(good.decode().encode("utf-16"))
-       for suffix, good in GOOD_TEXTS.items()},
+    **{
+        f"{name}{suffix}": bytes_of(content.encode())
+        for suffix, name, content in (
+            (".json3", "half", JSON3 % (0, r"bonjour \ud800 maman")),
+            (".json3", "long", JSON3 % ("1" + "0" * 400, SENTENCE)),
+            (".json3", "late", JSON3 % ("1e300", SENTENCE)),
+            (".json3", "no number", JSON3 % ("NaN", SENTENCE)),
+            (".json3", "deep", "[" * 200_000),
+            (".json3", "nothing", '{"events": null}'),
+            (".srt", "braces", SRT + "{" * 1_000_000 + "\n"),
+            (".vtt", "spaces", VTT + "<v" + " " * 300_000 + "\n"),
+            (".vtt", "backwards", VTT.replace("00:00.000", "99:00.000") + SENTENCE),
+            (".srt", "digits", SRT.replace("00:00:00", "9" * 5000) + SENTENCE),
+            (".eaf", "laughs", LAUGHS + "]>" + EAF.partition("?>")[2] % (800, "&j;")),
+            (
+                ".eaf",
+                "a file of the system",
+                '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+                + EAF.partition("?>")[2] % (800, "&a;"),
+            ),
+            (".eaf", "digits", EAF % ("9" * 5000, SENTENCE)),
+        )
+    },
+    **{
+        f"UTF-16{suffix}": bytes_of(good.decode().encode("utf-16"))
+        for suffix, good in GOOD_TEXTS.items()
+    },
     **{f"{name}{suffix}": maker for name, maker in KINDS.items() for suffix in (".vtt", ".eaf")},
-}  # fmt: skip
+}
 
 
 def _with_picture(maker: Maker) -> Maker:
@@ -346,16 +381,28 @@ PICTURES: dict[str, Maker] = {
     "nothing in it": lambda path: path.mkdir(),
     "a number of 400 digits": lambda path: videos.write_pictures(path, numbers=[1, 10**200]),
     "numbers far apart": lambda path: videos.write_pictures(path, numbers=[1, 10**9]),
-    **{f"one is {name}": _with_picture(maker) for name, maker in (
-        ("empty", bytes_of(b"")), ("noise", bytes_of(random.Random(9).randbytes(5000))),
-        ("torn", cut(0.5, lambda: cv2.imencode(".png", videos.numbered_frame(3))[1].tobytes())),
-        ("of another size", lambda path: path.write_bytes(
-            cv2.imencode(".png", np.zeros((9, 3000, 3), np.uint8))[1].tobytes())),
-        ("huge", lambda path: path.write_bytes(
-            cv2.imencode(".png", np.zeros((12_000, 12_000), np.uint8))[1].tobytes())),
-        *KINDS.items(),
-    )},
-}  # fmt: skip
+    **{
+        f"one is {name}": _with_picture(maker)
+        for name, maker in (
+            ("empty", bytes_of(b"")),
+            ("noise", bytes_of(random.Random(9).randbytes(5000))),
+            ("torn", cut(0.5, lambda: cv2.imencode(".png", videos.numbered_frame(3))[1].tobytes())),
+            (
+                "of another size",
+                lambda path: path.write_bytes(
+                    cv2.imencode(".png", np.zeros((9, 3000, 3), np.uint8))[1].tobytes()
+                ),
+            ),
+            (
+                "huge",
+                lambda path: path.write_bytes(
+                    cv2.imencode(".png", np.zeros((12_000, 12_000), np.uint8))[1].tobytes()
+                ),
+            ),
+            *KINDS.items(),
+        )
+    },
+}
 
 
 def _zip(members: dict[str, bytes]) -> bytes:
@@ -378,8 +425,10 @@ def npy(array: Any = None, *, head: str | None = None) -> bytes:
 
 def _hands() -> dict[str, Any]:
     random_ = np.random.default_rng(3)
-    return {name: random_.uniform(0.3, 0.7, (12, 21, 3)).astype(np.float32)
-            for name in ("left_hand", "right_hand")}  # fmt: skip
+    return {
+        name: random_.uniform(0.3, 0.7, (12, 21, 3)).astype(np.float32)
+        for name in ("left_hand", "right_hand")
+    }
 
 
 def _archive(**changes: Any) -> dict[str, bytes]:
@@ -413,8 +462,8 @@ def _encrypted(path: Path) -> None:
 
 def _pose(raw: bytes = b"", **sizes: Any) -> bytes:
     """Return a head of a .pose file: version, size of the picture, components."""
-    said = {"version": 0.2, "width": 320, "height": 240, "depth": 0, "components": 0, **sizes}
-    return struct.pack("<fHHHH", *said.values()) + raw
+    header = {"version": 0.2, "width": 320, "height": 240, "depth": 0, "components": 0, **sizes}
+    return struct.pack("<fHHHH", *header.values()) + raw
 
 
 def _kaggle(**changes: Any) -> Maker:
@@ -431,16 +480,25 @@ def _kaggle(**changes: Any) -> Maker:
 
 
 def _wide(sequences: list[Any], frames: list[Any], value: Any = 0.5) -> Maker:
-    names = [f"{axis}_{part}_hand_{n}" for part in ("left", "right") for n in range(21)
-             for axis in "xyz"]  # fmt: skip
-    return parquet({"sequence_id": sequences, "frame": frames,
-                    **{name: [value] * len(frames) for name in names}})  # fmt: skip
+    names = [
+        f"{axis}_{part}_hand_{n}" for part in ("left", "right") for n in range(21) for axis in "xyz"
+    ]
+    return parquet(
+        {
+            "sequence_id": sequences,
+            "frame": frames,
+            **{name: [value] * len(frames) for name in names},
+        }
+    )
 
 
 NAN, INF = float("nan"), float("inf")
 ARCHIVES: dict[str, Maker] = {  # the suffix says how they are read
-    **{f"{name}{suffix}": bytes_of(content) for suffix in (".npz", ".npy", ".pose", ".parquet")
-       for name, content in (("empty", b""), ("noise", random.Random(4).randbytes(10_000)))},
+    **{
+        f"{name}{suffix}": bytes_of(content)
+        for suffix in (".npz", ".npy", ".pose", ".parquet")
+        for name, content in (("empty", b""), ("noise", random.Random(4).randbytes(10_000)))
+    },
     "nothing in it.npz": lambda path: path.write_bytes(_zip({})),
     "a text in it.npz": lambda path: path.write_bytes(_zip({"left_hand": b"hello"})),
     "code as a pickle.npy": lambda path: path.write_bytes(npy(np.array([print], object))),
@@ -491,12 +549,17 @@ ARCHIVES: dict[str, Maker] = {  # the suffix says how they are read
     "no component.pose": bytes_of(_pose(struct.pack("<HIHIH", 25, 5, 1, 0, 0))),
     "no picture.pose": bytes_of(_pose(bytes(100), width=0, height=0)),
     "other columns.parquet": parquet({"a": [1]}),
-    "no rows.parquet": _kaggle(**{name: lambda values: values[:0]
-                                  for name in ("frame", "type", "landmark_index", *"xyz")}),
-    **{f"{column} of nothing.parquet": _kaggle(**{column: lambda values: [None] * len(values)})
-       for column in ("frame", "type", "landmark_index", "x")},
-    **{f"{column} of texts.parquet": _kaggle(**{column: lambda values: [f"a{v}" for v in values]})
-       for column in ("frame", "landmark_index", "x")},
+    "no rows.parquet": _kaggle(
+        **{name: lambda values: values[:0] for name in ("frame", "type", "landmark_index", *"xyz")}
+    ),
+    **{
+        f"{column} of nothing.parquet": _kaggle(**{column: lambda values: [None] * len(values)})
+        for column in ("frame", "type", "landmark_index", "x")
+    },
+    **{
+        f"{column} of texts.parquet": _kaggle(**{column: lambda values: [f"a{v}" for v in values]})
+        for column in ("frame", "landmark_index", "x")
+    },
     "frames far apart.parquet": _kaggle(frame=lambda values: [10**12 * value for value in values]),
     "frames below 0.parquet": _kaggle(frame=lambda values: [-value for value in values]),
     "frames with halves.parquet": _kaggle(frame=lambda values: [value / 2 for value in values]),
@@ -512,9 +575,12 @@ ARCHIVES: dict[str, Maker] = {  # the suffix says how they are read
     "wide, a frame twice.parquet": _wide([1, 1], [0, 0]),
     "wide, frames of texts.parquet": _wide([1, 1], ["a", "b"]),
     "30 million rows.parquet": many_rows("frame", "type", "landmark_index", "x", "y", "z"),
-    **{f"{name}{suffix}": maker for name, maker in KINDS.items()
-       for suffix in (".npz", ".npy", ".pose", ".parquet")},
-}  # fmt: skip
+    **{
+        f"{name}{suffix}": maker
+        for name, maker in KINDS.items()
+        for suffix in (".npz", ".npy", ".pose", ".parquet")
+    },
+}
 
 
 def _zeros(path: Path, frames: int) -> None:
@@ -596,16 +662,17 @@ def _changed(content: Any, place: tuple[Any, ...], value: Any, *, drop: bool = F
 YAML: dict[str, bytes] = {
     "code": b"corpus: !!python/object/apply:os.system ['touch pwned']\n",
     "laughs": b"a: &a [x,x,x,x,x,x,x,x,x]\n"
-    + b"".join(b"%c: &%c [%s]\n" % (98 + n, 98 + n, b",".join([b"*%c" % (97 + n)] * 9))
-               for n in range(9)),
+    + b"".join(
+        b"%c: &%c [%s]\n" % (98 + n, 98 + n, b",".join([b"*%c" % (97 + n)] * 9)) for n in range(9)
+    ),
     "itself": b"corpus: &a\n  folder: *a\n",
     "a key twice": b"corpus: {}\ncorpus: {}\n",
     "tabs": b"corpus:\n\tfolder: a\n",
     "documents": b"a: 1\n---\nb: 2\n",
     "numbers as keys": b"1: 2\n[3]: 4\n? {a: b}\n: 5\n",
-    "control characters": b"corpus: {folder: \"\\x1b[2J\"}\n",
+    "control characters": b'corpus: {folder: "\\x1b[2J"}\n',
     "a byte too many": b"corpus: \xff\n",
-}  # fmt: skip
+}
 
 
 def _frames(points: int = 21, value: Any = 0.5) -> list[dict[str, Any]]:
@@ -632,21 +699,48 @@ REQUESTS: dict[str, bytes] = {
     "a thousand clips without frames": json.dumps(
         {"dataframe_records": [{"fps": 10.0, "width": 1, "height": 1, "frames": []}] * 1000}
     ).encode(),
-    **{f"a rate of {value}": _request(fps=value)
-       for value in (0.0, -1.0, 1e-3, 1e-9, 1e9, NAN, INF, "x", None, ...)},
+    **{
+        f"a rate of {value}": _request(fps=value)
+        for value in (0.0, -1.0, 1e-3, 1e-9, 1e9, NAN, INF, "x", None, ...)
+    },
     **{f"{value} wide": _request(width=value) for value in (0, -1, 10**18, 0.5, "x", None, ...)},
-    **{f"frames: {str(value)[:30]}": _request(frames=value)
-       for value in ([], None, ..., "x", 5, {}, [None], [[]], [{"nose": []}], [{"left_hand": 5}],
-                     [{"left_hand": "x"}], [{"left_hand": [[0.1]]}], [{"left_hand": [[]] * 21}])},
+    **{
+        f"frames: {str(value)[:30]}": _request(frames=value)
+        for value in (
+            [],
+            None,
+            ...,
+            "x",
+            5,
+            {},
+            [None],
+            [[]],
+            [{"nose": []}],
+            [{"left_hand": 5}],
+            [{"left_hand": "x"}],
+            [{"left_hand": [[0.1]]}],
+            [{"left_hand": [[]] * 21}],
+        )
+    },
     "20 points": _request(frames=_frames(points=20)),
-    **{f"points of {value}": _request(frames=_frames(value=value))
-       for value in (NAN, INF, 1e300, 65_505.0, "x", None, [1], True)},
+    **{
+        f"points of {value}": _request(frames=_frames(value=value))
+        for value in (NAN, INF, 1e300, 65_505.0, "x", None, [1], True)
+    },
     "no hand": _request(frames=[{}] * 50),
     "100,000 frames": _request(frames=[{}] * 100_000),
-    **{f"{name} {value}": _request({name: value}) for name, values in {
-        "beam_size": (0, -1, 100_000, 10**18, 2.5, "x", None), "n_best": (0, -1, 10**6, NAN),
-        "max_tokens": (0, -1, 10**9), "min_tokens": (-1, 10**9), "ctc_weight": (-1.0, 2.0, NAN),
-        "length_penalty": (NAN, INF, -INF, 1e308, -1e308), "precision": ("int4",),
-        "an option": (1,),
-    }.items() for value in values},
-}  # fmt: skip
+    **{
+        f"{name} {value}": _request({name: value})
+        for name, values in {
+            "beam_size": (0, -1, 100_000, 10**18, 2.5, "x", None),
+            "n_best": (0, -1, 10**6, NAN),
+            "max_tokens": (0, -1, 10**9),
+            "min_tokens": (-1, 10**9),
+            "ctc_weight": (-1.0, 2.0, NAN),
+            "length_penalty": (NAN, INF, -INF, 1e308, -1e308),
+            "precision": ("int4",),
+            "an option": (1,),
+        }.items()
+        for value in values
+    },
+}

@@ -32,8 +32,16 @@ from tests.attack.project import SIGNLOOM, environment, make_project
 BUILD = Path("build/attack")
 CUT = Path(__file__).parent / "cut"
 # What a night leaves for the next ones; logs, records and caches have times and numbers in them.
-KEPT = ("data/raw", "data/inbox", "data/landmarks", "data/tokens", "data/checkpoint",
-        "data/models", "reports/evaluation", "reports/metrics.json")  # fmt: skip
+KEPT = (
+    "data/raw",
+    "data/inbox",
+    "data/landmarks",
+    "data/tokens",
+    "data/checkpoint",
+    "data/models",
+    "reports/evaluation",
+    "reports/metrics.json",
+)
 # What says when and why it was, and which commit of the project lay around it; the lock has the
 # parameters with which stage `check` ran last, before or after `train.start_from` was written.
 _TIME = re.compile(
@@ -50,30 +58,32 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at", type=int, nargs="*", help="these operations instead")
     options = parser.parse_args()
-    start, whole = BUILD / "night/start", BUILD / "night/whole"
+    start, uncut = BUILD / "night/start", BUILD / "night/whole"
     if not (start / "made").is_file():
         shutil.rmtree(BUILD / "night", ignore_errors=True)
         make_project(start)
-        copy(start, whole)
-        code, log = run_night(whole)
+        copy(start, uncut)
+        code, log = run_night(uncut)
         assert code in (0, 4), code
-        (BUILD / "night/operations.txt").write_text("".join(f"{one}\n" for one in log))
+        (BUILD / "night/operations.txt").write_text("".join(f"{operation}\n" for operation in log))
         # What was looked at once need not be looked at for each cut.
-        shutil.copytree(whole / "data/cache", start / "data/cache", dirs_exist_ok=True)
+        shutil.copytree(uncut / "data/cache", start / "data/cache", dirs_exist_ok=True)
         (start / "made").touch()
     operations = (BUILD / "night/operations.txt").read_text().splitlines()
-    wanted = contents(whole)
+    expected = contents(uncut)
     faults = 0
     for number in options.at or draw(operations, options.cuts, options.seed):
         begin = time.monotonic()
-        found = try_cut(start, number, wanted)
-        faults += bool(found)
-        if found:  # to be looked at
+        differences = try_cut(start, number, expected)
+        faults += bool(differences)
+        if differences:  # to be looked at
             shutil.rmtree(BUILD / f"night/{number}", ignore_errors=True)
             (BUILD / "night/cut").rename(BUILD / f"night/{number}")
         took = f"{time.monotonic() - begin:.0f} s"
-        print(f"{number} {operations[number].strip()}: {'; '.join(found) or 'whole'} ({took})",
-              flush=True)  # fmt: skip
+        print(
+            f"{number} {operations[number].strip()}: {'; '.join(differences) or 'whole'} ({took})",
+            flush=True,
+        )
     print(f"{len(operations):,} operations")
     sys.exit(faults > 0)
 
@@ -91,7 +101,7 @@ def draw(operations: Sequence[str], count: int, seed: int) -> list[int]:
     return sorted(firsts[:count])
 
 
-def try_cut(start: Path, number: int, wanted: dict[str, str]) -> list[str]:
+def try_cut(start: Path, number: int, expected: dict[str, str]) -> list[str]:
     """Cut the power at an operation and run the night again; return what is not as it should be."""
     project = BUILD / "night/cut"
     copy(start, project)
@@ -105,13 +115,13 @@ def try_cut(start: Path, number: int, wanted: dict[str, str]) -> list[str]:
     if code not in (0, 3, 4):
         record = (project / "reports/retrain/night.json").read_text()
         return [f"the next night ended with {code}: {json.loads(record)['verdict'][-600:]}"]
-    found = contents(project)
+    hashes = contents(project)
     return [
-        f"{name} {'is other' if name in found else 'is missing'}"
-        if name in wanted
+        f"{name} {'is other' if name in hashes else 'is missing'}"
+        if name in expected
         else f"{name} is left behind"
-        for name in sorted({*wanted, *found})
-        if wanted.get(name) != found.get(name)
+        for name in sorted({*expected, *hashes})
+        if expected.get(name) != hashes.get(name)
     ]
 
 
@@ -119,40 +129,46 @@ def run_night(project: Path, cut: int = -1) -> tuple[int, list[str]]:
     """Run a night, with a cut of the power at an operation; return its code and operations."""
     log = project.resolve().parent / "log"
     log.unlink(missing_ok=True)
-    own = environment(project.resolve())
-    own |= {
-        "PYTHONPATH": f"{CUT}{os.pathsep}{own['PYTHONPATH']}",
-        "ATTACK_ROOT": f"{project.resolve()}/", "ATTACK_LOG": str(log), "ATTACK_CUT": str(cut),
-    }  # fmt: skip
+    variables = environment(project.resolve())
+    variables |= {
+        "PYTHONPATH": f"{CUT}{os.pathsep}{variables['PYTHONPATH']}",
+        "ATTACK_ROOT": f"{project.resolve()}/",
+        "ATTACK_LOG": str(log),
+        "ATTACK_CUT": str(cut),
+    }
     # The group is known to the process alone: a shell says it before it becomes the night.
     process = subprocess.Popen(
         ["/bin/sh", "-c", 'ATTACK_GROUP=$$ exec "$@"', "sh", *SIGNLOOM, "retrain"],
-        cwd=project, env=own, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=project,
+        env=variables,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+    )
     code = process.wait(HANGS_S)
-    for one in psutil.process_iter():
+    for candidate in psutil.process_iter():
         with contextlib.suppress(psutil.Error, ProcessLookupError):
-            if os.getsid(one.pid) == process.pid:
-                one.kill()
-                one.wait(10)
+            if os.getsid(candidate.pid) == process.pid:
+                candidate.kill()
+                candidate.wait(10)
     raw = log.read_bytes().decode() if log.is_file() else ""
     return code, [raw[place : place + LINE].strip() for place in range(0, len(raw), LINE)]
 
 
 def contents(project: Path) -> dict[str, str]:
     """Return hashes of the files that a night leaves; a card repeats the reasons of a night."""
-    found = {}
+    hashes = {}
     for part in KEPT:
-        whole = project / part
-        for path in [whole, *whole.rglob("*")]:
+        root = project / part
+        for path in [root, *root.rglob("*")]:
             if path.is_file() and path.name not in ("lock", "MODEL_CARD.md"):
                 raw = _TIME.sub(b"TIME", path.read_bytes())
-                found[str(path.relative_to(project))] = hashlib.sha256(raw).hexdigest()
+                hashes[str(path.relative_to(project))] = hashlib.sha256(raw).hexdigest()
     for path in project.rglob("*"):  # what a killed process may leave; DVC's cache is DVC's
         if path.suffix == ".tmp" and ".dvc" not in path.parts:
-            found.setdefault(str(path.relative_to(project)), "temporary")
-    return found
+            hashes.setdefault(str(path.relative_to(project)), "temporary")
+    return hashes
 
 
 def copy(source: Path, target: Path) -> None:

@@ -103,17 +103,21 @@ def _record(folder: Path) -> None:
 
 def run(folder: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:
     """Run a program of the project that must end with one of these codes."""
-    done = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True)
-    assert done.returncode in codes, (command[-3:], done.stderr.decode()[-3000:])
+    process = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True)
+    assert process.returncode in codes, (command[-3:], process.stderr.decode()[-3000:])
 
 
 def environment(folder: Path) -> dict[str, str]:
     """Return the variables with which the programs of a project run; nothing asks the network."""
     return {
-        **os.environ, "PYTHONPATH": str(folder.resolve() / "src"), "SIGNLOOM_CACHE": "",
-        "OMP_NUM_THREADS": "1", "DVC_NO_ANALYTICS": "true", "MLFLOW_DISABLE_TELEMETRY": "true",
+        **os.environ,
+        "PYTHONPATH": str(folder.resolve() / "src"),
+        "SIGNLOOM_CACHE": "",
+        "OMP_NUM_THREADS": "1",
+        "DVC_NO_ANALYTICS": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
         "SIGNLOOM_WORKERS": "1",
-    }  # fmt: skip
+    }
 
 
 def _params() -> dict[str, Any]:

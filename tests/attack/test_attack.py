@@ -28,12 +28,15 @@ def attack(base: Path, verb: Verb, maker: inputs.Maker, name: str = "table.tsv")
 
 
 def test_tables_of_every_kind_are_refused_with_a_message_or_taken(base: Path) -> None:
-    verb = Verb(name="init", arguments=("init", "made", "--text-only", "--table", "{given}"),
-                writes=("made/*",))  # fmt: skip
-    found = {}
+    verb = Verb(
+        name="init",
+        arguments=("init", "made", "--text-only", "--table", "{given}"),
+        writes=("made/*",),
+    )
+    results = {}
     for name in list(inputs.TABLES)[::8]:
-        found[name] = attack(base, verb, inputs.TABLES[name])
-    assert {name: one.faults for name, one in found.items() if one.faults} == {}
+        results[name] = attack(base, verb, inputs.TABLES[name])
+    assert {name: result.faults for name, result in results.items() if result.faults} == {}
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, act: object) -> None:
@@ -63,13 +66,13 @@ def test_the_attack_sees(
     monkeypatch.setattr(run, "HANGS_S", 1.0)
     if fault == "MB":
         monkeypatch.setattr(run, "MOST_MB", 256)
-    found = attack(base, Verb(name="", arguments=("any",)), inputs.bytes_of(b""))
-    assert fault in " ".join(found.faults)
+    result = attack(base, Verb(name="", arguments=("any",)), inputs.bytes_of(b""))
+    assert fault in " ".join(result.faults)
 
 
 def test_the_attack_sees_a_clip_that_is_lost(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {"clips": [1, 2], "rejects": [], "known": 0, "waiting": []}
-    pretend(monkeypatch, lambda _: print(json.dumps(said)))
+    report = {"clips": [1, 2], "rejects": [], "known": 0, "waiting": []}
+    pretend(monkeypatch, lambda _: print(json.dumps(report)))
 
     def prepare(project: Path) -> str:
         (project / "given").mkdir()
@@ -77,20 +80,20 @@ def test_the_attack_sees_a_clip_that_is_lost(base: Path, monkeypatch: pytest.Mon
             (project / f"given/{name}.txt").touch()
         return "given"
 
-    found = run_case(base, Case(verb=run.INGEST, kind="", name="", prepare=prepare))
-    assert found.faults == ["3 clips in, 2 out and 0 rejected"]
+    result = run_case(base, Case(verb=run.INGEST, kind="", name="", prepare=prepare))
+    assert result.faults == ["3 clips in, 2 out and 0 rejected"]
 
 
 def test_a_wrong_value_is_put_in_each_place() -> None:
-    found = dict(inputs.wrong_values('{"a": {"b": [1, 2]}, "c": 3}'))
-    assert json.loads(found["without a.b"]()) == {"a": {}, "c": 3}
-    assert json.loads(found["a.b.0 is null"]()) == {"a": {"b": [None, 2]}, "c": 3}
-    assert len(found) == 4 * (1 + len(inputs.WRONG))
+    makers = dict(inputs.wrong_values('{"a": {"b": [1, 2]}, "c": 3}'))
+    assert json.loads(makers["without a.b"]()) == {"a": {}, "c": 3}
+    assert json.loads(makers["a.b.0 is null"]()) == {"a": {"b": [None, 2]}, "c": 3}
+    assert len(makers) == 4 * (1 + len(inputs.WRONG))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clients", [2, 16])
 def test_clients_that_lie_crawl_and_stop_lose_no_film(tmp_path: Path, clients: int) -> None:
-    found = app.attack(tmp_path / "project", clients, seconds=6.0, seed=1)
-    assert found.faults == []
-    assert len(found.kept) > clients
+    tally = app.attack(tmp_path / "project", clients, seconds=6.0, seed=1)
+    assert tally.faults == []
+    assert len(tally.kept) > clients

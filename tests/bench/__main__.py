@@ -23,8 +23,15 @@ from pathlib import Path
 from tests.bench.figures import Figure, format_table
 
 BENCHES = (
-    "extraction", "training", "loss", "decoding", "translate", "live", "scaling", "signs",
-)  # fmt: skip
+    "extraction",
+    "training",
+    "loss",
+    "decoding",
+    "translate",
+    "live",
+    "scaling",
+    "signs",
+)
 NEEDS = {"decoding": ("ctranslate2", "transformers")}
 DEMO = (Path("data/demo/corpus/manifest.tsv"), Path("data/checkpoint"), Path("reports/evaluation"))
 MOST_S = 600.0  # of a bench on a busy machine
@@ -36,19 +43,19 @@ def missing(names: list[str]) -> str:
         for module in NEEDS.get(name, ()):
             if importlib.util.find_spec(module) is None:
                 return f"`{name}` needs {module}: pip install -c constraints.txt -e '.[bench]'"
-    there = [path for path in DEMO if not path.exists()]
-    return f"{there[0]} does not exist: run `make demo` first" if there else ""
+    absent = [path for path in DEMO if not path.exists()]
+    return f"{absent[0]} does not exist: run `make demo` first" if absent else ""
 
 
 def run(name: str, out: Path) -> list[Figure] | str:
     """Run one bench; return its figures, or what went wrong."""
     command = [sys.executable, "-m", "tests.bench", "--measure", name, "--out", str(out)]
     try:
-        done = subprocess.run(command, timeout=MOST_S)
+        process = subprocess.run(command, timeout=MOST_S)
     except subprocess.TimeoutExpired:
         return f"{name} did not end within {MOST_S:g} s"
-    if done.returncode:
-        return f"{name} ended with {done.returncode}; its messages are above"
+    if process.returncode:
+        return f"{name} ended with {process.returncode}; its messages are above"
     return [Figure(**row) for row in json.loads((out / f"{name}.json").read_text())]
 
 
@@ -62,8 +69,8 @@ def main() -> int:
     if unknown := set(arguments.names) - {*BENCHES}:
         parser.error(f"no bench {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
     if arguments.measure:
-        found = import_module(f"tests.bench.{arguments.measure}").measure()
-        text = json.dumps([asdict(one) for one in found], indent=1) + "\n"
+        measured = import_module(f"tests.bench.{arguments.measure}").measure()
+        text = json.dumps([asdict(figure) for figure in measured], indent=1) + "\n"
         (arguments.out / f"{arguments.measure}.json").write_text(text)
         return 0
     names = arguments.names or list(BENCHES)
@@ -80,12 +87,15 @@ def main() -> int:
             if isinstance(figures, str):
                 failed.append(figures)
             else:
-                rows += [(name, one) for one in figures]
+                rows += [(name, figure) for figure in figures]
     load = os.getloadavg()[0]
     text = f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f} at the end.\n\n"
-    text += format_table(rows) + "".join(f"\nFailed: {one}.\n" for one in failed)
+    text += format_table(rows) + "".join(f"\nFailed: {failure}.\n" for failure in failed)
     (arguments.out / "benchmarks.md").write_text(text)
-    content = {"load": load, "figures": [{"bench": name, **asdict(one)} for name, one in rows]}
+    content = {
+        "load": load,
+        "figures": [{"bench": name, **asdict(figure)} for name, figure in rows],
+    }
     (arguments.out / "benchmarks.json").write_text(json.dumps(content, indent=1) + "\n")
     print(text)
     return 1 if failed else 0

@@ -29,8 +29,12 @@ from tests.bench.figures import Figure
 from tests.contract.variants import DOCUMENT_000
 
 SIZES: dict[str, Any] = {
-    "d_model": 512, "heads": 8, "encoder_layers": 6, "decoder_layers": 6, "d_ff": 2048,
-}  # fmt: skip
+    "d_model": 512,
+    "heads": 8,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+    "d_ff": 2048,
+}
 FRAMES, FEATURES, TOKENS, BATCH, ROUNDS = 250, 126, 20, 32, 2
 IDS = SpecialIds(pad=0, bos=1, eos=2)
 Way = Callable[[], int]  # decodes; returns the number of sentences
@@ -73,8 +77,8 @@ def as_the_documents(vocab: int, clips: int) -> int:
 def by_search(vocab: int, beam: int, subsampling: int = 1, precision: str = "float32") -> int:
     model = ours(vocab, subsampling, precision)
     options = tiny.decoding(beam_size=beam, min_tokens=TOKENS, max_tokens=TOKENS)
-    found = search(model, encode_in_parts(model, *source(BATCH)), IDS, options)
-    assert all(len(best.tokens) == TOKENS for (best,) in found)
+    beams = search(model, encode_in_parts(model, *source(BATCH)), IDS, options)
+    assert all(len(best.tokens) == TOKENS for (best,) in beams)
     return BATCH
 
 
@@ -85,12 +89,23 @@ def marian(vocab: int) -> Any:
 
     torch.manual_seed(0)
     config = MarianConfig(
-        vocab_size=vocab, d_model=512, encoder_layers=6, decoder_layers=6,
-        encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=2048,
-        decoder_ffn_dim=2048, activation_function="gelu", max_position_embeddings=512,
-        pad_token_id=vocab - 1, eos_token_id=0, decoder_start_token_id=vocab - 1,
-        forced_eos_token_id=None, scale_embedding=True, init_std=0.05,
-    )  # fmt: skip
+        vocab_size=vocab,
+        d_model=512,
+        encoder_layers=6,
+        decoder_layers=6,
+        encoder_attention_heads=8,
+        decoder_attention_heads=8,
+        encoder_ffn_dim=2048,
+        decoder_ffn_dim=2048,
+        activation_function="gelu",
+        max_position_embeddings=512,
+        pad_token_id=vocab - 1,
+        eos_token_id=0,
+        decoder_start_token_id=vocab - 1,
+        forced_eos_token_id=None,
+        scale_embedding=True,
+        init_std=0.05,
+    )
     return MarianMTModel(config).eval()
 
 
@@ -101,11 +116,15 @@ def token_source(vocab: int) -> torch.Tensor:
 @torch.inference_mode()
 def by_transformers(vocab: int, beam: int) -> int:
     ids = token_source(vocab)
-    found = marian(vocab).generate(
-        ids, attention_mask=torch.ones_like(ids), num_beams=beam, do_sample=False,
-        min_new_tokens=TOKENS, max_new_tokens=TOKENS,
-    )  # fmt: skip
-    assert found.shape == (BATCH, TOKENS + 1)
+    tokens = marian(vocab).generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        num_beams=beam,
+        do_sample=False,
+        min_new_tokens=TOKENS,
+        max_new_tokens=TOKENS,
+    )
+    assert tokens.shape == (BATCH, TOKENS + 1)
     return BATCH
 
 
@@ -132,11 +151,14 @@ def translator(vocab: int, compute_type: str) -> Any:
 
 def by_ctranslate2(vocab: int, beam: int, compute_type: str = "float32") -> int:
     tokens = [[f"t{i}" for i in row] for row in token_source(vocab).tolist()]
-    found = translator(vocab, compute_type).translate_batch(
-        tokens, beam_size=beam, min_decoding_length=TOKENS, max_decoding_length=TOKENS,
+    results = translator(vocab, compute_type).translate_batch(
+        tokens,
+        beam_size=beam,
+        min_decoding_length=TOKENS,
+        max_decoding_length=TOKENS,
         max_batch_size=BATCH,
-    )  # fmt: skip
-    assert all(len(result.hypotheses[0]) == TOKENS for result in found)
+    )
+    assert all(len(result.hypotheses[0]) == TOKENS for result in results)
     return BATCH
 
 
@@ -175,11 +197,13 @@ def measure() -> list[Figure]:
             sentences = way()
             if number:
                 speeds[name].append(sentences / (time.process_time() - start))
-    found = [
+    figures = [
         Figure(f"{name}, sentences a CPU-s", statistics.median(values))
         for name, values in speeds.items()
     ]
-    for way, bar, other in BARS:
-        ratios = [a / b for a, b in zip(speeds[way], speeds[other], strict=True)]
-        found.append(Figure(f"{way}, times {other}'s", statistics.median(ratios), at_least=bar))
-    return found
+    for way, bar, baseline in BARS:
+        ratios = [a / b for a, b in zip(speeds[way], speeds[baseline], strict=True)]
+        figures.append(
+            Figure(f"{way}, times {baseline}'s", statistics.median(ratios), at_least=bar)
+        )
+    return figures

@@ -66,14 +66,14 @@ def plain_loop(videos: Sequence[Path], folder: Path) -> tuple[int, float]:
             rows = []
             capture = cv2.VideoCapture(str(video))
             while True:
-                there, bgr = capture.read()
-                if not there:
+                is_read, bgr = capture.read()
+                if not is_read:
                     break
-                found = detector.process(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB))
+                results = detector.process(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB))
                 parts = (
-                    (found.left_hand_landmarks, 21),
-                    (found.right_hand_landmarks, 21),
-                    (found.pose_landmarks, 33),
+                    (results.left_hand_landmarks, 21),
+                    (results.right_hand_landmarks, 21),
+                    (results.pose_landmarks, 33),
                 )
                 row = [
                     [(mark.x, mark.y, mark.z) for mark in part.landmark]
@@ -162,22 +162,22 @@ def measure_cost(clips: Sequence[Clip]) -> list[Figure]:
 def compare_runtimes(video: Path) -> tuple[int, int, list[float]]:
     """Return frames and parts, how many of them both runtimes see or neither, distances in px."""
     options = OPTIONS.detector_options
-    found = [
+    sequences = [
         extract_video(video, replace(options, runtime=runtime))
         for runtime in ("litert", "mediapipe")
     ]
-    size = [found[0].width, found[0].height]
-    apart = np.linalg.norm((found[0].points - found[1].points)[..., :2] * size, axis=-1)
-    same = found[0].present == found[1].present
+    size = [sequences[0].width, sequences[0].height]
+    apart = np.linalg.norm((sequences[0].points - sequences[1].points)[..., :2] * size, axis=-1)
+    same = sequences[0].present == sequences[1].present
     return same.size, int(same.sum()), apart[np.isfinite(apart)].tolist()
 
 
 def measure_equality(videos: Sequence[Path]) -> list[Figure]:
     """How far the landmarks of the two runtimes are from each other."""
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        found = list(pool.map(compare_runtimes, videos))
-    apart = np.concatenate([distances for _, _, distances in found])
-    same = sum(same for _, same, _ in found) / sum(count for count, _, _ in found)
+        comparisons = list(pool.map(compare_runtimes, videos))
+    apart = np.concatenate([distances for _, _, distances in comparisons])
+    same = sum(same for _, same, _ in comparisons) / sum(count for count, _, _ in comparisons)
     return [
         Figure("parts seen by both or neither, share", same, at_least=0.999),
         Figure(
@@ -257,10 +257,10 @@ def measure_memory(clips: Sequence[Clip], folder: Path) -> list[Figure]:
         )
     make_project(project, parts)
     samples: list[float] = []
-    done = threading.Event()
+    stop = threading.Event()
 
     def watch() -> None:
-        while not done.wait(0.2):
+        while not stop.wait(0.2):
             samples.extend(worker_memory())
 
     watcher = threading.Thread(target=watch)
@@ -268,19 +268,19 @@ def measure_memory(clips: Sequence[Clip], folder: Path) -> list[Figure]:
     try:
         run_stage(project, SIGNLOOM_WORKERS="1")
     finally:
-        done.set()
+        stop.set()
         watcher.join()
     return [Figure(f"a worker's MB in {IN_A_ROW} clips, most", max(samples), at_most=350)]
 
 
 def worker_memory() -> list[float]:
     """Resident MB of the spawned processes below the stage."""
-    found = []
+    megabytes = []
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has ended
             if "spawn_main" in " ".join(process.cmdline()):
-                found.append(process.memory_info().rss / 1e6)
-    return found
+                megabytes.append(process.memory_info().rss / 1e6)
+    return megabytes
 
 
 def measure() -> list[Figure]:

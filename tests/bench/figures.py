@@ -37,8 +37,8 @@ def format_table(rows: Sequence[tuple[str, Figure]]) -> str:
     """Return figures with the names of their benches as Markdown."""
     lines = ["| bench | figure | measured | bar | |", "|---|---|---:|---|---|"]
     lines += [
-        f"| {bench} | {one.name} | {one.value:,.4g} | {one.bar} | {one.verdict} |"
-        for bench, one in rows
+        f"| {bench} | {figure.name} | {figure.value:,.4g} | {figure.bar} | {figure.verdict} |"
+        for bench, figure in rows
     ]
     return "\n".join(lines) + "\n"
 

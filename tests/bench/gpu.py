@@ -111,8 +111,11 @@ def measure(
     dev = FixedBatches(clips, FEATURES, max_frames=options.max_frames, pad=PAD)
     trainer = Trainer(
         BatchLoss(model, options, pad=PAD, subsampling=model_options.subsampling),
-        source, dev, fabric=fabric, total_steps=10_000,
-    )  # fmt: skip
+        source,
+        dev,
+        fabric=fabric,
+        total_steps=10_000,
+    )
     with_processes = trainer.source  # on a GPU, other processes build ahead
     built = BuiltBatches(source, 1)
     if device.type == "cuda":

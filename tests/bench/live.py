@@ -69,10 +69,10 @@ class Page:
             if not frames:
                 time.sleep(1 / FPS)
                 continue
-            body = b"".join(struct.pack("<dI", when, len(one)) + one for when, one in frames)
-            found = self.client.ask("PUT", f"live/{session}", body)[1]
+            body = b"".join(struct.pack("<dI", when, len(jpeg)) + jpeg for when, jpeg in frames)
+            answer = self.client.ask("PUT", f"live/{session}", body)[1]
             now = time.monotonic()
-            self.answers.append((now, now - frames[-1][0], found["translation"]))
+            self.answers.append((now, now - frames[-1][0], answer["translation"]))
             if len(self._waiting) > MOST_WAITING / 3:
                 self._every = min(self._every + 1, SLOWEST)
             elif len(self._waiting) < 3:
@@ -81,7 +81,7 @@ class Page:
 
 def draw_pictures() -> tuple[list[bytes], list[int]]:
     """Return JPEG pictures of sentences, and at which of them the hands came to rest."""
-    pool = [one for one in sentences(4) if len(one.glosses) > 2]
+    pool = [sentence for sentence in sentences(4) if len(sentence.glosses) > 2]
     pictures: list[bytes] = []
     rests = []
     for number in range(SENTENCES):
@@ -89,7 +89,7 @@ def draw_pictures() -> tuple[list[bytes], list[int]]:
         rests.append(len(pictures) + len(drawn) - round(HOLD_S * FPS))
         drawn += drawn[-1:] * round(PAUSE_S * FPS)
         options = [cv2.IMWRITE_JPEG_QUALITY, QUALITY]
-        pictures += [cv2.imencode(".jpg", one, options)[1].tobytes() for one in drawn]
+        pictures += [cv2.imencode(".jpg", frame, options)[1].tobytes() for frame in drawn]
     return pictures, rests
 
 
@@ -123,10 +123,10 @@ def summarise(page: Page, begun: float, ends: list[float], cpu_s: float) -> list
     """Return the figures."""
     when = np.array([answer[0] - begun for answer in page.answers])
     delay = np.array([answer[1] for answer in page.answers])
-    told = [answer[0] for answer in page.answers if answer[2] is not None]
+    moments = [answer[0] for answer in page.answers if answer[2] is not None]
     waits = []
     for end, following in zip(ends, [*ends[1:], np.inf], strict=True):
-        waits += [moment - end for moment in told if end < moment < following][:1]
+        waits += [moment - end for moment in moments if end < moment < following][:1]
     slope, _ = np.polyfit(when / 60, delay, 1)
     return [
         Figure("delay of an answer, s", float(np.median(delay)), at_most=0.2),
@@ -140,8 +140,8 @@ def summarise(page: Page, begun: float, ends: list[float], cpu_s: float) -> list
 
 def measure() -> list[Figure]:
     """Start the app, play to it, stop it."""
-    with tempfile.TemporaryDirectory() as made:
-        project = Path(made)
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder)
         shutil.copytree(CHECKPOINT, project / CHECKPOINT)
         for name in ("params.yaml", "ops.yaml"):
             if Path(name).exists():
@@ -149,12 +149,19 @@ def measure() -> list[Figure]:
         paths = os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "src")])
         server = subprocess.Popen(
             [
-                sys.executable, "-m", "signloom_tools.cli.main", "app", "--no-browser",
-                "--port", PORT,
+                sys.executable,
+                "-m",
+                "signloom_tools.cli.main",
+                "app",
+                "--no-browser",
+                "--port",
+                PORT,
             ],
-            cwd=project, stdout=subprocess.PIPE, text=True,
+            cwd=project,
+            stdout=subprocess.PIPE,
+            text=True,
             env={**os.environ, "PYTHONPATH": paths},
-        )  # fmt: skip
+        )
         assert server.stdout is not None
         try:
             page = Page(server.stdout.readline().strip())

@@ -42,9 +42,13 @@ def ours(rows: int | None) -> Loss:
 
 def chunked_by_torch(x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     return functional.linear_cross_entropy(
-        x, weight, targets, linear_bias=bias, reduction="sum",
+        x,
+        weight,
+        targets,
+        linear_bias=bias,
+        reduction="sum",
         options=nn.LinearCrossEntropyOptions(batch_chunk_size=64),
-    )  # fmt: skip
+    )
 
 
 METHODS: dict[str, Loss] = {
@@ -60,9 +64,9 @@ if not hasattr(functional, "linear_cross_entropy"):  # before torch 2.13
 def resident(field: str) -> int:
     """Bytes of this process: VmRSS, now, or VmHWM, the most since `forget_peak`."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
-    found = re.search(rf"{field}:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) * 1024
+    match = re.search(rf"{field}:\s+(\d+) kB", status)
+    assert match is not None
+    return int(match[1]) * 1024
 
 
 def forget_peak() -> None:
@@ -111,7 +115,7 @@ def measure_embedding(method: str, rows: int, ids: int, width: int) -> dict[str,
 def measure() -> list[Figure]:
     """Measure every method in turn, each in a process of its own; all must have the same loss."""
     os.environ["OMP_NUM_THREADS"] = "1"
-    found = []
+    figures = []
     for rows in ROWS:
         rounds = [
             {name: in_new_process(measure_loss, name, rows, IDS, WIDTH) for name in METHODS}
@@ -119,21 +123,23 @@ def measure() -> list[Figure]:
         ]
         for name in METHODS:
             # What is not smoothed differs, but little from weights that know nothing.
-            for one in rounds:
-                assert abs(one[name]["loss"] / one["plain"]["loss"] - 1) < 1e-2, (name, one)
+            for trial in rounds:
+                assert abs(trial[name]["loss"] / trial["plain"]["loss"] - 1) < 1e-2, (name, trial)
             if name == "plain":
                 continue
             peak, cpu = (
-                median(one[name][key] / one["plain"][key] for one in rounds)
+                median(trial[name][key] / trial["plain"][key] for trial in rounds)
                 for key in ("peak", "cpu_s")
             )
             bars = name == "head_loss"
-            found.append(
+            figures.append(
                 Figure(f"{name}, {rows} tokens, memory", peak, at_most=0.08 if bars else None)
             )
-            found.append(Figure(f"{name}, {rows} tokens, time", cpu, at_most=1.1 if bars else None))
+            figures.append(
+                Figure(f"{name}, {rows} tokens, time", cpu, at_most=1.1 if bars else None)
+            )
     dense, by_rows = (
         in_new_process(measure_embedding, name, ROWS[0], IDS, WIDTH)["cpu_s"]
         for name in ("dense", "rows")
     )
-    return [*found, Figure("update of the embedding by rows, times as fast", dense / by_rows)]
+    return [*figures, Figure("update of the embedding by rows, times as fast", dense / by_rows)]

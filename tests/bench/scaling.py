@@ -54,10 +54,15 @@ def write_rows(folder: Path, rows: int) -> None:
             signer = number // 10 % 1_000
             words = generator.zipf(1.3, generator.integers(4, 14)) % 5_000
             yield Clip(
-                clip_id=f"clip-{number:07}", video=film, text=" ".join(f"word{w}" for w in words),
-                signer=f"signer-{signer}", split=splits[signer % 100], start_s=number % 10 * 5.0,
-                end_s=number % 10 * 5.0 + 4, gloss=f"GLOSS{words[0]} GLOSS{words[1]}",
-            )  # fmt: skip
+                clip_id=f"clip-{number:07}",
+                video=film,
+                text=" ".join(f"word{w}" for w in words),
+                signer=f"signer-{signer}",
+                split=splits[signer % 100],
+                start_s=number % 10 * 5.0,
+                end_s=number % 10 * 5.0 + 4,
+                gloss=f"GLOSS{words[0]} GLOSS{words[1]}",
+            )
 
     clips = list(draw())
     write_manifest(folder / "manifest.tsv", clips)
@@ -69,9 +74,13 @@ def write_rows(folder: Path, rows: int) -> None:
     write_rejects(folder / "found/rejects.tsv", [])
     (folder / "found/shards").symlink_to(SHARDS.resolve())  # of the clips that a report draws
     write_shards(
-        folder / "shards", dict.fromkeys(ids, 2), lambda _: clip, layout=HANDS_POSE,
-        extractor="{}", frames_per_shard=500,
-    )  # fmt: skip
+        folder / "shards",
+        dict.fromkeys(ids, 2),
+        lambda _: clip,
+        layout=HANDS_POSE,
+        extractor="{}",
+        frames_per_shard=500,
+    )
 
 
 def check_rows(folder: Path) -> None:
@@ -91,9 +100,12 @@ def plan_rows(folder: Path) -> None:
     options = read_run_options(PARAMS)
     targets = read_targets(folder / "targets.parquet")
     clips = Clips(
-        targets=targets, frames=draw_lengths(len(targets), 0), fps=[25.0] * len(targets),
-        source=LandmarkSource(layout=HANDS_POSE, extractor={}), read=lambda numbers: [],
-    )  # fmt: skip
+        targets=targets,
+        frames=draw_lengths(len(targets), 0),
+        fps=[25.0] * len(targets),
+        source=LandmarkSource(layout=HANDS_POSE, extractor={}),
+        read=lambda numbers: [],
+    )
     source = TrainingBatches(
         clips,
         options.features,
@@ -101,7 +113,7 @@ def plan_rows(folder: Path) -> None:
         max_frames=options.train.max_frames,
         pad=PAD,
         seed=1,
-    )  # fmt: skip
+    )
     start = time.process_time()
     source.plan(1)
     print(f"plan alone: {time.process_time() - start:.1f} CPU-s", file=sys.stderr)
@@ -146,18 +158,27 @@ def report_rows(folder: Path) -> None:
     options = load_section(PARAMS, "report", ReportOptions)
     options = dataclasses.replace(options, quality=dataclasses.replace(options.quality, worst=0))
     paths = ReportPaths(
-        evaluation=EVALUATION, tune=TUNE, landmarks=folder / "found",
-        targets=folder / "all.parquet", checkpoint=CHECKPOINT,
-    )  # fmt: skip
+        evaluation=EVALUATION,
+        tune=TUNE,
+        landmarks=folder / "found",
+        targets=folder / "all.parquet",
+        checkpoint=CHECKPOINT,
+    )
     build_report(paths, folder / "reports", options)
 
 
 STEPS: dict[str, Callable[[Path], None]] = {
     step.__name__: step
     for step in (
-        check_rows, tokenize_rows, plan_rows, list_shards, stream_rows, score_rows, report_rows,
+        check_rows,
+        tokenize_rows,
+        plan_rows,
+        list_shards,
+        stream_rows,
+        score_rows,
+        report_rows,
     )
-}  # fmt: skip
+}
 
 
 def run_step(name: str, folder: Path) -> dict[str, float]:
@@ -180,13 +201,13 @@ def measure() -> list[Figure]:
                 took[step, rows] = in_new_process(run_step, step, Path(name))
                 print(f"{step} {rows:,}: {took[step, rows]}", file=sys.stderr, flush=True)
     small, large = SIZES
-    found = []
+    figures = []
     for step in STEPS:
         times = took[step, large]["cpu_s"] / took[step, small]["cpu_s"]
         slope = float(np.log(times) / np.log(large / small))
-        found += [
+        figures += [
             Figure(f"{step}, {large:,} clips, CPU-s", took[step, large]["cpu_s"]),
             Figure(f"{step}, slope (1 is linear)", slope, at_most=MOST_SLOPE),
             Figure(f"{step}, GB", took[step, large]["peak_mb"] / 1000, at_most=MOST_GB),
         ]
-    return found
+    return figures

@@ -38,9 +38,14 @@ GLOSS_OF = {
     **{word: gloss for gloss, words in ADJECTIVES.items() for word in words},
     **{word: gloss for gloss, words in VERBS.items() if gloss != "ETRE" for word in words},
     **{locate_words(text)[-1][0]: gloss for gloss, text in {**PLACES, **TIMES}.items()},
-    "aujourd": "AUJOURDHUI", "j": "MOI", "pas": "NON", "grand": "GRAND", "grande": "GRAND",
-    "bonjour": "BONJOUR", "merci": "MERCI",
-}  # fmt: skip
+    "aujourd": "AUJOURDHUI",
+    "j": "MOI",
+    "pas": "NON",
+    "grand": "GRAND",
+    "grande": "GRAND",
+    "bonjour": "BONJOUR",
+    "merci": "MERCI",
+}
 REST_S = 1.5  # between two clips of a film the signer holds still
 ASKING = ("est", "ce", "que", "qu")  # all of them are the sign QUESTION
 
@@ -51,7 +56,7 @@ def measure() -> list[Figure]:
     """Measure them."""
     truths = read_truth(load_section(PARAMS, "draw", DrawOptions).out / TRUTH)
     translator = Translator.load(CHECKPOINT)
-    targets = [one for one in read_targets(TARGETS) if one.split in ("dev", "test")]
+    targets = [target for target in read_targets(TARGETS) if target.split in ("dev", "test")]
     sequences = translator.source.read(targets, SHARDS)
     films = [sequences[target.clip_id] for target in targets]
     true = [find_spans(t, film, truths[t.clip_id]) for t, film in zip(targets, films, strict=True)]
@@ -77,12 +82,14 @@ def measure_borders(
                 covered.append(max(both_s, 0) / (end_s - start_s))
                 inside.append(max(both_s, 0) / (sign.end_s - sign.start_s))
                 offs.append((sign.start_s - start_s, sign.end_s - end_s))
-    half, own = (100 * float(np.mean(np.array(shares) >= 0.5)) for shares in (covered, inside))
+    half, half_inside = (
+        100 * float(np.mean(np.array(shares) >= 0.5)) for shares in (covered, inside)
+    )
     start, end = np.median(np.abs(offs), axis=0).tolist()
     return [
         Figure(f"clips whose signs are all read, of {len(clips)}", read),
         Figure(f"half of the true sign covered or more, % of {len(covered)}", half, at_least=90),
-        Figure("half of what was read or more is in the true sign, %", own),
+        Figure("half of what was read or more is in the true sign, %", half_inside),
         Figure("start off, s, median", start, at_most=0.15),
         Figure("end off, s, median", end, at_most=0.15),
     ]
@@ -106,16 +113,16 @@ def measure_words(
     truths: Mapping[str, Truth],
 ) -> list[Figure]:
     """Measure where the words of the clips are that are translated rightly."""
-    found: dict[str, list[float]] = {}
+    gloss_shares: dict[str, list[float]] = {}
     silent = list[bool]()
     clips = [sequences[target.clip_id] for target in targets]
     timed = translate_timed(translator, clips, translator.decoding, n_best=1)
-    for target, clip, one in zip(targets, clips, timed, strict=True):
-        if one.translation.text != target.text:
+    for target, clip, reading in zip(targets, clips, timed, strict=True):
+        if reading.translation.text != target.text:
             continue
         truth, glosses = truths[target.clip_id].sign, target.gloss.split()
         fps, begins, spans = len(truth) / clip.seconds, 0, []
-        for token in one.tokens or ():
+        for token in reading.tokens or ():
             spans.append((begins, begins + len(token.text), token))
             begins += len(token.text)
         for word, start, end in locate_words(target.text):
@@ -133,24 +140,26 @@ def measure_words(
             both_s = 0.0
             if token.start_s is not None and token.end_s is not None:
                 both_s = min(end_s, token.end_s) - max(start_s, token.start_s)
-            found.setdefault(gloss, []).append(max(both_s, 0) / (end_s - start_s))
+            gloss_shares.setdefault(gloss, []).append(max(both_s, 0) / (end_s - start_s))
 
     def share(names: Sequence[str]) -> Figure:
-        own = np.array([one for name in names for one in found[name]])
-        what = f"{len(own)} words" if len(names) > 1 else names[0]
+        shares = np.array([value for name in names for value in gloss_shares[name]])
+        subject = f"{len(shares)} words" if len(names) > 1 else names[0]
         return Figure(
-            f"word has half of its sign or more, % of {what}", 100 * float((own >= 0.5).mean()),
+            f"word has half of its sign or more, % of {subject}",
+            100 * float((shares >= 0.5).mean()),
             at_least=90,
-        )  # fmt: skip
+        )
 
     return [
-        share(list(found)),
-        *(share([name]) for name in ("MAISON", "ECOLE", "SOIR") if name in found),
+        share(list(gloss_shares)),
+        *(share([name]) for name in ("MAISON", "ECOLE", "SOIR") if name in gloss_shares),
         Figure(
-            f"no time, % of {len(silent)} words without a sign", 100 * float(np.mean(silent)),
+            f"no time, % of {len(silent)} words without a sign",
+            100 * float(np.mean(silent)),
             at_least=85,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def measure_films(
@@ -165,17 +174,20 @@ def measure_films(
         if target.split == "test":
             of_signer[target.signer].append(target)
     hits, reached, seconds = list[bool](), list[bool](), 0.0
-    for own in of_signer.values():
-        clips = [c for t in own if isinstance(c := sequences[t.clip_id], LandmarkSequence)]
-        film, true = join_clips(own, clips, [truths[t.clip_id] for t in own])
+    for signer_targets in of_signer.values():
+        clips = [
+            c for t in signer_targets if isinstance(c := sequences[t.clip_id], LandmarkSequence)
+        ]
+        film, true = join_clips(signer_targets, clips, [truths[t.clip_id] for t in signer_targets])
         spans, names = segment_by_rest(film), translator.spec.ctc.names
         parts = find_signs(translator, [cut(film, span) for span in spans], names)
-        found = [
+        read_signs = [
             (sign.gloss, start_s + sign.start_s, start_s + sign.end_s)
-            for (start_s, _), signs in zip(spans, parts, strict=True) for sign in signs
-        ]  # fmt: skip
-        hits += [any(is_hit(one, sign) for sign in true) for one in found]
-        reached += [any(is_hit(one, sign) for one in found) for sign in true]
+            for (start_s, _), signs in zip(spans, parts, strict=True)
+            for sign in signs
+        ]
+        hits += [any(is_hit(span, sign) for sign in true) for span in read_signs]
+        reached += [any(is_hit(span, sign) for span in read_signs) for sign in true]
         seconds += film.seconds
     return [
         Figure(f"right, % of {len(hits)} found in films", 100 * float(np.mean(hits)), at_least=90),
@@ -189,18 +201,18 @@ def join_clips(
 ) -> tuple[LandmarkSequence, list[Span]]:
     """Return a film of clips, and where its signs are."""
     points, present, spans, start_s = [], [], list[Span](), 0.0
-    rest = round(REST_S * clips[0].fps)
+    pause = round(REST_S * clips[0].fps)
     for target, clip, truth in zip(targets, clips, truths, strict=True):
-        own = find_spans(target, clip, truth)
-        spans += [(gloss, start_s + a, start_s + b) for gloss, a, b in own if a < b]
-        points += [clip.points, np.repeat(clip.points[-1:], rest, axis=0)]
-        present += [clip.present, np.repeat(clip.present[-1:], rest, axis=0)]
-        start_s += clip.seconds + rest / clip.fps
+        clip_spans = find_spans(target, clip, truth)
+        spans += [(gloss, start_s + a, start_s + b) for gloss, a, b in clip_spans if a < b]
+        points += [clip.points, np.repeat(clip.points[-1:], pause, axis=0)]
+        present += [clip.present, np.repeat(clip.present[-1:], pause, axis=0)]
+        start_s += clip.seconds + pause / clip.fps
     film = replace(clips[0], points=np.concatenate(points), present=np.concatenate(present))
     return film, spans
 
 
-def is_hit(found: Span, true: Span) -> bool:
+def is_hit(guess: Span, true: Span) -> bool:
     """Return whether a sign that was found is that one."""
-    both_s = min(found[2], true[2]) - max(found[1], true[1])
-    return found[0] == true[0] and 2 * both_s >= min(found[2] - found[1], true[2] - true[1])
+    both_s = min(guess[2], true[2]) - max(guess[1], true[1])
+    return guess[0] == true[0] and 2 * both_s >= min(guess[2] - guess[1], true[2] - true[1])

@@ -33,22 +33,58 @@ BOS, EOS, PAD = 1, 2, 0
 
 # Document 000: post norm, no bias in the projections, nothing scaled, nothing tied.
 DOCUMENT = ModelOptions(
-    family="transformer", source="landmarks", d_model=512, heads=8, encoder_layers=6,
-    decoder_layers=6, d_ff=2048, dropout=0.1, layer_drop=0.0, norm="post", decoder_norm=False,
-    activation="gelu", attention_bias=False, positions="sinusoidal", causal_encoder=False,
-    embedding_scale=False, tied_embeddings=False, initialization="torch", subsampling=1,
-    conv_kernel=15, bidirectional=True, attention="general",
-)  # fmt: skip
+    family="transformer",
+    source="landmarks",
+    d_model=512,
+    heads=8,
+    encoder_layers=6,
+    decoder_layers=6,
+    d_ff=2048,
+    dropout=0.1,
+    layer_drop=0.0,
+    norm="post",
+    decoder_norm=False,
+    activation="gelu",
+    attention_bias=False,
+    positions="sinusoidal",
+    causal_encoder=False,
+    embedding_scale=False,
+    tied_embeddings=False,
+    initialization="torch",
+    subsampling=1,
+    conv_kernel=15,
+    bidirectional=True,
+    attention="general",
+)
 RECIPE = dataclasses.replace(
-    DOCUMENT, norm="pre", decoder_norm=True, attention_bias=True, embedding_scale=True,
-    initialization="xavier", subsampling=4,
-)  # fmt: skip
+    DOCUMENT,
+    norm="pre",
+    decoder_norm=True,
+    attention_bias=True,
+    embedding_scale=True,
+    initialization="xavier",
+    subsampling=4,
+)
 TRAIN = TrainOptions(
-    seeds=[1], start_from="", device="cpu", precision="float32", epochs=1,
-    patience=1, max_frames=1_500, accumulate=1, cache_mb=4_000, snapshot_s=1e9, optimizer="adamw",
-    learning_rate=1e-4, schedule="constant", warmup_steps=1, weight_decay=0.0,
-    label_smoothing=0.0, ctc_weight=0.0, token_drop=0.0,
-)  # fmt: skip
+    seeds=[1],
+    start_from="",
+    device="cpu",
+    precision="float32",
+    epochs=1,
+    patience=1,
+    max_frames=1_500,
+    accumulate=1,
+    cache_mb=4_000,
+    snapshot_s=1e9,
+    optimizer="adamw",
+    learning_rate=1e-4,
+    schedule="constant",
+    warmup_steps=1,
+    weight_decay=0.0,
+    label_smoothing=0.0,
+    ctc_weight=0.0,
+    token_drop=0.0,
+)
 
 
 def draw_lengths(count: int, seed: int) -> list[int]:

@@ -109,8 +109,11 @@ def measure_ours(
     first, source = sample(draw_clips(2, 1, vocab_size), 1), sample(clips, SAMPLE)
     trainer = Trainer(
         BatchLoss(model, options, pad=PAD, subsampling=model_options.subsampling),
-        first, dev, fabric=open_devices(options), total_steps=100,
-    )  # fmt: skip
+        first,
+        dev,
+        fabric=open_devices(options),
+        total_steps=100,
+    )
     trainer.train_epoch()  # makes the optimiser's state
     trainer.source, trainer.progress.step = source, 0
     start = clock()
@@ -156,10 +159,10 @@ def peak_mb() -> float:
 def measure() -> list[Figure]:
     """Measure the variants in turn, each in a new process; medians of the ratios."""
     rounds = [{name: in_new_process(measure_one, name) for name in VARIANTS} for _ in range(ROUNDS)]
-    found = []
+    figures = []
     for name, variant in VARIANTS.items():
-        speed = statistics.median(one[name][0] / one["document"][0] for one in rounds)
-        memory = statistics.median(one[name][1] / one["document"][1] for one in rounds)
-        found.append(Figure(f"{variant.text}, speed", speed, at_least=variant.least_speed))
-        found.append(Figure(f"{variant.text}, memory", memory, at_most=variant.most_memory))
-    return found
+        speed = statistics.median(trial[name][0] / trial["document"][0] for trial in rounds)
+        memory = statistics.median(trial[name][1] / trial["document"][1] for trial in rounds)
+        figures.append(Figure(f"{variant.text}, speed", speed, at_least=variant.least_speed))
+        figures.append(Figure(f"{variant.text}, memory", memory, at_most=variant.most_memory))
+    return figures

@@ -102,7 +102,7 @@ def measure_warm(checkpoint: Path, video: Path) -> tuple[Spent, float]:
 def measure() -> list[Figure]:
     """Measure both frame rates."""
     source = sorted(Path("data/demo/corpus/videos").glob("*.mp4"))[0]
-    found = []
+    figures = []
     with tempfile.TemporaryDirectory() as name:
         for fps in (15.0, 25.0):
             clip = Path(name) / f"{fps:g}.webm"
@@ -110,11 +110,11 @@ def measure() -> list[Figure]:
             cold = measure_cold(CHECKPOINT, clip)
             warm, share = measure_warm(CHECKPOINT, clip)
             of = f"{fps:g} frames/s"
-            found += [
+            figures += [
                 Figure(f"{of}, cold, s", cold.wall_s, at_most=MOST_COLD_S),
                 Figure(f"{of}, cold, CPU-s", cold.cpu_s),
                 Figure(f"{of}, warm, s", warm.wall_s, at_most=MOST_WARM_S),
                 Figure(f"{of}, warm, CPU-s", warm.cpu_s),
                 Figure(f"{of}, landmarks' share", share),
             ]
-    return found
+    return figures

@@ -24,7 +24,9 @@ RECURRENT = ("rnn", "gru", "lstm")
 # Float32 sums in an order that processors choose: a few units in the last place of the largest
 # numbers that are added up, and those of unnormalised decoders reach the tens.
 CLOSE = {"rtol": 1e-4, "atol": 5e-5}
-DECODING = [n for n, one in VARIANTS.items() if dataclasses.replace(tiny.MODEL, **one).has_decoder]
+DECODING = [
+    n for n, changes in VARIANTS.items() if dataclasses.replace(tiny.MODEL, **changes).has_decoder
+]
 
 
 def test_families_are_those_that_options_allow() -> None:
@@ -127,14 +129,14 @@ def test_more_padding_of_the_source_changes_nothing(subject: Subject) -> None:
 
 def test_order_of_the_source_matters(subject: Subject) -> None:
     src, valid = subject.source([12, 12])
-    one, two = (
+    first, second = (
         write(subject, subject.model.encode(x, valid), TOKENS[:2]) for x in (src, src.flip(1))
     )
     if not subject.options.has_decoder:  # what each frame says, whenever it comes
-        two = two.unflatten(0, (2, -1)).flip(1).flatten(0, 1)
+        second = second.unflatten(0, (2, -1)).flip(1).flatten(0, 1)
     # Attention alone is blind to order; a Conformer's convolutions are not.
     is_blind = subject.options.positions == "none" and subject.options.family == "transformer"
-    assert torch.allclose(one, two, atol=1e-5 if is_blind else 1e-3) == is_blind
+    assert torch.allclose(first, second, atol=1e-5 if is_blind else 1e-3) == is_blind
 
 
 def test_steps_equal_teacher_forcing(writer: Subject) -> None:
@@ -223,9 +225,9 @@ def test_half_precision_stays_close(subject: Subject) -> None:
     subject.model.to(torch.bfloat16)
     src, valid = subject.source(LENGTHS)
     src = src.to(torch.bfloat16) if src.is_floating_point() else src
-    found = write(subject, subject.model.encode(src, valid))
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found.float(), expected, **loose)
+    logits = write(subject, subject.model.encode(src, valid))
+    assert logits.dtype == torch.bfloat16
+    torch.testing.assert_close(logits.float(), expected, **loose)
 
 
 def test_masks_hold_in_float16(subject: Subject) -> None:
@@ -235,9 +237,9 @@ def test_masks_hold_in_float16(subject: Subject) -> None:
     # It ends at 65,504: a mask of -1e9 is no number there.
     subject.model.to(torch.float16)
     src = src.to(torch.float16) if src.is_floating_point() else src
-    found = write(subject, subject.model.encode(src, valid))
+    logits = write(subject, subject.model.encode(src, valid))
     # 11 bits: 0.05 % of each number, of sums over some layers.
-    torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02)
+    torch.testing.assert_close(logits.float(), expected, rtol=0.02, atol=0.02)
 
 
 def test_a_clip_without_frames_gives_no_nan_and_disturbs_no_other(subject: Subject) -> None:
@@ -255,12 +257,12 @@ def test_a_clip_without_frames_gives_no_nan_and_disturbs_no_other(subject: Subje
     # A batch norm goes by the clips of the batch: tests/unit/models/test_convolution.py.
     options = subject.options
     if not options.layer_drop and options.family != "convolution":
-        kept = torch.tensor([[True]] * 3) if options.has_decoder else memory.valid
-        kept = kept.expand(logits.shape[:2])
-        others = kept & torch.tensor([[True], [False], [True]])
-        torch.testing.assert_close(logits[others], expected[others], **CLOSE)
+        mask = torch.tensor([[True]] * 3) if options.has_decoder else memory.valid
+        mask = mask.expand(logits.shape[:2])
+        undisturbed = mask & torch.tensor([[True], [False], [True]])
+        torch.testing.assert_close(logits[undisturbed], expected[undisturbed], **CLOSE)
         src[1] = 9  # what stands in padding does not matter here either
-        torch.testing.assert_close(subject.model(src, valid, TOKENS)[kept], logits[kept], **CLOSE)
+        torch.testing.assert_close(subject.model(src, valid, TOKENS)[mask], logits[mask], **CLOSE)
 
 
 def test_lengths_past_every_table_go_on(writer: Subject) -> None:
@@ -304,11 +306,11 @@ def test_the_attention_of_each_head_is_a_distribution_over_what_may_be_seen(
     if maps.decoder is not None and maps.cross is not None:
         assert maps.decoder.shape == (3, options.decoder_layers, options.heads, 4, 4)
         assert not maps.decoder.triu(1).any()
-        own, cross = maps.decoder.sum(dim=-1), maps.cross.sum(dim=-1)
+        decoder, cross = maps.decoder.sum(dim=-1), maps.cross.sum(dim=-1)
         if options.family == "decoder_only":  # source and target in one softmax
-            torch.testing.assert_close(own + cross, torch.ones_like(own))
+            torch.testing.assert_close(decoder + cross, torch.ones_like(decoder))
         else:
-            torch.testing.assert_close(own, torch.ones_like(own))
+            torch.testing.assert_close(decoder, torch.ones_like(decoder))
             torch.testing.assert_close(cross, is_filled[:, None, None, None].expand_as(cross))
     if maps.cross is not None:
         assert not maps.cross.masked_select(~real).any()
@@ -333,8 +335,10 @@ def test_planning_a_model_does_not_load_the_compiler() -> None:
         f"with planned(): build_model({tiny.MODEL!r}, input_width=6, vocab_size=9, ctc_labels=3)\n"
         "print('torch._dynamo' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "False\n"
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))

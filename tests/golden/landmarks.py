@@ -51,24 +51,24 @@ def draw_video() -> None:
 def extract(detector: str) -> dict[str, Any]:
     """Return what a detector finds in the clip, landmarks to four digits."""
     options = replace(OPTIONS, detector=detector, groups=DETECTORS[detector]).detector_options
-    found = extract_video(VIDEO, options)
-    points = found.points[FRAMES].astype(np.float64).round(4)
-    names = found.layout.landmark_names
+    sequence = extract_video(VIDEO, options)
+    points = sequence.points[FRAMES].astype(np.float64).round(4)
+    names = sequence.layout.landmark_names
     return {
-        "frames": len(found.points),
-        "fps": found.fps,
-        "size": [found.width, found.height],
-        "present": found.present.astype(int).tolist(),
+        "frames": len(sequence.points),
+        "fps": sequence.fps,
+        "size": [sequence.width, sequence.height],
+        "present": sequence.present.astype(int).tolist(),
         "points": {name: points[:, index].tolist() for index, name in enumerate(names)},
     }
 
 
-def find_differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+def find_differences(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     """Return what of `extract` is not as it was."""
-    other = [name for name in found if name != "points" and found[name] != expected[name]]
-    if other:
-        return other
-    ours, theirs = found["points"], expected["points"]
+    differing = [name for name in actual if name != "points" and actual[name] != expected[name]]
+    if differing:
+        return differing
+    ours, theirs = actual["points"], expected["points"]
     if list(ours) != list(theirs):
         return ["names of the landmarks"]
     return [
@@ -82,13 +82,15 @@ def main() -> None:
     """Write the file, if that is in order."""
     if not VIDEO.exists():
         draw_video()
-    found = {**VERSIONS, **{name: extract(name) for name in DETECTORS}}
+    current = {**VERSIONS, **{name: extract(name) for name in DETECTORS}}
     if PATH.exists():
         old = json.loads(PATH.read_text(encoding="utf-8"))
-        changed = any(find_differences(found[name], old[name]) for name in DETECTORS)
-        if changed and all(found[name] <= old[name] for name in VERSIONS):
+        changed = any(find_differences(current[name], old[name]) for name in DETECTORS)
+        if changed and all(current[name] <= old[name] for name in VERSIONS):
             sys.exit("raise EXTRACTION_VERSION or DETECTOR_VERSION first: landmarks have changed")
-    text = re.sub(r"\[[^][]*\]", lambda row: " ".join(row[0].split()), json.dumps(found, indent=1))
+    text = re.sub(
+        r"\[[^][]*\]", lambda row: " ".join(row[0].split()), json.dumps(current, indent=1)
+    )
     PATH.write_text(text + "\n", encoding="utf-8")
 
 

@@ -34,15 +34,15 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
         archive.extractall(tmp_path)
     monkeypatch.chdir(tmp_path)
-    found: dict[str, Any] = json.loads(Path("expected.json").read_text(encoding="utf-8"))
-    return found
+    expected: dict[str, Any] = json.loads(Path("expected.json").read_text(encoding="utf-8"))
+    return expected
 
 
 def test_the_checkpoint_translates_as_before(kept: dict[str, Any]) -> None:
     clips, options = [tiny.sequence(0, frames=12)], tiny.decoding(max_tokens=8)
-    (found,) = Translator.load(CHECKPOINT).translate(clips, options)
-    assert found.text == kept["text"]
-    assert found.hypothesis.log_prob == pytest.approx(kept["log_prob"], rel=1e-4)
+    (translation,) = Translator.load(CHECKPOINT).translate(clips, options)
+    assert translation.text == kept["text"]
+    assert translation.hypothesis.log_prob == pytest.approx(kept["log_prob"], rel=1e-4)
 
 
 def test_versions_and_champion_are_those_that_were_kept(

@@ -44,10 +44,18 @@ def clips(draw: st.DrawFn) -> LandmarkSequence:
 
 shares = st.floats(0, 1)
 options = st.builds(
-    AugmentOptions, stretch=st.floats(0, 2), rotate_deg=st.floats(0, 180), scale=st.floats(0, 1),
-    hand_shift=st.floats(0, 0.2), hand_scale=st.floats(0, 1), noise=st.floats(0, 0.1),
-    mirror=shares, hand_drop=shares, time_mask=shares, max_span=shares,
-)  # fmt: skip
+    AugmentOptions,
+    stretch=st.floats(0, 2),
+    rotate_deg=st.floats(0, 180),
+    scale=st.floats(0, 1),
+    hand_shift=st.floats(0, 0.2),
+    hand_scale=st.floats(0, 1),
+    noise=st.floats(0, 0.1),
+    mirror=shares,
+    hand_drop=shares,
+    time_mask=shares,
+    max_span=shares,
+)
 
 
 def changed(clip: LandmarkSequence, options: AugmentOptions, seed: int) -> LandmarkSequence:
@@ -60,12 +68,16 @@ def test_a_changed_clip_is_a_clip_of_the_planned_length(
     clip: LandmarkSequence, options: AugmentOptions, seed: int, duration: float
 ) -> None:
     # The constructor checks NaN against presence.
-    other = augment(clip, options, np.random.default_rng(seed), duration)
+    changed_clip = augment(clip, options, np.random.default_rng(seed), duration)
     foretold = augmented_frames(len(clip.points), options, duration)
-    assert len(other.points) == foretold
-    assert (other.fps, other.width, other.height) == (clip.fps, clip.width, clip.height)
+    assert len(changed_clip.points) == foretold
+    assert (changed_clip.fps, changed_clip.width, changed_clip.height) == (
+        clip.fps,
+        clip.width,
+        clip.height,
+    )
     again = augment(clip, options, np.random.default_rng(seed), duration)
-    np.testing.assert_array_equal(other.points, again.points)
+    np.testing.assert_array_equal(changed_clip.points, again.points)
 
 
 @settings(max_examples=60, deadline=None)
@@ -75,13 +87,18 @@ def test_a_changed_clip_makes_finite_features_of_the_known_width(
 ) -> None:
     groups = [c for c in GROUP_CHOICES if GROUP_CHOICES[c][0].name in clip.layout.group_names]
     features = FeatureOptions(
-        fps=10.0, groups=tuple(groups), normalise="body", hand_origin="wrist",
-        differences=differences, presence=True, max_gap_s=0.3,
-    )  # fmt: skip
-    other = changed(clip, options, seed)
-    matrix = build_features(other, features)
+        fps=10.0,
+        groups=tuple(groups),
+        normalise="body",
+        hand_origin="wrist",
+        differences=differences,
+        presence=True,
+        max_gap_s=0.3,
+    )
+    changed_clip = changed(clip, options, seed)
+    matrix = build_features(changed_clip, features)
     assert np.isfinite(matrix).all()
-    assert matrix.shape == (len(other.points), feature_width(features, clip.layout))
+    assert matrix.shape == (len(changed_clip.points), feature_width(features, clip.layout))
     assert np.isfinite(compute_features(clip, features)).all()
 
 
@@ -92,7 +109,7 @@ def test_losses_are_those_of_each_switch_alone(
 ) -> None:
     options = dataclasses.replace(options, stretch=0.0, mirror=0.0)
     expected = clip.present.copy()
-    for kept in LOSSES:
-        alone = dataclasses.replace(options, **{name: 0.0 for name in LOSSES if name != kept})
+    for loss in LOSSES:
+        alone = dataclasses.replace(options, **{name: 0.0 for name in LOSSES if name != loss})
         expected &= changed(clip, alone, seed).present
     np.testing.assert_array_equal(changed(clip, options, seed).present, expected)

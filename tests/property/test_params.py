@@ -34,11 +34,14 @@ WORDS = st.text(
     st.characters(max_codepoint=0x2FFF, exclude_categories=["Cs", "Cn", "Co"]), max_size=9
 )
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(-(10**9), 10**9),
-    st.floats(allow_nan=False, allow_infinity=False, width=32), WORDS,
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**9), 10**9),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    WORDS,
     st.sampled_from(["true", "1e-3", "0x1F", "null", "", " a", "- b", "a: b", "x # y", "@", "*z"]),
     st.lists(st.one_of(st.integers(), WORDS), max_size=3),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=40, deadline=None)

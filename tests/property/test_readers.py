@@ -35,9 +35,11 @@ GOOD: dict[str, bytes] = {
     # Corrects what is there.
     **{f"alone{suffix}": inputs.GOOD_TEXTS[suffix] for suffix in READ_SUFFIXES},
     **{f"film{suffix}": b"" for suffix in VIDEO_SUFFIXES},
-    "table.tsv": _TABLE, "manifest.tsv": _OURS, "any.csv": _TABLE.replace(b"\t", b","),
+    "table.tsv": _TABLE,
+    "manifest.tsv": _OURS,
+    "any.csv": _TABLE.replace(b"\t", b","),
     SIGNER_FILE: b"zoe\n",
-}  # fmt: skip
+}
 
 
 class Bad(NamedTuple):
@@ -79,7 +81,7 @@ def _good_film() -> bytes:
         return videos.write_video(Path(folder, "good.mp4"), frames=21).read_bytes()
 
 
-known = st.sampled_from(
+damaged = st.sampled_from(
     [Bad(f"film{Path(name).suffix}", name, make) for name, make in inputs.CAPTIONS.items()]
     + [
         Bad(file, name, make)
@@ -87,7 +89,7 @@ known = st.sampled_from(
         for file in ("film.mp4", "film.txt", "table.tsv", SIGNER_FILE)
     ]
 )
-bads = st.lists(st.one_of(known, written()), min_size=1, max_size=5)
+bads = st.lists(st.one_of(damaged, written()), min_size=1, max_size=5)
 
 
 def put(bad: Bad, folder: Path, name: str) -> str:
@@ -133,15 +135,15 @@ def bounds() -> Iterator[None]:
 def check(bad: list[Bad], corpus: CorpusOptions) -> None:
     inbox = Path("in/zoe")
     deliver(inbox, "good", frames=20)
-    named = [put(one, inbox, f"bad{number}") for number, one in enumerate(bad)]
+    named = [put(fault, inbox, f"bad{number}") for number, fault in enumerate(bad)]
     with bounds():
         result = take(corpus, "in")
-    came = [clip.clip_id for clip in result.clips]
-    assert "good" in came
-    said = [f"{one.delivery}/{one.where} {one.reason}" for one in result.rejects]
-    for name, one in zip(named, bad, strict=True):
+    clip_ids = [clip.clip_id for clip in result.clips]
+    assert "good" in clip_ids
+    refusals = [f"{reject.delivery}/{reject.where} {reject.reason}" for reject in result.rejects]
+    for name, fault in zip(named, bad, strict=True):
         # What is changed may be good still, or hold other cues or rows that are.
-        assert any(name in text for text in [*said, *came]), (one, said, came)
+        assert any(name in text for text in [*refusals, *clip_ids]), (fault, refusals, clip_ids)
 
 
 @pytest.fixture
@@ -172,7 +174,9 @@ def test_a_few_bad_files_keep_no_clip_out(
     in_project: Callable[[list[Bad]], None], monkeypatch: pytest.MonkeyPatch, bad: list[Bad]
 ) -> None:
     # This process decodes: others take a second each.
-    monkeypatch.setattr(checks, "probe_all", lambda segments: [probe(one) for one in segments])
+    monkeypatch.setattr(
+        checks, "probe_all", lambda segments: [probe(segment) for segment in segments]
+    )
     in_project(bad)
 
 

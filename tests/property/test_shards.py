@@ -32,9 +32,13 @@ class Recipe(NamedTuple):
 
 
 recipes = st.builds(
-    Recipe, seed=st.integers(0, 2**32 - 1), frames=st.integers(1, 40), share=st.floats(0, 1),
-    fps=st.floats(1, 240), width=st.integers(1, 8000),
-)  # fmt: skip
+    Recipe,
+    seed=st.integers(0, 2**32 - 1),
+    frames=st.integers(1, 40),
+    share=st.floats(0, 1),
+    fps=st.floats(1, 240),
+    width=st.integers(1, 8000),
+)
 corpora = st.dictionaries(clip_ids, recipes, min_size=1, max_size=12)
 
 
@@ -45,9 +49,13 @@ def make(recipe: Recipe) -> LandmarkSequence:
     for column, name in enumerate(HANDS_POSE.group_names):
         points[~present[:, column], HANDS_POSE.slice(name)] = np.nan
     return LandmarkSequence(
-        points=points, present=present, fps=recipe.fps, width=recipe.width, height=480,
+        points=points,
+        present=present,
+        fps=recipe.fps,
+        width=recipe.width,
+        height=480,
         layout=HANDS_POSE,
-    )  # fmt: skip
+    )
 
 
 def write(folder: Path, corpus: Mapping[str, Recipe], limit: int) -> dict[str, str]:
@@ -62,12 +70,12 @@ def test_round_trip(corpus: dict[str, Recipe], limit: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         shards = Path(folder) / "shards"
         write(shards, corpus, limit)
-        found = read_shards(shards)
+        stored = read_shards(shards)
         alone = {clip_id: read_shards(shards, [clip_id])[clip_id] for clip_id in corpus}
-    assert list(found) == sorted(corpus)
+    assert list(stored) == sorted(corpus)
     for clip_id, recipe in corpus.items():
         expected = make(recipe)
-        for back in (found[clip_id], alone[clip_id]):
+        for back in (stored[clip_id], alone[clip_id]):
             np.testing.assert_array_equal(back.present, expected.present)
             np.testing.assert_allclose(back.points, expected.points, rtol=0, atol=MAX_ERROR)
             for name in ("fps", "width", "height"):

@@ -58,9 +58,18 @@ EVIL = "<script>alert(1)</script> oui"
 def write_camera(folder: Path) -> Path:
     """Draw a signer and write what a camera would see of her, again and again."""
     options = DrawOptions(
-        out=folder, seed=1, train_signers=1, dev_signers=1, test_signers=1, clips_per_signer=1,
-        max_signs=3, unseen_share=0.0, fps=15, width=320, height=240,
-    )  # fmt: skip
+        out=folder,
+        seed=1,
+        train_signers=1,
+        dev_signers=1,
+        test_signers=1,
+        clips_per_signer=1,
+        max_signs=3,
+        unseen_share=0.0,
+        fps=15,
+        width=320,
+        height=240,
+    )
     (folder / "videos").mkdir(parents=True)
     clip = plan_clips(options)[0]
     draw_clip(clip, options, folder)
@@ -88,11 +97,13 @@ class Server:
         program = Path(sys.executable).with_name("signloom")
         self.process = subprocess.Popen(
             [*by, program, "app", "--no-browser", "--port", str(8700 + os.getpid() % 90), *more],
-            cwd=self.project, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            cwd=self.project,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert self.process.stdout is not None
-        with self.process.stdout as said:
-            return said.readline().strip()
+        with self.process.stdout as output:
+            return output.readline().strip()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         assert self.process is not None
@@ -110,10 +121,10 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     text = text.replace("folder: data/demo/corpus", "folder: data/raw/weekly")
     (project / "params.yaml").write_text(text)
     (project / "ops.yaml").write_text("ingest: {settle_s: 0}\n")
-    found = Server(project)
-    yield found
-    if found.process is not None and found.process.poll() is None:
-        found.stop(signal.SIGKILL)
+    app_server = Server(project)
+    yield app_server
+    if app_server.process is not None and app_server.process.poll() is None:
+        app_server.stop(signal.SIGKILL)
 
 
 def press(tab: Tab, selector: str) -> None:
@@ -160,9 +171,9 @@ def seconds_of(tab: Tab, selector: str) -> float:
 
 def choose_files(tab: Tab, selector: str, *files: Path) -> None:
     """Choose files as a person does in the browser's dialog."""
-    found = tab.send("Runtime.evaluate", expression=f"document.querySelector({selector!r})")
+    node = tab.send("Runtime.evaluate", expression=f"document.querySelector({selector!r})")
     names = [str(file.resolve()) for file in files]
-    tab.send("DOM.setFileInputFiles", files=names, objectId=found["result"]["objectId"])
+    tab.send("DOM.setFileInputFiles", files=names, objectId=node["result"]["objectId"])
 
 
 def drag(tab: Tab, selector: str, by: int) -> None:
@@ -173,8 +184,14 @@ def drag(tab: Tab, selector: str, by: int) -> None:
         f"(({{x, y, width, height}}) => [x, y, width, height])({node}.getBoundingClientRect())"
     )
     for kind, moved in (("mousePressed", 0), ("mouseMoved", by), ("mouseReleased", by)):
-        tab.send("Input.dispatchMouseEvent", type=kind, x=x + width / 2 + moved, y=y + height / 2,
-                 button="left", clickCount=1)  # fmt: skip
+        tab.send(
+            "Input.dispatchMouseEvent",
+            type=kind,
+            x=x + width / 2 + moved,
+            y=y + height / 2,
+            button="left",
+            clickCount=1,
+        )
 
 
 def write_webm(source: Path, target: Path) -> None:
@@ -259,11 +276,11 @@ def test_the_sign_that_is_read_stands_over_the_moving_skeleton(
         press(tab, "#stop")
         wait_for(tab, "(document.querySelector('#answer video')?.readyState ?? 0) >= 2")
         assert tab.complaints == []  # reading pixels is one more
-        found = tab.run(READ_SIGNS)
-    read = {sign for sign, _ in found} - {""}
-    assert read, found
+        readings = tab.run(READ_SIGNS)
+    read = {sign for sign, _ in readings} - {""}
+    assert read, readings
     assert read <= {*names}
-    assert [is_drawn for _, is_drawn in found] == [bool(sign) for sign, _ in found]
+    assert [is_drawn for _, is_drawn in readings] == [bool(sign) for sign, _ in readings]
 
 
 def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
@@ -298,8 +315,10 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
         write(tab, "#sentence", "rien")
         begin(tab)
         time.sleep(2.5)
-        tab.run("const one = document.querySelector('#preview').srcObject.getTracks()[0]; "
-                "one.stop(); one.dispatchEvent(new Event('ended'))")  # fmt: skip
+        tab.run(
+            "const one = document.querySelector('#preview').srcObject.getTracks()[0]; "
+            "one.stop(); one.dispatchEvent(new Event('ended'))"
+        )
         wait_for(tab, "document.querySelector('#message').textContent.includes('camera is gone')")
         press(tab, "#stop")
         wait_for(tab, "!document.querySelector('#taken').hidden")
@@ -307,8 +326,11 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
         press(tab, "#again")
         begin(tab)  # and stopped at once: with luck there is a picture, else it says so
         press(tab, "#stop")
-        wait_for(tab, "!document.querySelector('#taken').hidden || document.querySelector("
-                      "'#message').textContent.includes('Nothing was recorded')")  # fmt: skip
+        wait_for(
+            tab,
+            "!document.querySelector('#taken').hidden || document.querySelector("
+            "'#message').textContent.includes('Nothing was recorded')",
+        )
         assert not tab.run("document.querySelector('#go').hidden")
         if not tab.run("document.querySelector('#taken').hidden"):
             press(tab, "#again")
@@ -318,8 +340,13 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
         assert tab.run("document.querySelectorAll('#list > li').length") == 2
         assert EVIL in tab.run("[...document.querySelectorAll('#list input')].map((i) => i.value)")
         for width in (PHONE, DESK):
-            tab.send("Emulation.setDeviceMetricsOverride", width=width, height=900,
-                     deviceScaleFactor=1, mobile=width == PHONE)  # fmt: skip
+            tab.send(
+                "Emulation.setDeviceMetricsOverride",
+                width=width,
+                height=900,
+                deviceScaleFactor=1,
+                mobile=width == PHONE,
+            )
             assert tab.run("document.documentElement.scrollWidth <= innerWidth")
         press(tab, "#deliver")
         wait_for(tab, "document.querySelector('#message').textContent.includes('2')")
@@ -344,9 +371,13 @@ def test_a_judge_answers_blind_with_the_keyboard_and_goes_on_later(
     pairs = [Pair(clip_id=clip.clip_id, a=EVIL, b="") for clip in clips]
     Judgements().add("t", replace(prepared, pairs=pairs))
     write_shards(
-        SHARDS, {clip.clip_id: 12 for clip in clips}, lambda _: sequence(), layout=HANDS_POSE,
-        extractor="{}", frames_per_shard=1000,
-    )  # fmt: skip
+        SHARDS,
+        {clip.clip_id: 12 for clip in clips},
+        lambda _: sequence(),
+        layout=HANDS_POSE,
+        extractor="{}",
+        frames_per_shard=1000,
+    )
     address = server.start()
 
     def begin_judging(tab: Tab, number: int) -> None:
@@ -366,15 +397,20 @@ def test_a_judge_answers_blind_with_the_keyboard_and_goes_on_later(
                 ("keyUp", ""),
             ):
                 tab.send(
-                    "Input.dispatchKeyEvent", type=kind, key=key, text=text,
+                    "Input.dispatchKeyEvent",
+                    type=kind,
+                    key=key,
+                    text=text,
                     windowsVirtualKeyCode=code,
-                )  # fmt: skip
+                )
 
     with open_tab(tmp_path / "profile", 240.0) as tab:
         tab.show(address, width=DESK)
         begin_judging(tab, 1)
-        said = tab.run("[...document.querySelectorAll('#judging .said')].map((p) => p.textContent)")
-        assert sorted(said) == ["(nothing)", EVIL]
+        texts = tab.run(
+            "[...document.querySelectorAll('#judging .said')].map((p) => p.textContent)"
+        )
+        assert sorted(texts) == ["(nothing)", EVIL]
         answer(tab)
         wait_for(tab, "document.activeElement.textContent.startsWith('Clip 2 of 2; 1 judged')")
         tab.run("location.reload()")
@@ -383,11 +419,15 @@ def test_a_judge_answers_blind_with_the_keyboard_and_goes_on_later(
         answer(tab)
         wait_for(tab, "document.querySelector('#judging').textContent.includes('Thank you')")
         # There is no camera here, and a player says that it cannot play.
-        assert [one for one in tab.complaints if "CSP" in one or "Refused" in one] == []
+        assert [
+            complaint
+            for complaint in tab.complaints
+            if "CSP" in complaint or "Refused" in complaint
+        ] == []
     (sheet,) = Judgements().sheets("t")
     order = [prepared.order("anna", clip.clip_id) for clip in clips]
-    assert [one.preferred for one in sheet.answers.values()] == [first for first, _ in order]
-    assert all({one.a, one.b} == {90, 10} for one in sheet.answers.values())
+    assert [answer.preferred for answer in sheet.answers.values()] == [first for first, _ in order]
+    assert all({answer.a, answer.b} == {90, 10} for answer in sheet.answers.values())
 
 
 def test_a_long_film_with_captions_is_cut_on_a_timeline_and_taken_in_as_clips(
@@ -418,8 +458,10 @@ def test_a_long_film_with_captions_is_cut_on_a_timeline_and_taken_in_as_clips(
         drag(tab, end, 8)
         assert before < seconds_of(tab, end) < before + 1
         write(tab, "#list ol li:nth-of-type(2) input", "maman boit du café")
-        tab.run("document.querySelector('#list ol li:nth-of-type(2) input')"
-                ".dispatchEvent(new Event('change'))")  # fmt: skip
+        tab.run(
+            "document.querySelector('#list ol li:nth-of-type(2) input')"
+            ".dispatchEvent(new Event('change'))"
+        )
         write(tab, "#list input", "zoe")
         press_named(tab, "Save")
         agree(tab)
@@ -511,19 +553,21 @@ def test_a_disk_that_is_full_is_said_and_the_upload_goes_on_when_there_is_room(
     (server.project / "data/app").mkdir(parents=True)
     mount = 'mount -t tmpfs -o size=300k tmpfs data/app && exec "$@"'
     client = Client(server.start(by=["unshare", "-rm", "sh", "-c", mount, "sh"]))
-    other, film = client.begin(), client.begin()
-    assert client.ask("PUT", f"{other}/film?offset=0", bytes(100_000))[0] == 200
+    other_film, film = client.begin(), client.begin()
+    assert client.ask("PUT", f"{other_film}/film?offset=0", bytes(100_000))[0] == 200
     content, sent = os.urandom(200_000), 0
     while True:
-        status, found = client.ask("PUT", f"{film}/film?offset={sent}", content[sent : sent + 4096])
+        status, answer = client.ask(
+            "PUT", f"{film}/film?offset={sent}", content[sent : sent + 4096]
+        )
         if status != 200:
             break
-        sent = found["size"]
-    assert (status, found["size"]) == (507, sent)
-    assert "the disk takes no more" in found["error"]
-    status, found = client.ask("POST", "takes", {"suffix": ".mp4"})
-    assert (status, "the disk is full" in found["error"]) == (507, True)
-    assert client.ask("DELETE", other)[0] == 200
+        sent = answer["size"]
+    assert (status, answer["size"]) == (507, sent)
+    assert "the disk takes no more" in answer["error"]
+    status, answer = client.ask("POST", "takes", {"suffix": ".mp4"})
+    assert (status, "the disk is full" in answer["error"]) == (507, True)
+    assert client.ask("DELETE", other_film)[0] == 200
     assert client.ask("PUT", f"{film}/film?offset={sent}", content[sent:])[0] == 200
     assert client.ask("POST", f"{film}/whole", {"size": len(content)})[0] == 200
 
@@ -555,5 +599,7 @@ def test_axe_finds_nothing_serious_in_any_tab(server: Server, tmp_path: Path) ->
                 for direction in ("rtl", "ltr"):
                     tab.run(f"document.documentElement.dir = {direction!r}")
                     assert tab.run("document.documentElement.scrollWidth") <= width, name
-                found = tab.run(rules)
-                assert [one for one in found if one[0] in ("serious", "critical")] == [], name
+                violations = tab.run(rules)
+                assert [
+                    violation for violation in violations if violation[0] in ("serious", "critical")
+                ] == [], name

@@ -28,7 +28,7 @@ from tests.system.test_app import Server, begin, press, write
 from tests.unit.report.test_browser import Tab, find_chromium, open_tab
 
 TEXTS = ("bonjour maman", "je mange du pain", "tu bois de l'eau", "elle est fatiguée")
-GLOSSES = {one.text: one.glosses for one in sentences(3) if one.text in TEXTS}
+GLOSSES = {sentence.text: sentence.glosses for sentence in sentences(3) if sentence.text in TEXTS}
 # How often each signs each sentence, and what for; joao is left-handed.
 TAKES = {"anouk": 3, "hana": 1, "gildas": 1, "joao": 3}
 SPLITS = {"anouk": "train", "hana": "train", "gildas": "dev", "joao": "test"}
@@ -53,8 +53,8 @@ class Walk:
             return
         self._taken.add(name)
         self.tab.run(f"document.querySelector({selector!r}).scrollIntoView({{block: {block!r}}})")
-        found = self.tab.send("Page.captureScreenshot", format="jpeg", quality=70)
-        (self._pictures / f"first_{name}.jpg").write_bytes(base64.b64decode(found["data"]))
+        screenshot = self.tab.send("Page.captureScreenshot", format="jpeg", quality=70)
+        (self._pictures / f"first_{name}.jpg").write_bytes(base64.b64decode(screenshot["data"]))
 
     def record(self, takes: Mapping[str, int]) -> None:
         """Let signers record what the page proposes, and deliver it."""
@@ -124,9 +124,9 @@ class Walk:
         self.wait_for_end("is the first champion")
 
     def wait_for_end(self, verdict: str) -> None:
-        said = "document.querySelector('#night').textContent"
+        expression = "document.querySelector('#night').textContent"
         ended = "!document.querySelector('#learn').hidden"
-        wait_for(self.tab, f"{ended} && {said}.includes({verdict!r})", NIGHT_S)
+        wait_for(self.tab, f"{ended} && {expression}.includes({verdict!r})", NIGHT_S)
 
     def understand(self, signer: str, model: str) -> list[str]:
         """Sign all sentences while the page translates; return what it said."""
@@ -134,12 +134,12 @@ class Walk:
         wait_for(self.tab, f"document.querySelector('#model').textContent.includes('{model}')")
         self.camera.sit(signer)
         begin_live(self.tab)
-        said = [
+        texts = [
             sign_live(self.tab, self.camera, signer, GLOSSES[text], seed=1000 + n, until=text)
             for n, text in enumerate(TEXTS)
         ]
         self.picture("live", "#translate-camera")
-        return said
+        return texts
 
 
 def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk]:
@@ -154,12 +154,12 @@ def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk]:
     try:
         with open_tab(folder / "profile", SECONDS, camera.flags) as tab:
             tab.show(address, width=WIDTH, height=HEIGHT)
-            one = Walk(tab, camera, project, pictures)
-            one.record(TAKES)
-            one.found()
-            one.learn()
-            one.picture("night")
-            return one.understand("anouk", "champion 1"), one
+            visit = Walk(tab, camera, project, pictures)
+            visit.record(TAKES)
+            visit.found()
+            visit.learn()
+            visit.picture("night")
+            return visit.understand("anouk", "champion 1"), visit
     finally:
         server.stop()
 
@@ -170,15 +170,15 @@ def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk]:
 def test_who_records_herself_in_the_page_is_understood_after_a_night(tmp_path: Path) -> None:
     pictures = tmp_path / "pictures"
     pictures.mkdir()
-    said, done = walk(tmp_path, pictures)
-    assert said == list(TEXTS)
-    assert ModelStore(done.project / MODELS).champion() == 1
-    assert done.tab.complaints == []
+    texts, visit = walk(tmp_path, pictures)
+    assert texts == list(TEXTS)
+    assert ModelStore(visit.project / MODELS).champion() == 1
+    assert visit.tab.complaints == []
     assert len(list(pictures.iterdir())) == 6
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Take the pictures of docs/ops/first_signs.md.")
     parser.add_argument("--pictures", type=Path, required=True, metavar="FOLDER")
-    with tempfile.TemporaryDirectory() as made:
-        print(walk(Path(made), parser.parse_args().pictures)[0])
+    with tempfile.TemporaryDirectory() as folder:
+        print(walk(Path(folder), parser.parse_args().pictures)[0])

@@ -64,12 +64,12 @@ def project(tmp_path: Path) -> Path:
 
 def experiments(root: Path) -> dict[str, Any]:
     """Return the metrics of each experiment by its name, as `dvc exp show` has them."""
-    found = {}
+    metrics = {}
     for baseline in json.loads(call("dvc", "exp", "show", "--json", cwd=root)):
         for experiment in baseline["experiments"] or []:
             (revision,) = experiment["revs"]
-            found[experiment["name"]] = revision["data"]["metrics"]["metrics.json"]["data"]
-    return found
+            metrics[experiment["name"]] = revision["data"]["metrics"]["metrics.json"]["data"]
+    return metrics
 
 
 @pytest.mark.slow
@@ -81,21 +81,23 @@ def test_experiments_and_runs_name_each_other(project: Path) -> None:
         "dvc", "exp", "run", "--temp", "--name", "away", "--set-param", "train.seed=3", cwd=project
     )
     shown = experiments(project)
-    assert {name: found["test"]["bleu4"] for name, found in shown.items()} == {
-        "here": 1.0, "away": 1.5,
-    }  # fmt: skip
+    assert {name: metrics["test"]["bleu4"] for name, metrics in shown.items()} == {
+        "here": 1.0,
+        "away": 1.5,
+    }
     # The copy in which `away` ran is gone; caches and runs are the project's.
     assert Path(shown["away"]["cache"]) == project / "data/cache/landmarks"
     assert shown["away"]["code"] != shown["here"]["code"]
     for name, seed in (("here", 2), ("away", 3)):
         runs = json.loads(call(sys.executable, "-W", "ignore", "-c", FIND, name, cwd=project))
-        above, own = sorted(runs, key=lambda run: run["info"]["run_name"])
+        above, child = sorted(runs, key=lambda run: run["info"]["run_name"])
         assert above["info"]["run_name"] == f"dvc repro {name}: seed {seed}"
-        assert (own["info"]["status"], own["info"]["run_name"]) == (
-            "FINISHED", f"train seed {seed}",
-        )  # fmt: skip
-        tags = own["data"]["tags"]
+        assert (child["info"]["status"], child["info"]["run_name"]) == (
+            "FINISHED",
+            f"train seed {seed}",
+        )
+        tags = child["data"]["tags"]
         assert (tags["dvc_experiment"], tags["dvc_baseline"]) == (name, head)
         assert tags["mlflow.parentRunId"] == above["info"]["run_id"]
-        assert own["data"]["metrics"]["test/bleu4"] == shown[name]["test"]["bleu4"]
+        assert child["data"]["metrics"]["test/bleu4"] == shown[name]["test"]["bleu4"]
     assert not any(path.is_dir() for path in (project / "data/.tracking").iterdir())  # all sent

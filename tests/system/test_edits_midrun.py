@@ -92,8 +92,11 @@ def reproducing(stage: str, until: Callable[[], object]) -> Iterator["subprocess
     """Run a stage alone with DVC; its work has begun when the block does."""
     process = subprocess.Popen(
         [sys.executable, "-m", "dvc", "repro", "--single-item", stage],
-        env=environment(Path.cwd()), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        env=environment(Path.cwd()),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
         deadline = time.monotonic() + WAIT_S
         while not until():

@@ -57,12 +57,16 @@ def test_the_commands_of_the_page_do_what_it_says(
     Path("ops.yaml").write_text("ingest: {settle_s: 0}\n")
     for number, signer in enumerate(("anna", "ben", "cleo")):
         film = write_video(Path(f"films/{signer}.mp4"), frames=60 + number)
-        annotate(film, [
-            Cue(start_s=start_s, end_s=start_s + 1, text=text, signer=signer, gloss=gloss)
-            for start_s, text, gloss in (
-                (0.0, f"demain {signer} dort", "DORMIR"), (1.2, "demain il pleut", "PLUIE"),
-            )
-        ])  # fmt: skip
+        annotate(
+            film,
+            [
+                Cue(start_s=start_s, end_s=start_s + 1, text=text, signer=signer, gloss=gloss)
+                for start_s, text, gloss in (
+                    (0.0, f"demain {signer} dort", "DORMIR"),
+                    (1.2, "demain il pleut", "PLUIE"),
+                )
+            ],
+        )
     outs = {}
     for number, words in enumerate(commands()):
         if words[1] == "translate":
@@ -73,13 +77,23 @@ def test_the_commands_of_the_page_do_what_it_says(
         if words[1] == "export":
             correct("il pleut</", "il neige</")
     assert [name for _, name in outs] == [
-        "init", "init", "repro", "export", "ingest", "ingest", "repro", "translate",
-    ]  # fmt: skip
+        "init",
+        "init",
+        "repro",
+        "export",
+        "ingest",
+        "ingest",
+        "repro",
+        "translate",
+    ]
     assert "6 rows taken, 0 left out" in outs[0, "init"]
     for number in (4, 5):
         assert "- text: demain il pleut\n    + text: demain il neige" in outs[number, "ingest"]
     clips = read_manifest(Path("data/raw/films/manifest.tsv"))
     assert sorted(clip.text for clip in clips) == [
-        "demain anna dort", "demain ben dort", "demain cleo dort", *["demain il neige"] * 3,
-    ]  # fmt: skip
+        "demain anna dort",
+        "demain ben dort",
+        "demain cleo dort",
+        *["demain il neige"] * 3,
+    ]
     assert {clip.gloss for clip in clips} == {"DORMIR", "PLUIE"}

@@ -28,9 +28,18 @@ from tests.processes import Stage, is_alive, is_inferring, wait_until
 from tests.tiny import ROOT
 
 DRAWING = DrawOptions(
-    out=Path("corpus"), seed=5, train_signers=1, dev_signers=1, test_signers=0,
-    clips_per_signer=3, max_signs=1, unseen_share=0.0, fps=8.0, width=320, height=240,
-)  # fmt: skip
+    out=Path("corpus"),
+    seed=5,
+    train_signers=1,
+    dev_signers=1,
+    test_signers=0,
+    clips_per_signer=3,
+    max_signs=1,
+    unseen_share=0.0,
+    fps=8.0,
+    width=320,
+    height=240,
+)
 CLIPS = 6
 
 pytestmark = [
@@ -65,9 +74,9 @@ def project(template: Path, tmp_path: Path) -> Path:
 
 def entries(project: Path) -> int:
     """Clips in the cache; each entry is whole."""
-    found = [unpack_frames(p.read_bytes()) for p in project.glob("data/cache/*/*/*.clip")]
-    assert None not in found
-    return len(found)
+    clips = [unpack_frames(p.read_bytes()) for p in project.glob("data/cache/*/*/*.clip")]
+    assert None not in clips
+    return len(clips)
 
 
 def finish(project: Path) -> None:
@@ -84,17 +93,17 @@ def test_kills_at_random_moments_change_no_byte(project: Path) -> None:
     finish(project)
     span_s = time.monotonic() - begun
     shutil.rmtree(project / "data")
-    done = 0
-    while done < 6:
+    kills = 0
+    while kills < 6:
         with Stage(project) as stage:
-            while done < 6 and not stage.ended():
+            while kills < 6 and not stage.ended():
                 time.sleep(dice.uniform(0, span_s))
                 if dice.random() < 0.5:
-                    done += not stage.ended()
+                    kills += not stage.ended()
                     break  # kills the stage
                 if workers := stage.workers():
                     os.kill(dice.choice(workers), signal.SIGKILL)
-                    done += 1
+                    kills += 1
         if entries(project) == CLIPS and dice.random() < 0.5:
             shutil.rmtree(project / "data/cache")
     finish(project)
@@ -104,11 +113,11 @@ def test_a_stage_that_is_killed_keeps_what_it_has_and_goes_on(project: Path) -> 
     with Stage(project, workers=1) as stage:
         wait_until(lambda: entries(project) >= 2)
         stage.kill()
-    kept = entries(project)
+    count = entries(project)
     assert not (project / "data/landmarks/shards").exists()
     with Stage(project, workers=1) as stage:
         assert stage.wait() == 0
-        assert f"{kept} clips were looked at in an earlier run" in stage.errors()
+        assert f"{count} clips were looked at in an earlier run" in stage.errors()
     assert contents(project / "data/landmarks") == contents(project / "expected")
 
 
@@ -143,7 +152,9 @@ def set_option(project: Path, **options: object) -> None:
 def has_open(pid: int, file: Path | None) -> bool:
     """Whether a process has a file open."""
     with contextlib.suppress(OSError):  # it has ended meanwhile
-        return any(one.readlink() == file for one in Path(f"/proc/{pid}/fd").iterdir())
+        return any(
+            descriptor.readlink() == file for descriptor in Path(f"/proc/{pid}/fd").iterdir()
+        )
     return False
 
 
@@ -155,12 +166,12 @@ def test_a_poisoned_clip_is_rejected_and_the_others_go_on(project: Path) -> None
     repeat_video(clips[0].video, manifest.parent / "poison.mp4", times=60)
     write_manifest(manifest, [*clips, poison])
     with Stage(project) as stage:
-        for others in (0, CLIPS):  # the longest clip comes first, and its second try last
+        for finished in (0, CLIPS):  # the longest clip comes first, and its second try last
             victims: list[int] = []
 
-            def seek(others: int = others, victims: list[int] = victims) -> bool:
+            def seek(finished: int = finished, victims: list[int] = victims) -> bool:
                 victims[:] = [pid for pid in stage.workers() if has_open(pid, poison.video)]
-                return bool(victims) and entries(project) >= others
+                return bool(victims) and entries(project) >= finished
 
             wait_until(seek)
             os.kill(victims[0], signal.SIGKILL)
@@ -170,9 +181,9 @@ def test_a_poisoned_clip_is_rejected_and_the_others_go_on(project: Path) -> None
     (row,) = rejects
     assert row.startswith("poison\tcorpus/poison.mp4\tits process was killed by signal 9")
     assert "also when tried again alone" in row
-    found, expected = (contents(project / name) for name in ("data/landmarks", "expected"))
-    del found["rejects.tsv"], expected["rejects.tsv"]
-    assert found == expected
+    files, expected = (contents(project / name) for name in ("data/landmarks", "expected"))
+    del files["rejects.tsv"], expected["rejects.tsv"]
+    assert files == expected
 
 
 def repeat_video(source: Path, target: Path, times: int) -> None:
@@ -181,8 +192,8 @@ def repeat_video(source: Path, target: Path, times: int) -> None:
     for _ in range(times):
         capture = cv2.VideoCapture(str(source))
         while True:
-            there, frame = capture.read()
-            if not there:
+            is_read, frame = capture.read()
+            if not is_read:
                 break
             writer = writer or cv2.VideoWriter(
                 str(target), cv2.VideoWriter.fourcc(*"mp4v"), 6.0, frame.shape[1::-1]
@@ -199,8 +210,8 @@ def test_a_file_that_cannot_grow_is_named(project: Path, max_file_bytes: int, pl
     with Stage(project, max_file_bytes=max_file_bytes) as stage:
         assert stage.wait() == 1
         check_full(stage, place)
-    kept = entries(project)
-    assert kept == (0 if max_file_bytes == 1500 else CLIPS)
+    count = entries(project)
+    assert count == (0 if max_file_bytes == 1500 else CLIPS)
     assert not list(project.rglob("*.tmp"))
     finish(project)
 
@@ -213,13 +224,13 @@ def test_a_full_disk_keeps_what_is_done_and_says_what_to_do(
     with Stage(project) as stage:
         assert stage.wait() == 1
         check_full(stage, place)
-    kept = entries(project)
-    assert 0 < kept <= CLIPS
+    count = entries(project)
+    assert 0 < count <= CLIPS
     assert not list(project.rglob("*.tmp"))
     subprocess.run(["mount", "-o", "remount,size=10m", str(project / place)], check=True)
     with Stage(project) as stage:
         assert stage.wait() == 0, stage.errors()
-        assert f"{kept} clips were looked at in an earlier run" in stage.errors()
+        assert f"{count} clips were looked at in an earlier run" in stage.errors()
     assert contents(project / "data/landmarks") == contents(project / "expected")
 
 

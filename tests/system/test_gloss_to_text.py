@@ -40,18 +40,18 @@ def write_tables(folder: Path) -> list[str]:
     lines: dict[tuple[str, ...], None] = {}
     while len(lines) < sum(CLIPS.values()):
         lines[tuple(rng.choices(names, k=rng.randint(3, 5)))] = None
-    given, said = iter(lines), []
+    remaining, arguments = iter(lines), []
     for split, clips in CLIPS.items():
         path = folder / f"{split}.tsv"
         with path.open("w", encoding="utf-8", newline="") as file:
             table = csv.writer(file, delimiter="\t")
             table.writerow(["name", "signer", "gloss", "text"])
             for number in range(clips):
-                line = next(given)
+                line = next(remaining)
                 text = " ".join(WORDS[name] for name in line)
                 table.writerow([f"{split}{number}", f"of_{split}", " ".join(line), text])
-        said.append(f"{split}={path}")
-    return said
+        arguments.append(f"{split}={path}")
+    return arguments
 
 
 def write_params(folder: Path) -> None:
@@ -82,9 +82,9 @@ def test_glosses_are_translated_by_way_of_every_stage(
     page = Path("reports/index.html").read_text(encoding="utf-8")
     assert "the glosses, copied" in page
     assert "landmarks zeroed" not in page
-    found = json.loads(Path("reports/studies/gloss_to_text/results.json").read_text())
+    results = json.loads(Path("reports/studies/gloss_to_text/results.json").read_text())
     written = json.loads(Path("reports/evaluation/scores.json").read_text())["splits"]["test"]
-    scored = found["scores"]["phoenix_legacy"]["test"]
+    scored = results["scores"]["phoenix_legacy"]["test"]
     for system in ("retrieval", "copy"):
         value = written["systems"][system]["bleu4"]["value"]
         assert scored["floors_bleu4"][system] == pytest.approx(value, abs=0.006)

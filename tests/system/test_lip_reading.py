@@ -38,11 +38,11 @@ def shrink(folder: Path, **changes: dict[str, Any]) -> Path:
 
 def follow_lips(film: Film, clip: LandmarkSequence) -> float:
     """Return the correlation of the drawn opening of the lips with that of the landmarks."""
-    seen = clip.present[:, clip.layout.group("lips")]
+    has_lips = clip.present[:, clip.layout.group("lips")]
     names = clip.layout.groups[clip.layout.group("lips")].landmarks
-    lips = clip.points[seen, clip.layout.slice("lips"), :2]
+    lips = clip.points[has_lips, clip.layout.slice("lips"), :2]
     upper, lower = (lips[:, names.index(f"{part}_inner")] for part in ("upper", "lower"))
-    drawn = np.array([face.open * (1 - 0.8 * face.tuck) for face in film.faces])[seen]
+    drawn = np.array([face.open * (1 - 0.8 * face.tuck) for face in film.faces])[has_lips]
     return float(np.corrcoef(np.linalg.norm(upper - lower, axis=1), drawn)[0, 1])
 
 

@@ -27,19 +27,41 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "print(getattr(b, sys.argv[1])(sys.argv[2]))"
     )
 
-    def make(what: str, source: Path) -> Path:
-        command = [sys.executable, "-c", build, what, str(folder)]
-        done = subprocess.run(command, cwd=source, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return folder / done.stdout.splitlines()[-1]
+    def make(kind: str, source: Path) -> Path:
+        command = [sys.executable, "-c", build, kind, str(folder)]
+        process = subprocess.run(command, cwd=source, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+        return folder / process.stdout.splitlines()[-1]
 
     clone = folder / "clone"  # as building leaves folders behind
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "--", "src", "pipeline", "presets", "data",
-         "*.yaml", "*.json", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE",
-         "constraints.txt", ".gitignore", ".dvcignore", ".dvc"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
+        [
+            "git",
+            "ls-files",
+            "-co",
+            "--exclude-standard",
+            "--",
+            "src",
+            "pipeline",
+            "presets",
+            "data",
+            "*.yaml",
+            "*.json",
+            "pyproject.toml",
+            "setup.py",
+            "MANIFEST.in",
+            "README.md",
+            "LICENSE",
+            "constraints.txt",
+            ".gitignore",
+            ".dvcignore",
+            ".dvc",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
     for name in listed:
         if (ROOT / name).is_file():
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
@@ -48,16 +70,28 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["tar", "xf", sdist, "-C", folder], check=True)
     wheel = make("build_wheel", folder / sdist.name.removesuffix(".tar.gz"))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
-    found = folder / "env/bin/python"
+    interpreter = folder / "env/bin/python"
     subprocess.run(
-        [sys.executable, "-m", "pip", "--python", found, "install", "--quiet", "--no-deps",
-         "--no-index", "--force-reinstall", wheel], check=True,
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            interpreter,
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-index",
+            "--force-reinstall",
+            wheel,
+        ],
+        check=True,
         # With it, pip would find the package of this checkout and take it for installed.
         env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-    )  # fmt: skip
+    )
     (site,) = (folder / "env/lib").glob("python*/site-packages")
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return found
+    return interpreter
 
 
 @pytest.fixture
@@ -67,12 +101,15 @@ def run(python: Path, tmp_path: Path) -> Run:
     def run(*command: str, folder: str = ".", ok: bool = True) -> subprocess.CompletedProcess[str]:
         path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
         env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        done = subprocess.run(
-            [python, "-m", *command], cwd=tmp_path / folder, capture_output=True, text=True,
+        process = subprocess.run(
+            [python, "-m", *command],
+            cwd=tmp_path / folder,
+            capture_output=True,
+            text=True,
             env=env | {"PATH": path, "DVC_NO_ANALYTICS": "true"},
-        )  # fmt: skip
-        assert (done.returncode == 0) == ok, done.stdout + done.stderr
-        return done
+        )
+        assert (process.returncode == 0) == ok, process.stdout + process.stderr
+        return process
 
     return run
 
@@ -97,8 +134,14 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
     # The drawn corpus and the first stages, small.
     draw = project / "data/demo/params.yaml"
     few = yaml.safe_load(draw.read_text())
-    few["draw"] |= {"train_signers": 1, "dev_signers": 1, "test_signers": 1,
-                    "clips_per_signer": 2, "max_signs": 1, "uncut_share": 0.0}  # fmt: skip
+    few["draw"] |= {
+        "train_signers": 1,
+        "dev_signers": 1,
+        "test_signers": 1,
+        "clips_per_signer": 2,
+        "max_signs": 1,
+        "uncut_share": 0.0,
+    }
     draw.write_text(yaml.safe_dump(few))
     run("dvc", "repro", "extract", folder=project.name)
     assert list((project / "data/landmarks/shards").glob("*.parquet"))
@@ -111,9 +154,9 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
         changed.write_text(f"{before}\n# another version\n")
         status = json.loads(run("dvc", "status", "--json", folder=project.name).stdout)
         assert "code" in status
-        done = run("dvc", "repro", "extract", folder=project.name)
-        assert "Running stage 'extract'" in done.stdout
-        assert "Running stage 'check'" not in done.stdout
+        process = run("dvc", "repro", "extract", folder=project.name)
+        assert "Running stage 'extract'" in process.stdout
+        assert "Running stage 'check'" not in process.stdout
     finally:
         changed.write_text(before)
     params = (project / "params.yaml").read_text()
@@ -124,14 +167,15 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
     before = template.read_text()
     state = json.loads((project / ".signloom.json").read_text())
     (project / ".signloom.json").write_text(json.dumps(state | {"version": "0.1.0"}))
-    assert "signloom project --upgrade" in run(
-        "dvc", "repro", "check", folder=project.name, ok=False
-    ).stderr  # fmt: skip
+    assert (
+        "signloom project --upgrade"
+        in run("dvc", "repro", "check", folder=project.name, ok=False).stderr
+    )
     try:
         template.write_text(f"{before}# new\n")
         if kill_in_upgrade(python, project):
-            said = run("signloom_tools.cli.project", folder=project.name, ok=False).stderr
-            assert "signloom project --upgrade" in said
+            message = run("signloom_tools.cli.project", folder=project.name, ok=False).stderr
+            assert "signloom project --upgrade" in message
         run("signloom_tools.cli.main", "project", "--upgrade", folder=project.name)
         assert (project / "presets/base.yaml").read_text() == template.read_text()
         assert (project / "params.yaml").read_text() == mine
@@ -141,8 +185,10 @@ def test_a_project_of_the_installed_package_runs_its_stages_and_is_upgraded(
             (project / name).write_text("# mine\n")
         run("signloom_tools.cli.main", "project", "--upgrade", folder=project.name)
         template.write_text(f"{before}# newer\n")
-        said = run("signloom_tools.cli.main", "project", "--upgrade", folder=project.name, ok=False)
-        assert "presets/base.yaml is not as Signloom" in said.stderr
+        message = run(
+            "signloom_tools.cli.main", "project", "--upgrade", folder=project.name, ok=False
+        )
+        assert "presets/base.yaml is not as Signloom" in message.stderr
         for name in ("pipeline/train.py", "presets/base.yaml"):
             assert (project / name).read_text() == "# mine\n"
     finally:
@@ -153,9 +199,11 @@ def kill_in_upgrade(python: Path, project: Path) -> bool:
     """Start an upgrade and kill it when it has begun to write; return whether it was in time."""
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     process = subprocess.Popen(
-        [python, "-m", "signloom_tools.cli.main", "project", "--upgrade"], cwd=project, env=env,
+        [python, "-m", "signloom_tools.cli.main", "project", "--upgrade"],
+        cwd=project,
+        env=env,
         stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     while process.poll() is None:
         if (project / "presets/base.yaml").read_text().endswith("# new\n"):
             process.send_signal(signal.SIGKILL)

@@ -24,8 +24,8 @@ def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def smoke(folder: Path) -> Path:
-    done = run("bash", str(ROOT / "pipeline/smoke/run.sh"), str(folder), cwd=ROOT)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    process = run("bash", str(ROOT / "pipeline/smoke/run.sh"), str(folder), cwd=ROOT)
+    assert process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
     return folder
 
 

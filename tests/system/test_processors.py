@@ -39,9 +39,13 @@ def start(processor: str, *parts: str, code: str = "") -> subprocess.Popen[str]:
     python = str(Path(sys.executable).resolve())
     variables = {name: value for name, value in CODE_PATH.items() if name not in NUMPY}
     return subprocess.Popen(
-        [*emulator, python, *program, *parts], cwd=tiny.ROOT, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env={**inherited, **variables, "PYTHONPATH": path},
-    )  # fmt: skip
+        [*emulator, python, *program, *parts],
+        cwd=tiny.ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**inherited, **variables, "PYTHONPATH": path},
+    )
 
 
 def read_hashes(process: subprocess.Popen[str]) -> dict[str, str]:

@@ -24,8 +24,10 @@ def other_python() -> str:
         path = shutil.which(name, path=folder)
         if path is None:
             continue
-        asked = [path, "-c", "import platform; print(platform.python_version())"]
-        version = subprocess.run(asked, check=False, capture_output=True, text=True).stdout.strip()
+        command = [path, "-c", "import platform; print(platform.python_version())"]
+        version = subprocess.run(
+            command, check=False, capture_output=True, text=True
+        ).stdout.strip()
         if version.startswith(name.removeprefix("python")) and version != platform.python_version():
             return path
     pytest.skip(f"needs a second {name}, of another patch number than {platform.python_version()}")

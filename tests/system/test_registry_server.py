@@ -53,8 +53,10 @@ def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
         server.start()
         changes = sync_registry(store, TRACKING)
         assert sorted(changes) == [
-            "champion is version 2", "no challenger", "signloom.forgotten of version 1",
-        ]  # fmt: skip
+            "champion is version 2",
+            "no challenger",
+            "signloom.forgotten of version 1",
+        ]
         assert read_registry()[0] == {"champion": "2"}
         store.rollback(by="a person")
         assert sync_registry(store, TRACKING) == ["champion is version 1"]
@@ -66,11 +68,11 @@ def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
 def read_registry() -> tuple[dict[str, str], dict[str, Any]]:
     import mlflow
 
-    found = mlflow.MlflowClient().search_model_versions("name='tiny'")
-    of = {one.version: one.tags["signloom.version"] for one in found}
+    versions = mlflow.MlflowClient().search_model_versions("name='tiny'")
+    of = {version.version: version.tags["signloom.version"] for version in versions}
     aliases = mlflow.MlflowClient().get_registered_model("tiny").aliases
     named = {alias: of[version] for alias, version in aliases.items()}
-    return named, {one.tags["signloom.version"]: one.tags for one in found}
+    return named, {version.tags["signloom.version"]: version.tags for version in versions}
 
 
 def check_files(store: ModelStore) -> None:

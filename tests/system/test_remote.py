@@ -41,10 +41,11 @@ def write_corpus(folder: Path) -> None:
     sequences = {name: halve(example.sequence) for name, (example, _) in examples.items()}
     write_clips(folder / IMPORTED_SHARDS, sequences, '{"detector": "imported"}')
     clips = [
-        Clip(clip_id=name, video=None, text=example.target.text, signer=split, split=split,
-             gloss="A")
+        Clip(
+            clip_id=name, video=None, text=example.target.text, signer=split, split=split, gloss="A"
+        )
         for name, (example, split) in examples.items()
-    ]  # fmt: skip
+    ]
     write_manifest(folder / "manifest.tsv", clips)
 
 
@@ -65,11 +66,14 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     shutil.copy(ROOT / "pipeline/smoke/params.yaml", root / "params.yaml")
-    update_params(root / "params.yaml", {
-        "corpus": {"folder": CORPUS.as_posix()},
-        "train": {"epochs": 2, "ctc_weight": 0.0},
-        "tracking": {"enabled": False},
-    })  # fmt: skip
+    update_params(
+        root / "params.yaml",
+        {
+            "corpus": {"folder": CORPUS.as_posix()},
+            "train": {"epochs": 2, "ctc_weight": 0.0},
+            "tracking": {"enabled": False},
+        },
+    )
     write_corpus(root / CORPUS)
     call("git", "init", "--quiet", cwd=root)
     call("dvc", "init", "--quiet", cwd=root)
@@ -96,8 +100,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with log.open("w") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-            env={**os.environ, **KEYS}, stdout=errors, stderr=errors,
-        )  # fmt: skip
+            env={**os.environ, **KEYS},
+            stdout=errors,
+            stderr=errors,
+        )
     address = f"http://127.0.0.1:{port}"
     try:
         wait_for_answer(f"{address}/moto-api/", process, log)
@@ -114,17 +120,17 @@ def second(request: pytest.FixtureRequest, first: Path, tmp_path: Path) -> Path:
     """A clone of the first project's Git repository, after its push; it has no data yet."""
     if request.param == "s3":
         address = request.getfixturevalue("server")
-        url, own = "s3://signs/store", ["endpointurl", address]
+        url, options = "s3://signs/store", ["endpointurl", address]
     else:
-        url, own = str(tmp_path / "store"), []
+        url, options = str(tmp_path / "store"), []
     (first / ".dvc/config.local").unlink(missing_ok=True)  # of the test before
     call("dvc", "remote", "add", "--default", "--force", "store", url, cwd=first)
     commit(first, f"Keep data in a {request.param}")
     clone = tmp_path / "second"
     call("git", "clone", "--quiet", str(first), str(clone), cwd=tmp_path)
     for root in (first, clone):
-        if own:
-            call("dvc", "remote", "modify", "--local", "store", *own, cwd=root)
+        if options:
+            call("dvc", "remote", "modify", "--local", "store", *options, cwd=root)
     call("dvc", "push", cwd=first)
     assert not (clone / "data/checkpoint").exists()
     return clone
@@ -139,8 +145,18 @@ def assert_same_results(second: Path, first: Path) -> None:
 
 
 def test_a_second_clone_has_the_champion_and_its_scores(first: Path, second: Path) -> None:
-    call("dvc", "pull", "evaluate", "extract", "tokenize_targets", "train", "check",
-         "data/models.dvc", f"{CORPUS}.dvc", cwd=second)  # fmt: skip
+    call(
+        "dvc",
+        "pull",
+        "evaluate",
+        "extract",
+        "tokenize_targets",
+        "train",
+        "check",
+        "data/models.dvc",
+        f"{CORPUS}.dvc",
+        cwd=second,
+    )
     assert "up to date" in call("dvc", "repro", "evaluate", cwd=second)
     assert call("dvc", "status", "--json", "evaluate", "--with-deps", cwd=second).strip() == "{}"
     assert_same_results(second, first)
@@ -154,8 +170,8 @@ def test_a_second_clone_has_the_champion_and_its_scores(first: Path, second: Pat
 
 
 def test_repro_pulls_what_it_needs_and_runs_nothing(first: Path, second: Path) -> None:
-    said = call("dvc", "repro", "--pull", "evaluate", cwd=second)
-    assert "Running stage" not in said
+    output = call("dvc", "repro", "--pull", "evaluate", cwd=second)
+    assert "Running stage" not in output
     for name in ("data/checkpoint", "reports/evaluation"):
         assert hash_folder(second / name) == hash_folder(first / name), name
     assert call("git", "status", "--porcelain", cwd=second) == ""

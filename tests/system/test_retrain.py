@@ -52,35 +52,41 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(project: Path) -> dict[str, str]:
-    own = {"PYTHONPATH": str(project / "src"), "SIGNLOOM_CACHE": "", "OMP_NUM_THREADS": "1"}
-    return {**os.environ, **own}
+    variables = {"PYTHONPATH": str(project / "src"), "SIGNLOOM_CACHE": "", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, **variables}
 
 
 def retrain(project: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     """Run a night; return its exit code and summary."""
-    done = subprocess.run(
+    process = subprocess.run(
         command("retrain", "--json", *arguments),
-        cwd=project, env=environment(project), capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stdout, done.stderr[-3000:]
-    return done.returncode, json.loads(done.stdout)
+        cwd=project,
+        env=environment(project),
+        capture_output=True,
+        text=True,
+    )
+    assert process.stdout, process.stderr[-3000:]
+    return process.returncode, json.loads(process.stdout)
 
 
 @contextlib.contextmanager
 def started(project: Path) -> Iterator[psutil.Process]:
     """Start a night that is killed at the end, with everything below it, as by a power cut."""
     process = subprocess.Popen(
-        command("retrain"), cwd=project, env=environment(project),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        command("retrain"),
+        cwd=project,
+        env=environment(project),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     root = psutil.Process(process.pid)
     try:
         yield root
     finally:
         root.suspend()  # or it could start others meanwhile
-        for one in [root, *root.children(recursive=True)]:
+        for member in [root, *root.children(recursive=True)]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                member.kill()
         process.wait()
 
 
@@ -97,10 +103,10 @@ def check_first_night(project: Path) -> None:
     page = (project / "reports/index.html").read_text(encoding="utf-8")
     assert "No search has been run" in page  # and the report is made all the same
     if code == 4:  # so little is learnt from so little: a person takes it all the same
-        done = subprocess.run(
+        process = subprocess.run(
             command("champion", "promote", "1", "--force"), cwd=project, env=environment(project)
         )
-        assert done.returncode == 0
+        assert process.returncode == 0
 
 
 def check_empty_night(project: Path) -> None:
@@ -132,15 +138,18 @@ def test_nights_with_and_without_news_and_with_a_power_cut(project: Path) -> Non
     params = (project / "params.yaml").read_text()
     check_first_night(project)
     check_empty_night(project)
-    known = extracted(project)
+    before = extracted(project)
     (project / "data/inbox").mkdir()
     (project / "recorded").rename(project / "data/inbox/ruth")
     for path in (project / "data/inbox/ruth").iterdir():
         os.utime(path, (time.time() - 60, time.time() - 60))
     planned = subprocess.run(
         command("retrain", "--dry-run"),
-        cwd=project, env=environment(project), capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=project,
+        env=environment(project),
+        capture_output=True,
+        text=True,
+    )
     assert f"{NEW} clips would come to the {4 * NEW} of the corpus" in planned.stdout
     check_power_cut(project)
     code, night = retrain(project)
@@ -157,6 +166,6 @@ def test_nights_with_and_without_news_and_with_a_power_cut(project: Path) -> Non
     assert start == {"start_from": "data/models/0001/checkpoint"}
     assert (project / "params.yaml").read_text() == params  # a person's, which no night edits
     # The landmarks of the others came from the cache.
-    assert extracted(project) == known + NEW
+    assert extracted(project) == before + NEW
     assert retrain(project)[0] == 3
     assert store.versions() == [1, 2]

@@ -45,13 +45,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("served")
     checkpoint = write_checkpoint(folder / "checkpoint", family="lstm")
     translator = Translator.load(checkpoint, torch.device("cpu"))
-    known = [tiny.sequence(seed, frames=10) for seed in range(12)]
-    encodings = translator.encode_clips(known)
+    train_clips = [tiny.sequence(seed, frames=10) for seed in range(12)]
+    encodings = translator.encode_clips(train_clips)
     confidence = Confidence(
-        weights=hash_file(checkpoint / WEIGHTS), unsure_below=0.5,
+        weights=hash_file(checkpoint / WEIGHTS),
+        unsure_below=0.5,
         levels=fit_levels([-9.0] * 4 + [-0.1] * 4, [False] * 4 + [True] * 4),
-        train=describe_train(known, encodings, encodings),
-    )  # fmt: skip
+        train=describe_train(train_clips, encodings, encodings),
+    )
     write_confidence(folder / CONFIDENCE, confidence)  # beside the checkpoint
     command = [*EXPORT, str(folder / "model"), "--format", "mlflow", "--checkpoint"]
     subprocess.run([*command, str(checkpoint)], check=True, cwd=folder)
@@ -99,15 +100,15 @@ def test_a_request_with_landmarks_is_answered_with_translations(folder: Path, ur
         n_best=2,
     )
     assert len(answer["predictions"]) == 3
-    for found, timed in zip(answer["predictions"], map(to_json, expected), strict=True):
-        assert found["text"] == timed["text"]
-        assert found["score"] == pytest.approx(timed["score"], rel=1e-5)
-        assert [x["text"] for x in found["alternatives"]] == [
+    for prediction, timed in zip(answer["predictions"], map(to_json, expected), strict=True):
+        assert prediction["text"] == timed["text"]
+        assert prediction["score"] == pytest.approx(timed["score"], rel=1e-5)
+        assert [x["text"] for x in prediction["alternatives"]] == [
             x["text"] for x in timed["alternatives"]
         ]
-        assert found["tokens"] == timed["tokens"]
-        assert found["confidence"] == timed["confidence"]
-        assert found["note"].split(":")[0] == timed["note"].split(":")[0]
+        assert prediction["tokens"] == timed["tokens"]
+        assert prediction["confidence"] == timed["confidence"]
+        assert prediction["note"].split(":")[0] == timed["note"].split(":")[0]
 
 
 @pytest.mark.slow
@@ -117,16 +118,16 @@ def test_a_served_model_says_what_it_has_never_seen_and_is_silent_if_asked(url: 
     for hand in ("left_hand", "right_hand"):
         empty = tiny.lose(empty, hand, slice(None))
     clips = [to_payload(empty)]
-    (found,) = ask(url, {"dataframe_records": clips})["predictions"]
-    assert found["familiar"] is False
-    assert "a hand in 0 % of its frames" in found["note"]
-    assert (found["text"], found["confidence"]) == ("", None)
+    (prediction,) = ask(url, {"dataframe_records": clips})["predictions"]
+    assert prediction["familiar"] is False
+    assert "a hand in 0 % of its frames" in prediction["note"]
+    assert (prediction["text"], prediction["confidence"]) == ("", None)
     guessed = ask(url, {"dataframe_records": clips, "params": {"guess": True}})["predictions"]
     assert guessed[0]["text"]
-    (found,) = ask(url, {"dataframe_records": clips, "params": {"skip_unsure": True}})[
+    (prediction,) = ask(url, {"dataframe_records": clips, "params": {"skip_unsure": True}})[
         "predictions"
     ]
-    assert (found["text"], found["alternatives"]) == ("", [])
+    assert (prediction["text"], prediction["alternatives"]) == ("", [])
 
 
 @pytest.mark.slow

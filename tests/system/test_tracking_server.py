@@ -43,14 +43,26 @@ class Server:
         self.port, self.folder = free_port(), folder
 
     def start(self) -> None:
-        command = ["server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1",
-                   "--backend-store-uri", f"sqlite:///{self.folder / 'server.db'}",
-                   "--artifacts-destination", str(self.folder / "artifacts")]  # fmt: skip
+        command = [
+            "server",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+            "--workers",
+            "1",
+            "--backend-store-uri",
+            f"sqlite:///{self.folder / 'server.db'}",
+            "--artifacts-destination",
+            str(self.folder / "artifacts"),
+        ]
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "mlflow", *command],
-                stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         url, log = f"http://127.0.0.1:{self.port}/health", self.folder / "server.log"
         wait_for_answer(url, self.process, log)
 
@@ -105,14 +117,14 @@ def read_runs(uri: str) -> dict[str, tuple[Any, list[Any]]]:
 
     client = mlflow.MlflowClient(uri)
     experiment = client.get_experiment_by_name("outage")
-    found = client.search_runs([experiment.experiment_id])
-    assert len(found) == 2, "a run is there twice"
+    runs = client.search_runs([experiment.experiment_id])
+    assert len(runs) == 2, "a run is there twice"
     return {
         run.info.run_name: (
             run,
             sorted(client.get_metric_history(run.info.run_id, "loss"), key=lambda p: p.step),
         )
-        for run in found
+        for run in runs
     }
 
 
@@ -180,9 +192,9 @@ def test_a_finished_run_is_finished_and_each_point_is_there_once(
     kill_training(project, 3)  # some of it was delivered
     server.kill()
     kill_training(project, 3)  # nothing of it was
-    done = call(TRAIN)
-    assert done.returncode == 0, done.stderr
-    assert "not take the run yet" in done.stderr or "still on its way" in done.stderr
+    process = call(TRAIN)
+    assert process.returncode == 0, process.stderr
+    assert "not take the run yet" in process.stderr or "still on its way" in process.stderr
     refused = call(DELIVER)
     assert refused.returncode == 1
     assert f"not taken by {uri}: " in refused.stderr

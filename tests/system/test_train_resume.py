@@ -20,9 +20,14 @@ from tests.processes import wait_until
 
 TRAIN = [sys.executable, "-m", "pipeline.train"]
 TORCHRUN = [
-    sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-    "-m", "pipeline.train",
-]  # fmt: skip
+    sys.executable,
+    "-m",
+    "torch.distributed.run",
+    "--standalone",
+    "--nproc-per-node=2",
+    "-m",
+    "pipeline.train",
+]
 # On one core the seeds are trained one after another.
 ALONE = """
 import os, runpy
@@ -65,9 +70,13 @@ def change(folder: Path, **options: object) -> None:
 def start(folder: Path, command: list[str] = TRAIN) -> "subprocess.Popen[bytes]":
     with (folder / "errors.txt").open("w") as log:
         return subprocess.Popen(
-            command, cwd=folder, stderr=log, stdout=log, start_new_session=True,
+            command,
+            cwd=folder,
+            stderr=log,
+            stdout=log,
+            start_new_session=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+        )
 
 
 def errors(folder: Path) -> str:
@@ -162,12 +171,12 @@ def test_torchrun_trains_on_two_processes_and_one_goes_on(project: Path, tmp_pat
     with start(project) as process:
         assert process.wait() == 0, errors(project)
     assert "training goes on at epoch" in errors(project)
-    found, expected = (
+    metrics, expected = (
         json.loads((folder / "data/checkpoint/history.json").read_text())["epochs"][-1]
         for folder in (project, alone)
     )
     # Sums of gradients in another order, drifting apart over 160 steps.
-    assert found["dev_loss"] == pytest.approx(expected["dev_loss"], rel=0.01)
+    assert metrics["dev_loss"] == pytest.approx(expected["dev_loss"], rel=0.01)
 
 
 def test_dvc_repro_goes_on_with_an_interrupted_stage(project: Path) -> None:

@@ -131,11 +131,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.mediapipe
 def test_videos_are_translated_and_a_bad_one_is_named(folder: Path) -> None:
     """Quick twin: test_landmark_files_are_translated_and_a_bad_one_is_named."""
-    done = translate("videos", "--json", "--n-best", 2, "--video", "films", cwd=folder)
-    assert done.returncode == 1
-    assert "error: videos/bad.mp4: no video that can be decoded" in done.stderr
-    assert "not translated: 1 of the clips, see above" in done.stderr
-    rows = [json.loads(line) for line in done.stdout.rstrip("\n").split("\n")]
+    process = translate("videos", "--json", "--n-best", 2, "--video", "films", cwd=folder)
+    assert process.returncode == 1
+    assert "error: videos/bad.mp4: no video that can be decoded" in process.stderr
+    assert "not translated: 1 of the clips, see above" in process.stderr
+    rows = [json.loads(line) for line in process.stdout.rstrip("\n").split("\n")]
     assert [row["source"] for row in rows] == ["videos/b.mp4", "videos/deep/a.mp4"]
     for row in rows:
         check_row(row, fps=15)
@@ -169,14 +169,27 @@ def test_a_film_is_cut_and_gets_captions(hands: Path, capsys: pytest.CaptureFixt
     assert (
         "film.vtt already exists and was not changed; give --overwrite" in capsys.readouterr().err
     )
-    main(["translate", "film.npy", *SIZES, "--write", "vtt", "--into", "out", "--pause", "3",
-          "--video", "films"])  # fmt: skip
-    (whole,) = read_captions(hands / "out/film.vtt").cues
-    assert (whole.start_s, whole.end_s) == pytest.approx((1.0, 6.5), abs=0.3)
+    main(
+        [
+            "translate",
+            "film.npy",
+            *SIZES,
+            "--write",
+            "vtt",
+            "--into",
+            "out",
+            "--pause",
+            "3",
+            "--video",
+            "films",
+        ]
+    )
+    (cue,) = read_captions(hands / "out/film.vtt").cues
+    assert (cue.start_s, cue.end_s) == pytest.approx((1.0, 6.5), abs=0.3)
     with Video(hands / "films/film.webm") as film:
         assert len([*film.frames()]) == 80
     (beside,) = read_captions(hands / "films/film.vtt").cues
-    assert (beside.start_s, beside.text) == (whole.start_s, whole.text)
+    assert (beside.start_s, beside.text) == (cue.start_s, cue.text)
     main(["translate", "film.npy", *SIZES, "--write", "vtt", "--into", "same", "--video", "same"])
     assert {path.name for path in (hands / "same").iterdir()} == {"film.webm", "film.vtt"}
 
@@ -185,8 +198,8 @@ def model_confidence(checkpoint: Path, right: int) -> None:
     """Write what says that so many of four translations were right."""
     level = Level(score=-99.0, clips=4, right=right, confidence=(right + 1) / 6, low=0.0, high=1.0)
     weights = hash_file(checkpoint / "model.safetensors")
-    found = Confidence(weights=weights, unsure_below=0.5, levels=(level,), train=None)
-    write_confidence(checkpoint / "confidence.json", found)
+    confidence = Confidence(weights=weights, unsure_below=0.5, levels=(level,), train=None)
+    write_confidence(checkpoint / "confidence.json", confidence)
 
 
 def test_a_still_film_gets_no_sentence(hands: Path, capsys: pytest.CaptureFixture[str]) -> None:

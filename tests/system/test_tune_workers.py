@@ -99,8 +99,11 @@ def test_three_workers_on_postgresql_survive_a_kill(postgres: str, project: Trai
     trials = studies.study.get_trials()
     ended = [trial for trial in trials if trial.state in FINISHED]
     assert sorted(trial.user_attrs[SLOT] for trial in ended) == list(range(TRIALS))
-    killed = [t for t in trials if t.user_attrs.get(OWNER, {}).get("pid") == workers[1].pid
-              and t.state == FAIL]  # fmt: skip
+    killed = [
+        t
+        for t in trials
+        if t.user_attrs.get(OWNER, {}).get("pid") == workers[1].pid and t.state == FAIL
+    ]
     assert len(killed) == 1
     # What the killed trial had drawn was trained by another process.
     slot = killed[0].user_attrs[SLOT]
@@ -139,17 +142,17 @@ def test_confirming_at_a_time_gives_what_one_after_another_gives(
     summaries, owners = [], []
     for name in ("alone", "together"):
         changes = {"storage": f"sqlite:///{name}.db", "confirm": {"top": 1, "seeds": 2}}
-        found = prepare(project, trials=2, epochs=6, **changes)
+        search = prepare(project, trials=2, epochs=6, **changes)
         if name == "alone":
-            found.work()
+            search.work()
         else:
-            work_alone(found, project, lambda finished, epochs: None)
-        confirmation = found.confirmation()
+            work_alone(search, project, lambda finished, epochs: None)
+        confirmation = search.confirmation()
         assert confirmation
         trials = confirmation[0].get_trials(states=FINISHED)
         owners.append({trial.user_attrs[OWNER]["pid"] for trial in trials})
-        summaries.append(found.summary())
-        found.close()
+        summaries.append(search.summary())
+        search.close()
     assert summaries[0] == summaries[1]
     assert owners[0] == {os.getpid()}
     assert os.getpid() not in owners[1]

@@ -86,12 +86,17 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_command_runs_once(project: Path) -> None:
     program, wrong = Path(sys.executable).with_name("signloom"), []
     for expected, arguments in WALK:
-        done = subprocess.run(
-            [program, *arguments], cwd=project, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, check=False, timeout=170,
-        )  # fmt: skip
-        if done.returncode != expected or "Traceback" in done.stdout + done.stderr:
-            wrong.append((arguments, done.returncode, (done.stdout + done.stderr)[-600:]))
+        process = subprocess.run(
+            [program, *arguments],
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=170,
+        )
+        if process.returncode != expected or "Traceback" in process.stdout + process.stderr:
+            wrong.append((arguments, process.returncode, (process.stdout + process.stderr)[-600:]))
     assert wrong == []
     commands = {name for group in find_commands().values() for name in group}
     assert {arguments[0] for _, arguments in WALK} == commands - {"app"}
@@ -112,20 +117,20 @@ def show_manual(project: Path, server: str) -> None:
     """Run what the pages on Python and on serving have, as it stands there."""
     for name in ("film.mp4", "new.mp4"):
         shutil.copyfile(project / CLIP, project / name)
-    said = ""
+    output = ""
     for page in ("python", "serving"):
         text = (ROOT / f"docs/{page}.md").read_text("utf-8")
         text = text.replace("http://localhost:8000", server)
         for kind, run in (("python", [sys.executable, "-", "new.mp4"]), ("sh", ["sh", "-e"])):
             code = "\n".join(re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL))
-            done = subprocess.run(
+            process = subprocess.run(
                 run, input=code, cwd=project, capture_output=True, text=True, check=False
             )
-            assert done.returncode == 0, done.stderr[-600:]
-            said += done.stdout
-    best = json.loads(said.splitlines()[-1])["text"]
+            assert process.returncode == 0, process.stderr[-600:]
+            output += process.stdout
+    best = json.loads(output.splitlines()[-1])["text"]
     assert best
-    assert said.count(best) >= 4  # by Python, of several, by a client, by curl
+    assert output.count(best) >= 4  # by Python, of several, by a client, by curl
 
 
 PAGES = ("record", "clips", "translate", "nights", "judge")
@@ -168,12 +173,16 @@ def test_every_button_is_pressed_once(project: Path, tmp_path: Path) -> None:
                 open_page(tab, address, page)
                 names = iter(lambda tab=tab: tab.run(PRESS), None)
                 pressed[page] = list(itertools.islice(names, 8))
-            said = tab.run("document.body.innerText")
+            text = tab.run("document.body.innerText")
     finally:
         server.stop()
     assert all(len(pressed[page]) > 0 for page in PAGES if page != "judge"), pressed
-    failed = [one for one in tab.complaints if "status of 500" in one or "Uncaught" in one]
-    assert (failed, "Internal Server Error" in said) == ([], False), pressed
+    failed = [
+        complaint
+        for complaint in tab.complaints
+        if "status of 500" in complaint or "Uncaught" in complaint
+    ]
+    assert (failed, "Internal Server Error" in text) == ([], False), pressed
 
 
 class Browser:
@@ -208,14 +217,14 @@ def walk_routes(tab: Browser, project: Path) -> None:
     consent = {"signer": "anouk", "purposes": ["training"], "until": "", "wording": "may we?"}
     tab.ask("POST", "/api/consents", consent, expected=201)
     take = tab.ask("POST", "/api/takes", {"suffix": ".mp4"}, expected=201)["id"]
-    one = f"/api/takes/{take}"
-    tab.ask("PUT", f"{one}/film?offset=0", film)
-    tab.ask("POST", f"{one}/whole", {"size": len(film)})
-    looked = tab.ask("POST", f"{one}/look", {})
+    take_url = f"/api/takes/{take}"
+    tab.ask("PUT", f"{take_url}/film?offset=0", film)
+    tab.ask("POST", f"{take_url}/whole", {"size": len(film)})
+    looked = tab.ask("POST", f"{take_url}/look", {})
     assert looked["translation"]["text"]  # a model that knows words
-    assert tab.ask("POST", f"{one}/signs", {})["signs"]
-    tab.ask("PATCH", one, {"text": looked["translation"]["text"], "signer": "anouk"})
-    assert tab.ask("GET", f"{one}/film") == film
+    assert tab.ask("POST", f"{take_url}/signs", {})["signs"]
+    tab.ask("PATCH", take_url, {"text": looked["translation"]["text"], "signer": "anouk"})
+    assert tab.ask("GET", f"{take_url}/film") == film
     live, picture = f"/api/live/{tab.ask('POST', '/api/live', {})['id']}", jpeg(90, (320, 240))
     tab.ask("PUT", live, struct.pack("<dI", 1.0, len(picture)) + picture)
     tab.ask("POST", f"{live}/keep", {}, expected=404)  # no sentence has ended

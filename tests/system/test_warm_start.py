@@ -25,9 +25,13 @@ STAGE = {
 
 def dvc(folder: Path, *arguments: str) -> str:
     result = subprocess.run(
-        [sys.executable, "-m", "dvc", *arguments], cwd=folder, check=False, text=True,
-        capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+        [sys.executable, "-m", "dvc", *arguments],
+        cwd=folder,
+        check=False,
+        text=True,
+        capture_output=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout + result.stderr
 
@@ -47,16 +51,16 @@ def test_dvc_repro_trains_again_from_the_weights_that_are_named(tmp_path: Path) 
     checkpoint, version = tmp_path / "data/checkpoint", "data/models/0001/checkpoint"
 
     def repro() -> tuple[dict[str, Any], str]:
-        said = dvc(tmp_path, "repro")
+        output = dvc(tmp_path, "repro")
         spec = json.loads((checkpoint / "checkpoint.json").read_text())
-        return spec["provenance"], said
+        return spec["provenance"], output
 
-    provenance, said = repro()
+    provenance, output = repro()
     assert "start" not in provenance
     shutil.copytree(checkpoint, tmp_path / version)
     start_from(tmp_path, version)
-    provenance, said = repro()
-    assert f"training starts from the weights of {version}" in said
+    provenance, output = repro()
+    assert f"training starts from the weights of {version}" in output
     assert provenance["start"] == {"folder": version, "sha256": hash_folder(tmp_path / version)}
     losses = [
         json.loads((folder / "history.json").read_text())["epochs"][0]["dev_loss"]
@@ -66,8 +70,11 @@ def test_dvc_repro_trains_again_from_the_weights_that_are_named(tmp_path: Path) 
     assert "training" not in repro()[1]  # nothing has changed
     start_from(tmp_path, "data/checkpoint")  # which DVC removes before the stage begins
     result = subprocess.run(
-        [sys.executable, "-m", "dvc", "repro"], cwd=tmp_path, check=False, text=True,
+        [sys.executable, "-m", "dvc", "repro"],
+        cwd=tmp_path,
+        check=False,
+        text=True,
         capture_output=True,
-    )  # fmt: skip
+    )
     assert result.returncode != 0
     assert "DVC removes it before it trains" in result.stdout + result.stderr

@@ -1,6 +1,10 @@
 """What holds the house together: the pipeline is what its stages reach, and no house outgrows."""
 
+import ast
 import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grimp
@@ -30,20 +34,65 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
     assert {module for module in reached if module.startswith("signloom_tools")} == set()
 
 
-# Lines of Python a house. Who needs more changes a number in a commit of its own that names the
-# figure or the user who asks for it, and takes something out first.
+# Statements of Python a house, docstrings apart. Who needs more changes a number in a commit of its
+# own that names the figure or the user who asks for it, and takes something out first.
 BUDGET = {
-    "src/signloom": 29_300, "src/signloom_tools": 13_350, "src/signloom_ops": 10_450,
-    "src/signloom_demo": 2_300, "pipeline": 1_500, "studies": 5_600, "tests": 44_000,
+    "src/signloom": 13_830,
+    "src/signloom_tools": 7_360,
+    "src/signloom_ops": 5_710,
+    "src/signloom_demo": 1_075,
+    "pipeline": 870,
+    "studies": 2_760,
+    "tests": 27_050,
+}
+MOST_UNFORMATTED = 60  # statements for which the formatter is switched off, in all houses
+# Names that say nothing of what they hold, share of all bound names: it only goes down.
+MOST_VAGUE = {"src": 0.01, "tests": 0.03, "studies": 0.03, "pipeline": 0.01}
+VAGUE = {
+    "found", "one", "ones", "own", "said", "there", "other", "others", "known", "seen",
+    "asked", "left", "made", "kept", "wanted", "given", "told", "each", "both", "rest",
+    "these", "those", "this", "that", "it", "thing", "things", "what", "whose", "came", "gone",
+    "taken", "read_", "got", "had", "done", "whole",
 }  # fmt: skip
 MOST_COMMANDS, MOST_PARAMETERS = 27, 138
 
 
+def sources(house: str) -> list[Path]:
+    return [path for path in (ROOT / house).rglob("*.py") if "build" not in path.parts]
+
+
+def is_statement(node: ast.AST) -> bool:
+    """Return whether a node is a statement; a text by itself is none."""
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.stmt) and not (is_text and isinstance(node.value.value, str))
+
+
+def bound_names(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of assignments, loops, `with`, comprehensions and parameters."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+
+
 @pytest.mark.parametrize("house", BUDGET)
 def test_no_house_outgrows_its_budget(house: str) -> None:
-    sources = [path for path in (ROOT / house).rglob("*.py") if "build" not in path.parts]
-    lines = sum(path.read_text(encoding="utf-8").count("\n") for path in sources)
-    assert lines <= BUDGET[house]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources(house)]
+    assert sum(is_statement(node) for tree in trees for node in ast.walk(tree)) <= BUDGET[house]
+
+
+@pytest.mark.parametrize("house", MOST_VAGUE)
+def test_names_say_what_they_hold(house: str) -> None:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources(house)]
+    names = [name for tree in trees for name in bound_names(tree) if name != "_"]
+    vague = Counter(name for name in names if name.rstrip("0123456789") in VAGUE)
+    assert vague.total() <= MOST_VAGUE[house] * len(names), vague.most_common(10)
+
+
+def test_the_formatter_is_rarely_switched_off() -> None:
+    texts = [path.read_text(encoding="utf-8") for house in BUDGET for path in sources(house)]
+    assert sum(text.count("# fmt:") for text in texts) <= MOST_UNFORMATTED
 
 
 def test_commands_and_parameters_keep_to_their_budget() -> None:

@@ -56,8 +56,8 @@ def save_marked(folder: Path, mark: int) -> None:
 
 def marks(checkpoint: Checkpoint) -> set[float]:
     weights = checkpoint.model.state_dict().values()
-    found = {float(value) for w in weights for value in (w.min(), w.max())}
-    return found | {float(checkpoint.spec.provenance["mark"])}
+    values = {float(value) for w in weights for value in (w.min(), w.max())}
+    return values | {float(checkpoint.spec.provenance["mark"])}
 
 
 def test_a_checkpoint_that_is_replaced_while_it_is_loaded_is_no_mixture(tmp_path: Path) -> None:
@@ -70,14 +70,14 @@ def test_a_checkpoint_that_is_replaced_while_it_is_loaded_is_no_mixture(tmp_path
             save_marked(folder, mark)
             time.sleep(0.01)
 
-    writer, seen, ended = fork(write), list[float](), (0, 0)
+    writer, loaded_marks, ended = fork(write), list[float](), (0, 0)
     while ended == (0, 0):
         ended = os.waitpid(writer, os.WNOHANG)
-        found = marks(load_checkpoint(folder, torch.device("cpu")))
-        assert len(found) == 1, "the options of one model, the weights of another"
-        seen += found
+        checkpoint_marks = marks(load_checkpoint(folder, torch.device("cpu")))
+        assert len(checkpoint_marks) == 1, "the options of one model, the weights of another"
+        loaded_marks += checkpoint_marks
     assert ended == (writer, 0)
-    assert (seen[-1], seen) == (12, sorted(seen))
+    assert (loaded_marks[-1], loaded_marks) == (12, sorted(loaded_marks))
 
 
 def test_a_model_of_glosses_cannot_be_fed_with_landmarks() -> None:
@@ -110,12 +110,12 @@ def refusal(folder: Path, file: str) -> str:
 def test_damaged_json_is_refused(tmp_path: Path, file: str, seed: int, count: int) -> None:
     path = tiny.write_checkpoint(tmp_path) / file
     refused = 0
-    for done, text in damaged_texts(json.loads(path.read_text()), seed, count):
+    for damage, text in damaged_texts(json.loads(path.read_text()), seed, count):
         path.write_text(text, encoding="latin-1")
         try:
             refused += bool(refusal(tmp_path, file))
         except Exception as error:
-            raise AssertionError(f"{file}, {done}") from error
+            raise AssertionError(f"{file}, {damage}") from error
     assert refused > count / 2
 
 
@@ -156,13 +156,19 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, wrong: float) -
 
 def test_weights_of_another_kind_or_torn_are_refused(tmp_path: Path) -> None:
     path = tiny.write_checkpoint(tmp_path) / "model.safetensors"
-    whole = path.read_bytes()
-    for damaged in (b"", whole[:100], whole[:-1], b"\xff" * 100, whole[:8] + b"[" * len(whole)):
+    content = path.read_bytes()
+    for damaged in (
+        b"",
+        content[:100],
+        content[:-1],
+        b"\xff" * 100,
+        content[:8] + b"[" * len(content),
+    ):
         path.write_bytes(damaged)
         assert "found SHA-256" in refusal(tmp_path, path.name)
         keep_hashes(tmp_path)
         assert "or is torn" in refusal(tmp_path, path.name)
-    path.write_bytes(whole)
+    path.write_bytes(content)
     weights = {k: v.to(torch.float16) for k, v in safetensors.torch.load_file(path).items()}
     safetensors.torch.save_file(weights, path)
     keep_hashes(tmp_path)

@@ -146,10 +146,10 @@ def test_a_file_without_end_is_refused_before_it_fills_memory(tmp_path: Path, ki
     else:
         path.touch()
         os.truncate(path, 10**12)
-    said = "found 1,000,000,000,000 bytes" if kind == "large" else "no regular file"
-    with pytest.raises(UserError, match=rf"params.yaml cannot be read: .*{said}"):
+    reason = "found 1,000,000,000,000 bytes" if kind == "large" else "no regular file"
+    with pytest.raises(UserError, match=rf"params.yaml cannot be read: .*{reason}"):
         load_params(path)
-    with pytest.raises(UserError, match=rf"{said}.*; make it again"):
+    with pytest.raises(UserError, match=rf"{reason}.*; make it again"):
         read_json(path, hint="make it again")
 
 
@@ -209,14 +209,14 @@ def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
         names=("a", "b"), inner={"c": 0.5}
     )
     refused = 0
-    for done, text in damaged_texts(content, seed=0, count=200):
+    for damage, text in damaged_texts(content, seed=0, count=200):
         path.write_text(text, encoding="latin-1")
-        said = ""
+        message = ""
         try:
             read_record(path, Record, hint="make it again", version=1)
         except UserError as error:
-            said = str(error)
-        assert not said or (str(path) in said and "make it again" in said), done
-        assert len(said) < 2_000, done
-        refused += bool(said)
+            message = str(error)
+        assert not message or (str(path) in message and "make it again" in message), damage
+        assert len(message) < 2_000, damage
+        refused += bool(message)
     assert refused > 100

@@ -16,8 +16,19 @@ MANUAL = [
 ]
 FIGURES = yaml.safe_load((ROOT / "tests/figures.yaml").read_text(encoding="utf-8"))
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
-NAMED_IN = ["src", "pipeline", "tests", "params.yaml", "dvc.yaml", "data/demo", ".github",
-            "Makefile", "pyproject.toml", "README.md", "CONTRIBUTING.md"]  # fmt: skip
+NAMED_IN = [
+    "src",
+    "pipeline",
+    "tests",
+    "params.yaml",
+    "dvc.yaml",
+    "data/demo",
+    ".github",
+    "Makefile",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+]
 
 
 def anchors(page: Path) -> set[str]:
@@ -34,8 +45,8 @@ def test_every_page_that_code_and_parameters_name_exists() -> None:
     for name in listed.stdout.splitlines():
         path = ROOT / name
         if path.suffix in {"", ".py", ".yaml", ".yml", ".toml", ".md", ".service", ".timer"}:
-            found = re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
-            named |= {(page, name) for page in found}
+            pages = re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
+            named |= {(page, name) for page in pages}
     assert len(named) > 20
     assert [pair for pair in sorted(named) if not (ROOT / pair[0]).is_file()] == []
 

@@ -71,9 +71,10 @@ def test_the_example_is_a_stage_of_dvc(folder: Path) -> None:
     for change in (None, "d"):
         if change:
             Path("films", change).write_text("one two three four")
-        done = subprocess.run([*dvc, "repro"], capture_output=True, text=True, check=True,
-                              env=environment)  # fmt: skip
-        worked.append(done.stdout.count("working on"))
+        process = subprocess.run(
+            [*dvc, "repro"], capture_output=True, text=True, check=True, env=environment
+        )
+        worked.append(process.stdout.count("working on"))
     assert worked == [3, 1]
 
 
@@ -88,8 +89,8 @@ def search(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 def finished() -> list[object]:
     study = optuna.load_study(study_name="search", storage="sqlite:///search.db")
-    done = study.get_trials(states=(TrialState.COMPLETE,))
-    return [(trial.params, trial.value) for trial in done]
+    completed = study.get_trials(states=(TrialState.COMPLETE,))
+    return [(trial.params, trial.value) for trial in completed]
 
 
 def test_a_search_whose_trial_was_left_running_ends_as_one_that_nobody_disturbed(
@@ -119,8 +120,8 @@ def has_finished(trials: int) -> bool:
     """Look without Optuna, which would make the tables that the other process is making."""
     try:
         with contextlib.closing(sqlite3.connect("file:search.db?mode=ro", uri=True)) as database:
-            found = database.execute("SELECT COUNT(*) FROM trials WHERE state = 'COMPLETE'")
-            return bool(found.fetchone()[0] >= trials)
+            cursor = database.execute("SELECT COUNT(*) FROM trials WHERE state = 'COMPLETE'")
+            return bool(cursor.fetchone()[0] >= trials)
     except sqlite3.OperationalError:  # they are just being made
         return False
 
@@ -150,12 +151,14 @@ done
 def test_the_lines_for_slurm_are_right(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = Path("bin")
     commands.mkdir()
-    said = '#!/bin/bash\necho "$(basename "$0") $*"\n'
+    script = '#!/bin/bash\necho "$(basename "$0") $*"\n'
     hosts = "#!/bin/bash\necho node1; echo node2\n"
     for name, text in {
-        "sbatch": SBATCH, "scontrol": hosts, "srun": '#!/bin/bash\n"$@"\n',
-        **dict.fromkeys(("python", "torchrun", "dvc", "signloom"), said),
-    }.items():  # fmt: skip
+        "sbatch": SBATCH,
+        "scontrol": hosts,
+        "srun": '#!/bin/bash\n"$@"\n',
+        **dict.fromkeys(("python", "torchrun", "dvc", "signloom"), script),
+    }.items():
         (commands / name).write_text(text)
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands.resolve()}:/usr/bin:/bin")

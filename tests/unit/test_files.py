@@ -20,16 +20,16 @@ def test_a_kill_while_the_old_folder_goes_leaves_the_new_one_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = make(tmp_path / "checkpoint", "old"), make(tmp_path / ".new", "new")
-    seen = []
+    contents = []
 
     def killed(path: Path) -> None:
-        seen.append((old / "file").read_text())
+        contents.append((old / "file").read_text())
         raise KeyboardInterrupt
 
     monkeypatch.setattr(shutil, "rmtree", killed)
     with pytest.raises(KeyboardInterrupt):
         replace_folder(new, old)
-    assert seen == ["new"]
+    assert contents == ["new"]
     assert (new / "file").read_text() == "old"
 
 

@@ -38,11 +38,16 @@ FLIPS = 300
 def write_tokens(folder: Path) -> None:
     targets = [
         Target(
-            clip_id=f"clip{row}", split="train", signer="ada", text=text, ids=[1, row, 2],
-            gloss="A B", labels=[1, 2],
+            clip_id=f"clip{row}",
+            split="train",
+            signer="ada",
+            text=text,
+            ids=[1, row, 2],
+            gloss="A B",
+            labels=[1, 2],
         )
         for row, text in enumerate(tiny.SENTENCES)
-    ]  # fmt: skip
+    ]
     write_targets(folder / "targets.parquet", targets, GlossVocabulary.build(["A B"], "glosses"))
     Tokenizer.build(tiny.SENTENCES, "pruned").save(folder / "tokenizer.json")
     write_labels(folder / "labels.json", CtcLabels(kind="glosses", names=("A", "B")))
@@ -51,9 +56,11 @@ def write_tokens(folder: Path) -> None:
 
 
 def read_model(path: Path) -> Any:
-    found = load_checkpoint(path.parent, torch.device("cpu"))
-    weights = {name: one.numpy().tobytes() for name, one in found.model.state_dict().items()}
-    return found.spec, found.tokenizer, weights
+    checkpoint = load_checkpoint(path.parent, torch.device("cpu"))
+    weights = {
+        name: tensor.numpy().tobytes() for name, tensor in checkpoint.model.state_dict().items()
+    }
+    return checkpoint.spec, checkpoint.tokenizer, weights
 
 
 def write_hypotheses(path: Path) -> None:
@@ -97,16 +104,16 @@ def test_a_flipped_bit_is_found_or_changes_nothing(tmp_path: Path, name: str) ->
     write_tokens(tmp_path)
     tiny.write_checkpoint(tmp_path / "checkpoint")
     path, read = tmp_path / name, READERS[name]
-    raw, whole, found = path.read_bytes(), read(path), list[str]()
+    raw, expected, messages = path.read_bytes(), read(path), list[str]()
     for content in flipped(raw, 40 if "/" in name else FLIPS):
         path.write_bytes(content)
         try:
-            assert read(path) == whole
+            assert read(path) == expected
         except UserError as error:
-            found.append(str(error))
-    assert all(path.name in message for message in found)
+            messages.append(str(error))
+    assert all(path.name in message for message in messages)
     # The rest lies in white space, or in the name of the checksum.
-    assert len(found) > 0.8 * (40 if "/" in name else FLIPS)
+    assert len(messages) > 0.8 * (40 if "/" in name else FLIPS)
 
 
 def test_a_damaged_checkpoint_becomes_no_version(tmp_path: Path) -> None:

@@ -71,10 +71,12 @@ def test_processes_that_torchrun_started_are_one_stage(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("body", "words"),
-    [("raise UserError('no such corpus')", "ERROR no such corpus"),
-     ("raise KeyboardInterrupt", "ERROR stopped"),
-     ("1 / 0", "ZeroDivisionError")],
-)  # fmt: skip
+    [
+        ("raise UserError('no such corpus')", "ERROR no such corpus"),
+        ("raise KeyboardInterrupt", "ERROR stopped"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
 def test_the_log_of_a_stage_ends_with_what_ended_it(tmp_path: Path, body: str, words: str) -> None:
     script = tmp_path / "pipeline" / "train.py"
     script.parent.mkdir()
@@ -88,11 +90,11 @@ def test_the_log_of_a_stage_ends_with_what_ended_it(tmp_path: Path, body: str, w
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, f"{root}/src"])}
     environment.pop(GROUP, None)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
-    assert done.returncode == 1
+    assert process.returncode == 1
     text = (tmp_path / "data/logs/train.log").read_text()
     assert said(text)[:2] == ["INFO begins", "WARNING no room"]
     assert words in text
-    assert done.stderr.startswith("no room\n")
+    assert process.stderr.startswith("no room\n")

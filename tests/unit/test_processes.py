@@ -23,9 +23,12 @@ def test_behind_a_launcher_a_seed_of_several_ends_at_once() -> None:
     """As in a virtual environment of Windows, whose python.exe starts another."""
     parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     child = subprocess.Popen(
-        ["/bin/sh", "-c", '"$0" -c "$1"; true', sys.executable, CHILD], text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, PARENT: str(parent.pid)},
-    )  # fmt: skip
+        ["/bin/sh", "-c", '"$0" -c "$1"; true', sys.executable, CHILD],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, PARENT: str(parent.pid)},
+    )
     assert child.stdout is not None
     assert child.stdout.readline() == "works\n"
     parent.kill()

@@ -17,9 +17,9 @@ def test_a_file_of_messages_gets_a_line_a_minute(
     with tqdm(total=30, desc="reading", mininterval=0.0, miniters=1, file=progress_file()) as bar:
         for _ in range(30):
             bar.update()
-    said = capsys.readouterr().err
-    assert "\r" not in said
-    lines = said.splitlines()
+    output = capsys.readouterr().err
+    assert "\r" not in output
+    lines = output.splitlines()
     assert 2 <= len(lines) <= 5  # some thirty states of seven seconds each
     assert all(line.startswith("reading: ") for line in lines)
 

@@ -65,9 +65,13 @@ def test_a_code_hash_changes_with_the_code_it_is_of_and_with_no_other(
     monkeypatch.setattr(provenance, "PACKAGE", tmp_path / "signloom")
     named = ("models", "training/loop.py")
     before = provenance.code_hash(*named)
-    for name, is_same in (("report/charts.py", True), ("translation/search.py", True),
-                          ("training/loss.py", True), ("models/layers.py", False),
-                          ("training/loop.py", False)):  # fmt: skip
+    for name, is_same in (
+        ("report/charts.py", True),
+        ("translation/search.py", True),
+        ("training/loss.py", True),
+        ("models/layers.py", False),
+        ("training/loop.py", False),
+    ):
         path = tmp_path / "signloom" / name
         text = path.read_text()
         path.write_text(text + "\n# changed\n")

@@ -54,8 +54,8 @@ def test_output_to_an_ascii_terminal_is_no_traceback() -> None:
         "import sys; from signloom.terminal import run_program\n"
         "run_program(lambda: print('elle dort \\u00e0 la maison'), stopped='')"
     )
-    done = run_python("-c", code, PYTHONIOENCODING="ascii")
-    assert done.stdout == "elle dort \\u00e0 la maison\n", done.stderr
+    process = run_python("-c", code, PYTHONIOENCODING="ascii")
+    assert process.stdout == "elle dort \\u00e0 la maison\n", process.stderr
 
 
 def test_a_message_does_not_echo_a_megabyte() -> None:
@@ -76,9 +76,9 @@ def test_a_message_does_not_echo_a_megabyte() -> None:
     ],
 )
 def test_what_the_system_refuses_has_a_message(error: Exception, words: str) -> None:
-    found = explain(error)
-    assert found is not None
-    assert found.startswith(words)
+    message = explain(error)
+    assert message is not None
+    assert message.startswith(words)
 
 
 def test_a_name_that_is_not_utf8_is_said_in_words() -> None:

@@ -6,6 +6,7 @@ embedding and output projection are ours, so that a vocabulary may be trimmed. S
 """
 
 import importlib.util
+import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -174,6 +175,9 @@ class PretrainedDecoder(nn.Module):
     ) -> None:
         super().__init__()
         self.text, self.stack = text, stack
+        # transformers 5.24 gave the argument another name; 5.40 will not take the earlier one.
+        names = inspect.signature(stack.forward).parameters
+        self.cache_name = "cache" if "cache" in names else "past_key_values"
         is_scaled = bool(text.sizes.get("scale_embedding", False))
         self.embedding = TokenEmbedding(vocab_size, text.width, is_scaled=is_scaled)
         self.output = build_output(self.embedding, text.width, is_tied=text.is_tied)
@@ -197,8 +201,8 @@ class PretrainedDecoder(nn.Module):
             inputs_embeds=self.embedding(tokens),
             encoder_hidden_states=memory.states,
             encoder_attention_mask=memory.valid,
-            past_key_values=cache,
             use_cache=cache is not None,
+            **{self.cache_name: cache},
             **named,
         )
         scale = self.text.width**-0.5 if self.text.is_scaled else 1.0

@@ -8,13 +8,21 @@ import os
 import signal
 import sys
 
-CHANGES = {"os.rename": 1, "os.remove": 0, "os.mkdir": 0, "os.rmdir": 0, "os.link": 1,
-           "os.symlink": 1, "os.truncate": 0, "shutil.copyfile": 1}  # fmt: skip
+CHANGES = {
+    "os.rename": 1,
+    "os.remove": 0,
+    "os.mkdir": 0,
+    "os.rmdir": 0,
+    "os.link": 1,
+    "os.symlink": 1,
+    "os.truncate": 0,
+    "shutil.copyfile": 1,
+}
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 LINE = 200  # bytes a line, so that the place in the log is the number
 
 
-def _watch(root: str, log: int, wanted: int, group: int) -> None:
+def _watch(root: str, log: int, operation: int, group: int) -> None:
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         if event == "open":
             if not isinstance(arguments[2], int) or not arguments[2] & WRITES:
@@ -31,7 +39,7 @@ def _watch(root: str, log: int, wanted: int, group: int) -> None:
             return
         text = f"{event} {name[len(root) :]}".encode(errors="replace")
         os.write(log, text[: LINE - 1].ljust(LINE - 1) + b"\n")
-        if os.lseek(log, 0, os.SEEK_CUR) // LINE - 1 == wanted:
+        if os.lseek(log, 0, os.SEEK_CUR) // LINE - 1 == operation:
             os.killpg(group, signal.SIGKILL)
 
     sys.addaudithook(hook)

@@ -49,10 +49,13 @@ def problem_of_row(write: Callable[..., Path], row: str, header: str = FULL_HEAD
     """The one problem of a manifest with a good row, line 2, and this one, line 3."""
     good = "good\tvideos/a.mp4\tbonjour\tanna\ttrain"
     good += "\t" * (header.count("\t") - good.count("\t"))
-    first, *rest = problems_of(write(header, good, row)).splitlines()
-    assert first.endswith("manifest.tsv: 1 problem; the format is in docs/data.md"), (first, rest)
-    assert len(rest) == 1
-    return rest[0].removeprefix("  manifest.tsv line 3: ")
+    first, *further = problems_of(write(header, good, row)).splitlines()
+    assert first.endswith("manifest.tsv: 1 problem; the format is in docs/data.md"), (
+        first,
+        further,
+    )
+    assert len(further) == 1
+    return further[0].removeprefix("  manifest.tsv line 3: ")
 
 
 def test_a_manifest_becomes_clips(write: Callable[..., Path], tmp_path: Path) -> None:
@@ -64,10 +67,16 @@ def test_a_manifest_becomes_clips(write: Callable[..., Path], tmp_path: Path) ->
     )
     first, second = read_manifest(path)
     assert first == Clip(
-        clip_id="a", video=tmp_path / "videos" / "a.mp4", text="je vais à l'école",
-        signer="anna", split="train", start_s=1.5, end_s=3.0, gloss="MOI ÉCOLE ALLER",
+        clip_id="a",
+        video=tmp_path / "videos" / "a.mp4",
+        text="je vais à l'école",
+        signer="anna",
+        split="train",
+        start_s=1.5,
+        end_s=3.0,
+        gloss="MOI ÉCOLE ALLER",
         language="fr",
-    )  # fmt: skip
+    )
     assert second.text == 'il a dit "non"'
     assert (second.start_s, second.end_s, second.gloss, second.language) == (None,) * 4
 
@@ -76,11 +85,24 @@ def test_a_manifest_becomes_clips(write: Callable[..., Path], tmp_path: Path) ->
 def test_what_is_written_is_read(write: Callable[..., Path], tmp_path: Path, name: str) -> None:
     write(HEADER)  # makes the videos
     clips = [
-        Clip(clip_id="ü 1.a_b-c", video=tmp_path / "videos" / "a.mp4", text="1, 2; l'\"été\"",
-             signer="7", split="train", start_s=0.1, gloss="EINS"),
-        Clip(clip_id="2", video=tmp_path / "videos" / "b.mp4", text="नमस्ते\u200d", signer="8",
-             split="dev", end_s=1e-3),
-    ]  # fmt: skip
+        Clip(
+            clip_id="ü 1.a_b-c",
+            video=tmp_path / "videos" / "a.mp4",
+            text='1, 2; l\'"été"',
+            signer="7",
+            split="train",
+            start_s=0.1,
+            gloss="EINS",
+        ),
+        Clip(
+            clip_id="2",
+            video=tmp_path / "videos" / "b.mp4",
+            text="नमस्ते\u200d",
+            signer="8",
+            split="dev",
+            end_s=1e-3,
+        ),
+    ]
     write_manifest(tmp_path / name, clips)
     assert read_manifest(tmp_path / name) == clips
     assert read_table(tmp_path / name).header == [*HEADER.split("\t"), "start_s", "end_s", "gloss"]
@@ -114,7 +136,7 @@ def test_a_sentence_that_would_break_the_table_is_not_written(tmp_path: Path) ->
         ("é" * 101 + "\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t", "longer than 200 bytes"),
         ("a\tvideos/a.mp4\tx\x07\ts\ttrain\t\t\t\t", r"text has the control character '\\x07'"),
         ("a\tvideos/a.mp4\tx\u2028y\ts\ttrain\t\t\t\t", "text has the control character"),
-        ("a\tvideos/a.mp4\t\"say \"\"x\"\"\"\ts\ttrain\t\t\t\t", "text looks quoted; a .tsv"),
+        ('a\tvideos/a.mp4\t"say ""x"""\ts\ttrain\t\t\t\t', "text looks quoted; a .tsv"),
         ("a\tvideos/z.mp4\tx\ts\ttrain\t\t\t\t", "video 'videos/z.mp4' is not a file in .*restore"),
         ("a\tvideos\tx\ts\ttrain\t\t\t\t", "video 'videos' is not a file in"),
         (r"a" "\tvideos\\a.mp4\tx\ts\ttrain\t\t\t\t", "is not a file in .*write / between folders"),
@@ -124,7 +146,7 @@ def test_a_sentence_that_would_break_the_table_is_not_written(tmp_path: Path) ->
         ("a\tvideos/a.mp4\tx\ts\ttrain", "5 fields, but 9 columns"),
         ("a\tvideos/a.mp4\tx\ts\ttrain\t\t\t\t\t", "10 fields, but 9 columns"),
     ],
-)  # fmt: skip
+)
 def test_each_fault_of_a_row_is_named(write: Callable[..., Path], row: str, problem: str) -> None:
     assert re.search(problem, problem_of_row(write, row))
 
@@ -139,11 +161,11 @@ def test_all_problems_come_in_one_message_by_line(write: Callable[..., Path]) ->
     )
     first, *problems = problems_of(path).splitlines()
     assert first.startswith(f"{path}: 6 problems")
-    for found, problem in zip(
+    for problem_line, problem in zip(
         problems, ("end_s", "text", "split", "video", "clip_id", "4 fields"), strict=True
     ):
         line = 5 if problem == "4 fields" else 3
-        assert found.startswith(f"  manifest.tsv line {line}: {problem}")
+        assert problem_line.startswith(f"  manifest.tsv line {line}: {problem}")
     rows = [f"c{n}\tvideos/{n}.mp4\tx\ts\ttrain" for n in range(1234)]
     lines = problems_of(write(HEADER, *rows)).splitlines()
     assert (len(lines), lines[-1]) == (52, "  ... and 1184 more")
@@ -156,8 +178,10 @@ def test_a_linked_folder_outside_is_refused_and_a_linked_file_is_not(
     outside.mkdir()
     (outside / "b.mp4").touch()
     (tmp_path / "more").symlink_to(outside)
-    rows = [f"{clip_id}\t{folder}/b.mp4\tx\ts\ttrain" for clip_id, folder in
-            (("a", "more"), ("b", "more"), ("c", "videos/../more"))]  # fmt: skip
+    rows = [
+        f"{clip_id}\t{folder}/b.mp4\tx\ts\ttrain"
+        for clip_id, folder in (("a", "more"), ("b", "more"), ("c", "videos/../more"))
+    ]
     assert problems_of(write(HEADER, *rows)).count("leaves the manifest's folder") == 3
     # As DVC keeps big files: links to its cache, which lies outside.
     (tmp_path / "videos" / "link.mp4").symlink_to(outside / "b.mp4")
@@ -235,8 +259,8 @@ def test_each_fault_of_the_header_is_named(
         (tmp_path / IMPORTED_SHARDS).mkdir(parents=True)
     cells = {"clip_id": "a", "video": "videos/a.mp4", "split": "train"}
     row = "\t".join(cells.get(name, "1") for name in header.split("\t"))
-    found = problems_of(write("# signloom-manifest 1", header, row))
-    assert f"manifest.tsv line 2: {problem}" in found
+    message = problems_of(write("# signloom-manifest 1", header, row))
+    assert f"manifest.tsv line 2: {problem}" in message
 
 
 def test_a_missing_manifest_names_the_ways_to_a_corpus(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_hands_and_pose_bear_the_names_of_mediapipe() -> None:
                 _first_word,
                 HandLandmark(index).name.lower().replace("pinky", "little"),
             )
-            assert theirs == mark  # fmt: skip
+            assert theirs == mark
 
 
 def _first_word(match: re.Match[str]) -> str:
@@ -44,12 +44,12 @@ def _first_word(match: re.Match[str]) -> str:
 def chain(group: str, *names: str) -> list[int]:
     """The indices of some landmarks, in the order of the names; `a..b` for all that lie between."""
     marks, indices = GROUPS[group].landmarks, GROUP_INDICES[group][1]
-    found: list[int] = []
+    vertices: list[int] = []
     for name in names:
         first, _, last = name.partition("..")
         start, stop = marks.index(first), marks.index(last or first)
-        found += indices[start : stop + 1]
-    return found
+        vertices += indices[start : stop + 1]
+    return vertices
 
 
 def edges(loop: Iterable[int]) -> set[frozenset[int]]:

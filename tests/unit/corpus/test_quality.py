@@ -32,9 +32,13 @@ def still_clip(frames: int = 10, layout: Layout = HANDS_POSE) -> LandmarkSequenc
         for side in ("left", "right"):
             points[:, layout.index(f"{side}_hand", "wrist"), 1] = 0.9
     return LandmarkSequence(
-        points=points, present=np.ones((frames, len(layout.groups)), bool), fps=10.0, width=WIDTH,
-        height=HEIGHT, layout=layout,
-    )  # fmt: skip
+        points=points,
+        present=np.ones((frames, len(layout.groups)), bool),
+        fps=10.0,
+        width=WIDTH,
+        height=HEIGHT,
+        layout=layout,
+    )
 
 
 def hide(clip: LandmarkSequence, group: str, frames: slice) -> None:
@@ -110,9 +114,13 @@ def test_what_a_layout_lacks_is_unknown(groups: tuple[str, ...]) -> None:
     layout = build_layout(groups)
     row = measure_quality("a", still_clip(layout=layout))
     shares = {
-        "left_hand": "hands", "right_hand": "hands", "any_hand": "hands", "pose": "pose",
-        "lips": "lips", "face_outline": "face_outline",
-    }  # fmt: skip
+        "left_hand": "hands",
+        "right_hand": "hands",
+        "any_hand": "hands",
+        "pose": "pose",
+        "lips": "lips",
+        "face_outline": "face_outline",
+    }
     for name, group in shares.items():
         assert getattr(row, name) == (1.0 if group in groups else None)
     assert row.side_swaps == (0 if "hands" in groups else None)

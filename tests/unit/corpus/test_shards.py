@@ -57,11 +57,11 @@ def digest(folder: Path) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
 
 
-def assert_equal(found: LandmarkSequence, expected: LandmarkSequence) -> None:
-    np.testing.assert_array_equal(found.points, expected.points)
-    np.testing.assert_array_equal(found.present, expected.present)
+def assert_equal(actual: LandmarkSequence, expected: LandmarkSequence) -> None:
+    np.testing.assert_array_equal(actual.points, expected.points)
+    np.testing.assert_array_equal(actual.present, expected.present)
     for name in ("fps", "width", "height", "layout"):
-        assert getattr(found, name) == getattr(expected, name)
+        assert getattr(actual, name) == getattr(expected, name)
 
 
 def test_only_the_shard_of_a_chosen_clip_is_opened(tmp_path: Path) -> None:
@@ -125,9 +125,13 @@ def test_an_error_midway_leaves_what_was_there(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="power cut"):
         write_shards(
-            tmp_path / "shards", {name: len(clip.points) for name, clip in clips.items()}, load,
-            layout=HANDS_POSE, extractor="{}", frames_per_shard=20,
-        )  # fmt: skip
+            tmp_path / "shards",
+            {name: len(clip.points) for name, clip in clips.items()},
+            load,
+            layout=HANDS_POSE,
+            extractor="{}",
+            frames_per_shard=20,
+        )
     assert list(tmp_path.iterdir()) == [tmp_path / "shards"]
     assert digest(tmp_path / "shards") == before
 
@@ -141,16 +145,22 @@ def test_bad_clips_are_not_written(tmp_path: Path, frames: int, scale: float, me
     clip = dataclasses.replace(clip, points=clip.points * np.float32(scale))
     with pytest.raises(ValueError, match=message):
         write_shards(
-            tmp_path / "s", {"a": frames}, lambda _: clip, layout=HANDS_POSE, extractor="{}",
+            tmp_path / "s",
+            {"a": frames},
+            lambda _: clip,
+            layout=HANDS_POSE,
+            extractor="{}",
             frames_per_shard=9,
-        )  # fmt: skip
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("shard-00000000.parquet", "found landmark format version 7, this program reads 2"),
-     ("a.parquet", "take foreign files out")],
-)  # fmt: skip
+    [
+        ("shard-00000000.parquet", "found landmark format version 7, this program reads 2"),
+        ("a.parquet", "take foreign files out"),
+    ],
+)
 def test_what_is_missing_or_foreign_is_named(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(UserError, match="no landmark shards there; run `dvc repro extract`"):
         read_shards(tmp_path)

@@ -4,9 +4,13 @@ from signloom.corpus.manifest import is_single_word
 from signloom.corpus.words import KnownSentences, Novelty, find_words, locate_words
 
 ORDERS = [
-    "one small tea please", "one large tea please", "one small coffee please",
-    "two large juice please", "two large tea please", "is there milk",
-]  # fmt: skip
+    "one small tea please",
+    "one large tea please",
+    "one small coffee please",
+    "two large juice please",
+    "two large tea please",
+    "is there milk",
+]
 
 
 @pytest.mark.parametrize(
@@ -61,9 +65,15 @@ def test_novelty_compares_what_a_script_writes_together() -> None:
 @pytest.mark.parametrize(
     ("text", "is_single"),
     [
-        ("DRINK-WATER", True), ("drink water", False), ("你好", True), ("我想喝一杯茶", False),
-        ("สวัสดี", True), ("ສະບາຍດີ", True), ("ฉันอยากดื่มน้ำ", False), ("", False),
+        ("DRINK-WATER", True),
+        ("drink water", False),
+        ("你好", True),
+        ("我想喝一杯茶", False),
+        ("สวัสดี", True),
+        ("ສະບາຍດີ", True),
+        ("ฉันอยากดื่มน้ำ", False),
+        ("", False),
     ],
-)  # fmt: skip
+)
 def test_a_name_of_a_sign_is_a_single_word_in_any_script(text: str, is_single: bool) -> None:
     assert is_single_word(text) == is_single

@@ -17,9 +17,15 @@ from tests.tiny import ROOT
 def tiny(out: Path) -> DrawOptions:
     options = load_section(ROOT / "data/demo/params.yaml", "draw", DrawOptions)
     return replace(
-        options, out=out, train_signers=1, test_signers=1, clips_per_signer=1, max_signs=1,
-        width=96, height=72,
-    )  # fmt: skip
+        options,
+        out=out,
+        train_signers=1,
+        test_signers=1,
+        clips_per_signer=1,
+        max_signs=1,
+        width=96,
+        height=72,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +48,10 @@ def read_frames(path: Path) -> list[np.ndarray]:
 def test_videos_play_and_have_a_true_joint_set_for_every_frame(corpus: Path) -> None:
     truths, clips = read_truth(corpus / TRUTH), read_manifest(corpus / MANIFEST)
     assert [(clip.split, clip.language) for clip in clips] == [
-        ("train", "fr"), ("dev", "fr"), ("test", "fr"),
-    ]  # fmt: skip
+        ("train", "fr"),
+        ("dev", "fr"),
+        ("test", "fr"),
+    ]
     for clip in clips:
         assert clip.gloss
         frames, truth = read_frames(clip.video), truths[clip.clip_id]

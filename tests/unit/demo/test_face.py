@@ -51,10 +51,10 @@ def brow(held: Expression) -> float:
 def test_a_face_is_held_as_it_is_called(
     measure: Callable[[Expression], float], rising: list[Expression]
 ) -> None:
-    found = [measure(held) for held in rising]
-    assert all(low < high for low, high in pairwise(found))
+    measures = [measure(held) for held in rising]
+    assert all(low < high for low, high in pairwise(measures))
     if measure is gap:
-        assert found[0] == 0
+        assert measures[0] == 0
 
 
 def test_a_clip_with_faces_differs_in_the_face_alone() -> None:
@@ -62,13 +62,13 @@ def test_a_clip_with_faces_differs_in_the_face_alone() -> None:
     camera = Camera(width=96, height=96)
     arms = pose_arms(perform(["ELLE"], SIGNER, 8.0, rng(1)), SIGNER)
     frames = len(arms[0].elbow)
-    plain, asked = (
+    plain, question = (
         np.stack(list(draw_frames(arms, SIGNER, camera, rng(2), [held] * frames)))
         for held in (Expression(), Expression(brows=1.0, open=0.5))
     )
     again = np.stack(list(draw_frames(arms, SIGNER, camera, rng(2), [Expression()] * frames)))
     np.testing.assert_array_equal(plain, again)
-    rows, columns = np.nonzero((plain != asked).any(axis=(0, 3)))
+    rows, columns = np.nonzero((plain != question).any(axis=(0, 3)))
     x, y = camera.project(HEAD * SIGNER.size)
     assert np.abs(columns - x).max() < 8
     assert np.abs(rows - y).max() < 14

@@ -11,12 +11,17 @@ CAMERA = Camera(width=80, height=60)
 
 def solids(*cones: tuple[list[float], list[float], float, float, float]) -> Solids:
     """Grey cones: start, end, radii, reflectance."""
-    starts, ends, one, two, grey = zip(*cones, strict=True)
+    starts, ends, start_radii, end_radii, grey = zip(*cones, strict=True)
     colour = np.repeat(np.array(grey)[:, None], 3, axis=1)
     return Solids(
-        start=np.array(starts), end=np.array(ends), start_radius=np.array(one),
-        end_radius=np.array(two), colour=colour, inner_colour=colour, inner=np.zeros_like(colour),
-    )  # fmt: skip
+        start=np.array(starts),
+        end=np.array(ends),
+        start_radius=np.array(start_radii),
+        end_radius=np.array(end_radii),
+        colour=colour,
+        inner_colour=colour,
+        inner=np.zeros_like(colour),
+    )
 
 
 def empty(camera: Camera = CAMERA) -> Picture:
@@ -31,15 +36,15 @@ def marched(cone: Solids, camera: Camera) -> np.ndarray:
     rays, shares = camera.rays().astype(float), np.linspace(0, 1, 61)
     centres = cone.start[0] + shares[:, None] * (cone.end[0] - cone.start[0])
     radii = cone.start_radius[0] + shares * (cone.end_radius[0] - cone.start_radius[0])
-    found = np.full(rays.shape[1], np.inf)
+    nearest = np.full(rays.shape[1], np.inf)
     for distance in np.arange(155.0, 210.0, 0.2):
         points = camera.position + distance * rays.T
         square = (
             (points**2).sum(axis=1)[:, None] - 2 * points @ centres.T + (centres**2).sum(axis=1)
         )
-        inside = (square < radii**2).any(axis=1) & np.isinf(found)
-        found[inside] = distance
-    return found
+        inside = (square < radii**2).any(axis=1) & np.isinf(nearest)
+        nearest[inside] = distance
+    return nearest
 
 
 def test_projection_keeps_the_stated_view() -> None:
@@ -67,10 +72,10 @@ def test_cones_are_where_brute_force_finds_them(
     expected = marched(cone, camera)
     drawn = picture.depth < FAR
     assert (drawn != np.isfinite(expected)).sum() <= 6  # outlines are missed by the steps
-    both = drawn & np.isfinite(expected)
-    assert both.sum() > 50
+    compared = drawn & np.isfinite(expected)
+    assert compared.sum() > 50
     # Grazing rays are inside for less than a marching step, so the median, not the maximum.
-    assert np.median(np.abs(picture.depth[both] - expected[both])) < 0.21
+    assert np.median(np.abs(picture.depth[compared] - expected[compared])) < 0.21
 
 
 def test_nearer_solids_hide_farther_ones() -> None:
@@ -94,6 +99,6 @@ def frame(signer: Signer) -> np.ndarray:
 
 def test_signers_look_different() -> None:
     frames = [frame(signer).astype(int) for signer in TRAIN_SIGNERS]
-    for one in range(len(frames)):
-        for two in range(one):
-            assert np.abs(frames[one] - frames[two]).mean() > 10
+    for first in range(len(frames)):
+        for second in range(first):
+            assert np.abs(frames[first] - frames[second]).mean() > 10

@@ -29,9 +29,12 @@ def bone_lengths(joints: np.ndarray) -> np.ndarray:
 def still(name: str) -> HandTrack:
     shape = HAND_SHAPES[name]
     return HandTrack(
-        centre=np.zeros((1, 3)), frame=orientation("palm")[None], flex=shape.flex[None],
-        spread=shape.spread[None], thumb=shape.thumb[None],
-    )  # fmt: skip
+        centre=np.zeros((1, 3)),
+        frame=orientation("palm")[None],
+        flex=shape.flex[None],
+        spread=shape.spread[None],
+        thumb=shape.thumb[None],
+    )
 
 
 @pytest.mark.parametrize("gloss", ["BONJOUR", "VOULOIR", "DORMIR", "POMME"])

@@ -18,8 +18,8 @@ SIGNER = TRAIN_SIGNERS[0]
 
 def signed(manner: Manner = CUT) -> tuple[np.ndarray, np.ndarray]:
     """Return the position in the sentence and the height of the dominant hand, frame by frame."""
-    found = perform(GLOSSES, SIGNER, FPS, np.random.default_rng(4), manner)
-    return found.sign, found.dominant.centre[:, 1]
+    performance = perform(GLOSSES, SIGNER, FPS, np.random.default_rng(4), manner)
+    return performance.sign, performance.dominant.centre[:, 1]
 
 
 def test_a_wait_adds_rest_and_changes_no_sign() -> None:
@@ -33,10 +33,13 @@ def test_a_wait_adds_rest_and_changes_no_sign() -> None:
     assert height.min() == pytest.approx(heights.min(), abs=3)
 
 
-@pytest.mark.parametrize("manner", [
-    Manner(before_s=3 * TOUCH_S + 0.3, scratch_before=True),
-    Manner(after_s=3 * TOUCH_S + 0.3, scratch_after=True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "manner",
+    [
+        Manner(before_s=3 * TOUCH_S + 0.3, scratch_before=True),
+        Manner(after_s=3 * TOUCH_S + 0.3, scratch_after=True),
+    ],
+)
 def test_a_hand_that_scratches_the_head_signs_nothing(manner: Manner) -> None:
     sign, height = signed(manner)
     outside = sign == NO_SIGN
@@ -75,20 +78,20 @@ def test_a_turned_camera_sees_along_its_rays_what_it_projects_there() -> None:
     camera = Camera(width=64, height=48, shift_x=3.0, zoom=0.9, tilt_deg=7.0)
     rays = camera.rays().astype(float).T.reshape(48, 64, 3)
     for row, column in ((0, 0), (10, 50), (47, 63)):
-        seen = camera.project(camera.position + 150 * rays[row, column])
-        assert seen == pytest.approx((column + 0.5, row + 0.5), abs=1e-3)
+        pixel = camera.project(camera.position + 150 * rays[row, column])
+        assert pixel == pytest.approx((column + 0.5, row + 0.5), abs=1e-3)
     level = replace(camera, tilt_deg=0.0).project(np.array([10.0, 0.0, 0.0]))
     assert camera.project(np.array([10.0, 0.0, 0.0]))[1] != pytest.approx(level[1])
 
 
 @pytest.mark.parametrize("signs", [1, 2, 5])
 def test_whatever_is_drawn_every_sign_is_shown_in_order(signs: int) -> None:
-    seen = set()
+    combinations = set()
     for seed in range(60):
         rng = np.random.default_rng(seed)
         manner = draw_manner(rng, signs)
         sign = perform((GLOSSES * 2)[:signs], SIGNER, FPS, rng, manner).sign
         assert list(dict.fromkeys(sign[sign >= 0].tolist())) == list(range(signs))
         assert max(manner.before_s, manner.after_s) <= MOST_WAIT_S
-        seen.add((manner.scratch_before, manner.walk_s > 0, manner.late_s is None))
-    assert len(seen) == 4
+        combinations.add((manner.scratch_before, manner.walk_s > 0, manner.late_s is None))
+    assert len(combinations) == 4

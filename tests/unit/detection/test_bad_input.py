@@ -74,10 +74,13 @@ def test_every_usual_container_gives_each_frame_at_its_time(
     ("name", "codec", "late"),
     [
         # The first frame of an .avi with B-frames is late by as many frames as it reorders.
-        ("a.avi", "mpeg4", 1), ("a.avi", "libx264", 2),
-        ("a.mpg", "mpeg2video", 0), ("a.mpg", "mpeg1video", 0), ("a.h264", "libx264", 0),
+        ("a.avi", "mpeg4", 1),
+        ("a.avi", "libx264", 2),
+        ("a.mpg", "mpeg2video", 0),
+        ("a.mpg", "mpeg1video", 0),
+        ("a.h264", "libx264", 0),
     ],
-)  # fmt: skip
+)
 def test_frames_without_times_of_their_own_are_counted(
     tmp_path: Path, name: str, codec: str, late: int
 ) -> None:
@@ -109,9 +112,9 @@ def test_at_a_varying_rate_every_tick_shows_what_was_on_screen(tmp_path: Path, s
         frames = list(video.frames())
         fps = measure_fps([frame.time_s for frame in frames], video.fps)
     assert [videos.number_of(frame.rgb) for frame in frames] == list(range(len(times_s)))
-    found = [frame.time_s for frame in frames]
-    np.testing.assert_allclose(found, times_s, atol=1e-3)  # Matroska counts milliseconds
-    even = even_frames(found, fps)
+    frame_times = [frame.time_s for frame in frames]
+    np.testing.assert_allclose(frame_times, times_s, atol=1e-3)  # Matroska counts milliseconds
+    even = even_frames(frame_times, fps)
     ticks = np.arange(len(even)) / fps
     assert abs(ticks[-1] - times_s[-1]) < 1 / fps
     # No other frame is nearer to the tick than the one that stands for it.
@@ -172,9 +175,9 @@ def test_portrait_and_4k_and_120_frames_a_second(tmp_path: Path) -> None:
     fast = videos.encode_video(tmp_path / "f.mp4", times_s, rate=120)
     frames = read(fast)
     assert [videos.number_of(frame.rgb) for frame in frames] == list(range(240))
-    found = [frame.time_s for frame in frames]
-    assert measure_fps(found, 120.0) == 120
-    assert even_frames(found, 120.0).tolist() == list(range(240))
+    frame_times = [frame.time_s for frame in frames]
+    assert measure_fps(frame_times, 120.0) == 120
+    assert even_frames(frame_times, 120.0).tolist() == list(range(240))
     assert numbers(fast, 1.0, 1.05) == list(range(120, 126))
 
 
@@ -202,7 +205,7 @@ def test_deep_grey_and_transparent_pixels_and_odd_sizes_become_plain_pictures(
 
 
 def test_colours_are_those_that_the_video_says_it_has(tmp_path: Path) -> None:
-    found = []
+    colours = []
     for colorspace in (Colorspace.ITU601, Colorspace.ITU709):
         path = tmp_path / f"{colorspace.name}.mp4"
         with av.open(str(path), "w") as out:
@@ -214,8 +217,8 @@ def test_colours_are_those_that_the_video_says_it_has(tmp_path: Path) -> None:
                 format="yuv420p", dst_colorspace=colorspace
             )
             out.mux([*stream.encode(frame), *stream.encode(None)])
-        found.append(read(path)[0].rgb[32, 32])
-    for colour in found:
+        colours.append(read(path)[0].rgb[32, 32])
+    for colour in colours:
         np.testing.assert_allclose(colour, (0, 200, 0), atol=3)
 
 
@@ -231,9 +234,9 @@ def test_a_frame_that_an_avi_leaves_out_does_not_end_it(tmp_path: Path) -> None:
 def test_a_stream_that_was_cut_out_begins_with_its_first_whole_frame(tmp_path: Path) -> None:
     raw = videos.encode_constant(tmp_path / "whole.ts", "mpeg2video", frames=100).read_bytes()
     (tmp_path / "cut.ts").write_bytes(raw[len(raw) // 3 // 188 * 188 :])
-    found = numbers(tmp_path / "cut.ts")
-    assert found == list(range(found[0], 100))
-    assert found[0] < 60
+    indices = numbers(tmp_path / "cut.ts")
+    assert indices == list(range(indices[0], 100))
+    assert indices[0] < 60
 
 
 def test_an_animated_picture_is_a_video(tmp_path: Path) -> None:
@@ -256,13 +259,27 @@ def test_one_frame_is_a_video_and_a_picture_is_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "with space.mp4", "-dash.mp4", "--help", "größe é.mp4", "per%03dcent%s.mp4", "a#b?c&d.mp4",
-        unicodedata.normalize("NFC", "Éléonore.mp4"), unicodedata.normalize("NFD", "Éléonore.mp4"),
-        "日本手話 🤟🏽.mp4", "עברית.mp4", "quote'\"s.mp4", "no_suffix", "MOVIE.MP4",
-        "x" * 251 + ".mp4", "file:a.mp4", "concat:a|b.mp4", "*?[a].mp4", "new\nline.mp4",
+        "with space.mp4",
+        "-dash.mp4",
+        "--help",
+        "größe é.mp4",
+        "per%03dcent%s.mp4",
+        "a#b?c&d.mp4",
+        unicodedata.normalize("NFC", "Éléonore.mp4"),
+        unicodedata.normalize("NFD", "Éléonore.mp4"),
+        "日本手話 🤟🏽.mp4",
+        "עברית.mp4",
+        "quote'\"s.mp4",
+        "no_suffix",
+        "MOVIE.MP4",
+        "x" * 251 + ".mp4",
+        "file:a.mp4",
+        "concat:a|b.mp4",
+        "*?[a].mp4",
+        "new\nline.mp4",
         os.fsdecode(b"caf\xe9.mp4"),
     ],
-)  # fmt: skip
+)
 def test_odd_names_are_names(tmp_path: Path, name: str) -> None:
     path = videos.write_video(tmp_path / "plain.mp4", frames=3).rename(tmp_path / name)
     assert numbers(path) == [0, 1, 2]
@@ -307,7 +324,7 @@ def test_a_lone_picture_before_the_film_is_no_film(
     tmp_path: Path, suffix: str, is_main: bool
 ) -> None:
     path = tmp_path / f"cover.{suffix}"
-    videos.encode_beside(path, other="mjpeg", main=is_main)
+    videos.encode_beside(path, codec_beside="mjpeg", main=is_main)
     assert numbers(path) == list(range(50))
     assert find_traits(path) == {"stream": 1}
 
@@ -318,7 +335,7 @@ def test_a_lone_picture_before_the_film_is_no_film(
 def test_time_begins_with_the_sound_as_players_count(
     tmp_path: Path, suffix: str, sound: str
 ) -> None:
-    path = videos.encode_beside(tmp_path / f"late.{suffix}", late_s=3.0, other=sound)
+    path = videos.encode_beside(tmp_path / f"late.{suffix}", late_s=3.0, codec_beside=sound)
     frames = read(path)
     # A transport stream and MP2 have a delay of their own, of a few hundredths of a second.
     assert frames[0].time_s == pytest.approx(3.0, abs=0.1)
@@ -355,22 +372,29 @@ def test_a_film_in_hdr_looks_like_the_same_in_sdr(tmp_path: Path, transfer: str)
             padded = np.pad(row, (0, plane.line_size // 2 - len(row)))
             plane.update(np.tile(padded, (plane.height, 1)).tobytes())
         out.mux([*stream.encode(frame), *stream.encode(None)])
-    found = read(path)[0].rgb[32, [16, 48, 80]]
-    np.testing.assert_allclose(found, np.tile(255 * shown[:, None], 3), atol=2)
+    pixels = read(path)[0].rgb[32, [16, 48, 80]]
+    np.testing.assert_allclose(pixels, np.tile(255 * shown[:, None], 3), atol=2)
     assert find_traits(path).keys() == {"hdr"}
 
 
 @pytest.mark.parametrize(
     ("name", "codec"),
-    [("00012.MTS", "libx264"), ("a.mxf", "mpeg2video"), ("a.vob", "mpeg2video"),
-     ("a.3g2", "libx264"), ("a.f4v", "libx264"), ("a.qt", "libx264"), ("a.nut", "mjpeg")],
-)  # fmt: skip
+    [
+        ("00012.MTS", "libx264"),
+        ("a.mxf", "mpeg2video"),
+        ("a.vob", "mpeg2video"),
+        ("a.3g2", "libx264"),
+        ("a.f4v", "libx264"),
+        ("a.qt", "libx264"),
+        ("a.nut", "mjpeg"),
+    ],
+)
 def test_files_of_camcorders_and_discs_are_films(tmp_path: Path, name: str, codec: str) -> None:
     muxers = {".mts": "mpegts", ".f4v": "mp4", ".qt": "mov"}
     path = tmp_path / name
-    made = tmp_path / f"made.{muxers.get(path.suffix.lower(), path.suffix[1:])}"
-    made = made.with_suffix(".ts") if made.suffix == ".mpegts" else made
-    videos.encode_constant(made, codec).rename(path)
+    encoded = tmp_path / f"made.{muxers.get(path.suffix.lower(), path.suffix[1:])}"
+    encoded = encoded.with_suffix(".ts") if encoded.suffix == ".mpegts" else encoded
+    videos.encode_constant(encoded, codec).rename(path)
     assert VideoFolder(tmp_path).find(path.stem)[0] == Path(name)
     assert numbers(path) == list(range(50))
 
@@ -402,9 +426,9 @@ def write_part(suffix: str, share: float, **options: object) -> Callable[[Path],
     def write(path: Path) -> Path:
         codec = "libvpx" if suffix == "webm" else "libx264"
         container = {"movflags": "faststart"} if options.get("faststart") else {}
-        whole = path.with_suffix(f".whole.{suffix}")
-        videos.encode_video(whole, FOUR_SECONDS, codec=codec, container=container)
-        raw = whole.read_bytes()
+        source_path = path.with_suffix(f".whole.{suffix}")
+        videos.encode_video(source_path, FOUR_SECONDS, codec=codec, container=container)
+        raw = source_path.read_bytes()
         path.write_bytes(raw[: int(share * len(raw))])
         return path
 
@@ -429,14 +453,18 @@ BROKEN = [
     ("index_at_the_end.mp4", videos.write_cut_off, "no video that can be decoded", "play it"),
     ("fast.mp4", lambda path: videos.write_fps(path, 90000, 1), "frames a second", "-r 25"),
     ("half.mp4", write_part("mp4", 0.6, faststart=True), "s of 4.00 s: truncated", "copy the file"),
-    ("start.mp4", write_part("mp4", 0.1, faststart=True), "no frame can be decoded from 0 s on "
-     "(codec h264)", "copy it again"),
+    (
+        "start.mp4",
+        write_part("mp4", 0.1, faststart=True),
+        "no frame can be decoded from 0 s on (codec h264)",
+        "copy it again",
+    ),
     ("half.mkv", write_part("mkv", 0.5), "s of 4.00 s: truncated", "copy the file"),
     ("half.webm", write_part("webm", 0.5), "s of 4.00 s: truncated", "copy the file"),
     ("half.avi", videos.write_truncated, "truncated or damaged", "copy the file"),
     ("long.mkv", write_lying_duration, "decoding stops at 4.00 s of 40.00 s", "an end_s before"),
     ("paused.mp4", write_hole, "to 27.00 s: damaged times, or the recording", "on one side"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "write", "reason", "hint"), BROKEN)
@@ -477,13 +505,16 @@ def test_a_whole_film_that_promises_too_much_is_kept_and_counted(
 def test_a_film_that_lost_its_end_is_not_taken_for_a_whole_one(
     tmp_path: Path, codec: str, tail: bytes
 ) -> None:
-    whole = videos.encode_video(
-        tmp_path / "a.mp4", TWO_SECONDS, codec=codec, options={},
+    content = videos.encode_video(
+        tmp_path / "a.mp4",
+        TWO_SECONDS,
+        codec=codec,
+        options={},
         container={"movflags": "faststart"},
-    ).read_bytes()  # fmt: skip
+    ).read_bytes()
     for share in (0.6, 0.8):
-        end = int(share * len(whole))
-        (tmp_path / "cut.mp4").write_bytes(whole[:end] + tail * (len(whole) - end))
+        end = int(share * len(content))
+        (tmp_path / "cut.mp4").write_bytes(content[:end] + tail * (len(content) - end))
         with pytest.raises(ClipError, match="truncated or damaged"):
             read(tmp_path / "cut.mp4")
 
@@ -511,10 +542,10 @@ def test_a_folder_with_umlauts_is_read_under_an_ascii_locale(tmp_path: Path) -> 
         "print(len(list(Video(path).frames())))"
     )
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONPATH": "src"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, check=True
     )
-    assert done.stdout.strip() == b"10"
+    assert process.stdout.strip() == b"10"
 
 
 def test_a_damaged_end_may_be_left_out(tmp_path: Path) -> None:
@@ -526,9 +557,9 @@ def test_a_damaged_end_may_be_left_out(tmp_path: Path) -> None:
 def test_a_transport_stream_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     raw = videos.encode_constant(tmp_path / "whole.ts", "libx264", frames=100).read_bytes()
     (tmp_path / "half.ts").write_bytes(raw[: len(raw) // 2])
-    found = numbers(tmp_path / "half.ts")
-    assert 30 < len(found) < 70  # it does not say how long it is
-    assert found[:30] == list(range(30))
+    indices = numbers(tmp_path / "half.ts")
+    assert 30 < len(indices) < 70  # it does not say how long it is
+    assert indices[:30] == list(range(30))
 
 
 def test_damage_in_the_middle_is_noticed_where_the_decoder_gives_up(tmp_path: Path) -> None:

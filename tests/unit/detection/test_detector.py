@@ -59,13 +59,13 @@ def built() -> Callable[[str], Detector]:
         "hands": HANDS,
         "hands+pose": HANDS_AND_POSE,
     }
-    made: dict[str, Detector] = {}
+    detectors: dict[str, Detector] = {}
 
     def build(kind: str) -> Detector:
-        if kind not in made:
+        if kind not in detectors:
             with quiet_native_code():
-                made[kind] = build_detector(kinds[kind])
-        return made[kind]
+                detectors[kind] = build_detector(kinds[kind])
+        return detectors[kind]
 
     return build
 
@@ -87,21 +87,23 @@ def detect_on(
     detector: Detector, frames: Sequence[npt.NDArray[np.uint8]], start_s: float = 0
 ) -> Found:
     with quiet_native_code():
-        found = [
+        detections = [
             detector.detect(frame, start_s + number / DRAWING.fps)
             for number, frame in enumerate(frames)
         ]
-    return np.stack([points for points, _ in found]), np.stack([present for _, present in found])
+    return np.stack([points for points, _ in detections]), np.stack(
+        [present for _, present in detections]
+    )
 
 
-def assert_same(found: Found, expected: Found) -> None:
-    np.testing.assert_array_equal(found[0], expected[0])
-    np.testing.assert_array_equal(found[1], expected[1])
+def assert_same(actual: Found, expected: Found) -> None:
+    np.testing.assert_array_equal(actual[0], expected[0])
+    np.testing.assert_array_equal(actual[1], expected[1])
 
 
 def numbers(marks: object, indices: Sequence[int]) -> npt.NDArray[np.float32]:
-    found = [marks.landmark[index] for index in indices]  # type: ignore[attr-defined]
-    return np.array([(mark.x, mark.y, mark.z) for mark in found], np.float32)
+    landmarks = [marks.landmark[index] for index in indices]  # type: ignore[attr-defined]
+    return np.array([(mark.x, mark.y, mark.z) for mark in landmarks], np.float32)
 
 
 @pytest.mark.slow
@@ -136,8 +138,8 @@ def test_all_groups_are_those_of_the_plain_holistic_solution(
                 ("face_outline", "chin", 152),
                 ("face_outline", "left_upper_outline_8", 454),
             ]:
-                found = points[number, layout.index(group, name)]
-                np.testing.assert_array_equal(found, numbers(results.face_landmarks, [index])[0])
+                point = points[number, layout.index(group, name)]
+                np.testing.assert_array_equal(point, numbers(results.face_landmarks, [index])[0])
 
 
 @pytest.mark.slow
@@ -151,18 +153,18 @@ def test_hands_and_pose_are_those_of_the_plain_solutions(
     frames = next(iter(clips.values()))
     layout = HANDS_AND_POSE.layout
     points, present = detect(built("hands+pose"), frames)
-    both = 0
+    two_handed = 0
     with quiet_native_code(), hands.Hands() as plain_hands, pose.Pose() as plain_pose:
         for number, frame in enumerate(frames):
-            found = plain_hands.process(frame).multi_hand_landmarks or ()
+            found_hands = plain_hands.process(frame).multi_hand_landmarks or ()
             ours = [points[number, layout.slice(f"{side}_hand")] for side in ("left", "right")]
-            for marks in found[:2]:
+            for marks in found_hands[:2]:
                 expected = numbers(marks, range(21))
                 assert any(np.array_equal(hand, expected) for hand in ours)
-            both += len(found) == 2
+            two_handed += len(found_hands) == 2
             expected = numbers(plain_pose.process(frame).pose_landmarks, (0, 11, 12))
             np.testing.assert_array_equal(points[number, layout.slice("pose")][:3], expected)
-    assert both > len(frames) / 2
+    assert two_handed > len(frames) / 2
     assert_same(  # the pose beside them changes no hand here, as the sides were right without it
         detect(built("hands"), frames), (points[:, :42], present[:, :2])
     )
@@ -177,10 +179,10 @@ def test_sides_are_the_signers_own(
     for clip_id, truth in read_truth(corpus / "truth.npz").items():
         points, present = detect(detector, clips[clip_id])
         hands = points[:, :42, :2].reshape(-1, 2, 21, 2)
-        own = np.linalg.norm(hands - truth.joints, axis=3).mean(axis=2)
-        other = np.linalg.norm(hands - truth.joints[:, ::-1], axis=3).mean(axis=2)
-        assert (own < other)[present[:, :2]].all()
-        assert np.nanmedian(own) < 0.03  # picture sizes
+        distance = np.linalg.norm(hands - truth.joints, axis=3).mean(axis=2)
+        swapped_distance = np.linalg.norm(hands - truth.joints[:, ::-1], axis=3).mean(axis=2)
+        assert (distance < swapped_distance)[present[:, :2]].all()
+        assert np.nanmedian(distance) < 0.03  # picture sizes
         assert present[:, :2].mean() > 0.8
         if "pose" in detector.layout.group_names:
             x = points[:, detector.layout.slice("pose"), 0]
@@ -199,9 +201,9 @@ def test_lips_lie_in_the_face_and_left_is_left(
     for group in ("lips", "face_outline"):
         for mark in layout.groups[layout.group(group)].landmarks:
             if mark.startswith("left"):
-                own = points[:, layout.index(group, mark), 0]
-                other = points[:, layout.index(group, mark.replace("left", "right", 1)), 0]
-                assert (own > other).all(), mark
+                mark_x = points[:, layout.index(group, mark), 0]
+                mirror_x = points[:, layout.index(group, mark.replace("left", "right", 1)), 0]
+                assert (mark_x > mirror_x).all(), mark
     for group, upper, lower in [
         ("lips", "upper_outer", "lower_outer"),
         ("lips", "upper_inner", "lower_inner"),
@@ -239,26 +241,26 @@ def test_a_failed_frame_does_not_spoil_the_next_clip(
 
 
 def test_the_description_tells_what_changes_landmarks_and_nothing_else(tmp_path: Path) -> None:
-    found = describe_detector(OPTIONS)
-    assert found["litert"].startswith("2.3.")
-    assert found["opencv"]
+    description = describe_detector(OPTIONS)
+    assert description["litert"].startswith("2.3.")
+    assert description["opencv"]
     assert describe_detector(replace(OPTIONS, runtime="mediapipe"))["mediapipe"] == "0.10.21"
-    assert found["groups"] == ["hands", "pose"]
-    assert {len(digest) for digest in found["models"].values()} == {64}
-    assert "hand_recrop.tflite" in found["models"]
-    assert "face_landmark.tflite" not in found["models"]
+    assert description["groups"] == ["hands", "pose"]
+    assert {len(digest) for digest in description["models"].values()} == {64}
+    assert "hand_recrop.tflite" in description["models"]
+    assert "face_landmark.tflite" not in description["models"]
     plain, refined = (describe_detector(options)["models"] for options in (ALL_GROUPS, REFINED))
     assert plain.keys() - refined.keys() == {"face_landmark.tflite"}
     assert refined.keys() - plain.keys() == {"face_landmark_with_attention.tflite"}
     assert "pose_detection.tflite" not in describe_detector(HANDS)["models"]
-    assert describe_detector(replace(OPTIONS, groups=("pose", "hands"))) == found
+    assert describe_detector(replace(OPTIONS, groups=("pose", "hands"))) == description
     for change in (
         {"min_tracking_confidence": 0.6},
         {"min_detection_confidence": 0.6},
         {"groups": ("hands",)},
         {"detector": "hands+pose"},
     ):
-        assert describe_detector(replace(OPTIONS, **change)) != found
+        assert describe_detector(replace(OPTIONS, **change)) != description
 
 
 def test_model_files_that_cannot_be_used_are_named(
@@ -297,8 +299,8 @@ def test_where_mediapipe_is_not_installed_its_networks_alone_find_the_same(
         describe_detector(options)
     monkeypatch.setenv("SIGNLOOM_MODELS", str(tmp_path))
     assert describe_detector(options) == described
-    for found, other in zip(find(), expected, strict=True):
-        np.testing.assert_array_equal(found, other)
+    for array, expected_array in zip(find(), expected, strict=True):
+        np.testing.assert_array_equal(array, expected_array)
     with pytest.raises(UserError, match="needs the package itself, so Python"):
         describe_detector(replace(options, runtime="mediapipe"))
 

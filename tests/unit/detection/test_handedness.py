@@ -62,16 +62,27 @@ SCENES = {
     "two left hands lie as hands do": ([], [hand(0.3, LEFT), hand(0.7, LEFT)], (0.7, 0.3)),
     "two right hands lie as hands do": ([], [hand(0.3, RIGHT), hand(0.7, RIGHT)], (0.7, 0.3)),
     "two left hands stay what they were": (
-        CROSSING, [hand(0.55, LEFT, y=0.6), hand(0.45, LEFT)], (0.45, 0.55)),
+        CROSSING,
+        [hand(0.55, LEFT, y=0.6), hand(0.45, LEFT)],
+        (0.45, 0.55),
+    ),
     "two right hands stay what they were": (
-        CROSSING, [hand(0.55, RIGHT, y=0.6), hand(0.45, RIGHT)], (0.45, 0.55)),
+        CROSSING,
+        [hand(0.55, RIGHT, y=0.6), hand(0.45, RIGHT)],
+        (0.45, 0.55),
+    ),
     "labels that swap do not swap hands": ([BOTH] * 10, SWAPPED, (0.7, 0.3)),
     "nor for a few frames": ([BOTH] * 10 + [SWAPPED] * 4, SWAPPED, (0.7, 0.3)),
     "a hand that comes back is the one that went": (
         [BOTH] * 5 + [[hand(0.3, UNSURE)]] * 10 + [[hand(0.35, UNSURE)]],
-        [hand(0.68, RIGHT), hand(0.4, LEFT)], (0.68, 0.4)),
+        [hand(0.68, RIGHT), hand(0.4, LEFT)],
+        (0.68, 0.4),
+    ),
     "the other one stayed": (
-        [BOTH] * 5 + [[hand(0.3, UNSURE)]] * 10, [hand(0.35, UNSURE)], (None, 0.35)),
+        [BOTH] * 5 + [[hand(0.3, UNSURE)]] * 10,
+        [hand(0.35, UNSURE)],
+        (None, 0.35),
+    ),
     "a lone hand far from the last one is new": (ALONE, [hand(0.7, LEFT)], (0.7, None)),
     "a hand unseen for ten frames is known": (ALONE + [[]] * 10, [hand(0.3, 0.4)], (None, 0.3)),
     "a hand unseen for long is forgotten": (ALONE + [[]] * 20, [hand(0.3, 0.4)], (0.3, None)),
@@ -79,7 +90,7 @@ SCENES = {
     "and leaves room for the other": ([], [*TWICE, hand(0.7, LEFT)], (0.7, 0.31)),
     "hands that touch are two": ([], [hand(0.3, LEFT), hand(0.34, RIGHT)], (0.3, 0.34)),
     "the two surest of three are kept": ([], [hand(0.5, 0.55), *BOTH], (0.7, 0.3)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("before", "hands", "expected"), SCENES.values(), ids=SCENES)
@@ -103,8 +114,8 @@ def test_hands_that_cross_keep_their_sides() -> None:
     tracker = HandednessTracker()
     for step in np.linspace(0, 1, 21):
         left, right = 0.7 - 0.4 * step, 0.3 + 0.4 * step
-        found = sides(tracker, [hand(right, RIGHT, y=0.56), hand(left, LEFT)])
-        assert found == (round(left, 3), round(right, 3))
+        assigned = sides(tracker, [hand(right, RIGHT, y=0.56), hand(left, LEFT)])
+        assert assigned == (round(left, 3), round(right, 3))
 
 
 def test_arms_say_more_than_labels() -> None:
@@ -155,9 +166,9 @@ def test_in_a_mirror_left_is_right(clip: list[list[tuple[float, float]]]) -> Non
     for number, frame in enumerate(clip):
         hands = without_ties(frame, number)
         left, right = sides(plain, [hand(x, label) for x, label in hands])
-        other = sides(mirrored, [hand(1 - x, 1 - label) for x, label in hands])
+        reflected = sides(mirrored, [hand(1 - x, 1 - label) for x, label in hands])
         expected = [None if x is None else pytest.approx(1 - x, abs=2e-3) for x in (right, left)]
-        assert list(other) == expected
+        assert list(reflected) == expected
 
 
 @given(clip=CLIPS)

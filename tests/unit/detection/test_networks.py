@@ -96,11 +96,11 @@ def flows(frames: list[npt.NDArray[np.uint8]]) -> list[dict[str, Any]]:
     ]
 
 
-def assert_close(found: Any, expected: Any) -> None:
+def assert_close(actual: Any, expected: Any) -> None:
     """Equal to the bit where this was written; other processors round the last bits otherwise."""
     if isinstance(expected, Region):
-        found, expected = astuple(found), astuple(expected)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        actual, expected = astuple(actual), astuple(expected)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.mediapipe
@@ -108,19 +108,19 @@ def test_each_part_of_the_pose_is_mediapipes_own(
     frames: list[npt.NDArray[np.uint8]], flows: list[dict[str, Any]]
 ) -> None:
     size = frames[0].shape[1], frames[0].shape[0]
-    found = PoseTracker(MODELS, 0.5, 0.5)._detect(frames[0], size)
-    assert_close(found, flows[0]["pose_region"])
+    region = PoseTracker(MODELS, 0.5, 0.5)._detect(frames[0], size)
+    assert_close(region, flows[0]["pose_region"])
     network = Network(MODELS / "pose_landmark/pose_landmark_full.tflite", (0, 1, 3))
     smoothers = OneEuroFilter(0.05, 80.0), OneEuroFilter(0.01, 10.0)
     for frame, flow in zip(frames, flows, strict=True):
-        seen = crop(frame, flow["pose_region"], 256)
-        assert_close(seen.rgb.ravel() / 255, flow["pose_crop"])
-        values, _, heatmap = network.run(seen.rgb)
+        cropped = crop(frame, flow["pose_region"], 256)
+        assert_close(cropped.rgb.ravel() / 255, flow["pose_crop"])
+        values, _, heatmap = network.run(cropped.rgb)
         assert_close(values, flow["values"])
         assert_close(heatmap.ravel(), flow["heatmap"])
         refined = refine(flow["raw"], flow["heatmap"].reshape(64, 64, 39))
         assert_close(refined, flow["refined"])
-        points = project(uncrop(flow["refined"], seen.padding), flow["pose_region"])
+        points = project(uncrop(flow["refined"], cropped.padding), flow["pose_region"])
         assert_close(points[:33], flow["unfiltered"])
         assert_close(region_of_points(points[33], points[34], size), flow["scale"])
         scale = scale_of(flow["scale"], size)
@@ -141,14 +141,14 @@ def test_each_part_of_a_hand_is_mediapipes_own(
     for frame, flow in zip(frames, flows, strict=True):
         wrist = flow["pose"][[16, 18, 20]]
         assert_close(grow(region_of_wrist(wrist, size), size, 2.7, -0.1), flow["wrist_region"])
-        seen = crop(frame, flow["wrist_region"], 256)
-        assert_close(seen.rgb.ravel() / 255, flow["recrop_crop"])
-        (values,) = recrop.run(seen.rgb)
+        cropped = crop(frame, flow["wrist_region"], 256)
+        assert_close(cropped.rgb.ravel() / 255, flow["recrop_crop"])
+        (values,) = recrop.run(cropped.rgb)
         np.testing.assert_allclose(values.ravel(), flow["recrop_values"], atol=1e-3)  # of 256
         points = flow["recrop_values"].reshape(2, 2) / F(256)
-        centre, edge = project(uncrop(points, seen.padding), flow["wrist_region"])
-        found = region_of_points(centre, edge, size, down=True)
-        assert_close(grow(found, size, 1.0, -0.1), flow["recrop_region"])
+        centre, edge = project(uncrop(points, cropped.padding), flow["wrist_region"])
+        region = region_of_points(centre, edge, size, down=True)
+        assert_close(grow(region, size, 1.0, -0.1), flow["recrop_region"])
         if last is not None:
             before = grow(region_of_hand(last, size), size, 2.0, -0.1)
             assert_close(before, flow["last_hand_region"])
@@ -158,15 +158,15 @@ def test_each_part_of_a_hand_is_mediapipes_own(
             followed += is_followed
             expected = flow["last_hand_region" if is_followed else "recrop_region"]
             assert astuple(expected) == astuple(flow["hand_region"])
-        seen = crop(frame, flow["hand_region"], 224)
-        assert_close(seen.rgb.ravel() / 255, flow["hand_crop"])
-        values, _ = landmarks.run(seen.rgb)
+        cropped = crop(frame, flow["hand_region"], 224)
+        assert_close(cropped.rgb.ravel() / 255, flow["hand_crop"])
+        values, _ = landmarks.run(cropped.rgb)
         np.testing.assert_allclose(values, flow["hand_values"], atol=1e-3)  # of 224
         last = flow["hand"]
         if last is not None:
             points = flow["hand_values"].reshape(-1, 3) / F(224)
             points[:, 2] /= F(0.4)
-            assert_close(project(uncrop(points, seen.padding), flow["hand_region"]), last)
+            assert_close(project(uncrop(points, cropped.padding), flow["hand_region"]), last)
     assert followed
 
 
@@ -183,10 +183,10 @@ def test_the_landmarks_are_those_of_mediapipes_graph(
     )
     black = np.zeros_like(frames[0])  # nobody: both forget, and detect again
     for frame in [*frames, black, *frames[2:5]]:
-        found, expected = networks.find(frame), graph.find(frame)
-        assert found.keys() == expected.keys()
+        landmarks, expected = networks.find(frame), graph.find(frame)
+        assert landmarks.keys() == expected.keys()
         for part, points in expected.items():
-            np.testing.assert_allclose(found[part], points, atol=0.25 / frame.shape[1])
+            np.testing.assert_allclose(landmarks[part], points, atol=0.25 / frame.shape[1])
     first = networks.find(frames[4])
     networks.reset()
     networks.find(frames[4])
@@ -208,11 +208,13 @@ def test_hands_and_pose_are_those_of_mediapipes_graphs(frames: list[npt.NDArray[
     hand_graph, pose_graph = HandGraph(0.5, 0.5), PoseGraph(0.5, 0.5)
     black = np.zeros_like(frames[0])
     for number, frame in enumerate([*frames, black, *frames[2:5]]):
-        found, expected = hands.find(frame, number / 15), hand_graph.find(frame, number / 15)
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one.points, other.points, atol=0.25 / frame.shape[1])
-            assert one.right == pytest.approx(other.right, abs=1e-3)
+        detected, expected = hands.find(frame, number / 15), hand_graph.find(frame, number / 15)
+        assert len(detected) == len(expected)
+        for hand, expected_hand in zip(detected, expected, strict=True):
+            np.testing.assert_allclose(
+                hand.points, expected_hand.points, atol=0.25 / frame.shape[1]
+            )
+            assert hand.right == pytest.approx(expected_hand.right, abs=1e-3)
         marks, its = pose.find(frame, number / 15), pose_graph.find(frame, number / 15)
         assert (marks is None) == (its is None)
         if marks is not None and its is not None:
@@ -237,10 +239,15 @@ def test_features_are_cut_out_level_and_read_between_their_cells(degrees: float)
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]], F)
     corners[:, :2] = corners[:, :2] @ turn.T + 24
     frame = {
-        "left_rotation_idx": 0, "right_rotation_idx": 1, "target_rotation_radians": 0.0,
-        "subset_idxs": [0, 1, 2, 3], "scale_x": 1.5, "scale_y": 1.5,
-        "output_width": 16, "output_height": 16,
-    }  # fmt: skip
+        "left_rotation_idx": 0,
+        "right_rotation_idx": 1,
+        "target_rotation_radians": 0.0,
+        "subset_idxs": [0, 1, 2, 3],
+        "scale_x": 1.5,
+        "scale_y": 1.5,
+        "output_width": 16,
+        "output_height": 16,
+    }
     matrix = _level(corners, frame)
     y, x = np.mgrid[:48, :48].astype(F) + F(0.5)
     cut = _cut_level(np.stack([x, y], axis=-1), matrix)  # features that say where they are
@@ -256,11 +263,11 @@ def test_features_are_cut_out_level_and_read_between_their_cells(degrees: float)
 
 def test_a_network_without_an_output_gives_the_others_to_the_bit() -> None:
     path = MODELS / "hand_landmark/hand_landmark_full.tflite"
-    whole, part = Network(path), Network(path, (1, 0))
+    network, part = Network(path), Network(path, (1, 0))
     picture = np.random.default_rng(1).integers(0, 256, (224, 224, 3), np.uint8)
-    points, presence, *_ = whole.run(picture)
-    for found, expected in zip(part.run(picture), (presence, points), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    points, presence, *_ = network.run(picture)
+    for output, expected in zip(part.run(picture), (presence, points), strict=True):
+        np.testing.assert_array_equal(output, expected)
     content = path.read_bytes()
     assert len(rewrite(content, (0, 1))) < len(content)
 
@@ -282,36 +289,41 @@ def test_a_product_a_channel_is_rounded_twice_as_mediapipe_rounds_it() -> None:
     picture = np.random.default_rng(4).random((1, 256, 256, 3), np.float32)
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], picture)
     interpreter.invoke()
-    given, found = (
-        interpreter.get_tensor(one["index"]) for one in interpreter.get_output_details()
+    unscaled, scaled = (
+        interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()
     )
     factors, bias = (
         model.buffers[graph.tensors[operator.inputs[1]].buffer].data.view(np.float32)
         for operator in graph.operators[2:]
     )
     assert factors.size == 128 * 8
-    np.testing.assert_array_equal(found, given * factors[:8] + bias[:8])
+    np.testing.assert_array_equal(scaled, unscaled * factors[:8] + bias[:8])
 
 
 def test_a_region_is_cut_out_turned_and_its_points_come_back() -> None:
     picture = np.zeros((120, 160, 3), np.uint8)
     cv2.circle(picture, (100, 40), 3, (255, 255, 255), -1)
     region = Region(F(0.6), F(0.4), F(0.45), F(0.6), F(0.5))
-    seen = crop(picture, region, 96)
-    rows, columns = np.nonzero(seen.rgb[:, :, 0] > 127)
+    cropped = crop(picture, region, 96)
+    rows, columns = np.nonzero(cropped.rgb[:, :, 0] > 127)
     point = np.array([[columns.mean() / 96, rows.mean() / 96, 0.1]], np.float32)
-    found = project(uncrop(point, seen.padding), region)
-    np.testing.assert_allclose(found[0, :2] * [160, 120], [100, 40], atol=0.3)
-    assert found[0, 2] == pytest.approx(0.1 * 0.45, rel=1e-5)
+    projected = project(uncrop(point, cropped.padding), region)
+    np.testing.assert_allclose(projected[0, :2] * [160, 120], [100, 40], atol=0.3)
+    assert projected[0, 2] == pytest.approx(0.1 * 0.45, rel=1e-5)
     edge = replace(region, x=F(0.9), y=F(0.95))  # its picture goes on to the right and below
     noise = np.random.default_rng(5).integers(0, 256, picture.shape, np.uint8)
     picture = np.asarray(cv2.GaussianBlur(noise, (0, 0), 3), np.uint8)
     widened = np.pad(picture, ((0, 99), (0, 99), (0, 0)), "edge")
-    inner = replace(edge, x=F(0.9 * 160 / 259), y=F(0.95 * 120 / 219),
-                    width=F(0.45 * 160 / 259), height=F(0.6 * 120 / 219))  # fmt: skip
-    seen, expected = crop(picture, edge, 96).rgb, crop(widened, inner, 96).rgb
-    assert np.abs(seen - expected.astype(int)).max() <= 1
-    assert np.ptp(seen) > 8
+    inner = replace(
+        edge,
+        x=F(0.9 * 160 / 259),
+        y=F(0.95 * 120 / 219),
+        width=F(0.45 * 160 / 259),
+        height=F(0.6 * 120 / 219),
+    )
+    cropped, expected = crop(picture, edge, 96).rgb, crop(widened, inner, 96).rgb
+    assert np.abs(cropped - expected.astype(int)).max() <= 1
+    assert np.ptp(cropped) > 8
     wide = crop(picture, WHOLE, 96, border=cv2.BORDER_CONSTANT)
     assert wide.padding == (0, pytest.approx(0.125))
     with pytest.raises(RuntimeError, match="the frame is empty"):
@@ -339,8 +351,8 @@ def test_a_hand_is_followed_only_if_it_is_where_the_pose_says() -> None:
 
 def test_a_low_pass_filter_keeps_nine_tenths_of_what_was() -> None:
     low_pass = LowPassFilter()
-    found = [low_pass.apply(F([value])).item() for value in (1.0, 0.0, 0.5)]
-    assert found == pytest.approx([1.0, 0.9, 0.86])
+    smoothed = [low_pass.apply(F([value])).item() for value in (1.0, 0.0, 0.5)]
+    assert smoothed == pytest.approx([1.0, 0.9, 0.86])
 
 
 def test_a_detection_is_averaged_with_those_that_lie_on_it() -> None:
@@ -352,13 +364,13 @@ def test_a_detection_is_averaged_with_those_that_lie_on_it() -> None:
     boxes[:, 4] = [1, 2, 3, 50]  # the x of its first key point
     centres = np.array([[0.5, 0.5], [0.51, 0.5], [0.9, 0.9], [0.5, 0.5]], np.float32)
     logits = np.array([1.0, 2.0, 1.5, -3.0], np.float32)
-    found = read_detections(boxes, logits, centres, 100, F(0.5))
+    detections = read_detections(boxes, logits, centres, 100, F(0.5))
     weights = 1 / (1 + np.exp(-logits[:2]))
     expected = (weights * (centres[:2, 0] + [0.01, 0.02])).sum() / weights.sum()
-    assert len(found) == 2
-    assert found[0].points[0, 0] == pytest.approx(expected, rel=1e-5)
-    np.testing.assert_allclose(found[1].low, [0.7, 0.7], rtol=1e-5)
-    np.testing.assert_allclose(found[1].sides, [0.4, 0.4], rtol=1e-5)
+    assert len(detections) == 2
+    assert detections[0].points[0, 0] == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(detections[1].low, [0.7, 0.7], rtol=1e-5)
+    np.testing.assert_allclose(detections[1].sides, [0.4, 0.4], rtol=1e-5)
     assert read_detections(boxes, logits - 5, centres, 100, F(0.5)) == []
 
 

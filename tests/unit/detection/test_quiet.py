@@ -19,14 +19,14 @@ def quietly(seconds):
 
 
 def stderr_of(program: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", NOISE + program], capture_output=True, text=True, check=True
     )
-    return done.stderr
+    return process.stderr
 
 
 def test_a_warning_of_another_thread_is_not_lost_while_networks_are_silenced() -> None:
-    found = stderr_of("""
+    output = stderr_of("""
 def work():
     with quiet_native_code():
         os.write(2, b"noise of a network\\n")
@@ -36,11 +36,11 @@ def work():
     os.write(2, b"after it\\n")
 run_program(work, stopped="")
 """)
-    assert found == "warning: not calibrated\nafter it\n"
+    assert output == "warning: not calibrated\nafter it\n"
 
 
 def test_stderr_is_what_it_was_after_two_threads_were_quiet_in_turns() -> None:
-    found = stderr_of("""
+    output = stderr_of("""
 def work():
     threads = [threading.Thread(target=quietly, args=(s,)) for s in (0.2, 0.4)]
     for thread in threads:
@@ -51,18 +51,18 @@ def work():
     os.write(2, b"after it\\n")
 run_program(work, stopped="")
 """)
-    assert found == "after it\n"
+    assert output == "after it\n"
 
 
 def test_nothing_is_silenced_where_other_threads_write_to_the_same_descriptor() -> None:
-    found = stderr_of("""
+    output = stderr_of("""
 thread = threading.Thread(target=lambda: (time.sleep(0.2), say()))
 thread.start()
 quietly(0.4)
 thread.join()
 quietly(0)
 """)
-    assert found == "noise of a network\nwarning: not calibrated\n"
+    assert output == "noise of a network\nwarning: not calibrated\n"
 
 
 def test_a_worker_that_waits_for_its_parent_is_still_quiet() -> None:
@@ -77,5 +77,5 @@ with quiet_native_code():
 os.write(2, b"after")
 os._exit(0)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stderr == "after"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert process.stderr == "after"

@@ -41,8 +41,15 @@ def test_a_segment_holds_the_frames_from_start_to_before_end(
     assert numbers(long_video, start_s, end_s) == list(expected)
 
 
-FILMS = [("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.mpg", "mpeg2video"),
-         ("a.webm", "libvpx-vp9"), ("a.ts", "libx264"), ("a.mp4", "mpeg4")]  # fmt: skip
+FILMS = [
+    ("a.mp4", "libx264"),
+    ("a.mkv", "libx264"),
+    ("a.avi", "mpeg4"),
+    ("a.mpg", "mpeg2video"),
+    ("a.webm", "libvpx-vp9"),
+    ("a.ts", "libx264"),
+    ("a.mp4", "mpeg4"),
+]
 
 
 @pytest.mark.parametrize(("name", "codec"), FILMS)
@@ -55,19 +62,19 @@ def test_segments_read_one_after_another_are_those_read_alone(
         starts = np.cumsum(order.uniform(0.1, 1.6, 9)).round(3)
         segments = [(max(0.0, s - padding_s), s + 0.4 + padding_s) for s in starts if s < 8.5]
         with Video(path) as opened:
-            whole = list(opened.frames())
+            all_frames = list(opened.frames())
         with Video(path) as opened:
             for index, (start_s, end_s) in enumerate(segments):
                 after = segments[index + 1][0] if index + 1 < len(segments) else math.inf
-                found = list(opened.frames(start_s, end_s, after))
+                frames = list(opened.frames(start_s, end_s, after))
                 with Video(path) as alone:
                     expected = list(alone.frames(start_s, end_s))
-                assert [frame.time_s for frame in found] == [frame.time_s for frame in expected]
+                assert [frame.time_s for frame in frames] == [frame.time_s for frame in expected]
                 if not name.endswith(".avi"):  # with B-frames it shows a segment early
-                    expected = [f for f in whole if start_s - 5e-4 <= f.time_s < end_s - 5e-4]
-                for one, other in zip(found, expected, strict=True):
-                    assert one.time_s == other.time_s
-                    np.testing.assert_array_equal(one.rgb, other.rgb)
+                    expected = [f for f in all_frames if start_s - 5e-4 <= f.time_s < end_s - 5e-4]
+                for frame, expected_frame in zip(frames, expected, strict=True):
+                    assert frame.time_s == expected_frame.time_s
+                    np.testing.assert_array_equal(frame.rgb, expected_frame.rgb)
 
 
 @pytest.fixture
@@ -113,8 +120,8 @@ def test_more_is_not_kept_for_the_next_segment_than_memory_has_room_for(
     with Video(long_video) as opened:
         for start_s, expected in ((2.4, range(60, 110)), (2.8, range(70, 120)), (3.2, [80])):
             end_s = 3.24 if start_s == 3.2 else start_s + 2.0
-            found = opened.frames(start_s, end_s, start_s + 0.4)
-            assert [videos.number_of(frame.rgb) for frame in found] == list(expected)
+            frames = opened.frames(start_s, end_s, start_s + 0.4)
+            assert [videos.number_of(frame.rgb) for frame in frames] == list(expected)
             assert len(opened._kept) <= 5
 
 

@@ -27,9 +27,11 @@ def run(name: str, clips: int = CLIPS, **changes: Any) -> PastRun:
         for n in range(clips)
     }
     plain = PastRun(
-        name=f"runs/{name}", options=options(), splits={"test": sentences},
+        name=f"runs/{name}",
+        options=options(),
+        splits={"test": sentences},
         weights=f"weights of {name}",
-    )  # fmt: skip
+    )
     return dataclasses.replace(plain, **changes)
 
 
@@ -41,9 +43,10 @@ def task(**changes: Any) -> Task:
 def say(judgements: Judgements, judge: str, clip: int, preferred: str, new: int, old: int) -> None:
     """Answer as somebody who knows what each system says."""
     (shown,) = (
-        one for one in show_blind(judgements.read("t"), judgements.sheet("t", judge))
-        if one["clip_id"] == judgements.read("t").pairs[clip].clip_id
-    )  # fmt: skip
+        pair
+        for pair in show_blind(judgements.read("t"), judgements.sheet("t", judge))
+        if pair["clip_id"] == judgements.read("t").pairs[clip].clip_id
+    )
     is_first = shown["sentences"][0].startswith("new")
     names = {"new": "first" if is_first else "second", "old": "second" if is_first else "first"}
     points = (new, old) if is_first else (old, new)
@@ -56,8 +59,8 @@ def judge(folder: Path, preferred: str, **changes: str) -> JudgementResult:
     """Let two judges prefer one system in 15 of 20 clips; `changes` names the weights of each."""
     judgements, prepared = Judgements(folder), task(differing=True)
     for system, weights in changes.items():
-        found = dataclasses.replace(getattr(prepared, system), weights=weights)
-        prepared = dataclasses.replace(prepared, **{system: found})
+        judged_system = dataclasses.replace(getattr(prepared, system), weights=weights)
+        prepared = dataclasses.replace(prepared, **{system: judged_system})
     judgements.add("t", prepared)
     for name in ("anna", "ben"):
         for clip in range(20):

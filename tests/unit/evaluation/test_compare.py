@@ -35,11 +35,15 @@ def test_wins_losses_and_ties_of_hand_made_sentences() -> None:
     refs = ["je vais à la maison", "tu viens demain", "elle mange"]
     a = ["je vais à la gare", "tu viens demain", "elle"]
     b = ["je vais à la maison", "tu pars demain", "elle"]
-    found = compare([measure(a, refs, options())], [measure(b, refs, options())], options())
-    assert tuple(found) == tuple(Metric)
+    differences = compare([measure(a, refs, options())], [measure(b, refs, options())], options())
+    assert tuple(differences) == tuple(Metric)
     for name in Metric:
-        assert (found[name].wins, found[name].losses, found[name].ties) == (1, 1, 1)
-    wer = found["wer"]
+        assert (differences[name].wins, differences[name].losses, differences[name].ties) == (
+            1,
+            1,
+            1,
+        )
+    wer = differences["wer"]
     assert wer.a == pytest.approx(100 * 2 / 10)  # gare, and mange is missing
     assert wer.difference == pytest.approx(0)  # pars instead, and mange again
     assert wer.p_value == 1
@@ -51,14 +55,16 @@ def test_the_interval_is_that_of_the_differences_on_the_same_resamples() -> None
     a, b = noisy(refs, seed=6), noisy(refs, seed=7)
     settings = options(resamples=300)
     counted_a, counted_b = measure(a, refs, settings), measure(b, refs, settings)
-    found = compare([counted_a], [counted_b], settings)["wer"]
+    difference = compare([counted_a], [counted_b], settings)["wer"]
     rng = np.random.default_rng(settings.seed)
     differences = []
     for _ in range(300):
         rows = rng.integers(0, 40, 40)
         values = [counted.select(rows).values()["wer"] for counted in (counted_a, counted_b)]
         differences.append(values[1] - values[0])
-    assert (found.low, found.high) == pytest.approx(np.quantile(differences, [0.025, 0.975]))
+    assert (difference.low, difference.high) == pytest.approx(
+        np.quantile(differences, [0.025, 0.975])
+    )
 
 
 def test_what_is_significant_at_a_level_needs_as_many_clips_as_the_sign_test() -> None:
@@ -67,16 +73,19 @@ def test_what_is_significant_at_a_level_needs_as_many_clips_as_the_sign_test() -
     refs = sentences(6, seed=0, shortest=4)
     for count, is_better in ((5, False), (6, True)):
         poor, good = (measure(hyps[:count], refs[:count], options()) for hyps in (["x"] * 6, refs))
-        assert {one.is_better for one in compare([poor], [good], options()).values()} == {is_better}
+        assert {
+            difference.is_better for difference in compare([poor], [good], options()).values()
+        } == {is_better}
 
 
 def run_of_signs(read: list[str], rules: GlossRules = "none") -> PastRun:
     glosses = ["MOI MAISON ALLER", "TOI VENIR", ""]
     clips = {
-        f"clip{n}": Sentence(reference="x", hypothesis="x", glosses=tuple(g.split()),
-                             signs=tuple(r.split()))
+        f"clip{n}": Sentence(
+            reference="x", hypothesis="x", glosses=tuple(g.split()), signs=tuple(r.split())
+        )
         for n, (g, r) in enumerate(zip(glosses, read, strict=True))
-    }  # fmt: skip
+    }
     score = replace(options(), gloss_rules=rules)
     return PastRun(name=" ".join(read), options=score, splits={"test": clips})
 
@@ -84,17 +93,24 @@ def run_of_signs(read: list[str], rules: GlossRules = "none") -> PastRun:
 def test_signs_are_compared_where_both_models_read_them() -> None:
     a = run_of_signs(["MOI MAISON ALLER", "TOI", ""])
     b = run_of_signs(["MOI", "TOI", "NON"])  # the last clip has no glosses: it counts nothing
-    found = compare_runs(a, b, "test").differences["gloss_wer"]
-    assert (found.a, found.b) == (pytest.approx(20), pytest.approx(60))
-    assert (found.wins, found.losses, found.ties) == (0, 1, 2)
-    no_signs = replace(a, splits={"test": {
-        name: replace(clip, glosses=(), signs=()) for name, clip in a.splits["test"].items()
-    }})  # fmt: skip
+    difference = compare_runs(a, b, "test").differences["gloss_wer"]
+    assert (difference.a, difference.b) == (pytest.approx(20), pytest.approx(60))
+    assert (difference.wins, difference.losses, difference.ties) == (0, 1, 2)
+    no_signs = replace(
+        a,
+        splits={
+            "test": {
+                name: replace(clip, glosses=(), signs=()) for name, clip in a.splits["test"].items()
+            }
+        },
+    )
     assert "gloss_wer" not in compare_runs(a, no_signs, "test").differences
     with pytest.raises(UserError, match=r"by the rules none.*phoenix_2014.*gloss_rules"):
         compare_runs(a, run_of_signs(["", "", ""], "phoenix_2014"), "test")
-    other = replace(no_signs, options=replace(no_signs.options, gloss_rules="phoenix_2014"))
-    assert "bleu4" in compare_runs(a, other, "test").differences  # no signs, no rules for them
+    other_rules = replace(no_signs, options=replace(no_signs.options, gloss_rules="phoenix_2014"))
+    assert (
+        "bleu4" in compare_runs(a, other_rules, "test").differences
+    )  # no signs, no rules for them
 
 
 def test_glosses_that_were_corrected_between_two_runs_are_no_pair() -> None:
@@ -105,5 +121,7 @@ def test_glosses_that_were_corrected_between_two_runs_are_no_pair() -> None:
         compare_runs(a, replace(b, splits={"test": corrected}), "test")
     # A clip whose glosses one run alone has counts in neither.
     fewer = {**clips, "clip1": replace(clips["clip1"], glosses=(), signs=())}
-    found = compare_runs(a, replace(b, splits={"test": fewer}), "test").differences["gloss_wer"]
-    assert (found.a, found.b) == (0, 0)
+    difference = compare_runs(a, replace(b, splits={"test": fewer}), "test").differences[
+        "gloss_wer"
+    ]
+    assert (difference.a, difference.b) == (0, 0)

@@ -24,7 +24,7 @@ from tests.unit.evaluation.world import (
     setup,
     targets,
     wrong_unless,
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -45,8 +45,12 @@ def test_the_best_search_on_dev_is_used_on_test(searching: Changed, tmp_path: Pa
     assert {clips for _, clips in tried} == {len(DEV)}  # test is not touched
     # Greedy search is the same with every penalty and tried once.
     assert [(search.beam_size, search.length_penalty) for search, _ in tried] == [
-        (1, 0.5), (2, 0.5), (2, 1.0), (3, 0.5), (3, 1.0),
-    ]  # fmt: skip
+        (1, 0.5),
+        (2, 0.5),
+        (2, 1.0),
+        (3, 0.5),
+        (3, 1.0),
+    ]
     assert evaluation.splits["test"].result.texts["model"] == TEST
     write_evaluation(tmp_path, evaluation, history(tmp_path))
     rows = read_table(tmp_path / "evaluation" / "grid.csv")
@@ -79,15 +83,19 @@ def test_dev_chooses_the_weight_of_the_signs_with_the_most_beams(knowing: Knowin
     def chosen(*weights: float) -> tuple[int, float]:
         translator.asked.clear()
         grid = dataclasses.replace(GRID, length_penalties=(1.0,), sign_weights=weights)
-        found, _ = try_searches(setup(translator), grid)
-        return found.beam_size, found.sign_weight
+        decoding, _ = try_searches(setup(translator), grid)
+        return decoding.beam_size, decoding.sign_weight
 
     translator = Reading(knowing, wrong_unless(lambda search: search.sign_weight == 0.1))
     assert chosen(0.3, 0.1, 0.0) == (3, 0.1)
     # Without a weight all were tried before.
     assert [(search.beam_size, search.sign_weight) for search, _ in translator.asked] == [
-        (1, 0.0), (2, 0.0), (3, 0.0), (3, 0.3), (3, 0.1),
-    ]  # fmt: skip
+        (1, 0.0),
+        (2, 0.0),
+        (3, 0.0),
+        (3, 0.3),
+        (3, 0.1),
+    ]
     assert chosen(0.3, 0.0) == (3, 0.3)  # of equals the first
     assert chosen(0.0, 0.3) == (2, 0.0)
     assert chosen(0.3) == (3, 0.3)  # one is used, right or wrong
@@ -100,9 +108,11 @@ def test_without_a_grid_or_without_dev_the_search_is_the_configured_one(
 ) -> None:
     assert evaluate(searching, targets(), corpus(), OPTIONS).decoding == DECODING
     with caplog.at_level(logging.WARNING):
-        found = evaluate(searching, [t for t in targets() if t.split != "dev"], corpus(), WITH_GRID)
-    assert found.decoding == DECODING
-    assert found.grid == []
+        evaluation = evaluate(
+            searching, [t for t in targets() if t.split != "dev"], corpus(), WITH_GRID
+        )
+    assert evaluation.decoding == DECODING
+    assert evaluation.grid == []
     assert "no dev clip" in caplog.text
 
 
@@ -122,8 +132,11 @@ def test_unusable_grids_are_refused(sizes: Any, penalties: Any, weights: Any, me
 
 def words_corpus() -> list[Target]:
     """The clips of `targets`, each a single word; BLEU-4 of them is 0, whoever writes them."""
-    texts = {"train": ["tea", "cup", "tea", "milk"], "dev": ["tea", "cup"],
-             "test": ["milk", "cup", "cup"]}  # fmt: skip
+    texts = {
+        "train": ["tea", "cup", "tea", "milk"],
+        "dev": ["tea", "cup"],
+        "test": ["milk", "cup", "cup"],
+    }
     return [
         dataclasses.replace(target, text=texts[target.split][int(target.clip_id[-1])])
         for target in targets()
@@ -137,36 +150,40 @@ def test_single_words_are_not_judged_by_a_bleu_of_zero(knowing: Knowing) -> None
     knowing._said = {len(clips[t.clip_id].points): t.text for t in words_corpus()}
     knowing._said[len(clips["test0"].points)] = "tea"
     silent = Changed(knowing, lambda text, search: text * (search.beam_size > 1))  # when greedy
-    found = evaluate(silent, words_corpus(), clips, options, corpus="cafe")
-    test = found.metrics["test"]
+    evaluation = evaluate(silent, words_corpus(), clips, options, corpus="cafe")
+    test = evaluation.metrics["test"]
     assert (test["headline"], test["corpus"]) == ("exact", "cafe")
     assert next(iter(test)) == "exact"
     assert test["exact"] == pytest.approx(66.6667)
-    constant = found.splits["test"].systems[System.CONSTANT]["exact"]
+    constant = evaluation.splits["test"].systems[System.CONSTANT]["exact"]
     assert constant.value == pytest.approx(66.6667)  # always "cup", not what sorts first
     assert test["signature"].startswith("nrefs:1")
-    assert found.decoding.beam_size == 4
-    assert [(row["exact"], row["chosen"]) for row in found.grid] == [(0, 0), (100, 1)]
+    assert evaluation.decoding.beam_size == 4
+    assert [(row["exact"], row["chosen"]) for row in evaluation.grid] == [(0, 0), (100, 1)]
 
 
 def test_single_words_are_looked_up_among_those_of_train(knowing: Knowing, tmp_path: Path) -> None:
     clips = corpus()
     # Of the words milk, cup, cup: taken for milk, cup and tea.
     clips |= {"test0": clips["train3"], "test1": clips["train1"], "test2": clips["train0"]}
-    said = Knowing(knowing, {len(clip.points): "tea" for clip in clips.values()})
-    write_evaluation(tmp_path, evaluate(said, words_corpus(), clips, OPTIONS), history(tmp_path))
+    translator = Knowing(knowing, {len(clip.points): "tea" for clip in clips.values()})
+    write_evaluation(
+        tmp_path, evaluate(translator, words_corpus(), clips, OPTIONS), history(tmp_path)
+    )
     scores = read_scores(tmp_path / "evaluation/scores.json")
-    one, five = scores["splits"]["test"]["lookup"].values()
-    assert one["value"] == pytest.approx(66.6667)
-    assert one["low"] < one["value"] < one["high"]
-    assert five["value"] == five["low"] == 100
+    top_one, top_five = scores["splits"]["test"]["lookup"].values()
+    assert top_one["value"] == pytest.approx(66.6667)
+    assert top_one["low"] < top_one["value"] < top_one["high"]
+    assert top_five["value"] == top_five["low"] == 100
     assert "look-up: 66.67 [" in format_scores("test", scores)
     # There is none where train has none of the words.
-    others = [
-        dataclasses.replace(one, text=f"un{one.text}" if one.split == "test" else one.text)
-        for one in words_corpus()
+    other_targets = [
+        dataclasses.replace(
+            target, text=f"un{target.text}" if target.split == "test" else target.text
+        )
+        for target in words_corpus()
     ]
-    splits = evaluate(said, others, clips, OPTIONS).splits
+    splits = evaluate(translator, other_targets, clips, OPTIONS).splits
     assert ("lookup" in splits["dev"].to_map(), "lookup" in splits["test"].to_map()) == (
         True,
         False,
@@ -176,23 +193,25 @@ def test_single_words_are_looked_up_among_those_of_train(knowing: Knowing, tmp_p
 @pytest.mark.parametrize(("are_glosses", "beam"), [(False, 2), (True, 3)])
 def test_a_gloss_search_is_chosen_by_errors(knowing: Knowing, are_glosses: bool, beam: int) -> None:
     line = "A B C D E F G H"
-    made = [dataclasses.replace(t, text=line, gloss=line * are_glosses) for t in targets()]
+    changed_targets = [
+        dataclasses.replace(t, text=line, gloss=line * are_glosses) for t in targets()
+    ]
     grid = GridOptions(beam_sizes=(2, 3), length_penalties=(1.0,))
     hasty = Changed(
         knowing, lambda _, search: "A B C D" if search.beam_size == 2 else "A B C X E F G Y"
     )
-    decoding, _ = try_searches(setup(hasty, targets=made), grid)
+    decoding, _ = try_searches(setup(hasty, targets=changed_targets), grid)
     assert decoding.beam_size == beam
 
 
 def test_sentences_are_judged_by_bleu(knowing: Knowing) -> None:
-    found = evaluate(knowing, targets(), corpus(), OPTIONS)
-    test = found.metrics["test"]
+    evaluation = evaluate(knowing, targets(), corpus(), OPTIONS)
+    test = evaluation.metrics["test"]
     assert test["headline"] == "bleu4"
-    assert not found.splits["test"].lookup
+    assert not evaluation.splits["test"].lookup
     assert test["clips_hash"] == split_hash(reversed(targets()), "test")
-    others = [dataclasses.replace(t, text=f"{t.text} x") for t in targets()]
-    assert test["clips_hash"] != split_hash(others, "test")
+    other_targets = [dataclasses.replace(t, text=f"{t.text} x") for t in targets()]
+    assert test["clips_hash"] != split_hash(other_targets, "test")
 
 
 @pytest.mark.parametrize(

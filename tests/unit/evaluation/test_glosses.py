@@ -28,13 +28,17 @@ DATA = glosses.training_data("glosses")
 _, _, TARGETS = build_targets(glosses.clips(), glosses.tokenize_options("glosses"))
 
 
-def count_edits(one: Sequence[str], other: Sequence[str]) -> int:
+def count_edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
     """Levenshtein's distance as his recursion has it."""
-    if not one or not other:
-        return len(one) + len(other)
-    if one[0] == other[0]:
-        return count_edits(one[1:], other[1:])
-    changes = ((one[1:], other), (one, other[1:]), (one[1:], other[1:]))
+    if not hypothesis or not reference:
+        return len(hypothesis) + len(reference)
+    if hypothesis[0] == reference[0]:
+        return count_edits(hypothesis[1:], reference[1:])
+    changes = (
+        (hypothesis[1:], reference),
+        (hypothesis, reference[1:]),
+        (hypothesis[1:], reference[1:]),
+    )
     return 1 + min(count_edits(*change) for change in changes)
 
 
@@ -46,10 +50,10 @@ def test_edits_are_those_of_the_recursion() -> None:
     for query in itertools.product("abx", repeat=3):
         for cut in range(4):
             names = query[:cut]
-            found = distances(GlossSequence(names, np.zeros(cut, np.int64), ())).tolist()
+            ratios = distances(GlossSequence(names, np.zeros(cut, np.int64), ())).tolist()
             edits = [count_edits(names, line) for line in lines]
             longer = [max(len(names), len(line)) for line in lines]
-            assert found == [edit / most for edit, most in zip(edits, longer, strict=True)]
+            assert ratios == [edit / most for edit, most in zip(edits, longer, strict=True)]
 
 
 def test_the_nearest_glosses_are_those_with_the_fewest_edits_for_their_length() -> None:
@@ -72,7 +76,7 @@ def test_a_model_of_glosses_has_floors_of_its_own(tmp_path: Path) -> None:
     nearest = fit_nearest(translator, TARGETS, sources)
     assert nearest([sources[t.clip_id] for t in train]) == [target.text for target in train]
     blind = translator.translate(list(sources.values())[:3], DECODING, blind=True)
-    assert [one.text for one in blind] != test.texts["model"][:3]
+    assert [translation.text for translation in blind] != test.texts["model"][:3]
 
 
 @pytest.fixture(scope="module")
@@ -108,21 +112,24 @@ def test_tables_leave_out_what_glosses_have_not(evaluated: Path) -> None:
 
 
 def test_sentences_are_held_against_glosses_as_the_model_reads_them(evaluated: Path) -> None:
-    said = read_confidence(evaluated / "reports/evaluation" / CONFIDENCE).signs_said
-    assert {"haus", "wind"} <= said.costs.keys() <= {name.lower() for name in glosses.WORDS}
+    sign_costs = read_confidence(evaluated / "reports/evaluation" / CONFIDENCE).signs_said
+    assert {"haus", "wind"} <= sign_costs.costs.keys() <= {name.lower() for name in glosses.WORDS}
     sources = glosses.untrained(DATA).source.read(TARGETS, evaluated / "landmarks/shards")
-    for one, other in itertools.pairwise(t for t in TARGETS if t.split == "train"):
-        own, others = (said.cost(one.text, sources[t.clip_id].glosses) for t in (one, other))
-        assert own < others
+    for target, next_target in itertools.pairwise(t for t in TARGETS if t.split == "train"):
+        own_cost, other_cost = (
+            sign_costs.cost(target.text, sources[t.clip_id].glosses) for t in (target, next_target)
+        )
+        assert own_cost < other_cost
 
 
 def test_the_page_says_nothing_of_landmarks(evaluated: Path, tmp_path: Path) -> None:
     paths = ReportPaths(
         evaluation=evaluated / "reports/evaluation",
         tune=evaluated / "tune",
-        landmarks=evaluated / "landmarks", targets=evaluated / "targets.parquet",
+        landmarks=evaluated / "landmarks",
+        targets=evaluated / "targets.parquet",
         checkpoint=evaluated / "checkpoint",
-    )  # fmt: skip
+    )
     build_report(paths, tmp_path, report_project.OPTIONS)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     for word in ("the glosses, copied", "glosses unknown"):

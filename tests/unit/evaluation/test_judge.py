@@ -23,19 +23,21 @@ from tests.unit.evaluation.texts import options
 
 @pytest.fixture
 def judgements(tmp_path: Path) -> Judgements:
-    found = Judgements(tmp_path)
-    found.add("t", task(differing=True))
-    return found
+    store = Judgements(tmp_path)
+    store.add("t", task(differing=True))
+    return store
 
 
 def test_alpha_is_that_of_krippendorffs_example() -> None:
     nan = np.nan  # section C of Krippendorff (2011): four observers, twelve units
-    values = np.array([
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, nan, nan, nan],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, nan, 3],
-        [nan, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, nan],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, nan],
-    ])  # fmt: skip
+    values = np.array(
+        [
+            [1, 2, 3, 3, 2, 1, 4, 1, 2, nan, nan, nan],
+            [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, nan, 3],
+            [nan, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, nan],
+            [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, nan],
+        ]
+    )
     assert krippendorff_alpha(values, "ordinal") == pytest.approx(0.815, abs=5e-4)
     assert krippendorff_alpha(values, "interval") == pytest.approx(0.849, abs=5e-4)
     assert krippendorff_alpha(values[[0, 0]], "ordinal") == 1
@@ -46,13 +48,15 @@ def test_alpha_is_that_of_krippendorffs_example() -> None:
 def test_what_a_judge_is_shown_does_not_say_whose_sentence_is_whose(judgements: Judgements) -> None:
     prepared = judgements.read("t")
     exchanged = dataclasses.replace(
-        prepared, a=prepared.b, b=prepared.a,
-        pairs=[dataclasses.replace(one, a=one.b, b=one.a) for one in prepared.pairs],
-    )  # fmt: skip
+        prepared,
+        a=prepared.b,
+        b=prepared.a,
+        pairs=[dataclasses.replace(pair, a=pair.b, b=pair.a) for pair in prepared.pairs],
+    )
     say(judgements, "anna", 0, "new", 80, 20)
     sheet = judgements.sheet("t", "anna")
     shown = show_blind(prepared, sheet)
-    assert {key for one in shown for key in one} == {"clip_id", "sentences", "answer"}
+    assert {key for pair in shown for key in pair} == {"clip_id", "sentences", "answer"}
     assert "weights" not in json.dumps(shown)
     assert "runs/" not in json.dumps(shown)
     # Neither does the order: each system is first about as often, and others see another order.
@@ -60,9 +64,9 @@ def test_what_a_judge_is_shown_does_not_say_whose_sentence_is_whose(judgements: 
         orders = [prepared.order(judge, pair.clip_id) for pair in prepared.pairs]
         assert 5 <= orders.count(("a", "b")) <= 15
     assert orders != [prepared.order("anna", pair.clip_id) for pair in prepared.pairs]
-    said = [sorted(one["sentences"]) for one in shown]
-    assert said == [sorted(one["sentences"]) for one in show_blind(exchanged, sheet)]
-    (answered,) = (one for one in shown if one["answer"])
+    sentences = [sorted(pair["sentences"]) for pair in shown]
+    assert sentences == [sorted(pair["sentences"]) for pair in show_blind(exchanged, sheet)]
+    (answered,) = (pair for pair in shown if pair["answer"])
     first_is_new = answered["sentences"][0].startswith("new")
     assert answered["answer"]["preferred"] == ("first" if first_is_new else "second")
     assert answered["answer"]["scores"] == ([80, 20] if first_is_new else [20, 80])
@@ -92,29 +96,29 @@ def test_results_count_clips_and_have_the_bootstraps_intervals(judgements: Judge
     for clip in range(10):
         say(judgements, "anna", clip, "new" if clip < 7 else "equal", 70, 50)
         say(judgements, "ben", clip, "old" if clip == 9 else "new", 90, 80)
-    (found,) = judgements.results()
-    assert (found.judges, found.clips, found.of, found.answers) == (2, 10, 20, 20)
-    assert (found.wins, found.losses, found.ties) == (9, 1, 0)
-    assert (found.score_a, found.score_b) == (65, 80)
-    assert found.preference.value == pytest.approx(100 * (7 + 2 * 0.5 - 0.5) / 10)
+    (result,) = judgements.results()
+    assert (result.judges, result.clips, result.of, result.answers) == (2, 10, 20, 20)
+    assert (result.wins, result.losses, result.ties) == (9, 1, 0)
+    assert (result.score_a, result.score_b) == (65, 80)
+    assert result.preference.value == pytest.approx(100 * (7 + 2 * 0.5 - 0.5) / 10)
     per_clip = np.array([100] * 7 + [50, 50, -50])
     rng = np.random.default_rng(options().seed)
     order = [p.clip_id for p in judgements.read("t").pairs]
     assert order == [p.clip_id for p in task(differing=True).pairs]  # the same draw
     drawn = [per_clip[rng.integers(0, 10, 10)].mean() for _ in range(options().resamples)]
-    assert (found.preference.low, found.preference.high) == pytest.approx(
+    assert (result.preference.low, result.preference.high) == pytest.approx(
         np.quantile(drawn, [0.025, 0.975])
     )
-    assert (found.difference.value, found.difference.low) == pytest.approx((15, 15))
-    assert found.alpha_preference is not None
-    assert found.alpha_preference < 0.5 < 1
+    assert (result.difference.value, result.difference.low) == pytest.approx((15, 15))
+    assert result.alpha_preference is not None
+    assert result.alpha_preference < 0.5 < 1
 
 
 def test_the_results_of_a_model_are_those_in_which_it_took_part(judgements: Judgements) -> None:
     for clip in range(8):
         say(judgements, "anna", clip, "new" if clip else "old", 70, 40)
-    (found,) = judgements.results_of("weights of new")
-    assert (found.task, found.b, found.wins, found.losses) == ("t", "runs/new", 7, 1)
+    (result,) = judgements.results_of("weights of new")
+    assert (result.task, result.b, result.wins, result.losses) == ("t", "runs/new", 7, 1)
     assert judgements.results_of("") == judgements.results_of("others") == []
 
 
@@ -122,9 +126,9 @@ def test_only_systems_that_were_scored_alike_on_the_same_clips_are_prepared() ->
     settings: dict[str, Any] = {"clips": 5, "seed": 1, "differing": False}
     with pytest.raises(UserError, match="not evaluated on the same clips of test: 3 are in one"):
         prepare_task(run("old"), run("new", clips=CLIPS + 3), "test", **settings)
-    other = run("new", options=dataclasses.replace(options(), tokenizer="char"))
+    new_run = run("new", options=dataclasses.replace(options(), tokenizer="char"))
     with pytest.raises(UserError, match="scored with tokenizer 13a, runs/new with char"):
-        prepare_task(run("old"), other, "test", **settings)
+        prepare_task(run("old"), new_run, "test", **settings)
     with pytest.raises(UserError, match=r"share no clip of dev"):
         prepare_task(run("old"), run("new"), "dev", **settings)
     with pytest.raises(UserError, match=r"say the same of all 30 clips"):

@@ -24,11 +24,11 @@ from tests.unit.evaluation.texts import noisy, options, sentences
 def test_white_space_of_any_kind_separates_words_in_every_metric(space: str) -> None:
     ref, plain = "porte monnaie rouge ?", " ".join(f"porte{space}monnaie rouge ?".split())
     odd = f" porte{space}monnaie rouge\u00a0?\n"
-    expected, found = (score_corpus([hyp], [ref], options()) for hyp in (plain, odd))
-    assert {name: one.value for name, one in found.items()} == {
-        name: one.value for name, one in expected.items()
+    expected, scores = (score_corpus([hyp], [ref], options()) for hyp in (plain, odd))
+    assert {name: score.value for name, score in scores.items()} == {
+        name: score.value for name, score in expected.items()
     }
-    assert found["wer"].value == pytest.approx(100 * jiwer.wer(ref, plain))
+    assert scores["wer"].value == pytest.approx(100 * jiwer.wer(ref, plain))
 
 
 def test_chinese_is_scored_by_characters() -> None:
@@ -76,9 +76,9 @@ def test_the_interval_is_that_of_scoring_the_resampled_sentences_again() -> None
         chrfpp = sacrebleu.corpus_chrf(picked_hyps, [picked_refs], word_order=2)
         values["chrfpp"].append(chrfpp.score)
         values["ter"].append(sacrebleu.corpus_ter(picked_hyps, [picked_refs]).score)
-        whole = score_corpus(picked_hyps, picked_refs, options(resamples=100))
+        resampled = score_corpus(picked_hyps, picked_refs, options(resamples=100))
         for name in ("rouge_l", "exact"):
-            values[name].append(whole[name].value)
+            values[name].append(resampled[name].value)
         values["wer"].append(100 * jiwer.wer(picked_refs, picked_hyps))
         values["cer"].append(100 * jiwer.cer(picked_refs, picked_hyps))
     for name in Metric:
@@ -96,14 +96,14 @@ def test_one_sentence_and_text_without_a_match_have_an_interval_too() -> None:
 def test_sentences_have_scores_of_their_own() -> None:
     refs = ["oui", "je vais à la maison", "oui", *sentences(30, seed=20)]
     hyps = ["oui", "je vais là", "", *noisy(refs[3:], seed=21)]
-    found = sentence_scores(measure(hyps, refs, options()))
-    assert set(found) == set(Metric)
+    scores = sentence_scores(measure(hyps, refs, options()))
+    assert set(scores) == set(Metric)
     for row, (hyp, ref) in enumerate(zip(hyps, refs, strict=True)):
-        assert found["bleu4"][row] == pytest.approx(sacrebleu.sentence_bleu(hyp, [ref]).score)
-        assert found["chrf"][row] == pytest.approx(sacrebleu.sentence_chrf(hyp, [ref]).score)
-        assert found["ter"][row] == pytest.approx(sacrebleu.sentence_ter(hyp, [ref]).score)
-        assert found["wer"][row] == pytest.approx(100 * jiwer.wer(ref, hyp))
-    assert found["exact"][:3].tolist() == [100, 0, 0]
+        assert scores["bleu4"][row] == pytest.approx(sacrebleu.sentence_bleu(hyp, [ref]).score)
+        assert scores["chrf"][row] == pytest.approx(sacrebleu.sentence_chrf(hyp, [ref]).score)
+        assert scores["ter"][row] == pytest.approx(sacrebleu.sentence_ter(hyp, [ref]).score)
+        assert scores["wer"][row] == pytest.approx(100 * jiwer.wer(ref, hyp))
+    assert scores["exact"][:3].tolist() == [100, 0, 0]
 
 
 def test_a_group_of_sentences_is_scored_from_what_was_counted() -> None:
@@ -143,8 +143,8 @@ def test_words_are_those_of_the_metrics_and_written_as_they_are() -> None:
 def test_confusions_are_counted_word_by_word() -> None:
     hyps = ["il vient demain", "il vient", "ici on est là", "a"]
     refs = ["elle vient demain", "elle vient demain", "on est là", "a"]
-    found = count_confusions(hyps, refs, options())
-    assert [(c.kind, c.reference, c.hypothesis, c.count) for c in found] == [
+    confusions = count_confusions(hyps, refs, options())
+    assert [(c.kind, c.reference, c.hypothesis, c.count) for c in confusions] == [
         ("substitute", "elle", "il", 2),
         ("delete", "demain", "", 1),
         ("insert", "", "ici", 1),

@@ -32,20 +32,27 @@ def test_metrics_hold_the_numbers_that_decide_and_no_others(knowing: Knowing) ->
     evaluation = evaluate(knowing, targets(), corpus(), OPTIONS)
     assert list(evaluation.metrics) == ["test", "dev"]
     for split, refs in (("test", TEST), ("dev", DEV)):
-        found, systems = evaluation.metrics[split], evaluation.splits[split].to_map()["systems"]
-        assert [name for name, value in found.items() if not isinstance(value, str)] == [
-            "bleu4", "bleu4_low", "bleu4_high", "wer", "best_floor", "blind", "swapped", "clips",
+        metrics, systems = evaluation.metrics[split], evaluation.splits[split].to_map()["systems"]
+        assert [name for name, value in metrics.items() if not isinstance(value, str)] == [
+            "bleu4",
+            "bleu4_low",
+            "bleu4_high",
+            "wer",
+            "best_floor",
+            "blind",
+            "swapped",
+            "clips",
             "missing",
-        ]  # fmt: skip
-        assert (found["bleu4"], found["wer"], found["blind"]) == (pytest.approx(100), 0, 0)
-        assert found["swapped"] == systems["swapped"]["bleu4"]["value"]
-        assert found["clips"] == len(refs)
+        ]
+        assert (metrics["bleu4"], metrics["wer"], metrics["blind"]) == (pytest.approx(100), 0, 0)
+        assert metrics["swapped"] == systems["swapped"]["bleu4"]["value"]
+        assert metrics["clips"] == len(refs)
         floors = [systems[name]["bleu4"]["value"] for name in ("constant", "retrieval", "random")]
-        assert found["best_floor"] >= max(floors)
+        assert metrics["best_floor"] >= max(floors)
         constant = score_corpus([refs[0]] * len(refs), refs, SCORE)["bleu4"].value
         assert floors[0] >= round(constant, 4) or refs[0] not in TRAIN
-        assert 0 < systems["greedy"]["bleu4"]["value"] < found["bleu4"]
-        assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
+        assert 0 < systems["greedy"]["bleu4"]["value"] < metrics["bleu4"]
+        assert metrics["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
 
 
 def test_files_hold_what_was_found_and_are_reproducible(knowing: Knowing, tmp_path: Path) -> None:
@@ -71,14 +78,21 @@ def test_files_hold_what_was_found_and_are_reproducible(knowing: Knowing, tmp_pa
     assert {row["swapped"] for row in rows[2:]} == set(TEST)
     assert all(row["swapped"] != row["reference"] for row in rows)
     assert [row["exact"] for row in rows] == ["1"] * 5
-    found = [rows[0][name] for name in ("hands", "fps", "seconds", "log_prob")]
-    assert found == ["1.0", "25.0", "0.48", "-0.5"]  # 12 frames
+    cells = [rows[0][name] for name in ("hands", "fps", "seconds", "log_prob")]
+    assert cells == ["1.0", "25.0", "0.48", "-0.5"]  # 12 frames
     assert read_table(folder / "grid.csv") == read_table(folder / "confusions.csv") == []
     assert read_table(folder / "curves.csv")[1]["dev_loss"] == "0.333333"
     systems = read_table(folder / "systems.csv")
     assert [row["system"] for row in systems if row["split"] == "test"] == [
-        "model", "greedy", "blind", "swapped", "retrieval", "linear", "constant", "random",
-    ]  # fmt: skip
+        "model",
+        "greedy",
+        "blind",
+        "swapped",
+        "retrieval",
+        "linear",
+        "constant",
+        "random",
+    ]
     looked = pq.read_table(folder / "alignments.parquet").to_pylist()
     assert {row["clip_id"] for row in looked} <= {"dev0", "dev1", "test0", "test1", "test2"}
     assert looked[0]["tokens"] == ["a", ""]
@@ -87,8 +101,8 @@ def test_files_hold_what_was_found_and_are_reproducible(knowing: Knowing, tmp_pa
 
 def test_what_a_model_says_cannot_break_the_tables(knowing: Knowing, tmp_path: Path) -> None:
     clips = corpus()
-    said = {len(clip.points): 'a\tb\n"c" \u2028 d' for clip in clips.values()}
-    knowing._said = said
+    sentences = {len(clip.points): 'a\tb\n"c" \u2028 d' for clip in clips.values()}
+    knowing._said = sentences
     evaluation = evaluate(knowing, targets(), clips, OPTIONS)
     write_evaluation(tmp_path, evaluation, history(tmp_path))
     rows = read_table(tmp_path / "evaluation" / "hypotheses.tsv")
@@ -97,9 +111,9 @@ def test_what_a_model_says_cannot_break_the_tables(knowing: Knowing, tmp_path: P
 
 def test_attention_is_that_of_the_translation_over_the_clips_frames(translator: Translator) -> None:
     clips = [corpus()[name] for name in ("test2", "train0", "dev1")]  # of different lengths
-    said = translator.translate(clips, DECODING)
-    together = translator.align(clips, said)
-    for clip, translation, looked in zip(clips, said, together, strict=True):
+    translations = translator.translate(clips, DECODING)
+    together = translator.align(clips, translations)
+    for clip, translation, looked in zip(clips, translations, together, strict=True):
         assert len(looked.tokens) == len(translation.hypothesis.tokens)
         assert "".join(looked.tokens) == translation.text.rstrip("\N{REPLACEMENT CHARACTER}")
         frames = len(translator.rows(clip))
@@ -113,12 +127,14 @@ def test_attention_is_that_of_the_translation_over_the_clips_frames(translator: 
 
 def test_attention_is_kept_of_the_best_median_and_worst_clip_alone(translator: Translator) -> None:
     evaluation = evaluate(translator, targets(), corpus(), OPTIONS)
-    for split, one in evaluation.splits.items():
+    for split, split_result in evaluation.splits.items():
         rows = [
             {name: str(value) for name, value in row.items()}
-            for row in hypothesis_rows(one, evaluation)
+            for row in hypothesis_rows(split_result, evaluation)
         ]
-        assert {*one.alignments} == {row["clip_id"] for _, row in pick_clips(rows, 1, SCORE)}, split
+        assert {*split_result.alignments} == {
+            row["clip_id"] for _, row in pick_clips(rows, 1, SCORE)
+        }, split
 
 
 def test_a_token_within_a_character_has_no_text_of_its_own(translator: Translator) -> None:

@@ -35,33 +35,37 @@ class Reader(Translator):
         return [self._read([] if blind else lines[len(clip.points)]) for clip in sequences]
 
     def _read(self, line: list[str]) -> FloatArray:
-        known = [NAMES.index(name) + 1 for name in line if name in NAMES]
-        labels = [part for label in known[: len(known) - self._missing] for part in (label, 0)]
+        ids = [NAMES.index(name) + 1 for name in line if name in NAMES]
+        labels = [part for label in ids[: len(ids) - self._missing] for part in (label, 0)]
         labels += [0] * (12 - len(labels))
-        rest = (1 - self._sure) / len(NAMES)
+        remainder = (1 - self._sure) / len(NAMES)
         rows = (
-            np.full((len(labels), len(NAMES) + 1), rest)
-            + (self._sure - rest) * np.eye(len(NAMES) + 1)[labels]
+            np.full((len(labels), len(NAMES) + 1), remainder)
+            + (self._sure - remainder) * np.eye(len(NAMES) + 1)[labels]
         )
         return np.log(rows).astype(np.float32)
 
 
 def recognised(
-    translator: Translator, others: Sequence[Translator] = (), of: Sequence[Target] | None = None
+    translator: Translator,
+    seed_translators: Sequence[Translator] = (),
+    of: Sequence[Target] | None = None,
 ) -> dict[str, Recognition]:
     every = list(targets() if of is None else of)
-    known = setup(translator, targets=every, sequences=CLIPS)
-    return recognise(known, ("dev", "test"), choose_searches(known, others), others)
+    prepared = setup(translator, targets=every, sequences=CLIPS)
+    return recognise(
+        prepared, ("dev", "test"), choose_searches(prepared, seed_translators), seed_translators
+    )
 
 
-def values(found: dict[str, Recognition]) -> dict[str, float]:
+def values(recognitions: dict[str, Recognition]) -> dict[str, float]:
     """The error rates of all systems on test."""
-    return {name: score.value for name, score in found["test"].systems.items()}
+    return {name: score.value for name, score in recognitions["test"].systems.items()}
 
 
 def test_what_is_read_is_scored_beside_its_floors() -> None:
-    found = recognised(Reader())
-    test, wer = found["test"], values(found)
+    recognitions = recognised(Reader())
+    test, wer = recognitions["test"], values(recognitions)
     # Of 14 signs VAS is in no train clip: it cannot be read.
     assert wer["model"] == pytest.approx(100 / 14, abs=1e-3)
     assert (test.edits["deletions"], test.edits["substitutions"]) == (wer["model"], 0)
@@ -72,11 +76,11 @@ def test_what_is_read_is_scored_beside_its_floors() -> None:
     assert wer["linear"] > wer["model"]
     assert (test.seen["clips"], test.unseen["clips"]) == (1, 2)
     assert test.seen["gloss_wer"] == 0
-    names = [sign.gloss for sign in found["test"].signs[0]]
+    names = [sign.gloss for sign in recognitions["test"].signs[0]]
     assert names == ["DEMAIN", "TU", "VIENS"]
-    spans = [(sign.start_s, sign.end_s) for sign in found["test"].signs[0]]
+    spans = [(sign.start_s, sign.end_s) for sign in recognitions["test"].signs[0]]
     assert spans == sorted(spans)
-    assert "tok:glosses" in found["test"].to_map()["signature"]
+    assert "tok:glosses" in recognitions["test"].to_map()["signature"]
     assert [row["clips"] for row in test.signers.values()] == [2, 1]
     # VAS is one of the first signer's nine signs.
     rates = [row["gloss_wer"] for row in test.signers.values()]
@@ -85,14 +89,14 @@ def test_what_is_read_is_scored_beside_its_floors() -> None:
 
 def test_seeds_read_together() -> None:
     alone = values(recognised(Reader(missing=1, sure=0.5)))
-    both = recognised(Reader(missing=1, sure=0.5), [Reader(sure=0.9), Reader(sure=0.9)])
-    joint = values(both)
+    together = recognised(Reader(missing=1, sure=0.5), [Reader(sure=0.9), Reader(sure=0.9)])
+    joint = values(together)
     assert "together" not in alone
     assert joint["model"] == alone["model"]
     assert joint["together"] < alone["model"]
-    others = values(recognised(Reader()))["model"]
-    assert both["test"].seeds == pytest.approx([alone["model"], others, others], abs=1e-3)
-    assert joint["seeds"] == pytest.approx(sum(both["test"].seeds) / 3, abs=1e-3)
+    other_wer = values(recognised(Reader()))["model"]
+    assert together["test"].seeds == pytest.approx([alone["model"], other_wer, other_wer], abs=1e-3)
+    assert joint["seeds"] == pytest.approx(sum(together["test"].seeds) / 3, abs=1e-3)
     assert recognised(Reader())["test"].seeds == []
 
 
@@ -110,9 +114,9 @@ def test_seeds_as_one_are_the_model_that_reads() -> None:
         def first_seed(self) -> Translator:
             return Reader(missing=1, sure=0.5)
 
-    others = [Reader(sure=0.9), Reader(sure=0.9)]
-    apart = recognised(Reader(missing=1, sure=0.5), others)["test"]
-    joint = recognised(Joint(), others)["test"]
+    readers = [Reader(sure=0.9), Reader(sure=0.9)]
+    apart = recognised(Reader(missing=1, sure=0.5), readers)["test"]
+    joint = recognised(Joint(), readers)["test"]
     assert joint.seeds == apart.seeds
     assert joint.systems["model"] == apart.systems["together"]
     assert [sign.gloss for sign in joint.signs[0]] == ["DEMAIN", "TU", "VIENS"]
@@ -125,19 +129,22 @@ def test_all_seeds_choose_the_search_together() -> None:
     model.spec = replace(model.spec, ctc=CtcLabels(kind="glosses", names=names))
     gare, oui, unsure = [0.05, 0.9, 0.04, 0.01], [0.05, 0.04, 0.9, 0.01], [0.6, 0.02, 0.36, 0.02]
     noise = [0.6, 0.02, 0.02, 0.36]  # NON, which nobody signed
-    hesitant, other = (
+    hesitant, confident = (
         [np.log(np.array(rows, dtype=np.float32))] for rows in ([gare, unsure], [gare, oui, noise])
     )
     clip = replace(targets()[0], gloss="GARE OUI")
-    seeds = [Read(read, [clip], ()) for read in (hesitant, other, other)]
+    seeds = [Read(read, [clip], ()) for read in (hesitant, confident, confident)]
     assert choose_search(model, seeds[:1]).bonus == 1
     assert choose_search(model, seeds).bonus == 0
 
 
 def test_clips_without_glosses_are_left_out_and_a_model_of_characters_reads_nothing() -> None:
     half = [replace(t, gloss="") if t.clip_id in ("dev0", "test0") else t for t in targets()]
-    found = recognised(Reader(), of=half)
-    assert {split: len(one.targets) for split, one in found.items()} == {"dev": 1, "test": 2}
+    recognitions = recognised(Reader(), of=half)
+    assert {split: len(recognition.targets) for split, recognition in recognitions.items()} == {
+        "dev": 1,
+        "test": 2,
+    }
     assert recognised(untrained()) == {}
 
 
@@ -185,33 +192,35 @@ def noisy_lines() -> Read:
 
 def test_few_clips_of_dev_leave_the_usual_search() -> None:
     few = noisy_lines()
-    found = choose_search(Reader(), [few])
-    assert (found.weight, found.bonus) == USUAL_NGRAM
-    given = choose_search(Reader(), [few], weights=(0.4, 1.0))
-    assert (given.weight, given.bonus, given.ngrams) == (0.4, 1.0, few.ngrams)
+    search = choose_search(Reader(), [few])
+    assert (search.weight, search.bonus) == USUAL_NGRAM
+    weighted = choose_search(Reader(), [few], weights=(0.4, 1.0))
+    assert (weighted.weight, weighted.bonus, weighted.ngrams) == (0.4, 1.0, few.ngrams)
 
 
 @pytest.mark.slow
 def test_a_search_that_is_clearly_better_on_dev_is_taken() -> None:
     """Quick twin: test_few_clips_of_dev_leave_the_usual_search."""
     few = noisy_lines()
-    clips = [replace(one, clip_id=str(number)) for number, one in enumerate([*few.targets] * 40)]
+    clips = [
+        replace(target, clip_id=str(number)) for number, target in enumerate([*few.targets] * 40)
+    ]
     many = choose_search(Reader(), [Read([*few.log_probs] * 40, clips, few.ngrams)])
     assert many.weight > 0
     assert (many.weight, many.bonus) != USUAL_NGRAM
 
 
 def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> None:
-    made = [
+    pieced_targets = [
         replace(t, clip_id=f"made-{n}", signer=SIGNER, gloss=" ".join(reversed(t.gloss.split())))
         for n, t in enumerate(targets())
         if t.split == "train"
     ]
-    clips = CLIPS | {t.clip_id: CLIPS["train0"] for t in made}
+    clips = CLIPS | {t.clip_id: CLIPS["train0"] for t in pieced_targets}
     # It hears too little to be right without an n-gram.
-    both = [
+    choices = [
         choose_searches(setup(Reader(sure=0.06), targets=of, sequences=clips))
-        for of in (targets(), [*targets(), *made])
+        for of in (targets(), [*targets(), *pieced_targets])
     ]
-    assert both[0].each.ngrams
-    assert both[0][:2] == both[1][:2]
+    assert choices[0].each.ngrams
+    assert choices[0][:2] == choices[1][:2]

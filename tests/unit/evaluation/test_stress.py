@@ -24,12 +24,12 @@ CLIP = dataclasses.replace(tiny.sequence(frames=40), fps=25.0)
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_change_keeps_a_clip_a_clip_and_draws_from_its_generator_alone(name: str) -> None:
-    one, again = (CHANGES[name](CLIP, np.random.default_rng(3)) for _ in range(2))
-    np.testing.assert_array_equal(one.points, again.points)
-    assert one.points.dtype == np.float32
-    assert len(one.points)
+    first, again = (CHANGES[name](CLIP, np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(first.points, again.points)
+    assert first.points.dtype == np.float32
+    assert len(first.points)
     if name != NONE:
-        same = one.points.shape == CLIP.points.shape and np.array_equal(one.points, CLIP.points)
+        same = first.points.shape == CLIP.points.shape and np.array_equal(first.points, CLIP.points)
         assert not same, "nothing was changed"
 
 
@@ -54,14 +54,14 @@ def test_an_evaluation_says_what_each_change_costs(tmp_path: Path) -> None:
     translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
     options = dataclasses.replace(OPTIONS, stress=2)
     evaluation = evaluate(translator, targets(), corpus(), options, weights="0" * 64)
-    found = {split: one.stress for split, one in evaluation.splits.items()}
-    assert [len(rows) for rows in found.values()] == [len(CHANGES)] * 2
-    assert {row.clips for row in found["test"]} == {2}  # every second of three
+    stress_rows = {split: result.stress for split, result in evaluation.splits.items()}
+    assert [len(rows) for rows in stress_rows.values()] == [len(CHANGES)] * 2
+    assert {row.clips for row in stress_rows["test"]} == {2}  # every second of three
     write_evaluation(tmp_path / "reports", evaluation, history(tmp_path))
     rows = read_table(tmp_path / "reports/evaluation/stress.csv")
     assert [row["name"] for row in rows][:2] == [f"dev {NONE}", "dev 0.5 s still before"]
     metrics = json.loads((tmp_path / "reports/metrics.json").read_text())
-    scores = [row.score for row in found["test"]]
+    scores = [row.score for row in stress_rows["test"]]
     assert metrics["test"]["stress_worst"] == pytest.approx(min(scores), abs=1e-4)
     written = read_confidence(tmp_path / "reports/evaluation" / CONFIDENCE)
     assert written == evaluation.confidence
@@ -74,15 +74,21 @@ def test_an_evaluation_says_what_each_change_costs(tmp_path: Path) -> None:
     assert plain.splits["dev"].result.texts == evaluation.splits["dev"].result.texts
 
 
-def tried(change: str, *found: tuple[float, bool]) -> Tried:
+def tried(change: str, *pairs: tuple[float, bool]) -> Tried:
     """Return clips with these scores of a token, right or not."""
     return Tried(
-        split="dev", change=change, clip_ids=[str(n) for n in range(len(found))],
-        originals=[CLIP] * len(found), seed=1,
-        hypotheses=[Hypothesis(tokens=(1,), log_prob=score, score=score) for score, _ in found],
-        encodings=np.zeros((len(found), 2), np.float32), right=[right for _, right in found],
-        score=Score("bleu4", 0, 0, 0, ""), wer=0, exact=0,
-    )  # fmt: skip
+        split="dev",
+        change=change,
+        clip_ids=[str(n) for n in range(len(pairs))],
+        originals=[CLIP] * len(pairs),
+        seed=1,
+        hypotheses=[Hypothesis(tokens=(1,), log_prob=score, score=score) for score, _ in pairs],
+        encodings=np.zeros((len(pairs), 2), np.float32),
+        right=[right for _, right in pairs],
+        score=Score("bleu4", 0, 0, 0, ""),
+        wer=0,
+        exact=0,
+    )
 
 
 def test_doubt_begins_where_a_fifth_of_what_is_said_under_any_change_is_right() -> None:
@@ -103,8 +109,8 @@ def test_doubt_begins_where_a_fifth_of_what_is_said_under_any_change_is_right() 
 
 def test_what_is_said_is_all_where_nothing_was_measured(tmp_path: Path) -> None:
     translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
-    one = tried("lost", (-0.1, True), (-0.2, False))
-    row = stress.stress_row(one, stress.has_no_warning(one, translator, None))
+    attempt = tried("lost", (-0.1, True), (-0.2, False))
+    row = stress.stress_row(attempt, stress.has_no_warning(attempt, translator, None))
     assert (row.told, row.wrong) == (100, 50)
-    assert stress.stress_row(one, [True, False]).wrong == 0
-    assert stress.stress_row(one, [False, False]).told == 0
+    assert stress.stress_row(attempt, [True, False]).wrong == 0
+    assert stress.stress_row(attempt, [False, False]).told == 0

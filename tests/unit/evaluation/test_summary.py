@@ -48,30 +48,35 @@ def test_breakdowns_cover_every_clip_once(knowing: Knowing) -> None:
 
 def test_train_decides_what_is_new_in_a_clip(knowing: Knowing) -> None:
     train, test = (next(t for t in targets() if t.split == split) for split in ("train", "test"))
-    said = ["one small tea", "one large tea", "one small coffee"]
-    seen = SeenInTrain(replace(train, text=text, signer="anna") for text in said)
-    one = replace(test, text="one large coffee", signer="anna")
-    assert seen.groups(one) == {
-        "sentence": "unseen", "novelty": "old words in old frames", "new_signer": "seen in train",
-    }  # fmt: skip
-    other = replace(test, text="one small milk", signer="ben")
-    assert seen.groups(other)["novelty"] == "new words in old frames"
-    assert seen.groups(other)["new_signer"] == "unseen"
-    assert seen.groups(replace(test, text=said[0]))["novelty"] == "known sentences"
-    found = evaluate(knowing, targets(), corpus(), OPTIONS)
-    (signers,) = found.splits["test"].breakdowns["new_signer"]
+    sentences = ["one small tea", "one large tea", "one small coffee"]
+    in_train = SeenInTrain(replace(train, text=text, signer="anna") for text in sentences)
+    target = replace(test, text="one large coffee", signer="anna")
+    assert in_train.groups(target) == {
+        "sentence": "unseen",
+        "novelty": "old words in old frames",
+        "new_signer": "seen in train",
+    }
+    other_target = replace(test, text="one small milk", signer="ben")
+    assert in_train.groups(other_target)["novelty"] == "new words in old frames"
+    assert in_train.groups(other_target)["new_signer"] == "unseen"
+    assert in_train.groups(replace(test, text=sentences[0]))["novelty"] == "known sentences"
+    evaluation = evaluate(knowing, targets(), corpus(), OPTIONS)
+    (signers,) = evaluation.splits["test"].breakdowns["new_signer"]
     assert (signers.group, signers.clips) == ("unseen", len(TEST))
 
 
 def test_a_breakdown_scores_each_group_by_itself(knowing: Knowing) -> None:
     clips = corpus()
-    said = {len(clip.points): CLIPS[clip_id].text for clip_id, clip in clips.items()}
-    said[len(clips["test1"].points)] = "elle mange"
-    test = evaluate(Knowing(knowing, said), targets(), clips, OPTIONS).splits["test"]
+    sentences = {len(clip.points): CLIPS[clip_id].text for clip_id, clip in clips.items()}
+    sentences[len(clips["test1"].points)] = "elle mange"
+    test = evaluate(Knowing(knowing, sentences), targets(), clips, OPTIONS).splits["test"]
     wrong = CLIPS["test1"].signer
-    both = [(said[len(clips[t.clip_id].points)], t.text) for t in targets()
-            if (t.split, t.signer) == ("test", wrong)]  # fmt: skip
-    alone = score_corpus(*map(list, zip(*both, strict=True)), SCORE)
+    pairs = [
+        (sentences[len(clips[t.clip_id].points)], t.text)
+        for t in targets()
+        if (t.split, t.signer) == ("test", wrong)
+    ]
+    alone = score_corpus(*map(list, zip(*pairs, strict=True)), SCORE)
     rows = {row["group"]: row for row in test.to_map()["breakdowns"]["signer"]}
     assert rows[wrong]["wer"] == round(alone["wer"].value, 4) > 0
     assert rows[wrong]["bleu4_high"] == round(alone["bleu4"].high, 4)
@@ -80,38 +85,47 @@ def test_a_breakdown_scores_each_group_by_itself(knowing: Knowing) -> None:
 
 def test_lengths_are_counted_in_the_words_of_the_metrics(knowing: Knowing) -> None:
     score = replace(SCORE, tokenizer="char")
-    found = evaluate(knowing, targets(), corpus(), replace(OPTIONS, score=score)).splits["test"]
-    assert [row.group for row in found.breakdowns["words"]] == ["10-14", "15-20"]
+    test_result = evaluate(knowing, targets(), corpus(), replace(OPTIONS, score=score)).splits[
+        "test"
+    ]
+    assert [row.group for row in test_result.breakdowns["words"]] == ["10-14", "15-20"]
 
 
 def test_a_model_that_ignores_its_input_is_named(knowing: Knowing) -> None:
-    clips, wanted = corpus(), targets()
+    clips, all_targets = corpus(), targets()
     for target in targets():  # of 3 clips nothing is significant
         again = replace(target, clip_id=f"{target.clip_id}-2")
         clips[again.clip_id] = clips[target.clip_id]
-        wanted += [again] * (target.split == "test")
+        all_targets += [again] * (target.split == "test")
     looking, blind = (
-        evaluate(one, wanted, clips, OPTIONS)
-        for one in (knowing, Changed(knowing, lambda *_: "tu vas à la maison"))
+        evaluate(model, all_targets, clips, OPTIONS)
+        for model in (knowing, Changed(knowing, lambda *_: "tu vas à la maison"))
     )
-    found = looking.splits["test"].to_map()["input_check"]
-    assert found["model"] == 100
-    assert found["fall"] == pytest.approx(100 - found["swapped"])
-    assert found["low"] > 0
-    assert found["uses_input"]
-    assert found["text"].endswith("the model looks at its input.")
+    input_check = looking.splits["test"].to_map()["input_check"]
+    assert input_check["model"] == 100
+    assert input_check["fall"] == pytest.approx(100 - input_check["swapped"])
+    assert input_check["low"] > 0
+    assert input_check["uses_input"]
+    assert input_check["text"].endswith("the model looks at its input.")
     assert looking.splits["dev"].to_map()["input_check"] is None  # two clips
-    found = blind.splits["test"].to_map()["input_check"]
-    assert (found["fall"], found["low"], found["high"], found["p_value"]) == (0, 0, 0, 1)
-    assert not found["uses_input"]
-    assert "a fall of 0.0 [0.0, 0.0]: this model ignores its input" in found["text"]
+    input_check = blind.splits["test"].to_map()["input_check"]
+    assert (
+        input_check["fall"],
+        input_check["low"],
+        input_check["high"],
+        input_check["p_value"],
+    ) == (0, 0, 0, 1)
+    assert not input_check["uses_input"]
+    assert "a fall of 0.0 [0.0, 0.0]: this model ignores its input" in input_check["text"]
 
 
 @pytest.mark.parametrize(
     ("said", "words"),
-    [("", "writes nothing for each of the 3 clips"),
-     ("je vais", "writes one and the same sentence, “je vais”, for each of the 3 clips")],
-)  # fmt: skip
+    [
+        ("", "writes nothing for each of the 3 clips"),
+        ("je vais", "writes one and the same sentence, “je vais”, for each of the 3 clips"),
+    ],
+)
 def test_a_model_that_writes_nothing_or_one_sentence_is_named(
     knowing: Knowing, caplog: pytest.LogCaptureFixture, said: str, words: str
 ) -> None:
@@ -126,27 +140,34 @@ def test_a_model_that_writes_nothing_or_one_sentence_is_named(
 def test_different_sentences_that_have_nothing_to_do_with_the_video_are_named_too() -> None:
     rng = random.Random(4)
     refs = [" ".join(rng.choices(TEXT_WORDS, k=6)) for _ in range(200)]
-    said = rng.sample(refs, 200)
-    half = [ref if i % 2 else text for i, (ref, text) in enumerate(zip(refs, said, strict=True))]
+    hypotheses = rng.sample(refs, 200)
+    half = [
+        ref if i % 2 else text for i, (ref, text) in enumerate(zip(refs, hypotheses, strict=True))
+    ]
     glosses: Any = SimpleNamespace(has_frames=False, name="glosses")
-    for texts, source, uses_input in ((said, untrained().source, False), (half, glosses, True)):
+    for texts, source, uses_input in (
+        (hypotheses, untrained().source, False),
+        (half, glosses, True),
+    ):
         counts = {
             System.MODEL: measure(texts, refs, SCORE),
             System.SWAPPED: measure(texts[1:] + texts[:1], refs, SCORE),
         }
-        found = check_input(counts, SCORE, source)
-        assert found is not None
-        assert found.uses_input == uses_input
-    assert found.to_map()["text"].startswith("Shown the glosses of another clip, chrF goes from")
+        input_check = check_input(counts, SCORE, source)
+        assert input_check is not None
+        assert input_check.uses_input == uses_input
+    assert input_check.to_map()["text"].startswith(
+        "Shown the glosses of another clip, chrF goes from"
+    )
 
 
 def test_several_seeds_have_mean_and_spread(knowing: Knowing) -> None:
-    other, third = (
+    second, third = (
         Changed(knowing, lambda text, _, word=word: text.replace("maison", word))
         for word in ("gare", "ville maintenant")
     )
-    others = [("5", other), ("6", third)]
-    evaluation = evaluate(knowing, targets(), corpus(), OPTIONS, seed_translators=others)
+    named_seeds = [("5", second), ("6", third)]
+    evaluation = evaluate(knowing, targets(), corpus(), OPTIONS, seed_translators=named_seeds)
     assert evaluation.seeds == ["first", "5", "6"]
     seeds = evaluation.splits["dev"].seeds
     assert seeds is not None
@@ -178,31 +199,39 @@ def test_no_interval_of_seeds_leaves_what_a_metric_can_be() -> None:
 def test_seeds_as_one_are_the_model_where_this_is_asked_for() -> None:
     models = [untrained() for _ in range(3)]
     with torch.no_grad():
-        for number, one in enumerate(models):
-            for weights in one._model.parameters():
+        for number, model in enumerate(models):
+            for weights in model._model.parameters():
                 weights += 0.2 * number * torch.randn(weights.shape)
     first, *more = models
-    others, as_one = [("5", more[0]), ("6", more[1])], replace(OPTIONS, together=True)
+    named_seeds, as_one = [("5", more[0]), ("6", more[1])], replace(OPTIONS, together=True)
     with pytest.raises(UserError, match=r"evaluate\.together is true, but there is one model; tr"):
         evaluate(first, targets(), corpus(), as_one)
     hashes = {"5": "a", "6": "b"}
-    found = evaluate(first, targets(), corpus(), as_one, seed_translators=others, seeds=hashes)
-    apart = evaluate(first, targets(), corpus(), OPTIONS, seed_translators=others, seeds=hashes)
-    assert (found.confidence.seeds, apart.confidence.seeds) == (hashes, {})
+    evaluation = evaluate(
+        first, targets(), corpus(), as_one, seed_translators=named_seeds, seeds=hashes
+    )
+    apart = evaluate(
+        first, targets(), corpus(), OPTIONS, seed_translators=named_seeds, seeds=hashes
+    )
+    assert (evaluation.confidence.seeds, apart.confidence.seeds) == (hashes, {})
     for split in ("dev", "test"):  # each alone, and all as one
-        assert found.splits[split].seeds == apart.splits[split].seeds
-    seeds = found.splits["test"].seeds
+        assert evaluation.splits[split].seeds == apart.splits[split].seeds
+    seeds = evaluation.splits["test"].seeds
     assert seeds is not None
     for name in (Metric.BLEU4, Metric.WER):
         joint, mean = seeds.together[name].value, seeds.spread(name)["mean"]
-        assert found.metrics["test"][name] == pytest.approx(joint, abs=1e-3)
+        assert evaluation.metrics["test"][name] == pytest.approx(joint, abs=1e-3)
         assert apart.metrics["test"][name] == pytest.approx(mean, abs=1e-3)
-    result = found.splits["test"].result
-    said = first.with_seeds(more).translate([corpus()[t.clip_id] for t in result.targets], DECODING)
-    assert [one.hypothesis for one in result.translations] == [one.hypothesis for one in said]
-    dev = found.splits["dev"].result.translations
-    lowest = min(plain_score(one.hypothesis) for one in dev)
-    assert found.confidence.levels[0].score == pytest.approx(lowest, abs=1e-3)
+    result = evaluation.splits["test"].result
+    translations = first.with_seeds(more).translate(
+        [corpus()[t.clip_id] for t in result.targets], DECODING
+    )
+    assert [translation.hypothesis for translation in result.translations] == [
+        translation.hypothesis for translation in translations
+    ]
+    dev = evaluation.splits["dev"].result.translations
+    lowest = min(plain_score(translation.hypothesis) for translation in dev)
+    assert evaluation.confidence.levels[0].score == pytest.approx(lowest, abs=1e-3)
 
 
 def test_the_first_seed_is_named_by_what_training_wrote_about_itself() -> None:

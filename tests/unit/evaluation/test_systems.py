@@ -62,8 +62,8 @@ def test_the_linear_floor_bears_clips_without_a_body(translator: Translator) -> 
     rng = np.random.default_rng(0)
     clip = sequence(0)
     letters = rng.normal(0, 0.006, (6, *clip.points.shape[1:]))
-    made: dict[str, LandmarkSequence] = {}
-    wanted: list[Target] = []
+    clips: dict[str, LandmarkSequence] = {}
+    labelled: list[Target] = []
     for split, count in (("train", 12), ("dev", 6), ("test", 30)):
         for number in range(count):
             near = rng.uniform(0.6, 1.5)  # the camera
@@ -74,16 +74,25 @@ def test_the_linear_floor_bears_clips_without_a_body(translator: Translator) -> 
                 present[:, clip.layout.group("pose")] = False
             lost = ~np.repeat(present, [len(g.landmarks) for g in clip.layout.groups], axis=1)
             points[lost] = np.nan
-            made[f"{split}{number}"] = replace(
+            clips[f"{split}{number}"] = replace(
                 clip, points=points.astype(np.float32), present=present
             )
-            wanted.append(replace(targets()[0], clip_id=f"{split}{number}", split=split,
-                                  text=f"letter {number % 6}"))  # fmt: skip
-    classify = fit_linear(translator, wanted, made)
+            labelled.append(
+                replace(
+                    targets()[0],
+                    clip_id=f"{split}{number}",
+                    split=split,
+                    text=f"letter {number % 6}",
+                )
+            )
+    classify = fit_linear(translator, labelled, clips)
     assert classify is not None
-    asked = [target for target in wanted if target.split == "test"]
-    found = classify([made[target.clip_id] for target in asked])
-    assert np.mean([one == target.text for one, target in zip(found, asked, strict=True)]) > 0.9
+    test_targets = [target for target in labelled if target.split == "test"]
+    texts = classify([clips[target.clip_id] for target in test_targets])
+    assert (
+        np.mean([text == target.text for text, target in zip(texts, test_targets, strict=True)])
+        > 0.9
+    )
 
 
 def test_missing_clips_are_not_scored(knowing: Knowing, caplog: pytest.LogCaptureFixture) -> None:
@@ -113,12 +122,12 @@ def test_another_clip_has_another_sentence_wherever_there_are_enough() -> None:
         texts = [f"sentence {number}" for number in rng.integers(0, 5, size)]
         if len(set(texts)) < 2:
             continue
-        others = swap_clips(texts, rng)
-        assert others is not None
-        assert sorted(others) == list(range(size))
-        assert all(other != clip for clip, other in enumerate(others))
+        swapped = swap_clips(texts, rng)
+        assert swapped is not None
+        assert sorted(swapped) == list(range(size))
+        assert all(swap != clip for clip, swap in enumerate(swapped))
         most = max(texts.count(text) for text in texts)
-        same = sum(texts[other] == texts[clip] for clip, other in enumerate(others))
+        same = sum(texts[partner] == texts[clip] for clip, partner in enumerate(swapped))
         assert same == max(0, 2 * most - size)  # no permutation has fewer
 
 
@@ -135,7 +144,9 @@ def test_one_sentence_for_all_clips_has_no_swap(knowing: Knowing) -> None:
 def test_references_never_leak(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     def say(corpus_targets: list[Target]) -> list[dict[str, list[str]]]:
         splits = evaluate(translator, corpus_targets, corpus(), OPTIONS).splits.values()
-        return [{k: one.result.texts[k] for k in ("model", "greedy", "blind")} for one in splits]
+        return [
+            {k: split.result.texts[k] for k in ("model", "greedy", "blind")} for split in splits
+        ]
 
     honest = say(targets())
     assert any(text for result in honest for text in result["model"])

@@ -47,10 +47,10 @@ def test_a_text_file_gets_what_the_command_line_of_sacrebleu_prints(tmp_path: Pa
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-m", "bleu", "chrf", "ter"]
     for extra, names in (([], ("bleu4", "chrf", "ter")), (["--chrf-word-order", "2"], ("chrfpp",))):
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "-w", "4", *extra], cwd=tmp_path, capture_output=True, text=True, check=True
         )
-        printed = {line["signature"]: line["score"] for line in json.loads(done.stdout)}
+        printed = {line["signature"]: line["score"] for line in json.loads(process.stdout)}
         for name in names:
             assert printed[scores[name].signature] == round(scores[name].value, 4)
 

@@ -32,11 +32,18 @@ TEST = ["demain tu viens", "elle mange à la gare", "tu vas à la maison demain"
 
 def targets() -> list[Target]:
     return [
-        Target(clip_id=f"{split}{i}", split=split, signer=f"{split}_s{i % 2}", text=text, ids=[0],
-               gloss=text.upper(), labels=[])
+        Target(
+            clip_id=f"{split}{i}",
+            split=split,
+            signer=f"{split}_s{i % 2}",
+            text=text,
+            ids=[0],
+            gloss=text.upper(),
+            labels=[],
+        )
         for split, texts in (("train", TRAIN), ("dev", DEV), ("test", TEST))
         for i, text in enumerate(texts)
-    ]  # fmt: skip
+    ]
 
 
 def sequence(seed: int, frames: int = 12) -> LandmarkSequence:
@@ -52,18 +59,21 @@ def corpus() -> dict[str, LandmarkSequence]:
 def setup(translator: Translator, **changes: Any) -> Setup:
     """A model on this corpus."""
     plain = Setup(
-        translator=translator, targets=targets(), sequences=corpus(), decoding=DECODING,
+        translator=translator,
+        targets=targets(),
+        sequences=corpus(),
+        decoding=DECODING,
         score=SCORE,
-    )  # fmt: skip
+    )
     return replace(plain, **changes)
 
 
 class Knowing(Translator):
     """Says the reference when it sees, nothing when it is blind, one word less when greedy."""
 
-    def __init__(self, translator: Translator, said: dict[int, str]) -> None:
+    def __init__(self, translator: Translator, sentences: dict[int, str]) -> None:
         self.spec, self.confidence = translator.spec, None
-        self._said = said  # frames to sentence: the clips here differ in length
+        self._said = sentences  # frames to sentence: the clips here differ in length
 
     def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
         texts = ["" if blind else self._said[len(clip.points)] for clip in sequences]
@@ -95,8 +105,11 @@ class Changed(Knowing):
 
     def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
         self.asked.append((options, len(sequences)))
-        said = super().translate(sequences, options, blind=blind, progress=progress)
-        return [replace(one, text=self._change(one.text, options)) for one in said]
+        translations = super().translate(sequences, options, blind=blind, progress=progress)
+        return [
+            replace(translation, text=self._change(translation.text, options))
+            for translation in translations
+        ]
 
 
 def wrong_unless(is_right: Callable[[DecodingOptions], bool]) -> Callable[..., str]:
@@ -120,5 +133,5 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 def untrained() -> Translator:
     """A real, untrained model."""
-    made = tiny.checkpoint(Tokenizer.build(TRAIN, "pruned"), seed=0)
-    return Translator(made, torch.device("cpu"))
+    checkpoint = tiny.checkpoint(Tokenizer.build(TRAIN, "pruned"), seed=0)
+    return Translator(checkpoint, torch.device("cpu"))

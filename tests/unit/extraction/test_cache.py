@@ -59,25 +59,30 @@ def entry_path(cache: LandmarkCache, key: str = KEY) -> Path:
 
 
 HANDS = replace(
-    tiny.sequence(), points=tiny.sequence().points[:, :42], present=tiny.sequence().present[:, :2],
+    tiny.sequence(),
+    points=tiny.sequence().points[:, :42],
+    present=tiny.sequence().present[:, :2],
     layout=build_layout(("hands",)),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
     "clip",
-    [tiny.lose(tiny.sequence(), "left_hand", slice(2, 5)), HANDS,
-     replace(tiny.sequence(), missing_frames=3)],
-)  # fmt: skip
+    [
+        tiny.lose(tiny.sequence(), "left_hand", slice(2, 5)),
+        HANDS,
+        replace(tiny.sequence(), missing_frames=3),
+    ],
+)
 def test_landmarks_come_back_in_half_floats(cache: LandmarkCache, clip: LandmarkSequence) -> None:
     cache.store(KEY, pack_landmarks(clip))
     assert cache.look_up(KEY) == len(clip.points)
-    found = cache.load(KEY)
-    np.testing.assert_array_equal(found.points, clip.points.astype(np.float16))
-    np.testing.assert_array_equal(found.present, clip.present)
+    loaded = cache.load(KEY)
+    np.testing.assert_array_equal(loaded.points, clip.points.astype(np.float16))
+    np.testing.assert_array_equal(loaded.present, clip.present)
     for name in ("fps", "width", "height", "layout", "missing_frames"):
-        assert getattr(found, name) == getattr(clip, name)
-    assert measure_quality("a", found).missing_frames == clip.missing_frames
+        assert getattr(loaded, name) == getattr(clip, name)
+    assert measure_quality("a", loaded).missing_frames == clip.missing_frames
 
 
 def test_a_reject_that_was_stored_comes_back_unless_it_is_of_older_rules(
@@ -133,12 +138,12 @@ def test_what_is_used_is_kept_and_what_is_not_is_pruned(cache: LandmarkCache) ->
 def test_what_a_killed_writer_left_is_pruned_and_a_living_one_stays(cache: LandmarkCache) -> None:
     cache.store(KEY, pack_landmarks(tiny.sequence()))
     folder = entry_path(cache).parent
-    left, fresh = folder / ".x.clip.1.tmp", folder / ".y.clip.2.tmp"
-    left.write_bytes(b"123")
+    stale, fresh = folder / ".x.clip.1.tmp", folder / ".y.clip.2.tmp"
+    stale.write_bytes(b"123")
     fresh.write_bytes(b"123")
-    os.utime(left, (0, time.time() - DAY_S))
+    os.utime(stale, (0, time.time() - DAY_S))
     cache.prune(30.0)
-    assert not left.exists()
+    assert not stale.exists()
     assert fresh.exists()
     assert cache.look_up(KEY) == 12
 
@@ -158,8 +163,8 @@ def test_entries_that_go_while_they_are_counted_are_no_error(
     cache: LandmarkCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache.store(KEY, pack_unreadable(REJECT))
-    there = [entry_path(cache), cache.folder / "cd" / f"{OTHER}.clip"]
-    monkeypatch.setattr(Path, "glob", lambda *_: iter(there))
+    paths = [entry_path(cache), cache.folder / "cd" / f"{OTHER}.clip"]
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(paths))
     assert cache.measure().entries == 1
     assert cache.prune(0.0)[0] == 1
 
@@ -191,18 +196,18 @@ def test_a_hash_of_an_older_version_is_kept_and_the_header_read(
     tmp_path: Path, no_wait: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     film = videos.encode_beside(tmp_path / "late.mov", late_s=1.0)
-    found = VideoHashes(tmp_path / "cache").hash_videos([film])[film]
+    hashed = VideoHashes(tmp_path / "cache").hash_videos([film])[film]
     (log,) = (tmp_path / "cache").iterdir()
     name, *noted, traits = json.loads(log.read_text())
     log.write_text(json.dumps([name, *noted]))  # as before 0.3
     monkeypatch.setattr(video_hashes, "hash_file", None)  # a second reading would fail
     for _ in range(2):
-        assert VideoHashes(tmp_path / "cache").hash_videos([film])[film] == found
-    assert found.traits == traits == {"begins_s": 1.0}
+        assert VideoHashes(tmp_path / "cache").hash_videos([film])[film] == hashed
+    assert hashed.traits == traits == {"begins_s": 1.0}
     # The key changes with what changes the landmarks alone: here the times of segments.
-    old = replace(found, traits={"interlaced": 1})
-    assert clip_key(found, "x") == clip_key(old, "x")
-    assert clip_key(found, "x", 1.0, 2.0) != clip_key(old, "x", 1.0, 2.0)
+    old = replace(hashed, traits={"interlaced": 1})
+    assert clip_key(hashed, "x") == clip_key(old, "x")
+    assert clip_key(hashed, "x", 1.0, 2.0) != clip_key(old, "x", 1.0, 2.0)
 
 
 @pytest.mark.parametrize("size", [1, 2])

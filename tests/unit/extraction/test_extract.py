@@ -54,45 +54,48 @@ def detector() -> Detector:
 
 def detect(detector: Detector, frames: list[npt.NDArray[np.uint8]]) -> LandmarkSequence:
     detector.reset()
-    found = [detector.detect(frame, number / 15) for number, frame in enumerate(frames)]
+    detections = [detector.detect(frame, number / 15) for number, frame in enumerate(frames)]
     return LandmarkSequence(
-        points=np.stack([points for points, _ in found]),
-        present=np.stack([present for _, present in found]),
-        fps=15.0, width=320, height=240, layout=HANDS_POSE,
-    )  # fmt: skip
+        points=np.stack([points for points, _ in detections]),
+        present=np.stack([present for _, present in detections]),
+        fps=15.0,
+        width=320,
+        height=240,
+        layout=HANDS_POSE,
+    )
 
 
 @pytest.mark.mediapipe
 def test_hands_of_real_footage_belong_to_the_arms_of_their_side(detector: Detector) -> None:
     with Video(tiny.shared("msl150/videos/doctor_001.mp4")) as video:
         frames = [frame.rgb for frame in video.frames(end_s=0.7)]
-    found = detect(detector, frames)
-    assert found.present.mean() > 0.95
-    hands = found.points[:, [HANDS_POSE.index(f"{side}_hand", "wrist") for side in SIDES], :2]
-    arms = found.points[:, [HANDS_POSE.index("pose", f"{side}_wrist") for side in SIDES], :2]
-    own = np.nanmedian(np.linalg.norm(hands - arms, axis=2))
-    other = np.nanmedian(np.linalg.norm(hands - arms[:, ::-1], axis=2))
-    assert own < 0.03  # picture sizes
-    assert other > 0.15
+    sequence = detect(detector, frames)
+    assert sequence.present.mean() > 0.95
+    hands = sequence.points[:, [HANDS_POSE.index(f"{side}_hand", "wrist") for side in SIDES], :2]
+    arms = sequence.points[:, [HANDS_POSE.index("pose", f"{side}_wrist") for side in SIDES], :2]
+    distance = np.nanmedian(np.linalg.norm(hands - arms, axis=2))
+    swapped_distance = np.nanmedian(np.linalg.norm(hands - arms[:, ::-1], axis=2))
+    assert distance < 0.03  # picture sizes
+    assert swapped_distance > 0.15
     swapped = detect(detector, [np.ascontiguousarray(frame[:, :, ::-1]) for frame in frames])
     assert not swapped.present.any()  # blue skin is nobody's
 
 
 @pytest.mark.mediapipe
 def test_nobody_in_the_picture_is_no_landmarks(tmp_path: Path) -> None:
-    found = extract_video(videos.write_video(tmp_path / "empty_room.mp4", frames=5), OPTIONS)
-    assert not found.present.any()
-    assert np.isnan(found.points).all()
-    assert (found.fps, found.width, found.height) == (25.0, videos.WIDTH, videos.HEIGHT)
+    sequence = extract_video(videos.write_video(tmp_path / "empty_room.mp4", frames=5), OPTIONS)
+    assert not sequence.present.any()
+    assert np.isnan(sequence.points).all()
+    assert (sequence.fps, sequence.width, sequence.height) == (25.0, videos.WIDTH, videos.HEIGHT)
 
 
 @pytest.mark.mediapipe
 def test_a_segment_is_extracted_as_if_cut_out(clips: list[Clip], detector: Detector) -> None:
     assert clips[0].video
-    found = extract_video(clips[0].video, OPTIONS, start_s=0.4, end_s=0.8)
+    sequence = extract_video(clips[0].video, OPTIONS, start_s=0.4, end_s=0.8)
     expected = detect(detector, frames_of(clips[0])[6:12])
     np.testing.assert_array_equal(
-        found.points, expected.points.astype(np.float16).astype(np.float32)
+        sequence.points, expected.points.astype(np.float16).astype(np.float32)
     )
 
 
@@ -114,9 +117,9 @@ def test_of_two_people_who_are_noticed_a_box_reads_one(
         )
         cache = LandmarkCache(tmp_path / "cache")
         cache.store("ab", bytes(entry))
-        found = cache.load("ab")
-        np.testing.assert_array_equal(found.points, expected)
-        assert not found.is_crowded
+        sequence = cache.load("ab")
+        np.testing.assert_array_equal(sequence.points, expected)
+        assert not sequence.is_crowded
     with pytest.raises(ClipError, match="not in the picture of 640x240"):
         extract_video(film, OPTIONS, box=(640.0, 0.0, 960.0, 240.0))
 
@@ -159,13 +162,13 @@ def test_an_error_in_a_thread_reaches_who_waits_and_ends_the_threads() -> None:
             raise RuntimeError(f"frame {wrong} is wrong")
         return round(frame.time_s * 25)
 
-    def double(chunk: Sequence[Frame], found: Sequence[int]) -> list[int]:
-        assert [find(frame) for frame in chunk] == list(found)
-        return [2 * number for number in found]
+    def double(chunk: Sequence[Frame], numbers: Sequence[int]) -> list[int]:
+        assert [find(frame) for frame in chunk] == list(numbers)
+        return [2 * number for number in numbers]
 
     for at_once in (False, True):
-        found = in_chunks(iter(frames), find, double, double, at_once=at_once)
-        assert [(one is frames[n], n, two) for one, n, two in found] == [
+        triples = in_chunks(iter(frames), find, double, double, at_once=at_once)
+        assert [(frame is frames[n], n, two) for frame, n, two in triples] == [
             (True, n, [2 * n, 2 * n]) for n in range(40)
         ]
         look = partial(find, wrong=20)
@@ -178,9 +181,9 @@ def test_an_error_in_a_thread_reaches_who_waits_and_ends_the_threads() -> None:
 
         with pytest.raises(ClipError, match="decoding stops"):
             list(in_chunks(cut(), find, double, at_once=at_once))
-        left = in_chunks(iter(frames), find, double, at_once=at_once)
-        next(left)
-        left.close()
+        iterator = in_chunks(iter(frames), find, double, at_once=at_once)
+        next(iterator)
+        iterator.close()
         assert threading.active_count() == before
 
 
@@ -215,17 +218,17 @@ def test_what_is_wrong_with_a_video_is_kept_and_what_may_be_an_accident_is_not(
 def test_a_video_is_looked_at_as_often_as_asked(tmp_path: Path) -> None:
     path = videos.write_video(tmp_path / "a.mp4", frames=20, fps=20.0)
     options = OPTIONS.detector_options
-    found = extract_video(path, replace(options, fps=5.0))
-    assert (len(found.points), found.fps) == (5, 5.0)
+    sequence = extract_video(path, replace(options, fps=5.0))
+    assert (len(sequence.points), sequence.fps) == (5, 5.0)
     assert len(extract_video(path, replace(options, fps=50.0)).points) == 20
-    thin, whole = (json.loads(extractor_fingerprint(replace(options, fps=f))) for f in (5.0, 0.0))
+    thin, dense = (json.loads(extractor_fingerprint(replace(options, fps=f))) for f in (5.0, 0.0))
     assert thin.pop("fps") == 5.0
-    assert thin == whole
+    assert thin == dense
 
 
 def test_the_fingerprint_is_that_of_the_detector_and_of_no_other_option() -> None:
-    found = json.loads(extractor_fingerprint(OPTIONS))
-    assert found == {**describe_detector(OPTIONS), "extraction_version": EXTRACTION_VERSION}
+    fingerprint = json.loads(extractor_fingerprint(OPTIONS))
+    assert fingerprint == {**describe_detector(OPTIONS), "extraction_version": EXTRACTION_VERSION}
     same = replace(OPTIONS, frames_per_shard=9, max_rejected_share=0.0, executor="ray")
     assert extractor_fingerprint(same) == extractor_fingerprint(OPTIONS)
 
@@ -252,10 +255,17 @@ def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
 @pytest.mark.parametrize("count", [1, 3, 9])
 def test_shares_are_disjoint_and_together_all_films(count: int) -> None:
     clips = [
-        Clip(clip_id=f"c{number}", video=Path(f"film{number // 2}.mp4"), text="oui", signer="s",
-             split="train", start_s=float(number % 2), end_s=number % 2 + 1.0)
+        Clip(
+            clip_id=f"c{number}",
+            video=Path(f"film{number // 2}.mp4"),
+            text="oui",
+            signer="s",
+            split="train",
+            start_s=float(number % 2),
+            end_s=number % 2 + 1.0,
+        )
         for number in range(10)
-    ]  # fmt: skip
+    ]
     parts = [take_share(clips, number, count) for number in range(count)]
     assert sorted(clip.clip_id for part in parts for clip in part) == [c.clip_id for c in clips]
     films = [{clip.video for clip in part} for part in parts]

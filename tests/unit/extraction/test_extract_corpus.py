@@ -83,7 +83,7 @@ def test_the_output_is_the_same_whoever_did_the_work_and_when(
     metadata = shards_metadata(known / "out/shards")
     assert metadata.extractor == extractor_fingerprint(OPTIONS)
     assert metadata.layout == HANDS_POSE
-    frames = sum(len(found.points) for found in read_shards(known / "out/shards").values())
+    frames = sum(len(sequence.points) for sequence in read_shards(known / "out/shards").values())
     cold, warm, half = (tmp_path / name for name in ("cold", "warm", "half"))
     extract_corpus(clips[::-1], OPTIONS, cold)
     assert inferred() == frames
@@ -156,10 +156,10 @@ def test_each_clip_is_kept_or_rejected_with_a_reason(
         assert "start_s 100 is not before the end of the video" in reasons["late"]
         assert "cannot be opened" in reasons["missing"]
         assert "truncated or damaged" in reasons["truncated"]
-        kept = set(read_shards(tmp_path / "out/shards"))
-        assert kept == {"odd", mixed[0].clip_id, mixed[3].clip_id}
+        clip_ids = set(read_shards(tmp_path / "out/shards"))
+        assert clip_ids == {"odd", mixed[0].clip_id, mixed[3].clip_id}
         table = pq.read_table(tmp_path / "out/quality.parquet")
-        assert table["clip_id"].to_pylist() == sorted(kept)
+        assert table["clip_id"].to_pylist() == sorted(clip_ids)
     assert inferred() == 0
 
 
@@ -190,9 +190,9 @@ def test_a_video_that_changes_meanwhile_is_rejected_and_not_remembered(
     hash_videos = VideoHashes.hash_videos
 
     def hash_and_grow(self: VideoHashes, paths: Iterable[Path]) -> dict[Path, HashedVideo]:
-        found = hash_videos(self, paths)
+        hashes = hash_videos(self, paths)
         videos.write_video(room, frames=2)
-        return found
+        return hashes
 
     entries = len(list(warm.glob("*/*.clip")))
     with monkeypatch.context() as patch:
@@ -203,18 +203,18 @@ def test_a_video_that_changes_meanwhile_is_rejected_and_not_remembered(
 
 
 def test_imported_landmarks_are_taken_as_they_are(tmp_path: Path) -> None:
-    there = {f"clip {number}": tiny.sequence(number, frames=9) for number in range(100)}
-    tiny.write_clips(tmp_path / "imported", there, '{"from": "elsewhere"}', frames_per_shard=200)
+    imported = {f"clip {number}": tiny.sequence(number, frames=9) for number in range(100)}
+    tiny.write_clips(tmp_path / "imported", imported, '{"from": "elsewhere"}', frames_per_shard=200)
     clips = [
         Clip(clip_id=name, video=None, text="x", signer="a", split="train")
-        for name in [*there, "absent"]
+        for name in [*imported, "absent"]
     ]
     take = {"frames_per_shard": 50, "max_rejected_share": 0.1}
     take_imported(clips, tmp_path / "imported", tmp_path / "out", **take)
-    found = read_shards(tmp_path / "out/shards")
-    assert found.keys() == there.keys()
+    extracted = read_shards(tmp_path / "out/shards")
+    assert extracted.keys() == imported.keys()
     for name, expected in read_shards(tmp_path / "imported").items():
-        assert_same(found[name], expected)
+        assert_same(extracted[name], expected)
     assert shards_metadata(tmp_path / "out/shards").extractor == '{"from": "elsewhere"}'
     assert "has no landmarks of it" in rejected(tmp_path / "out")["absent"]
     assert pq.read_table(tmp_path / "out/quality.parquet").num_rows == 100

@@ -34,8 +34,8 @@ def test_results_come_in_the_order_of_the_jobs(workers: int, jobs: Sequence[int]
 
 
 def test_a_short_job_does_not_wait_for_a_long_one() -> None:
-    found = run_in_processes(time.sleep, [1.5, 0.0, 0.0], 2)
-    assert [number for number, _ in found] == [1, 2, 0]
+    outcomes = run_in_processes(time.sleep, [1.5, 0.0, 0.0], 2)
+    assert [number for number, _ in outcomes] == [1, 2, 0]
 
 
 def test_an_exception_of_a_job_is_raised_here() -> None:
@@ -49,11 +49,11 @@ def one_over(number: int) -> float:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_process_that_dies_loses_its_job_and_no_other(workers: int) -> None:
-    found = dict(run_in_processes(fall_at_seven, range(12), workers))
-    lost = found.pop(7)
+    outcomes = dict(run_in_processes(fall_at_seven, range(12), workers))
+    lost = outcomes.pop(7)
     assert isinstance(lost, Problem)
     assert lost.reason == "its process was killed by signal 9 (out of memory?)"
-    assert found == {number: number for number in range(12) if number != 7}
+    assert outcomes == {number: number for number in range(12) if number != 7}
 
 
 def fall_at_seven(number: int) -> int:
@@ -72,18 +72,18 @@ def test_a_process_that_ends_says_with_which_code() -> None:
 
 def test_a_job_that_takes_too_long_is_given_up_and_the_others_go_on() -> None:
     begun = time.monotonic()
-    found = dict(run_in_processes(time.sleep, [0.0, 60.0, 0.0], 1, limit_s=lambda _: 0.5))
+    outcomes = dict(run_in_processes(time.sleep, [0.0, 60.0, 0.0], 1, limit_s=lambda _: 0.5))
     assert time.monotonic() - begun < 30
-    lost = found.pop(1)
+    lost = outcomes.pop(1)
     assert isinstance(lost, Problem)
     assert lost.reason == "no result within 0 s"
-    assert found == {0: None, 2: None}
+    assert outcomes == {0: None, 2: None}
 
 
 @needs_proc
 def test_a_process_that_is_stopped_while_it_answers_is_given_up() -> None:
-    found = run_in_processes(answer_and_stop, [20_000_000, 5], 1, limit_s=lambda _: 1.0)
-    outcomes = dict(found)
+    stream = run_in_processes(answer_and_stop, [20_000_000, 5], 1, limit_s=lambda _: 1.0)
+    outcomes = dict(stream)
     assert isinstance(outcomes[0], Problem)
     assert outcomes[1] == b"     "
 
@@ -110,13 +110,13 @@ class SlowBytes(bytes):
 def test_a_process_ends_after_so_many_jobs_and_leaves_nothing_open(workers: int) -> None:
     opened = len(list(Path("/proc/self/fd").iterdir()))
     results = run_in_processes(own_pid, range(9), workers, jobs_per_worker=2)
-    done = Counter()
+    job_counts = Counter()
     for _, pid in results:
-        done[pid] += 1
+        job_counts[pid] += 1
         assert len(list(Path("/proc/self/fd").iterdir())) <= opened + 10 * workers
-    assert sum(done.values()) == 9
-    assert max(done.values()) == 2
-    assert not any(map(is_running, done))
+    assert sum(job_counts.values()) == 9
+    assert max(job_counts.values()) == 2
+    assert not any(map(is_running, job_counts))
     assert len(list(Path("/proc/self/fd").iterdir())) <= opened + 1  # multiprocessing's tracker
 
 
@@ -126,9 +126,9 @@ def own_pid(_: int) -> int:
 
 def test_a_lost_job_is_tried_again_alone_after_all_the_others(tmp_path: Path) -> None:
     run = functools.partial(run_in_processes, functools.partial(fall_at_first, folder=tmp_path))
-    found = list(run_with_retry(run, [[0, 1], [2], [3, 4]], 2))
-    assert [number for number, _ in found][-1] == 2
-    assert sorted(found) == [(number, number) for number in range(5)]
+    outcomes = list(run_with_retry(run, [[0, 1], [2], [3, 4]], 2))
+    assert [number for number, _ in outcomes][-1] == 2
+    assert sorted(outcomes) == [(number, number) for number in range(5)]
 
 
 def fall_at_first(part: list[int], folder: Path) -> list[int]:
@@ -141,10 +141,10 @@ def fall_at_first(part: list[int], folder: Path) -> list[int]:
 
 def test_a_job_that_is_lost_twice_stays_lost(tmp_path: Path) -> None:
     run = functools.partial(run_in_processes, functools.partial(count_and_fall, folder=tmp_path))
-    found = dict(run_with_retry(run, [[0, 1, 2]], 1))
-    assert (found[0], found[2]) == (0, 2)
-    assert isinstance(found[1], Problem)
-    assert found[1].reason == "its process ended with exit code 1, also when tried again alone"
+    outcomes = dict(run_with_retry(run, [[0, 1, 2]], 1))
+    assert (outcomes[0], outcomes[2]) == (0, 2)
+    assert isinstance(outcomes[1], Problem)
+    assert outcomes[1].reason == "its process ended with exit code 1, also when tried again alone"
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -175,9 +175,9 @@ def test_the_number_of_processes_follows_the_environment(monkeypatch: pytest.Mon
     assert count_workers() == 3
     monkeypatch.delenv("SIGNLOOM_WORKERS")
     assert 1 <= count_workers() <= (os.cpu_count() or 1)
-    for found in ("0", "-1", "two", "1.5"):
-        monkeypatch.setenv("SIGNLOOM_WORKERS", found)
-        with pytest.raises(UserError, match=f"SIGNLOOM_WORKERS: found '{found}', expected"):
+    for value in ("0", "-1", "two", "1.5"):
+        monkeypatch.setenv("SIGNLOOM_WORKERS", value)
+        with pytest.raises(UserError, match=f"SIGNLOOM_WORKERS: found '{value}', expected"):
             count_workers()
 
 
@@ -230,23 +230,34 @@ def test_on_ray_a_job_that_dies_or_hangs_is_lost_alone(monkeypatch: pytest.Monke
     monkeypatch.setenv("SIGNLOOM_WORKERS", "2")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     script = "from tests.unit.extraction.test_pool import print_ray_outcomes as p; p()"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     # Ray prints there, too, when it likes.
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    (line,) = [line for line in process.stdout.splitlines() if line.startswith("{")]
     outcomes = json.loads(line)
     assert [type(outcomes[str(number)]).__name__ for number in range(5)] == [
-        "int", "str", "str", "int", "int",
-    ]  # fmt: skip
+        "int",
+        "str",
+        "str",
+        "int",
+        "int",
+    ]
     assert all("its Ray worker died or took too long" in outcomes[number] for number in "12")
     assert max(Counter(outcomes.values()).values()) <= 2
-    assert "ZeroDivisionError" in done.stderr
+    assert "ZeroDivisionError" in process.stderr
 
 
 def print_ray_outcomes() -> None:
     with ray_cluster() as workers:
-        found = run_on_ray(die_or_hang, range(5), workers, lambda _: 1.0, 2)
-        print(json.dumps({number: str(one) if isinstance(one, Problem) else one
-                          for number, one in found}), flush=True)  # fmt: skip
+        outcomes = run_on_ray(die_or_hang, range(5), workers, lambda _: 1.0, 2)
+        print(
+            json.dumps(
+                {
+                    number: str(outcome) if isinstance(outcome, Problem) else outcome
+                    for number, outcome in outcomes
+                }
+            ),
+            flush=True,
+        )
         list(run_on_ray(one_over, [0], workers))
 
 

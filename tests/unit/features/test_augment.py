@@ -26,13 +26,13 @@ def test_everything_off_changes_nothing() -> None:
 
 def test_mirroring_swaps_the_sides() -> None:
     clip = tiny.lose(tiny.sequence(), "left_hand", slice(0, 12))
-    other = mirror(clip)
-    np.testing.assert_array_equal(other.present[:, :2], [[True, False]] * 12)
-    np.testing.assert_allclose(other.points[:, LEFT, 0], 1 - clip.points[:, RIGHT, 0])
-    np.testing.assert_array_equal(other.points[:, LEFT, 1:], clip.points[:, RIGHT, 1:])
+    mirrored = mirror(clip)
+    np.testing.assert_array_equal(mirrored.present[:, :2], [[True, False]] * 12)
+    np.testing.assert_allclose(mirrored.points[:, LEFT, 0], 1 - clip.points[:, RIGHT, 0])
+    np.testing.assert_array_equal(mirrored.points[:, LEFT, 1:], clip.points[:, RIGHT, 1:])
     # The left shoulder of a signer who faces the camera is on the right of the picture.
     shoulder = HANDS_POSE.index("pose", "left_shoulder")
-    assert (other.points[:, shoulder, 0] > 0.5).all()
+    assert (mirrored.points[:, shoulder, 0] > 0.5).all()
 
 
 def test_each_landmark_has_one_partner() -> None:
@@ -122,17 +122,20 @@ def test_features_of_others_are_changed_by_column_and_keep_their_shape() -> None
     options = dataclasses.replace(tiny.NO_AUGMENT, stretch=0.5, scale=0.2, feature_shift=0.1)
     lengths, factors = set(), []
     for seed in range(40):
-        found = augment_rows(rows, options, np.random.default_rng(seed))
+        changed_rows = augment_rows(rows, options, np.random.default_rng(seed))
         again = augment_rows(rows, options, np.random.default_rng(seed))
-        assert np.array_equal(found, again)
-        lengths.add(len(found))
-        factors.append(found.std(axis=0) / rows.std(axis=0))
-        assert (np.abs(found.mean(axis=0) - rows.mean(axis=0)) < 0.6 * rows.std(axis=0)).all()
+        assert np.array_equal(changed_rows, again)
+        lengths.add(len(changed_rows))
+        factors.append(changed_rows.std(axis=0) / rows.std(axis=0))
+        assert (
+            np.abs(changed_rows.mean(axis=0) - rows.mean(axis=0)) < 0.6 * rows.std(axis=0)
+        ).all()
     assert min(lengths) < 30 < 50 < max(lengths)
     assert np.ptp(factors, axis=0).min() > 0.2  # each column by a factor of its own
     assert abs(np.corrcoef(np.transpose(factors))[0, 1]) < 0.5
-    same = augment_rows(rows, dataclasses.replace(tiny.NO_AUGMENT, feature_shift=0.0),
-                        np.random.default_rng(1))  # fmt: skip
+    same = augment_rows(
+        rows, dataclasses.replace(tiny.NO_AUGMENT, feature_shift=0.0), np.random.default_rng(1)
+    )
     assert np.allclose(same, rows, atol=1e-5)
 
 
@@ -142,18 +145,18 @@ def test_time_runs_faster_and_slower_within_a_clip_of_features_and_spans_become_
         dataclasses.replace(tiny.NO_AUGMENT, **changes)
         for changes in ({"stretch": 0.01}, {"time_mask": 0.1, "max_span": 0.3})
     )
-    off, taken = [], []
+    off, shares = [], []
     for seed in range(40):
-        found = augment_rows(ramp, bent, np.random.default_rng(seed), duration=0.5)[:, 0]
-        assert (np.diff(found) >= 0).all()  # time never runs back
-        off.append(np.abs(found - ramp[:, 0]).max())
-        found = augment_rows(ramp, masked, np.random.default_rng(seed), duration=0.5)[:, 0]
-        is_changed = ~np.isclose(found, ramp[:, 0])
-        assert np.allclose(found[is_changed], 0.5)
-        taken.append(is_changed.mean())
+        warped = augment_rows(ramp, bent, np.random.default_rng(seed), duration=0.5)[:, 0]
+        assert (np.diff(warped) >= 0).all()  # time never runs back
+        off.append(np.abs(warped - ramp[:, 0]).max())
+        warped = augment_rows(ramp, masked, np.random.default_rng(seed), duration=0.5)[:, 0]
+        is_changed = ~np.isclose(warped, ramp[:, 0])
+        assert np.allclose(warped[is_changed], 0.5)
+        shares.append(is_changed.mean())
     assert 0.02 < np.mean(off) < 0.12
     assert max(off) < 0.2
-    assert 0.15 < np.mean(taken) < 0.35
+    assert 0.15 < np.mean(shares) < 0.35
 
 
 def test_hands_are_lost_in_short_runs_of_every_other_clip() -> None:
@@ -161,10 +164,16 @@ def test_hands_are_lost_in_short_runs_of_every_other_clip() -> None:
     options = dataclasses.replace(tiny.NO_AUGMENT, hand_drop=0.4)
     hand = clip.layout.group("left_hand")
     changed = [lose_hands(clip, options, np.random.default_rng(seed)) for seed in range(200)]
-    lost = np.array([(~one.present[:, hand]).mean() - (~clip.present[:, hand]).mean()
-                     for one in changed])  # fmt: skip
+    lost = np.array(
+        [
+            (~changed_clip.present[:, hand]).mean() - (~clip.present[:, hand]).mean()
+            for changed_clip in changed
+        ]
+    )
     assert 0.35 < (lost == 0).mean() < 0.65
     assert 0.1 < lost[lost > 0].mean() < 0.3
     assert lost.max() < 0.6  # a draw of so many runs, not a bound
     body = clip.layout.group("pose")
-    assert all((one.present[:, body] == clip.present[:, body]).all() for one in changed)
+    assert all(
+        (changed_clip.present[:, body] == clip.present[:, body]).all() for changed_clip in changed
+    )

@@ -64,9 +64,9 @@ def test_epochs_depend_on_seed_and_number_alone() -> None:
 
     first, again = epoch(1, 3), epoch(1, 3)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    for other in (epoch(2, 3), epoch(1, 4)):
-        assert [b.shape for b in other] != [b.shape for b in first] or not all(
-            torch.equal(a, b) for a, b in zip(first, other, strict=True)
+    for other_epoch in (epoch(2, 3), epoch(1, 4)):
+        assert [b.shape for b in other_epoch] != [b.shape for b in first] or not all(
+            torch.equal(a, b) for a, b in zip(first, other_epoch, strict=True)
         )
 
 
@@ -74,13 +74,13 @@ def test_stretching_does_not_exceed_the_budget() -> None:
     data = tiny.training_data(40)
     stretched = dataclasses.replace(tiny.NO_AUGMENT, stretch=0.8)
     source = TrainingBatches(data.train, tiny.FEATURES, stretched, max_frames=60, pad=0, seed=2)
-    seen, longest = 0, 0
+    count, longest = 0, 0
     for epoch in range(1, 6):
         for batch in (source.build(epoch, clips) for clips in source.plan(epoch)):
             assert batch.src_valid.numel() <= 60
-            seen += len(batch.clip_ids)
+            count += len(batch.clip_ids)
             longest = max(longest, batch.src_valid.shape[1])
-    assert seen == 5 * 40
+    assert count == 5 * 40
     assert longest > 12  # frames of the longest clip: some were stretched
 
 
@@ -114,16 +114,18 @@ def rows(batch: Batch) -> dict[str, tuple[object, ...]]:
 def test_a_batch_may_be_built_in_parts_and_in_any_order() -> None:
     source = training_batches(tiny.training_data(24))
     plan = source.plan(3)
-    whole = [rows(source.build(3, clips)) for clips in plan]
+    batches = [rows(source.build(3, clips)) for clips in plan]
     lengths = source.lengths(3)
     for number in reversed(range(len(plan))):
         clips = split(plan[number], 3)
         assert max(map(len, clips)) - min(map(len, clips)) <= 1
         built = [source.build(3, part) for part in clips if part]
         parts = [rows(batch) for batch in built]
-        assert {name: row for part in parts for name, row in part.items()} == whole[number]
-        seen = [length for batch in built for length in batch.src_valid.sum(dim=1).tolist()]
-        assert seen == [lengths[clip] for clip in itertools.chain(*clips)]
+        assert {name: row for part in parts for name, row in part.items()} == batches[number]
+        built_lengths = [
+            length for batch in built for length in batch.src_valid.sum(dim=1).tolist()
+        ]
+        assert built_lengths == [lengths[clip] for clip in itertools.chain(*clips)]
 
 
 def test_the_steps_of_an_epoch_are_those_of_unstretched_clips() -> None:
@@ -142,13 +144,13 @@ def test_dev_batches_are_built_once_and_hold_every_clip_once() -> None:
     assert sorted(name for batch in batches for name in batch.clip_ids) == [
         target.clip_id for target in data.dev.targets
     ]
-    assert all(one is other for one, other in zip(batches[:], batches, strict=True))
+    assert all(batch is again for batch, again in zip(batches[:], batches, strict=True))
 
 
-def same(one: Batch, other: Batch) -> bool:
+def same(first: Batch, second: Batch) -> bool:
     tensors = [field.name for field in dataclasses.fields(Batch) if field.name != "clip_ids"]
-    return one.clip_ids == other.clip_ids and all(
-        torch.equal(getattr(one, name), getattr(other, name)) for name in tensors
+    return first.clip_ids == second.clip_ids and all(
+        torch.equal(getattr(first, name), getattr(second, name)) for name in tensors
     )
 
 

@@ -72,9 +72,9 @@ def test_groups_that_the_landmarks_lack_are_named() -> None:
 def test_what_is_not_chosen_is_not_seen() -> None:
     clip = tiny.sequence()
     options = dataclasses.replace(tiny.FEATURES, groups=("hands",))
-    both = compute_features(clip, tiny.FEATURES)
+    features = compute_features(clip, tiny.FEATURES)
     # Hands with the places of their wrists, then their changes, then two bits of three.
-    hands = np.concatenate((both[:, :130], both[:, 148:278], both[:, 296:298]), axis=1)
+    hands = np.concatenate((features[:, :130], features[:, 148:278], features[:, 296:298]), axis=1)
     np.testing.assert_array_equal(compute_features(clip, options), hands)
 
 
@@ -100,12 +100,14 @@ def test_features_do_not_see_where_and_how_large_the_signer_is(groups: str) -> N
     clip = tiny.clip(build_layout(layout))
     options = dataclasses.replace(tiny.FEATURES, groups=layout)
     moved = clip.points * np.float32(0.7) + np.array([0.1, 0.2, 0.0], dtype=np.float32)
-    other = dataclasses.replace(clip, points=moved)
-    before, after = compute_features(clip, options), compute_features(other, options)
+    moved_clip = dataclasses.replace(clip, points=moved)
+    before, after = compute_features(clip, options), compute_features(moved_clip, options)
     np.testing.assert_allclose(before, after, atol=1e-4)  # float32 after division
-    seen = dataclasses.replace(options, normalise="picture", hand_origin="body")
+    picture_options = dataclasses.replace(options, normalise="picture", hand_origin="body")
     if not {"lips", "brows", "eyes", "gaze"}.issuperset(layout):
-        change = compute_features(clip, seen) - compute_features(other, seen)
+        change = compute_features(clip, picture_options) - compute_features(
+            moved_clip, picture_options
+        )
         assert np.abs(change).max() > 0.1
 
 
@@ -167,8 +169,8 @@ def test_changes_by_hand() -> None:
     # Per tenth of a second, so 20 frames/s double a change and quadruple the change of changes.
     np.testing.assert_allclose(change[:, 1], np.array([0, 1, 3, 5]) * unit * 2, rtol=1e-4)
     np.testing.assert_allclose(again[:, 1], np.array([0, 0, 2, 2]) * unit * 4, rtol=1e-4)
-    one = dataclasses.replace(clip, points=clip.points[:1], present=clip.present[:1])
-    assert not compute_features(one, options)[:, 126:].any()
+    single_frame = dataclasses.replace(clip, points=clip.points[:1], present=clip.present[:1])
+    assert not compute_features(single_frame, options)[:, 126:].any()
 
 
 def test_features_do_not_see_the_shape_of_the_picture() -> None:
@@ -243,6 +245,8 @@ def test_hand_columns_are_those_named_after_a_hand_or_all_where_none_is(groups: 
     options = dataclasses.replace(PLAIN, groups=groups, differences=1, presence=True)
     layout = build_layout(groups)
     names = [name.rpartition(" ")[2] for name in feature_names(options, layout)]
-    found = [names[column] for column in hand_columns(options, layout)]
-    assert found == ([n for n in names if n.startswith(("left_hand.", "right_hand."))] or names)
-    assert len(set(hand_columns(options, layout))) == len(found)
+    hand_names = [names[column] for column in hand_columns(options, layout)]
+    assert hand_names == (
+        [n for n in names if n.startswith(("left_hand.", "right_hand."))] or names
+    )
+    assert len(set(hand_columns(options, layout))) == len(hand_names)

@@ -19,30 +19,30 @@ def test_each_gloss_of_train_has_an_id_and_others_share_one() -> None:
     vocabulary = GlossVocabulary.build(TRAIN, "glosses")
     assert vocabulary.names == ("morgen", "regen", "stark", "wind")
     assert vocabulary.size == 2 + 4
-    found = vocabulary.encode("WIND schnee REGEN eis")
-    assert found.ids.tolist() == [5, UNKNOWN, 3, UNKNOWN]
-    assert found.unknown == ("schnee", "eis")
+    encoded = vocabulary.encode("WIND schnee REGEN eis")
+    assert encoded.ids.tolist() == [5, UNKNOWN, 3, UNKNOWN]
+    assert encoded.unknown == ("schnee", "eis")
 
 
 def test_subwords_spell_what_train_lacks_and_name_it() -> None:
     vocabulary = GlossVocabulary.build(TRAIN, "subwords")
-    known, other = vocabulary.encode("REGEN WIND"), vocabulary.encode("SCHNEE")
-    assert known.unknown == ()
-    assert other.unknown == ("schnee",)
-    assert known.ids.min() >= FIRST_BYTE + 256  # pieces that train uses
-    assert (other.ids >= FIRST_BYTE).all()
-    assert max(known.ids.max(), other.ids.max()) < vocabulary.size
+    in_train, outside = vocabulary.encode("REGEN WIND"), vocabulary.encode("SCHNEE")
+    assert in_train.unknown == ()
+    assert outside.unknown == ("schnee",)
+    assert in_train.ids.min() >= FIRST_BYTE + 256  # pieces that train uses
+    assert (outside.ids >= FIRST_BYTE).all()
+    assert max(in_train.ids.max(), outside.ids.max()) < vocabulary.size
     # A gloss has the same ids wherever it stands.
     joined = [*vocabulary.encode("REGEN").ids, *vocabulary.encode("WIND").ids]
-    assert known.ids.tolist() == joined
+    assert in_train.ids.tolist() == joined
 
 
 @pytest.mark.parametrize("kind", ["glosses", "subwords"])
 def test_case_and_composition_do_not_matter(kind: str) -> None:
     vocabulary = GlossVocabulary.build(["GRÜN STRASSE"], kind)  # type: ignore[arg-type]
-    plain, other = vocabulary.encode("GRÜN STRASSE"), vocabulary.encode("gru\u0308n Strasse")
-    assert np.array_equal(plain.ids, other.ids)
-    assert plain.unknown == other.unknown == ()
+    plain, variant = vocabulary.encode("GRÜN STRASSE"), vocabulary.encode("gru\u0308n Strasse")
+    assert np.array_equal(plain.ids, variant.ids)
+    assert plain.unknown == variant.unknown == ()
     assert split_glosses("  A\tb ") == ("a", "b")
 
 

@@ -37,9 +37,13 @@ def film(
     if trembles:
         points += rng.normal(0, 0.001, points.shape)  # as a detector does
     return LandmarkSequence(
-        points=points.astype(np.float32), present=np.ones((frames, len(LAYOUT.groups)), bool),
-        fps=FPS, width=640, height=480, layout=LAYOUT,
-    )  # fmt: skip
+        points=points.astype(np.float32),
+        present=np.ones((frames, len(LAYOUT.groups)), bool),
+        fps=FPS,
+        width=640,
+        height=480,
+        layout=LAYOUT,
+    )
 
 
 @pytest.mark.parametrize(("before_s", "after_s"), [(0.5, 0.5), (2, 0), (0, 2), (3, 3), (1, 0.3)])
@@ -86,14 +90,16 @@ def test_a_sign_that_is_held_still_ends_no_sentence(held_s: float, is_one: bool)
 def test_nothing_is_cut_where_nothing_moves_or_nothing_is_asked() -> None:
     clip = film(1, 1)
     assert trim_rests(clip, 0.0) is clip
-    still = dataclasses.replace(clip, points=np.repeat(clip.points[:1], 30, axis=0),
-                                present=clip.present[:30])  # fmt: skip
+    still = dataclasses.replace(
+        clip, points=np.repeat(clip.points[:1], 30, axis=0), present=clip.present[:30]
+    )
     assert trim_rests(still, 0.2) is still
-    gone = dataclasses.replace(clip, points=np.full_like(clip.points, np.nan),
-                               present=np.zeros_like(clip.present))  # fmt: skip
-    assert trim_rests(gone, 0.2) is gone
-    one = dataclasses.replace(clip, points=clip.points[:1], present=clip.present[:1])
-    assert trim_rests(one, 0.2) is one
+    empty_clip = dataclasses.replace(
+        clip, points=np.full_like(clip.points, np.nan), present=np.zeros_like(clip.present)
+    )
+    assert trim_rests(empty_clip, 0.2) is empty_clip
+    single_frame = dataclasses.replace(clip, points=clip.points[:1], present=clip.present[:1])
+    assert trim_rests(single_frame, 0.2) is single_frame
 
 
 def test_a_model_sees_the_same_of_a_film_that_begins_with_stillness() -> None:
@@ -103,7 +109,7 @@ def test_a_model_sees_the_same_of_a_film_that_begins_with_stillness() -> None:
     held = np.concatenate([np.zeros(50, int), np.arange(len(clip.points))])
     late = dataclasses.replace(clip, points=clip.points[held], present=clip.present[held])
     reader = source.reader(features)
-    rows = [reader.rows(one) for one in (clip, late)]
+    rows = [reader.rows(sequence) for sequence in (clip, late)]
     assert rows[0].shape == rows[1].shape
     np.testing.assert_allclose(*rows, atol=0.05)  # centre and scale are medians of all frames cut
     assert reader.start_s(late) == pytest.approx(2 + reader.start_s(clip))
@@ -113,9 +119,9 @@ def test_rests_are_added_in_training_as_long_as_planned() -> None:
     options = dataclasses.replace(tiny.AUGMENT, stretch=0.0, rest_s=0.4)
     clip, lengths = film(0, 0), set()
     for seed in range(30):
-        made = augment(clip, options, np.random.default_rng(seed))
+        augmented = augment(clip, options, np.random.default_rng(seed))
         again = augment(clip, options, np.random.default_rng(seed))
-        assert np.array_equal(made.points, again.points, equal_nan=True)
-        lengths.add(len(made.points) - len(clip.points))
+        assert np.array_equal(augmented.points, again.points, equal_nan=True)
+        lengths.add(len(augmented.points) - len(clip.points))
     assert min(lengths) >= 0
     assert 8 < max(lengths) <= 2 * round(0.4 * FPS)

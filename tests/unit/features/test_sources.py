@@ -43,17 +43,17 @@ def test_streaming_changes_no_bit(corpus: tuple[Path, Clips], cache_mb: int, kep
     assert landmarks.keep([target.clip_id for target in held.targets]) == kept
     clips = landmarks.clips(held.targets)
     assert (clips.frames, clips.fps, clips.source) == (held.frames, held.fps, held.source)
-    found, expected = epoch(clips), epoch(held)
-    assert len(found) == len(expected) > 2
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    batches, expected = epoch(clips), epoch(held)
+    assert len(batches) == len(expected) > 2
+    assert all(torch.equal(a, b) for a, b in zip(batches, expected, strict=True))
 
 
 def test_no_more_is_kept_than_allowed(corpus: tuple[Path, Clips]) -> None:
     shards, held = corpus
     landmarks = StoredLandmarks(shards, held.source, cache_mb=1)
-    kept = landmarks.keep([target.clip_id for target in held.targets])
-    assert kept * min(held.frames) * BYTES_A_FRAME <= 1_000_000
-    assert (kept + 1) * max(held.frames) * BYTES_A_FRAME > 1_000_000
+    count = landmarks.keep([target.clip_id for target in held.targets])
+    assert count * min(held.frames) * BYTES_A_FRAME <= 1_000_000
+    assert (count + 1) * max(held.frames) * BYTES_A_FRAME > 1_000_000
     # Asked once more there is no room, and nothing is kept twice.
     assert landmarks.keep([held.targets[-1].clip_id]) == 0
 

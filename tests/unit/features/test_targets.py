@@ -18,8 +18,14 @@ from signloom.features.tokenizer import Tokenizer
 
 OPTIONS = TokenizeOptions(vocabulary="pruned", max_tokens=30, ctc="glosses", source="none")
 CLIPS = [
-    Clip(clip_id=f"{signer}{number}", video=Path("a.mp4"), text=text, signer=signer, split=split,
-         gloss=gloss)
+    Clip(
+        clip_id=f"{signer}{number}",
+        video=Path("a.mp4"),
+        text=text,
+        signer=signer,
+        split=split,
+        gloss=gloss,
+    )
     for number, (signer, split, text, gloss) in enumerate(
         [
             ("a", "train", "  je  vais à la maison", "MAISON MOI ALLER"),
@@ -28,7 +34,7 @@ CLIPS = [
             ("c", "test", "je vais", None),
         ]
     )
-]  # fmt: skip
+]
 
 
 def test_targets_carry_the_text_between_bos_and_eos() -> None:
@@ -52,8 +58,8 @@ def test_the_language_is_the_first_token_where_it_is_asked_for(tmp_path: Path) -
     assert tokenizer.languages == ("de", "fr")
     plain = build_targets(SPOKEN, OPTIONS)[2]
     for target, clip, without in zip(targets, SPOKEN, plain, strict=True):
-        bos, *rest = without.ids
-        assert target.ids == [bos, tokenizer.language_id(clip.language), *rest]
+        bos, *ids = without.ids
+        assert target.ids == [bos, tokenizer.language_id(clip.language), *ids]
         assert tokenizer.decode(target.ids) == target.text
         assert target.language == without.language == clip.language
     assert len(tokenizer.row_names) == tokenizer.vocab_size

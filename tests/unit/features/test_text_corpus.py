@@ -20,18 +20,20 @@ def options(folder: Path) -> CorpusOptions:
 
 def test_glosses_stand_in_for_videos(tmp_path: Path) -> None:
     path = glosses.write_corpus(tmp_path)
-    found = read_manifest(path)
-    assert found == glosses.clips()
-    assert is_text_corpus(options(tmp_path), found)
+    clips = read_manifest(path)
+    assert clips == glosses.clips()
+    assert is_text_corpus(options(tmp_path), clips)
     (tmp_path / IMPORTED_SHARDS).mkdir(parents=True)
-    assert not is_text_corpus(options(tmp_path), found)
+    assert not is_text_corpus(options(tmp_path), clips)
 
 
 @pytest.mark.parametrize(
     ("header", "message"),
-    [("clip_id\ttext\tsigner\tsplit\tgloss\tstart_s", "'start_s' cuts videos, but there is no"),
-     ("clip_id\ttext\tsigner\tsplit", "missing column video.* text corpus has a column gloss")],
-)  # fmt: skip
+    [
+        ("clip_id\ttext\tsigner\tsplit\tgloss\tstart_s", "'start_s' cuts videos, but there is no"),
+        ("clip_id\ttext\tsigner\tsplit", "missing column video.* text corpus has a column gloss"),
+    ],
+)
 def test_without_video_the_header_needs_glosses(tmp_path: Path, header: str, message: str) -> None:
     path = tmp_path / "manifest.tsv"
     path.write_text(f"{header}\na\tb\tc\ttrain\tD\t1\n")
@@ -61,5 +63,5 @@ def test_the_landmark_folder_of_a_text_corpus_can_be_read(tmp_path: Path) -> Non
         assert read_clip_frames(folder / SHARDS_NAME) == {}
         assert read_quality(folder / QUALITY_NAME) == []
         assert (folder / REJECTS_NAME).read_text() == "clip_id\tvideo\treason\thint\n"
-    (one,), (other,) = ((tmp_path / name / SHARDS_NAME).iterdir() for name in "ab")
-    assert (one.name, one.read_bytes()) == (other.name, other.read_bytes())
+    (first,), (second,) = ((tmp_path / name / SHARDS_NAME).iterdir() for name in "ab")
+    assert (first.name, first.read_bytes()) == (second.name, second.read_bytes())

@@ -76,12 +76,14 @@ def own() -> dict[str, Any]:
     model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     model.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=300, special_tokens=[*CONTROLS, "<think>"], show_progress=False,
+        vocab_size=300,
+        special_tokens=[*CONTROLS, "<think>"],
+        show_progress=False,
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
+    )
     model.train_from_iterator(TEXTS * 20, trainer)
-    found: dict[str, Any] = json.loads(model.to_str())
-    return found
+    content: dict[str, Any] = json.loads(model.to_str())
+    return content
 
 
 def written(folder: Path, content: object) -> Path:
@@ -111,8 +113,8 @@ def test_a_file_of_ones_own_takes_the_place_of_deepseeks(
     assert Tokenizer.load(tmp_path / "tokenizer.json") == tokenizer
 
 
-def without(own: dict[str, Any], *keys: str) -> dict[str, Any]:
-    copy: dict[str, Any] = json.loads(json.dumps(own))
+def without(content: dict[str, Any], *keys: str) -> dict[str, Any]:
+    copy: dict[str, Any] = json.loads(json.dumps(content))
     inner = copy
     for key in keys[:-1]:
         inner = inner[key]
@@ -120,26 +122,32 @@ def without(own: dict[str, Any], *keys: str) -> dict[str, Any]:
     return copy
 
 
-def with_token(own: dict[str, Any], token: str, index: int) -> dict[str, Any]:
-    vocab = own["model"]["vocab"] | {token: index}
-    return own | {"model": own["model"] | {"vocab": vocab}}
+def with_token(content: dict[str, Any], token: str, index: int) -> dict[str, Any]:
+    vocab = content["model"]["vocab"] | {token: index}
+    return content | {"model": content["model"] | {"vocab": vocab}}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda own: "{", "no JSON"),
-        (lambda own: "[" * 100_000, "no JSON"),
-        (lambda own: [], "TypeError .*; expected a tokenizer.json of a byte-level"),
-        (lambda own: without(own, "model", "vocab"), "KeyError 'vocab'"),
-        (lambda own: without(own, "model", "vocab", "a"), "without 1 of the 256 bytes"),
-        (lambda own: without(own, "model", "merges"), "library tokenizers cannot read it"),
-        (lambda own: own | {"model": own["model"] | {"type": "Unigram"}}, "type Unigram"),
-        (lambda own: own | {"model": own["model"] | {"dropout": 0.1}}, "dropout 0.1"),
-        (lambda own: with_token(own, "z", 9**5), "have other ids than 0 to"),
-        (lambda own: with_token(own, "▁", 300), "'▁', which is no byte"),
-        (lambda own: own | {"added_tokens": [{"id": -1}]}, "KeyError 'content'"),
-        (lambda own: own | {"added_tokens": [{"id": 300, "content": "\ud800"}]}, "is no text"),
+        (lambda content: "{", "no JSON"),
+        (lambda content: "[" * 100_000, "no JSON"),
+        (lambda content: [], "TypeError .*; expected a tokenizer.json of a byte-level"),
+        (lambda content: without(content, "model", "vocab"), "KeyError 'vocab'"),
+        (lambda content: without(content, "model", "vocab", "a"), "without 1 of the 256 bytes"),
+        (lambda content: without(content, "model", "merges"), "library tokenizers cannot read it"),
+        (
+            lambda content: content | {"model": content["model"] | {"type": "Unigram"}},
+            "type Unigram",
+        ),
+        (lambda content: content | {"model": content["model"] | {"dropout": 0.1}}, "dropout 0.1"),
+        (lambda content: with_token(content, "z", 9**5), "have other ids than 0 to"),
+        (lambda content: with_token(content, "▁", 300), "'▁', which is no byte"),
+        (lambda content: content | {"added_tokens": [{"id": -1}]}, "KeyError 'content'"),
+        (
+            lambda content: content | {"added_tokens": [{"id": 300, "content": "\ud800"}]},
+            "is no text",
+        ),
     ],
 )
 def test_a_file_that_is_no_byte_level_tokeniser_is_refused(

@@ -40,18 +40,18 @@ def formula(
     (batch, queries, width), heads = x.shape, attention.heads
     size = width // heads
     mixed = np.zeros((batch, queries, width))
-    given = np.zeros((batch, heads, queries, memory.shape[1]))
+    all_weights = np.zeros((batch, heads, queries, memory.shape[1]))
     for b in range(batch):
         query = linear(array(x[b]), attention.query)
         key, value = np.split(linear(array(memory[b]), attention.key_value), 2, axis=1)
         for h in range(heads):
             part = slice(h * size, (h + 1) * size)
             for t in range(queries):
-                seen = np.flatnonzero(allowed[b, t])
-                weights = softmax(key[seen, part] @ query[t, part] / np.sqrt(size))
-                mixed[b, t, part] = weights @ value[seen, part]
-                given[b, h, t, seen] = weights
-    return linear(mixed, attention.output), given
+                visible = np.flatnonzero(allowed[b, t])
+                weights = softmax(key[visible, part] @ query[t, part] / np.sqrt(size))
+                mixed[b, t, part] = weights @ value[visible, part]
+                all_weights[b, h, t, visible] = weights
+    return linear(mixed, attention.output), all_weights
 
 
 @pytest.fixture(params=[True, False], ids=["biased", "bias-free"])
@@ -70,8 +70,8 @@ def test_attention_over_padded_memory_equals_the_formula(attention: MultiHeadAtt
         array(attention(x, projected, valid=VALID)), expected, rtol=1e-5, atol=1e-5
     )
     maps: list[torch.Tensor] = []
-    kept = attention(x, projected, valid=VALID, maps=maps)
-    assert torch.equal(kept, attention(x, projected, valid=VALID))
+    output = attention(x, projected, valid=VALID, maps=maps)
+    assert torch.equal(output, attention(x, projected, valid=VALID))
     np.testing.assert_allclose(array(maps[0]), weights, rtol=1e-5, atol=1e-5)
 
 
@@ -80,9 +80,9 @@ def test_a_query_that_sees_nothing_gets_the_bias_of_the_output_alone() -> None:
     attention = MultiHeadAttention(8, 2, dropout=0.0, bias=True)
     x = torch.randn(1, 2, 8, requires_grad=True)
     nothing = torch.zeros(1, 2, dtype=torch.bool)
-    found = attention(x, attention.project(x), valid=nothing)
-    torch.testing.assert_close(found, attention.output.bias.expand(1, 2, 8))
-    found.sum().backward()
+    output = attention(x, attention.project(x), valid=nothing)
+    torch.testing.assert_close(output, attention.output.bias.expand(1, 2, 8))
+    output.sum().backward()
     assert x.grad is not None
     assert x.grad.isfinite().all()
     maps: list[torch.Tensor] = []
@@ -125,23 +125,27 @@ def test_relative_attention_equals_its_definition(is_causal: bool) -> None:
             part = slice(4 * h, 4 * h + 4)
             u, v = array(relative.content_bias[h]), array(relative.position_bias[h])
             for i in range(6):
-                seen = [j for j in range(6) if SELF_VALID[b, j] and not (is_causal and j > i)]
+                visible = [j for j in range(6) if SELF_VALID[b, j] and not (is_causal and j > i)]
                 scores = []
-                for j in seen:
+                for j in visible:
                     distance = linear(np.array(encoding(i - j, 8)), relative.position)[part]
                     content = (query[i, part] + u) @ key[j, part]
                     scores.append((content + (query[i, part] + v) @ distance) / np.sqrt(4))
-                weights[b, h, i, seen] = softmax(np.array(scores))
-                mixed[b, i, part] = weights[b, h, i, seen] @ value[seen, part]
+                weights[b, h, i, visible] = softmax(np.array(scores))
+                mixed[b, i, part] = weights[b, h, i, visible] @ value[visible, part]
     distances = DistanceEncoding(8, dropout=0.0)(x)
     maps: list[torch.Tensor] = []
-    found = attention(
-        x, attention.project(x), valid=SELF_VALID, is_causal=is_causal, distances=distances,
+    output = attention(
+        x,
+        attention.project(x),
+        valid=SELF_VALID,
+        is_causal=is_causal,
+        distances=distances,
         maps=maps,
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(array(maps[0]), weights, rtol=1e-5, atol=1e-5)
     # Float32 against float64.
-    np.testing.assert_allclose(array(found), linear(mixed, attention.output), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(array(output), linear(mixed, attention.output), rtol=1e-5, atol=1e-5)
 
 
 def test_a_table_that_grew_in_evaluation_can_be_trained_with() -> None:

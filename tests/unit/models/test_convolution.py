@@ -36,9 +36,9 @@ def test_a_position_sees_its_neighbours_alone(causal: bool) -> None:
     model = build(family="convolution", encoder_layers=1, causal_encoder=causal).model
     src = torch.randn(1, 60, INPUT_WIDTH, generator=torch.Generator().manual_seed(1))
     valid = torch.ones(1, 60, dtype=torch.bool)
-    other = src.clone()
-    other[0, 30] += 1
-    moved = (model.encode(src, valid).states != model.encode(other, valid).states).any(dim=2)[0]
+    changed = src.clone()
+    changed[0, 30] += 1
+    moved = (model.encode(src, valid).states != model.encode(changed, valid).states).any(dim=2)[0]
     reached = (torch.arange(60)[moved] - 30).tolist()
     # Two kernels of five and one of seven.
     assert (min(reached), max(reached)) == ((0, 14) if causal else (-7, 7))

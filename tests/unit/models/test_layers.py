@@ -84,11 +84,11 @@ def test_a_tied_projection_has_one_name_and_follows_its_embedding() -> None:
 
 def test_a_copied_projection_is_tied_to_the_copied_embedding() -> None:
     model = build(tied_embeddings=True).model
-    other = copy.deepcopy(model)
+    copied = copy.deepcopy(model)
     with torch.no_grad():
-        other.decoder.embedding.weight.zero_()
+        copied.decoder.embedding.weight.zero_()
     x = torch.ones(1, 1, 16)
-    assert not other.decoder.output(x).any()
+    assert not copied.decoder.output(x).any()
     assert model.decoder.output(x).any()
 
 
@@ -126,23 +126,23 @@ def test_embeddings_begin_as_large_as_positions(
 def test_wide_dropout_drops_its_share_and_keeps_the_mean(p: float) -> None:
     torch.manual_seed(0)
     layer, x = Dropout(p, 256), torch.ones(501, 255, 3, requires_grad=True)
-    found = layer(x)
-    share = (found == 0).double().mean().item()
+    dropped = layer(x)
+    share = (dropped == 0).double().mean().item()
     assert share == pytest.approx(p, abs=0.005)  # 6 standard deviations of 383,265 draws
-    assert found.unique().numel() == 2
-    assert found.max().item() == pytest.approx(1 / (1 - p), rel=1e-3)
-    neighbours = ((found[..., 1:] == 0) & (found[..., :-1] == 0)).double().mean().item()
+    assert dropped.unique().numel() == 2
+    assert dropped.max().item() == pytest.approx(1 / (1 - p), rel=1e-3)
+    neighbours = ((dropped[..., 1:] == 0) & (dropped[..., :-1] == 0)).double().mean().item()
     assert neighbours == pytest.approx(p**2, abs=0.005)  # bits of one random number
-    found.sum().backward()
+    dropped.sum().backward()
     assert x.grad is not None
-    assert torch.equal(x.grad, found)
-    assert not torch.equal(layer(x), found)
+    assert torch.equal(x.grad, dropped)
+    assert not torch.equal(layer(x), dropped)
     assert torch.equal(layer.eval()(x), x)
 
 
 def test_narrow_dropout_is_that_of_torch() -> None:
     x = torch.randn(7, 64)
     torch.manual_seed(0)
-    found = Dropout(0.3, 64)(x)
+    dropped = Dropout(0.3, 64)(x)
     torch.manual_seed(0)
-    assert torch.equal(found, torch.nn.functional.dropout(x, 0.3))
+    assert torch.equal(dropped, torch.nn.functional.dropout(x, 0.3))

@@ -55,13 +55,13 @@ def sentence_pieces(controls: tuple[str, ...] = T5) -> str:
     vocab += [(piece, -1.0 - len(vocab)) for piece in words]
     vocab += [(piece, -9.0) for piece in letters if piece != "s"]
     unigram = tokenizers.models.Unigram(vocab, unk_id=controls.index("<unk>"))
-    made = tokenizers.Tokenizer(unigram)
-    made.normalizer = tokenizers.normalizers.NFKC()
-    made.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+    tokenizer = tokenizers.Tokenizer(unigram)
+    tokenizer.normalizer = tokenizers.normalizers.NFKC()
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
         [tokenizers.pre_tokenizers.WhitespaceSplit(), tokenizers.pre_tokenizers.Metaspace()]
     )
-    made.add_special_tokens([tokenizers.AddedToken(name, special=True) for name in controls])
-    return made.to_str()
+    tokenizer.add_special_tokens([tokenizers.AddedToken(name, special=True) for name in controls])
+    return tokenizer.to_str()
 
 
 def text_model(folder: Path, family: str) -> Any:
@@ -129,11 +129,11 @@ def test_the_weights_compute_what_transformers_computes(family: str, tmp_path: P
         expected = theirs(
             inputs_embeds=front, attention_mask=valid, decoder_input_ids=rows[tokens]
         ).logits[..., rows]
-        found = ours(batch.src, batch.src_valid, tokens)
+        logits = ours(batch.src, batch.src_valid, tokens)
     # Of a row that the text model has not, nothing is said; M2M100 gives padding no position.
     is_known, is_real = rows >= 0, batch.tgt_valid[:, :-1]
     torch.testing.assert_close(
-        found[is_real][:, is_known], expected[is_real][:, is_known], rtol=1e-4, atol=1e-4
+        logits[is_real][:, is_known], expected[is_real][:, is_known], rtol=1e-4, atol=1e-4
     )
 
 
@@ -153,12 +153,12 @@ def test_a_checkpoint_needs_the_folder_no_more(family: str, tmp_path: Path) -> N
     folder = tmp_path / "text"
     text_model(folder, family)
     data = data_of(folder)
-    made = describe_start("", str(folder))
-    assert made["text_model"]["licence"] == "apache-2.0"
+    provenance = describe_start("", str(folder))
+    assert provenance["text_model"]["licence"] == "apache-2.0"
     options = options_of(folder, freeze="all", d_model=8, d_ff=16)
     options = dataclasses.replace(options, augment=tiny.NO_AUGMENT)  # losses of the same clips
-    untrained = prepare(data, options, provenance=made)[0].model.state_dict()
-    checkpoint, fit = train(data, options, provenance=made, log=lambda record: None)
+    untrained = prepare(data, options, provenance=provenance)[0].model.state_dict()
+    checkpoint, fit = train(data, options, provenance=provenance, log=lambda record: None)
     assert fit.history[-1].train_loss < fit.history[0].train_loss
     moved = {n for n, t in checkpoint.model.state_dict().items() if not t.equal(untrained[n])}
     layers = {name for name in moved if ".stack." in name}
@@ -219,9 +219,12 @@ def test_a_folder_that_is_no_text_model_is_refused(
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({}, ""), ({"scale_embedding": 1}, "cannot build text with the sizes of its config.json"),
-     ({"d_model": "big"}, "config.json: d_model: found 'big'")],
-)  # fmt: skip
+    [
+        ({}, ""),
+        ({"scale_embedding": 1}, "cannot build text with the sizes of its config.json"),
+        ({"d_model": "big"}, "config.json: d_model: found 'big'"),
+    ],
+)
 def test_a_damaged_configuration_is_refused_where_a_model_is_only_planned(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
@@ -276,10 +279,10 @@ def test_any_text_comes_back_from_the_trimmed_tokens_of_a_text_model(
     family: str, text: str, tmp_path: Path
 ) -> None:
     source = BYT5 if family == "byt5" else sentence_pieces(NLLB if family == "mbart" else T5)
-    made = Tokenizer.build(tiny.SENTENCES, "pruned", source)
-    made.save(tmp_path / "tokenizer.json")
+    built = Tokenizer.build(tiny.SENTENCES, "pruned", source)
+    built.save(tmp_path / "tokenizer.json")
     tokenizer = Tokenizer.load(tmp_path / "tokenizer.json")
-    assert tokenizer == made
+    assert tokenizer == built
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == text
     assert all(2 < index < tokenizer.vocab_size for index in ids)

@@ -30,10 +30,10 @@ def built(options: ModelOptions) -> dict[str, Tensor]:
     return {**model.state_dict(), "logits": logits}
 
 
-def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    return one.keys() == other.keys() and all(
-        value.shape == other[name].shape and torch.equal(value, other[name])
-        for name, value in one.items()
+def is_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    return first.keys() == second.keys() and all(
+        value.shape == second[name].shape and torch.equal(value, second[name])
+        for name, value in first.items()
     )
 
 

@@ -163,10 +163,22 @@ class KerasModel(nn.Module):
 @pytest.mark.parametrize("attention", ["none", "dot"])
 def test_the_models_of_document_001_are_reproduced(attention: str) -> None:
     options = dataclasses.replace(
-        tiny.MODEL, family="lstm", source="glosses", d_model=12, heads=1, embedding_width=6,
-        encoder_layers=1, decoder_layers=1, attention=attention, bidirectional=False,
-        embedding_scale=False, tied_embeddings=False, encoder_norm=False, subsampling=1, dropout=0,
-    )  # fmt: skip
+        tiny.MODEL,
+        family="lstm",
+        source="glosses",
+        d_model=12,
+        heads=1,
+        embedding_width=6,
+        encoder_layers=1,
+        decoder_layers=1,
+        attention=attention,
+        bidirectional=False,
+        embedding_scale=False,
+        tied_embeddings=False,
+        encoder_norm=False,
+        subsampling=1,
+        dropout=0,
+    )
     model = build_model(options, input_width=30, vocab_size=20, ctc_labels=0)
     torch.manual_seed(2)
     twin = KerasModel(30, 20, 6, 12, looks=attention == "dot")
@@ -184,8 +196,8 @@ def test_the_models_of_document_001_are_reproduced(attention: str) -> None:
     counts = [sum(p.numel() for p in m.parameters()) for m in (model, twin)]
     assert counts[0] == counts[1]
     source, target = torch.tensor([[3, 7, 29, 1]]), torch.tensor([[1, 5, 19]])
-    found = model(source, torch.ones(1, 4, dtype=torch.bool), target)
-    torch.testing.assert_close(found, twin(source, target))
+    output = model(source, torch.ones(1, 4, dtype=torch.bool), target)
+    torch.testing.assert_close(output, twin(source, target))
 
 
 def test_a_gru_and_an_rnn_equal_their_equations() -> None:
@@ -200,11 +212,11 @@ def test_a_gru_and_an_rnn_equal_their_equations() -> None:
         )
         h = np.zeros(16)
         for frame in linear(array(src[0]), model.encoder.source.projection):
-            seen, kept = w_ih @ frame + b_ih, w_hh @ h + b_hh
+            from_frame, from_state = w_ih @ frame + b_ih, w_hh @ h + b_hh
             if family == "rnn":
-                h = np.tanh(seen + kept)
+                h = np.tanh(from_frame + from_state)
                 continue
-            (r_x, z_x, n_x), (r_h, z_h, n_h) = np.split(seen, 3), np.split(kept, 3)
+            (r_x, z_x, n_x), (r_h, z_h, n_h) = np.split(from_frame, 3), np.split(from_state, 3)
             r, z = sigmoid(r_x + r_h), sigmoid(z_x + z_h)
             h = (1 - z) * np.tanh(n_x + r * n_h) + z * h
         ends = model.encoder(src, valid).ends

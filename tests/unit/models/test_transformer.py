@@ -146,6 +146,6 @@ def test_packed_layers_compute_what_padded_ones_do(
     monkeypatch.setattr("signloom.models.layers.WIDE", 1)
     packed = compute()
     assert torch.equal(model.encode(src, src_valid).states[0, 2:], torch.zeros(4, 16))
-    for found, expected in zip(packed[:2], padded[:2], strict=True):
-        torch.testing.assert_close(found, expected)
+    for output, expected in zip(packed[:2], padded[:2], strict=True):
+        torch.testing.assert_close(output, expected)
     torch.testing.assert_close(packed[2], padded[2])

@@ -57,9 +57,11 @@ def test_a_child_that_outlives_a_killed_night_keeps_the_next_away(tmp_path: Path
             code = "import sys; print(flush=True); sys.stdin.read()"
             stdin = os.open(tmp_path / "until", os.O_RDONLY)
             process = subprocess.Popen(
-                [sys.executable, "-c", code], stdin=stdin, stdout=subprocess.PIPE,
+                [sys.executable, "-c", code],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
                 pass_fds=(held.handle,),
-            )  # fmt: skip
+            )
             assert process.stdout
             process.stdout.readline()
             child.write_text(str(process.pid))

@@ -49,8 +49,9 @@ def test_parameters_that_fit_pass_the_check() -> None:
 def test_parameters_of_version_0_2_pass_where_they_equal_the_constants() -> None:
     change(
         extract={"min_tracking_confidence": 0.5},
-        report={"samples": 3, "quality": {"worst": 6}}, tune={"heartbeat_s": 20, "seed": 1},
-    )  # fmt: skip
+        report={"samples": 3, "quality": {"worst": 6}},
+        tune={"heartbeat_s": 20, "seed": 1},
+    )
     main()
 
 
@@ -76,19 +77,34 @@ def test_weights_of_a_version_that_is_gone_stop_no_night_before_it_chooses_other
         ({"tokenize_targets": {"max_tokens": 3}}, "clip train: 4 tokens, at most 3 are accepted"),
         ({"tokenize_targets": {"source": "glosses"}}, "3 of 3 clips have no gloss"),
         ({"model": {"source": "glosses"}}, "train.ctc_weight is 0.3, but CTC spells"),
-        ({"model": {"source": "glosses", "subsampling": 1}, "train": {"ctc_weight": 0.0}},
-         "model.source is glosses, but tokenize_targets.source is none"),
+        (
+            {"model": {"source": "glosses", "subsampling": 1}, "train": {"ctc_weight": 0.0}},
+            "model.source is glosses, but tokenize_targets.source is none",
+        ),
         ({"evaluate": {"commands": {"comet": "x"}}}, "commands is no option any more; score hyp"),
-        ({"tune": {"space": {"model.d_model": {"choices": [30]}}, "first": []}},
-         "tune.space.model.d_model: 30 cannot be trained with (trial: model: d_m"),
-        ({"tune": {"space": {"model.d_model": {"choices": [64]},
-                             "model.head_width": {"choices": [48]}}, "first": []}},
-         "model.d_model 64 is not a multiple of model.head_width 48"),
+        (
+            {"tune": {"space": {"model.d_model": {"choices": [30]}}, "first": []}},
+            "tune.space.model.d_model: 30 cannot be trained with (trial: model: d_m",
+        ),
+        (
+            {
+                "tune": {
+                    "space": {
+                        "model.d_model": {"choices": [64]},
+                        "model.head_width": {"choices": [48]},
+                    },
+                    "first": [],
+                }
+            },
+            "model.d_model 64 is not a multiple of model.head_width 48",
+        ),
         ({"extract": {"frames_per_shard": 9}}, "extract.frames_per_shard: found 9, but it is no "),
-        ({"evaluate": {"decoding": {"beam_size": 4, "length_penalty": 1.0, "top_k": 5}}},
-         "decoding.top_k is no option any more"),
+        (
+            {"evaluate": {"decoding": {"beam_size": 4, "length_penalty": 1.0, "top_k": 5}}},
+            "decoding.top_k is no option any more",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_parameter_is_found_before_hours_of_extraction(
     sections: Mapping[str, Mapping[str, Any]], message: str
 ) -> None:

@@ -35,16 +35,28 @@ PIPELINE = {"stages": {
 
 
 def call(*command: str, cwd: Path, fails: bool = False) -> str:
-    names = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER")
-             for what in ("NAME", "EMAIL")}  # fmt: skip
+    names = {
+        f"GIT_{who}_{variable}": "t@t"
+        for who in ("AUTHOR", "COMMITTER")
+        for variable in ("NAME", "EMAIL")
+    }
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    found = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-    done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True,
-        env={**os.environ, **names, "PATH": path, "PYTHONPATH": found, "DVC_NO_ANALYTICS": "1"},
-    )  # fmt: skip
-    assert bool(done.returncode) is fails, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    python_path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+    process = subprocess.run(
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            **names,
+            "PATH": path,
+            "PYTHONPATH": python_path,
+            "DVC_NO_ANALYTICS": "1",
+        },
+    )
+    assert bool(process.returncode) is fails, process.stdout + process.stderr
+    return process.stdout + process.stderr
 
 
 def change(root: Path, score: float) -> None:
@@ -77,20 +89,29 @@ def comment(root: Path) -> str:
 
 @pytest.mark.slow
 def test_the_comment_has_scores_curves_and_parameters_of_both_sides(project: Path) -> None:
-    said = comment(project)
-    lines = said.splitlines()
+    text = comment(project)
+    lines = text.splitlines()
     assert lines[0] == "<!-- signloom scores -->"
     assert "| test BLEU-4 | 40.0 (30.0 to 45.0) | 42.5 (32.5 to 47.5) | +2.5 |" in lines
     assert "| `test.bleu4_low` | 30.0 | 32.5 | +2.5 |" in lines
-    assert "test.clips" not in said  # it has not changed
+    assert "test.clips" not in text  # it has not changed
     assert "    line [40, 20, 13.33]" in lines
     assert "    line [42.5, 21.25, 14.17]" in lines
     assert "| `evaluate.score` | `40.0` | `42.5` |" in lines
     # Whoever names a signer cannot write to anyone, nor leave the table.
     assert "| `'@all' / ![x](y)` | `40.0` | `42.5` |" in lines
-    assert "`dvc.lock` covers the code" in said
-    call(sys.executable, "-m", "pipeline.ci.pr_comment", "--base", "nowhere", "--out", "x",
-         cwd=project, fails=True)  # fmt: skip
+    assert "`dvc.lock` covers the code" in text
+    call(
+        sys.executable,
+        "-m",
+        "pipeline.ci.pr_comment",
+        "--base",
+        "nowhere",
+        "--out",
+        "x",
+        cwd=project,
+        fails=True,
+    )
 
 
 @pytest.mark.slow
@@ -120,11 +141,15 @@ def test_a_value_cannot_leave_its_cell() -> None:
 
 def test_absent_data_is_not_a_change() -> None:
     status = {
-        "train": [{"changed deps": {"data/shards": "deleted"}},
-                  {"changed outs": {"data/checkpoint": "not in cache"}}],
-        "evaluate": [{"changed deps": {"params.yaml": {"beam": "modified"}, "x.py": "modified"}},
-                     "changed command"],
-    }  # fmt: skip
+        "train": [
+            {"changed deps": {"data/shards": "deleted"}},
+            {"changed outs": {"data/checkpoint": "not in cache"}},
+        ],
+        "evaluate": [
+            {"changed deps": {"params.yaml": {"beam": "modified"}, "x.py": "modified"}},
+            "changed command",
+        ],
+    }
     assert stale_stages(json.loads(json.dumps(status))) == {
         "evaluate": ["beam", "x.py", "changed command"]
     }

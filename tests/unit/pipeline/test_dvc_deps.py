@@ -13,9 +13,21 @@ from tests.tiny import ROOT
 PIPELINES = ("dvc.yaml", "data/demo/dvc.yaml")
 # Reading options, writing files, bars, logs, records of runs: they change no result.
 UNDECIDING = {
-    "code_path", "config", "devices", "errors", "files", "log", "paths", "processes", "progress",
-    "provenance", "system", "tables", "terminal", "tracking",
-}  # fmt: skip
+    "code_path",
+    "config",
+    "devices",
+    "errors",
+    "files",
+    "log",
+    "paths",
+    "processes",
+    "progress",
+    "provenance",
+    "system",
+    "tables",
+    "terminal",
+    "tracking",
+}
 # What a stage reaches without letting it decide its result, with the reason.
 APART = {
     ("tune", "report"): "charts show the result",
@@ -45,10 +57,10 @@ def graph() -> grimp.ImportGraph:
 
 def _room(path: Sequence[str]) -> str:
     """Return a room of the pipeline by its name, of another house with the house's."""
-    house, *rest = (Path(part).stem for part in path)
+    house, *rooms = (Path(part).stem for part in path)
     if house == "signloom":
-        return rest[0] if rest else "signloom"
-    return house if house == "signloom_demo" or not rest else f"{house}.{rest[0]}"
+        return rooms[0] if rooms else "signloom"
+    return house if house == "signloom_demo" or not rooms else f"{house}.{rooms[0]}"
 
 
 @pytest.mark.parametrize(("name", "stage"), stages(), ids=[name for name, _ in stages()])
@@ -72,10 +84,10 @@ def test_a_stage_depends_on_the_folders_that_it_reaches(
         if module.split(".")[0] in HOUSES and not graph.find_children(module)
     }
     reached = {_room(module.split(".")) for module in modules}
-    known = set(HOUSES) | {package for of, package in APART if of == name}
-    missing = reached - deps - UNDECIDING - known
+    packages = set(HOUSES) | {package for of, package in APART if of == name}
+    missing = reached - deps - UNDECIDING - packages
     assert not missing, f"{name} reaches {sorted(missing)}"
     # Of a room of which single files are named, all that are reached are.
     named = {dep.parts[2]: dep.parent for dep in code if len(dep.parts) > 3}
     files = {Path("src", *module.split(".")).with_suffix(".py") for module in modules}
-    assert {one for one in files if one.parent in named.values()} <= set(code)
+    assert {file for file in files if file.parent in named.values()} <= set(code)

@@ -12,8 +12,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
-PLOTS = {name: plot for entry in yaml.safe_load((ROOT / "dvc.yaml").read_text())["plots"]
-         for name, plot in entry.items()}  # fmt: skip
+PLOTS = {
+    name: plot
+    for entry in yaml.safe_load((ROOT / "dvc.yaml").read_text())["plots"]
+    for name, plot in entry.items()
+}
 TEMPLATES = {path.stem for path in (ROOT / ".dvc" / "plots").iterdir()}
 BREAKDOWN = (
     "name,split,group,clips,bleu4,chrf,wer,cer,bleu4_low,bleu4_high,chrf_low,chrf_high\n"
@@ -61,7 +64,7 @@ def test_every_template_is_used_and_asks_for_columns_that_are_there(
     charts = [shown[plot["title"]] for plot in PLOTS.values() if plot.get("template") == template]
     assert charts
     for chart in charts:
-        made = set(re.findall(r'"as": "(\w+)"', json.dumps(chart)))
-        wanted = set(re.findall(r'"field": "(\w+)"', json.dumps(chart)))
-        wanted |= set(re.findall(r"datum(?:\.|\[')(\w+)", json.dumps(chart)))
-        assert wanted - made <= set(chart["data"]["values"][0])
+        computed = set(re.findall(r'"as": "(\w+)"', json.dumps(chart)))
+        fields = set(re.findall(r'"field": "(\w+)"', json.dumps(chart)))
+        fields |= set(re.findall(r"datum(?:\.|\[')(\w+)", json.dumps(chart)))
+        assert fields - computed <= set(chart["data"]["values"][0])

@@ -45,9 +45,15 @@ def test_the_schemas_take_the_parameters(folder: str) -> None:
 
 @pytest.mark.parametrize(
     ("section", "change"),
-    [("train", {"epochs": 0}), ("train", {"epochs": "ten"}), ("train", {"epohcs": 3}),
-     ("train", {"optimizer": "adamx"}), ("gate", {"level": 2}), ("inbx", {})],
-)  # fmt: skip
+    [
+        ("train", {"epochs": 0}),
+        ("train", {"epochs": "ten"}),
+        ("train", {"epohcs": 3}),
+        ("train", {"optimizer": "adamx"}),
+        ("gate", {"level": 2}),
+        ("inbx", {}),
+    ],
+)
 def test_the_schemas_refuse_what_the_options_refuse(section: str, change: dict[str, Any]) -> None:
     is_params = section == "train"
     values = yaml.safe_load(PARAMS if is_params else OPS) or {}
@@ -60,21 +66,24 @@ def test_keys_are_described_by_the_comments_beside_them() -> None:
     sections = json.loads(build_schema(*TEXTS))["properties"]
     beam = sections["evaluate"]["properties"]["decoding"]["properties"]["beam_size"]
     assert beam == {
-        "description": "1 is greedy", "minimum": 1, "maximum": 64, "type": "integer",
-    }  # fmt: skip
+        "description": "1 is greedy",
+        "minimum": 1,
+        "maximum": 64,
+        "type": "integer",
+    }
     gate = json.loads(build_ops_schema(OPS))["properties"]["gate"]
     assert gate["properties"]["seeds"]["description"].startswith("models")
 
 
 def defaults(options: Any) -> dict[str, Any]:
     """Return the defaults of a class of options by name."""
-    found = {}
+    values = {}
     for field in dataclasses.fields(options):
         if field.default is not dataclasses.MISSING:
-            found[field.name] = field.default
+            values[field.name] = field.default
         elif field.default_factory is not dataclasses.MISSING:
-            found[field.name] = field.default_factory()
-    return found
+            values[field.name] = field.default_factory()
+    return values
 
 
 def test_the_page_has_every_default_that_params_yaml_does_not_name() -> None:

@@ -55,12 +55,13 @@ def test_the_manuals_timer_of_a_user_starts_a_night_of_this_project(
     assert f"ExecStart={project}/.venv/bin/signloom retrain\n" in service
     assert (tmp_path / "asked").read_text().splitlines()[-1].endswith(f"enable --now {UNITS[1]}")
     if shutil.which("systemd-analyze"):
-        done = subprocess.run(
+        process = subprocess.run(
             ["systemd-analyze", "verify", "--man=no", *(units / name for name in UNITS)],
-            capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert "signloom" not in done.stdout + done.stderr
+            capture_output=True,
+            text=True,
+        )
+        assert process.returncode == 0, process.stderr
+        assert "signloom" not in process.stdout + process.stderr
 
 
 def test_the_manuals_line_of_cron_starts_a_night_and_leaves_other_lines(
@@ -68,8 +69,8 @@ def test_the_manuals_line_of_cron_starts_a_night_and_leaves_other_lines(
 ) -> None:
     (tmp_path / "table").write_text("1 2 * * * other\n")
     run_block(1, project, tmp_path)
-    other, line = (tmp_path / "table").read_text().splitlines()
-    assert (other, line.split()[:5]) == ("1 2 * * * other", ["0", "3", "*", "*", "*"])
+    other_line, line = (tmp_path / "table").read_text().splitlines()
+    assert (other_line, line.split()[:5]) == ("1 2 * * * other", ["0", "3", "*", "*", "*"])
     command = line.split(maxsplit=5)[5]
     env = {"PATH": "/usr/bin:/bin", "ENDS": "3"}
     assert subprocess.run(["/bin/sh", "-c", command], cwd="/", env=env).returncode == 3
@@ -77,23 +78,34 @@ def test_the_manuals_line_of_cron_starts_a_night_and_leaves_other_lines(
     assert (project / "reports/retrain/timer.log").read_text() == "words\n"
 
 
-@pytest.mark.parametrize(("ends", "loud"), [
-    (0, False), (3, False), (4, False), (1, True), (5, True), (6, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ends", "loud"),
+    [
+        (0, False),
+        (3, False),
+        (4, False),
+        (1, True),
+        (5, True),
+        (6, True),
+    ],
+)
 def test_cron_mails_bad_nights_only(project: Path, tmp_path: Path, ends: int, loud: bool) -> None:
     line = (SCHEDULE / "crontab").read_text().splitlines()[-1]
     command = line.split(maxsplit=5)[5].replace("/srv/signloom", str(project))
     keys = tmp_path / "retrain.env"
     keys.write_text("KEY=of-the-remote\n")
-    done = subprocess.run(  # with as little as cron gives
-        ["/bin/sh", "-c", command], cwd="/", capture_output=True, text=True,
+    process = subprocess.run(  # with as little as cron gives
+        ["/bin/sh", "-c", command],
+        cwd="/",
+        capture_output=True,
+        text=True,
         env={"PATH": "/usr/bin:/bin", "ENDS": str(ends), "SIGNLOOM_ENV": str(keys)},
-    )  # fmt: skip
-    assert done.returncode == (ends if loud else 0), done.stderr
-    assert bool(done.stdout) is loud
+    )
+    assert process.returncode == (ends if loud else 0), process.stderr
+    assert bool(process.stdout) is loud
     if loud:
-        assert f"exit code {ends}" in done.stdout
-        assert "words" in done.stdout
+        assert f"exit code {ends}" in process.stdout
+        assert "words" in process.stdout
     folder, word, key, nice = (project / "called").read_text().split()
     assert (folder, word, key) == (str(project), "retrain", "of-the-remote")
     assert int(nice) >= min(os.nice(0) + 10, 19)

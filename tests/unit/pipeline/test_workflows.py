@@ -5,11 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -24,25 +26,28 @@ def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def block(workflow: str, name: str) -> str:
-    (found,) = [step["run"] for step in steps(read(workflow)) if step.get("name") == name]
-    return found
+    (script,) = [step["run"] for step in steps(read(workflow)) if step.get("name") == name]
+    return script
 
 
 def bash(script: str, cwd: Path, **env: str) -> "subprocess.CompletedProcess[str]":
     """Run a block as GitHub does with `shell: bash`."""
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
-        cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=cwd,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_workflow_is_as_github_expects(path: Path) -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "vendor.github-workflows", str(path)], capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -56,6 +61,13 @@ def test_blocks_are_bash_and_no_text_of_strangers_becomes_code(path: Path) -> No
     names = ("title", "body", "head.ref", "head_ref", "head.label", "message")
     assert not re.findall(rf"github[\w.]*\.({'|'.join(names)})\b", path.read_text())
     assert workflow[True].keys() <= {"push", "pull_request", "schedule", "workflow_dispatch"}
+
+
+def test_the_newest_packages_are_tested_on_every_python_that_pip_accepts() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    accepted = SpecifierSet(project["requires-python"])
+    pythons = read("newest.yml")["jobs"]["newest"]["strategy"]["matrix"]["python"]
+    assert pythons == [f"3.{minor}" for minor in range(30) if f"3.{minor}" in accepted]
 
 
 def test_code_of_a_pull_request_never_runs_where_something_may_be_written() -> None:
@@ -95,21 +107,34 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize(("ends", "passes"), [
-    (0, True), (1, False), (3, True), (4, True), (5, False), (6, False), (130, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ends", "passes"),
+    [
+        (0, True),
+        (1, False),
+        (3, True),
+        (4, True),
+        (5, False),
+        (6, False),
+        (130, False),
+    ],
+)
 def test_a_night_without_a_new_champion_is_no_failure(
     project: Path, tmp_path: Path, ends: int, passes: bool
 ) -> None:
     out, summary = tmp_path / "out", tmp_path / "summary"
-    done = bash(
-        block("retrain.yml", "Retrain"), project, ENDS=str(ends), DRY_RUN="",
-        GITHUB_OUTPUT=str(out), GITHUB_STEP_SUMMARY=str(summary),
-    )  # fmt: skip
-    assert done.returncode == (0 if passes else ends), done.stderr
+    process = bash(
+        block("retrain.yml", "Retrain"),
+        project,
+        ENDS=str(ends),
+        DRY_RUN="",
+        GITHUB_OUTPUT=str(out),
+        GITHUB_STEP_SUMMARY=str(summary),
+    )
+    assert process.returncode == (0 if passes else ends), process.stderr
     assert out.read_text() == f"code={ends}\n"
     assert len(summary.read_text().splitlines()) == 1
-    assert ("::error::" in done.stdout) is not passes
+    assert ("::error::" in process.stdout) is not passes
     assert Path(f"{out}.asked").read_text() == "retrain\n"
 
 
@@ -121,8 +146,8 @@ def test_the_commit_of_a_night_is_pushed_although_others_pushed_meanwhile(
     assert "is not on the branch other" in bash(take, project, BRANCH="other").stdout
     colleague(tmp_path, "echo 1 > theirs; git add theirs")
     assert bash("echo 2 > night; git add night; git commit -qm night", project).returncode == 0
-    done = bash(block("retrain.yml", "Push the commit of the night"), project, BRANCH="main")
-    assert done.returncode == 0, done.stderr
+    process = bash(block("retrain.yml", "Push the commit of the night"), project, BRANCH="main")
+    assert process.returncode == 0, process.stderr
     log = bash("git log --format=%s main", tmp_path / "origin.git").stdout.split()
     assert log == ["night", "theirs", "start"]
 
@@ -149,8 +174,8 @@ def test_what_a_night_did_not_commit_is_kept_or_a_person_is_asked(
     assert bash(night, project).returncode == 0
     pulled = colleague(tmp_path, "sed -i s/lr.*/lr:\\ 2/ params.yaml")
     script = block("retrain.yml", name)
-    done = bash(script, project, BRANCH="main")
-    assert done.returncode == 0, done.stderr
+    process = bash(script, project, BRANCH="main")
+    assert process.returncode == 0, process.stderr
     assert head(project) == pulled
     mine = "start_from: '1'\nepochs: 1\n\n\nlr: 2\n"
     assert (project / "params.yaml").read_text() == mine
@@ -158,9 +183,9 @@ def test_what_a_night_did_not_commit_is_kept_or_a_person_is_asked(
     shutil.rmtree(tmp_path / "colleague")
     colleague(tmp_path, "sed -i s/start_from.*/start_from:\\ 7/ params.yaml")
     for _ in range(2):  # the next night, too
-        done = bash(script, project, BRANCH="main")
-        assert done.returncode == 1
-        assert "changed them, too: params.yaml; commit them there" in done.stdout
+        process = bash(script, project, BRANCH="main")
+        assert process.returncode == 1
+        assert "changed them, too: params.yaml; commit them there" in process.stdout
         assert head(project) == pulled
         assert (project / "params.yaml").read_text() == mine
         assert bash("git stash list; git ls-files -u", project).stdout == ""
@@ -170,9 +195,9 @@ def test_commits_that_do_not_fit_end_the_pull_as_it_began(project: Path, tmp_pat
     colleague(tmp_path, "sed -i s/lr.*/lr:\\ 2/ params.yaml")
     assert bash("sed -i s/lr.*/lr:\\ 3/ params.yaml; git commit -qam n", project).returncode == 0
     before = head(project)
-    done = bash(block("retrain.yml", "Take the newest code"), project, BRANCH="main")
-    assert done.returncode == 1
-    assert "::error::the pull failed" in done.stdout
+    process = bash(block("retrain.yml", "Take the newest code"), project, BRANCH="main")
+    assert process.returncode == 1
+    assert "::error::the pull failed" in process.stdout
     assert (head(project), bash("git status --porcelain", project).stdout) == (before, "")
     assert bash("git branch --show-current", project).stdout == "main\n"
 
@@ -180,9 +205,9 @@ def test_commits_that_do_not_fit_end_the_pull_as_it_began(project: Path, tmp_pat
 def test_git_gets_the_token_from_the_environment_alone(project: Path) -> None:
     env = read("retrain.yml")["jobs"]["retrain"]["env"]
     helper = {name: value for name, value in env.items() if name.startswith("GIT_CONFIG")}
-    asked = "printf 'protocol=https\\nhost=github.com\\n\\n' | git credential fill"
-    done = bash(asked, project, GH_TOKEN="secret", GIT_TERMINAL_PROMPT="0", **helper)
-    assert "password=secret" in done.stdout.splitlines(), done.stderr
+    command = "printf 'protocol=https\\nhost=github.com\\n\\n' | git credential fill"
+    process = bash(command, project, GH_TOKEN="secret", GIT_TERMINAL_PROMPT="0", **helper)
+    assert "password=secret" in process.stdout.splitlines(), process.stderr
 
 
 def test_the_container_installs_the_system_packages_that_the_gate_installs() -> None:

@@ -28,7 +28,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def shades(svg: str) -> dict[tuple[int, int], float]:
     """Return (row, column) to the shade drawn there, orange being negative."""
-    found = {}
+    opacities = {}
     for path in ET.fromstring(svg).iter(f"{SVG}path"):
         if path.get("fill-opacity") is None:
             continue
@@ -36,9 +36,9 @@ def shades(svg: str) -> dict[tuple[int, int], float]:
         for column, row, cells in re.findall(r"M(\d+) (\d+)h(\d+)v1", path.attrib["d"]):
             for offset in range(int(cells)):
                 place = (int(row), int(column) + offset)
-                assert place not in found
-                found[place] = sign * float(path.attrib["fill-opacity"])
-    return found
+                assert place not in opacities
+                opacities[place] = sign * float(path.attrib["fill-opacity"])
+    return opacities
 
 
 def draw(matrix: list[list[float]]) -> str:
@@ -47,10 +47,10 @@ def draw(matrix: list[list[float]]) -> str:
 
 def test_every_cell_has_the_shade_of_its_number() -> None:
     matrix = [[0.0, 1.0, 1.0, -0.5], [0.25, 0.25, -1.0, 2.0]]
-    found = shades(draw(matrix))
+    opacities = shades(draw(matrix))
     for row, numbers in enumerate(matrix):
         for column, number in enumerate(numbers):
-            assert found.get((row, column), 0.0) == np.clip(number, -1, 1)
+            assert opacities.get((row, column), 0.0) == np.clip(number, -1, 1)
 
 
 def test_shades_are_as_near_as_their_number_allows() -> None:
@@ -63,27 +63,27 @@ def test_shades_are_as_near_as_their_number_allows() -> None:
 def test_labels_are_text_of_any_content() -> None:
     svg = draw([[0.0, 1.0, 0.5, 0.5]] * 2)
     assert "&lt;b&gt;" in svg
-    said = [
+    labels = [
         "".join(text.itertext()).strip("\u2068\u2069")
         for text in ET.fromstring(svg).iter(f"{SVG}text")
     ]
-    assert said == ["t", "a", "<b>", "0", "1", "time"]
+    assert labels == ["t", "a", "<b>", "0", "1", "time"]
 
 
 def test_attention_comes_back_as_it_was_written(tmp_path: Path) -> None:
     weights = np.random.default_rng(1).dirichlet(np.ones(5), 3).astype(np.float32)
     looked = Looked(tokens=("je", " vais", ""), step_s=0.25, weights=weights)
-    other = Looked(tokens=("",), step_s=0.25, weights=np.ones((1, 2), np.float32))
+    empty = Looked(tokens=("",), step_s=0.25, weights=np.ones((1, 2), np.float32))
     path = tmp_path / "folder" / "alignments.parquet"
-    write_alignments(path, {"b": looked, "a": other})
+    write_alignments(path, {"b": looked, "a": empty})
     first = path.read_bytes()
-    write_alignments(path, {"b": looked, "a": other})
+    write_alignments(path, {"b": looked, "a": empty})
     assert path.read_bytes() == first
-    found = read_alignments(path, ["b", "unknown"])
-    assert list(found) == ["b"]
-    assert found["b"].tokens == ["je", " vais", ""]
-    assert found["b"].step_s == 0.25
-    assert found["b"].weights == pytest.approx(weights, abs=0.5 / 255 + 1e-6)
+    alignments = read_alignments(path, ["b", "unknown"])
+    assert list(alignments) == ["b"]
+    assert alignments["b"].tokens == ["je", " vais", ""]
+    assert alignments["b"].step_s == 0.25
+    assert alignments["b"].weights == pytest.approx(weights, abs=0.5 / 255 + 1e-6)
 
 
 @pytest.mark.parametrize("content", [None, b"torn"])
@@ -109,9 +109,12 @@ def with_maps(source: tuple[str, ...] = ()) -> Looked:
     maps = {part: rng.dirichlet(np.ones(shape[-1]), shape[:-1]) for part, shape in shapes.items()}
     maps = {part: values.astype(np.float32) for part, values in maps.items()}
     return Looked(
-        tokens=("a", ""), step_s=0.0 if source else 0.5, weights=maps["cross"].mean(axis=(0, 1)),
-        source=source, maps=maps,
-    )  # fmt: skip
+        tokens=("a", ""),
+        step_s=0.0 if source else 0.5,
+        weights=maps["cross"].mean(axis=(0, 1)),
+        source=source,
+        maps=maps,
+    )
 
 
 @pytest.mark.parametrize("source", [(), ("HAUS", "<i>", "B", "C", "D")])
@@ -121,12 +124,12 @@ def test_the_maps_of_every_head_come_back_from_the_table(
     looked = with_maps(source)
     plain = Looked(tokens=("b",), step_s=0.5, weights=np.ones((1, 2), np.float32))
     write_alignments(tmp_path / "a.parquet", {"x": looked, "y": plain})
-    found = read_alignments(tmp_path / "a.parquet", ["x", "y"])
-    assert list(found["x"].source) == list(source)
-    assert found["y"].maps == {}
-    assert set(found["x"].maps) == set(looked.maps)
+    alignments = read_alignments(tmp_path / "a.parquet", ["x", "y"])
+    assert list(alignments["x"].source) == list(source)
+    assert alignments["y"].maps == {}
+    assert set(alignments["x"].maps) == set(looked.maps)
     for part, values in looked.maps.items():
-        np.testing.assert_array_equal(found["x"].maps[part], values)
+        np.testing.assert_array_equal(alignments["x"].maps[part], values)
 
 
 def test_a_picker_has_every_head_in_shades_of_its_strongest_weight() -> None:

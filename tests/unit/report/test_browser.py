@@ -20,9 +20,16 @@ from typing import Any
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars",
-         "--disable-extensions", "--disable-background-networking",
-         "--remote-debugging-pipe")  # fmt: skip
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--remote-debugging-pipe",
+)
 COMMAND_FD, ANSWER_FD = 3, 4  # as the flag above wants them
 
 
@@ -89,8 +96,13 @@ class Tab:
             height: Of the window, CSS pixels.
             media: Features to emulate, `prefers_color_scheme="dark"`.
         """
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                  deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
         features = [{"name": k.replace("_", "-"), "value": v} for k, v in media.items()]
         self.send("Emulation.setEmulatedMedia", features=features)
         self._loaded = False
@@ -100,17 +112,18 @@ class Tab:
 
     def run(self, expression: str) -> Any:
         """Return the value of a JavaScript expression; promises are waited for."""
-        found = self.send("Runtime.evaluate", expression=expression, returnByValue=True,
-                          awaitPromise=True)  # fmt: skip
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        reply = self.send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
 
     def picture(self, path: Path) -> None:
         """Write a picture of the whole page."""
         size = self.send("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        found = self.send("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
-        path.write_bytes(base64.b64decode(found["data"]))
+        screenshot = self.send("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(screenshot["data"]))
 
 
 @contextmanager
@@ -134,9 +147,11 @@ def open_tab(profile: Path, seconds: float = 120.0, flags: Sequence[str] = ()) -
 
     process = subprocess.Popen(
         [program, *FLAGS, *flags, f"--user-data-dir={profile}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        pass_fds=(COMMAND_FD, ANSWER_FD), preexec_fn=place,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(COMMAND_FD, ANSWER_FD),
+        preexec_fn=place,
+    )
     os.close(command_read)
     os.close(answer_write)
     watchdog = threading.Timer(seconds, process.kill)
@@ -182,7 +197,7 @@ def test_the_page_opens_without_complaint_and_fits(
     tab.show(page, width=width, prefers_color_scheme=scheme)
     tab.run(SECOND)
     assert tab.complaints == []
-    names = {one.rpartition("/")[2] for one in tab.requests}
+    names = {request.rpartition("/")[2] for request in tab.requests}
     assert names <= {"index.html", "made.js", "data:,"}
     assert "0a1b2c" in tab.run("document.querySelector('#made').textContent")
     # Also with everything open: what is wide scrolls in its own place.
@@ -233,8 +248,10 @@ def test_the_slider_shows_any_moment_and_moves_the_line_in_the_attention(
     )
     assert tab.run(f"{article}.querySelector('.player output').value") == "0.2 s"
     # Frame 5 has no left hand: the line of one finger of it is empty, of the right one not.
-    own = f"[...{article}.querySelectorAll('.player path')].map((line) => line.getAttribute('d'))"
-    lines = tab.run(own)
+    script = (
+        f"[...{article}.querySelectorAll('.player path')].map((line) => line.getAttribute('d'))"
+    )
+    lines = tab.run(script)
     assert lines[1] == ""
     assert lines[12].startswith("M")
     moved = f"{article}.querySelector('[data-per-second]').getAttribute('transform')"
@@ -242,7 +259,7 @@ def test_the_slider_shows_any_moment_and_moves_the_line_in_the_attention(
     assert float(tab.run(moved)[10:-1]) == pytest.approx(0.2 / step_s * width / columns, abs=0.01)
     tab.run(f"{article}.querySelector('.player button').click()")
     tab.run(SECOND)
-    assert tab.run(own) != lines  # asked for, it moves
+    assert tab.run(script) != lines  # asked for, it moves
     assert tab.complaints == []
 
 

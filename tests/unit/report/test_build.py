@@ -85,22 +85,24 @@ def test_the_page_shows_the_calibration_of_confidence(page_text: str) -> None:
 
 
 def test_signs_stand_with_their_error_rate_and_in_the_samples(page_text: str) -> None:
-    found = re.sub(r"<[^>]+>", " ", page_text)
+    plain_text = re.sub(r"<[^>]+>", " ", page_text)
     assert re.search(
-        r"test, model\s+substitutions 7.5, deletions 2.5, insertions 2.5\s+5\s+12.5", found
+        r"test, model\s+substitutions 7.5, deletions 2.5, insertions 2.5\s+5\s+12.5", plain_text
     )
-    assert re.search(r"test, blind\s+5\s+97.5", found)
-    assert re.search(r"test,\s+glosses that train has in this order\s+3\s+10.0", found)
-    assert "other glosses" not in found  # there are none
-    assert re.search(r"test,\s+&lt;i&gt;anna\s+3", found)
-    assert re.search(r"MOI\s+0.10 – 0.50 s, 91 %\s+GUERRE&lt;b&gt;\s+0.50 – 1.25 s, 42 %", found)
+    assert re.search(r"test, blind\s+5\s+97.5", plain_text)
+    assert re.search(r"test,\s+glosses that train has in this order\s+3\s+10.0", plain_text)
+    assert "other glosses" not in plain_text  # there are none
+    assert re.search(r"test,\s+&lt;i&gt;anna\s+3", plain_text)
+    assert re.search(
+        r"MOI\s+0.10 – 0.50 s, 91 %\s+GUERRE&lt;b&gt;\s+0.50 – 1.25 s, 42 %", plain_text
+    )
 
 
 def test_inner_links_of_figures_lead_somewhere(page_text: str) -> None:
     page = parse(page_text)
-    wanted = {link[1:] for link in page.links if link.startswith("#")}
-    wanted |= set(re.findall(r"url\(#([^)]+)\)", page_text))
-    assert wanted <= set(page.ids)
+    linked = {link[1:] for link in page.links if link.startswith("#")}
+    linked |= set(re.findall(r"url\(#([^)]+)\)", page_text))
+    assert linked <= set(page.ids)
 
 
 def test_every_figure_has_a_text_alternative(built: Path, page_text: str) -> None:
@@ -137,11 +139,22 @@ def test_sentences_find_their_own_direction_and_errors_are_marked(page_text: str
 
 def test_scores_floors_signature_search_and_provenance_are_there(page_text: str) -> None:
     for text in (
-        "80.0", "75.0 – 85.0", "best constant sentence", "nearest training clip", "a|b:1",
-        "model.d_model", "of trial 1", "cd34", "hand.tflite", "No clip was rejected",
-        "The test video is looked at.", "71.5",
-        "80.0, 63.0", "<code>int8</code>", "<dt>threads</dt><dd><code>2</code>",
-    ):  # fmt: skip
+        "80.0",
+        "75.0 – 85.0",
+        "best constant sentence",
+        "nearest training clip",
+        "a|b:1",
+        "model.d_model",
+        "of trial 1",
+        "cd34",
+        "hand.tflite",
+        "No clip was rejected",
+        "The test video is looked at.",
+        "71.5",
+        "80.0, 63.0",
+        "<code>int8</code>",
+        "<dt>threads</dt><dd><code>2</code>",
+    ):
         assert text in page_text
 
 
@@ -202,15 +215,18 @@ def bare(project: ReportPaths, tmp_path_factory: pytest.TempPathFactory) -> Path
     write_alignments(out / "evaluation" / "alignments.parquet", {})
     path = out / "evaluation" / "scores.json"
     scores = json.loads(path.read_text()) | {"grid": [], "seeds": None, "corpus": "weather"}
-    for found in scores["splits"].values():
-        found["input_check"] = None
-        del found["systems"]["swapped"]
+    for split in scores["splits"].values():
+        split["input_check"] = None
+        del split["systems"]["swapped"]
     path.write_text(json.dumps(scores))
     (path.parent / "confusions.csv").write_text("split,kind,reference,hypothesis,count\n")
     paths = dataclasses.replace(
-        project, evaluation=path.parent, tune=out / "tune",
-        landmarks=out / "landmarks", judgements=out / "judged",
-    )  # fmt: skip
+        project,
+        evaluation=path.parent,
+        tune=out / "tune",
+        landmarks=out / "landmarks",
+        judgements=out / "judged",
+    )
     (paths.evaluation / "confidence.json").write_text('{"weights": "w"}')
     judge(paths.judgements, "new", b="w")
     paths.tune.mkdir()
@@ -242,9 +258,13 @@ def test_layers_and_heads_can_be_picked_where_they_were_kept(page_text: str) -> 
 def test_the_page_names_what_is_missing(bare: Path) -> None:
     text = (bare / "index.html").read_text(encoding="utf-8")
     parse(text)
-    for said in ("No search has been run", "decoder has no attention", "as params.yaml says",
-                 "Every word is right"):  # fmt: skip
-        assert said in text
+    for sentence in (
+        "No search has been run",
+        "decoder has no attention",
+        "as params.yaml says",
+        "Every word is right",
+    ):
+        assert sentence in text
     for left_out in ("Where the model looked", "Other seeds", "swapped,"):
         assert left_out not in text
     assert text.count('class="player"') == 5 + WORST  # samples and worst clips
@@ -273,8 +293,12 @@ def test_a_missing_file_names_the_stage_that_writes_it(
         read_sources(nowhere)
 
 
-DAMAGED = ("evaluation/scores.json", "checkpoint/history.json", "checkpoint/checkpoint.json",
-           "tune/trials.json")  # fmt: skip
+DAMAGED = (
+    "evaluation/scores.json",
+    "checkpoint/history.json",
+    "checkpoint/checkpoint.json",
+    "tune/trials.json",
+)
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -282,23 +306,23 @@ def test_a_damaged_file_of_a_stage_ends_in_no_traceback(
     project: ReportPaths, tmp_path: Path, name: str
 ) -> None:
     shutil.copytree(project.evaluation.parent, tmp_path / "own")
-    own = {
+    paths = {
         field.name: tmp_path / "own" / getattr(project, field.name).name
         for field in dataclasses.fields(project)
     }
     path, refused = tmp_path / "own" / name, 0
     content = json.loads(path.read_text(encoding="utf-8"))
-    for done, text in damaged_texts(content, seed=1, count=25):
+    for damage, text in damaged_texts(content, seed=1, count=25):
         path.write_text(text, encoding="latin-1")
         try:
-            sources = read_sources(ReportPaths(**own))
+            sources = read_sources(ReportPaths(**paths))
         except UserError as error:
-            said = str(error)
+            message = str(error)
         else:
-            said = ""
+            message = ""
             _use(sources)
-        assert not said or path.name in said, done
-        refused += bool(said)
+        assert not message or path.name in message, damage
+        refused += bool(message)
     assert refused > 12
 
 
@@ -330,12 +354,12 @@ def test_a_damaged_table_of_a_stage_is_named(
     text = (evaluation / name).read_text(encoding="utf-8")
     assert old in text
     (evaluation / name).write_text(text.replace(old, new), encoding="utf-8")
-    own = dataclasses.replace(project, evaluation=evaluation)
+    changed_paths = dataclasses.replace(project, evaluation=evaluation)
     if not said:
-        read_sources(own)
+        read_sources(changed_paths)
         return
     with pytest.raises(UserError) as caught:
-        read_sources(own)
+        read_sources(changed_paths)
     assert said in str(caught.value)
     assert f"{name} is damaged" in str(caught.value)
 

@@ -17,66 +17,76 @@ from tests.report_project import SCORE, score, write_project
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Sources:
-    found = read_sources(write_project(tmp_path))
-    found.splits["test"]["clips"] = 8  # of the 5 that there are nothing is significant
-    return found
+    report_sources = read_sources(write_project(tmp_path))
+    report_sources.splits["test"]["clips"] = 8  # of the 5 that there are nothing is significant
+    return report_sources
 
 
 def test_sentences_below_say_on_what_the_scores_were_measured(sources: Sources) -> None:
     sources.splits["test"]["missing"] = ["x"]
-    said = " ".join(verdict_sentences(sources))
-    assert "On 8 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in said
-    assert "So few clips say little" in said
-    assert "The test video is looked at." in said
-    assert "Over 2 seeds BLEU-4 is 71.5, give or take 12.2 (standard deviation)." in said
-    assert "without landmarks: 1 clip." in said
+    text = " ".join(verdict_sentences(sources))
+    assert "On 8 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in text
+    assert "So few clips say little" in text
+    assert "The test video is looked at." in text
+    assert "Over 2 seeds BLEU-4 is 71.5, give or take 12.2 (standard deviation)." in text
+    assert "without landmarks: 1 clip." in text
 
 
 @pytest.mark.parametrize(
     ("changes", "kind", "said"),
     [
-        ({}, "good", "has learnt to translate: BLEU-4 80.0 [75.0, 85.0] on 8 test clips; the best "
-                     "floor, retrieval, has 20.0, p = 0.012"),
+        (
+            {},
+            "good",
+            "has learnt to translate: BLEU-4 80.0 [75.0, 85.0] on 8 test clips; the best "
+            "floor, retrieval, has 20.0, p = 0.012",
+        ),
         ({"systems": {"model": 22.0}}, "open", "not clearly better than retrieval"),
         ({"systems": {"model": 12.0}}, "bad", "worse than retrieval"),
         ({"input_check": {"uses_input": False, "text": "..."}}, "bad", "ignores its input"),
         ({"only_sentence": "oui"}, "bad", "it has not learnt to translate"),
         ({"clips": 5}, "open", "too few clips to decide"),
     ],
-)  # fmt: skip
+)
 def test_one_sentence_judges_the_model(
     sources: Sources, changes: dict[str, Any], kind: str, said: str
 ) -> None:
-    found = sources.splits["test"]
+    results = sources.splits["test"]
     for system, value in changes.pop("systems", {}).items():
-        found["systems"][system]["bleu4"] = score(value)
-    found |= changes
+        results["systems"][system]["bleu4"] = score(value)
+    results |= changes
     verdict = judge(sources, 0.0123)
     assert (verdict.kind, said in verdict.text) == (kind, True), verdict
 
 
 def test_the_difference_to_the_best_floor_is_tested_on_the_same_clips(sources: Sources) -> None:
-    one = dataclasses.replace(sources, seeds=None)
-    rows = [row for row in one.hypotheses if row["split"] == "test"]
-    assert compare_with_floor(one, [{**row, "hypothesis": row["reference"]} for row in rows]) < 0.05
-    assert compare_with_floor(one, [{**row, "hypothesis": row["retrieval"]} for row in rows]) == 1
+    single_seed = dataclasses.replace(sources, seeds=None)
+    rows = [row for row in single_seed.hypotheses if row["split"] == "test"]
+    assert (
+        compare_with_floor(single_seed, [{**row, "hypothesis": row["reference"]} for row in rows])
+        < 0.05
+    )
+    assert (
+        compare_with_floor(single_seed, [{**row, "hypothesis": row["retrieval"]} for row in rows])
+        == 1
+    )
     assert compare_with_floor(sources, rows) is None  # the page has a mean of seeds
 
 
 def test_an_ensemble_heads_the_page_and_is_named(sources: Sources) -> None:
     joint = dataclasses.replace(sources, options={**sources.options, "together": True})
-    said = " ".join(verdict_sentences(joint))
-    assert "This is the score of 2 seeds as one model, whose probabilities are averaged; " in said
-    assert "alone they have 71.5 BLEU-4 in the mean." in said
+    text = " ".join(verdict_sentences(joint))
+    assert "This is the score of 2 seeds as one model, whose probabilities are averaged; " in text
+    assert "alone they have 71.5 BLEU-4 in the mean." in text
 
 
 def test_of_several_seeds_the_mean_and_its_interval_head_the_page(sources: Sources) -> None:
     assert sources.seeds
     spread = sources.seeds["splits"]["test"]["bleu4"] | {"low": 19.0, "high": 84.0}
     sources.seeds["splits"]["test"]["bleu4"] = spread
-    said = " ".join(verdict_sentences(sources))
-    assert "BLEU-4 is 71.5 [19.0, 84.0] and the word error rate" in said
-    assert "means of 2 seeds with intervals over seeds and clips; one seed is give or take" in said
+    text = " ".join(verdict_sentences(sources))
+    assert "BLEU-4 is 71.5 [19.0, 84.0] and the word error rate" in text
+    assert "means of 2 seeds with intervals over seeds and clips; one seed is give or take" in text
     first = tiles(sources)[0]
     assert (first.value, first.note) == ("71.5", "95 %: 19.0 to 84.0")
 
@@ -88,9 +98,13 @@ def test_the_headline_of_single_words_is_the_share_that_is_right(sources: Source
     )
     assert "BLEU-4" not in text
     assert [tile.name for tile in tiles(sources)] == [
-        "test exact, %", "test WER, %", "test chrF", "best floor, exact, %", "blind, exact, %",
+        "test exact, %",
+        "test WER, %",
+        "test chrF",
+        "best floor, exact, %",
+        "blind, exact, %",
         "swapped, exact, %",
-    ]  # fmt: skip
+    ]
 
 
 def test_the_corpus_table_counts_by_hand(sources: Sources) -> None:
@@ -107,8 +121,10 @@ def test_samples_are_the_best_the_median_and_the_worst(sources: Sources) -> None
     rows = [row for row in sources.hypotheses if row["split"] == "test"]
     samples = pick_samples(rows, 1, SCORE)
     assert [(s.group, s.row["clip_id"]) for s in samples] == [
-        ("best", "test0"), ("median", "test3"), ("worst", "test4"),
-    ]  # fmt: skip
+        ("best", "test0"),
+        ("median", "test3"),
+        ("worst", "test4"),
+    ]
     many = pick_samples(rows, 9, SCORE)
     assert len({sample.row["clip_id"] for sample in many}) == len(many) == 5
 
@@ -116,8 +132,13 @@ def test_samples_are_the_best_the_median_and_the_worst(sources: Sources) -> None
 def test_words_are_marked_on_the_side_where_they_stand() -> None:
     sample = mark_words({"reference": "a b c", "hypothesis": "x a d c"}, SCORE)
     assert [(word.text, word.kind) for word in sample.reference] == [
-        ("a", "equal"), ("b", "missing"), ("c", "equal"),
-    ]  # fmt: skip
+        ("a", "equal"),
+        ("b", "missing"),
+        ("c", "equal"),
+    ]
     assert [(word.text, word.kind) for word in sample.hypothesis] == [
-        ("x", "extra"), ("a", "equal"), ("d", "wrong"), ("c", "equal"),
-    ]  # fmt: skip
+        ("x", "extra"),
+        ("a", "equal"),
+        ("d", "wrong"),
+        ("c", "equal"),
+    ]

@@ -10,23 +10,52 @@ from signloom.features.targets import Target
 from signloom.report.quality import WORST, assess, describe, share_of
 
 GOOD = ClipQuality(
-    clip_id="good", frames=50, seconds=2.0, fps=25.0, width=320, height=240, left_hand=0.8,
-    right_hand=1.0, any_hand=1.0, pose=1.0, lips=None, face_outline=None, left_hand_gap_s=0.4,
-    right_hand_gap_s=0.0, any_hand_gap_s=0.0, left_hand_jitter=0.1, right_hand_jitter=0.2,
-    side_swaps=0, coincident=0.0,
-)  # fmt: skip
+    clip_id="good",
+    frames=50,
+    seconds=2.0,
+    fps=25.0,
+    width=320,
+    height=240,
+    left_hand=0.8,
+    right_hand=1.0,
+    any_hand=1.0,
+    pose=1.0,
+    lips=None,
+    face_outline=None,
+    left_hand_gap_s=0.4,
+    right_hand_gap_s=0.0,
+    any_hand_gap_s=0.0,
+    left_hand_jitter=0.1,
+    right_hand_jitter=0.2,
+    side_swaps=0,
+    coincident=0.0,
+)
 LIPS_ONLY = replace(
-    GOOD, clip_id="lips", lips=0.5,
+    GOOD,
+    clip_id="lips",
+    lips=0.5,
     **dict.fromkeys(
-        ("left_hand", "right_hand", "any_hand", "pose", "left_hand_gap_s", "right_hand_gap_s",
-         "any_hand_gap_s", "left_hand_jitter", "right_hand_jitter", "side_swaps", "coincident")
+        (
+            "left_hand",
+            "right_hand",
+            "any_hand",
+            "pose",
+            "left_hand_gap_s",
+            "right_hand_gap_s",
+            "any_hand_gap_s",
+            "left_hand_jitter",
+            "right_hand_jitter",
+            "side_swaps",
+            "coincident",
+        )
     ),
-)  # fmt: skip
+)
 
 
 def target(clip_id: str, split: str, signer: str) -> Target:
-    return Target(clip_id=clip_id, split=split, signer=signer, text="a", ids=[0], gloss="",
-                  labels=[])  # fmt: skip
+    return Target(
+        clip_id=clip_id, split=split, signer=signer, text="a", ids=[0], gloss="", labels=[]
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,17 +77,17 @@ def target(clip_id: str, split: str, signer: str) -> Target:
     ],
 )
 def test_a_clip_beyond_a_limit_is_warned_of(change: dict[str, Any], fault: str | None) -> None:
-    found = assess([replace(GOOD, **change)], [])
-    assert found.faults == {"good": (fault,) if fault else ()}
-    assert [warning.name for warning in found.warnings] == ([fault] if fault else [])
-    assert found.flagged == (fault is not None)
+    assessment = assess([replace(GOOD, **change)], [])
+    assert assessment.faults == {"good": (fault,) if fault else ()}
+    assert [warning.name for warning in assessment.warnings] == ([fault] if fault else [])
+    assert assessment.flagged == (fault is not None)
 
 
 def test_what_a_layout_lacks_is_no_fault() -> None:
-    found = assess([replace(LIPS_ONLY, lips=0.95)], [])
-    assert found.warnings == []
+    assessment = assess([replace(LIPS_ONLY, lips=0.95)], [])
+    assert assessment.warnings == []
     assert "hand" not in describe(LIPS_ONLY)
-    (row,) = found.by_split
+    (row,) = assessment.by_split
     found_hand = row.found["any_hand"]
     assert (found_hand, row.gap_s, row.jitter, row.found["lips"]) == (None, None, None, 0.95)
 
@@ -89,20 +118,27 @@ def test_the_worst_have_the_most_faults_then_show_the_least() -> None:
 def test_tables_sum_up_frames_by_split_and_signer() -> None:
     rows = [
         replace(GOOD, clip_id="a", frames=100, seconds=4.0, left_hand=0.5, any_hand_gap_s=2.0),
-        replace(GOOD, clip_id="b", frames=300, seconds=12.0, left_hand=0.9, side_swaps=1,
-                right_hand_jitter=0.4),
+        replace(
+            GOOD,
+            clip_id="b",
+            frames=300,
+            seconds=12.0,
+            left_hand=0.9,
+            side_swaps=1,
+            right_hand_jitter=0.4,
+        ),
         replace(GOOD, clip_id="c"),
         replace(GOOD, clip_id="stray"),
-    ]  # fmt: skip
+    ]
     targets = [target("a", "train", "x"), target("b", "train", "x"), target("c", "dev", "y")]
-    found = assess(rows, targets)
-    train, dev, stray = found.by_split
+    assessment = assess(rows, targets)
+    train, dev, stray = assessment.by_split
     assert [train.name, dev.name, stray.name] == ["train", "dev", "not in the manifest"]
     assert (train.clips, train.flagged, train.swaps) == (2, 1, 1)
     assert train.minutes == pytest.approx(16 / 60)
     assert train.found["left_hand"] == pytest.approx((0.5 * 100 + 0.9 * 300) / 400)
     assert (train.gap_s, train.found["lips"]) == (2.0, None)
     assert train.jitter == pytest.approx(0.3)  # between 0.2 and 0.4
-    assert [row.name for row in found.by_signer] == ["not in the manifest", "x", "y"]
-    assert found.signers_shown[0].name == "x"
+    assert [row.name for row in assessment.by_signer] == ["not in the manifest", "x", "y"]
+    assert assessment.signers_shown[0].name == "x"
     assert share_of([], "pose") is None

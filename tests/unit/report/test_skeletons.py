@@ -53,8 +53,9 @@ def test_lips_are_two_closed_lines_through_forty_points() -> None:
 
 def test_a_clip_without_any_landmark_gives_an_empty_picture() -> None:
     points = np.full((4, HANDS_POSE.points, 3), np.nan, dtype=np.float32)
-    nothing = LandmarkSequence(points=points, present=np.zeros((4, 3), dtype=np.bool_), fps=25.0,
-                               width=320, height=240)  # fmt: skip
+    nothing = LandmarkSequence(
+        points=points, present=np.zeros((4, 3), dtype=np.bool_), fps=25.0, width=320, height=240
+    )
     player = build_player(nothing, name="a", label="b")
     assert player.svg.count(' d=""') == player.svg.count("<path")
     assert (unpack(player.track, player.marks) == ABSENT).all()
@@ -71,14 +72,17 @@ def test_the_track_holds_every_frame_where_the_pictures_have_it() -> None:
     assert (len(track), player.frames, player.fps) == (20, 20, 25.0)
     units = crop(to_pixels(clip), clip.layout)
     # Of hands and pose: what the lines go through, in the layout's order, then the head.
-    used = [mark for mark, name in enumerate(clip.layout.landmark_names)
-            if not name.endswith(("_hip", "nose"))]  # fmt: skip
+    used = [
+        mark
+        for mark, name in enumerate(clip.layout.landmark_names)
+        if not name.endswith(("_hip", "nose"))
+    ]
     assert player.marks == len(used) + 2
-    known = np.isfinite(units[:, used]).all(axis=2)
+    is_present = np.isfinite(units[:, used]).all(axis=2)
     np.testing.assert_allclose(
-        track[:, :-2][known] / STEPS, units[:, used][known], atol=0.5 / STEPS
+        track[:, :-2][is_present] / STEPS, units[:, used][is_present], atol=0.5 / STEPS
     )
-    assert (track[:, :-2][~known] == ABSENT).all()
+    assert (track[:, :-2][~is_present] == ABSENT).all()
     nose = units[:, clip.layout.index("pose", "nose")]
     np.testing.assert_allclose(track[:, -2:].mean(axis=1) / STEPS, nose, atol=1 / STEPS)
 
@@ -91,8 +95,11 @@ def test_the_first_picture_shows_a_hand_and_has_every_line() -> None:
     assert player.svg.count("<path") == 1 + 12
     assert player.svg.count(' d=""') == 6  # the lost hand's
     assert 'aria-label="&lt;b&gt;"' in player.svg
-    marks = [int(mark) for found in re.findall(r'data-marks="([^"]+)"', player.svg)
-             for mark in found.split()]  # fmt: skip
+    marks = [
+        int(mark)
+        for attribute in re.findall(r'data-marks="([^"]+)"', player.svg)
+        for mark in attribute.split()
+    ]
     assert sorted(set(marks)) == list(range(player.marks))
 
 

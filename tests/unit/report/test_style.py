@@ -24,16 +24,16 @@ def luminance(colour: str) -> float:
     return sum(weight * p for weight, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast(foreground: str, background: str) -> float:
+    low, high = sorted((luminance(foreground), luminance(background)))
     return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize(("theme", "paper"), [*product(THEMES, ("page", "card"))])
 def test_text_stands_out(theme: str, paper: str) -> None:
     colours = read_colours(theme)
-    found = {name: contrast(colours[name], colours[paper]) for name in TEXT}
-    assert min(found.values()) >= TEXT_CONTRAST, found
+    contrasts = {name: contrast(colours[name], colours[paper]) for name in TEXT}
+    assert min(contrasts.values()) >= TEXT_CONTRAST, contrasts
     assert contrast(colours["grey"], colours[paper]) >= DRAWING_CONTRAST
 
 

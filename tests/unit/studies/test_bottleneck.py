@@ -51,19 +51,22 @@ def test_the_parameters_of_a_study_are_read_with_every_section(name: str, over: 
 def test_without_attention_the_gradient_reaches_a_source_step_through_all_later_ones() -> None:
     lab = read_lab(LAB)
     batch = build_pairs([(1, 2, 3, 4, 5, 1, 2, 3)], lab.task.ids)
-    found = {}
+    gradients = {}
     for attention in ("none", "additive"):
         options = dataclasses.replace(
-            lab.model, family="rnn", attention=attention, bidirectional=False,
+            lab.model,
+            family="rnn",
+            attention=attention,
+            bidirectional=False,
             initialization="torch",
-        )  # fmt: skip
+        )
         torch.manual_seed(0)
         model = build_model(options, input_width=8, vocab_size=8, ctc_labels=0)
-        found[attention] = differentiate(model, batch)
+        gradients[attention] = differentiate(model, batch)
         assert all(parameter.grad is None for parameter in model.parameters())
-    assert len(found["none"]) == 8
-    assert max(found["none"]) == max(found["additive"]) == 1
-    assert found["none"][0] < 0.02 < found["additive"][0]
+    assert len(gradients["none"]) == 8
+    assert max(gradients["none"]) == max(gradients["additive"]) == 1
+    assert gradients["none"][0] < 0.02 < gradients["additive"][0]
 
 
 def test_neighbours_are_those_of_train_and_count_once_for_each_meaning() -> None:

@@ -24,19 +24,28 @@ def test_a_head_is_cut_and_comes_back() -> None:
     torch.manual_seed(0)
     layer = MultiHeadAttention(8, 2, dropout=0.0, bias=True)
     x, valid = torch.randn(1, 3, 8), torch.ones(1, 3, dtype=torch.bool)
-    whole = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
+    uncut = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
     with without_columns(layer.output, slice(4, 8)):
         cut = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
     again = layer.attend_self(x, valid=valid, is_causal=False, distances=None)
-    assert not torch.equal(whole, cut)
-    assert torch.equal(whole, again)
+    assert not torch.equal(uncut, cut)
+    assert torch.equal(uncut, again)
 
 
 def test_a_model_that_has_learnt_little_writes_worse_alone_than_behind_the_truth() -> None:
-    lab = read_lab(["model.d_model=32", "task.train=600", "task.dev=60", "task.test=10",
-                    "task.symbols=5", "task.max_length=8", "train.epochs=4"])  # fmt: skip
-    found = compare_teaching(lab)
-    assert len(found) == 4
-    loss, taught, alone, whole = found[-1]
-    assert found[0][0] > loss > 0
-    assert taught > alone > whole
+    lab = read_lab(
+        [
+            "model.d_model=32",
+            "task.train=600",
+            "task.dev=60",
+            "task.test=10",
+            "task.symbols=5",
+            "task.max_length=8",
+            "train.epochs=4",
+        ]
+    )
+    rows = compare_teaching(lab)
+    assert len(rows) == 4
+    loss, taught, alone, sentence = rows[-1]
+    assert rows[0][0] > loss > 0
+    assert taught > alone > sentence

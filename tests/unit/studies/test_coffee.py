@@ -40,8 +40,13 @@ def test_orders_are_drawn_once_each_and_the_same_way() -> None:
     assert len({order.text for order in orders}) == 500
     by_text = {order.text: order.signs for order in draw_orders(np.random.default_rng(2), 3000)}
     assert by_text["can i get a large coffee please"] == (
-        "please", "coffee", "large", "i", "get", "can",
-    )  # fmt: skip
+        "please",
+        "coffee",
+        "large",
+        "i",
+        "get",
+        "can",
+    )
     assert {sign for order in orders for sign in order.signs} == set(SIGNS)
     named = (*GOODS, *SIZES[1:], "no", "thank-you")
     for order in orders:  # what is signed is what is written
@@ -69,15 +74,22 @@ def options(tmp_path: Path) -> CoffeeOptions:
     path = tmp_path / "words.npz"
     offsets = np.arange(len(rows) + 1) * FRAMES
     np.savez(
-        path, frames=np.concatenate(rows).astype(np.float32), offsets=offsets,
-        labels=np.array(labels), seq=np.array(numbers),
-    )  # fmt: skip
-    given = load_section(STUDY, "study", CoffeeOptions)
+        path,
+        frames=np.concatenate(rows).astype(np.float32),
+        offsets=offsets,
+        labels=np.array(labels),
+        seq=np.array(numbers),
+    )
+    base = load_section(STUDY, "study", CoffeeOptions)
     return dataclasses.replace(
-        given, words=path, corpus=tmp_path / "coffee", orders={"train": 40, "dev": 5, "test": 8},
-        seeds=[1], train={"epochs": 1, "patience": 1},
+        base,
+        words=path,
+        corpus=tmp_path / "coffee",
+        orders={"train": 40, "dev": 5, "test": 8},
+        seeds=[1],
+        train={"epochs": 1, "patience": 1},
         families={"lstm": {"family": "lstm", "attention": "general"}},
-    )  # fmt: skip
+    )
 
 
 def test_the_corpus_is_one_that_the_stages_take(options: CoffeeOptions) -> None:
@@ -123,11 +135,11 @@ def test_every_family_is_trained_and_scored(options: CoffeeOptions, tmp_path: Pa
         grid=GridOptions(beam_sizes=(), length_penalties=()),
         score=dataclasses.replace(scoring.score, resamples=100),
     )
-    (found,) = train_families(options, run_options(device="cpu"), scoring, tokens)
-    assert (found["family"], found["seed"], found["best_epoch"]) == ("lstm", 1, 1)
+    (row,) = train_families(options, run_options(device="cpu"), scoring, tokens)
+    assert (row["family"], row["seed"], row["best_epoch"]) == ("lstm", 1, 1)
     for split, count in (("dev", 5), ("test", 8)):
-        assert found[split]["clips"] == count
-        assert {"bleu4", "wer", "blind", "best_floor"} <= found[split].keys()
+        assert row[split]["clips"] == count
+        assert {"bleu4", "wer", "blind", "best_floor"} <= row[split].keys()
 
 
 def test_without_the_takes_the_error_names_where_to_get_them(
@@ -157,10 +169,14 @@ def test_blocks_that_a_chain_connects_are_one_sitting() -> None:
     [
         ([[0, 1, 2], [3], [4]], [0, 1, 2], [3], [4]),
         ([[0, 1, 2], [3]], [0, 1], [2], [3]),  # dev has to share a sitting with train
-        ([[0, 1], [2], [3], [4], [5], [6], [7], [8], [9], [10]],
-         [0, 1, 2, 3, 4, 5, 6], [7, 8], [9, 10]),
+        (
+            [[0, 1], [2], [3], [4], [5], [6], [7], [8], [9], [10]],
+            [0, 1, 2, 3, 4, 5, 6],
+            [7, 8],
+            [9, 10],
+        ),
     ],
-)  # fmt: skip
+)
 def test_no_sitting_of_test_is_elsewhere(
     sittings: list[list[int]], train: list[int], dev: list[int], test: list[int]
 ) -> None:
@@ -177,12 +193,14 @@ def test_single_signs_keep_a_share_of_train_and_no_sitting_in_two_splits(
     options: CoffeeOptions,
 ) -> None:
     clips = choose_clips(options, 0.5, seed=1)
-    whole = choose_clips(options, 1.0, seed=1)
+    every_clip = choose_clips(options, 1.0, seed=1)
     assert {clip.text for clip in clips} == set(SIGNS)
-    signers = {split: {c.signer for c in whole if c.split == split} for split in SPLITS}
+    signers = {split: {c.signer for c in every_clip if c.split == split} for split in SPLITS}
     assert not signers["test"] & (signers["train"] | signers["dev"])
     for split in ("dev", "test"):
-        assert [c for c in clips if c.split == split] == [c for c in whole if c.split == split]
-    kept, every = ([c.clip_id for c in some if c.split == "train"] for some in (clips, whole))
-    assert set(kept) < set(every)
-    assert len(kept) == len(every) / 2
+        assert [c for c in clips if c.split == split] == [c for c in every_clip if c.split == split]
+    chosen_ids, every = (
+        [c.clip_id for c in some if c.split == "train"] for some in (clips, every_clip)
+    )
+    assert set(chosen_ids) < set(every)
+    assert len(chosen_ids) == len(every) / 2

@@ -16,9 +16,17 @@ from studies.reversal.lab import read_lab
 from tests.tiny import MODEL
 
 LAB = [
-    "task.symbols=5", "task.min_length=2", "task.max_length=3", "task.train=20", "task.dev=10",
-    "task.test=10", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=1",
-]  # fmt: skip
+    "task.symbols=5",
+    "task.min_length=2",
+    "task.max_length=3",
+    "task.train=20",
+    "task.dev=10",
+    "task.test=10",
+    "model.d_model=16",
+    "model.heads=2",
+    "model.d_ff=16",
+    "train.epochs=1",
+]
 
 
 def test_without_feed_forward_its_residual_adds_nothing() -> None:
@@ -29,11 +37,11 @@ def test_without_feed_forward_its_residual_adds_nothing() -> None:
         torch.nn.init.zeros_(block.project.weight)
         torch.nn.init.zeros_(block.project.bias)
     source, valid = torch.randn(2, 5, 6), torch.ones(2, 5, dtype=torch.bool)
-    given = source, valid, torch.ones(2, 3, dtype=torch.int64)
-    expected = model(*given)
+    inputs = source, valid, torch.ones(2, 3, dtype=torch.int64)
+    expected = model(*inputs)
     drop_feed_forward(model)
     assert not any(isinstance(module, FeedForward) for module in model.modules())
-    assert torch.equal(model(*given), expected)
+    assert torch.equal(model(*inputs), expected)
 
 
 def test_an_encoder_without_positions_knows_no_order() -> None:
@@ -52,8 +60,11 @@ def test_the_page_names_every_part() -> None:
     options = ComponentsOptions(seeds=[1, 2], variants=variants, reversal=LAB)
     trained = list(train_components(options))
     assert [(row["variant"], row["seed"]) for row in trained] == [
-        ("base", 1), ("<no> block", 1), ("base", 2), ("<no> block", 2),
-    ]  # fmt: skip
+        ("base", 1),
+        ("<no> block", 1),
+        ("base", 2),
+        ("<no> block", 2),
+    ]
     assert trained[1]["parameters"] < trained[0]["parameters"]
     assert trained[0]["worst_unit"] > trained[1]["worst_unit"] == 0  # it has none to cut
     assert all(row["worst_head"] >= row["head"] for row in trained)

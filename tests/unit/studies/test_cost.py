@@ -7,23 +7,31 @@ from studies.cost.study import CostOptions, plan_jobs
 from tests.tiny import MODEL
 
 OPTIONS = CostOptions(
-    lengths=[4, 8], clips=1, tokens=3, input_width=6, vocab_size=9, repeats=1,
+    lengths=[4, 8],
+    clips=1,
+    tokens=3,
+    input_width=6,
+    vocab_size=9,
+    repeats=1,
     variants={"LSTM": {"family": "lstm"}, "linear": {"linear": True}},
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_step_of_every_model_is_measured_at_every_length(threads: int) -> None:
     before = torch.get_num_threads()
     try:
-        found = [job.run() for job in plan_jobs(OPTIONS, MODEL, "cpu", threads)]
+        rows = [job.run() for job in plan_jobs(OPTIONS, MODEL, "cpu", threads)]
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
-    assert [(row["variant"], row["length"]) for row in found] == [
-        ("LSTM", 4), ("linear", 4), ("LSTM", 8), ("linear", 8),
-    ]  # fmt: skip
-    assert all(row["ms"] > 0 and row["memory_mb"] > -1 for row in found)  # the kernel rounds
+    assert [(row["variant"], row["length"]) for row in rows] == [
+        ("LSTM", 4),
+        ("linear", 4),
+        ("LSTM", 8),
+        ("linear", 8),
+    ]
+    assert all(row["ms"] > 0 and row["memory_mb"] > -1 for row in rows)  # the kernel rounds
 
 
 def test_the_page_has_the_power_with_which_a_step_grows() -> None:

@@ -55,9 +55,9 @@ def test_rewiring_reaches_every_block_and_nothing_else() -> None:
     assert Residual not in kinds
     assert torch.nn.LayerNorm not in kinds
     assert kinds.count(Plain) == 6
-    whole = stack(encoder_layers=3)
-    rewire(whole, norm="post", wiring="residual")
-    assert [type(m) for m in whole.modules()].count(Residual) == 6
+    stacked = stack(encoder_layers=3)
+    rewire(stacked, norm="post", wiring="residual")
+    assert [type(m) for m in stacked.modules()].count(Residual) == 6
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +78,21 @@ def test_every_kind_is_measured_at_every_layer(flows: list[Flow]) -> None:
 
 
 def test_the_residual_sum_keeps_frames_apart(flows: list[Flow]) -> None:
-    found = {(f.depth, f.norm, f.wiring): f for f in flows if f.initialization == "xavier_each"}
+    by_setup = {(f.depth, f.norm, f.wiring): f for f in flows if f.initialization == "xavier_each"}
     for norm in ("pre", "post"):
-        plain, whole = found[4, norm, "plain"], found[4, norm, "residual"]
-        assert plain.spread[-1] < 0.01 * whole.spread[-1]
+        plain, residual = by_setup[4, norm, "plain"], by_setup[4, norm, "residual"]
+        assert plain.spread[-1] < 0.01 * residual.spread[-1]
 
 
 def trained(seed: int, exact: float, **kind: object) -> dict[str, object]:
-    row = {"initialization": "torch", "depth": 2, "norm": "post", "wiring": "residual",
-           "warmup_steps": 60, "dev_loss": 0.1}  # fmt: skip
+    row = {
+        "initialization": "torch",
+        "depth": 2,
+        "norm": "post",
+        "wiring": "residual",
+        "warmup_steps": 60,
+        "dev_loss": 0.1,
+    }
     return {**row, "seed": seed, "exact": exact, **kind}
 
 
@@ -103,8 +109,9 @@ def test_the_page_shows_what_was_measured_with_both_initialisations(flows: list[
     page = render_study(build_page(results))
     for text in (
         "These learn: post-norm, residual (torch, 2 layers).",
-        "These do not: post-norm, residual (xavier_each, 2 layers).", "24.0 ± 0.0 %",
+        "These do not: post-norm, residual (xavier_each, 2 layers).",
+        "24.0 ± 0.0 %",
         "(1 diverged)",
-    ):  # fmt: skip
+    ):
         assert text in page
     assert page.count('role="img"') == 1

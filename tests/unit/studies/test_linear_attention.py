@@ -11,7 +11,7 @@ def test_each_position_gets_the_weighted_mean_of_the_real_ones() -> None:
     torch.manual_seed(1)
     attention = LinearAttention(8, 2, dropout=0.0, bias=True)
     x, valid = torch.randn(2, 5, 8), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    found = attention.attend_self(x, valid=valid, is_causal=False, distances=None)
+    attended = attention.attend_self(x, valid=valid, is_causal=False, distances=None)
     pair, query = attention.project(x), attention._split(attention.query(x))
     for clip, length in enumerate([5, 3]):
         heads = []
@@ -22,7 +22,7 @@ def test_each_position_gets_the_weighted_mean_of_the_real_ones() -> None:
             weights = weights / weights.sum(dim=1, keepdim=True)
             heads.append(weights @ pair.values[clip, head, :length])
         expected = attention.output(torch.cat(heads, dim=1))
-        torch.testing.assert_close(found[clip], expected)
+        torch.testing.assert_close(attended[clip], expected)
 
 
 def test_an_encoder_keeps_its_weights_and_its_padding_influences_nothing() -> None:

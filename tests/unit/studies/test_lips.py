@@ -32,9 +32,9 @@ def test_letters_are_spelt_as_they_look_on_the_lips() -> None:
 
 
 def test_every_sentence_can_be_spoken_and_is_its_own() -> None:
-    told = sentences()
-    assert len(told) == len(set(told)) == 180
-    assert all(len(spell(text)) > 10 for text in told)
+    texts = sentences()
+    assert len(texts) == len(set(texts)) == 180
+    assert all(len(spell(text)) > 10 for text in texts)
 
 
 def test_a_mouth_moves_as_its_sentence_is_spelt() -> None:
@@ -55,14 +55,17 @@ def test_films_depend_on_their_seed_alone_and_test_has_people_and_sentences_of_i
     assert films != plan_films(dataclasses.replace(options, seed=4))
     assert [film.clip_id for film in films] == sorted({film.clip_id for film in films})
     assert {(film.signer.name, film.split) for film in films} == {
-        ("train-01", "train"), ("train-02", "train"), ("train-03", "train"),
-        ("test-01", "test"), ("test-02", "test"),
-    }  # fmt: skip
-    told = {
+        ("train-01", "train"),
+        ("train-02", "train"),
+        ("train-03", "train"),
+        ("test-01", "test"),
+        ("test-02", "test"),
+    }
+    texts = {
         split: {film.text for film in films if film.split == split} for split in ("train", "test")
     }
-    assert told["test"] - told["train"]
-    assert told["test"] & told["train"]
+    assert texts["test"] - texts["train"]
+    assert texts["test"] & texts["train"]
     # CTC needs a frame for each character, and one more between two alike.
     assert all(len(film.faces) > len(film.text) for film in films)
 

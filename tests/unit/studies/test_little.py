@@ -23,24 +23,25 @@ def test_a_share_of_the_train_clips_keeps_its_sentences_and_every_dev_and_test_c
         for split in SPLITS
         for n in range(40)
     ]
-    kept = choose_labelled(clips, 0.1, seed=1)
-    assert [clip.split for clip in kept] == ["train"] * 4 + ["dev"] * 40 + ["test"] * 40
-    assert kept == choose_labelled(clips, 0.1, seed=1) != choose_labelled(clips, 0.1, seed=2)
+    labelled = choose_labelled(clips, 0.1, seed=1)
+    assert [clip.split for clip in labelled] == ["train"] * 4 + ["dev"] * 40 + ["test"] * 40
+    assert labelled == choose_labelled(clips, 0.1, seed=1) != choose_labelled(clips, 0.1, seed=2)
     assert choose_labelled(clips, 1.0, seed=1) == clips
 
 
 def test_forms_that_dev_or_test_has_are_no_longer_in_train() -> None:
     orders = {
         "train": ["a small tea please", "no tea a water", "hello a tea"],
-        "dev": ["hello a large muffin"], "test": ["a coffee please"],
-    }  # fmt: skip
+        "dev": ["hello a large muffin"],
+        "test": ["a coffee please"],
+    }
     clips = [
         Clip(clip_id=text, video=None, text=text, signer=split, split=split)
         for split, texts in orders.items()
         for text in texts
     ]
-    left = [clip.text for clip in hold_out_forms(clips)]
-    assert left == ["no tea a water", "hello a large muffin", "a coffee please"]
+    texts = [clip.text for clip in hold_out_forms(clips)]
+    assert texts == ["no tea a water", "hello a large muffin", "a coffee please"]
 
 
 @pytest.mark.parametrize("options", ["params.yaml", "curve.yaml", "forms.yaml"])
@@ -60,21 +61,23 @@ def test_without_the_takes_the_study_ends_well(
 def test_the_page_has_a_row_for_each_means_and_the_spread_of_the_seeds() -> None:
     rows = [
         {"means": means, "share": 0.1, "seed": seed, "wer": wer, "held": {"wer": wer / 2}}
-        for means, found in {"scratch": (40.0, 44.0), "both": (20.0, 22.0)}.items()
-        for seed, wer in enumerate(found)
+        for means, scores in {"scratch": (40.0, 44.0), "both": (20.0, 22.0)}.items()
+        for seed, wer in enumerate(scores)
     ]
     (table,) = build_page(rows).sections[0].parts
     held = ", held against its signs"
     assert table.rows == [
-        ["scratch", "42.0 ± 2.8"], [f"scratch{held}", "21.0 ± 1.4"],
-        ["both", "21.0 ± 1.4"], [f"both{held}", "10.5 ± 0.7"],
-    ]  # fmt: skip
+        ["scratch", "42.0 ± 2.8"],
+        [f"scratch{held}", "21.0 ± 1.4"],
+        ["both", "21.0 ± 1.4"],
+        [f"both{held}", "10.5 ± 0.7"],
+    ]
 
 
 @pytest.mark.parametrize("patience", [0, 1])
 def test_more_epochs_keep_the_epoch_that_training_would_keep(tmp_path: Path, patience: int) -> None:
-    own = _at_steps(write_project(tmp_path), run_options(patience=patience), 40).train
-    assert own.patience == patience * own.epochs
+    train_options = _at_steps(write_project(tmp_path), run_options(patience=patience), 40).train
+    assert train_options.patience == patience * train_options.epochs
 
 
 def test_a_model_cuts_clips_and_their_pieces_make_others(tmp_path: Path) -> None:
@@ -82,15 +85,26 @@ def test_a_model_cuts_clips_and_their_pieces_make_others(tmp_path: Path) -> None
     checkpoint, _ = prepare(files.load(cache_mb=10), run_options(ctc_weight=0.3), provenance={})
     checkpoint.model.eval()
     sequences = read_shards(files.shards)
-    known = [
-        Clip(clip_id=one.clip_id, video=None, text=one.text, signer="s", split="train",
-             gloss=f"{one.gloss} {one.gloss}")
-        for one in read_targets(files.targets) if one.split == "train"
-    ]  # fmt: skip
+    train_clips = [
+        Clip(
+            clip_id=target.clip_id,
+            video=None,
+            text=target.text,
+            signer="s",
+            split="train",
+            gloss=f"{target.gloss} {target.gloss}",
+        )
+        for target in read_targets(files.targets)
+        if target.split == "train"
+    ]
     teacher = Teacher(checkpoint, sequences)
-    made, landmarks = teacher.recombine(known, 5, seed=1)
-    assert len(made) == 5 == len(landmarks)
-    assert all(2 <= len(landmarks[clip.clip_id].points) <= 24 for clip in made)
-    assert made == teacher.recombine(known, 5, seed=1)[0] != teacher.recombine(known, 5, seed=2)[0]
-    copy_shards(files.shards, tmp_path / "shards", made, landmarks)
+    composed, landmarks = teacher.recombine(train_clips, 5, seed=1)
+    assert len(composed) == 5 == len(landmarks)
+    assert all(2 <= len(landmarks[clip.clip_id].points) <= 24 for clip in composed)
+    assert (
+        composed
+        == teacher.recombine(train_clips, 5, seed=1)[0]
+        != teacher.recombine(train_clips, 5, seed=2)[0]
+    )
+    copy_shards(files.shards, tmp_path / "shards", composed, landmarks)
     assert read_shards(tmp_path / "shards").keys() == landmarks.keys()

@@ -18,15 +18,15 @@ def sight(**changes: object) -> Sight:
 
 
 def test_real_positions_see_all_real_ones_and_no_padding() -> None:
-    seen = sight()
-    assert seen.encoder[:5, :5].all()
-    assert not seen.encoder[:5, 5:].any()
-    assert (seen.decoder == np.tril(np.ones((4, 4)))).all()
-    assert seen.memory[:, :5].all()
-    assert not seen.memory[:, 5:].any()
+    view = sight()
+    assert view.encoder[:5, :5].all()
+    assert not view.encoder[:5, 5:].any()
+    assert (view.decoder == np.tril(np.ones((4, 4)))).all()
+    assert view.memory[:, :5].all()
+    assert not view.memory[:, 5:].any()
 
-    seen = sight(causal_encoder=True)
-    assert (seen.encoder[:5, :5] == np.tril(np.ones((5, 5)))).all()
+    view = sight(causal_encoder=True)
+    assert (view.encoder[:5, :5] == np.tril(np.ones((5, 5)))).all()
 
 
 def test_an_lstm_without_attention_looks_at_no_memory() -> None:

@@ -22,9 +22,17 @@ from tests.tiny import ROOT
 
 TASK = ReverseOptions(symbols=5, min_length=2, max_length=4, train=60, dev=20, test=20)
 TINY = [
-    "task.symbols=5", "task.min_length=2", "task.max_length=4", "task.train=60", "task.dev=20",
-    "task.test=20", "model.d_model=16", "model.heads=2", "model.d_ff=16", "train.epochs=2",
-]  # fmt: skip
+    "task.symbols=5",
+    "task.min_length=2",
+    "task.max_length=4",
+    "task.train=60",
+    "task.dev=20",
+    "task.test=20",
+    "model.d_model=16",
+    "model.heads=2",
+    "model.d_ff=16",
+    "train.epochs=2",
+]
 
 
 def tiny(*assignments: str) -> LabOptions:
@@ -33,8 +41,8 @@ def tiny(*assignments: str) -> LabOptions:
 
 def test_no_sequence_is_in_two_splits_and_the_seed_alone_decides() -> None:
     splits = draw_sequences(TASK, seed=1)
-    assert [len(found) for found in splits.values()] == [60, 20, 20]
-    every = [sequence for found in splits.values() for sequence in found]
+    assert [len(sequences) for sequences in splits.values()] == [60, 20, 20]
+    every = [sequence for sequences in splits.values() for sequence in sequences]
     assert len(set(every)) == 100
     assert {len(sequence) for sequence in every} == {2, 3, 4}
     assert {symbol for sequence in every for symbol in sequence} == {1, 2, 3, 4, 5}
@@ -88,8 +96,8 @@ def test_the_lab_gives_the_same_result_each_time() -> None:
     assert set(first["by_length"]) == {"2", "3", "4"}
     assert 0 <= first["exact"] <= 1
     for change in ("train.seeds=[7]", "train.clip_norm=0"):
-        other = run_lab(tiny(change), log=lambda record: None)
-        assert other.dev_loss != results[0].dev_loss
+        changed = run_lab(tiny(change), log=lambda record: None)
+        assert changed.dev_loss != results[0].dev_loss
 
 
 def test_an_encoder_alone_has_room_for_equal_neighbours() -> None:

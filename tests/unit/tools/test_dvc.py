@@ -45,8 +45,8 @@ def test_a_version_is_kept_after_another_dvc_has_ended(
     pretend(monkeypatch, BUSY, BUSY)
     with caplog.at_level(logging.WARNING):
         assert "corpus.dvc names the version" in dvc.track_version(folder)
-    (said,) = caplog.messages
-    assert "(PID 17): dvc repro" in said
+    (message,) = caplog.messages
+    assert "(PID 17): dvc repro" in message
 
 
 def test_another_failure_of_dvc_is_not_waited_for_and_a_name_that_is_not_utf8_not_asked(
@@ -66,8 +66,8 @@ def test_a_failure_of_dvc_is_not_taken_for_an_empty_answer(
     with caplog.at_level(logging.WARNING):
         assert not dvc.ask_dvc("remote", "list")
         assert not dvc.ask_dvc("remote", "list")  # there is none
-    (said,) = caplog.messages
-    assert said.startswith("`dvc remote list` failed ('corpus' is busy, it is being blocked by")
+    (message,) = caplog.messages
+    assert message.startswith("`dvc remote list` failed ('corpus' is busy, it is being blocked by")
 
 
 @pytest.mark.parametrize("stages", ["x", "{a: x}", "{a: {outs: 5}}", "{a: {outs: [{}, null]}}"])

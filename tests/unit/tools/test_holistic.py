@@ -46,15 +46,17 @@ def test_every_landmark_is_that_of_mediapipes_graph(film: Path) -> None:
     graph = HolisticGraph(0.5, 0.5, face=True)
     with Video(film) as video:
         pictures = [frame.rgb for frame in video.frames()]
-    of_film = [{part: getattr(one, part) for part in
-                ("left_hand", "right_hand", "pose", "face")} for one in detect(film)]  # fmt: skip
-    of_camera = [one.pose for one in detect(iter(pictures))]
+    of_film = [
+        {part: getattr(frame, part) for part in ("left_hand", "right_hand", "pose", "face")}
+        for frame in detect(film)
+    ]
+    of_camera = [frame.pose for frame in detect(iter(pictures))]
     assert len(of_film) == len(pictures)
-    for rgb, found, pose in zip(pictures, of_film, of_camera, strict=True):
+    for rgb, landmarks, pose in zip(pictures, of_film, of_camera, strict=True):
         expected = graph.find(rgb)
-        assert expected.keys() == {part for part, points in found.items() if points is not None}
+        assert expected.keys() == {part for part, points in landmarks.items() if points is not None}
         for part, points in expected.items():
-            np.testing.assert_array_equal(found[part], points)
+            np.testing.assert_array_equal(landmarks[part], points)
         np.testing.assert_array_equal(pose, expected["pose"])
 
 
@@ -67,8 +69,8 @@ def test_all_formats_hold_the_same_landmarks(film: Path, tmp_path: Path) -> None
         for part, points in expected.parts.items():
             np.testing.assert_array_equal(arrays[part], points)
     of_json = json.loads((tmp_path / f"{film.stem}.json").read_text())["frames"]
-    there = [frame["pose"] for frame in of_json]
-    np.testing.assert_array_equal(np.array(there, np.float32), expected.parts["pose"])
+    poses = [frame["pose"] for frame in of_json]
+    np.testing.assert_array_equal(np.array(poses, np.float32), expected.parts["pose"])
     assert [frame["left_hand"] is None for frame in of_json] == np.isnan(
         expected.parts["left_hand"][:, 0, 0]
     ).tolist()
@@ -88,12 +90,14 @@ def test_import_reads_what_landmarks_writes(name: str, film: Path, tmp_path: Pat
     options = DetectorOptions(detector="holistic", groups=("hands", "pose", "lips"))
     expected = extract_video(film, options)
     defaults = SourceDefaults(allow_outside=True)  # the files say their rate and size
-    ((clip_id, found),) = read_foreign(tmp_path / f"{film.stem}.{name}", options.layout, defaults)
+    ((clip_id, sequence),) = read_foreign(
+        tmp_path / f"{film.stem}.{name}", options.layout, defaults
+    )
     assert clip_id == film.stem
-    assert isinstance(found, LandmarkSequence), found
-    assert (found.fps, found.width, found.height) == (expected.fps, 320, 240)
-    np.testing.assert_array_equal(found.present, expected.present)
-    np.testing.assert_allclose(found.points, expected.points, rtol=1e-3, atol=1e-6)
+    assert isinstance(sequence, LandmarkSequence), sequence
+    assert (sequence.fps, sequence.width, sequence.height) == (expected.fps, 320, 240)
+    np.testing.assert_array_equal(sequence.present, expected.present)
+    np.testing.assert_allclose(sequence.points, expected.points, rtol=1e-3, atol=1e-6)
 
 
 def test_films_of_a_folder_are_shared_among_processes_and_a_broken_one_is_named(
@@ -109,9 +113,9 @@ def test_films_of_a_folder_are_shared_among_processes_and_a_broken_one_is_named(
     finally:
         broken.unlink()
     assert "broken.mp4: " in capsys.readouterr().err
-    made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.npz"))
+    written = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.npz"))
     good = sorted(path.relative_to(films) for path in films.rglob("*.mp4"))
-    assert made == [path.with_suffix(".npz") for path in good]
+    assert written == [path.with_suffix(".npz") for path in good]
     for path in good:  # with the skeleton drawn: as many pictures, others
         with Video(films / path) as before, Video(tmp_path / path.with_suffix(".webm")) as after:
             pairs = zip(before.frames(), after.frames(), strict=True)
@@ -131,9 +135,11 @@ def test_a_film_comes_in_and_landmarks_go_out_by_pipes(
 
 
 def test_lines_of_a_live_stream_are_written_while_it_goes_on(
-    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    film: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
-) -> None:  # fmt: skip
+) -> None:
     live = {"cluster_time_limit": "200"}
     with av.open(str(film)) as source, av.open(str(tmp_path / "a.mkv"), "w", options=live) as out:
         stream = out.add_stream_from_template(source.streams.video[0])
@@ -161,20 +167,20 @@ def test_lines_of_a_live_stream_are_written_while_it_goes_on(
     sys.stdout.flush()
     before_end = b"".join(written)
     assert before_end.count(b"time_s") > 0
-    found = json.loads(before_end + capfdbinary.readouterr().out)
-    assert len(found["frames"]) == len(list(detect(film, face="none")))
-    assert (found["fps"], found["width"], found["height"]) == (15.0, 320, 240)
+    content = json.loads(before_end + capfdbinary.readouterr().out)
+    assert len(content["frames"]) == len(list(detect(film, face="none")))
+    assert (content["fps"], content["width"], content["height"]) == (15.0, 320, 240)
 
 
 def test_what_cannot_be_is_refused_before_the_first_frame(film: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / f"{film.stem}.npz").write_text("mine")
-    other = write_video(tmp_path / f"{film.stem}.avi", 5)
+    twin = write_video(tmp_path / f"{film.stem}.avi", 5)
     for arguments, words in (
         ([str(tmp_path / "none.mp4")], "does not exist"),
         ([str(tmp_path / "empty")], "has no film"),
         ([str(film), "--to", str(tmp_path)], "--overwrite"),
-        ([str(film), str(other), "--to", str(tmp_path / "new")], "would both be"),
+        ([str(film), str(twin), "--to", str(tmp_path / "new")], "would both be"),
         ([str(film), "--fps", "-1"], "--fps"),
         (["-", str(film)], "give it alone"),
         (["-", "--video"], "--to FOLDER"),
@@ -207,16 +213,16 @@ main(sys.argv[2:])
 def test_landmarks_need_the_base_and_opencv_alone(film: Path, tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", BASE_AND_OPENCV, str(ROOT / "pyproject.toml"), *arguments]
-        own = os.environ | {"SIGNLOOM_MODELS": str(models_folder())}
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=own)
+        variables = os.environ | {"SIGNLOOM_MODELS": str(models_folder())}
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=variables)
 
-    done = run("landmarks", str(film), "--video")
-    assert done.returncode == 0, done.stderr
+    process = run("landmarks", str(film), "--video")
+    assert process.returncode == 0, process.stderr
     assert (tmp_path / f"{film.stem}.npz").is_file()
     assert run("--help").returncode == 0
-    done = run("translate", str(film))
-    assert "which this needs: pip install 'signloom[training]'" in done.stderr
-    assert "Traceback" not in done.stderr
+    process = run("translate", str(film))
+    assert "which this needs: pip install 'signloom[training]'" in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 def write_wheel(path: Path, folder: Path, leave_out: str = "") -> Path:
@@ -257,8 +263,8 @@ def test_a_wheel_that_has_no_networks_is_refused(content: str, tmp_path: Path) -
     if content == "no wheel":
         wheel.write_bytes(b"something else")
     elif content == "torn":
-        whole = write_wheel(wheel, models_folder()).read_bytes()
-        wheel.write_bytes(whole[: len(whole) // 2])
+        wheel_bytes = write_wheel(wheel, models_folder()).read_bytes()
+        wheel.write_bytes(wheel_bytes[: len(wheel_bytes) // 2])
     else:
         write_wheel(wheel, models_folder(), leave_out="palm")
     words = "has no networks" if content == "without networks" else "no wheel that can be read"

@@ -51,13 +51,29 @@ def test_what_is_not_given_has_the_defaults_of_the_fields() -> None:
 
 
 def test_types_and_ranges_are_those_of_the_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    found = read("here", "--words", "x", "y", "--kind", "b", "--is-dry", "-n", "5",
-                 "--keys", "a=b", "--keys", "c=d=e")  # fmt: skip
-    assert found == Options(
-        folder=Path("here"), words=["x", "y"], kind="b", is_dry=True,
+    options = read(
+        "here",
+        "--words",
+        "x",
+        "y",
+        "--kind",
+        "b",
+        "--is-dry",
+        "-n",
+        "5",
+        "--keys",
+        "a=b",
+        "--keys",
+        "c=d=e",
+    )
+    assert options == Options(
+        folder=Path("here"),
+        words=["x", "y"],
+        kind="b",
+        is_dry=True,
         inner=Inner(keys={"a": "b", "c": "d=e"}, size=5),
-    )  # fmt: skip
-    assert list(given_flags(found.inner)) == ["--keys", "-n"]
+    )
+    assert list(given_flags(options.inner)) == ["--keys", "-n"]
     for wrong in (["-n", "0"], ["--kind", "c"], ["--hidden", "1"]):
         with pytest.raises(SystemExit):
             read(*wrong)

@@ -68,12 +68,12 @@ def test_landmarks_without_a_video_are_drawn_on_paper(tmp_path: Path) -> None:
 def test_absent_hands_are_not_drawn_and_lines_keep_to_the_landmarks() -> None:
     sequence = tiny.sequence()
     blank = np.full((240, 320, 3), 255, np.uint8)
-    both, one = blank.copy(), blank.copy()
-    draw_skeleton(both, sequence, 0)
-    draw_skeleton(one, tiny.lose(sequence, "left_hand", slice(None)), 0)
-    rows, columns = np.nonzero((both != one).any(axis=2))
+    both_hands, one_hand = blank.copy(), blank.copy()
+    draw_skeleton(both_hands, sequence, 0)
+    draw_skeleton(one_hand, tiny.lose(sequence, "left_hand", slice(None)), 0)
+    rows, columns = np.nonzero((both_hands != one_hand).any(axis=2))
     hand = sequence.points[0, sequence.layout.slice("left_hand"), :2] * [320, 240]
     assert len(rows)
-    for found, place in ((columns, hand[:, 0]), (rows, hand[:, 1])):
-        assert found.min() == pytest.approx(place.min(), abs=4)
-        assert found.max() == pytest.approx(place.max(), abs=4)
+    for pixels, place in ((columns, hand[:, 0]), (rows, hand[:, 1])):
+        assert pixels.min() == pytest.approx(place.min(), abs=4)
+        assert pixels.max() == pytest.approx(place.max(), abs=4)

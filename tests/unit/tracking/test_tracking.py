@@ -61,16 +61,23 @@ def _in_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(run_module, "_ensure_delivery", lambda: None)
     monkeypatch.setattr(run_module, "MAX_WAIT_S", 0.0)
     yield
-    left = here().boxes()
-    for box in left:
+    leftover = here().boxes()
+    for box in leftover:
         box.remove()
-    assert not left, "a test left records behind"
+    assert not leftover, "a test left records behind"
 
 
 def start(
-    name: str, *, stage: str = "train", options: TrackingOptions = ON, data: Any = None,
-    stops: Any = (), note: str = "", tags: Any = None, **of: str,
-) -> Run:  # fmt: skip
+    name: str,
+    *,
+    stage: str = "train",
+    options: TrackingOptions = ON,
+    data: Any = None,
+    stops: Any = (),
+    note: str = "",
+    tags: Any = None,
+    **of: str,
+) -> Run:
     run = RunOf(stage=stage, name=name, **of)
     return Run.start(options, run, data=data, stops=stops, note=note, tags=tags)
 
@@ -92,8 +99,8 @@ def read(run: Run) -> Any:
 def find(key: str) -> Any:
     client = mlflow.MlflowClient()
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
-    (found,) = client.search_runs(experiments, f"tags.`{KEY}` = '{key}'")
-    return client.get_run(found.info.run_id)
+    (run,) = client.search_runs(experiments, f"tags.`{KEY}` = '{key}'")
+    return client.get_run(run.info.run_id)
 
 
 def problem() -> str:
@@ -114,8 +121,8 @@ def kill(run: Run) -> None:
 
 def points(key: str, metric: str) -> list[tuple[int, float]]:
     """Steps and values of a metric, in the order of their logging."""
-    found = mlflow.MlflowClient().get_metric_history(find(key).info.run_id, metric)
-    return [(point.step, point.value) for point in found]
+    history = mlflow.MlflowClient().get_metric_history(find(key).info.run_id, metric)
+    return [(point.step, point.value) for point in history]
 
 
 def test_a_run_goes_to_mlflow_and_keeps_what_it_is_given(store: Path, tmp_path: Path) -> None:
@@ -132,18 +139,20 @@ def test_a_run_goes_to_mlflow_and_keeps_what_it_is_given(store: Path, tmp_path: 
         run.log_artifact(folder, folder="report")
         file.write_text("changed since")
 
-    kept = read(run)
-    assert (kept.info.run_name, kept.info.status) == ("train d16", "FINISHED")
-    assert kept.data.params == {"model.d_model": "16", "model.norm": "pre", "seed": "1"}
+    stored_run = read(run)
+    assert (stored_run.info.run_name, stored_run.info.status) == ("train d16", "FINISHED")
+    assert stored_run.data.params == {"model.d_model": "16", "model.norm": "pre", "seed": "1"}
     assert points(run.key, "dev/loss") == [(1, 3.5), (2, 2.5)]
-    tags = kept.data.tags
+    tags = stored_run.data.tags
     assert (tags["stage"], tags["x"]) == ("train", "y")
     assert tags["data.tokens"] == "ab12" * 16
     assert tags["mlflow.note.content"] == "why"
     assert {"git_commit", "git_dirty", "host", "device"} <= tags.keys()
-    (dataset,) = kept.inputs.dataset_inputs
+    (dataset,) = stored_run.inputs.dataset_inputs
     assert (dataset.dataset.name, dataset.dataset.digest) == ("tokens", ("ab12" * 16)[:36])
-    artifacts = store / "mlruns" / kept.info.experiment_id / kept.info.run_id / "artifacts"
+    artifacts = (
+        store / "mlruns" / stored_run.info.experiment_id / stored_run.info.run_id / "artifacts"
+    )
     assert (artifacts / "metrics.json").read_text() == "{}"
     assert (artifacts / "report" / "curves.svg").is_file()
 
@@ -210,16 +219,19 @@ def test_work_that_goes_on_later_took_the_time_of_the_work(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("error", "status", "tag"),
-    [(ZeroDivisionError("oh"), "FAILED", "error"), (KeyboardInterrupt(), "KILLED", "error"),
-     (StopAsyncIteration("pruned at 3"), "FINISHED", "stopped_by")],
-)  # fmt: skip
+    [
+        (ZeroDivisionError("oh"), "FAILED", "error"),
+        (KeyboardInterrupt(), "KILLED", "error"),
+        (StopAsyncIteration("pruned at 3"), "FINISHED", "stopped_by"),
+    ],
+)
 def test_the_exception_decides_how_a_run_ends(error: BaseException, status: str, tag: str) -> None:
     run = start("trial 0", stage="tune", stops=(StopAsyncIteration,))
     with pytest.raises(type(error)), run:
         raise error
-    kept = read(run)
-    assert kept.info.status == status
-    assert kept.data.tags[tag].startswith(type(error).__name__)
+    stored_run = read(run)
+    assert stored_run.info.status == status
+    assert stored_run.data.tags[tag].startswith(type(error).__name__)
 
 
 def test_the_stages_of_a_repro_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,9 +303,9 @@ def test_one_process_delivers_for_all_stages_of_a_repro(store: Path) -> None:
 def test_deliver_sends_while_the_process_beside_a_stage_pauses() -> None:
     with start("x", key="paused"):
         pass
-    this = psutil.Process()
+    process = psutil.Process()
     with here().lock:
-        here().note(pid=this.pid, started_s=this.create_time())
+        here().note(pid=process.pid, started_s=process.create_time())
     assert deliver()  # which leaves it to the process that delivers
     assert here().boxes()
     main(["deliver"])
@@ -321,10 +333,10 @@ def test_a_stage_finds_the_dvc_that_runs_it(tmp_path: Path) -> None:
     )
     for variable, is_found in (("DVC_STAGE", True), ("OTHER", False)):
         environment = {**os.environ, variable: "train"}
-        said = subprocess.run(
+        printed = subprocess.run(
             [sys.executable, str(program), "repro"], env=environment, capture_output=True, text=True
         ).stdout.split()
-        assert said == [said[0], said[0] if is_found else "None"]
+        assert printed == [printed[0], printed[0] if is_found else "None"]
 
 
 def test_what_mlflow_refuses_does_not_hold_up_the_rest() -> None:
@@ -335,12 +347,12 @@ def test_what_mlflow_refuses_does_not_hold_up_the_rest() -> None:
         run.log_metrics({"loss": 1.0})
         run.log_metrics({"no\nname": 1.0})
         run.log_metrics({"later": 1.0})
-    kept = read(run)
-    assert kept.data.params["seed"] == "1"
-    assert len(kept.data.params) == 232  # more than one call takes
-    assert len(kept.data.params["long"]) == MAX_VALUE_CHARS
-    assert (kept.data.metrics["loss"], kept.data.metrics["later"]) == (1.0, 1.0)
-    assert kept.info.status == "FINISHED"
+    stored_run = read(run)
+    assert stored_run.data.params["seed"] == "1"
+    assert len(stored_run.data.params) == 232  # more than one call takes
+    assert len(stored_run.data.params["long"]) == MAX_VALUE_CHARS
+    assert (stored_run.data.metrics["loss"], stored_run.data.metrics["later"]) == (1.0, 1.0)
+    assert stored_run.info.status == "FINISHED"
 
 
 def test_a_dying_delivery_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,9 +377,9 @@ def test_a_dying_delivery_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPa
             with pytest.raises(PowerCutError):
                 deliver()
         here().note(pid=0)  # the process is gone
-    kept = read(run)  # which finds it once
+    stored_run = read(run)  # which finds it once
     assert points("unlucky", "loss") == [(0, 0.0), (1, 1.0), (2, 2.0)]
-    assert kept.info.status == "FINISHED"
+    assert stored_run.info.status == "FINISHED"
 
 
 def test_a_run_whose_process_is_killed_says_so(store: Path) -> None:
@@ -384,30 +396,41 @@ def test_a_run_whose_process_is_killed_says_so(store: Path) -> None:
     with (box.folder / "journal.jsonl").open("a") as file:
         file.write('{"kind": "metr')  # a record that was torn
     assert deliver()
-    kept = find("killed")
-    assert kept.info.status == "KILLED"
-    assert kept.data.tags["error"] == "its process died"
-    assert kept.data.metrics["loss"] == 1.0
+    stored_run = find("killed")
+    assert stored_run.info.status == "KILLED"
+    assert stored_run.data.tags["error"] == "its process died"
+    assert stored_run.data.metrics["loss"] == 1.0
 
 
 def test_records_that_version_0_2_left_are_delivered() -> None:
     """As it wrote them for a stage of a `dvc repro`; both processes were killed."""
-    tags = {"stage": "train", "git_commit": "unknown", "git_dirty": "unknown",
-            "mlflow.source.type": "LOCAL", "mlflow.source.git.commit": "unknown", "host": "vm",
-            "device": "cpu, 2 cores", "mlflow.source.name": "pipeline.train"}  # fmt: skip
-    common = {"store": store_name(), "experiment": "drawn signers", "tags": tags,
-              "time_ms": 1795527600949}  # fmt: skip
+    tags = {
+        "stage": "train",
+        "git_commit": "unknown",
+        "git_dirty": "unknown",
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.git.commit": "unknown",
+        "host": "vm",
+        "device": "cpu, 2 cores",
+        "mlflow.source.name": "pipeline.train",
+    }
+    common = {
+        "store": store_name(),
+        "experiment": "drawn signers",
+        "tags": tags,
+        "time_ms": 1795527600949,
+    }
     above: list[dict[str, Any]] = [
         {"kind": "start", "name": "dvc repro", "key": "repro-1-2-vm", "parent": None, **common},
         {"kind": "params", "values": {"lr": "1"}},
-    ]  # fmt: skip
+    ]
     records: list[dict[str, Any]] = [
         {"kind": "start", "name": "train k", "key": "0.2", "parent": "repro-1-2-vm", **common},
         {"kind": "inputs", "values": {"manifest": "abc"}},
         {"kind": "params", "values": {"lr": "1", "d": "x"}},
         {"kind": "metrics", "values": {"loss": 1.0}, "step": 1, "time_ms": 1795527600956},
         {"kind": "artifact", "copy": "files/0001", "folder": None},
-    ]  # fmt: skip
+    ]
     for name, journal in (
         ("1795527600946946628-76d4cc11", above),
         ("1795527600946946629-7", records),
@@ -416,13 +439,17 @@ def test_records_that_version_0_2_left_are_delivered() -> None:
         (folder / "files/0001").mkdir(parents=True)
         (folder / "files/0001/x.txt").write_text("hi")
         (folder / "owner").touch()
-        (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in journal))
+        (folder / "journal.jsonl").write_text(
+            "".join(json.dumps(event) + "\n" for event in journal)
+        )
     assert deliver()
-    kept = find("0.2")
-    assert (kept.info.status, kept.data.metrics["loss"]) == ("KILLED", 1.0)
-    assert kept.data.params == {"lr": "1", "d": "x"}
+    stored_run = find("0.2")
+    assert (stored_run.info.status, stored_run.data.metrics["loss"]) == ("KILLED", 1.0)
+    assert stored_run.data.params == {"lr": "1", "d": "x"}
     assert parent("0.2").data.params == {"lr": "1"}
-    assert [one.path for one in mlflow.MlflowClient().list_artifacts(kept.info.run_id)] == ["x.txt"]
+    assert [
+        artifact.path for artifact in mlflow.MlflowClient().list_artifacts(stored_run.info.run_id)
+    ] == ["x.txt"]
 
 
 @pytest.mark.parametrize("time_ns", [time.time_ns, lambda: 1], ids=["", "the clock was set back"])
@@ -434,9 +461,9 @@ def test_a_killed_run_can_be_finished(time_ns: Any, monkeypatch: pytest.MonkeyPa
     kill(start("second", key=key))
     with start("third", key=key) as run:
         pass
-    kept = read(run)
-    assert (kept.info.run_name, kept.info.status) == ("train third", "FINISHED")
-    assert "error" not in kept.data.tags
+    stored_run = read(run)
+    assert (stored_run.info.run_name, stored_run.info.status) == ("train third", "FINISHED")
+    assert "error" not in stored_run.data.tags
 
 
 @pytest.mark.parametrize("is_delivered", [True, False], ids=["a server is there", "it was down"])
@@ -472,20 +499,20 @@ def test_deliver_fails_and_names_what_is_left(
 ) -> None:
     with start("here", key="left"):
         pass
-    own = store_name()
+    name = store_name()
     for uri in (f"sqlite:///{tmp_path / 'other.db'}", ""):
         with monkeypatch.context() as patch:
             patch.setenv("MLFLOW_TRACKING_URI", uri)
             with pytest.raises(SystemExit) as caught:
                 main(["deliver"])
             assert deliver()  # nothing waits for this store
-        assert f"train here: made for {own} and not for {uri or 'mlflow.db'}" in str(caught.value)
+        assert f"train here: made for {name} and not for {uri or 'mlflow.db'}" in str(caught.value)
         assert "set MLFLOW_TRACKING_URI" in str(caught.value)
         assert "delivered" not in capsys.readouterr().out
         assert len(here().boxes()) == 1
     assert not (tmp_path / "other.db").exists()
     main(["deliver"])
-    assert capsys.readouterr().out == f"delivering to {own}\ntrain here: delivered\n"
+    assert capsys.readouterr().out == f"delivering to {name}\ntrain here: delivered\n"
     assert find("left").info.status == "FINISHED"
     main(["deliver"])
     assert capsys.readouterr().out == "nothing was waiting\n"
@@ -566,12 +593,16 @@ def test_the_log_of_a_stage_is_an_artifact_of_its_run(store: Path, tmp_path: Pat
             run.log_metrics({"scores": {"test": {"bleu4": 93.29542}}})
     finally:
         root.removeHandler(log)
-    kept, child = read(run), find(below.key)
-    folder = store / "mlruns" / kept.info.experiment_id
-    text = (folder / kept.info.run_id / "artifacts/train.log").read_text()
+    stored_run, child = read(run), find(below.key)
+    folder = store / "mlruns" / stored_run.info.experiment_id
+    text = (folder / stored_run.info.run_id / "artifacts/train.log").read_text()
     assert "WARNING 24 clips have no room\n" in text
-    for line in ("INFO model: d_model 16, norm pre\n", "INFO y: epoch 2, dev_loss 1.5, epoch_s 3\n",
-                 "INFO scores: test/bleu4 93.2954\n", "INFO train x: finished after"):  # fmt: skip
+    for line in (
+        "INFO model: d_model 16, norm pre\n",
+        "INFO y: epoch 2, dev_loss 1.5, epoch_s 3\n",
+        "INFO scores: test/bleu4 93.2954\n",
+        "INFO train x: finished after",
+    ):
         assert line in text
     assert not (folder / child.info.run_id / "artifacts").exists()
 
@@ -616,14 +647,20 @@ def test_a_record_torn_by_a_full_disk_is_all_that_is_lost() -> None:
 
 @pytest.mark.parametrize(
     ("uri", "reason"),
-    [("sqlite:///damaged.db", "not a database"),
-     # By SQLite's own mode, as root writes what it likes.
-     ("sqlite:///file:whole.db?mode=ro&uri=true", "attempt to write a readonly database")],
-)  # fmt: skip
+    [
+        ("sqlite:///damaged.db", "not a database"),
+        # By SQLite's own mode, as root writes what it likes.
+        ("sqlite:///file:whole.db?mode=ro&uri=true", "attempt to write a readonly database"),
+    ],
+)
 def test_a_database_that_takes_nothing_costs_a_warning_and_the_records_stay(
-    uri: str, reason: str, tmp_path: Path, mlflow_database: Path,
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+    uri: str,
+    reason: str,
+    tmp_path: Path,
+    mlflow_database: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("damaged.db").write_text("no database " * 100)
     shutil.copy(mlflow_database, "whole.db")
@@ -652,13 +689,15 @@ def test_a_database_that_a_kill_left_half_made_is_made_again(
         run.log_metrics({"loss": 1.0})
     assert read(run).data.metrics["loss"] == 1.0
     assert "half made and holds no run" in caplog.text
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["mlflow.db", "mlflow.db.half-made"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mlflow.db", "mlflow.db.half-made"]
 
 
 def test_a_copied_project_writes_its_artifacts_into_its_own_folder(
-    tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    mlflow_database: Path,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     first, second = tmp_path / "100%_first", tmp_path / "second"
     first.mkdir()
     shutil.copy(mlflow_database, first)
@@ -695,9 +734,10 @@ def test_a_kill_while_the_database_is_made_leaves_none(
     """Quick twin: the test above."""
     program = "from signloom.tracking.mlflow_store import *; prepare_database()"
     process = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=tmp_path,
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
         env={**os.environ, "MLFLOW_TRACKING_URI": "sqlite:///mlflow.db"},
-    )  # fmt: skip
+    )
     while not list(tmp_path.glob(".mlflow.db.*/mlflow.db")):
         assert process.poll() is None
         time.sleep(0.01)
@@ -757,12 +797,15 @@ def test_a_stage_never_imports_mlflow_and_its_delivery_ends_in_silence(tmp_path:
         "from mlflow.telemetry.utils import is_telemetry_disabled\n"
         "assert is_telemetry_disabled()\n"
     )
-    bare = {key: value for key, value in os.environ.items()
-            if key not in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI")}  # fmt: skip
-    done = subprocess.run(
+    bare = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI")
+    }
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=bare, capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert (process.returncode, process.stderr) == (0, ""), process.stderr
     names = {path.name.rpartition(".")[2] for path in (tmp_path / SPOOL).iterdir()}
     assert names <= {"log", "lock", "json"}
     assert (tmp_path / SPOOL / "deliver.log").read_text() == ""
@@ -787,8 +830,8 @@ def test_a_run_in_a_copy_of_the_project_is_kept_in_the_project(
 
 
 def test_passwords_of_a_store_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = hide_password("cannot reach postgresql://me:se-cret@db:5432/runs or sqlite:///a.db")
-    assert said == "cannot reach postgresql://me:***@db:5432/runs or sqlite:///a.db"
+    message = hide_password("cannot reach postgresql://me:se-cret@db:5432/runs or sqlite:///a.db")
+    assert message == "cannot reach postgresql://me:***@db:5432/runs or sqlite:///a.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:se-cret@nowhere.invalid")
     with start("x"):
         pass

@@ -37,9 +37,13 @@ def run(folder: Path, chosen: RunOptions, stop_after: int = 99) -> None:
             raise KeyboardInterrupt
 
     _, fit = train(
-        tiny.training_data(), chosen, provenance={}, log=stop, fabric=fabric,
+        tiny.training_data(),
+        chosen,
+        provenance={},
+        log=stop,
+        fabric=fabric,
         snapshots=Snapshots(folder / "kept"),
-    )  # fmt: skip
+    )
     if fabric.is_global_zero:
         write_history(folder / "history.json", fit)
 
@@ -55,14 +59,17 @@ def run_together(folder: Path, chosen: RunOptions, **more: int) -> list[int]:
 
 
 def assert_close(
-    found: list[dict[str, Any]], expected: list[dict[str, Any]], tolerance: float
+    records: list[dict[str, Any]], expected: list[dict[str, Any]], tolerance: float
 ) -> None:
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
+    assert len(records) == len(expected)
+    for record, reference in zip(records, expected, strict=True):
         for name in ("train_loss", "train_ctc_loss", "dev_loss", "grad_norm"):
-            assert one[name] == pytest.approx(other[name], rel=tolerance), (one["epoch"], name)
+            assert record[name] == pytest.approx(reference[name], rel=tolerance), (
+                record["epoch"],
+                name,
+            )
         for name in ("epoch", "step", "ctc_skipped", "frames", "tokens"):
-            assert one[name] == other[name]
+            assert record[name] == reference[name]
 
 
 @pytest.fixture

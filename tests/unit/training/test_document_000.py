@@ -21,10 +21,21 @@ def build_ours(document: Document000) -> Transformer:
     options = dataclasses.replace(
         tiny.MODEL,
         family="transformer",
-        d_model=16, heads=2, encoder_layers=2, decoder_layers=2, d_ff=32,
-        dropout=0.0, norm="post", decoder_norm=False, activation="gelu", attention_bias=False,
-        positions="sinusoidal", embedding_scale=False, tied_embeddings=False, subsampling=1,
-    )  # fmt: skip
+        d_model=16,
+        heads=2,
+        encoder_layers=2,
+        decoder_layers=2,
+        d_ff=32,
+        dropout=0.0,
+        norm="post",
+        decoder_norm=False,
+        activation="gelu",
+        attention_bias=False,
+        positions="sinusoidal",
+        embedding_scale=False,
+        tied_embeddings=False,
+        subsampling=1,
+    )
     ours = build_model(options, input_width=FEATURES, vocab_size=VOCABULARY, ctc_labels=0)
     assert isinstance(ours, Transformer)
     ours.load_state_dict(translate(document))
@@ -33,15 +44,18 @@ def build_ours(document: Document000) -> Transformer:
 
 def translate(document: Document000) -> dict[str, torch.Tensor]:
     """Return the document's weights under our names."""
-    found: dict[str, torch.Tensor] = {}
+    state: dict[str, torch.Tensor] = {}
     theirs = document.state_dict()
 
     def take(ours: str, name: str, *parts: str) -> None:
         for kind in ("weight", "bias"):
-            tensors = [theirs[f"{name}{part}.{kind}"] for part in parts or ("",)
-                       if f"{name}{part}.{kind}" in theirs]  # fmt: skip
+            tensors = [
+                theirs[f"{name}{part}.{kind}"]
+                for part in parts or ("",)
+                if f"{name}{part}.{kind}" in theirs
+            ]
             if tensors:
-                found[f"{ours}.{kind}"] = torch.cat(tensors)
+                state[f"{ours}.{kind}"] = torch.cat(tensors)
 
     def take_attention(ours: str, name: str) -> None:
         take(f"{ours}.query", name, ".w_q")
@@ -55,15 +69,15 @@ def translate(document: Document000) -> dict[str, torch.Tensor]:
     for side, blocks in (("encoder", 2), ("decoder", 3)):
         for number in range(SIZES["layers"]):
             layer = f"{side}.layers.{number}"
-            own = "attention" if side == "encoder" else "self_attention"
-            take_attention(f"{layer}.{own}", f"{layer}.self_attn")
+            module_name = "attention" if side == "encoder" else "self_attention"
+            take_attention(f"{layer}.{module_name}", f"{layer}.self_attn")
             if side == "decoder":
                 take_attention(f"{layer}.cross_attention", f"{layer}.cross_attn")
             take(f"{layer}.feed_forward.expand", f"{layer}.feed_forward.linear1")
             take(f"{layer}.feed_forward.project", f"{layer}.feed_forward.linear2")
             for block in range(blocks):
                 take(f"{layer}.residuals.{block}.norm", f"{layer}.norm{block + 1}")
-    return found
+    return state
 
 
 def make_batch() -> Batch:

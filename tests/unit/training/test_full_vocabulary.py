@@ -39,7 +39,7 @@ def options(**changes: object) -> RunOptions:
 
 def test_training_goes_on_to_the_bit(tmp_path: Path) -> None:
     data, chosen = full_data(), options()
-    whole, fit = train(data, chosen, provenance={}, log=lambda _: None)
+    checkpoint, fit = train(data, chosen, provenance={}, log=lambda _: None)
     losses = [record.dev_loss for record in fit.history]
     assert losses == sorted(losses, reverse=True)
 
@@ -50,6 +50,6 @@ def test_training_goes_on_to_the_bit(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(data, chosen, provenance={}, log=die, snapshots=Snapshots(tmp_path))
     again, _ = train(data, chosen, provenance={}, log=lambda _: None, snapshots=Snapshots(tmp_path))
-    expected = whole.model.state_dict()
+    expected = checkpoint.model.state_dict()
     for name, tensor in again.model.state_dict().items():
         assert torch.equal(tensor, expected[name]), name

@@ -37,7 +37,7 @@ def test_batches_hold_the_ids_of_glosses(tmp_path: Path) -> None:
     source = TrainingBatches(
         data.train, options.features, options.augment, max_frames=80, pad=0, seed=1
     )
-    seen = []
+    visited = []
     for clips in source.plan(1):
         batch = source.build(1, clips)
         assert batch.src.dtype == torch.int64
@@ -49,8 +49,8 @@ def test_batches_hold_the_ids_of_glosses(tmp_path: Path) -> None:
             sequence = data.train.read([clip])[0]
             assert isinstance(sequence, GlossSequence)
             assert batch.src[row][batch.src_valid[row]].tolist() == sequence.ids.tolist()
-        seen += clips
-    assert sorted(seen) == list(range(len(data.train)))
+        visited += clips
+    assert sorted(visited) == list(range(len(data.train)))
     assert source.plan(1) == source.plan(1) != source.plan(2)
     batches = FixedBatches(data.dev, options.features, max_frames=80, pad=0)
     assert sum(len(batch.clip_ids) for batch in batches) == len(data.dev)
@@ -67,18 +67,23 @@ def test_a_model_learns_its_sentences_by_heart(tmp_path: Path, kind: GlossKind) 
     options = glosses.run_options(model, epochs=60, patience=60, max_frames=999, learning_rate=0.01)
     checkpoint, _ = train(data, options, provenance={}, log=lambda record: None)
     clips = list(data.train.read(range(len(data.train))))
-    said = Translator(checkpoint, torch.device("cpu")).translate(
+    translations = Translator(checkpoint, torch.device("cpu")).translate(
         clips, tiny.decoding(max_tokens=40)
     )
     texts = [target.text for target in data.train.targets]
-    assert sum(one.text == text for one, text in zip(said, texts, strict=True)) >= 10
+    assert (
+        sum(translation.text == text for translation, text in zip(translations, texts, strict=True))
+        >= 10
+    )
     # What a checkpoint says after a journey through a folder, it said before.
     save_checkpoint(tmp_path / "checkpoint", checkpoint)
     loaded = load_checkpoint(tmp_path / "checkpoint", torch.device("cpu"))
     assert loaded.spec == checkpoint.spec
     assert loaded.spec.source == data.source
     again = Translator(loaded, torch.device("cpu")).translate(clips, tiny.decoding(max_tokens=40))
-    assert [one.text for one in again] == [one.text for one in said]
+    assert [translation.text for translation in again] == [
+        translation.text for translation in translations
+    ]
 
 
 @pytest.mark.parametrize("family", ["transformer", "lstm", "decoder_only"])
@@ -100,8 +105,8 @@ def test_glosses_in_the_tokens_of_the_targets_share_their_embedding(family: str)
     src = torch.tensor([spelt])
     memory = translator._model.encode(src, torch.ones_like(src, dtype=torch.bool))
     torch.nn.init.zeros_(translator._model.head.weight)  # type: ignore[arg-type]
-    other = translator._model.encode(src, torch.ones_like(src, dtype=torch.bool))
-    assert not torch.equal(memory.states, other.states)
+    other_memory = translator._model.encode(src, torch.ones_like(src, dtype=torch.bool))
+    assert not torch.equal(memory.states, other_memory.states)
 
 
 def test_unknown_dev_glosses_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -121,9 +126,11 @@ def test_unknown_dev_glosses_are_logged(tmp_path: Path, caplog: pytest.LogCaptur
 
 @pytest.mark.parametrize(
     ("kind", "source", "message"),
-    [("subwords", "landmarks", r"no column video.*Set model.source: glosses"),
-     ("none", "glosses", "tokenize_targets.source is none")],
-)  # fmt: skip
+    [
+        ("subwords", "landmarks", r"no column video.*Set model.source: glosses"),
+        ("none", "glosses", "tokenize_targets.source is none"),
+    ],
+)
 def test_a_source_that_the_corpus_lacks_is_refused(
     tmp_path: Path, kind: GlossKind, source: Any, message: str
 ) -> None:

@@ -45,12 +45,12 @@ def run(chosen: RunOptions, **more: Any) -> tuple[dict[str, torch.Tensor], list[
     return fit.weights, fit.history
 
 
-def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
-    assert all(torch.equal(one[name].cpu(), other[name].cpu()) for name in one)
+def assert_equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
+    assert all(torch.equal(first[name].cpu(), second[name].cpu()) for name in first)
 
 
-def assert_close(found: list[EpochRecord], expected: list[EpochRecord]) -> None:
-    for ours, theirs in zip(found, expected, strict=True):
+def assert_close(records: list[EpochRecord], expected: list[EpochRecord]) -> None:
+    for ours, theirs in zip(records, expected, strict=True):
         for name in ("train_loss", "train_ctc_loss", "dev_loss"):
             assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=CLOSE), name
 
@@ -88,38 +88,38 @@ def test_training_goes_on_to_the_bit_after_an_interruption(tmp_path: Path, recip
     with pytest.raises(KeyboardInterrupt):
         run(chosen, log=stop, snapshots=Snapshots(tmp_path))
     epochs: list[int] = []
-    found, _ = run(
+    weights, _ = run(
         chosen, log=lambda record: epochs.append(record.epoch), snapshots=Snapshots(tmp_path)
     )
     assert epochs[-1] == 6
-    assert_equal(found, expected)
+    assert_equal(weights, expected)
 
 
 def test_losses_are_those_of_the_cpu() -> None:
     still = options(STILL, token_drop=0.0)
-    there = dataclasses.replace(still, train=dataclasses.replace(still.train, device="cpu"))
-    assert_close(run(still)[1], run(there)[1])
+    on_cpu = dataclasses.replace(still, train=dataclasses.replace(still.train, device="cpu"))
+    assert_close(run(still)[1], run(on_cpu)[1])
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_model_finds_on_a_gpu_what_it_finds_on_a_cpu(variant: str) -> None:
     subject = build(**VARIANTS[variant])
     ids = SpecialIds(pad=0, bos=1, eos=EOS)
-    found: dict[torch.device, list[list[list[tuple[int, ...]]]]] = {}
+    hypotheses: dict[torch.device, list[list[list[tuple[int, ...]]]]] = {}
     with torch.inference_mode():
         for device in (CPU, GPU):
             src, valid = (tensor.to(device) for tensor in subject.source([9, 5, 12, 7]))
             memory = subject.model.to(device).encode(src, valid)
-            found[device] = [
+            hypotheses[device] = [
                 [
-                    [one.tokens for one in clip]
+                    [hypothesis.tokens for hypothesis in clip]
                     for clip in search(
                         subject.model, memory, ids, tiny.decoding(beam_size=size), n_best=size
                     )
                 ]
                 for size in (1, 3)
             ]
-    assert found[GPU] == found[CPU]
+    assert hypotheses[GPU] == hypotheses[CPU]
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -132,8 +132,8 @@ def test_a_model_trained_on_a_gpu_translates_anywhere(tmp_path: Path, precision:
     for device in (GPU, CPU):
         translator = Translator.load(tmp_path / "model", device)
         for changes in ({}, {"beam_size": 4}):
-            found = translator.translate(clips, tiny.decoding(**changes))
-            texts.append([one.text for one in found])
+            translations = translator.translate(clips, tiny.decoding(**changes))
+            texts.append([translation.text for translation in translations])
     assert texts[:2] == texts[2:]
     assert load_checkpoint(tmp_path / "model", CPU).spec.provenance == checkpoint.spec.provenance
     half = Translator.load(tmp_path / "model", GPU, precision="bfloat16")

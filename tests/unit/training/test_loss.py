@@ -54,8 +54,8 @@ def test_a_single_sign_is_trained_and_read_by_the_mean_of_its_logits() -> None:
     logits = torch.tensor([[[9.0, 1.0, 2.0], [0.0, 3.0, 5.0], [7.0, 8.0, 0.0]]])
     costs = [math.log(1 + math.exp(1.5)), math.log(1 + math.exp(-1.5))]  # means 2 and 3.5
     clip = loss_module.pool_labels(logits, torch.tensor([[True, True, False]]))
-    both = [ctc_loss(*clip, torch.tensor([[n]]), torch.tensor([1]))[0].item() for n in (1, 2)]
-    assert both == pytest.approx(costs)
+    losses = [ctc_loss(*clip, torch.tensor([[n]]), torch.tensor([1]))[0].item() for n in (1, 2)]
+    assert losses == pytest.approx(costs)
     assert weigh_labels(logits[0, :2].log_softmax(dim=-1).numpy()) == pytest.approx(costs)
 
 
@@ -64,17 +64,17 @@ def test_consistency_is_that_by_hand_in_any_chunks(monkeypatch: pytest.MonkeyPat
     head = torch.nn.Linear(4, 6)
     for weight in (head.weight, head.bias):
         torch.nn.init.normal_(weight, generator=drawn)
-    one, other = (torch.randn(5, 4, generator=drawn, requires_grad=True) for _ in range(2))
-    p, q = (head(states).softmax(dim=-1) for states in (one, other))
+    first, second = (torch.randn(5, 4, generator=drawn, requires_grad=True) for _ in range(2))
+    p, q = (head(states).softmax(dim=-1) for states in (first, second))
     expected = ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
-    wanted = [one, other, head.weight, head.bias]
-    gradients = torch.autograd.grad(expected, wanted, retain_graph=True)
+    inputs = [first, second, head.weight, head.bias]
+    gradients = torch.autograd.grad(expected, inputs, retain_graph=True)
     for rows in (2, 99):
         most = rows * 6 * 4 * loss_module.KEPT_OF_CONSISTENCY
         monkeypatch.setattr(loss_module, "CPU_LOGITS_BYTES", (0, most))
-        found = consistency_loss(head, one, other)
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
-        for gradient, exact in zip(torch.autograd.grad(found, wanted), gradients, strict=True):
+        loss = consistency_loss(head, first, second)
+        torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
+        for gradient, exact in zip(torch.autograd.grad(loss, inputs), gradients, strict=True):
             torch.testing.assert_close(gradient, exact, rtol=1e-4, atol=1e-6)
 
 
@@ -133,13 +133,15 @@ def test_chunks_have_the_plain_loss_and_its_gradients(
 ) -> None:
     case = Case(*sizes, seed=seed, bias=bias, dtype=dtype)
     expected = case.plain(smoothing)
-    found = case.chunked(smoothing, rows)
+    loss = case.chunked(smoothing, rows)
     # Sums over at most 9 x 1029 numbers around 1 in another order.
     close = {"rtol": 1e-12, "atol": 1e-12} if dtype == torch.float64 else {}
-    torch.testing.assert_close(found, expected, **close)
-    for one, other in zip(case.gradients(found), case.gradients(expected), strict=True):
-        assert one.dtype == dtype
-        torch.testing.assert_close(one, other, **close)
+    torch.testing.assert_close(loss, expected, **close)
+    for gradient, expected_gradient in zip(
+        case.gradients(loss), case.gradients(expected), strict=True
+    ):
+        assert gradient.dtype == dtype
+        torch.testing.assert_close(gradient, expected_gradient, **close)
 
 
 @pytest.mark.parametrize("tokens", [0, 1, 11])
@@ -159,11 +161,11 @@ class LargestTensor(TorchDispatchMode):
     numbers = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        known = {memory_of(x) for x in args if isinstance(x, torch.Tensor)}
+        memories = {memory_of(x) for x in args if isinstance(x, torch.Tensor)}
         result = func(*args, **(kwargs or {}))
-        for made in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(made, torch.Tensor) and memory_of(made) not in known:
-                self.numbers = max(self.numbers, made.numel())
+        for tensor in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(tensor, torch.Tensor) and memory_of(tensor) not in memories:
+                self.numbers = max(self.numbers, tensor.numel())
         return result
 
 
@@ -173,9 +175,9 @@ def memory_of(tensor: torch.Tensor) -> int:
 
 def test_the_logits_of_all_tokens_never_exist_together() -> None:
     case = Case(300, 5000)
-    with LargestTensor() as whole:
+    with LargestTensor() as largest:
         case.gradients(case.plain(0.1))
-    assert whole.numbers == 300 * 5000
+    assert largest.numbers == 300 * 5000
     with LargestTensor() as chunked:
         case.gradients(case.chunked(0.1, chunk_rows=16))
     assert chunked.numbers == 16 * 5000  # more than the weight's 8 x 5000
@@ -197,9 +199,9 @@ def test_logits_held_are_bounded(tokens: int, rows: int, monkeypatch: pytest.Mon
 def test_no_gradient_is_made_where_none_is_wanted() -> None:
     case = Case(20, 5000)
     case.weight.requires_grad_(False)
-    with LargestTensor() as seen:
+    with LargestTensor() as largest:
         (by_states,) = torch.autograd.grad(case.chunked(0.1, chunk_rows=2), [case.states])
-    assert seen.numbers < case.weight.numel()
+    assert largest.numbers < case.weight.numel()
     case.weight.requires_grad_()
     expected = torch.autograd.grad(case.chunked(0.1, chunk_rows=2), case.inputs)[0]
     torch.testing.assert_close(by_states, expected)

@@ -57,9 +57,9 @@ def train(
     return norms
 
 
-def assert_same(one: nn.Module, other: nn.Module) -> None:
-    for (name, found), expected in zip(one.named_parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(found, expected, msg=name)
+def assert_same(first: nn.Module, second: nn.Module) -> None:
+    for (name, weight), expected in zip(first.named_parameters(), second.parameters(), strict=True):
+        torch.testing.assert_close(weight, expected, msg=name)
 
 
 @pytest.mark.parametrize("name", ["adamw", "adam"])
@@ -105,13 +105,13 @@ def test_a_state_is_resumed(first: bool, second: bool, monkeypatch: pytest.Monke
     train(model, optimizer, [EVERY])
     resumed = Model()
     resumed.load_state_dict(weights)
-    other = optimiser_of(resumed, monkeypatch, sparse=second, name="adamw")
-    other.load_state_dict(state)
-    train(resumed, other, [EVERY])
+    restored = optimiser_of(resumed, monkeypatch, sparse=second, name="adamw")
+    restored.load_state_dict(state)
+    train(resumed, restored, [EVERY])
     assert_same(resumed, model)
     if first == second:
-        for one, another in zip(resumed.parameters(), model.parameters(), strict=True):
-            assert torch.equal(one, another)
+        for weight, another in zip(resumed.parameters(), model.parameters(), strict=True):
+            assert torch.equal(weight, another)
 
 
 def test_processes_together_give_dense_gradients(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -135,9 +135,9 @@ def test_clipping_sees_dense_and_sparse_gradients_alike(max_norm: float) -> None
         model.backward(torch.tensor([2, 3, 2, 2]))
     expected = nn.utils.clip_grad_norm_(dense.parameters(), max_norm)
     torch.testing.assert_close(clip_gradients(sparse.parameters(), max_norm), expected)
-    for one, other in zip(sparse.parameters(), dense.parameters(), strict=True):
-        assert one.grad is not None
-        torch.testing.assert_close(one.grad.to_dense(), other.grad)
+    for sparse_weight, dense_weight in zip(sparse.parameters(), dense.parameters(), strict=True):
+        assert sparse_weight.grad is not None
+        torch.testing.assert_close(sparse_weight.grad.to_dense(), dense_weight.grad)
 
 
 STEPS: dict[str, Callable[[float], float]] = {

@@ -41,24 +41,30 @@ print(hashlib.sha256(weights).hexdigest(), scores)
 # What an old and a new processor choose by themselves. oneDNN and MKL pass over what is not there;
 # PyTorch believes what it is told, and the process would end with an illegal instruction.
 OLD = {
-    "ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "ATEN_CPU_CAPABILITY": "default",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
     "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
-}  # fmt: skip
+}
 NEW = {
     "ATEN_CPU_CAPABILITY": torch.backends.cpu.get_cpu_capability().lower(),
     "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
-    "MKL_ENABLE_INSTRUCTIONS": "AVX512", "MKL_CBWR": "AUTO",
-}  # fmt: skip
+    "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+    "MKL_CBWR": "AUTO",
+}
 HAS_AVX2 = torch.backends.cpu.get_cpu_capability() in {"AVX2", "AVX512"}
 
 
 def result(kind: str, level: dict[str, str]) -> str:
     inherited = {name: value for name, value in os.environ.items() if name not in CODE_PATH}
-    done = subprocess.run(
-        [sys.executable, "-c", TRAIN, kind], cwd=tiny.ROOT, check=True, capture_output=True,
-        text=True, env={**inherited, **level},
-    )  # fmt: skip
-    return done.stdout
+    process = subprocess.run(
+        [sys.executable, "-c", TRAIN, kind],
+        cwd=tiny.ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**inherited, **level},
+    )
+    return process.stdout
 
 
 @pytest.mark.slow
@@ -76,9 +82,12 @@ def test_a_process_starts_again_with_the_code_path() -> None:
         "print(os.getpid(), [os.environ[n] for n in sys.argv[1:]])"
     )
     started = subprocess.Popen(
-        [sys.executable, "-c", code, *CODE_PATH], cwd=tiny.ROOT, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", code, *CODE_PATH],
+        cwd=tiny.ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, **NEW},
-    )  # fmt: skip
+    )
     assert started.communicate()[0] == f"{started.pid} {[*CODE_PATH.values()]}\n"
 
 

@@ -71,10 +71,10 @@ def test_a_stop_after_any_snapshot_changes_no_bit(
 
     def write_and_stop(self: Snapshots, *values: Any, **more: Any) -> bool:
         nonlocal written
-        done, written = write(self, *values, **more), written + 1
+        outcome, written = write(self, *values, **more), written + 1
         if written in (1, 4, 6):
             raise KeyboardInterrupt
-        return done
+        return outcome
 
     monkeypatch.setattr(Snapshots, "write", write_and_stop)
     folder = tmp_path / "stopped"
@@ -163,10 +163,10 @@ def test_training_outlives_a_full_disk(tmp_path: Path, capfd: pytest.CaptureFixt
 
 
 def test_other_options_other_data_or_another_torch_find_no_snapshots(tmp_path: Path) -> None:
-    one = open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abc"})
-    assert open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abc"}).folder == one.folder
-    assert open_snapshots(tmp_path, {"seed": 2}, {"landmarks": "abc"}).folder != one.folder
-    assert open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abd"}).folder != one.folder
+    snapshots = open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abc"})
+    assert open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abc"}).folder == snapshots.folder
+    assert open_snapshots(tmp_path, {"seed": 2}, {"landmarks": "abc"}).folder != snapshots.folder
+    assert open_snapshots(tmp_path, {"seed": 1}, {"landmarks": "abd"}).folder != snapshots.folder
 
 
 def test_a_training_is_not_continued_on_another_code_path(
@@ -196,13 +196,13 @@ def test_two_trainings_do_not_share_their_snapshots(tmp_path: Path) -> None:
 
 
 def test_leftovers_are_removed(tmp_path: Path) -> None:
-    own, young, old = (open_snapshots(tmp_path, number) for number in range(3))
-    for snapshots in (own, young, old):
+    current, young, old = (open_snapshots(tmp_path, number) for number in range(3))
+    for snapshots in (current, young, old):
         assert snapshots.write({}, epoch=1, step=1)
         (snapshots.folder / ".1.tmp").touch()  # of a process that died while it wrote
-    for snapshots in (own, old):
+    for snapshots in (current, old):
         os.utime(snapshots.folder, (0, time.time() - ABANDONED_S - 60))
-    with hold_snapshots(tmp_path, [own]):
+    with hold_snapshots(tmp_path, [current]):
         assert not old.folder.exists()
         assert len(young.paths()) == 1
-        assert list(own.folder.iterdir()) == own.paths()
+        assert list(current.folder.iterdir()) == current.paths()

@@ -25,22 +25,26 @@ def test_each_seed_gives_a_model_and_the_first_stands_in_front(tmp_path: Path) -
     fabric, heard = open_devices(options.train), []
     results = [
         train_seed(
-            data, one, {}, fabric, Snapshots(tmp_path / "kept"),
+            data,
+            seed_options,
+            {},
+            fabric,
+            Snapshots(tmp_path / "kept"),
             lambda metrics, step=0: heard.append((step, metrics)),
         )
-        for one in each_seed(options)[:1]
-    ]  # fmt: skip
+        for seed_options in each_seed(options)[:1]
+    ]
     results += [
-        train_seed(data, one, {}, fabric, Snapshots(tmp_path / "other"))
-        for one in each_seed(options)[1:]
+        train_seed(data, seed_options, {}, fabric, Snapshots(tmp_path / "other"))
+        for seed_options in each_seed(options)[1:]
     ]
     assert [epoch for epoch, _ in heard] == [1, 2, 0]
     assert heard[0][1]["speed"]["frames_per_s"] > 0
     folder = tmp_path / "checkpoint"
     write_results(folder, results)
     for place, seed in ((folder, 5), (folder / "seeds/1", 1)):
-        found = load_checkpoint(place, fabric.device)
-        assert found.spec.provenance["params"]["train"]["seeds"] == [seed]
+        checkpoint = load_checkpoint(place, fabric.device)
+        assert checkpoint.spec.provenance["params"]["train"]["seeds"] == [seed]
         assert json.loads((place / "history.json").read_text())["best_epoch"] == 2
     losses = [result.fit.dev_loss for result in results]
     assert losses[0] != losses[1]
@@ -51,9 +55,12 @@ def test_a_checkpoint_without_room_is_an_error_with_a_remedy(tmp_path: Path) -> 
     def starve() -> None:
         options = tiny.run_options(epochs=1)
         result = train_seed(
-            tiny.training_data(), options, {}, open_devices(options.train),
+            tiny.training_data(),
+            options,
+            {},
+            open_devices(options.train),
             Snapshots(tmp_path / "kept"),
-        )  # fmt: skip
+        )
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         with pytest.raises(UserError, match=r"could not be written to .* make room"):
             write_results(tmp_path / "checkpoint", [result])

@@ -38,13 +38,19 @@ def setting(**changes: object) -> tuple[BatchLoss, TrainingBatches]:
     torch.manual_seed(0)
 
     model = build_model(
-        options.model, input_width=data.source.reader(options.features).width,
-        vocab_size=data.tokenizer.vocab_size, ctc_labels=len(data.labels) + 1,
-    )  # fmt: skip
+        options.model,
+        input_width=data.source.reader(options.features).width,
+        vocab_size=data.tokenizer.vocab_size,
+        ctc_labels=len(data.labels) + 1,
+    )
     source = TrainingBatches(
-        data.train, options.features, options.augment, max_frames=200, pad=data.tokenizer.pad,
+        data.train,
+        options.features,
+        options.augment,
+        max_frames=200,
+        pad=data.tokenizer.pad,
         seed=1,
-    )  # fmt: skip
+    )
     loss = BatchLoss(
         model, options.train, pad=data.tokenizer.pad, subsampling=options.model.subsampling
     )
@@ -52,17 +58,17 @@ def setting(**changes: object) -> tuple[BatchLoss, TrainingBatches]:
 
 
 def test_parts_of_a_batch_add_up_to_its_gradients() -> None:
-    found = []
+    runs = []
     for accumulate in (1, 2, 20):  # of nine clips
         loss, source = setting(accumulate=accumulate)
         fabric = open_devices(loss.options)
         (clips,) = source.plan(1)
         losses, counts = accumulate_gradients(loss, source, fabric, epoch=1, clips=clips)
-        found.append((gradients(loss), losses, counts))
-    (whole, losses, counts), *others = found
-    for parts, part_losses, part_counts in others:
-        assert parts.keys() == whole.keys()
-        for name, gradient in whole.items():  # sums of float32 in another order
+        runs.append((gradients(loss), losses, counts))
+    (full_gradients, losses, counts), *in_parts = runs
+    for parts, part_losses, part_counts in in_parts:
+        assert parts.keys() == full_gradients.keys()
+        for name, gradient in full_gradients.items():  # sums of float32 in another order
             torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(part_losses, losses, rtol=1e-5, atol=0)
         assert part_counts[:4].tolist() == counts[:4].tolist()
@@ -75,8 +81,8 @@ def test_two_passes_under_dropout_are_pulled_towards_each_other() -> None:
     batch = source.build(1, [0, 1, 2])
     rows = real_rows(batch)
     # Without dropout both passes say the same.
-    for found, expected in zip(loss(batch, rows), plain(batch, rows), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+    for value, expected in zip(loss(batch, rows), plain(batch, rows), strict=True):
+        torch.testing.assert_close(value, expected, rtol=1e-5, atol=0)
     for part in loss.modules():
         if isinstance(part, torch.nn.Dropout):
             part.p = 0.3
@@ -84,11 +90,13 @@ def test_two_passes_under_dropout_are_pulled_towards_each_other() -> None:
     text, ctc = loss(batch, rows)
     torch.manual_seed(2)
     passes = [loss.run_model(batch, rows) for _ in range(2)]
-    one, other = (loss.losses(batch, rows, *made) for made in passes)
+    first, second = (loss.losses(batch, rows, *encoded) for encoded in passes)
     apart = consistency_loss(loss.model.head, passes[0][1], passes[1][1])
     assert apart > 0.01
-    torch.testing.assert_close(text, (one.text + other.text) / 2 + 1.5 * apart, rtol=1e-5, atol=0)
-    torch.testing.assert_close(ctc, (one.ctc + other.ctc) / 2, rtol=1e-5, atol=0)
+    torch.testing.assert_close(
+        text, (first.text + second.text) / 2 + 1.5 * apart, rtol=1e-5, atol=0
+    )
+    torch.testing.assert_close(ctc, (first.ctc + second.ctc) / 2, rtol=1e-5, atol=0)
 
 
 def test_what_does_not_fit_is_taken_in_parts(caplog: pytest.LogCaptureFixture) -> None:
@@ -168,13 +176,17 @@ def test_a_nan_loss_names_its_step_and_the_snapshot_before_stays(tmp_path: Path)
     reports: list[StepReport] = []
     with pytest.raises(DivergedError) as caught:
         train(
-            tiny.training_data(), options, provenance={}, log=lambda _: None, watch=reports.append,
+            tiny.training_data(),
+            options,
+            provenance={},
+            log=lambda _: None,
+            watch=reports.append,
             snapshots=Snapshots(tmp_path),
-        )  # fmt: skip
+        )
     message = str(caught.value)
-    (found,) = re.findall(r"^epoch (\d+), step (\d+) of \d+: the loss or its gradient", message)
+    (place,) = re.findall(r"^epoch (\d+), step (\d+) of \d+: the loss or its gradient", message)
     assert "lower train.learning_rate" in message
-    epoch, step = map(int, found)
+    epoch, step = map(int, place)
     state = Snapshots(tmp_path).read(torch.device("cpu"))
     assert state is not None
     assert all(weights.isfinite().all() for weights in state["model"].values())

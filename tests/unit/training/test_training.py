@@ -77,8 +77,8 @@ def test_the_same_seed_gives_the_same_weights_to_the_bit(tmp_path: Path) -> None
     assert files == ["checkpoint.json", "model.safetensors", "tokenizer.json"]
     for name in files:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
-    other, _ = train(data, tiny.run_options(seeds=[4]), provenance={}, log=ignore)
-    weights = other.model.state_dict()["decoder.output.weight"]
+    other_seed, _ = train(data, tiny.run_options(seeds=[4]), provenance={}, log=ignore)
+    weights = other_seed.model.state_dict()["decoder.output.weight"]
     assert not torch.equal(weights, checkpoint.model.state_dict()["decoder.output.weight"])
 
 
@@ -173,7 +173,7 @@ def test_without_a_decoder_ctc_has_to_read() -> None:
 
 def test_dev_without_any_sign_of_train_stops_no_model_without_a_decoder() -> None:
     data = tiny.training_data()
-    unknown = [dataclasses.replace(one, gloss="NEW") for one in data.dev.targets]
+    unknown = [dataclasses.replace(target, gloss="NEW") for target in data.dev.targets]
     data = dataclasses.replace(data, dev=dataclasses.replace(data.dev, targets=unknown))
     with pytest.raises(UserError, match=r"no dev clip .* set train\.patience to 0"):
         train(data, without_decoder(patience=5), provenance={}, log=ignore)

@@ -69,15 +69,17 @@ def checkpoint(
         "source": LandmarkSource(layout=HANDS_POSE, extractor={"detector": "tiny", "version": "1"}),
         "ctc": CtcLabels(kind="glosses", names=tuple(glosses)),
     }
-    made = tiny.checkpoint(
-        Tokenizer.build(texts, vocabulary), seed=seed,
-        model=dataclasses.replace(tiny.MODEL, **model), **base | (spec or {}),
-    )  # fmt: skip
+    built = tiny.checkpoint(
+        Tokenizer.build(texts, vocabulary),
+        seed=seed,
+        model=dataclasses.replace(tiny.MODEL, **model),
+        **base | (spec or {}),
+    )
     with torch.no_grad():  # biases begin at 0, which would hide a row in the wrong place
-        for name, value in made.model.named_parameters():
+        for name, value in built.model.named_parameters():
             if name in (*TOKEN_ROWS, *LABEL_ROWS) and value.dim() == 1:
                 value.normal_()
-    return made
+    return built
 
 
 def trained(folder: Path, **changes: Any) -> Checkpoint:
@@ -86,13 +88,15 @@ def trained(folder: Path, **changes: Any) -> Checkpoint:
     return saved
 
 
-def logits(one: Checkpoint, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    width = one.model.encoder.source.projection.in_features
+def logits(checkpoint: Checkpoint, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    width = checkpoint.model.encoder.source.projection.in_features
     src = torch.randn(1, 9, width, generator=torch.Generator().manual_seed(4))
     valid = torch.ones(1, 9, dtype=torch.bool)
     with torch.no_grad():
-        memory = one.model.encode(src, valid)
-        return one.model(src, valid, torch.tensor([ids])), one.model.ctc(memory.states)
+        memory = checkpoint.model.encode(src, valid)
+        return checkpoint.model(src, valid, torch.tensor([ids])), checkpoint.model.ctc(
+            memory.states
+        )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -107,21 +111,22 @@ def test_with_the_same_vocabulary_nothing_changes(tmp_path: Path, family: dict[s
 
 def test_another_tokenizer_json_is_refused_and_stands_in_the_provenance(tmp_path: Path) -> None:
     trained(tmp_path / "old")
-    whole = tokenizers.Tokenizer(tokenizers.models.BPE())
-    whole.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = whole.pre_tokenizer.alphabet()
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = tokenizer.pre_tokenizer.alphabet()
     trainer = tokenizers.trainers.BpeTrainer(initial_alphabet=alphabet, show_progress=False)
-    whole.train_from_iterator([], trainer)
-    (tmp_path / "own.json").write_text(whole.to_str())
-    own = Tokenizer.build(tiny.SENTENCES, "pruned", read_source(tmp_path / "own.json"))
-    other = dataclasses.replace(checkpoint(), tokenizer=own)
-    found = rf"tokenizer: trained with a file of SHA-256 ecb6f9fc\w+, now {own.source_sha256[:12]}"
-    with pytest.raises(UserError, match=found):
-        warm_start(other, tmp_path / "old", seed=1)
+    tokenizer.train_from_iterator([], trainer)
+    (tmp_path / "own.json").write_text(tokenizer.to_str())
+    own_tokenizer = Tokenizer.build(tiny.SENTENCES, "pruned", read_source(tmp_path / "own.json"))
+    changed = dataclasses.replace(checkpoint(), tokenizer=own_tokenizer)
+    now = own_tokenizer.source_sha256[:12]
+    message = rf"tokenizer: trained with a file of SHA-256 ecb6f9fc\w+, now {now}"
+    with pytest.raises(UserError, match=message):
+        warm_start(changed, tmp_path / "old", seed=1)
     files = tiny.write_project(tmp_path / "project")
     assert "tokenizer" not in files.hashes()  # of DeepSeek V3's nothing is noted beside the targets
-    own.save(files.tokenizer)
-    assert files.hashes()["tokenizer"] == own.source_sha256
+    own_tokenizer.save(files.tokenizer)
+    assert files.hashes()["tokenizer"] == own_tokenizer.source_sha256
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -150,54 +155,69 @@ def test_known_rows_keep_their_bits(tmp_path: Path, caplog: pytest.LogCaptureFix
     warm_start(new, tmp_path / "old", seed=3)
     before, after = old.model.state_dict(), new.model.state_dict()
     old_names, new_names = old.tokenizer.row_names, new.tokenizer.row_names
-    known = [name for name in new_names if name in old_names]
+    common = [name for name in new_names if name in old_names]
     for key in set(TOKEN_ROWS) & set(after):
         assert torch.equal(
-            after[key][[new_names.index(name) for name in known]],
-            before[key][[old_names.index(name) for name in known]],
+            after[key][[new_names.index(name) for name in common]],
+            before[key][[old_names.index(name) for name in common]],
         )
     for key in ("ctc.weight", "feedback.weight"):
         assert torch.equal(after[key][[0, 1, 2]], before[key][[0, 2, 3]])
     lines = [record.message for record in caplog.records]
-    assert f"tokens: {len(known)} kept, 2 new, 9 gone" in lines[1]
+    assert f"tokens: {len(common)} kept, 2 new, 9 gone" in lines[1]
     assert "CTC labels: 3 kept, 1 new, 1 gone" in lines[2]
 
 
 @pytest.mark.parametrize("pair", [("pruned", "full"), ("full", "pruned")])
 def test_rows_are_found_in_the_whole_vocabulary_too(pair: tuple[Vocabulary, Vocabulary]) -> None:
-    one, other = (Tokenizer.build(tiny.SENTENCES, vocabulary) for vocabulary in pair)
-    before, after = one.row_names, other.row_names
-    assert len(before) == len(set(before)) == one.vocab_size
+    old_tokenizer, new_tokenizer = (
+        Tokenizer.build(tiny.SENTENCES, vocabulary) for vocabulary in pair
+    )
+    before, after = old_tokenizer.row_names, new_tokenizer.row_names
+    assert len(before) == len(set(before)) == old_tokenizer.vocab_size
     table = torch.arange(len(before), dtype=torch.float32)[:, None]
     moved = carry_rows(table, before, after)
     text = "tu manges"  # every token of it is in both
-    ids = [one.bos, *one.encode(text), one.eos, one.pad]
-    assert moved[[other.bos, *other.encode(text), other.eos, other.pad]].flatten().tolist() == ids
-    assert moved[other.encode("\x00")].flatten().tolist() == one.encode("\x00")  # a byte
+    ids = [old_tokenizer.bos, *old_tokenizer.encode(text), old_tokenizer.eos, old_tokenizer.pad]
+    assert (
+        moved[
+            [new_tokenizer.bos, *new_tokenizer.encode(text), new_tokenizer.eos, new_tokenizer.pad]
+        ]
+        .flatten()
+        .tolist()
+        == ids
+    )
+    assert moved[new_tokenizer.encode("\x00")].flatten().tolist() == old_tokenizer.encode(
+        "\x00"
+    )  # a byte
 
 
 def test_everything_that_does_not_fit_is_in_one_message(tmp_path: Path) -> None:
     trained(tmp_path / "old")
-    other = {
+    other_spec = {
         "features": dataclasses.replace(tiny.FEATURES, fps=12.0, groups=("hands",)),
         "source": LandmarkSource(layout=HANDS, extractor={"detector": "tiny", "version": "2"}),
         "ctc": CtcLabels(kind="characters", names=("a",)),
     }
-    new = checkpoint(spec=other, d_model=32, norm="post", dropout=0.3)
+    new = checkpoint(spec=other_spec, d_model=32, norm="post", dropout=0.3)
     with pytest.raises(UserError) as error:
         warm_start(new, tmp_path / "old", seed=3)
     first, *lines, _ = str(error.value).splitlines()
     assert f"train.start_from: {tmp_path / 'old'} does not fit" in first
-    for line, found in zip(lines, (
-        "model.d_model: trained with 16, now 32",
-        "model.norm: trained with 'pre', now 'post'",
-        "features.fps: trained with 10.0, now 12.0",
-        "features.groups: trained with ('hands', 'pose'), now ('hands',)",
-        "(left_hand, right_hand, pose), now hands version 1 (left_hand, right_hand)",
-        "version: trained with '1', now '2'",
-        "CTC labels: trained with glosses, now characters",
-    ), strict=True):  # fmt: skip
-        assert found in line
+    for line, words in zip(
+        lines,
+        (
+            "model.d_model: trained with 16, now 32",
+            "model.norm: trained with 'pre', now 'post'",
+            "features.fps: trained with 10.0, now 12.0",
+            "features.groups: trained with ('hands', 'pose'), now ('hands',)",
+            "(left_hand, right_hand, pose), now hands version 1 (left_hand, right_hand)",
+            "version: trained with '1', now '2'",
+            "CTC labels: trained with glosses, now characters",
+        ),
+        strict=True,
+    ):
+        assert words in line
 
 
 @pytest.mark.parametrize("kind", ["glosses", "subwords"])
@@ -208,7 +228,7 @@ def test_known_glosses_keep_their_rows_when_others_come(
     caplog.set_level("INFO")
     few = GlossVocabulary.build(["REGEN NORD", "pad"], kind)
     more = GlossVocabulary.build(["ABEND REGEN NORD", "pad WIND"], kind)
-    was, now = ({"source": GlossSource(vocabulary=one)} for one in (few, more))
+    was, now = ({"source": GlossSource(vocabulary=vocabulary)} for vocabulary in (few, more))
     old = trained(tmp_path / "old", family=family, source="glosses", spec=was)
     new = checkpoint(family=family, source="glosses", spec=now, seed=2)
     warm_start(new, tmp_path / "old", seed=3)
@@ -218,11 +238,11 @@ def test_known_glosses_keep_their_rows_when_others_come(
     assert ids.tolist() != moved.tolist()
     tokens = torch.tensor([[1, *old.tokenizer.encode("tu manges")]])
     before, after = (
-        one.model(torch.from_numpy(src)[None], torch.ones(1, len(src), dtype=torch.bool), tokens)
-        for one, src in ((old, ids), (new, moved))
+        model.model(torch.from_numpy(src)[None], torch.ones(1, len(src), dtype=torch.bool), tokens)
+        for model, src in ((old, ids), (new, moved))
     )
     assert torch.equal(before, after)
-    table, grown = (one.model.state_dict()[SOURCE_ROWS[0]] for one in (old, new))
+    table, grown = (model.model.state_dict()[SOURCE_ROWS[0]] for model in (old, new))
     added = [row for row, name in enumerate(more.row_names) if name not in few.row_names]
     assert added
     assert torch.equal(grown[added], table.mean(dim=0).expand(len(added), -1))
@@ -231,15 +251,15 @@ def test_known_glosses_keep_their_rows_when_others_come(
 
 def test_other_kinds_of_source_tokens_do_not_fit(tmp_path: Path) -> None:
     vocabularies = [GlossVocabulary.build(["REGEN"], kind) for kind in ("glosses", "subwords")]
-    old, new = ({"source": GlossSource(vocabulary=one)} for one in vocabularies)
+    old, new = ({"source": GlossSource(vocabulary=vocabulary)} for vocabulary in vocabularies)
     trained(tmp_path / "old", source="glosses", spec=old)
     with pytest.raises(UserError, match="source tokens: trained with glosses, now subwords"):
         warm_start(checkpoint(source="glosses", spec=new), tmp_path / "old", seed=3)
 
 
 def run(data: TrainingData, options: RunOptions) -> TrainingResult:
-    done, fit = train(data, options, provenance={}, log=lambda _: None)
-    return TrainingResult(seed=options.train.seed, checkpoint=done, fit=fit)
+    checkpoint, fit = train(data, options, provenance={}, log=lambda _: None)
+    return TrainingResult(seed=options.train.seed, checkpoint=checkpoint, fit=fit)
 
 
 def test_each_seed_starts_from_its_own_model_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
@@ -250,8 +270,8 @@ def test_each_seed_starts_from_its_own_model_and_ends_with_the_same_bytes(tmp_pa
         options = tiny.run_options(seeds=[seed], start_from=str(tmp_path / "old"))
         begun, _ = prepare(data, options, provenance={})
         expected = load_checkpoint(tmp_path / folder, CPU).model.state_dict()
-        found = begun.model.state_dict()
-        assert all(torch.equal(found[name], value) for name, value in expected.items())
+        weights = begun.model.state_dict()
+        assert all(torch.equal(weights[name], value) for name, value in expected.items())
     results = [run(data, tiny.run_options(start_from=str(tmp_path / "old"))) for _ in range(2)]
     for name, result in zip("ab", results, strict=True):
         write_results(tmp_path / name, [result])

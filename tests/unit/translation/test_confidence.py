@@ -73,9 +73,11 @@ def test_a_clip_that_stands_still_or_lasts_too_long_is_named(checkpoint: Path) -
         dataclasses.replace(DEV[0], points=points, present=np.ones((len(points), 3), np.bool_))
         for points in (still, long)
     ]
-    one, other = (found.check.note for found in translator.translate(clips, GREEDY))
-    assert "it moves 0.00 shoulder widths a second" in one
-    assert "it lasts 9.9 s (train's clips: 1.0 to 1.4)" in other
+    still_note, long_note = (
+        translation.check.note for translation in translator.translate(clips, GREEDY)
+    )
+    assert "it moves 0.00 shoulder widths a second" in still_note
+    assert "it lasts 9.9 s (train's clips: 1.0 to 1.4)" in long_note
 
 
 def test_checking_changes_no_translation(checkpoint: Path) -> None:
@@ -85,21 +87,23 @@ def test_checking_changes_no_translation(checkpoint: Path) -> None:
     assert plain.confidence is None
     clips = [*DEV, without_hands(DEV[0])]
     options = dataclasses.replace(GREEDY, beam_size=3)
-    for found, other in zip(
+    for with_check, unchecked in zip(
         checked.translate(clips, options, n_best=2),
         plain.translate(clips, options, n_best=2),
         strict=True,
     ):
-        assert dataclasses.replace(found, check=other.check) == other
-        assert other.check.note == NOT_CALIBRATED
+        assert dataclasses.replace(with_check, check=unchecked.check) == unchecked
+        assert unchecked.check.note == NOT_CALIBRATED
     (blind,) = checked.translate(DEV[:1], GREEDY, blind=True)
     assert blind.check.note == NOT_CALIBRATED
 
 
 def test_an_unfamiliar_film_gets_no_invented_sentence_unless_asked(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     clips = {"a": tiny.halve(DEV[0]), "b": tiny.halve(without_hands(DEV[0]))}
     extractor = json.loads((checkpoint / "checkpoint.json").read_text())["extractor"]
@@ -109,9 +113,9 @@ def test_an_unfamiliar_film_gets_no_invented_sentence_unless_asked(
         main(command)
     assert ended.value.code == 3
     out, err = capsys.readouterr()
-    one, other = out.splitlines()
-    assert other == f"shards: b\t(not understood)\t{UNFAMILIAR}"
-    assert UNFAMILIAR not in one
+    first_line, second_line = out.splitlines()
+    assert second_line == f"shards: b\t(not understood)\t{UNFAMILIAR}"
+    assert UNFAMILIAR not in first_line
     assert "warning: shards: b: not like anything this model has seen: a hand in 0 %" in err
     assert "not understood: 1; --guess writes" in err
     for more, has_text in ((["--skip-unsure"], False), ([], False), (["--guess"], True)):
@@ -123,8 +127,8 @@ def test_an_unfamiliar_film_gets_no_invented_sentence_unless_asked(
         assert rows[1]["confidence"] is None  # dev has nothing like it
     with pytest.raises(SystemExit):
         main([*command, "--guess"])
-    other = capsys.readouterr().out.splitlines()[1]
-    assert other.startswith(f"shards: b\t(not understood)\t{UNFAMILIAR}\ta guess: ")
+    second_line = capsys.readouterr().out.splitlines()[1]
+    assert second_line.startswith(f"shards: b\t(not understood)\t{UNFAMILIAR}\ta guess: ")
     with pytest.raises(SystemExit, match="--guess and --skip-unsure"):
         main([*command, "--guess", "--skip-unsure"])
     shutil.rmtree(checkpoint.with_name("evaluation"))
@@ -145,8 +149,8 @@ def test_what_was_measured_is_found_with_the_model(
     confidence = read_confidence(path)
     path.rename(folder / CONFIDENCE)
     assert find_confidence(checkpoint) == confidence
-    other = dataclasses.replace(confidence, weights="0" * 64)  # is passed over
-    write_confidence(checkpoint / CONFIDENCE, other)
+    foreign = dataclasses.replace(confidence, weights="0" * 64)  # is passed over
+    write_confidence(checkpoint / CONFIDENCE, foreign)
     assert find_confidence(checkpoint) == (None if place == "checkpoint" else confidence)
 
 
@@ -167,7 +171,7 @@ def test_a_search_is_that_which_was_measured_where_no_flag_says_otherwise(checkp
     assert decoding("--max-tokens", "9").max_tokens == 9
     content = json.loads(path.read_text())
     content["decoding"] |= {"temperature": 0.0, "top_k": 0, "seed": 1}  # as before version 0.3
-    path.write_text(json.dumps({key: one for key, one in content.items() if key != SEAL}))
+    path.write_text(json.dumps({key: value for key, value in content.items() if key != SEAL}))
     assert decoding() == longer
 
 
@@ -209,9 +213,11 @@ def test_what_the_signs_say_against_a_sentence_makes_it_less_sure() -> None:
         for score, right in ((-1.0, 1), (-0.5, 3))
     )
     confidence = Confidence(weights="", unsure_below=0.5, levels=levels, train=None)
-    said = Hypothesis(tokens=(5, 6, 2), log_prob=-0.9, score=-0.3)
-    against = dataclasses.replace(said, sign_cost=2.0)
-    sure, unsure = (confidence.check(one, TRAIN[0], None) for one in (said, against))
+    hypothesis = Hypothesis(tokens=(5, 6, 2), log_prob=-0.9, score=-0.3)
+    against = dataclasses.replace(hypothesis, sign_cost=2.0)
+    sure, unsure = (
+        confidence.check(candidate, TRAIN[0], None) for candidate in (hypothesis, against)
+    )
     assert (sure.confidence, sure.is_unsure) == (0.75, False)
     assert (unsure.confidence, unsure.is_unsure) == (0.25, True)
 
@@ -222,10 +228,12 @@ def test_a_level_says_what_share_of_its_translations_was_right() -> None:
     low, high = fit_levels(scores, right)
     assert (low.score, low.clips, low.right, low.confidence) == (-5.0, 4, 1, 2 / 6)
     assert (high.score, high.clips, high.right, high.confidence) == (-1.0, 6, 5, 6 / 8)
-    (pooled,) = fit_levels(scores, [not one for one in right])  # the higher, the less right
+    (pooled,) = fit_levels(
+        scores, [not is_right for is_right in right]
+    )  # the higher, the less right
     assert (pooled.score, pooled.clips, pooled.right) == (-5.0, 10, 4)
-    found = Confidence(weights="", unsure_below=0.5, levels=(low, high), train=None)
-    assert [found.level(score) for score in (-9.0, -1.5, -1.0, 0.0)] == [low, low, high, high]
+    confidence = Confidence(weights="", unsure_below=0.5, levels=(low, high), train=None)
+    assert [confidence.level(score) for score in (-9.0, -1.5, -1.0, 0.0)] == [low, low, high, high]
     none = Confidence(weights="", unsure_below=0.5, levels=(), train=None)
     assert none.level(-1.0) is None
 
@@ -239,19 +247,19 @@ def test_intervals_are_those_of_scipy(clips: int, right: int) -> None:
 def test_distances_are_those_of_the_written_out_covariance() -> None:
     rng = np.random.default_rng(1)
     encodings = (rng.normal(size=(40, 6)) * [5, 3, 1, 1, 1, 1]).astype(np.float32)
-    others = rng.normal(size=(5, 6)).astype(np.float32)
-    found = describe_train(TRAIN[:4], encodings, others)
-    directions = np.array(found.directions)
-    kept = np.diag(np.array(found.deviations) ** 2 - found.rest**2)
-    covariance = directions.T @ kept @ directions + found.rest**2 * np.eye(6)
-    offset = others - np.array(found.centre)
+    dev_encodings = rng.normal(size=(5, 6)).astype(np.float32)
+    train = describe_train(TRAIN[:4], encodings, dev_encodings)
+    directions = np.array(train.directions)
+    variances = np.diag(np.array(train.deviations) ** 2 - train.rest**2)
+    covariance = directions.T @ variances @ directions + train.rest**2 * np.eye(6)
+    offset = dev_encodings - np.array(train.centre)
     expected = np.sqrt(np.einsum("ni,ij,nj->n", offset, np.linalg.inv(covariance), offset))
-    np.testing.assert_allclose(found.distances(others), expected, rtol=1e-3)
-    assert found.limit == pytest.approx(1.25 * expected.max(), rel=1e-3)
-    far = (np.array(found.centre) + 2 * found.limit * directions[0] * found.deviations[0]).astype(
+    np.testing.assert_allclose(train.distances(dev_encodings), expected, rtol=1e-3)
+    assert train.limit == pytest.approx(1.25 * expected.max(), rel=1e-3)
+    far = (np.array(train.centre) + 2 * train.limit * directions[0] * train.deviations[0]).astype(
         np.float32
     )
-    assert found.differences(TRAIN[0], far) == ("2.0 times as far from train's clips as the limit",)
+    assert train.differences(TRAIN[0], far) == ("2.0 times as far from train's clips as the limit",)
 
 
 def test_what_lies_between_two_signs_is_like_neither(tmp_path: Path) -> None:
@@ -259,15 +267,17 @@ def test_what_lies_between_two_signs_is_like_neither(tmp_path: Path) -> None:
     signs = ["tea", "bread"] * 20
     places = np.array([[9.0, 0, 0, 0] if sign == "tea" else [-9.0, 0, 0, 0] for sign in signs])
     encodings = (places + rng.normal(size=(40, 4))).astype(np.float32)
-    others = (places + rng.normal(size=(40, 4))).astype(np.float32)
+    dev_encodings = (places + rng.normal(size=(40, 4))).astype(np.float32)
     between = np.zeros((1, 4), np.float32)
-    others[0] = between  # one take of dev that is like no sign sets no limit
-    whole = describe_train(TRAIN[:4], encodings, others)
-    each = describe_train(TRAIN[:4], encodings, others, signs)
-    assert whole.distances(between)[0] < whole.limit
-    assert each.distances(between)[0] > each.limit
-    assert np.quantile(each.distances(others), 0.9) == pytest.approx(each.limit / 2, rel=1e-3)
-    for train, is_kept in ((whole, False), (each, True)):
+    dev_encodings[0] = between  # one take of dev that is like no sign sets no limit
+    pooled = describe_train(TRAIN[:4], encodings, dev_encodings)
+    by_sign = describe_train(TRAIN[:4], encodings, dev_encodings, signs)
+    assert pooled.distances(between)[0] < pooled.limit
+    assert by_sign.distances(between)[0] > by_sign.limit
+    assert np.quantile(by_sign.distances(dev_encodings), 0.9) == pytest.approx(
+        by_sign.limit / 2, rel=1e-3
+    )
+    for train, is_kept in ((pooled, False), (by_sign, True)):
         path = tmp_path / "confidence.json"
         confidence = Confidence(weights="", unsure_below=0.5, levels=(), train=train)
         write_confidence(path, confidence)
@@ -277,5 +287,5 @@ def test_what_lies_between_two_signs_is_like_neither(tmp_path: Path) -> None:
 
 def test_one_training_clip_and_one_frame_are_enough() -> None:
     clip = tiny.sequence(frames=1)
-    found = describe_train([clip], np.ones((1, 4), np.float32), np.ones((1, 4), np.float32))
-    assert found.differences(clip, np.ones(4, np.float32)) == ()
+    train = describe_train([clip], np.ones((1, 4), np.float32), np.ones((1, 4), np.float32))
+    assert train.differences(clip, np.ones(4, np.float32)) == ()

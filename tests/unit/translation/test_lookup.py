@@ -35,9 +35,12 @@ def build(root: Path) -> tuple[Translator, SignIndex]:
         tiny.write_checkpoint(root / "checkpoint", extractor=MADE)
     translator = Translator.load(root / "checkpoint")
     return translator, open_index(
-        translator, root / "checkpoint", targets=root / "targets.parquet", shards=root / "shards",
+        translator,
+        root / "checkpoint",
+        targets=root / "targets.parquet",
+        shards=root / "shards",
         folder=root / "lookup",
-    )  # fmt: skip
+    )
 
 
 def test_a_clip_is_nearest_to_itself_and_each_text_comes_once(tmp_path: Path) -> None:
@@ -60,17 +63,17 @@ def test_encodings_are_kept_until_landmarks_change_and_texts_are_those_of_now(
 ) -> None:
     write_corpus(tmp_path)
     _, first = build(tmp_path)
-    (kept,) = (tmp_path / "lookup").iterdir()
-    made = kept.stat().st_mtime_ns
+    (file,) = (tmp_path / "lookup").iterdir()
+    written_ns = file.stat().st_mtime_ns
     with monkeypatch.context() as patch:
         patch.setattr(Translator, "encode_signs", None)  # whoever calls it fails
         _, again = build(tmp_path)
-    assert kept.stat().st_mtime_ns == made
+    assert file.stat().st_mtime_ns == written_ns
     assert np.array_equal(again.directions, first.directions)
     monkeypatch.setattr(lookup, "CLIPS_AT_ONCE", 2)
-    raw = kept.read_bytes()
+    raw = file.read_bytes()
     for damaged in (raw[:100], raw[:-1] + bytes([raw[-1] ^ 64])):
-        kept.write_bytes(damaged)
+        file.write_bytes(damaged)
         _, again = build(tmp_path)
         assert again.clip_ids == first.clip_ids
         np.testing.assert_allclose(again.directions, first.directions, atol=1e-4)
@@ -95,12 +98,12 @@ def test_without_clips_of_train_and_with_other_landmarks_it_is_refused(tmp_path:
 def test_directions_in_which_all_clips_vary_do_not_hide_a_small_difference() -> None:
     rng = np.random.default_rng(0)
     train = rng.normal(0, [50, 50, 1], (200, 3)).astype(np.float32)
-    one, other = np.float32([[5, 0, 6], [-5, 0, 6]])
+    first, second = np.float32([[5, 0, 6], [-5, 0, 6]])
     far = np.float32([5, 0, -6])
     view = Whitening.fit(train)
-    close, apart = (float(view(one[None])[0] @ view(x[None])[0]) for x in (other, far))
+    close, apart = (float(view(first[None])[0] @ view(x[None])[0]) for x in (second, far))
     assert close > 0.5 > 0 > apart
-    plain = np.float32([one, other, far])
+    plain = np.float32([first, second, far])
     assert plain[0] @ plain[1] < plain[0] @ plain[0]
     alone = Whitening.fit(train[:1])  # a corpus of one clip divides by nothing
     assert np.isfinite(alone(train)).all()
@@ -113,10 +116,10 @@ def test_states_and_hands_count_alike() -> None:
         encodings = np.concatenate((states, scale * hands), axis=1).astype(np.float32)
         view = View.fit(encodings, 6)
         assert view.width == 10
-        seen = view(encodings)
+        views = view(encodings)
         apart = [Whitening.fit(part)(part) for part in (encodings[:, :4], encodings[:, 4:])]
-        expected = sum(one @ one.T for one in apart) / 2
-        np.testing.assert_allclose(seen @ seen.T, expected, atol=1e-5)
+        expected = sum(vectors @ vectors.T for vectors in apart) / 2
+        np.testing.assert_allclose(views @ views.T, expected, atol=1e-5)
     alone = View.fit(encodings[:, :4], 0)  # glosses have no hands
     np.testing.assert_allclose(alone(encodings[:, :4]), apart[0], atol=1e-5)
 
@@ -127,10 +130,10 @@ def test_encodings_are_means_of_states_and_of_hands(tmp_path: Path) -> None:
     names = feature_names(translator.spec.features, HANDS_POSE)
     chosen = [names[column] for column in translator.hand_columns]
     assert chosen == [name for name in names if "hand" in name]
-    (found,) = translator.encode_signs([clip])
-    np.testing.assert_array_equal(found[: -len(chosen)], translator.encode_clips([clip])[0])
+    (encoding,) = translator.encode_signs([clip])
+    np.testing.assert_array_equal(encoding[: -len(chosen)], translator.encode_clips([clip])[0])
     means = translator.rows(clip)[:, translator.hand_columns].mean(axis=0)
-    np.testing.assert_array_equal(found[-len(chosen) :], means)
+    np.testing.assert_array_equal(encoding[-len(chosen) :], means)
     body = replace(translator.spec.features, groups=("pose",))
     translator = Translator.load(tmp_path)
     translator.spec = replace(translator.spec, features=body)

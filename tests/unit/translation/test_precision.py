@@ -16,10 +16,10 @@ def test_an_int8_layer_is_the_layer_but_for_rounding(rows: tuple[int, ...]) -> N
     x = torch.randn(*rows, 64) * torch.tensor([0.01, 100.0])[torch.randint(2, rows)][..., None]
     with torch.inference_mode():
         expected = layer(x)
-        found = Int8Linear(layer.weight, layer.bias)(x)
-    assert found.shape == expected.shape
+        output = Int8Linear(layer.weight, layer.bias)(x)
+    assert output.shape == expected.shape
     # Each row has a scale of its own, so the error is relative to each row: about 1 / 63.
-    error = (found - expected).norm(dim=-1) / (expected - layer.bias).norm(dim=-1)
+    error = (output - expected).norm(dim=-1) / (expected - layer.bias).norm(dim=-1)
     assert error.max() < 0.03
 
 
@@ -27,8 +27,8 @@ def test_extreme_rows_do_not_overflow() -> None:
     layer = torch.nn.Linear(512, 4, bias=False)
     with torch.inference_mode():
         layer.weight.fill_(1.0)
-        found = Int8Linear(layer.weight, None)(torch.stack((torch.ones(512), torch.zeros(512))))
-    torch.testing.assert_close(found, torch.tensor([[512.0] * 4, [0.0] * 4]), rtol=1e-5, atol=0)
+        output = Int8Linear(layer.weight, None)(torch.stack((torch.ones(512), torch.zeros(512))))
+    torch.testing.assert_close(output, torch.tensor([[512.0] * 4, [0.0] * 4]), rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
@@ -42,10 +42,10 @@ def test_a_reduced_model_stays_close(family: str, is_tied: bool, precision: Prec
         expected = model(src, valid, tokens).softmax(dim=-1)
         reduced = reduce_precision(model, precision)
         src = src.to(next(reduced.parameters()).dtype)
-        found = reduced(src, valid, tokens).float().softmax(dim=-1)
+        probabilities = reduced(src, valid, tokens).float().softmax(dim=-1)
         ((best,), _) = search(reduced, reduced.encode(src, valid), IDS, tiny.decoding(beam_size=3))
-    assert (found - expected).abs().max() < 0.05
-    assert not torch.equal(found, expected)
+    assert (probabilities - expected).abs().max() < 0.05
+    assert not torch.equal(probabilities, expected)
     assert best.tokens
 
 

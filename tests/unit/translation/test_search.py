@@ -29,8 +29,8 @@ def options(beam_size: int, **changes: float) -> DecodingOptions:
 def teacher_forced(model: Seq2Seq, memory: Memory, clip: int, tokens: tuple[int, ...]) -> float:
     """Return the log-probability of tokens given the source, pad and bos excluded."""
     row = memory.select(torch.tensor([clip]))
-    given = torch.tensor([[IDS.bos, *tokens[:-1]]])
-    log_probs = model.decode(row, given).log_softmax(dim=-1)[0]
+    prefix = torch.tensor([[IDS.bos, *tokens[:-1]]])
+    log_probs = model.decode(row, prefix).log_softmax(dim=-1)[0]
     return sum(log_probs[step, token].item() for step, token in enumerate(tokens))
 
 
@@ -63,16 +63,16 @@ def test_seeds_as_one_rank_by_the_mean_of_their_probabilities(family: str, beam_
     """Compared with the mean of probabilities that are computed from whole prefixes."""
     models = [tiny.model(seed, family=family) for seed in (2, 3, 4)]
     memories = [memory_of(model) for model in models]
-    first, *others = zip(models, memories, strict=True)
-    found = search(*first, IDS, options(beam_size, length_penalty=0.0), further=others)
-    for clip, (best,) in enumerate(found):
-        given = torch.tensor([[IDS.bos, *best.tokens[:-1]]])
+    first, *further = zip(models, memories, strict=True)
+    hypotheses = search(*first, IDS, options(beam_size, length_penalty=0.0), further=further)
+    for clip, (best,) in enumerate(hypotheses):
+        prefix = torch.tensor([[IDS.bos, *best.tokens[:-1]]])
         with torch.inference_mode():
-            each = [
-                model.decode(memory.select(torch.tensor([clip])), given)[0].softmax(dim=-1)
+            distributions = [
+                model.decode(memory.select(torch.tensor([clip])), prefix)[0].softmax(dim=-1)
                 for model, memory in zip(models, memories, strict=True)
             ]
-        mean = torch.stack(each).mean(dim=0)
+        mean = torch.stack(distributions).mean(dim=0)
         chosen = [mean[step, token].log().item() for step, token in enumerate(best.tokens)]
         assert best.score == pytest.approx(sum(chosen), **CLOSE)
         assert best.log_prob == best.score  # the doubt is that of all
@@ -86,8 +86,10 @@ def test_seeds_as_one_rank_by_the_mean_of_their_probabilities(family: str, beam_
 def test_a_beam_of_one_equals_greedy_search_from_scratch(family: str, subsampling: int) -> None:
     model = tiny.model(2, family=family, subsampling=subsampling)
     memory = memory_of(model)
-    found = search(model, memory, IDS, options(1))
-    assert [best.tokens for (best,) in found] == [greedy(model, memory, c, 12) for c in range(4)]
+    hypotheses = search(model, memory, IDS, options(1))
+    assert [best.tokens for (best,) in hypotheses] == [
+        greedy(model, memory, c, 12) for c in range(4)
+    ]
 
 
 def every_translation(longest: int, shortest: int = 1) -> list[tuple[int, ...]]:
@@ -110,15 +112,17 @@ def test_a_wide_beam_equals_full_enumeration(family: str, penalty: float, shorte
     model = small_model(family=family)
     memory = memory_of(model)
     options = tiny.decoding(beam_size=64, length_penalty=penalty, min_tokens=shortest, max_tokens=4)
-    found = search(model, memory, IDS, options, n_best=6)
+    hypotheses = search(model, memory, IDS, options, n_best=6)
     for clip in range(len(LENGTHS)):
         scores = {
             tokens: teacher_forced(model, memory, clip, tokens) / len(tokens) ** penalty
             for tokens in every_translation(4, max(1, shortest))
         }
         best = sorted(scores, key=scores.__getitem__, reverse=True)[:6]
-        assert [h.tokens for h in found[clip]] == best
-        assert [h.score for h in found[clip]] == pytest.approx([scores[t] for t in best], **CLOSE)
+        assert [h.tokens for h in hypotheses[clip]] == best
+        assert [h.score for h in hypotheses[clip]] == pytest.approx(
+            [scores[t] for t in best], **CLOSE
+        )
 
 
 @pytest.mark.parametrize(
@@ -133,29 +137,37 @@ def test_a_beam_less_the_internal_lm_equals_full_enumeration(family: str, shorte
     memory = memory_of(model)
     nothing = memory.select(torch.tensor([0])).emptied()
     options = tiny.decoding(beam_size=64, min_tokens=shortest, max_tokens=4, internal_lm_weight=0.4)
-    found = search(model, memory, IDS, options, n_best=3)
+    hypotheses = search(model, memory, IDS, options, n_best=3)
     changed = 0
     for clip in range(len(LENGTHS)):
         row = memory.select(torch.tensor([clip]))
         scores = {}
         for tokens in every_translation(4, max(1, shortest)):
-            given = torch.tensor([[IDS.bos, *tokens[:-1]]])
-            own = model.decode(row, given).log_softmax(dim=-1)[0]
-            raised = -0.4 * model.decode(nothing, given).log_softmax(dim=-1)[0]
-            for step in range(len(own)):  # what is unlikely gets no more than what is likely
-                is_likely = own[step] >= own[step].max() + math.log(PLAUSIBLE)
+            prefix = torch.tensor([[IDS.bos, *tokens[:-1]]])
+            plain_log_probs = model.decode(row, prefix).log_softmax(dim=-1)[0]
+            raised = -0.4 * model.decode(nothing, prefix).log_softmax(dim=-1)[0]
+            for step in range(
+                len(plain_log_probs)
+            ):  # what is unlikely gets no more than what is likely
+                is_likely = plain_log_probs[step] >= plain_log_probs[step].max() + math.log(
+                    PLAUSIBLE
+                )
                 raised[step, ~is_likely] = raised[step, is_likely].min()
-            less = own + raised
+            less = plain_log_probs + raised
             gains = less.log_softmax(dim=-1)
             total = sum(gains[step, token].item() for step, token in enumerate(tokens))
             scores[tokens] = total / len(tokens)
         best = sorted(scores, key=scores.__getitem__, reverse=True)[:3]
-        assert [h.tokens for h in found[clip]] == best
-        assert [h.score for h in found[clip]] == pytest.approx([scores[t] for t in best], **CLOSE)
-        for one in found[clip]:  # confidence is measured by what no option of the search changes
-            plain = teacher_forced(model, memory, clip, one.tokens)
-            assert one.log_prob == pytest.approx(plain, **CLOSE)
-            changed += one.score != pytest.approx(plain / len(one.tokens), **CLOSE)
+        assert [h.tokens for h in hypotheses[clip]] == best
+        assert [h.score for h in hypotheses[clip]] == pytest.approx(
+            [scores[t] for t in best], **CLOSE
+        )
+        for hypothesis in hypotheses[
+            clip
+        ]:  # confidence is measured by what no option of the search changes
+            plain = teacher_forced(model, memory, clip, hypothesis.tokens)
+            assert hypothesis.log_prob == pytest.approx(plain, **CLOSE)
+            changed += hypothesis.score != pytest.approx(plain / len(hypothesis.tokens), **CLOSE)
     assert changed
 
 
@@ -181,20 +193,22 @@ def test_company_and_order_change_no_hypothesis(family: str, beam_size: int, wei
     together, turned = translate([0, 1, 2, 3]), translate([2, 3, 1, 0])
     goes_on = family in ("transformer", "decoder_only") and weight != "internal_lm_weight"
     if not goes_on:  # to the limit, all clips
-        assert len({len(found[0].tokens) for found in together}) > 1
-    for row, others in enumerate(zip(together, map(turned.__getitem__, (3, 2, 0, 1)), strict=True)):
+        assert len({len(beam[0].tokens) for beam in together}) > 1
+    for row, searches in enumerate(
+        zip(together, map(turned.__getitem__, (3, 2, 0, 1)), strict=True)
+    ):
         (alone,) = translate([row])
-        for other in others:
-            assert [h.tokens for h in other] == [h.tokens for h in alone]
-            assert [h.score for h in other] == pytest.approx([h.score for h in alone], **CLOSE)
+        for hypotheses in searches:
+            assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
+            assert [h.score for h in hypotheses] == pytest.approx([h.score for h in alone], **CLOSE)
 
 
 def test_an_endless_model_stops_at_the_limit() -> None:
     model = tiny.model(2)
     with torch.no_grad():
         model.decoder.output.bias[IDS.eos] = -1e9
-    found = search(model, memory_of(model), IDS, options(3, max_tokens=5))
-    assert [len(best.tokens) for (best,) in found] == [5] * 4
+    hypotheses = search(model, memory_of(model), IDS, options(3, max_tokens=5))
+    assert [len(best.tokens) for (best,) in hypotheses] == [5] * 4
 
 
 @pytest.mark.parametrize("beam_size", [1, 3, 8])
@@ -205,16 +219,18 @@ def test_the_n_best_are_different_and_sorted_with_the_teacher_forced_log_probabi
 ) -> None:
     model = tiny.model(2, family=family)
     memory = memory_of(model)
-    for clip, found in enumerate(search(model, memory, IDS, options(beam_size), n_best=beam_size)):
-        assert len(found) == len({h.tokens for h in found}) == beam_size
-        ended = [h for h in found if h.tokens[-1] == IDS.eos]
-        assert found[: len(ended)] == ended  # those that never ended stand behind
-        for part in (ended, found[len(ended) :]):
+    for clip, hypotheses in enumerate(
+        search(model, memory, IDS, options(beam_size), n_best=beam_size)
+    ):
+        assert len(hypotheses) == len({h.tokens for h in hypotheses}) == beam_size
+        ended = [h for h in hypotheses if h.tokens[-1] == IDS.eos]
+        assert hypotheses[: len(ended)] == ended  # those that never ended stand behind
+        for part in (ended, hypotheses[len(ended) :]):
             assert [h.score for h in part] == sorted((h.score for h in part), reverse=True)
-        for one in found:
-            expected = teacher_forced(model, memory, clip, one.tokens)
-            assert one.log_prob == pytest.approx(expected, **CLOSE)
-            assert one.score == pytest.approx(expected / len(one.tokens), **CLOSE)
+        for hypothesis in hypotheses:
+            expected = teacher_forced(model, memory, clip, hypothesis.tokens)
+            assert hypothesis.log_prob == pytest.approx(expected, **CLOSE)
+            assert hypothesis.score == pytest.approx(expected / len(hypothesis.tokens), **CLOSE)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
@@ -225,9 +241,9 @@ def test_the_search_stops_when_no_open_beam_can_win(
     with torch.no_grad():
         model.decoder.output.bias[IDS.eos] += 20
     step, memory = model.step, memory_of(model)
-    monkeypatch.setattr(model, "step", lambda *given: steps.append(1) or step(*given))
-    found = search(model, memory, IDS, options(3, length_penalty=penalty, max_tokens=50))
-    assert {best.tokens for (best,) in found} == {(IDS.eos,)}
+    monkeypatch.setattr(model, "step", lambda *arguments: steps.append(1) or step(*arguments))
+    hypotheses = search(model, memory, IDS, options(3, length_penalty=penalty, max_tokens=50))
+    assert {best.tokens for (best,) in hypotheses} == {(IDS.eos,)}
     assert len(steps) == 1
 
 
@@ -237,9 +253,9 @@ def test_the_best_tokens_are_those_of_the_whole_log_softmax(vocab: int, count: i
     logits = 3 * torch.randn(11, vocab, generator=torch.Generator().manual_seed(1))
     logits[3, -1] = 50.0  # behind the last whole group
     expected, tokens = logits.log_softmax(dim=-1).topk(count, dim=-1)
-    found = best_tokens(logits.clone(), count, banned=[])
-    torch.testing.assert_close(found[0], expected, rtol=1e-5, atol=1e-5)
-    assert torch.equal(found[1], tokens)
+    best = best_tokens(logits.clone(), count, banned=[])
+    torch.testing.assert_close(best[0], expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(best[1], tokens)
 
 
 @pytest.mark.parametrize(

@@ -34,11 +34,13 @@ def test_the_signs_are_those_of_all_paths_together(seed: int, weight: float, bon
         chances[spell(path)] = chances.get(spell(path), 0.0) + chance
 
     def worth(labels: tuple[int, ...]) -> float:
-        said = sum(ngram.log_prob(one, labels[:n]) for n, one in enumerate((*labels, 0)))
-        return math.log(chances[labels]) + weight * said + bonus * len(labels)
+        ngram_log_prob = sum(
+            ngram.log_prob(label, labels[:n]) for n, label in enumerate((*labels, 0))
+        )
+        return math.log(chances[labels]) + weight * ngram_log_prob + bonus * len(labels)
 
     assert search_signs(log_probs, search) == list(max(chances, key=worth))
-    assert all(one.log_prob > -math.inf for one in rank_signs(log_probs, search))
+    assert all(ranked.log_prob > -math.inf for ranked in rank_signs(log_probs, search))
 
 
 def written_out(label: int, before: tuple[int, ...]) -> float:
@@ -62,8 +64,8 @@ def written_out(label: int, before: tuple[int, ...]) -> float:
 def test_the_ngram_is_that_of_witten_and_bell(before: tuple[int, ...]) -> None:
     ngram = NGram(NGRAMS)
     chances = [math.exp(ngram.log_prob(label, before)) for label in (0, 1, 2, 9)]
-    wanted = [written_out(label, (0, 0, 0, *before)) for label in (0, 1, 2, 9)]
-    assert chances == pytest.approx(wanted, rel=1e-9)
+    expected = [written_out(label, (0, 0, 0, *before)) for label in (0, 1, 2, 9)]
+    assert chances == pytest.approx(expected, rel=1e-9)
     assert sum(chances) == pytest.approx(1, rel=1e-9)
 
 

@@ -71,10 +71,10 @@ def test_a_language_that_is_asked_for_comes_first() -> None:
     translator = Translator(dataclasses.replace(base, model=model, tokenizer=tokenizer), CPU)
     for language in ("de", "fr"):
         options = tiny.decoding(beam_size=3, language=language)
-        for found in translator.translate(CLIPS, options, n_best=3):
-            for one in (found, *found.alternatives):
-                assert one.hypothesis.tokens[0] == tokenizer.language_id(language)
-                assert language not in one.text
+        for translation in translator.translate(CLIPS, options, n_best=3):
+            for alternative in (translation, *translation.alternatives):
+                assert alternative.hypothesis.tokens[0] == tokenizer.language_id(language)
+                assert language not in alternative.text
     with pytest.raises(UserError, match="language: found 'nl', expected de, fr"):
         translator.translate(CLIPS, tiny.decoding(language="nl"))
     with pytest.raises(UserError, match="expected none: the model was trained without"):
@@ -83,17 +83,21 @@ def test_a_language_that_is_asked_for_comes_first() -> None:
 
 def test_a_sign_is_read_at_the_pace_of_the_training_clips_however_slow_its_film() -> None:
     clip = tiny.sequence(0, frames=30, fps=30.0)  # a second
-    seen = TrainClips(
-        figures={"seconds": Range(low=0.9, high=1.0)}, centre=(), directions=(), deviations=(),
-        rest=1.0, limit=1.0,
-    )  # fmt: skip
-    checked = Confidence(weights="", unsure_below=0.5, levels=(), train=seen)
+    train_clips = TrainClips(
+        figures={"seconds": Range(low=0.9, high=1.0)},
+        centre=(),
+        directions=(),
+        deviations=(),
+        rest=1.0,
+        limit=1.0,
+    )
+    checked = Confidence(weights="", unsure_below=0.5, levels=(), train=train_clips)
     signs = CtcLabels(kind="texts", names=("tea", "bread"))
     for labels, paces in ((signs, (1, 1.581, 3.162, 5, 0.422)), (LETTERS, (1, 1, 1, 1, 1))):
         translator = Translator(checkpoint(labels), CPU, confidence=checked)
         slowed = [dataclasses.replace(clip, fps=30 / times) for times in (1, 1.5, 3, 20, 0.4)]
-        found = [translator._paced(one) for one in slowed]
-        for before, after, pace in zip(slowed, found, paces, strict=True):
+        paced = [translator._paced(clip) for clip in slowed]
+        for before, after, pace in zip(slowed, paced, paces, strict=True):
             assert after.fps == pytest.approx(before.fps * pace, rel=0.01)
 
 
@@ -103,10 +107,12 @@ def test_a_rest_around_a_sign_takes_none_of_the_time_that_train_gives_it() -> No
     hands = clip.points[:1, :42] + np.zeros_like(clip.points[:, :42])
     hands[..., 0] += 0.24 * np.clip(times - 1, 0, 1)[:, None]
     clip.points[:, :42] = hands
-    seen = TrainClips(figures=train, centre=(), directions=(), deviations=(), rest=1.0, limit=1.0)
+    train_clips = TrainClips(
+        figures=train, centre=(), directions=(), deviations=(), rest=1.0, limit=1.0
+    )
     signs = CtcLabels(kind="texts", names=("tea", "bread"))
     features = dataclasses.replace(tiny.FEATURES, rest_s=0.2)
-    checked = Confidence(weights="", unsure_below=0.5, levels=(), train=seen)
+    checked = Confidence(weights="", unsure_below=0.5, levels=(), train=train_clips)
     model = tiny.checkpoint(ctc=signs, features=features)
     paced = Translator(model, CPU, confidence=checked)._paced(clip)
     assert isinstance(paced, LandmarkSequence)
@@ -118,14 +124,14 @@ def test_alternatives_are_the_next_best_and_change_nothing_about_the_best() -> N
     translator = Translator(checkpoint(), CPU)
     options = tiny.decoding(beam_size=4)
     alone = translator.translate(CLIPS, options)
-    found = translator.translate(CLIPS, options, n_best=3)
+    translations = translator.translate(CLIPS, options, n_best=3)
     # With the whole list wanted the search may go on longer, but only for more of them.
     assert [t.hypothesis.tokens[-1] == 2 for t in alone] == [
-        t.hypothesis.tokens[-1] == 2 for t in found
+        t.hypothesis.tokens[-1] == 2 for t in translations
     ]
-    for one, translation in zip(alone, found, strict=True):
-        assert translation.hypothesis.score >= one.hypothesis.score - 1e-6
-        assert one.alternatives == ()
+    for single, translation in zip(alone, translations, strict=True):
+        assert translation.hypothesis.score >= single.hypothesis.score - 1e-6
+        assert single.alternatives == ()
         tokens = [t.hypothesis.tokens for t in (translation, *translation.alternatives)]
         assert len(set(tokens)) == 3
         assert all(t.alternatives == () for t in translation.alternatives)
@@ -140,15 +146,20 @@ def test_the_beam_that_says_the_signs_is_the_best_where_they_weigh_enough(tmp_pa
     plain = translator.translate(CLIPS, beams, n_best=6)
     # Nothing is known of words and signs yet.
     assert translator.translate(CLIPS, held, n_best=6) == plain
-    every = [[one, *one.alternatives] for one in plain]
-    words = {word for beam in every for one in beam for word, _, _ in locate_words(one.text)}
-    said = SignCoverage(sign_of=dict.fromkeys(sorted(words), "A"), costs={"A": 1.0, "B": 1.0})
-    translator.sign_costs = said
+    every = [[translation, *translation.alternatives] for translation in plain]
+    words = {
+        word
+        for beam in every
+        for translation in beam
+        for word, _, _ in locate_words(translation.text)
+    }
+    coverage = SignCoverage(sign_of=dict.fromkeys(sorted(words), "A"), costs={"A": 1.0, "B": 1.0})
+    translator.sign_costs = coverage
     read = [[sign.gloss for sign in signs] for signs in read_signs(translator, CLIPS)]
     assert all(read)
-    found = translator.translate(CLIPS, held, n_best=6)
-    assert [t.hypothesis.tokens for t in found] != [t.hypothesis.tokens for t in plain]
-    for before, best, line in zip(every, found, read, strict=True):
+    weighted = translator.translate(CLIPS, held, n_best=6)
+    assert [t.hypothesis.tokens for t in weighted] != [t.hypothesis.tokens for t in plain]
+    for before, best, line in zip(every, weighted, read, strict=True):
         after = [best, *best.alternatives]
         scores = {t.hypothesis.tokens: t.hypothesis.score for t in before}
         assert {t.hypothesis.tokens for t in after} == set(scores)
@@ -156,14 +167,16 @@ def test_the_beam_that_says_the_signs_is_the_best_where_they_weigh_enough(tmp_pa
         assert [t.hypothesis.tokens[-1] == EOS for t in after] == sorted(
             (t.hypothesis.tokens[-1] == EOS for t in before), reverse=True
         )
-        for one in after:
-            score = scores[one.hypothesis.tokens] - 100 * said.cost(one.text, line)
-            assert one.hypothesis.score == pytest.approx(score, abs=1e-4)
-            assert one.hypothesis.sign_cost == said.cost(one.text, line)
+        for translation in after:
+            score = scores[translation.hypothesis.tokens] - 100 * coverage.cost(
+                translation.text, line
+            )
+            assert translation.hypothesis.score == pytest.approx(score, abs=1e-4)
+            assert translation.hypothesis.sign_cost == coverage.cost(translation.text, line)
         ended = [t.hypothesis.score for t in after if t.hypothesis.tokens[-1] == EOS]
         assert ended == sorted(ended, reverse=True)
     alone = translator.translate(CLIPS, held)
-    assert [t.hypothesis for t in alone] == [t.hypothesis for t in found]
+    assert [t.hypothesis for t in alone] == [t.hypothesis for t in weighted]
     greedy = dataclasses.replace(held, beam_size=1)
     assert [t.text for t in translator.translate(CLIPS, greedy)] == [
         t.text for t in translator.translate(CLIPS, tiny.decoding())
@@ -179,27 +192,29 @@ def test_without_a_decoder_the_text_is_what_ctc_reads(family: Any) -> None:
     model = dataclasses.replace(tiny.MODEL, family=family, decoder_layers=0)
 
     def translator(kind: Any, names: tuple[str, ...]) -> Translator:
-        made = tiny.checkpoint(ctc=CtcLabels(kind=kind, names=names), model=model)
-        return Translator(made, CPU)
+        checkpoint = tiny.checkpoint(ctc=CtcLabels(kind=kind, names=names), model=model)
+        return Translator(checkpoint, CPU)
 
-    whole = translator("texts", tiny.SENTENCES)
-    found = whole.translate(CLIPS, tiny.decoding(), n_best=4)
-    for one, log_probs in zip(found, whole.label_log_probs(CLIPS), strict=True):
+    reader = translator("texts", tiny.SENTENCES)
+    translations = reader.translate(CLIPS, tiny.decoding(), n_best=4)
+    for translation, log_probs in zip(translations, reader.label_log_probs(CLIPS), strict=True):
         costs = dict(zip(tiny.SENTENCES, weigh_labels(log_probs), strict=True))
-        every = [one, *one.alternatives]
-        assert [said.text for said in every] == sorted(costs, key=costs.__getitem__)
-        assert [said.hypothesis.log_prob for said in every] == [-costs[x.text] for x in every]
-        assert one.hypothesis.tokens[-1] == EOS
+        every = [translation, *translation.alternatives]
+        assert [alternative.text for alternative in every] == sorted(costs, key=costs.__getitem__)
+        assert [alternative.hypothesis.log_prob for alternative in every] == [
+            -costs[x.text] for x in every
+        ]
+        assert translation.hypothesis.tokens[-1] == EOS
     search = SignSearch(weight=0.8, bonus=2.0, ngrams=((0, 1, 9),))
     signs = translator("glosses", ("A", "B", "C")).with_signs(search)
-    read = [" ".join(sign.gloss for sign in one) for one in read_signs(signs, CLIPS)]
-    assert read == [one.text for one in signs.translate(CLIPS, tiny.decoding())]
+    read = [" ".join(sign.gloss for sign in clip_signs) for clip_signs in read_signs(signs, CLIPS)]
+    assert read == [translation.text for translation in signs.translate(CLIPS, tiny.decoding())]
     letters = translator("characters", LETTERS.names)
-    (one,) = letters.translate(CLIPS[:1], tiny.decoding())
+    (translation,) = letters.translate(CLIPS[:1], tiny.decoding())
     spelt = search_signs(letters.label_log_probs(CLIPS[:1])[0], SignSearch())
-    assert one.text == "".join(LETTERS.names[n - 1] for n in spelt)
+    assert translation.text == "".join(LETTERS.names[n - 1] for n in spelt)
     with pytest.raises(ValueError, match="no decoder"):
-        letters.align(CLIPS[:1], [one])
+        letters.align(CLIPS[:1], [translation])
 
 
 def test_further_seeds_hold_sentences_against_signs_as_the_first_does(tmp_path: Path) -> None:
@@ -207,11 +222,15 @@ def test_further_seeds_hold_sentences_against_signs_as_the_first_does(tmp_path: 
     for folder in (first, first / "seeds" / "2"):
         save_checkpoint(folder, checkpoint())
     assert not Translator.load(first / "seeds" / "2", CPU).sign_costs.costs
-    found = fit_sign_coverage(["a b", "b"], [["A", "B"], ["B"]])
+    coverage = fit_sign_coverage(["a b", "b"], [["A", "B"], ["B"]])
     measured = Confidence(
-        weights=hash_file(first / WEIGHTS), unsure_below=0.5, levels=(), train=None,
-        signs_said=found, signs=SignSearch(weight=0.4),
-    )  # fmt: skip
+        weights=hash_file(first / WEIGHTS),
+        unsure_below=0.5,
+        levels=(),
+        train=None,
+        signs_said=coverage,
+        signs=SignSearch(weight=0.4),
+    )
     write_confidence(first / CONFIDENCE, measured)
     # The further seed's weights are others, so that nothing is measured of them.
     path = first / "seeds" / "2" / WEIGHTS
@@ -220,7 +239,7 @@ def test_further_seeds_hold_sentences_against_signs_as_the_first_does(tmp_path: 
     keep_hashes(path.parent)
     for folder in (first, first / "seeds" / "2"):
         translator = Translator.load(folder, CPU)
-        assert (translator.sign_costs, translator.sign_search.weight) == (found, 0.4)
+        assert (translator.sign_costs, translator.sign_search.weight) == (coverage, 0.4)
     assert translator.confidence is None
     (first / WEIGHTS).unlink()
     assert not Translator.load(first / "seeds" / "2", CPU).sign_costs.costs
@@ -229,15 +248,18 @@ def test_further_seeds_hold_sentences_against_signs_as_the_first_does(tmp_path: 
 def write_seeds(first: Path, ctc: CtcLabels = LETTERS) -> None:
     """Write three seeds of a model, and a confidence that was measured of them as one."""
     for number, folder in enumerate((first, first / "seeds/2", first / "seeds/10")):
-        made = checkpoint(ctc)
+        seed_checkpoint = checkpoint(ctc)
         with torch.no_grad():
-            for weights in made.model.parameters():
+            for weights in seed_checkpoint.model.parameters():
                 weights += 0.2 * number * torch.randn(weights.shape)
-        save_checkpoint(folder, made)
+        save_checkpoint(folder, seed_checkpoint)
     measured = Confidence(
-        weights=hash_file(first / WEIGHTS), unsure_below=0.5, levels=fit_levels([-1.0], [True]),
-        train=None, seeds=hash_seeds(first),
-    )  # fmt: skip
+        weights=hash_file(first / WEIGHTS),
+        unsure_below=0.5,
+        levels=fit_levels([-1.0], [True]),
+        train=None,
+        seeds=hash_seeds(first),
+    )
     write_confidence(first / CONFIDENCE, measured)
 
 
@@ -249,34 +271,38 @@ def test_seeds_that_were_measured_as_one_are_loaded_as_one(
     joint = Translator.load(tmp_path, CPU, precision=precision)
     assert joint.is_joint
     assert list(joint.confidence.seeds if joint.confidence else ()) == ["2", "10"]
-    others = [
+    further = [
         Translator.load(tmp_path / "seeds" / name, CPU, precision=precision) for name in ("2", "10")
     ]
     options = tiny.decoding(beam_size=3)
-    found = joint.translate(CLIPS, options, n_best=2, skip_unsure=True)
-    wanted = joint.first_seed.with_seeds(others).translate(CLIPS, options, n_best=2)
-    assert [one.hypothesis for one in found] == [one.hypothesis for one in wanted]
-    assert all(one.check.confidence is not None for one in found)
+    translations = joint.translate(CLIPS, options, n_best=2, skip_unsure=True)
+    expected = joint.first_seed.with_seeds(further).translate(CLIPS, options, n_best=2)
+    assert [translation.hypothesis for translation in translations] == [
+        translation.hypothesis for translation in expected
+    ]
+    assert all(translation.check.confidence is not None for translation in translations)
     alone = joint.first_seed.translate(CLIPS, options, n_best=2)
-    assert [one.hypothesis.log_prob for one in found] != [one.hypothesis.log_prob for one in alone]
-    assert all(one.check.confidence is None for one in alone)
+    assert [translation.hypothesis.log_prob for translation in translations] != [
+        translation.hypothesis.log_prob for translation in alone
+    ]
+    assert all(translation.check.confidence is None for translation in alone)
     with pytest.raises(UserError, match="which translations are unsure is not known"):
         joint.first_seed.translate(CLIPS, options, skip_unsure=True)
-    assert len(joint.align(CLIPS, found)) == len(CLIPS)
+    assert len(joint.align(CLIPS, translations)) == len(CLIPS)
 
 
 @pytest.mark.parametrize("change", ["removed", "torn", "changed", "added"])
 def test_what_was_measured_of_all_seeds_holds_for_no_others(tmp_path: Path, change: str) -> None:
     write_seeds(tmp_path)
-    other = tmp_path / "seeds/2"
+    second_seed = tmp_path / "seeds/2"
     if change == "removed":
-        shutil.rmtree(other)
+        shutil.rmtree(second_seed)
     elif change == "torn":
-        (other / WEIGHTS).unlink()
+        (second_seed / WEIGHTS).unlink()
     elif change == "changed":
-        shutil.copy(tmp_path / WEIGHTS, other)
+        shutil.copy(tmp_path / WEIGHTS, second_seed)
     else:
-        shutil.copytree(other, other.with_name("3"))
+        shutil.copytree(second_seed, second_seed.with_name("3"))
     translator = Translator.load(tmp_path, CPU)
     assert (translator.is_joint, translator.confidence) == (False, None)
 
@@ -284,41 +310,45 @@ def test_what_was_measured_of_all_seeds_holds_for_no_others(tmp_path: Path, chan
 def test_seeds_as_one_read_signs_by_the_mean_of_their_probabilities(tmp_path: Path) -> None:
     write_seeds(tmp_path, CtcLabels(kind="glosses", names=("A", "B", "C")))
     joint = Translator.load(tmp_path, CPU)
-    each = [
+    seed_log_probs = [
         Translator.load(tmp_path / name, CPU).first_seed.label_log_probs(CLIPS)
         for name in ("", "seeds/2", "seeds/10")
     ]
-    for found, *alone in zip(joint.label_log_probs(CLIPS), *each, strict=True):
-        np.testing.assert_allclose(np.exp(found), np.exp(alone).mean(axis=0), atol=1e-5)
+    for pooled, *alone in zip(joint.label_log_probs(CLIPS), *seed_log_probs, strict=True):
+        np.testing.assert_allclose(np.exp(pooled), np.exp(alone).mean(axis=0), atol=1e-5)
     costs = SignCoverage(sign_of={}, costs={"A": 1.0, "B": 1.0, "C": 1.0})
     joint.sign_costs = costs
     lines = [[sign.gloss for sign in signs] for signs in read_signs(joint, CLIPS)]
-    said = joint.translate(CLIPS, tiny.decoding())
-    assert [t.hypothesis.sign_cost for t in said] == [
-        costs.cost(t.text, line) for t, line in zip(said, lines, strict=True)
+    translations = joint.translate(CLIPS, tiny.decoding())
+    assert [t.hypothesis.sign_cost for t in translations] == [
+        costs.cost(t.text, line) for t, line in zip(translations, lines, strict=True)
     ]
 
 
 @pytest.mark.parametrize(
     ("family", "parts"),
-    [({}, [2, 2, 1]), (DOCUMENT_003, [2, 2, 1]), ({"subsampling": 4}, [2, 2, 1]),
-     ({"family": "lstm"}, [5])],
-)  # fmt: skip
+    [
+        ({}, [2, 2, 1]),
+        (DOCUMENT_003, [2, 2, 1]),
+        ({"subsampling": 4}, [2, 2, 1]),
+        ({"family": "lstm"}, [5]),
+    ],
+)
 def test_clips_are_encoded_in_parts_and_come_out_the_same(
     family: dict[str, object], parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subject = build(**family)
     src, valid = subject.source([9, 5, 12, 1, 7])
-    expected, encode, seen = subject.model.encode(src, valid), subject.model.encode, list[int]()
+    expected, encode, sizes = subject.model.encode(src, valid), subject.model.encode, list[int]()
     monkeypatch.setattr(
-        subject.model, "encode", lambda src, valid: seen.append(len(src)) or encode(src, valid)
+        subject.model, "encode", lambda src, valid: sizes.append(len(src)) or encode(src, valid)
     )
     monkeypatch.setattr(encoding, "PART_FRAMES", 2 * 12 + 1)
     with torch.inference_mode():
-        found = encode_in_parts(subject.model, src, valid)
-    assert seen == parts
-    assert torch.equal(found.valid, expected.valid)
-    torch.testing.assert_close(found.states, expected.states, rtol=1e-4, atol=1e-5)
+        memory = encode_in_parts(subject.model, src, valid)
+    assert sizes == parts
+    assert torch.equal(memory.valid, expected.valid)
+    torch.testing.assert_close(memory.states, expected.states, rtol=1e-4, atol=1e-5)
 
 
 def test_convolutions_read_signs_by_the_mean_over_paces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +363,7 @@ def test_convolutions_read_signs_by_the_mean_over_paces(monkeypatch: pytest.Monk
     for pace in (1.0, *encoding.OTHER_PACES):
         monkeypatch.setattr(encoding, "OTHER_PACES", (pace,))
         apart.append(translator.label_log_probs(CLIPS))
-    for whole, *alone in zip(every, *apart, strict=True):
+    for pooled, *alone in zip(every, *apart, strict=True):
         chances = np.exp(alone)  # each the mean of one pace and of the clip as it is, the first
-        np.testing.assert_allclose(np.exp(whole), 2 * chances.mean(0) - chances[0], atol=1e-5)
+        np.testing.assert_allclose(np.exp(pooled), 2 * chances.mean(0) - chances[0], atol=1e-5)
         assert np.abs(alone[0] - alone[1]).max() > 1e-3

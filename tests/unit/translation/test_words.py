@@ -24,10 +24,10 @@ def sign(gloss: str, start_s: float) -> Sign:
 def test_a_place_that_is_signed_first_and_said_last_has_the_time_of_its_sign() -> None:
     pieces = ["je", " vais", " à", " la", " mai", "son", ""]
     signs = [sign("MAISON", 0.0), sign("MOI", 1.0), sign("ALLER", 2.0)]
-    found = time_words(pieces, signs, WEIGHTS)
-    times = {token.text: token.start_s for token in found}
+    tokens = time_words(pieces, signs, WEIGHTS)
+    times = {token.text: token.start_s for token in tokens}
     assert times == {"je": 1.0, " vais": 2.0, " à": None, " la": None, " mai": 0.0, "son": 0.0}
-    assert "".join(token.text for token in found) == "je vais à la maison"
+    assert "".join(token.text for token in tokens) == "je vais à la maison"
 
 
 def test_a_word_without_a_sign_has_no_time() -> None:
@@ -54,28 +54,34 @@ def test_a_sign_that_is_made_twice_belongs_to_two_words_in_their_order() -> None
 
 
 def test_a_sentence_that_says_other_signs_than_were_read_costs_more() -> None:
-    said = fit_sign_coverage([s.text for s in EVERY], [s.glosses for s in EVERY])
+    coverage = fit_sign_coverage([s.text for s in EVERY], [s.glosses for s in EVERY])
     pairs = [
-        (said.cost(one.text, one.glosses), said.cost(one.text, other.glosses))
-        for one, other in itertools.pairwise(EVERY)
+        (
+            coverage.cost(sentence.text, sentence.glosses),
+            coverage.cost(sentence.text, following.glosses),
+        )
+        for sentence, following in itertools.pairwise(EVERY)
     ]
-    assert sum(own < others for own, others in pairs) > 0.95 * len(pairs)
-    assert sum(own == 0 for own, _ in pairs) > 0.7 * len(pairs)
-    right = said.cost("je vais à la maison", ["MAISON", "MOI", "ALLER"])
-    assert right == said.cost("à la maison je vais", ["ALLER", "MOI", "MAISON"])  # in any order
+    assert sum(own_cost < other_cost for own_cost, other_cost in pairs) > 0.95 * len(pairs)
+    assert sum(own_cost == 0 for own_cost, _ in pairs) > 0.7 * len(pairs)
+    right = coverage.cost("je vais à la maison", ["MAISON", "MOI", "ALLER"])
+    assert right == coverage.cost("à la maison je vais", ["ALLER", "MOI", "MAISON"])  # in any order
     for text in ("je vais", "je vais à la maison à la maison", "tu vas à la maison"):
-        assert said.cost(text, ["MAISON", "MOI", "ALLER"]) > right + 1
+        assert coverage.cost(text, ["MAISON", "MOI", "ALLER"]) > right + 1
 
 
 def test_several_words_of_one_sign_say_it_once_and_what_no_word_follows_costs_nothing() -> None:
     texts = ["thank you tea", "tea", "a coffee", "thank you coffee"] * 20
     glosses = [["THANK-YOU", "TEA"], ["TEA", "SHRUG"], ["COFFEE"], ["COFFEE", "THANK-YOU"]] * 20
-    said = fit_sign_coverage(texts, glosses)
-    assert said.count("Thank you, a tea!")["THANK-YOU"] == 1
-    assert said.cost("thank you tea", ["THANK-YOU", "TEA"]) == 0
-    assert said.cost("tea", ["THANK-YOU", "TEA"]) == said.costs["THANK-YOU"] > 3
-    assert said.cost("thank you tea tea", ["THANK-YOU", "TEA", "TEA", "TEA"]) == said.costs["TEA"]
+    coverage = fit_sign_coverage(texts, glosses)
+    assert coverage.count("Thank you, a tea!")["THANK-YOU"] == 1
+    assert coverage.cost("thank you tea", ["THANK-YOU", "TEA"]) == 0
+    assert coverage.cost("tea", ["THANK-YOU", "TEA"]) == coverage.costs["THANK-YOU"] > 3
+    assert (
+        coverage.cost("thank you tea tea", ["THANK-YOU", "TEA", "TEA", "TEA"])
+        == coverage.costs["TEA"]
+    )
     # SHRUG is in every second sentence with tea: what is said with and without it is the same.
-    assert said.costs.get("SHRUG", 0.0) == 0
-    assert said.cost("tea", ["TEA", "NEVER-SEEN"]) == 0
+    assert coverage.costs.get("SHRUG", 0.0) == 0
+    assert coverage.cost("tea", ["TEA", "NEVER-SEEN"]) == 0
     assert fit_sign_coverage([], []).cost("tea", ["TEA"]) == 0

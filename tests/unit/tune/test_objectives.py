@@ -33,36 +33,41 @@ from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, studies
 
 def test_the_documents_configuration_is_tried_where_the_space_has_room(tmp_path: Path) -> None:
     """Options that are not searched belong to it, too, in the trial and in what is adopted."""
-    whole = {"model.d_model": 8, "train.learning_rate": 0.01, "model.activation": "relu",
-             "model.d_ff": 24, "model.decoder_norm": False}  # fmt: skip
+    configuration = {
+        "model.d_model": 8,
+        "train.learning_rate": 0.01,
+        "model.activation": "relu",
+        "model.d_ff": 24,
+        "model.decoder_norm": False,
+    }
     options = dataclasses.replace(
-        OPTIONS, trials=2, first=[whole], confirm=ConfirmOptions(top=2, seeds=1)
+        OPTIONS, trials=2, first=[configuration], confirm=ConfirmOptions(top=2, seeds=1)
     )
-    found = studies(tmp_path, options)
-    found.work()
-    summary = found.summary()
+    search = studies(tmp_path, options)
+    search.work()
+    summary = search.summary()
     assert summary["notes"] == []
     assert summary["trials"][0]["params"]["model.d_model"] == 16  # first the current parameters
-    drawn = found.study.trials[1].user_attrs["drawn"]
-    assert whole.items() <= drawn.items()
+    drawn = search.study.trials[1].user_attrs["drawn"]
+    assert configuration.items() <= drawn.items()
     assert summary["trials"][1]["params"].keys() == summary["trials"][0]["params"].keys()
-    confirmation = found.confirmation()
+    confirmation = search.confirmation()
     assert confirmation
     trained = confirmation[1][1].model
     assert (trained.d_model, trained.activation, trained.d_ff) == (8, "relu", 24)
     assert not trained.decoder_norm
     # What it weighs is what these options weigh, not those of the file.
-    expected = count_parameters(found.search.data, apply_values(found.search.base, drawn))
+    expected = count_parameters(search.search.data, apply_values(search.search.base, drawn))
     assert summary["trials"][1]["parameters"] == expected
 
 
 def test_outside_the_space_what_is_nearest_is_tried_and_said() -> None:
     space = parse_space(OPTIONS.space)
     largest = max(space["model.d_model"].ends)
-    (found,) = parse_first([{"model.d_model": 512, "model.activation": "relu"}], space)
-    assert found.values == {"model.d_model": largest}
-    assert found.others == {}
-    assert f"model.d_model {largest} instead of 512; of model.activation the current" in found.note
+    (start,) = parse_first([{"model.d_model": 512, "model.activation": "relu"}], space)
+    assert start.values == {"model.d_model": largest}
+    assert start.others == {}
+    assert f"model.d_model {largest} instead of 512; of model.activation the current" in start.note
 
 
 def test_the_demo_tries_document_000_as_far_as_its_space_goes() -> None:
@@ -72,14 +77,19 @@ def test_the_demo_tries_document_000_as_far_as_its_space_goes() -> None:
     ours = {name.removeprefix("model."): value for name, value in named.items()}
     assert ours.pop("head_width") == preset["d_model"] // preset.pop("heads")
     base = dataclasses.asdict(load_section(tiny.ROOT / "params.yaml", "model", ModelOptions))
-    said = {name: value for name, value in preset.items() if name in ours or value != base[name]}
-    assert {name: ours[name] for name in said} == said  # all in which it differs from the file
-    (found,) = parse_first(tune.first, parse_space(tune.space))
-    assert found.values == {
-        "model.norm": "post", "model.dropout": 0.1, "model.d_model": 192, "model.head_width": 32,
-        "model.encoder_layers": 3, "model.decoder_layers": 3, "train.learning_rate": 5e-4,
-    }  # fmt: skip
-    assert found.others == {}
+    stated = {name: value for name, value in preset.items() if name in ours or value != base[name]}
+    assert {name: ours[name] for name in stated} == stated  # all in which it differs from the file
+    (start,) = parse_first(tune.first, parse_space(tune.space))
+    assert start.values == {
+        "model.norm": "post",
+        "model.dropout": 0.1,
+        "model.d_model": 192,
+        "model.head_width": 32,
+        "model.encoder_layers": 3,
+        "model.decoder_layers": 3,
+        "train.learning_rate": 5e-4,
+    }
+    assert start.others == {}
 
 
 @pytest.mark.parametrize(
@@ -106,17 +116,17 @@ def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(
 
     monkeypatch.setattr(Run, "start", staticmethod(note))
     options = dataclasses.replace(OPTIONS, confirm=ConfirmOptions(top=2, seeds=2))
-    found = studies(tmp_path, options)
-    found.work(confirms=False)
-    confirmation = found.confirmation()
+    search = studies(tmp_path, options)
+    search.work(confirms=False)
+    confirmation = search.confirmation()
     assert confirmation
     study, candidates = confirmation
     count = 2 * len(candidates)
-    assert found.unconfirmed() == count
-    found.work()
-    assert found.unconfirmed() == 0
+    assert search.unconfirmed() == count
+    search.work()
+    assert search.unconfirmed() == 0
     assert len(study.get_trials(states=FINISHED)) == count
-    best = found.summary()["best"]
+    best = search.summary()["best"]
     means = [sum(row["values"]) / 2 for row in best["confirmed"]]
     assert means == sorted(means)
     assert best["number"] == best["confirmed"][0]["number"]
@@ -124,7 +134,7 @@ def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(
     assert 0 in again  # the current parameters, always
     assert names[:3] == ["trial 00", "trial 01", "trial 02"]
     assert sorted(names[3:]) == [f"confirm trial {n:02}, seed {s}" for n in again for s in (1, 2)]
-    by_hand = apply_values(found.search.base, best["params"])
+    by_hand = apply_values(search.search.base, best["params"])
     by_hand = dataclasses.replace(by_hand, train=dataclasses.replace(by_hand.train, seeds=[3 + 1]))
     _, fit = train(tiny.training_data(), by_hand, provenance={}, log=lambda record: None)
     assert best["confirmed"][0]["values"][0] == fit.dev_loss
@@ -132,14 +142,14 @@ def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(
 
 def test_a_trial_beyond_its_limit_stops(tmp_path: Path) -> None:
     limits = TrialLimits(parameters=5000)
-    found = studies(tmp_path, dataclasses.replace(OPTIONS, trials=1, limits=limits))
-    found.work()
-    (trial,) = found.study.get_trials()
+    search = studies(tmp_path, dataclasses.replace(OPTIONS, trials=1, limits=limits))
+    search.work()
+    (trial,) = search.study.get_trials()
     assert trial.state.name == "PRUNED"
     assert re.search("parameters .* of 5000", trial.user_attrs[REASON])
     assert max(trial.constraints.values()) > 0
     with pytest.raises(UserError, match=r"widen tune\.limits"):
-        found.summary()
+        search.summary()
 
 
 def test_the_width_of_the_feed_forward_follows_its_ratio() -> None:
@@ -178,15 +188,16 @@ def test_what_the_family_does_not_read_is_not_searched(caplog: pytest.LogCapture
     first = [{"model.head_width": 4, "model.dropout": 0}]
     options = dataclasses.replace(OPTIONS, space=space, first=first)
     alone = "model.attention, model.decoder_layers"
-    for family, layers, left in (("transformer", 0, alone), ("lstm", 1, "model.head_width")):
+    for family, layers, unread in (("transformer", 0, alone), ("lstm", 1, "model.head_width")):
         sizes: Any = {"family": family, "decoder_layers": layers, "heads": 4, "d_ff": 256}
         model = dataclasses.replace(tiny.MODEL, **sizes)
         base = dataclasses.replace(tiny.run_options(), model=model)
         search = plan_search(tiny.training_data(), base, options, OFF, hashes=HASHES)
-        assert search.options.space.keys() == space.keys() - {*left.split(", ")}
+        assert search.options.space.keys() == space.keys() - {*unread.split(", ")}
         assert ("model.head_width" in search.options.first[0]) == (family == "transformer")
         assert (
-            f"{family}{' without a decoder' * (not layers)} does not read it: {left}" in caplog.text
+            f"{family}{' without a decoder' * (not layers)} does not read it: {unread}"
+            in caplog.text
         )
 
 
@@ -200,10 +211,14 @@ def test_what_decides_no_number_starts_no_new_search() -> None:
     same: list[dict[str, object]]
     same = [{"seeds": [3, 4]}, {"cache_mb": 1}, {"snapshot_s": 1.0}, {"epochs": 9}]
     assert {name(**changes) for changes in same} == {name()}
-    others: list[dict[str, object]] = [{"seeds": [4]}, {"optimizer": "adam"}, {"weight_decay": 0.5}]
+    changes: list[dict[str, object]] = [
+        {"seeds": [4]},
+        {"optimizer": "adam"},
+        {"weight_decay": 0.5},
+    ]
     space = {key: value for key, value in OPTIONS.space.items() if key != "model.norm"}
     changed = dataclasses.replace(OPTIONS, space=space)
-    assert name() not in {name(changed), *(name(**changes) for changes in others)}
+    assert name() not in {name(changed), *(name(**changes) for changes in changes)}
     more = dataclasses.replace(OPTIONS, trials=9, workers=3, heartbeat_s=1, storage="sqlite:///x")
     assert name(more) == name()
 
@@ -222,10 +237,10 @@ def test_signs_that_cannot_be_scored_are_refused_before_the_first_training(tmp_p
     mute = dataclasses.replace(data, dev=dataclasses.replace(data.dev, targets=bare))
     deaf = dataclasses.replace(base, train=dataclasses.replace(base.train, ctc_weight=0.0))
     spells = dataclasses.replace(data, labels=CtcLabels(kind="characters", names=("a", "b")))
-    for found, run_options, problem in (
+    for training_data, run_options, problem in (
         (data, deaf, "ctc_weight is 0"),
         (spells, base, "CTC spells characters"),
         (mute, base, "no dev clip has glosses"),
     ):
         with pytest.raises(UserError, match=f"gloss_wer, but .*{problem}"):
-            plan_search(found, run_options, options, OFF, hashes=HASHES)
+            plan_search(training_data, run_options, options, OFF, hashes=HASHES)

@@ -46,9 +46,9 @@ def studies(
 def run(
     folder: Path, options: TuneOptions = OPTIONS, base: RunOptions | None = None
 ) -> dict[str, Any]:
-    found = studies(folder, options, base)
-    found.work()
-    return found.summary()
+    search = studies(folder, options, base)
+    search.work()
+    return search.summary()
 
 
 @pytest.fixture(scope="module")
@@ -112,50 +112,50 @@ def test_kill_9_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path) -> None
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()
     options = dataclasses.replace(OPTIONS, trials=4, epochs=6, heartbeat_s=1)
-    whole = run(tmp_path / "whole", options)
+    expected = run(tmp_path / "whole", options)
     spawn = multiprocessing.get_context("spawn")
-    found = studies(tmp_path / "killed", options)
+    search = studies(tmp_path / "killed", options)
     for trials_before in (1, 2):
         process = spawn.Process(target=work_in_a_process, args=(str(tmp_path / "killed"), options))
         process.start()
-        while found.done()[0] < trials_before or not running_epochs(found):
+        while search.done()[0] < trials_before or not running_epochs(search):
             assert process.is_alive()
             time.sleep(0.005)
         os.kill(process.pid or 0, signal.SIGKILL)
         process.join()
-    found.work()
-    assert found.summary() == whole
-    assert len(found.study.get_trials(states=FINISHED)) == 4
-    dead = found.study.get_trials(states=(optuna.trial.TrialState.FAIL,))
+    search.work()
+    assert search.summary() == expected
+    assert len(search.study.get_trials(states=FINISHED)) == 4
+    dead = search.study.get_trials(states=(optuna.trial.TrialState.FAIL,))
     assert 1 <= len(dead) <= 2
 
 
-def running_epochs(found: Studies) -> int:
-    trials = found.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
+def running_epochs(search: Studies) -> int:
+    trials = search.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
     return sum(len(trial.intermediate_values) for trial in trials)
 
 
 def test_two_trials_of_one_slot_count_once(tmp_path: Path) -> None:
-    found = studies(tmp_path)
+    search = studies(tmp_path)
     for _ in range(2):
-        found.study.enqueue_trial({}, user_attrs={SLOT: 1})
-    found.study.enqueue_trial({}, user_attrs={SLOT: 7})  # of a search that was longer
-    found.work()
-    slots = [t.user_attrs[SLOT] for t in found.study.get_trials(states=FINISHED)]
+        search.study.enqueue_trial({}, user_attrs={SLOT: 1})
+    search.study.enqueue_trial({}, user_attrs={SLOT: 7})  # of a search that was longer
+    search.work()
+    slots = [t.user_attrs[SLOT] for t in search.study.get_trials(states=FINISHED)]
     assert sorted(slots) == [0, 1, 2]
 
 
 @pytest.mark.filterwarnings("ignore:Heartbeat of storage")
 def test_values_whose_process_dies_every_time_are_given_up(tmp_path: Path) -> None:
-    found = studies(tmp_path, dataclasses.replace(OPTIONS, trials=1))
-    start_and_leave(found.study, 0, has_begun=True)
+    search = studies(tmp_path, dataclasses.replace(OPTIONS, trials=1))
+    start_and_leave(search.study, 0, has_begun=True)
     for number in range(4):  # as Optuna does where no sign of life comes
-        assert number == 0 or found.study.ask().number == number
-        found.study.tell(number, state=optuna.trial.TrialState.FAIL)
+        assert number == 0 or search.study.ask().number == number
+        search.study.tell(number, state=optuna.trial.TrialState.FAIL)
         with quiet():
-            _retry(found.study, found.study.get_trials()[number])
-    found.work()
-    (trial,) = found.study.get_trials(states=FINISHED)
+            _retry(search.study, search.study.get_trials()[number])
+    search.work()
+    (trial,) = search.study.get_trials(states=FINISHED)
     assert trial.state == optuna.trial.TrialState.PRUNED
     assert "4 times" in trial.user_attrs[REASON]
 
@@ -165,7 +165,7 @@ def test_a_search_goes_on_without_a_worker_that_is_stopped_by_hand(
     whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Quick twin: test_a_dead_search_goes_on_and_ends_the_same."""
-    found = studies(tmp_path)
+    search = studies(tmp_path)
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -174,9 +174,9 @@ def test_a_search_goes_on_without_a_worker_that_is_stopped_by_hand(
         with monkeypatch.context() as patch:
             patch.setattr("signloom.tune.objective.train", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                found.work()
-    found.work()
-    assert found.summary() == whole
+                search.work()
+    search.work()
+    assert search.summary() == whole
 
 
 def test_other_code_is_another_study_and_the_log_has_the_reason(
@@ -194,25 +194,29 @@ def test_decoding_code_counts_where_an_objective_decodes(monkeypatch: pytest.Mon
     other_words = dataclasses.replace(OPTIONS, tokenizer="char")
     base = tiny.run_options()
     assert identify(base, other_words, HASHES) == identify(base, OPTIONS, HASHES)
-    one, other = (
+    first, second = (
         identify(base, dataclasses.replace(options, objectives=("bleu4",)), HASHES)
         for options in (OPTIONS, other_words)
     )
-    assert one["the objective"] != other["the objective"]
-    assert one["the code"] != identify(base, OPTIONS, HASHES)["the code"]
+    assert first["the objective"] != second["the objective"]
+    assert first["the code"] != identify(base, OPTIONS, HASHES)["the code"]
 
 
 def test_what_decides_no_trial_is_no_part_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another metric or detector, a new release, or a change to the report of a search."""
     base, before = tiny.run_options(), library_versions()
     decoding = dataclasses.replace(OPTIONS, objectives=("bleu4",))
-    found = [identify(base, options, HASHES) for options in (OPTIONS, decoding)]
-    for name, counts in (("signloom", (False, False)), ("mediapipe", (False, False)),
-                         ("sacrebleu", (False, True)), ("torch", (True, True))):  # fmt: skip
+    identities = [identify(base, options, HASHES) for options in (OPTIONS, decoding)]
+    for name, counts in (
+        ("signloom", (False, False)),
+        ("mediapipe", (False, False)),
+        ("sacrebleu", (False, True)),
+        ("torch", (True, True)),
+    ):
         changed = {**before, name: "0"}
         monkeypatch.setattr("signloom.tune.storage.library_versions", lambda c=changed: c)
         now = [identify(base, options, HASHES) for options in (OPTIONS, decoding)]
-        assert (now[0] != found[0], now[1] != found[1]) == counts, name
+        assert (now[0] != identities[0], now[1] != identities[1]) == counts, name
     read = [*storage.PACKAGES, *storage.DECODING_PACKAGES]
     assert all((PACKAGE / name).exists() for name in read)
     assert not {"tune", "evaluation", "tune/summary.py", "tune/worker.py"} & {*read}

@@ -37,7 +37,7 @@ def test_two_presses_at_once_found_one_corpus_that_a_night_can_begin_with(asker:
     deliver("anouk", takes=2)
     deliver("gildas é", "joao")  # deliveries of several days become one corpus
     proposal = founding.propose()
-    splits = {one.signer: one.split for one in proposal.people}
+    splits = {person.signer: person.split for person in proposal.people}
     assert splits["anouk"] == "train"
     assert {*splits.values()} == {"train", "dev", "test"}
     assert [lack.kind for lack in proposal.lacks] == ["test_clips", "takes"]
@@ -79,11 +79,11 @@ def test_a_corpus_that_is_not_pulled_yet_is_not_replaced(project: Path) -> None:
 def test_who_is_missing_is_said_and_others_clips_are_not_replaced(asker: Asker) -> None:
     deliver("anouk", "gildas")
     proposal = founding.propose()
-    assert [(one.kind, one.count, one.wanted) for one in proposal.lacks] == [("people", 2, 3)]
-    assert {one.split for one in proposal.people} == {""}
-    status, said = asker.change("POST", "/api/found", {"splits": {}})
+    assert [(lack.kind, lack.count, lack.wanted) for lack in proposal.lacks] == [("people", 2, 3)]
+    assert {person.split for person in proposal.people} == {""}
+    status, answer = asker.change("POST", "/api/found", {"splits": {}})
     assert status == 422
-    assert "look at the table again" in said["error"]
+    assert "look at the table again" in answer["error"]
     with pytest.raises(UserError, match="a corpus needs 3 signers"):
         founding.found()
     deliver("joao")

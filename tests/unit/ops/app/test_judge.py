@@ -33,10 +33,17 @@ def asker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asker]:
     film = write_video(CORPUS / "videos/film.mp4", frames=5)
     (CORPUS / "secret.mp4").write_text("secret")
     clips = [
-        Clip(clip_id=pair.clip_id, video=film, text="t", signer="s", split="test", start_s=0.05,
-             end_s=0.15)
+        Clip(
+            clip_id=pair.clip_id,
+            video=film,
+            text="t",
+            signer="s",
+            split="test",
+            start_s=0.05,
+            end_s=0.15,
+        )
         for pair in task().pairs
-    ]  # fmt: skip
+    ]
     learnt = replace(clips[0], clip_id="learnt", split="train")
     write_manifest(CORPUS / "manifest.tsv", [*clips, learnt])
     Judgements().add("t", task())
@@ -51,14 +58,14 @@ def test_judges_answer_blind_and_go_on(asker: Asker) -> None:
     assert b"weights" not in content
     clips = json.loads(content)["clips"]
     assert len(clips) == 20
-    assert {key for one in clips for key in one} == {"clip_id", "sentences", "answer", "film"}
+    assert {key for clip in clips for key in clip} == {"clip_id", "sentences", "answer", "film"}
     clip = clips[3]
     new = "first" if clip["sentences"][0].startswith("new") else "second"
-    given = {"judge": " anna", "clip_id": clip["clip_id"], "preferred": new, "scores": [90, 30]}
-    assert asker.change("POST", "/api/judge/t", given) == (201, {})
-    assert asker.change("POST", "/api/judge/t", {**given, "judge": "ben"}) == (201, {})
+    answer = {"judge": " anna", "clip_id": clip["clip_id"], "preferred": new, "scores": [90, 30]}
+    assert asker.change("POST", "/api/judge/t", answer) == (201, {})
+    assert asker.change("POST", "/api/judge/t", {**answer, "judge": "ben"}) == (201, {})
     again = json.loads(asker.ask("GET", "/api/judge/t?judge=anna")[2])["clips"]
-    assert [one["answer"] for one in again if one["answer"]] == [
+    assert [clip["answer"] for clip in again if clip["answer"]] == [
         {"preferred": new, "scores": [90, 30]}
     ]
     assert {sheet.judge for sheet in Judgements().sheets("t")} == {"anna", "ben"}
@@ -79,8 +86,8 @@ def test_judges_answer_blind_and_go_on(asker: Asker) -> None:
 def test_wrong_answers_are_refused_in_words(
     asker: Asker, path: str, change: dict[str, object], said: str
 ) -> None:
-    given = {"judge": "anna", "clip_id": "clip1", "preferred": "equal", "scores": [1, 2], **change}
-    status, content = asker.change("POST", path, given)
+    answer = {"judge": "anna", "clip_id": "clip1", "preferred": "equal", "scores": [1, 2], **change}
+    status, content = asker.change("POST", path, answer)
     assert (status, said in content["error"]) == (422, True), content
     assert Judgements().sheets("t") == []
 
@@ -96,9 +103,13 @@ def test_films_and_points_of_the_corpus_are_found_by_id_alone(asker: Asker) -> N
         assert (status, b"no film of such a clip" in content) == (404, True)
         assert asker.ask("GET", f"/api/skeleton?clip={quote(wrong, safe='')}")[0] == 422
     write_shards(
-        SHARDS, {clip["clip_id"]: 12}, lambda _: tiny.sequence(), layout=HANDS_POSE,
-        extractor="{}", frames_per_shard=1000,
-    )  # fmt: skip
+        SHARDS,
+        {clip["clip_id"]: 12},
+        lambda _: tiny.sequence(),
+        layout=HANDS_POSE,
+        extractor="{}",
+        frames_per_shard=1000,
+    )
     points = json.loads(asker.ask("GET", f"/api/skeleton?clip={clip['clip_id']}")[2])
     assert (len(points["frames"]), points["ratio"]) == (12, pytest.approx(320 / 240))
     marks = {mark for bone in points["bones"] for mark in bone}

@@ -27,14 +27,14 @@ Found = list[tuple[Take, Path]]
 @pytest.fixture
 def films(tmp_path: Path) -> Found:
     """Two films of two seconds, the newest first."""
-    store, found = TakeStore(tmp_path / "app"), []
+    store, recorded = TakeStore(tmp_path / "app"), []
     for name in ("day.mp4", "Été 2.mp4"):
         take = store.begin(text="", signer="", suffix=".mp4", name=name)
         content = write_video(tmp_path / "film.mp4").read_bytes()
         store.append(take, 0, content)
-        done = store.finish(take, len(content))
-        found.insert(0, (done, store.film(done)))
-    return found
+        finished = store.finish(take, len(content))
+        recorded.insert(0, (finished, store.film(finished)))
+    return recorded
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -44,18 +44,22 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 def test_captions_cut_the_film_of_their_name(tmp_path: Path, films: Found) -> None:
-    found, left = read_labels(write(tmp_path, "day.fr.srt", SRT), films)
-    assert found == {films[1][0].id: Labels(parts=[
-        FilmPart(start_s=0.5, end_s=1.0, text="oui", language="fr"),
-        FilmPart(start_s=1.2, end_s=1.8, text="non merci", language="fr"),
-    ])}  # fmt: skip
-    assert len(left) == 1
-    assert "day.fr.srt line 10" in left[0]
+    labels, left_out = read_labels(write(tmp_path, "day.fr.srt", SRT), films)
+    assert labels == {
+        films[1][0].id: Labels(
+            parts=[
+                FilmPart(start_s=0.5, end_s=1.0, text="oui", language="fr"),
+                FilmPart(start_s=1.2, end_s=1.8, text="non merci", language="fr"),
+            ]
+        )
+    }
+    assert len(left_out) == 1
+    assert "day.fr.srt line 10" in left_out[0]
 
 
 def test_a_text_beside_a_film_is_its_sentence(tmp_path: Path, films: Found) -> None:
-    found, _ = read_labels(write(tmp_path, "Été 2.txt", "tu vas\nsecond line"), films)
-    assert found == {films[0][0].id: Labels(text="tu vas")}
+    labels, _ = read_labels(write(tmp_path, "Été 2.txt", "tu vas\nsecond line"), films)
+    assert labels == {films[0][0].id: Labels(text="tu vas")}
 
 
 def test_a_table_gives_each_film_its_sentence_or_its_clips(tmp_path: Path, films: Found) -> None:
@@ -64,19 +68,21 @@ def test_a_table_gives_each_film_its_sentence_or_its_clips(tmp_path: Path, films
         "day.mp4,oui,ada,0.1,1\nday,non,ada,1,1.5\nÉté 2.mp4,tu vas,eve,,\n"
         "none.mp4,je,ada,,\nday.mp4,je,ada,2,1\n"
     )
-    found, left = read_labels(write(tmp_path, "words.csv", rows), films)
+    labels, left_out = read_labels(write(tmp_path, "words.csv", rows), films)
     parts = [FilmPart(start_s=0.1, end_s=1, text="oui"), FilmPart(start_s=1, end_s=1.5, text="non")]
-    assert found == {
+    assert labels == {
         films[1][0].id: Labels(signer="ada", parts=parts),
         films[0][0].id: Labels(signer="eve", text="tu vas"),
     }
-    assert "no film called 'none.mp4'" in left[0]
-    assert "line 6: end_s 1 is not after" in left[1]
+    assert "no film called 'none.mp4'" in left_out[0]
+    assert "line 6: end_s 1 is not after" in left_out[1]
 
 
 def test_a_table_of_glosses_alone_gives_a_film_no_sentence(tmp_path: Path, films: Found) -> None:
-    found, left = read_labels(write(tmp_path, "words.csv", "video,gloss\nday.mp4,OUI\n"), films)
-    assert (found, left) == ({films[1][0].id: Labels()}, [])
+    labels, left_out = read_labels(
+        write(tmp_path, "words.csv", "video,gloss\nday.mp4,OUI\n"), films
+    )
+    assert (labels, left_out) == ({films[1][0].id: Labels()}, [])
 
 
 @pytest.mark.parametrize(
@@ -84,10 +90,14 @@ def test_a_table_of_glosses_alone_gives_a_film_no_sentence(tmp_path: Path, films
     [
         ("other.srt", SRT, "no film of its name is here"),
         ("day.srt", "nothing", "holds no line of times"),
-        ("day.vtt", "WEBVTT\n\n00:00.100 --> 00:00.500\n<v ada>oui\n\n00:01.000 --> 00:01.500\n"
-         "<v eve>non\n", "ada, eve sign in it"),
+        (
+            "day.vtt",
+            "WEBVTT\n\n00:00.100 --> 00:00.500\n<v ada>oui\n\n00:01.000 --> 00:01.500\n"
+            "<v eve>non\n",
+            "ada, eve sign in it",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_of_no_use_is_said(
     tmp_path: Path, films: Found, name: str, text: str, said: str
 ) -> None:

@@ -42,8 +42,8 @@ def test_only_the_night_itself_is_stopped_and_never_who_got_its_number(asker: As
     night["started"] = datetime.now().astimezone().isoformat()
     NIGHTS.mkdir(parents=True)
     (NIGHTS / "night.json").write_text(json.dumps(night))  # of a night that was killed
-    status, said = asker.change("DELETE", "/api/learn")
-    assert (status, said["error"]) == (422, "no night is running")
+    status, answer = asker.change("DELETE", "/api/learn")
+    assert (status, answer["error"]) == (422, "no night is running")
 
     wait = "import time; time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", wait, "retrain"]) as process:
@@ -60,8 +60,11 @@ def test_only_the_night_itself_is_stopped_and_never_who_got_its_number(asker: As
         (NIGHTS / "stages.log").write_text(before + "train  41%|####      | 00:10<00:14\n")
         state = json.loads(asker.ask("GET", "/api/learn")[2])
         assert [state[key] for key in ("running", "step", "number", "percent")] == [
-            True, "train", 2, 41,
-        ]  # fmt: skip
+            True,
+            "train",
+            2,
+            41,
+        ]
         assert asker.change("DELETE", "/api/learn")[0] == 202
         assert process.wait(20) != 0
     assert not wait_for_end(asker)["running"]

@@ -61,9 +61,9 @@ class Marionette(Detector):
 
 
 def jpeg(brightness: int, size: tuple[int, int] = (64, 48)) -> bytes:
-    found = io.BytesIO()
-    Image.new("RGB", size, (brightness,) * 3).save(found, "JPEG")
-    return found.getvalue()
+    buffer = io.BytesIO()
+    Image.new("RGB", size, (brightness,) * 3).save(buffer, "JPEG")
+    return buffer.getvalue()
 
 
 DARK, BRIGHT = jpeg(20), jpeg(230)
@@ -71,22 +71,22 @@ DARK, BRIGHT = jpeg(20), jpeg(230)
 
 def play(live: Live, pictures: list[bytes], batch: int = 4) -> list[tuple[float, float]]:
     """Send pictures and return the sentences: when each was told, and how long it is."""
-    found = []
+    ends = []
     for first in range(0, len(pictures), batch):
         numbers = range(first, min(first + batch, len(pictures)))
         ended = live.add([(10.0 + number / FPS, pictures[number]) for number in numbers])
         if ended is not None:
-            found.append((numbers[-1] / FPS, ended.seconds))
-    return found
+            ends.append((numbers[-1] / FPS, ended.seconds))
+    return ends
 
 
 def test_hands_at_rest_end_a_sentence_soon_after() -> None:
     pictures = [DARK] * 20 + [BRIGHT] * 30 + [DARK] * 20 + [BRIGHT] * 15 + [DARK] * 20
     detector = Marionette()
-    told = play(Live(detector), pictures)
+    ends = play(Live(detector), pictures)
     assert detector.resets == 1
-    assert len(told) == 2
-    for (when, seconds), (end, signed) in zip(told, ((50, 30), (85, 15)), strict=True):
+    assert len(ends) == 2
+    for (when, seconds), (end, signed) in zip(ends, ((50, 30), (85, 15)), strict=True):
         assert 0 < when - end / FPS < 1.0
         assert abs(seconds - signed / FPS) < 0.8
 

@@ -40,9 +40,16 @@ PEOPLE = ("anouk", "bakary", "fatou")
 def deliver(asker: Asker, folder: Path) -> Path:
     """Send a film of each sign by each person, agree to training, deliver; return the delivery."""
     for number, signer in enumerate(PEOPLE):
-        asker.change("POST", "/api/consents", {
-            "signer": signer, "purposes": ["training"], "until": "", "wording": "yes",
-        })  # fmt: skip
+        asker.change(
+            "POST",
+            "/api/consents",
+            {
+                "signer": signer,
+                "purposes": ["training"],
+                "until": "",
+                "wording": "yes",
+            },
+        )
         for text, glosses in SIGNS.items():
             pictures = draw(signer, glosses, 320, 240, seed=number)
             pictures = pictures[:1] * REST + pictures + pictures[-1:] * REST
@@ -57,13 +64,13 @@ def deliver(asker: Asker, folder: Path) -> Path:
             asker.change("POST", f"{path}/whole", {"size": len(content)})
     # What is delivered of a recording that was looked at is what was signed, without its rests.
     looked_at = asker.change("POST", f"{path}/look", {})[1]["signed"]
-    _, done = asker.change("POST", "/api/deliver", {})
-    assert len(done["takes"]) == len(PEOPLE) * len(SIGNS)
-    rows = Path(done["folder"], "table.tsv").read_text(encoding="utf-8").splitlines()
+    _, delivery = asker.change("POST", "/api/deliver", {})
+    assert len(delivery["takes"]) == len(PEOPLE) * len(SIGNS)
+    rows = Path(delivery["folder"], "table.tsv").read_text(encoding="utf-8").splitlines()
     (row,) = (line.split("\t") for line in rows if line.startswith(take["id"]))
     assert [f"{time_s:.3f}" for time_s in looked_at] == row[2:4]
     assert 0.0 < looked_at[0] < looked_at[1] < (len(pictures) - REST / 2) / FPS
-    return Path(done["folder"])
+    return Path(delivery["folder"])
 
 
 def crown_a_model_of(manifest: Path) -> None:
@@ -74,8 +81,15 @@ def crown_a_model_of(manifest: Path) -> None:
     for clip in clips:
         assert clip.video
         ids = [tokenizer.bos, *tokenizer.encode(clip.text), tokenizer.eos]
-        target = Target(clip_id=clip.clip_id, split=clip.split, signer=clip.signer, text=clip.text,
-                        ids=ids, gloss="", labels=[])  # fmt: skip
+        target = Target(
+            clip_id=clip.clip_id,
+            split=clip.split,
+            signer=clip.signer,
+            text=clip.text,
+            ids=ids,
+            gloss="",
+            labels=[],
+        )
         examples.append(
             tiny.Example(
                 target,
@@ -92,10 +106,17 @@ def crown_a_model_of(manifest: Path) -> None:
         labels=NO_LABELS,
     )
     options = dataclasses.replace(
-        tiny.run_options(epochs=80, patience=80, max_frames=300, learning_rate=0.01,
-                         ctc_weight=0.0, token_drop=0.0, label_smoothing=0.0),
+        tiny.run_options(
+            epochs=80,
+            patience=80,
+            max_frames=300,
+            learning_rate=0.01,
+            ctc_weight=0.0,
+            token_drop=0.0,
+            label_smoothing=0.0,
+        ),
         augment=tiny.NO_AUGMENT,
-    )  # fmt: skip
+    )
     checkpoint, _ = train(data, options, provenance={}, log=lambda _: None)
     save_checkpoint(Path("made"), checkpoint)
     store = ModelStore()
@@ -118,8 +139,10 @@ def test_films_found_a_corpus_and_its_champion_translates_live_in_the_page(
         wait_for(tab, "document.querySelectorAll('#founding td').length == 12")
         assert "2 clips" in tab.run("document.querySelector('#founding').innerText")  # of the test
         # In another language what the server says is, too.
-        tab.run("const one = document.querySelector('#language'); one.value = 'fr'; "
-                "one.dispatchEvent(new Event('change'))")  # fmt: skip
+        tab.run(
+            "const one = document.querySelector('#language'); one.value = 'fr'; "
+            "one.dispatchEvent(new Event('change'))"
+        )
         wait_for(tab, "document.querySelector('#founding').textContent.includes('époques')")
         tab.run("document.querySelector('#found').click()")
         wait_for(tab, "!document.querySelector('#learning').hidden")

@@ -38,11 +38,11 @@ AGREED = {"signer": "a", "purposes": ["training"], "until": "", "wording": "may 
 
 
 def routes(app: App) -> list[tuple[str, str]]:
-    found = [one for one in app.build().routes if isinstance(one, Route)]
-    assert len(found) > 15
+    served = [route for route in app.build().routes if isinstance(route, Route)]
+    assert len(served) > 15
     return [
         (method, route.path.replace("{id}", "0" * 16))
-        for route in found
+        for route in served
         for method in route.methods or ()
     ]
 
@@ -94,9 +94,9 @@ def test_programs_translate_without_a_token_and_pages_of_others_do_not(
     assert translate(film) == (422, {"error": "there is no model yet: let one learn"})
     expected = signloom.load(write_checkpoint(Path("data/checkpoint"))).predict("own.mp4")
     assert translate(film) == (200, expected)
-    assert "/film." not in "".join(one.read_text() for one in cache_folder().glob("*.jsonl"))
-    status, found = translate(film[:100])
-    assert (status, found["error"].split(":")[0]) == (422, "../a.mp4")
+    assert "/film." not in "".join(path.read_text() for path in cache_folder().glob("*.jsonl"))
+    status, answer = translate(film[:100])
+    assert (status, answer["error"].split(":")[0]) == (422, "../a.mp4")
     assert translate(film, origin="http://evil.example")[0] == 403
     assert translate(film, content_type="text/plain")[0] == 415
 
@@ -149,8 +149,13 @@ def test_in_a_house_the_password_opens_and_the_token_of_an_address_does_not(hous
 
 def test_nothing_that_a_client_sends_becomes_a_path(asker: Asker, project: Path) -> None:
     (project / "secret.txt").write_text("secret")
-    for path in ("/..%2fparams.yaml", "/api/takes/..%2f..%2f/film", "/%2e%2e/params.yaml",
-                 "/api/takes/%2e%2e/film", "/pages/../guard.py"):  # fmt: skip
+    for path in (
+        "/..%2fparams.yaml",
+        "/api/takes/..%2f..%2f/film",
+        "/%2e%2e/params.yaml",
+        "/api/takes/%2e%2e/film",
+        "/pages/../guard.py",
+    ):
         status, _, content = asker.ask("GET", path)
         assert status == 404, path
         assert b"corpus" not in content
@@ -173,9 +178,9 @@ def test_a_film_comes_in_pieces_and_a_cut_piece_is_not_kept(asker: Asker) -> Non
             + bytes(2000)
         )
     assert asker.change("POST", f"/api/takes/{take['id']}/whole", {"size": 3000})[0] == 200
-    status, found = asker.change("POST", f"/api/takes/{take['id']}/look", {})
+    status, answer = asker.change("POST", f"/api/takes/{take['id']}/look", {})
     assert status == 422
-    assert "video" in found["error"]
+    assert "video" in answer["error"]
     assert asker.ask("GET", film)[2] == bytes(3000)
 
 
@@ -295,15 +300,15 @@ def test_the_page_opens_while_films_wait_and_further_ones_are_refused(
     monkeypatch.setattr(analysis, "extract_video", look)
     path, waiting = upload(asker), asker.app.looking.statistics
     with ThreadPoolExecutor(50) as clients:
-        asked = [clients.submit(asker.change, "POST", f"{path}/look", {}) for _ in range(50)]
-        wait_until(lambda: sum(one.done() for one in asked) == 49 - MOST_LOOKING)
+        futures = [clients.submit(asker.change, "POST", f"{path}/look", {}) for _ in range(50)]
+        wait_until(lambda: sum(future.done() for future in futures) == 49 - MOST_LOOKING)
         status, headers, _ = asker.ask("POST", f"{path}/look", b"{}", x_signloom="1")
         assert (status, headers["retry-after"]) == (503, "10")
         assert asker.ask("GET", "/")[0] == 200
         assert asker.ask("GET", "/api/start")[0] == 200
         may_end.set()
-        found = Counter(one.result()[0] for one in asked)
-        assert found == {503: 49 - MOST_LOOKING, 422: 1 + MOST_LOOKING}
+        statuses = Counter(future.result()[0] for future in futures)
+        assert statuses == {503: 49 - MOST_LOOKING, 422: 1 + MOST_LOOKING}
     assert (waiting().tasks_waiting, waiting().borrowed_tokens) == (0, 0)
 
 
@@ -399,18 +404,21 @@ def test_every_text_of_the_pages_is_in_every_language() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in PAGES.glob("*.js"))
     used = set(re.findall(r'data-[tl]="(\w+)"', pages)) | set(re.findall(r'say\("(\w+)"', code))
     assert used <= set(keys["en"])
-    assert "`" not in "".join("".join(one.values()) for one in texts.values())
+    assert "`" not in "".join("".join(language_texts.values()) for language_texts in texts.values())
     assert "innerHTML" not in code
     assert not re.search(r"<script(?![^>]* src=)|\son\w+=|style=", pages)
 
 
 def test_every_message_that_is_translated_is_said_by_the_code() -> None:
-    said = set[str]()
+    constants = set[str]()
     for path in (ROOT / "src").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        said |= {one.value for one in ast.walk(tree)
-                 if isinstance(one, ast.Constant) and isinstance(one.value, str)}  # fmt: skip
-    code = "\0".join(said)
+        constants |= {
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+    code = "\0".join(constants)
     messages = json.loads((PAGES / "server_messages.json").read_text(encoding="utf-8"))
     for template, translations in messages.items():
         parts = re.split(r"\{\w+\}|; ", template)

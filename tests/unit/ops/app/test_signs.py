@@ -42,19 +42,41 @@ def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     shutil.copy(tiny.ROOT / "params.yaml", "params.yaml")
     tiny.write_checkpoint(CHECKPOINT)
     write_shards(
-        SHARDS, {f"c{n}": 12 for n in range(5)}, lambda name: tiny.sequence(int(name[1:])),
-        layout=HANDS_POSE, extractor=extractor_fingerprint(OPTIONS.detector_options),
+        SHARDS,
+        {f"c{n}": 12 for n in range(5)},
+        lambda name: tiny.sequence(int(name[1:])),
+        layout=HANDS_POSE,
+        extractor=extractor_fingerprint(OPTIONS.detector_options),
         frames_per_shard=1000,
-    )  # fmt: skip
-    write_targets(TARGETS, [
-        Target(clip_id=f"c{n}", split="train", signer="s", text=f"word{n}", ids=[], gloss="",
-               labels=[])
-        for n in range(5)
-    ])  # fmt: skip
+    )
+    write_targets(
+        TARGETS,
+        [
+            Target(
+                clip_id=f"c{n}",
+                split="train",
+                signer="s",
+                text=f"word{n}",
+                ids=[],
+                gloss="",
+                labels=[],
+            )
+            for n in range(5)
+        ],
+    )
     drawing = DrawOptions(
-        out=Path("drawn"), seed=3, train_signers=1, dev_signers=1, test_signers=1,
-        clips_per_signer=1, max_signs=2, unseen_share=0.0, fps=8, width=160, height=120,
-    )  # fmt: skip
+        out=Path("drawn"),
+        seed=3,
+        train_signers=1,
+        dev_signers=1,
+        test_signers=1,
+        clips_per_signer=1,
+        max_signs=2,
+        unseen_share=0.0,
+        fps=8,
+        width=160,
+        height=120,
+    )
     Path("drawn/videos").mkdir(parents=True)
     clips = plan_clips(drawing)[:2]
     for clip in clips:
@@ -69,22 +91,22 @@ def test_a_recorded_sign_is_found_at_once(
     first = record(store, films[0], "tea")
     record(store, films[1], "")  # not labelled: it is no sign that is known
     assert main(["lookup", str(films[0]), "--json", "-k", "3"]) is None
-    found = json.loads(capsys.readouterr().out)
-    assert (found["clip_id"], len(found["signs"])) == (films[0].stem, 3)
-    best = found["signs"][0]
+    report = json.loads(capsys.readouterr().out)
+    assert (report["clip_id"], len(report["signs"])) == (films[0].stem, 3)
+    best = report["signs"][0]
     assert (best["text"], best["clip_id"], best["is_recording"]) == ("tea", first.id, True)
     assert best["similarity"] == pytest.approx(1, abs=1e-3)
     assert store.film(first).with_name(ENCODING).is_file()
     # The same sign, recorded again: it finds the first and not itself.
     again = record(store, films[0], "tea, again")
     assert analyst.look(store.film(again))["seconds"] > 0
-    kept = store.film(first).with_name(ENCODING)
-    made = json.loads(kept.read_text())
-    before = {"weights": made["weights"], "values": made["values"][: -made["hands"]]}
+    encoding_path = store.film(first).with_name(ENCODING)
+    encoding = json.loads(encoding_path.read_text())
+    before = {"weights": encoding["weights"], "values": encoding["values"][: -encoding["hands"]]}
     for content in ('{"weights":', json.dumps(before)):  # torn, and of an earlier version
-        kept.write_text(content)
+        encoding_path.write_text(content)
         assert analyst.find_signs(again, store)[0].text == "tea"
-        assert json.loads(kept.read_text()) == made
+        assert json.loads(encoding_path.read_text()) == encoding
     signs = analyst.find_signs(again, store)
     assert (signs[0].text, signs[0].is_recording, len(signs)) == ("tea", True, 5)
     assert "tea, again" not in [sign.text for sign in signs]
@@ -114,9 +136,9 @@ def test_a_recording_of_two_people_is_called_so(films: list[Path]) -> None:
     with VideoWriter(Path("two.mp4"), fps=8.0, width=320, height=120) as writer:
         for pair in zip(*pictures, strict=True):
             writer.write(np.hstack(pair))
-    found = [Analyst().look(film) for film in (Path("two.mp4"), films[0])]
-    assert ["crowded" in one["faults"] for one in found] == [True, False]
-    assert ["warning" in one["translation"] for one in found] == [True, False]
+    findings = [Analyst().look(film) for film in (Path("two.mp4"), films[0])]
+    assert ["crowded" in finding["faults"] for finding in findings] == [True, False]
+    assert ["warning" in finding["translation"] for finding in findings] == [True, False]
 
 
 def test_all_seeds_are_one_model_as_soon_as_they_were_measured_so(films: list[Path]) -> None:
@@ -129,10 +151,13 @@ def test_all_seeds_are_one_model_as_soon_as_they_were_measured_so(films: list[Pa
     write_confidence(
         EVALUATION / CONFIDENCE,
         Confidence(
-            weights=hash_file(CHECKPOINT / WEIGHTS), unsure_below=0.5, levels=(), train=None,
+            weights=hash_file(CHECKPOINT / WEIGHTS),
+            unsure_below=0.5,
+            levels=(),
+            train=None,
             seeds=hash_seeds(CHECKPOINT),
         ),
-    )  # fmt: skip
+    )
     after = analyst._load()
     assert after is not None
     assert after.translator.is_joint
@@ -146,10 +171,13 @@ def test_a_word_without_a_sign_is_written_without_a_time(films: list[Path]) -> N
     write_confidence(
         EVALUATION / CONFIDENCE,
         Confidence(
-            weights=hash_file(CHECKPOINT / WEIGHTS), unsure_below=0.5, levels=(), train=None,
+            weights=hash_file(CHECKPOINT / WEIGHTS),
+            unsure_below=0.5,
+            levels=(),
+            train=None,
             words=(WordOfSign(word="tea", gloss="TEA", weight=1.0),),
         ),
-    )  # fmt: skip
+    )
     take = record(TakeStore(), films[0], "")
     tokens = Analyst().look(TakeStore().film(take))["translation"]["tokens"]
     assert tokens

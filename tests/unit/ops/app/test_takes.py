@@ -48,11 +48,11 @@ def test_a_film_arrives_in_pieces_and_none_is_kept_twice(store: TakeStore) -> No
     with pytest.raises(TakeError, match="5000 bytes are here, the whole film has 10240"):
         store.finish(take, len(FILM))
     store.append(take, 5000, FILM[5000:])
-    done = store.finish(take, len(FILM))
-    assert store.film(done).read_bytes() == FILM
-    assert store.finish(done, len(FILM)) == done
+    finished = store.finish(take, len(FILM))
+    assert store.film(finished).read_bytes() == FILM
+    assert store.finish(finished, len(FILM)) == finished
     with pytest.raises(TakeError, match="whole already"):
-        store.append(done, len(FILM), b"more")
+        store.append(finished, len(FILM), b"more")
 
 
 def test_only_ids_of_ours_become_paths(store: TakeStore) -> None:
@@ -80,14 +80,14 @@ def test_after_a_full_disk_a_film_goes_on(store: TakeStore) -> None:
     take = store.begin(text="oui", signer="anna", suffix=".webm")
     store.append(take, 0, FILM[:500])
     film = store.film(take)
-    kept = film.with_name("kept")
-    film.rename(kept)
+    moved = film.with_name("kept")
+    film.rename(moved)
     film.symlink_to("/dev/full")
     with pytest.raises(TakeError, match="the disk takes no more") as full:
         store.append(take, 0, FILM)
     assert full.value.status == 507
     film.unlink()
-    kept.rename(film)
+    moved.rename(film)
     assert store.append(take, 500, FILM[500:]) == len(FILM)
 
 
@@ -95,16 +95,17 @@ def test_a_delivery_is_what_a_night_takes_in(store: TakeStore, tmp_path: Path) -
     agree(store, until="2099-12-31")
     first, second = record(store), record(store, "non", film=FILM[::-1])
     inbox = tmp_path / "inbox"
-    done = store.deliver(inbox)
-    assert set(done.takes) == {first.id, second.id}
-    assert done.left == {}
+    delivery = store.deliver(inbox)
+    assert set(delivery.takes) == {first.id, second.id}
+    assert delivery.left == {}
     candidates, waiting = scan(Request(sources=[inbox], inbox=True, settle_s=0.0))
     assert waiting == []
-    assert {(one.values["text"], one.values["signer"]) for one in candidates} == {
-        ("oui", "anna"), ("non", "anna"),
-    }  # fmt: skip
-    assert all(one.video and not one.problems for one in candidates)
-    assert {one.values["consent_until"] for one in candidates} == {"2099-12-31"}
+    assert {(candidate.values["text"], candidate.values["signer"]) for candidate in candidates} == {
+        ("oui", "anna"),
+        ("non", "anna"),
+    }
+    assert all(candidate.video and not candidate.problems for candidate in candidates)
+    assert {candidate.values["consent_until"] for candidate in candidates} == {"2099-12-31"}
     assert {take.state for take in store.list_takes()} == {"delivered"}
     assert store.deliver(inbox).folder is None
     assert len(list(inbox.iterdir())) == 1
@@ -117,7 +118,7 @@ def test_a_long_film_is_delivered_as_the_clips_that_it_was_cut_into(
     take = record(store, text="")
     later = FilmPart(start_s=3.5, end_s=5.0, text="", gloss="NON")
     parts = [later, FilmPart(start_s=0.25, end_s=2.0, text="oui ")]
-    assert [one.text for one in store.change(take, parts=parts).parts] == ["oui", ""]
+    assert [part.text for part in store.change(take, parts=parts).parts] == ["oui", ""]
     assert "its sentence" in store.deliver(tmp_path / "inbox").left[take.id]
     with pytest.raises(TakeError, match="the same times"):
         store.change(store.get(take.id), parts=[later, replace(later, text="si")])
@@ -127,12 +128,13 @@ def test_a_long_film_is_delivered_as_the_clips_that_it_was_cut_into(
     store.deliver(tmp_path / "inbox")
     candidates, _ = scan(Request(sources=[tmp_path / "inbox"], inbox=True, settle_s=0.0))
     names = ("text", "start_s", "end_s", "gloss")
-    assert [tuple(one.values[name] for name in names) for one in candidates] == [
-        ("oui", "0.250", "2.000", ""), ("non", "3.500", "5.000", "NON"),
-    ]  # fmt: skip
-    assert len({one.name for one in candidates}) == 2
-    assert len({one.video for one in candidates}) == 1
-    assert not any(one.problems for one in candidates)
+    assert [tuple(candidate.values[name] for name in names) for candidate in candidates] == [
+        ("oui", "0.250", "2.000", ""),
+        ("non", "3.500", "5.000", "NON"),
+    ]
+    assert len({candidate.name for candidate in candidates}) == 2
+    assert len({candidate.video for candidate in candidates}) == 1
+    assert not any(candidate.problems for candidate in candidates)
 
 
 def test_who_has_not_agreed_is_not_delivered(store: TakeStore, tmp_path: Path) -> None:
@@ -144,9 +146,9 @@ def test_who_has_not_agreed_is_not_delivered(store: TakeStore, tmp_path: Path) -
     record(store, text="")
     agree(store)
     store.begin(text="oui", signer="anna", suffix=".webm")
-    done = store.deliver(tmp_path / "inbox")
-    assert done.folder is None
-    assert sorted(done.left.values()) == [
+    delivery = store.deliver(tmp_path / "inbox")
+    assert delivery.folder is None
+    assert sorted(delivery.left.values()) == [
         "its film is not whole",
         "its sentence or its signer is missing",
         "past agreed until 2020-01-31",
@@ -200,10 +202,12 @@ def test_a_delivered_take_is_not_changed_and_may_be_removed(
 
 def test_many_clicks_on_deliver_deliver_every_take_once(store: TakeStore, tmp_path: Path) -> None:
     agree(store)
-    made = {record(store).id for _ in range(6)}
+    take_ids = {record(store).id for _ in range(6)}
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: store.deliver(tmp_path / "inbox"), range(8)))
-    assert sorted(one for delivered in found for one in delivered.takes) == sorted(made)
+        deliveries = list(pool.map(lambda _: store.deliver(tmp_path / "inbox"), range(8)))
+    assert sorted(take_id for delivered in deliveries for take_id in delivered.takes) == sorted(
+        take_ids
+    )
     (folder,) = (tmp_path / "inbox").iterdir()
     assert len(list(folder.glob("*.webm"))) == 6
 
@@ -219,8 +223,11 @@ def test_threads_that_change_a_take_leave_it_readable(store: TakeStore) -> None:
 def test_a_removed_take_stays_removed(store: TakeStore) -> None:
     take = record(store)
     store.remove(take)
-    for act in (store.remove, lambda one: store.change(one, text="non"),
-                lambda one: store.finish(replace(one, state="recording"), 5)):  # fmt: skip
+    for act in (
+        store.remove,
+        lambda take: store.change(take, text="non"),
+        lambda take: store.finish(replace(take, state="recording"), 5),
+    ):
         with pytest.raises(TakeError, match="no such recording"):
             act(take)
     assert not store.film(take).parent.exists()
@@ -282,11 +289,16 @@ def test_the_last_consent_is_the_last_though_copies_and_clocks_change_the_times_
 def test_of_older_consents_the_day_counts_and_in_doubt_what_both_allow(
     tmp_path: Path, day: str, purposes: list[str], until: str
 ) -> None:
-    yes = {"signer": "ada", "day": "2026-11-20", "purposes": ["training"], "until": "",
-           "wording": "may we?"}  # fmt: skip
+    yes = {
+        "signer": "ada",
+        "day": "2026-11-20",
+        "purposes": ["training"],
+        "until": "",
+        "wording": "may we?",
+    }
     no = {**yes, "day": day, "purposes": [], "until": "2030-01-01" if until else ""}
     (tmp_path / "consents").mkdir()
     for name, consent in (("a", no), ("b", yes)):
         (tmp_path / f"consents/{name}.json").write_text(json.dumps(consent))
-    found = TakeStore(tmp_path).last_consents()["ada"]
-    assert (found.purposes, found.until) == (purposes, until)
+    last = TakeStore(tmp_path).last_consents()["ada"]
+    assert (last.purposes, last.until) == (purposes, until)

@@ -18,9 +18,10 @@ from tests.tiny import ROOT
 from tests.unit.ops.intake.drift.world import Taken, old_clips, take, write_landmarks
 
 
-def delivered(taken: list[Taken], batch: str) -> list[Taken]:
+def delivered(recordings: list[Taken], batch: str) -> list[Taken]:
     return [
-        dataclasses.replace(one, clip=dataclasses.replace(one.clip, batch=batch)) for one in taken
+        dataclasses.replace(recording, clip=dataclasses.replace(recording.clip, batch=batch))
+        for recording in recordings
     ]
 
 
@@ -28,20 +29,20 @@ def delivered(taken: list[Taken], batch: str) -> list[Taken]:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus with a good delivery and, after it, one of mirrored videos."""
     root = tmp_path_factory.mktemp("project")
-    taken = [
+    recordings = [
         *old_clips(),
         *delivered(take("anna", 8, first=16, change=mirror), "b-second"),
         *delivered(take("bela", 8, first=8), "a-first"),
     ]
     (root / "corpus" / IMPORTED_SHARDS).mkdir(parents=True)
-    write_manifest(root / "corpus" / "manifest.tsv", [one.clip for one in taken])
+    write_manifest(root / "corpus" / "manifest.tsv", [recording.clip for recording in recordings])
     (root / "corpus" / "deliveries.tsv").write_text(
         "batch\tday\tclips\trejects\tsource\tstate\treason\n"
         "a-first\t2026-11-01\t8\t0\tinbox/a\tin\t\n"
         "b-second\t2026-11-02\t8\t0\tinbox/b\tin\t\n",
         encoding="utf-8",
     )
-    write_landmarks(root / "data" / "landmarks", taken)
+    write_landmarks(root / "data" / "landmarks", recordings)
     shutil.copy(ROOT / "params.yaml", root)
     update_params(root / "params.yaml", {"corpus": {"folder": "corpus"}})
     return root
@@ -60,8 +61,13 @@ def test_the_newest_delivery_is_checked_and_a_stop_is_an_exit_code(
     assert "warns at 3, stops at 5; " in lines[2]
     assert all(line.startswith("ok  ") for line in lines[3:])
     main(["drift", "a-first", "--json"])  # against what was there before it
-    found = json.loads(capsys.readouterr().out)
-    assert (found["batch"], found["new"], found["old"], found["level"]) == ("a-first", 8, 32, "ok")
+    report = json.loads(capsys.readouterr().out)
+    assert (report["batch"], report["new"], report["old"], report["level"]) == (
+        "a-first",
+        8,
+        32,
+        "ok",
+    )
 
 
 def test_a_corpus_of_text_is_refused(

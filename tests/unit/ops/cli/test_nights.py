@@ -59,13 +59,13 @@ def test_a_version_searches_as_it_was_judged_unless_an_option_changes_it(
 ) -> None:
     add_version(project, d_model=8)
     folder = str(ModelStore().checkpoint(1))
-    own = ["--beam-size", "1", "--max-tokens", "6"]  # as in its evaluation
-    said = translate(capsys, "--model", "1")
-    assert said == translate(capsys, "--checkpoint", folder, *own)
-    assert said != translate(capsys, "--checkpoint", folder)
+    options = ["--beam-size", "1", "--max-tokens", "6"]  # as in its evaluation
+    output = translate(capsys, "--model", "1")
+    assert output == translate(capsys, "--checkpoint", folder, *options)
+    assert output != translate(capsys, "--checkpoint", folder)
     short = translate(capsys, "--model", "1", "--max-tokens", "2")
-    assert short != said
-    assert short == translate(capsys, "--checkpoint", folder, *own[:2], "--max-tokens", "2")
+    assert short != output
+    assert short == translate(capsys, "--checkpoint", folder, *options[:2], "--max-tokens", "2")
 
 
 def test_only_force_promotes_what_the_gate_refused(project: Path) -> None:
@@ -73,9 +73,14 @@ def test_only_force_promotes_what_the_gate_refused(project: Path) -> None:
     with pytest.raises(SystemExit, match=r"has not judged version 1.*--force"):
         main(["champion", "promote", "1"])
     store = ModelStore()
-    refused = {"version": 1, "champion": None, "promote": False, "test": ["test1"],
-               "verdict": "version 1 does not become champion (floors)",
-               "reasons": ["floors failed: chrF 3.1", "uses_input passed: it does"]}  # fmt: skip
+    refused = {
+        "version": 1,
+        "champion": None,
+        "promote": False,
+        "test": ["test1"],
+        "verdict": "version 1 does not become champion (floors)",
+        "reasons": ["floors failed: chrF 3.1", "uses_input passed: it does"],
+    }
     store.apply_decision(refused, by=None)
     with pytest.raises(SystemExit, match=r"refused version 1: floors failed: chrF 3\.1\. To"):
         main(["champion", "promote", "1"])

@@ -14,5 +14,7 @@ from tests.intake import found_corpus
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CorpusOptions:
     """A corpus in the working folder, for which this process decodes: others take a second each."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(checks, "probe_all", lambda segments: [probe(one) for one in segments])
+    monkeypatch.setattr(
+        checks, "probe_all", lambda segments: [probe(segment) for segment in segments]
+    )
     return found_corpus(tmp_path)

@@ -58,20 +58,21 @@ def test_an_ingest_that_is_cut_leaves_nothing_or_all_of_the_delivery(corpus: Cor
     shutil.copytree("data", "start")
     before = tree(corpus.folder)
     take(corpus, "in")
-    after, seen = tree(corpus.folder), []
+    after, arrivals = tree(corpus.folder), []
     for _ in cut_everywhere(lambda: take(corpus, "in"), "start"):
         came_in = len(read_manifest(corpus.path)) == 6
         recover_corpus(corpus)
         assert not is_unfinished(corpus)
-        assert films(corpus.folder) == [name for name in (after if came_in else before)
-                                        if name.endswith("mp4")]  # fmt: skip
-        assert [one.batch for one in read_deliveries(corpus)] == [DAY] * came_in
+        assert films(corpus.folder) == [
+            name for name in (after if came_in else before) if name.endswith("mp4")
+        ]
+        assert [delivery.batch for delivery in read_deliveries(corpus)] == [DAY] * came_in
         take(corpus, "in")
         assert tree(corpus.folder) == after
         assert not has_new_files(corpus, Path("in"), OPTIONS)
-        seen.append(came_in)
-    assert seen == sorted(seen)
-    assert set(seen) == {False, True}
+        arrivals.append(came_in)
+    assert arrivals == sorted(arrivals)
+    assert set(arrivals) == {False, True}
 
 
 def test_a_withdrawal_that_is_cut_loses_no_film_and_ends_when_it_is_repeated(
@@ -82,7 +83,7 @@ def test_a_withdrawal_that_is_cut_loses_no_film_and_ends_when_it_is_repeated(
     shutil.copytree("data", "start")
     withdraw(corpus, DAY, "no")
     after, film = without_cache("data"), Path("in/ada/a.mp4").read_bytes()
-    seen = []
+    departures = []
     for _ in cut_everywhere(lambda: withdraw(corpus, DAY, "no"), "start"):
         is_gone = len(read_manifest(corpus.path)) == 5
         assert film in (path.read_bytes() for path in Path("data").rglob("*.mp4"))
@@ -90,9 +91,9 @@ def test_a_withdrawal_that_is_cut_loses_no_film_and_ends_when_it_is_repeated(
         assert (corpus.folder / "videos" / DAY / "a.mp4").is_file() != is_gone
         withdraw(corpus, DAY, "no")
         assert without_cache("data") == after
-        seen.append(is_gone)
-    assert seen == sorted(seen)
-    assert set(seen) == {False, True}
+        departures.append(is_gone)
+    assert departures == sorted(departures)
+    assert set(departures) == {False, True}
 
 
 def test_the_end_of_a_cut_change_may_be_cut_as_well(corpus: CorpusOptions) -> None:
@@ -109,16 +110,16 @@ def test_the_end_of_a_cut_change_may_be_cut_as_well(corpus: CorpusOptions) -> No
 
 
 def test_films_that_people_put_there_are_never_removed(corpus: CorpusOptions) -> None:
-    own = corpus.folder / "videos" / DAY / "own.mp4"
-    own.parent.mkdir()
-    own.write_bytes(b"theirs")
+    own_film = corpus.folder / "videos" / DAY / "own.mp4"
+    own_film.parent.mkdir()
+    own_film.write_bytes(b"theirs")
     deliver(Path("in/ada"), "own", frames=20)
     result = take(corpus, "in")
     assert result.batch == f"{DAY}-2"
     withdraw(corpus, f"{DAY}-2", "no")
     begin(corpus)
     recover_corpus(corpus)
-    assert own.read_bytes() == b"theirs"
+    assert own_film.read_bytes() == b"theirs"
     assert not (corpus.folder / "videos" / f"{DAY}-2" / "own.mp4").exists()
 
 

@@ -28,24 +28,35 @@ def test_what_is_no_good_video_is_left_out(corpus: CorpusOptions) -> None:
     os.mkfifo(folder / "fifo.mp4")
     write_video(folder / "mute.mp4", frames=23)
     Path("in/elsewhere").symlink_to("/")
-    found = reasons(result := take(corpus, "in"))
+    refused = reasons(result := take(corpus, "in"))
     assert [clip.clip_id for clip in result.clips] == ["good"]
-    assert set(found) == {"cut.mp4", "zero.mp4", "link.mp4", "lone.txt", "fifo.mp4", "mute.mp4",
-                          "elsewhere"}  # fmt: skip
-    assert "0 bytes" in found["zero.mp4"]
-    assert "link" in found["link.mp4"]
-    assert "link" in found["elsewhere"]
-    assert "no sentence" in found["mute.mp4"]
-    assert "no video" in found["lone.txt"]
+    assert set(refused) == {
+        "cut.mp4",
+        "zero.mp4",
+        "link.mp4",
+        "lone.txt",
+        "fifo.mp4",
+        "mute.mp4",
+        "elsewhere",
+    }
+    assert "0 bytes" in refused["zero.mp4"]
+    assert "link" in refused["link.mp4"]
+    assert "link" in refused["elsewhere"]
+    assert "no sentence" in refused["mute.mp4"]
+    assert "no video" in refused["lone.txt"]
     assert all(reject.hint for reject in result.rejects)
 
 
 @pytest.mark.parametrize(
     ("cell", "words"),
-    [("../../secret.mp4", "leads out"), ("/etc/secret.mp4", "leads out"),
-     ("C:\\secret.mp4", "leads out"), ("gone.mp4", "no video of its name"),
-     ("link.mp4", "is a link")],
-)  # fmt: skip
+    [
+        ("../../secret.mp4", "leads out"),
+        ("/etc/secret.mp4", "leads out"),
+        ("C:\\secret.mp4", "leads out"),
+        ("gone.mp4", "no video of its name"),
+        ("link.mp4", "is a link"),
+    ],
+)
 def test_a_path_may_not_leave_the_delivery(corpus: CorpusOptions, cell: str, words: str) -> None:
     write_video(Path("secret.mp4"), frames=20)
     Path("in").mkdir()
@@ -84,8 +95,10 @@ def test_tables_of_others_and_own_manifests_are_understood(corpus: CorpusOptions
     Path("in/c/signer.txt").write_text("ada\n")
     result = take(corpus, "in")
     assert [(c.clip_id, c.text, c.signer) for c in result.clips] == [
-        ("a", "bonjour maman", "ada"), ("b", "il dort", "ada"), ("c", "elle dort bien", "ada")
-    ]  # fmt: skip
+        ("a", "bonjour maman", "ada"),
+        ("b", "il dort", "ada"),
+        ("c", "elle dort bien", "ada"),
+    ]
 
 
 def test_one_elan_file_of_two_films_brings_each_its_own_sentences(corpus: CorpusOptions) -> None:
@@ -95,9 +108,11 @@ def test_one_elan_file_of_two_films_brings_each_its_own_sentences(corpus: Corpus
     tiers = {f"text@{who}": [(0, 900, f"bonjour {who.lower()}")] for who in "AB"}
     eaf(Path("in/day/14.eaf"), {**tiers, "text@C": [(0, 900, "bonjour c")]}, participants=False)
     result = take(corpus, "in")
-    found = [(clip.text, clip.signer, clip.video.name[:4]) for clip in result.clips if clip.video]
-    assert found == [("bonjour a", "A", "14_A"), ("bonjour b", "B", "14_B")]
-    assert ["14_wide.mp4" in one.where for one in result.rejects] == [True, False]
+    sentences = [
+        (clip.text, clip.signer, clip.video.name[:4]) for clip in result.clips if clip.video
+    ]
+    assert sentences == [("bonjour a", "A", "14_A"), ("bonjour b", "B", "14_B")]
+    assert ["14_wide.mp4" in reject.where for reject in result.rejects] == [True, False]
     assert "which of its films shows its signer" in result.rejects[1].reason
 
 
@@ -115,9 +130,13 @@ def test_captions_of_no_signer_replace_no_sentence(corpus: CorpusOptions, texts:
 
 @pytest.mark.parametrize(
     ("table", "words"),
-    [("a\tb\n1\t2\n", "no column of the sentences"), ("video\ttext\nx\n", "cannot be separated"),
-     ("text\tsigner\nsalut\tada\n", "no column of the videos"), ("", "")],
-)  # fmt: skip
+    [
+        ("a\tb\n1\t2\n", "no column of the sentences"),
+        ("video\ttext\nx\n", "cannot be separated"),
+        ("text\tsigner\nsalut\tada\n", "no column of the videos"),
+        ("", ""),
+    ],
+)
 def test_a_bad_table_stops_no_other_delivery(corpus: CorpusOptions, table: str, words: str) -> None:
     deliver(Path("in/ada"), "good", frames=20)
     Path("in/bad").mkdir()
@@ -163,24 +182,24 @@ def test_a_signer_file_that_cannot_be_read_lets_no_clip_in(
     Path("in/table/signer.txt").symlink_to("/nowhere")
     result = take(corpus, "in")
     assert result.clips == []
-    found = reasons(result)
-    assert "signer.txt cannot be read" in found["ada.mp4"]
-    assert "signer.txt is a link or no file" in found["pipe.mp4"]
-    assert "signer.txt is a link or no file" in found["table.tsv line 2"]
+    refused = reasons(result)
+    assert "signer.txt cannot be read" in refused["ada.mp4"]
+    assert "signer.txt is a link or no file" in refused["pipe.mp4"]
+    assert "signer.txt is a link or no file" in refused["table.tsv line 2"]
     assert list(find_delivered([Path("in")], "ada").films) == [Path("in/ada/ada.mp4")]
 
 
 def test_two_videos_may_not_share_a_text_file(corpus: CorpusOptions) -> None:
     video = deliver(Path("in/ada"), "a", frames=20)
     write_video(video.with_suffix(".avi"), frames=21, fourcc="MJPG")
-    found = reasons(take(corpus, "in"))
-    assert found == dict.fromkeys(("a.avi", "a.mp4"), "several videos have its name")
+    refused = reasons(take(corpus, "in"))
+    assert refused == dict.fromkeys(("a.avi", "a.mp4"), "several videos have its name")
 
 
 def test_folders_of_pictures_are_left_out_and_found_by_forget(corpus: CorpusOptions) -> None:
     """Deliveries of version 0.2 may hold them."""
     deliver(Path("in/ada"), "good", frames=20)
-    one = write_pictures(Path("in/table/films/one"), "f{}.jpg", range(8, 16))
+    first_pictures = write_pictures(Path("in/table/films/one"), "f{}.jpg", range(8, 16))
     row = {"video": "films/one", "text": "demain elle boit", "signer": "eve"}
     write_rows(Path("in/table/table.tsv"), [row])
     two = write_pictures(Path("in/eve/two"), "{:04d}.png", range(20, 32))
@@ -190,13 +209,15 @@ def test_folders_of_pictures_are_left_out_and_found_by_forget(corpus: CorpusOpti
     result = take(corpus, "in")
     assert [clip.clip_id for clip in result.clips] == ["good"]
     assert ["folder of pictures" in reject.reason for reject in result.rejects] == [True] * 4
-    assert {*find_delivered([Path("in")], "eve").films} == {one, two}
+    assert {*find_delivered([Path("in")], "eve").films} == {first_pictures, two}
 
 
 WORDS_OF_CAPTIONS = {
-    "half.json3": "half of a character", "long.json3": "too large",
-    "late.json3": "beyond every film", "deep.json3": "json3",
-}  # fmt: skip
+    "half.json3": "half of a character",
+    "long.json3": "too large",
+    "late.json3": "beyond every film",
+    "deep.json3": "json3",
+}
 
 
 def test_one_file_of_captions_stops_no_delivery(corpus: CorpusOptions) -> None:
@@ -209,7 +230,9 @@ def test_one_file_of_captions_stops_no_delivery(corpus: CorpusOptions) -> None:
     assert has_new_files(corpus, Path("in"), OPTIONS)
     result = take(corpus, "in")
     assert [clip.clip_id for clip in result.clips] == ["good"]
-    found = {f"{Path(one.delivery).name}/{one.where}": one.reason for one in result.rejects}
+    refused = {
+        f"{Path(reject.delivery).name}/{reject.where}": reject.reason for reject in result.rejects
+    }
     for name, words in WORDS_OF_CAPTIONS.items():
-        (reason,) = (why for where, why in found.items() if where.startswith(f"{name}/"))
+        (reason,) = (why for where, why in refused.items() if where.startswith(f"{name}/"))
         assert words in reason

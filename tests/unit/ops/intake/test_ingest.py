@@ -25,7 +25,7 @@ from tests.intake import (
     take,
     tree,
     write_rows,
-)  # fmt: skip
+)
 from tests.tiny import ROOT
 from tests.videos import write_video
 
@@ -61,12 +61,12 @@ def test_a_second_ingest_changes_nothing(corpus: CorpusOptions) -> None:
     assert has_new_files(corpus, inbox, OPTIONS)
     first = take(corpus, "in", inbox=True)
     assert [clip.clip_id for clip in first.clips] == ["a", "b"]
-    there = tree(corpus.folder)
+    before = tree(corpus.folder)
     assert not has_new_files(corpus, inbox, OPTIONS)
     second = take(corpus, "in", inbox=True, day="2026-11-22")
     assert (second.batch, second.clips, second.known) == (None, [], 2)
     assert second.rejects == first.rejects
-    assert tree(corpus.folder) == there
+    assert tree(corpus.folder) == before
     (delivery,) = read_deliveries(corpus)
     assert (delivery.batch, delivery.clips, delivery.rejects, delivery.source) == (DAY, 2, 3, "in")
 
@@ -85,8 +85,13 @@ def test_all_problems_of_a_clip_are_named_at_once(corpus: CorpusOptions) -> None
     row = {"video": "v.mp4", "text": "?!" * 600, "signer": "ben", "split": "train", "start_s": "-1"}
     deliver_rows(Path("in"), row, frames=3)
     (reason,) = reasons(take(corpus, "in")).values()
-    for part in ("start_s '-1'", "no letter", "has 1200 characters", "is in dev, not in train",
-                 "takes 0.12 s"):  # fmt: skip
+    for part in (
+        "start_s '-1'",
+        "no letter",
+        "has 1200 characters",
+        "is in dev, not in train",
+        "takes 0.12 s",
+    ):
         assert part in reason
 
 
@@ -114,10 +119,16 @@ def test_a_name_that_is_taken_becomes_another_always_the_same(corpus: CorpusOpti
 
 def test_segments_share_one_copy_of_their_video(corpus: CorpusOptions) -> None:
     rows: list[dict[str, object]] = [
-        {"clip_id": f"part{n}", "video": "day.mp4", "text": f"bonjour maman {n}", "signer": "ada",
-         "start_s": n, "end_s": n + 1}
+        {
+            "clip_id": f"part{n}",
+            "video": "day.mp4",
+            "text": f"bonjour maman {n}",
+            "signer": "ada",
+            "start_s": n,
+            "end_s": n + 1,
+        }
         for n in range(2)
-    ]  # fmt: skip
+    ]
     deliver_rows(Path("in"), *rows, frames=60)
     clips = take(corpus, "in").clips
     assert len(clips) == 2
@@ -156,16 +167,28 @@ def test_a_signer_keeps_the_split_and_new_ones_are_dealt(corpus: CorpusOptions) 
 
 
 def test_tables_may_name_splits_of_new_signers_only(corpus: CorpusOptions) -> None:
-    rows = [("a", "zoe", "test"), ("b", "zoe", ""), ("c", "ben", "test"), ("d", "max", "dev"),
-            ("e", "max", "train"), ("f", "lou", "moon"), ("g", "Ada", "")]  # fmt: skip
+    rows = [
+        ("a", "zoe", "test"),
+        ("b", "zoe", ""),
+        ("c", "ben", "test"),
+        ("d", "max", "dev"),
+        ("e", "max", "train"),
+        ("f", "lou", "moon"),
+        ("g", "Ada", ""),
+    ]
     cells = [{"video": f"{n}.mp4", "text": "bonjour", "signer": s, "split": p} for n, s, p in rows]
     deliver_rows(Path("in"), *cells)
     result = take(corpus, "in")
     assert [(clip.clip_id, clip.split) for clip in result.clips] == [("a", "test"), ("b", "test")]
-    found = [reject.reason for reject in result.rejects]
-    expected = ("is in dev, not in test", "is new and in dev and train", "is new and in dev and",
-                "'moon' is unknown", "also written otherwise")  # fmt: skip
-    for reason, words in zip(found, expected, strict=True):
+    refused = [reject.reason for reject in result.rejects]
+    expected = (
+        "is in dev, not in test",
+        "is new and in dev and train",
+        "is new and in dev and",
+        "'moon' is unknown",
+        "also written otherwise",
+    )
+    for reason, words in zip(refused, expected, strict=True):
         assert words in reason
 
 
@@ -211,16 +234,16 @@ def test_the_commands_print_what_came_in_and_what_left(
     main(["ingest", "data/inbox", "--dry-run"])
     assert "1 clips would come in as" in capsys.readouterr().out
     main(["ingest", "data/inbox", "--json"])
-    came = json.loads(capsys.readouterr().out)
-    assert [clip["clip_id"] for clip in came["clips"]] == ["a"]
-    assert came["clips"][0]["video"].startswith("data/raw/weekly/videos/")
+    report = json.loads(capsys.readouterr().out)
+    assert [clip["clip_id"] for clip in report["clips"]] == ["a"]
+    assert report["clips"][0]["video"].startswith("data/raw/weekly/videos/")
     deliver(Path("data/inbox"), "b", frames=21)
     with pytest.raises(SystemExit, match="1 were left out"):
         main(["ingest", "data/inbox"])
     shown = capsys.readouterr().out
     assert "1 clips were in the corpus before" in shown
     assert "left out data/inbox/b.mp4: no signer is named" in shown
-    main(["withdraw", came["batch"], "--reason", "test"])
+    main(["withdraw", report["batch"], "--reason", "test"])
     assert "1 clips left the corpus (1 train, 0 dev, 0 test)" in capsys.readouterr().out
 
 
@@ -261,27 +284,32 @@ def test_controls_in_the_name_of_a_delivered_file_are_written_down_as_text(
 
 def export(corpus: CorpusOptions, folder: Path) -> dict[str, Path]:
     """Write the captions of a corpus as `signloom export` does; return them by clip."""
-    found = {}
+    paths = {}
     for film, cues in film_cues(read_manifest(corpus.path), {}).items():
         path = folder / f"{film.stem}.eaf"
         write_captions(path, cues, film)
-        found.update((cue.clip_id, path) for cue in cues)
-    return found
+        paths.update((cue.clip_id, path) for cue in cues)
+    return paths
 
 
 def test_captions_beside_a_film_come_in_as_clips(corpus: CorpusOptions) -> None:
     Path("in/dora").mkdir(parents=True)
     film = write_video(Path("in/dora/talk.mp4"), frames=75)
-    cues = [("elle boit du café", 0.0, 1.0), ("il va à l'école", 1.2, 2.6), ("", 2.6, 2.9),
-            ("tu vas à la maison", 2.9, 9.0)]  # fmt: skip
-    write_captions(film.with_suffix(".srt"), [
-        Cue(start_s=start_s, end_s=end_s, text=text) for text, start_s, end_s in cues
-    ])  # fmt: skip
+    cues = [
+        ("elle boit du café", 0.0, 1.0),
+        ("il va à l'école", 1.2, 2.6),
+        ("", 2.6, 2.9),
+        ("tu vas à la maison", 2.9, 9.0),
+    ]
+    write_captions(
+        film.with_suffix(".srt"),
+        [Cue(start_s=start_s, end_s=end_s, text=text) for text, start_s, end_s in cues],
+    )
     result = take(corpus, "in")
     assert [(c.clip_id, c.start_s, c.end_s, c.text, c.signer) for c in result.clips] == [
         ("talk-00000000", 0.0, 1.0, "elle boit du café", "dora"),
         ("talk-00001200", 1.2, 2.6, "il va à l'école", "dora"),
-    ]  # fmt: skip
+    ]
     assert len({clip.video for clip in result.clips}) == 1
     assert list(reasons(result).values()) == ["its text is empty", "it lies beyond its film"]
     again = take(corpus, "in")
@@ -299,8 +327,8 @@ def test_a_corpus_in_elan_comes_home_as_it_left(corpus: CorpusOptions) -> None:
 def test_a_corrected_text_is_a_change_and_never_a_double(corpus: CorpusOptions) -> None:
     path = export(corpus, Path("home"))["ada-0"]
     path.write_text(path.read_text().replace("je vais à la maison", "je vais à l'école"))
-    seen = plan(corpus, "home")
-    assert [(old.text, new.text) for old, new in seen.changes] == [
+    planned = plan(corpus, "home")
+    assert [(old.text, new.text) for old, new in planned.changes] == [
         ("je vais à la maison", "je vais à l'école")
     ]
     assert has_new_files(corpus, Path("home"), OPTIONS)
@@ -324,8 +352,9 @@ def test_what_comes_into_a_corpus_of_glosses_alone_has_glosses(corpus: CorpusOpt
     deliver_rows(Path("in/a"), GLOSSED)
     deliver(Path("in/ada"), "b", "ELLE EAU BOIRE", frames=22)
     assert [(c.text, c.gloss) for c in take(corpus, "in").clips] == [
-        ("DEMAIN ELLE", "DEMAIN ELLE"), ("ELLE EAU BOIRE", "ELLE EAU BOIRE"),
-    ]  # fmt: skip
+        ("DEMAIN ELLE", "DEMAIN ELLE"),
+        ("ELLE EAU BOIRE", "ELLE EAU BOIRE"),
+    ]
     path = export(corpus, Path("home"))["ada-0"]
     old, new = "je vais à la maison", "je vais à l'école"
     path.write_text(path.read_text().replace(old, new, 1))  # in one tier
@@ -341,38 +370,49 @@ def test_moved_times_and_a_forgotten_sentence_come_home_too(corpus: CorpusOption
     folder = Path("home")
     export(corpus, folder)
     [film] = [clip.video for clip in read_manifest(corpus.path) if clip.clip_id == "cleo-4"]
-    write_captions(folder / "cleo-4.eaf", [
-        Cue(start_s=0.0, end_s=0.28, text="maman boit du café", signer="cleo", clip_id="cleo-4"),
-        Cue(start_s=0.28, end_s=0.56, text="elle boit de l'eau", signer="cleo"),
-    ], film)  # fmt: skip
+    write_captions(
+        folder / "cleo-4.eaf",
+        [
+            Cue(
+                start_s=0.0, end_s=0.28, text="maman boit du café", signer="cleo", clip_id="cleo-4"
+            ),
+            Cue(start_s=0.28, end_s=0.56, text="elle boit de l'eau", signer="cleo"),
+        ],
+        film,
+    )
     result = take(corpus, "home")
     [(before, after)] = result.changes
     assert (before.end_s, after.start_s, after.end_s) == (None, None, 0.28)
     [new] = result.clips
     assert (new.clip_id, new.text, new.split, new.video) == (
-        "cleo-4-00000280", "elle boit de l'eau", "test", film,
-    )  # fmt: skip
+        "cleo-4-00000280",
+        "elle boit de l'eau",
+        "test",
+        film,
+    )
     assert (new.start_s, new.end_s) == (0.28, 0.56)
 
 
 def test_captions_that_correct_nothing_of_the_corpus_are_left_out(corpus: CorpusOptions) -> None:
     folder = Path("home")
-    one = Cue(start_s=0.0, end_s=1.0, text="elle boit du café", signer="ada")
-    write_captions(folder / "a.eaf", [replace(one, clip_id="gone-7")])
-    write_captions(folder / "b.eaf", [one])
-    write_captions(folder / "c.eaf", [replace(one, clip_id="ada-0", end_s=0.4, signer="eve")])
-    write_captions(folder / "d.eaf", [replace(one, clip_id="ada-1", end_s=50.0)])
+    cue = Cue(start_s=0.0, end_s=1.0, text="elle boit du café", signer="ada")
+    write_captions(folder / "a.eaf", [replace(cue, clip_id="gone-7")])
+    write_captions(folder / "b.eaf", [cue])
+    write_captions(folder / "c.eaf", [replace(cue, clip_id="ada-0", end_s=0.4, signer="eve")])
+    write_captions(folder / "d.eaf", [replace(cue, clip_id="ada-1", end_s=50.0)])
     (folder / "e.eaf").write_text("<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>")
     before = corpus.path.read_bytes()
     result = take(corpus, "home")
-    found = reasons(result)
+    refused = reasons(result)
     for name, words in {
-        "a.eaf annotation a1": "no such clip", "b.eaf annotation a1": "no such clip",
-        "c.eaf annotation a1": "its signer is not", "d.eaf annotation a1": "0 to 50 s",
+        "a.eaf annotation a1": "no such clip",
+        "b.eaf annotation a1": "no such clip",
+        "c.eaf annotation a1": "its signer is not",
+        "d.eaf annotation a1": "0 to 50 s",
         "e.eaf": "declares a document type",
-    }.items():  # fmt: skip
-        assert words in found.pop(name)
-    assert not found
+    }.items():
+        assert words in refused.pop(name)
+    assert not refused
     assert corpus.path.read_bytes() == before
 
 
@@ -381,10 +421,13 @@ def test_who_shares_a_film_comes_into_one_split(corpus: CorpusOptions) -> None:
     cues = [("elle boit du café", "mia"), ("il va à l'école", "noe"), ("tu manges du pain", "mia")]
     for number in range(6):
         film = write_video(Path(f"in/talk{number}.mp4"), frames=75 + number)
-        write_captions(film.with_suffix(".vtt"), [
-            Cue(start_s=start_s, end_s=start_s + 1.0, text=text, signer=f"{signer}{number}")
-            for start_s, (text, signer) in enumerate(cues)
-        ])  # fmt: skip
+        write_captions(
+            film.with_suffix(".vtt"),
+            [
+                Cue(start_s=start_s, end_s=start_s + 1.0, text=text, signer=f"{signer}{number}")
+                for start_s, (text, signer) in enumerate(cues)
+            ],
+        )
     result = take(corpus, "in", signer="somebody")
     assert len(result.clips) == 18
     assert len({(clip.video, clip.split) for clip in result.clips}) == 6

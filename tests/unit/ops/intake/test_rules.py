@@ -27,7 +27,7 @@ def test_signers_are_dealt_alike_in_any_order_and_near_the_shares(
     assert dealt.keys() == new.keys()
     total = sum(counts) + sum(new.values())
     for split, share in (("train", 0.8), ("dev", 0.1), ("test", 0.1)):
-        sizes = [new[signer] for signer, found in dealt.items() if found == split]
+        sizes = [new[signer] for signer, dealt_split in dealt.items() if dealt_split == split]
         # A split never gets more than its goal and the signer who was due to it.
         assert not sizes or have[split] + sum(sizes) <= share * total + max(sizes)
 
@@ -39,9 +39,15 @@ def test_a_split_without_a_share_gets_no_signer() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"min_duration_s": 5.0}, {"min_side": 0}, {"max_side": 10},
-     {"settle_s": -1.0}, {"shares": (1.0, 2.0)}, {"shares": (0.0, 1.0, 1.0)}],
-)  # fmt: skip
+    [
+        {"min_duration_s": 5.0},
+        {"min_side": 0},
+        {"max_side": 10},
+        {"settle_s": -1.0},
+        {"shares": (1.0, 2.0)},
+        {"shares": (0.0, 1.0, 1.0)},
+    ],
+)
 def test_impossible_bounds_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(changes))):
         replace(OPTIONS, **changes)  # type: ignore[arg-type]
@@ -55,12 +61,12 @@ def test_clips_are_decoded_in_processes_as_they_are_here(tmp_path: Path) -> None
         Segment(cut_off, None, None, 1),
         Segment(good, 0.4, 1.2, 1),
     ]
-    found = probe_all(segments)
-    assert found == [probe(segment) for segment in segments]
-    assert found[0] == Probed(50 / FPS, WIDTH, HEIGHT)
-    assert isinstance(found[1], Problem)
-    assert isinstance(found[2], Probed)
-    assert found[2].duration_s == pytest.approx(0.8)
+    probed = probe_all(segments)
+    assert probed == [probe(segment) for segment in segments]
+    assert probed[0] == Probed(50 / FPS, WIDTH, HEIGHT)
+    assert isinstance(probed[1], Problem)
+    assert isinstance(probed[2], Probed)
+    assert probed[2].duration_s == pytest.approx(0.8)
 
 
 def test_a_ledger_is_read_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:

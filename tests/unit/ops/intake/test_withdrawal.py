@@ -20,15 +20,15 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
     before = read_manifest(corpus.path)
     deliver(Path("in/ada"), "a", frames=20)
     take(corpus, "in")
-    gone, _ = withdraw(corpus, DAY, "filmed\tin a mirror")
-    assert [clip.clip_id for clip in gone] == ["a"]
+    removed, _ = withdraw(corpus, DAY, "filmed\tin a mirror")
+    assert [clip.clip_id for clip in removed] == ["a"]
     assert read_manifest(corpus.path) == before
     assert tree(Path("data/withdrawn", DAY, "videos")) == {
         f"{DAY}/a.mp4": Path("in/ada/a.mp4").read_bytes()
     }
     (refused,) = read_withdrawn(corpus).values()
     assert (refused.batch, refused.reason) == (DAY, "filmed in a mirror")
-    assert [one.state for one in read_deliveries(corpus)] == ["withdrawn"]
+    assert [delivery.state for delivery in read_deliveries(corpus)] == ["withdrawn"]
     assert withdraw(corpus, DAY, "again")[0] == []
     assert not has_new_files(corpus, Path("in"), OPTIONS)
     result = take(corpus, "in")
@@ -40,8 +40,12 @@ def test_withdrawn_videos_leave_and_do_not_come_back(corpus: CorpusOptions) -> N
 
 def test_withdrawn_films_keep_the_names_of_their_signers(corpus: CorpusOptions) -> None:
     for day, name, frames in ((DAY, "a", 20), ("2026-11-22", "b", 24)):
-        row = {"video": f"{name}.mp4", "text": "demain elle boit", "signer": name,
-               "consent_until": "2099-12-31"}  # fmt: skip
+        row = {
+            "video": f"{name}.mp4",
+            "text": "demain elle boit",
+            "signer": name,
+            "consent_until": "2099-12-31",
+        }
         deliver_rows(Path("in", name), row, frames=frames)
         take(corpus, "in", day=day)
         corpus.path.write_text(corpus.path.read_text().replace("2099-12-31", "2026-11-01"))
@@ -66,8 +70,9 @@ def test_a_film_that_was_withdrawn_is_not_overwritten_by_another_of_its_name(
     withdraw(corpus, DAY, "blurred again")
     folder = Path("data/withdrawn", DAY)
     assert {path.read_bytes() for path in folder.rglob("*.mp4")} == {
-        first.read_bytes(), second.read_bytes(),
-    }  # fmt: skip
+        first.read_bytes(),
+        second.read_bytes(),
+    }
     table = read_table(folder / "table.tsv")
     names = {row[table.header.index("video")] for _, row in table.rows}
     assert names == {path.relative_to(folder).as_posix() for path in folder.rglob("*.mp4")}
@@ -77,12 +82,12 @@ def test_a_video_that_dvc_linked_leaves_as_a_file(corpus: CorpusOptions) -> None
     deliver(Path("in/ada"), "a", frames=20)
     (clip,) = take(corpus, "in").clips
     assert clip.video
-    kept = Path(".dvc/cache/a").absolute()
-    kept.parent.mkdir(parents=True)
-    clip.video.rename(kept)
-    clip.video.symlink_to(os.path.relpath(kept, clip.video.parent))
+    cached = Path(".dvc/cache/a").absolute()
+    cached.parent.mkdir(parents=True)
+    clip.video.rename(cached)
+    clip.video.symlink_to(os.path.relpath(cached, clip.video.parent))
     withdraw(corpus, DAY, "test")
-    kept.unlink()  # as `dvc gc` does
+    cached.unlink()  # as `dvc gc` does
     assert tree(Path("data/withdrawn", DAY, "videos")) == {
         f"{DAY}/a.mp4": Path("in/ada/a.mp4").read_bytes()
     }
@@ -94,17 +99,17 @@ def test_clips_leave_when_the_consent_of_their_signer_has_ended(corpus: CorpusOp
         for name, day in (("a", "2099-12-31"), ("b", "2020-01-31"))
     ]
     deliver_rows(Path("in"), *rows)
-    found = take(corpus, "in")
-    assert reasons(found) == {"table.tsv line 3": "its signer agreed until 2020-01-31"}
-    assert [clip.clip_id for clip in found.clips] == ["a"]
+    result = take(corpus, "in")
+    assert reasons(result) == {"table.tsv line 3": "its signer agreed until 2020-01-31"}
+    assert [clip.clip_id for clip in result.clips] == ["a"]
     assert withdraw_ended(corpus)[0] == []
     text = corpus.path.read_text()
     assert text.count("2099-12-31") == 1
     corpus.path.write_text(text.replace("2099-12-31", "2026-11-01"))  # as time goes by
-    gone, left = withdraw_ended(corpus)
-    assert [clip.clip_id for clip in gone] == ["a"]
-    assert list(left.clips) == read_manifest(corpus.path)
-    assert (len(left.clips), "consent_until" in corpus.path.read_text()) == (5, False)
+    removed, remaining = withdraw_ended(corpus)
+    assert [clip.clip_id for clip in removed] == ["a"]
+    assert list(remaining.clips) == read_manifest(corpus.path)
+    assert (len(remaining.clips), "consent_until" in corpus.path.read_text()) == (5, False)
     assert [path.name for path in Path("data/withdrawn").rglob("*.mp4")] == ["a.mp4"]
     assert not has_new_files(corpus, Path("in"), OPTIONS)
     assert ENDED in reasons(take(corpus, "in"))["table.tsv line 2"]

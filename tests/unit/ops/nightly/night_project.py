@@ -53,10 +53,14 @@ def cut_before_the_pointer(store: ModelStore, decision: dict[str, Any]) -> None:
 def decision_about(store: ModelStore, version: int, *, promote: bool) -> dict[str, Any]:
     """What the gate could have said."""
     return {
-        "version": version, "champion": store.champion(), "promote": promote,
-        "verdict": f"version {version} was judged", "reasons": [], "test": ["cleo-4"],
+        "version": version,
+        "champion": store.champion(),
+        "promote": promote,
+        "verdict": f"version {version} was judged",
+        "reasons": [],
+        "test": ["cleo-4"],
         "scores": {},
-    }  # fmt: skip
+    }
 
 
 def keep_undecided(settings: Settings, store: ModelStore) -> int:
@@ -67,12 +71,12 @@ def keep_undecided(settings: Settings, store: ModelStore) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     (checkpoint / "weights").write_text(f"{len(store.versions())}", encoding="utf-8")
     (evaluation / "scores.json").write_text("{}", encoding="utf-8")
-    seen = {"train": [clip.clip_id for clip in clips]}
-    facts = {"corpus_key": corpus_key(clips), "clips": seen}
+    clip_ids = {"train": [clip.clip_id for clip in clips]}
+    facts = {"corpus_key": corpus_key(clips), "clips": clip_ids}
     return store.add(checkpoint, evaluation, facts)
 
 
 def read_night() -> dict[str, Any]:
     """Return night.json."""
-    found: dict[str, Any] = json.loads(Path("reports/retrain/night.json").read_text())
-    return found
+    night: dict[str, Any] = json.loads(Path("reports/retrain/night.json").read_text())
+    return night

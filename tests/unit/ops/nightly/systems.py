@@ -12,8 +12,12 @@ from signloom_ops.nightly.gate import Decision, GateClips, GateOptions, Translat
 
 SCORE = ScoreOptions(tokenizer="13a", resamples=300, seed=1)
 OPTIONS = GateOptions(
-    seeds=3, metric="chrf", level=0.05, slice_min_clips=15, slice_tolerance=3.0,
-)  # fmt: skip
+    seeds=3,
+    metric="chrf",
+    level=0.05,
+    slice_min_clips=15,
+    slice_tolerance=3.0,
+)
 WORDS = ("chat", "livre", "maison", "voiture", "jardin", "pomme", "route", "fleuve", "soleil")
 SIGNERS = ("anna", "bela", "cora")
 
@@ -65,8 +69,8 @@ def gate_clips(test: Sequence[Target], **changes: Any) -> GateClips:
 
 def rule(decision: Decision, name: str) -> str:
     """What became of a rule."""
-    (found,) = (one.result for one in decision.rules if one.name == name)
-    return found
+    (outcome,) = (rule.result for rule in decision.rules if rule.name == name)
+    return outcome
 
 
 def decided(

@@ -76,8 +76,13 @@ def test_the_card_of_a_model_of_glosses_speaks_of_no_landmarks(
     text = write_card(folder, corpus).read_text(encoding="utf-8")
     assert "from glosses to text" in text
     assert "`signloom translate --glosses TEXT --model 1`" in text
-    for other in ("Landmarks are found", "frames a second.", "faces the camera", "It is not shown"):
-        assert other not in text
+    for phrase in (
+        "Landmarks are found",
+        "frames a second.",
+        "faces the camera",
+        "It is not shown",
+    ):
+        assert phrase not in text
 
 
 def test_a_version_of_before_a_metric_was_added_is_still_read(
@@ -113,8 +118,13 @@ def test_terms_in_the_corpus_are_quoted_and_missing_ones_named(
 
 
 def test_a_card_has_the_decision_and_a_withdrawal(store: ModelStore, corpus: Path) -> None:
-    decision = {"verdict": "version 1 is the first champion", "reasons": ["floors passed: <b>"],
-                "champion": None, "promote": True, "test": []}  # fmt: skip
+    decision = {
+        "verdict": "version 1 is the first champion",
+        "reasons": ["floors passed: <b>"],
+        "champion": None,
+        "promote": True,
+        "test": [],
+    }
     (store.folder(1) / "decision.json").write_text(json.dumps(decision))
     marks = {
         "forgotten": [

@@ -39,9 +39,9 @@ def test_a_first_model_is_compared_with_the_floors_on_todays_test_clips(
 ) -> None:
     decision = ask_gate(store, add_version(root, d_model=8), inputs(root), GATE)
     assert not decision.promote  # it has learnt nothing
-    found = decision.to_map()
-    assert found["test"] == [f"test{number}" for number in range(8)]
-    assert {row["name"]: row["value"] for row in found["floors"]}["constant"] > 30
+    record = decision.to_map()
+    assert record["test"] == [f"test{number}" for number in range(8)]
+    assert {row["name"]: row["value"] for row in record["floors"]}["constant"] > 30
     assert store.frozen_test() is None  # these are frozen with a champion
 
 
@@ -54,14 +54,14 @@ def test_both_translate_the_frozen_clips_and_the_newest_with_the_search_of_their
     challenger = add_version(root, d_model=16)
     batches = [{"train1"}, {"dev1", "train0"}, {"test6", "dev2", "dev3"}, {"dev0"}]
     decision = ask_gate(store, challenger, inputs(root, batches=batches), GATE)
-    found = decision.to_map()
-    assert (found["champion"], found["version"]) == (1, 2)
-    assert found["test"] == ["test1", "test2", "test3", "test5"]
-    assert found["missing"] == ["gone"]
-    assert found["newest"]["clips"] == 4  # as many batches as are enough to judge, and no more
-    assert found["decoding"]["champion"]["beam_size"] == 2
-    assert found["decoding"]["challenger"]["beam_size"] == 1
-    assert json.loads(json.dumps(found)) == found
+    record = decision.to_map()
+    assert (record["champion"], record["version"]) == (1, 2)
+    assert record["test"] == ["test1", "test2", "test3", "test5"]
+    assert record["missing"] == ["gone"]
+    assert record["newest"]["clips"] == 4  # as many batches as are enough to judge, and no more
+    assert record["decoding"]["champion"]["beam_size"] == 2
+    assert record["decoding"]["challenger"]["beam_size"] == 1
+    assert json.loads(json.dumps(record)) == record
 
 
 @pytest.mark.slow
@@ -75,15 +75,15 @@ def test_of_a_corpus_of_glosses_the_signs_are_compared_that_the_models_read(
     reads = CtcLabels(kind="glosses", names=tuple(labels))
     store.promote(add_version(root, d_model=8, ctc=reads), by="test")
     challenger = add_version(root, d_model=16, ctc=reads)
-    found = ask_gate(store, challenger, inputs(root), auto).to_map()
-    assert found["metric"] == "gloss_wer"
-    assert found["scores"]["wer"]["challenger"] > 50  # it has learnt nothing
+    record = ask_gate(store, challenger, inputs(root), auto).to_map()
+    assert record["metric"] == "gloss_wer"
+    assert record["scores"]["wer"]["challenger"] > 50  # it has learnt nothing
     stored = read_stored(store, challenger)
     clips = read_shards(root / "data/landmarks/shards", ["test1", "test2"])
     lines = translate_clips(replace(stored, signs="none"), clips, keep=False)
     for seed, folder in enumerate(stored.checkpoints):
         signs = read_signs(Translator.load(folder), list(clips.values()))
-        assert [" ".join(s.gloss for s in one) for one in signs] == [
+        assert [" ".join(s.gloss for s in clip_signs) for clip_signs in signs] == [
             row[seed] for row in lines.values()
         ]
     # A model that reads no signs is judged by its sentences, or says why it cannot be.
@@ -129,16 +129,17 @@ def test_seeds_that_were_evaluated_as_one_are_judged_as_one(root: Path, store: M
     measure_as_one(store.checkpoint(version), store.evaluation(version))
     stored = read_stored(store, version)
     texts = translate_clips(stored, clips, keep=True)  # not those that each wrote
-    first, *others = [Translator.load(folder).first_seed for folder in stored.checkpoints]
-    joint = first.with_seeds(others).translate(list(clips.values()), stored.decoding)
+    first, *further_seeds = [Translator.load(folder).first_seed for folder in stored.checkpoints]
+    joint = first.with_seeds(further_seeds).translate(list(clips.values()), stored.decoding)
     assert texts == {
-        clip: [" ".join(one.text.split())] for clip, one in zip(clips, joint, strict=True)
+        clip: [" ".join(translation.text.split())]
+        for clip, translation in zip(clips, joint, strict=True)
     }
     assert {len(row) for row in by_seed.values()} == {2}
-    found = ask_gate(store, version, inputs(root), GATE).to_map()
-    assert (found["decoding"]["challenger"]["seeds_as_one"], len(found["uses_input"])) == (2, 1)
-    assert found["reasons"][0].endswith("mean of 2 seeds against 2 seeds as one, 8 clips")
-    assert len(found["scores"]["chrf"]["challenger_seeds"]) == 1
+    record = ask_gate(store, version, inputs(root), GATE).to_map()
+    assert (record["decoding"]["challenger"]["seeds_as_one"], len(record["uses_input"])) == (2, 1)
+    assert record["reasons"][0].endswith("mean of 2 seeds against 2 seeds as one, 8 clips")
+    assert len(record["scores"]["chrf"]["challenger_seeds"]) == 1
 
 
 def test_landmarks_of_another_make_are_refused_with_what_to_do(
@@ -158,11 +159,14 @@ def test_landmarks_of_another_make_are_refused_with_what_to_do(
         check_readable(store, shards)
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"seeds": 3}, r"with 2 seeds, the gate asks for 3; set train\.seeds"),
-    ({"level": 0.005}, r"300 bootstrap resamples .*resamples to 400"),
-    ({}, "champion already"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": 3}, r"with 2 seeds, the gate asks for 3; set train\.seeds"),
+        ({"level": 0.005}, r"300 bootstrap resamples .*resamples to 400"),
+        ({}, "champion already"),
+    ],
+)
 def test_what_the_gate_cannot_judge_is_refused(
     root: Path, store: ModelStore, changes: dict[str, Any], message: str
 ) -> None:
@@ -196,12 +200,12 @@ def test_sentences_of_each_seed_are_its_own_and_are_kept_where_asked(
     plain = translate_clips(stored, clips, keep=False)
     for seed, folder in enumerate(stored.checkpoints):
         alone = Translator.load(folder).translate(list(clips.values()), stored.decoding)
-        assert [" ".join(one.text.split()) for one in alone] == [
+        assert [" ".join(translation.text.split()) for translation in alone] == [
             row[seed] for row in plain.values()
         ]
     assert not (stored.folder / "translations").exists()
     assert translate_clips(stored, clips, keep=True) == plain
-    (kept,) = (stored.folder / "translations").iterdir()
-    before = kept.stat().st_mtime_ns
+    (path,) = (stored.folder / "translations").iterdir()
+    before = path.stat().st_mtime_ns
     assert translate_clips(stored, clips, keep=True) == plain
-    assert kept.stat().st_mtime_ns == before
+    assert path.stat().st_mtime_ns == before

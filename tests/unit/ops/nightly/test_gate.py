@@ -19,14 +19,18 @@ def test_a_clearly_better_challenger_takes_the_place_and_each_rule_has_its_figur
     decision = decided(system(CLIPS, 0.4, version=1), system(CLIPS, 0.1), GATE)
     assert decision.promote
     assert rule(decision, "better") == "passed"
-    found = json.loads(json.dumps(decision.to_map()))
-    assert {one["name"] for one in found["rules"]} == {
-        "better", "served", "slices", "uses_input", "newest",
-    }  # fmt: skip
-    assert len(found["reasons"]) == len(found["rules"])
-    assert set(found["scores"]) == {"chrf", "bleu4", "wer", "exact"}
-    assert len(found["scores"]["bleu4"]["challenger_seeds"]) == 3
-    assert found["test"] == [clip.clip_id for clip in CLIPS]
+    record = json.loads(json.dumps(decision.to_map()))
+    assert {rule["name"] for rule in record["rules"]} == {
+        "better",
+        "served",
+        "slices",
+        "uses_input",
+        "newest",
+    }
+    assert len(record["reasons"]) == len(record["rules"])
+    assert set(record["scores"]) == {"chrf", "bleu4", "wer", "exact"}
+    assert len(record["scores"]["bleu4"]["challenger_seeds"]) == 3
+    assert record["test"] == [clip.clip_id for clip in CLIPS]
 
 
 def test_a_worse_one_does_not() -> None:
@@ -37,8 +41,8 @@ def test_a_worse_one_does_not() -> None:
 
 
 def test_the_same_model_again_is_refused() -> None:
-    one = system(CLIPS, 0.2, version=1)
-    decision = decided(one, dataclasses.replace(one, version=2), GATE)
+    champion = system(CLIPS, 0.2, version=1)
+    decision = decided(champion, dataclasses.replace(champion, version=2), GATE)
     assert not decision.promote
     scores = decision.to_map()["scores"]["chrf"]
     assert (scores["difference"], scores["low"], scores["high"], scores["p_value"]) == (0, 0, 0, 1)
@@ -50,8 +54,9 @@ def test_where_the_gate_is_about_signs_the_lower_error_rate_wins() -> None:
     assert decision.promote
     assert "gloss WER" in decision.reasons[0]
     assert decision.to_map()["metric"] == "gloss_wer"
-    worse = decided(dataclasses.replace(good, version=1), system(CLIPS, 0.4), GATE,
-                    metric="gloss_wer")  # fmt: skip
+    worse = decided(
+        dataclasses.replace(good, version=1), system(CLIPS, 0.4), GATE, metric="gloss_wer"
+    )
     assert not worse.promote
     results = {name: rule(worse, name) for name in ("better", "served", "slices")}
     assert set(results.values()) == {"failed"}
@@ -69,19 +74,19 @@ def test_five_clips_are_too_few_to_decide_and_no_reason_names_infinity() -> None
 
 
 def test_better_on_the_whole_and_worse_for_one_signer_or_unseen_signers_is_refused() -> None:
-    known = [dataclasses.replace(c, split="train") for c in CLIPS if c.signer != "cora"]
+    train_clips = [dataclasses.replace(c, split="train") for c in CLIPS if c.signer != "cora"]
     champion = system(CLIPS, 0.5, version=1)
-    kept = {clip.clip_id: [clip.text] * 3 for clip in CLIPS if clip.signer == "cora"}
-    champion = dataclasses.replace(champion, texts={**champion.texts, **kept})
-    clips = dataclasses.replace(GATE, trained=SeenInTrain(known))
+    cora_texts = {clip.clip_id: [clip.text] * 3 for clip in CLIPS if clip.signer == "cora"}
+    champion = dataclasses.replace(champion, texts={**champion.texts, **cora_texts})
+    clips = dataclasses.replace(GATE, trained=SeenInTrain(train_clips))
     decision = decided(champion, system(CLIPS, 0.4, only="cora"), clips)
     assert rule(decision, "better") == "passed"
     assert rule(decision, "slices") == "failed"
     assert not decision.promote
-    found = {(row["kind"], row["group"]): row["result"] for row in decision.to_map()["slices"]}
-    assert found["signer", "cora"] == found["new_signer", "unseen"] == "worse"
-    assert found["signer", "anna"] == found["new_signer", "seen in train"] == "ok"
-    assert {kind for kind, _ in found} == {"signer", "words", "sentence", "novelty", "new_signer"}
+    results = {(row["kind"], row["group"]): row["result"] for row in decision.to_map()["slices"]}
+    assert results["signer", "cora"] == results["new_signer", "unseen"] == "worse"
+    assert results["signer", "anna"] == results["new_signer", "seen in train"] == "ok"
+    assert {kind for kind, _ in results} == {"signer", "words", "sentence", "novelty", "new_signer"}
     assert "cora" not in " ".join([decision.verdict, *decision.reasons])  # slices alone name them
 
 
@@ -156,23 +161,26 @@ def test_the_mean_over_seeds_is_resampled_jointly() -> None:
     refs = [clip.text for clip in CLIPS]
     three = list(zip(*system(CLIPS, 0.3).texts.values(), strict=True))
     counts = count_system(three, refs, SCORE)
-    drawn = np.mean([one.resample(SCORE)["chrf"] for one in counts], axis=0)
+    drawn = np.mean([count.resample(SCORE)["chrf"] for count in counts], axis=0)
     right = count_system([refs] * 2, refs, SCORE)
-    found = compare(counts, right, SCORE, metrics=["chrf"], level=0.1)["chrf"]
-    assert found.a == pytest.approx(np.mean([one.values()["chrf"] for one in counts]))
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(100 - drawn, (0.05, 0.95))))
+    difference = compare(counts, right, SCORE, metrics=["chrf"], level=0.1)["chrf"]
+    assert difference.a == pytest.approx(np.mean([count.values()["chrf"] for count in counts]))
+    assert (difference.low, difference.high) == pytest.approx(
+        tuple(np.quantile(100 - drawn, (0.05, 0.95)))
+    )
 
 
 def test_equal_systems_are_promoted_about_as_rarely_as_the_level_says() -> None:
-    taken = 0
+    promoted = 0
     refs = [clip.text for clip in CLIPS[:40]]
     for draw in range(25):
         pair = (system(CLIPS[:40], 0.3, version=v, draw=draw, seeds=1) for v in (1, 2))
         old, new = (
-            count_system([[texts[0] for texts in one.texts.values()]], refs, SCORE) for one in pair
+            count_system([[texts[0] for texts in side.texts.values()]], refs, SCORE)
+            for side in pair
         )
-        taken += compare(old, new, SCORE, metrics=["chrf"])["chrf"].is_better
-    assert taken <= 3  # 0.6 expected: one tail of 0.05
+        promoted += compare(old, new, SCORE, metrics=["chrf"])["chrf"].is_better
+    assert promoted <= 3  # 0.6 expected: one tail of 0.05
 
 
 def test_the_levels_of_a_years_refused_challengers_add_up_to_the_stated_one() -> None:
@@ -195,8 +203,10 @@ def test_the_lower_bound_is_students_with_the_error_of_the_resamples() -> None:
     a, b = ([texts[0] for texts in system(CLIPS, w, draw=1).texts.values()] for w in (0.4, 0.2))
     score = dataclasses.replace(SCORE, resamples=4000)
     old, new = (count_system([texts], refs, score) for texts in (a, b))
-    found = compare(old, new, score, metrics=["exact"])["exact"]
+    difference = compare(old, new, score, metrics=["exact"])["exact"]
     # Exact matches are a plain mean, of which the textbook's interval is known.
     gains = np.array([100.0 * ((y == r) - (x == r)) for x, y, r in zip(a, b, refs, strict=True)])
     theirs = stats.ttest_1samp(gains, 0).confidence_interval(0.998).low
-    assert found.lowest(0.001) == pytest.approx(theirs, abs=0.05 * abs(found.difference - theirs))
+    assert difference.lowest(0.001) == pytest.approx(
+        theirs, abs=0.05 * abs(difference.difference - theirs)
+    )

@@ -127,16 +127,16 @@ def test_a_manifest_that_was_edited_meanwhile_is_read_again() -> None:
 def test_clips_whose_consent_has_ended_leave_the_corpus() -> None:
     settings, store = make_project(), ModelStore()
     keep_decided(settings, store, promote=True)
-    first, *others = read_manifest(settings.corpus.path)
+    first, *remaining = read_manifest(settings.corpus.path)
     ended = replace(first, consent_until="2020-01-31")
-    write_manifest(settings.corpus.path, [ended, *others])
+    write_manifest(settings.corpus.path, [ended, *remaining])
     assert any("1 clips would leave the corpus" in line for line in dry_run(ASK).lines)
     assert dry_run(ASK).kind == "train"
     night = run_night(ASK)  # as far as it comes without DVC
     step = night["steps"][0]
     assert (step["name"], step["clips"]) == ("consents", [first.clip_id])
     assert "`signloom forget` marks them" in night["warnings"][0]
-    assert read_manifest(settings.corpus.path) == others
+    assert read_manifest(settings.corpus.path) == remaining
     assert night["reasons"] == ["clips left the corpus or were changed since the last model"]
 
 
@@ -176,10 +176,10 @@ def test_a_dry_run_lists_what_would_be_done_and_writes_nothing() -> None:
     keep_decided(settings, ModelStore(), promote=True)
     deliver(settings.ops.inbox / "ada", "new", frames=25)
     before = sorted(Path().rglob("*"))
-    found = dry_run(ASK)
-    assert "1 clips would come to the 5 of the corpus" in found.lines
-    assert "training would start from data/models/0002/checkpoint" in found.lines
-    assert any("level 0.0039: 1 refused" in line for line in found.lines)
+    preview = dry_run(ASK)
+    assert "1 clips would come to the 5 of the corpus" in preview.lines
+    assert "training would start from data/models/0002/checkpoint" in preview.lines
+    assert any("level 0.0039: 1 refused" in line for line in preview.lines)
     assert [p for p in sorted(Path().rglob("*")) if "cache" not in p.parts] == before
 
 
@@ -195,13 +195,13 @@ def test_what_was_decided_and_not_published_is_finished_once() -> None:
     version = keep_decided(settings, store, promote=True)
     cut_night("gate", version)
     cut_night("plan", NightRecord().content["version"])  # the next night was killed, too
-    left = Path("reports/retrain/.night.json.999999999-f.tmp")
-    left.touch()
+    leftover = Path("reports/retrain/.night.json.999999999-f.tmp")
+    leftover.touch()
     assert dry_run(ASK).kind == "finish"
     night = run_night(ASK)
     assert outcome(night) == ("promoted", 0)
     assert [step["name"] for step in night["steps"]][-3:] == ["card", "registry", "report"]
-    assert not left.exists()
+    assert not leftover.exists()
     # There is no card: these versions are hollow. But the night is over.
     assert outcome(run_night(ASK)) == ("nothing_new", 3)
 

@@ -39,14 +39,14 @@ def take(settings: Settings) -> str:
     """Deliver a clip and take it in; return its batch."""
     deliver(settings.ops.inbox / "dan", "new", frames=25)
     request = request_of(settings.ops.inbox, inbox=True)
-    found = ingest(settings.corpus, request, settings.ops.ingest, day=DAY)
-    assert found.batch is not None, found.rejects
-    return found.batch
+    ingested = ingest(settings.corpus, request, settings.ops.ingest, day=DAY)
+    assert ingested.batch is not None, ingested.rejects
+    return ingested.batch
 
 
 def test_a_project_without_a_model_trains_its_first(settings: Settings) -> None:
-    found = plan(settings)
-    assert (found.kind, found.reasons) == ("train", ("no model has been decided on yet",))
+    planned = plan(settings)
+    assert (planned.kind, planned.reasons) == ("train", ("no model has been decided on yet",))
     # The founding stock is what drift is measured against, not new.
     assert new_clips(read_manifest(settings.corpus.path), ModelStore()) == {}
 
@@ -54,8 +54,8 @@ def test_a_project_without_a_model_trains_its_first(settings: Settings) -> None:
 def test_a_champion_of_another_corpus_is_refused_before_a_night_of_work(settings: Settings) -> None:
     keep_decided(settings, ModelStore(), promote=True)
     clips = read_manifest(settings.corpus.path)
-    others = [replace(clip, clip_id=f"new {clip.clip_id}") for clip in clips]
-    write_manifest(settings.corpus.path, others)
+    renamed = [replace(clip, clip_id=f"new {clip.clip_id}") for clip in clips]
+    write_manifest(settings.corpus.path, renamed)
     with pytest.raises(UserError, match=r"made from another corpus: none of its .*mv data/models"):
         plan(settings)
 
@@ -115,8 +115,8 @@ def test_the_order_of_the_manifest_and_the_name_of_a_delivery_make_no_other_corp
     settings: Settings,
 ) -> None:
     clips = read_manifest(settings.corpus.path)
-    other = [replace(clip, batch="2026-01-01") for clip in reversed(clips)]
-    assert corpus_key(clips) == corpus_key(other)
+    reordered = [replace(clip, batch="2026-01-01") for clip in reversed(clips)]
+    assert corpus_key(clips) == corpus_key(reordered)
     assert corpus_key(clips) != corpus_key([replace(clips[0], split="dev"), *clips[1:]])
 
 
@@ -137,10 +137,13 @@ def test_a_night_trains_without_who_was_forgotten_though_the_corpus_is_as_it_was
     )
 
 
-@pytest.mark.parametrize(("name", "before", "after", "said"), [
-    ("ops.yaml", "seeds: 2", "seeds: 3", r"set train.seeds: \[1, 2, 3\]"),
-    ("params.yaml", "source: landmarks", "source: glosses", "model.source is glosses"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "before", "after", "said"),
+    [
+        ("ops.yaml", "seeds: 2", "seeds: 3", r"set train.seeds: \[1, 2, 3\]"),
+        ("params.yaml", "source: landmarks", "source: glosses", "model.source is glosses"),
+    ],
+)
 def test_wrong_parameters_are_refused_before_a_night_of_work(
     settings: Settings, name: str, before: str, after: str, said: str
 ) -> None:

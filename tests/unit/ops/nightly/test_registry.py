@@ -42,9 +42,9 @@ def store(tmp_path: Path) -> ModelStore:
     """Version 1 is champion, version 2 waits."""
     for width in (8, 16):
         add_version(tmp_path, d_model=width)
-    found = ModelStore(tmp_path / "data/models")
-    found.promote(1, by="test")
-    return found
+    model_store = ModelStore(tmp_path / "data/models")
+    model_store.promote(1, by="test")
+    return model_store
 
 
 def read(name: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -52,12 +52,13 @@ def read(name: str) -> tuple[dict[str, Any], dict[str, str]]:
     import mlflow
 
     client = mlflow.MlflowClient()
-    found = {
-        one.tags["signloom.version"]: one for one in client.search_model_versions(f"name='{name}'")
+    versions = {
+        version.tags["signloom.version"]: version
+        for version in client.search_model_versions(f"name='{name}'")
     }
-    of = {one.version: number for number, one in found.items()}
+    of = {version.version: number for number, version in versions.items()}
     aliases = client.get_registered_model(name).aliases
-    return found, {alias: of[version] for alias, version in aliases.items()}
+    return versions, {alias: of[version] for alias, version in aliases.items()}
 
 
 def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(
@@ -66,23 +67,27 @@ def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(
     import mlflow
 
     assert sync(store, "follows")
-    found, named = read("follows")
-    assert sorted(found) == ["1", "2"]
-    assert found["1"].tags["decision"] == "not judged"
+    versions, named = read("follows")
+    assert sorted(versions) == ["1", "2"]
+    assert versions["1"].tags["decision"] == "not judged"
     assert named == {"champion": "1", "challenger": "2"}
     assert sync(store, "follows") == []
 
     store.promote(2, by="test")
     store.mark(1, "forgotten", [{"clips": 24}])
     assert sync(store, "follows") == [
-        "signloom.forgotten of version 1", "champion is version 2", "no challenger",
-    ]  # fmt: skip
+        "signloom.forgotten of version 1",
+        "champion is version 2",
+        "no challenger",
+    ]
     assert read("follows")[1] == {"champion": "2"}
 
     model = mlflow.pyfunc.load_model("models:/follows@champion")  # as a server would
     assert model.metadata.get_input_schema().input_names() == ["fps", "width", "height", "frames"]
-    kept = mlflow.artifacts.download_artifacts(run_id=found["1"].run_id, artifact_path="model")
-    weights = list(Path(kept).rglob("model.safetensors"))
+    downloaded = mlflow.artifacts.download_artifacts(
+        run_id=versions["1"].run_id, artifact_path="model"
+    )
+    weights = list(Path(downloaded).rglob("model.safetensors"))
     assert [path.read_bytes() for path in weights] == [
         (store.checkpoint(1) / "model.safetensors").read_bytes()  # and not those of the other seed
     ]
@@ -93,10 +98,10 @@ def test_seeds_that_were_measured_as_one_are_all_sent_and_served(store: ModelSto
 
     measure_as_one(store.checkpoint(1), store.evaluation(1))
     sync(store, "joint")
-    kept = mlflow.artifacts.download_artifacts("models:/joint@champion")
-    (served,) = Path(kept).rglob("checkpoint")
+    downloaded = mlflow.artifacts.download_artifacts("models:/joint@champion")
+    (served,) = Path(downloaded).rglob("checkpoint")
     assert Translator.load(served).is_joint
-    assert mlflow.pyfunc.load_model(kept).unwrap_python_model()._translator.is_joint
+    assert mlflow.pyfunc.load_model(downloaded).unwrap_python_model()._translator.is_joint
 
 
 def test_a_call_that_died_after_sending_the_files_is_made_up_for_without_doubles(
@@ -113,8 +118,8 @@ def test_a_call_that_died_after_sending_the_files_is_made_up_for_without_doubles
         with pytest.raises(UserError, match="the cable"):
             sync(store, "dies")
     sync(store, "dies")
-    found, named = read("dies")
-    assert (sorted(found), named["champion"]) == (["1", "2"], "1")
+    versions, named = read("dies")
+    assert (sorted(versions), named["champion"]) == (["1", "2"], "1")
     experiment = mlflow.get_experiment_by_name("dies")
     assert len(mlflow.search_runs([experiment.experiment_id], output_format="list")) == 2
 

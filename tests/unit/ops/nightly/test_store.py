@@ -45,8 +45,14 @@ def add(store: ModelStore, name: str) -> int:
 
 
 def decided(version: int, champion: int | None, *, promote: bool) -> dict[str, object]:
-    return {"version": version, "champion": champion, "promote": promote, "test": ["a"],
-            "reasons": ["better failed: by 3 points"], "verdict": "it was judged"}  # fmt: skip
+    return {
+        "version": version,
+        "champion": champion,
+        "promote": promote,
+        "test": ["a"],
+        "reasons": ["better failed: by 3 points"],
+        "verdict": "it was judged",
+    }
 
 
 @pytest.fixture
@@ -99,8 +105,11 @@ def test_a_torn_version_is_not_loaded_and_does_not_become_champion(
     store.promote(add(store, "one"), by="test")
     add(store, "two")
     (store.checkpoint(2) / "model.safetensors").write_text("tor")
-    for use in (lambda: store.promote(2, by="test"), lambda: find_version("2"),
-                lambda: read_stored(store, 2)):  # fmt: skip
+    for use in (
+        lambda: store.promote(2, by="test"),
+        lambda: find_version("2"),
+        lambda: read_stored(store, 2),
+    ):
         with pytest.raises(UserError, match="not what it was"):
             use()
     assert store.champion() == 1
@@ -117,9 +126,12 @@ def test_a_version_that_was_removed_leaves_its_number_unused(store: ModelStore) 
 
 def test_refusals_of_the_year_before_a_version_are_counted(store: ModelStore) -> None:
     for name, created, promote in (
-        ("old", "2024-12-30", False), ("a year ago", "2025-01-01", False),
-        ("taken", "2025-06-01", True), ("undated", "", False), ("new", "2026-01-01", False),
-    ):  # fmt: skip
+        ("old", "2024-12-30", False),
+        ("a year ago", "2025-01-01", False),
+        ("taken", "2025-06-01", True),
+        ("undated", "", False),
+        ("new", "2026-01-01", False),
+    ):
         facts = {"created": created} if created else {}
         version = store.add(*make_run(store.root.parent, name), facts)
         store.apply_decision(decided(version, None, promote=promote), by=None)
@@ -209,7 +221,7 @@ def test_a_kill_between_any_two_steps_leaves_the_old_champion_and_the_next_run_g
             night()
 
     night()
-    whole = {name for name in tree(store.root) if name != "champion.json"}
+    files = {name for name in tree(store.root) if name != "champion.json"}
     codes, champions = [], []
     for number in range(200):
         shutil.rmtree(store.root)
@@ -225,7 +237,7 @@ def test_a_kill_between_any_two_steps_leaves_the_old_champion_and_the_next_run_g
         night()
         assert (store.champion(), store.versions()) == (2, [1, 2])
         assert store.facts(2)["batches"] == ["two"]
-        assert {*tree(store.root)} - {"champion.json"} == whole
+        assert {*tree(store.root)} - {"champion.json"} == files
     assert codes[-1] == 0, "the night has more steps than were tried"
     assert set(codes[:-1]) == {-signal.SIGKILL}
     assert champions == sorted(champions)
@@ -253,13 +265,13 @@ def test_a_champion_that_changes_while_it_is_loaded_is_loaded_whole(
     writer, ended = fork(promote), (0, 0)
     while ended == (0, 0):
         ended = os.waitpid(writer, os.WNOHANG)
-        found = find_version("champion")
-        loaded = load_checkpoint(found.checkpoint, torch.device("cpu"))
-        assert found.decoding
-        assert loaded.spec.model.d_model == found.decoding.beam_size
+        version = find_version("champion")
+        loaded = load_checkpoint(version.checkpoint, torch.device("cpu"))
+        assert version.decoding
+        assert loaded.spec.model.d_model == version.decoding.beam_size
     assert ended == (writer, 0)
-    assert found.decoding
-    assert found.decoding.beam_size == 32
+    assert version.decoding
+    assert version.decoding.beam_size == 32
 
 
 def test_a_full_disk_leaves_the_versions_as_they_were(store: ModelStore) -> None:
@@ -291,10 +303,15 @@ def answers(store: ModelStore) -> list[object]:
     """All that a store knows."""
     versions = store.versions()
     return [
-        store.pointer().history, store.champion(), store.challenger(), store.frozen_test(),
-        list(map(store.marks, versions)), list(map(store.decision, versions)),
-        store.refused_before(None, 10_000), *map(store.refusal, versions),
-    ]  # fmt: skip
+        store.pointer().history,
+        store.champion(),
+        store.challenger(),
+        store.frozen_test(),
+        list(map(store.marks, versions)),
+        list(map(store.decision, versions)),
+        store.refused_before(None, 10_000),
+        *map(store.refusal, versions),
+    ]
 
 
 def test_a_store_of_version_0_2_is_read_and_carried_over_by_the_first_change(

@@ -40,8 +40,15 @@ def write_project(
         text = tiny.SENTENCES[number % 4]
         ids = [tokenizer.bos, *tokenizer.encode(text), tokenizer.eos]
         gloss = text if glosses else ""
-        return Target(clip_id=f"{split}{number}", split=split, signer=split, text=text, ids=ids,
-                      gloss=gloss, labels=[])  # fmt: skip
+        return Target(
+            clip_id=f"{split}{number}",
+            split=split,
+            signer=split,
+            text=text,
+            ids=ids,
+            gloss=gloss,
+            labels=[],
+        )
 
     targets = [target(n, split) for split, count in COUNTS.items() for n in range(count)]
     (root / "data").mkdir(parents=True, exist_ok=True)
@@ -83,9 +90,12 @@ def inputs(root: Path, **changes: object) -> GateInputs:
 def measure_as_one(checkpoint: Path, folder: Path) -> None:
     """Write into a folder the confidence of a checkpoint whose seeds were measured together."""
     measured = Confidence(
-        weights=hash_file(checkpoint / WEIGHTS), unsure_below=0.5, levels=(), train=None,
+        weights=hash_file(checkpoint / WEIGHTS),
+        unsure_below=0.5,
+        levels=(),
+        train=None,
         seeds=hash_seeds(checkpoint),
-    )  # fmt: skip
+    )
     write_confidence(folder / CONFIDENCE, measured)
 
 
@@ -99,10 +109,10 @@ def add_evaluated_version(
     store = ModelStore(root / models)
     torch.manual_seed(len(store.versions()))
     model = build_from_spec(plain.spec, tokenizer).eval()
-    made = Checkpoint(spec=plain.spec, model=model, tokenizer=tokenizer)
-    save_checkpoint(root / "checkpoint", made)
+    checkpoint = Checkpoint(spec=plain.spec, model=model, tokenizer=tokenizer)
+    save_checkpoint(root / "checkpoint", checkpoint)
     sequences = {t.clip_id: world.sequence(i, frames=8 + i) for i, t in enumerate(clips)}
-    translator = Translator(made, torch.device("cpu"))
+    translator = Translator(checkpoint, torch.device("cpu"))
     evaluation = evaluate(translator, clips, sequences, world.OPTIONS)
     write_evaluation(root / "reports", evaluation, world.history(root))
     store.add(root / "checkpoint", root / "reports/evaluation", {**facts(clips), **more})

@@ -28,9 +28,12 @@ from tests.videos import write_video
 
 __all__ = ["project", "template"]
 OPEN = IngestOptions(
-    min_duration_s=0.0, max_duration_s=600.0, min_side=16, settle_s=0.0,
+    min_duration_s=0.0,
+    max_duration_s=600.0,
+    min_side=16,
+    settle_s=0.0,
     shares=(1.0, 0.0, 0.0),
-)  # fmt: skip
+)
 INBOX = Path("data/inbox")
 NOTE = "zoë signed well\n"
 NOTED = json.dumps({"signers": {"zoë": 1}, "rows": [{"judge": "zoë"}, {"clip_id": "zoë-1"}]})
@@ -122,18 +125,20 @@ def put_everywhere() -> None:
 
 
 def test_every_place_of_a_project_is_known_to_the_test_of_forgetting() -> None:
-    known = {name for name, value in vars(paths).items() if isinstance(value, Path)}
-    assert known == PLACES.keys(), "say how a person comes into a new place, or why none does"
+    names = {name for name, value in vars(paths).items() if isinstance(value, Path)}
+    assert names == PLACES.keys(), "say how a person comes into a new place, or why none does"
 
 
 def test_a_signer_in_every_place_is_forgotten_in_every_place(project: Path) -> None:
     make_corpus()
     put_everywhere()
-    kept = record("eve", frames=45)
+    take_id = record("eve", frames=45)
     assert films("data/app", "data/inbox", "data/withdrawn") != []
     main(["forget", "zoë", "--yes"])
     assert [name for name, text in words(project).items() if "zoë" in text or "zoë" in name] == []
-    assert films("data/app", "data/inbox", "data/withdrawn") == [f"data/app/takes/{kept}/film.mp4"]
+    assert films("data/app", "data/inbox", "data/withdrawn") == [
+        f"data/app/takes/{take_id}/film.mp4"
+    ]
     assert not list(INBOX.iterdir())
     result = ingest(corpus_options(), request_of(INBOX, inbox=True), OPEN)
     assert not result.clips
@@ -184,8 +189,11 @@ def test_what_comes_in_while_a_person_is_asked_goes_as_well(
     main(["forget", "zoë"])
     assert films("data/app", "data/inbox") == []
     assert {clip.signer for clip in read_manifest(corpus_options().path)} == {
-        "eve", "ben", "cleo", "dana",
-    }  # fmt: skip
+        "eve",
+        "ben",
+        "cleo",
+        "dana",
+    }
     assert not list(corpus_options().folder.glob("videos/20*/*"))
 
 
@@ -232,16 +240,19 @@ def test_a_film_that_shows_another_signer_stays_in_the_inbox_and_is_named(
 def test_landmarks_go_from_the_cache_with_who_signs_in_them(
     project: Path, signer: str, box: str
 ) -> None:
-    first, *others = make_corpus()
-    write_manifest(corpus_options().path, [replace(first, box=box or None), *others])
+    first, *other_clips = make_corpus()
+    write_manifest(corpus_options().path, [replace(first, box=box or None), *other_clips])
     film = deliver(INBOX / "nina", "a", frames=50) if signer == "nina" else first.video
     row = {"video": "a.mp4", "text": "a", "signer": "nina", "box": box}
     write_rows(INBOX / "nina/table.tsv", [row])
     key = cache_key(
-        video=hash_file(film or Path()), start_s=None, end_s=None, decoder=DECODER,
+        video=hash_file(film or Path()),
+        start_s=None,
+        end_s=None,
+        decoder=DECODER,
         extractor=extractor_fingerprint(EXTRACT.detector_options),
         **({"box": "0.0 0.0 0.5 1.0"} if box else {}),
-    )  # fmt: skip
+    )
     cache = LandmarkCache(Path(os.environ["SIGNLOOM_CACHE"]))
     cache.store(key, pack_landmarks(sequence(1)))
     main(["forget", signer, "--yes"])

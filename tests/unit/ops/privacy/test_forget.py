@@ -72,9 +72,14 @@ def make_corpus(*, imported: bool = False) -> list[Clip]:
             path.parent.mkdir(exist_ok=True)
             write_video(path, frames=10 + number)
         clip = Clip(
-            clip_id=clip_id, video=path, text=f"phrase {number}", signer=signer, split=split,
-            start_s=start_s, end_s=end_s,
-        )  # fmt: skip
+            clip_id=clip_id,
+            video=path,
+            text=f"phrase {number}",
+            signer=signer,
+            split=split,
+            start_s=start_s,
+            end_s=end_s,
+        )
         clips.append(replace(clip, video=None, start_s=None, end_s=None) if imported else clip)
     if imported:
         write_landmarks(corpus_options().imported_shards, [clip.clip_id for clip in clips])
@@ -93,9 +98,12 @@ def keys_of(clips: list[Clip]) -> dict[str, str]:
     for clip in clips:
         assert clip.video
         keys[clip.clip_id] = cache_key(
-            video=hash_file(clip.video), start_s=clip.start_s, end_s=clip.end_s,
-            decoder=DECODER, extractor=extractor_fingerprint(EXTRACT.detector_options),
-        )  # fmt: skip
+            video=hash_file(clip.video),
+            start_s=clip.start_s,
+            end_s=clip.end_s,
+            decoder=DECODER,
+            extractor=extractor_fingerprint(EXTRACT.detector_options),
+        )
         cache.store(keys[clip.clip_id], pack_landmarks(sequence(1)))
     return keys
 
@@ -110,21 +118,34 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sections = {"corpus": corpus, "extract": extract, "tracking": tracking}
     (root / "params.yaml").write_text(json.dumps(sections))
     targets = [
-        Target(clip_id=clip_id, split=split, signer=signer, text=f"phrase {number}", ids=[0],
-               gloss="", labels=[])
+        Target(
+            clip_id=clip_id,
+            split=split,
+            signer=signer,
+            text=f"phrase {number}",
+            ids=[0],
+            gloss="",
+            labels=[],
+        )
         for number, (clip_id, signer, split, *_) in enumerate(CLIPS)
-    ]  # fmt: skip
+    ]
     write_targets(root / "data/tokens/targets.parquet", targets)
     write_landmarks(root / "data/landmarks/shards", [target.clip_id for target in targets])
     add_evaluated_version(root, targets, models="data/models")
-    others = [target for target in targets if target.signer != "zoë"]
-    store = add_evaluated_version(root, others, models="data/models", parent=1)
-    store.apply_decision({
-        "version": 1, "champion": None, "promote": True, "reasons": [],
-        "verdict": "the best",
-        "test": [target.clip_id for target in targets if target.split == "test"],
-        "slices": [{"kind": "signer", "group": "zoë"}, {"kind": "signer", "group": "eve"}],
-    }, by=None)  # fmt: skip
+    remaining = [target for target in targets if target.signer != "zoë"]
+    store = add_evaluated_version(root, remaining, models="data/models", parent=1)
+    store.apply_decision(
+        {
+            "version": 1,
+            "champion": None,
+            "promote": True,
+            "reasons": [],
+            "verdict": "the best",
+            "test": [target.clip_id for target in targets if target.split == "test"],
+            "slices": [{"kind": "signer", "group": "zoë"}, {"kind": "signer", "group": "eve"}],
+        },
+        by=None,
+    )
     store.promote(1, by="test")
     for version in store.versions():
         write_card(store.folder(version), root / "data/raw/weekly")
@@ -144,9 +165,10 @@ def words(folder: Path) -> dict[str, str]:
     return {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8", errors="replace")
         for path in folder.rglob("*")
-        if path.is_file() and not {".dvc", ".git", "cache"} & set(path.relative_to(folder).parts)
+        if path.is_file()
+        and not {".dvc", ".git", "cache"} & set(path.relative_to(folder).parts)
         and path.suffix != ".mp4"
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.slow  # DVC is started a dozen times
@@ -178,10 +200,10 @@ def test_nothing_names_or_shows_a_forgotten_signer(
         main(["forget", ZOE])
     capsys.readouterr()
     main(["forget", ZOE, "--yes"])
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
 
-    left = read_manifest(corpus_options().path)
-    assert [clip.clip_id for clip in left] == [c[0] for c in CLIPS if c[1] != "zoë"]
+    remaining = read_manifest(corpus_options().path)
+    assert [clip.clip_id for clip in remaining] == [c[0] for c in CLIPS if c[1] != "zoë"]
     assert not video.exists()
     assert sorted(path.name for path in inbox.iterdir()) == ["other.mp4", "table.tsv"]
     cache = LandmarkCache(project / "cache")
@@ -193,8 +215,8 @@ def test_nothing_names_or_shows_a_forgotten_signer(
     assert refused.splitlines()[1].split("\t")[1:] == ["(forgotten)", "", "consent withdrawn"]
     named = [name for name, text in words(project).items() if "zoë" in text]
     assert named == []
-    gone = objects - set(Path(".dvc/cache").rglob("*"))
-    assert len([path for path in gone if path.is_file() or path.suffix != ".dir"]) >= 2
+    removed = objects - set(Path(".dvc/cache").rglob("*"))
+    assert len([path for path in removed if path.is_file() or path.suffix != ".dir"]) >= 2
     assert call("dvc", "status").strip() == "Data and pipelines are up to date."
     # The models stay as they are, with a mark.
     assert hash_file(store.checkpoint(1) / "model.safetensors") == weights
@@ -213,7 +235,7 @@ def test_nothing_names_or_shows_a_forgotten_signer(
         "`dvc gc --workspace`",
         "Git's history",
     ):
-        assert sentence in said, sentence
+        assert sentence in output, sentence
     assert not is_unfinished(corpus_options())
     with pytest.raises(
         SystemExit, match="no clip, recording, delivery or model version is of a signer 'zoë'"
@@ -243,13 +265,15 @@ def test_a_signer_of_the_test_split_leaves_the_frozen_clips(project: Path) -> No
 
 
 def test_the_landmarks_of_whole_films_go_with_who_signs_in_them(project: Path) -> None:
-    whole = [replace(clip, start_s=None, end_s=None) for clip in make_corpus()]
-    keys = {clip.video and clip.video.name: key
-            for clip, key in zip(whole, keys_of(whole).values(), strict=True)}  # fmt: skip
+    films = [replace(clip, start_s=None, end_s=None) for clip in make_corpus()]
+    keys = {
+        clip.video and clip.video.name: key
+        for clip, key in zip(films, keys_of(films).values(), strict=True)
+    }
     main(["forget", ZOE, "--yes"])
     cache = LandmarkCache(project / "cache")
-    gone = {name for name, key in keys.items() if cache.look_up(key) is None}
-    assert gone == {"zoë-1.mp4", "both.mp4"}
+    removed = {name for name, key in keys.items() if cache.look_up(key) is None}
+    assert removed == {"zoë-1.mp4", "both.mp4"}
 
 
 def test_a_promotion_that_was_cut_keeps_no_copy_that_names_the_signer(project: Path) -> None:
@@ -257,14 +281,19 @@ def test_a_promotion_that_was_cut_keeps_no_copy_that_names_the_signer(project: P
     store = ModelStore()
     slices = [{"kind": "signer", "group": "cleo"}, {"kind": "signer", "group": "dana"}]
     decision = {
-        "version": 2, "champion": 1, "promote": True, "verdict": "", "reasons": [],
-        "test": ["cleo-1", "dana-1"], "slices": slices,
-    }  # fmt: skip
+        "version": 2,
+        "champion": 1,
+        "promote": True,
+        "verdict": "",
+        "reasons": [],
+        "test": ["cleo-1", "dana-1"],
+        "slices": slices,
+    }
     cut_before_the_pointer(store, decision)
     main(["forget", "cleo", "--yes"])
     assert store.champion() == 1
-    left = json.loads((store.folder(2) / "decision.json").read_text(encoding="utf-8"))
-    assert left["slices"] == slices[1:]
+    kept_decision = json.loads((store.folder(2) / "decision.json").read_text(encoding="utf-8"))
+    assert kept_decision["slices"] == slices[1:]
     assert [name for name, text in words(project).items() if "cleo" in text] == []
 
 
@@ -373,9 +402,13 @@ def test_the_tables_beside_the_manifest_lose_the_name_and_keep_their_counts(proj
 
 def test_what_was_interrupted_or_half_written_is_a_signers_too(project: Path) -> None:
     corpus = corpus_options()
-    write_manifest(corpus.path, [
-        replace(clip, batch="2026-11-21" if clip.signer == "zoë" else "") for clip in make_corpus()
-    ])  # fmt: skip
+    write_manifest(
+        corpus.path,
+        [
+            replace(clip, batch="2026-11-21" if clip.signer == "zoë" else "")
+            for clip in make_corpus()
+        ],
+    )
     half = Path("data/app/takes/0123456789abcdef/.take.json.999999999-7f3a.tmp")
     half.parent.mkdir(parents=True)
     half.write_text('{"signer": "zoë"}')

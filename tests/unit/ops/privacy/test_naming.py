@@ -29,27 +29,34 @@ TEST = person("test", "maison", "7")
 @pytest.mark.parametrize(
     ("name", "text", "after"),
     [
-        ("hypotheses.tsv",
-         "clip_id\tsplit\tsigner\thypothesis\tseen_in_train\thands\n"
-         "1-1\ttest\t1\tbonjour\t0\t0.5\n7\ttest\t1\tbonjour\t0\t0.5\n"
-         "2-1\ttest\t2\til a 1 chat\t1\t1\n2-2\ttest\t2\t1\t7\t1.0\n",
-         "clip_id\tsplit\tsigner\thypothesis\tseen_in_train\thands\n"
-         "2-1\ttest\t2\til a 1 chat\t1\t1\n2-2\ttest\t2\t1\t7\t1.0\n"),
-        ("by_signer.csv",
-         "name,split,group,clips,bleu4\ntest 1,test,1,7,1\ntest 2,test,2,1,1\n",
-         "name,split,group,clips,bleu4\ntest 2,test,2,1,1\n"),
+        (
+            "hypotheses.tsv",
+            "clip_id\tsplit\tsigner\thypothesis\tseen_in_train\thands\n"
+            "1-1\ttest\t1\tbonjour\t0\t0.5\n7\ttest\t1\tbonjour\t0\t0.5\n"
+            "2-1\ttest\t2\til a 1 chat\t1\t1\n2-2\ttest\t2\t1\t7\t1.0\n",
+            "clip_id\tsplit\tsigner\thypothesis\tseen_in_train\thands\n"
+            "2-1\ttest\t2\til a 1 chat\t1\t1\n2-2\ttest\t2\t1\t7\t1.0\n",
+        ),
+        (
+            "by_signer.csv",
+            "name,split,group,clips,bleu4\ntest 1,test,1,7,1\ntest 2,test,2,1,1\n",
+            "name,split,group,clips,bleu4\ntest 2,test,2,1,1\n",
+        ),
         ("by_fps.csv", "name,split,group,clips\ntest 1,test,1,1\n", None),
         ("curves.csv", "epoch,step,lr\n1,7,1\n7,49,1\n", None),
         ("confusions.csv", "split,kind,reference,hypothesis,count\ntest,delete,1,7,1\n", None),
-        ("list.csv",
-         "file;sentence;speaker;age\na.mp4;bonjour;1;40\n"
-         "b.mp4;\"1; deux\n\";2;1\nc.mp4;1;3;7\n",
-         "file;sentence;speaker;age\nb.mp4;\"1; deux\n\";2;1\nc.mp4;1;3;7\n"),
-        ("manifest.tsv",
-         "# signloom-manifest 1\nclip_id\ttext\tsigner\n7\tun\t1\n8\t1\t2\n",
-         "# signloom-manifest 1\nclip_id\ttext\tsigner\n8\t1\t2\n"),
+        (
+            "list.csv",
+            'file;sentence;speaker;age\na.mp4;bonjour;1;40\nb.mp4;"1; deux\n";2;1\nc.mp4;1;3;7\n',
+            'file;sentence;speaker;age\nb.mp4;"1; deux\n";2;1\nc.mp4;1;3;7\n',
+        ),
+        (
+            "manifest.tsv",
+            "# signloom-manifest 1\nclip_id\ttext\tsigner\n7\tun\t1\n8\t1\t2\n",
+            "# signloom-manifest 1\nclip_id\ttext\tsigner\n8\t1\t2\n",
+        ),
     ],
-)  # fmt: skip
+)
 def test_rows_go_by_the_columns_of_names_alone(name: str, text: str, after: str | None) -> None:
     assert scrub_table(name, text, ONE) == (text if after is None else after)
 
@@ -61,53 +68,86 @@ def test_a_name_that_sentences_have_stays_in_them() -> None:
 
 def test_values_go_below_the_keys_of_names() -> None:
     before = {
-        "version": 1, "start_from": "data/models/0001/checkpoint", "params": {"seeds": ["1", "7"]},
-        "clips": {"train": ["1-1", "7", "2-1"], "test": ["1"]}, "rejected": ["7", "1"],
+        "version": 1,
+        "start_from": "data/models/0001/checkpoint",
+        "params": {"seeds": ["1", "7"]},
+        "clips": {"train": ["1-1", "7", "2-1"], "test": ["1"]},
+        "rejected": ["7", "1"],
         "signers": {"train": {"1": 2, "2": 1}, "test": {"7": 1}},
         "slices": [{"kind": "signer", "group": "1"}, {"kind": "words", "group": "1"}],
-        "splits": {"test": {"clips": 1, "breakdowns": {
-            "signer": [{"group": "1", "clips": 7}, {"group": "2", "clips": 1}],
-            "fps": [{"group": "1"}, {"group": "7"}],
-        }}},
-        "findings": [{"what": "1 signer, all known", "clips": ["7"]}], "batch": "1",
+        "splits": {
+            "test": {
+                "clips": 1,
+                "breakdowns": {
+                    "signer": [{"group": "1", "clips": 7}, {"group": "2", "clips": 1}],
+                    "fps": [{"group": "1"}, {"group": "7"}],
+                },
+            }
+        },
+        "findings": [{"what": "1 signer, all known", "clips": ["7"]}],
+        "batch": "1",
         "recognition": {"signers": {"1": {"clips": 1, "wer": 2.0}, "2": {"clips": 7, "wer": 0.5}}},
-        "answers": {"7": {"preferred": "a"}, "8": {"preferred": "b"}}, "judge": "2",
+        "answers": {"7": {"preferred": "a"}, "8": {"preferred": "b"}},
+        "judge": "2",
         "rejects": [{"delivery": "data/inbox/1", "where": "7.mp4"}],
-        "checks": [{"check": "mirrored", "signer": "1", "what": "one signer: 1 of 7"},
-                   {"check": "fps", "signer": "2", "what": "1 frame a second"}],
-        "test": ["7", "8"], "rows": [{"signer": "1"}, {"signer": "2", "count": "1"}],
+        "checks": [
+            {"check": "mirrored", "signer": "1", "what": "one signer: 1 of 7"},
+            {"check": "fps", "signer": "2", "what": "1 frame a second"},
+        ],
+        "test": ["7", "8"],
+        "rows": [{"signer": "1"}, {"signer": "2", "count": "1"}],
         "one": {"signer": "1", "clip_id": "7"},
-    }  # fmt: skip
+    }
     assert scrub_value(before, ONE) == {
-        "version": 1, "start_from": "data/models/0001/checkpoint", "params": {"seeds": ["1", "7"]},
-        "clips": {"train": ["2-1"], "test": ["1"]}, "rejected": ["1"],
+        "version": 1,
+        "start_from": "data/models/0001/checkpoint",
+        "params": {"seeds": ["1", "7"]},
+        "clips": {"train": ["2-1"], "test": ["1"]},
+        "rejected": ["1"],
         "signers": {"train": {"2": 1}, "test": {"7": 1}},
         "slices": [{"kind": "words", "group": "1"}],
-        "splits": {"test": {"clips": 1, "breakdowns": {
-            "signer": [{"group": "2", "clips": 1}], "fps": [{"group": "1"}, {"group": "7"}],
-        }}},
-        "findings": [{"what": "1 signer, all known", "clips": []}], "batch": "1",
+        "splits": {
+            "test": {
+                "clips": 1,
+                "breakdowns": {
+                    "signer": [{"group": "2", "clips": 1}],
+                    "fps": [{"group": "1"}, {"group": "7"}],
+                },
+            }
+        },
+        "findings": [{"what": "1 signer, all known", "clips": []}],
+        "batch": "1",
         "recognition": {"signers": {"2": {"clips": 7, "wer": 0.5}}},
-        "answers": {"8": {"preferred": "b"}}, "judge": "2",
+        "answers": {"8": {"preferred": "b"}},
+        "judge": "2",
         "rejects": [{"delivery": "data/inbox/(forgotten)", "where": "7.mp4"}],
-        "checks": [{"check": "mirrored", "signer": "(forgotten)", "what": "one signer: 1 of 7"},
-                   {"check": "fps", "signer": "2", "what": "1 frame a second"}],
-        "test": ["8"], "rows": [{"signer": "2", "count": "1"}],
+        "checks": [
+            {"check": "mirrored", "signer": "(forgotten)", "what": "one signer: 1 of 7"},
+            {"check": "fps", "signer": "2", "what": "1 frame a second"},
+        ],
+        "test": ["8"],
+        "rows": [{"signer": "2", "count": "1"}],
         "one": {"signer": "(forgotten)", "clip_id": "(forgotten)"},
-    }  # fmt: skip
+    }
 
 
 def test_keys_of_ours_stay_though_people_are_called_so() -> None:
     before = {
-        "signers": {"train": {"test": 2, "eve": 1}, "test": {"bo": 1}}, "maison": {"test": 1},
-        "clips": {"train": ["maison", "8"], "test": ["7"]}, "language": "test",
+        "signers": {"train": {"test": 2, "eve": 1}, "test": {"bo": 1}},
+        "maison": {"test": 1},
+        "clips": {"train": ["maison", "8"], "test": ["7"]},
+        "language": "test",
         "test": {"bleu4": 1},
         "recognition": {"test": {"signers": {"test": {"clips": 2, "wer": 50.0}}}},
-        "breakdowns": {"signer": [{"name": "test eve", "split": "test", "group": "eve"},
-                                  {"name": "test test", "split": "test", "group": "test"}]},
+        "breakdowns": {
+            "signer": [
+                {"name": "test eve", "split": "test", "group": "eve"},
+                {"name": "test test", "split": "test", "group": "test"},
+            ]
+        },
         "slices": [{"kind": "signer", "group": "test"}, {"kind": "words", "group": "test"}],
         "verdict": "signer test is better on test",
-    }  # fmt: skip
+    }
     assert scrub_value(before, TEST) == before | {
         "signers": {"train": {"eve": 1}, "test": {"bo": 1}},
         "clips": {"train": ["8"], "test": []},
@@ -124,8 +164,8 @@ def test_parameters_stay_though_a_person_is_called_like_their_value() -> None:
 
 
 def test_a_name_goes_from_paths_where_it_is_a_folder() -> None:
-    found = blank_folders("data/inbox/test/a; test; data/test-2; data/inbox/test", TEST)
-    assert found == "data/inbox/(forgotten)/a; (forgotten); data/test-2; data/inbox/(forgotten)"
+    blanked = blank_folders("data/inbox/test/a; test; data/test-2; data/inbox/test", TEST)
+    assert blanked == "data/inbox/(forgotten)/a; (forgotten); data/test-2; data/inbox/(forgotten)"
 
 
 def test_files_with_a_name_of_letters_are_listed(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ WRITTEN = {
 
 def write_same(project: Path) -> None:
     """Write landmarks as the model reads them, of one clip with the name of mine/a.*."""
-    made = json.loads((project / "model/checkpoint.json").read_text())
-    write_clips(project / "same", {"a": sequence(0)}, json.dumps(made["extractor"]))
+    spec = json.loads((project / "model/checkpoint.json").read_text())
+    write_clips(project / "same", {"a": sequence(0)}, json.dumps(spec["extractor"]))
 
 
 def paths_of_options() -> Iterator[tuple[str, str]]:
@@ -70,8 +70,8 @@ def paths_of_options() -> Iterator[tuple[str, str]]:
 
 
 def test_every_path_of_every_command_is_known_as_read_or_written() -> None:
-    known = {(name, option) for name, options in READ.items() for option in options} | {*WRITTEN}
-    assert set(paths_of_options()) == known, "say of a new option what it reads or may replace"
+    listed = {(name, option) for name, options in READ.items() for option in options} | {*WRITTEN}
+    assert set(paths_of_options()) == listed, "say of a new option what it reads or may replace"
 
 
 @pytest.mark.parametrize("output", WRITTEN, ids=" ".join)
@@ -95,6 +95,6 @@ def test_no_output_of_any_command_replaces_what_is_there(
     with pytest.raises(SystemExit) as ended:
         main(WRITTEN[output])
     assert tree(project) == before
-    told = str(ended.value) + capsys.readouterr().err
+    refusal = str(ended.value) + capsys.readouterr().err
     ways = ("already", "no empty folder", "does not make", "is there and")
-    assert any(way in told for way in ways), told
+    assert any(way in refusal for way in ways), refusal

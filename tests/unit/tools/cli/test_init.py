@@ -60,22 +60,33 @@ def test_a_table_becomes_a_corpus(project: Path, capsys: pytest.CaptureFixture[s
     assert clips[4].video.read_text() == "dev 1"
     params = load_params(Path("params.yaml"))
     assert params["corpus"] == {
-        "folder": "data/raw/weather", "manifest": "manifest.tsv", "signer_disjoint": False,
-    }  # fmt: skip
+        "folder": "data/raw/weather",
+        "manifest": "manifest.tsv",
+        "signer_disjoint": False,
+    }
     assert params["tokenize_targets"]["ctc"] == "glosses"
     text = capsys.readouterr().out
     for words in (
-        "columns parted by pipe", "text        <- translation (guessed)", "not used: video",
-        "6 rows taken, 0 left out", "signers in several splits: 3 in train and dev",
+        "columns parted by pipe",
+        "text        <- translation (guessed)",
+        "not used: video",
+        "6 rows taken, 0 left out",
+        "signers in several splits: 3 in train and dev",
         "go on with `dvc repro`",
-    ):  # fmt: skip
+    ):
         assert words in text
 
 
-@pytest.mark.parametrize(("section", "value"), [
-    ("extract", {"groups": None}), ("features", {"fps": "x"}), ("evaluate", {"grid": [[[]]]}),
-    ("train", None), ("report", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("section", "value"),
+    [
+        ("extract", {"groups": None}),
+        ("features", {"fps": "x"}),
+        ("evaluate", {"grid": [[[]]]}),
+        ("train", None),
+        ("report", []),
+    ],
+)
 def test_a_wrong_value_of_the_parameters_is_named_before_the_corpus_is_written(
     project: Path, section: str, value: object
 ) -> None:
@@ -113,9 +124,9 @@ def test_what_init_lacks_is_named_and_a_manifest_is_used_and_not_made_again(proj
     ):
         with pytest.raises(SystemExit, match=message):
             main(["init", "data/raw/weather", *arguments])
-    there = sorted(project.rglob("*"))
+    before = sorted(project.rglob("*"))
     init(tables, "--dry-run", "--use")
-    assert sorted(project.rglob("*")) == there
+    assert sorted(project.rglob("*")) == before
     assert (project / "params.yaml").read_text() == (ROOT / "params.yaml").read_text()
     init(tables)
     manifest = "data/raw/weather/manifest.tsv"
@@ -147,8 +158,9 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
         main(["init", "corpus", "--videos", "../films", "--table", str(table), *arguments])
     clips = read_manifest(Path("corpus/manifest.tsv"))
     assert [(clip.clip_id, clip.start_s, clip.end_s) for clip in clips] == [
-        ("train0", None, None), ("dev0", 1.0, 3.0),
-    ]  # fmt: skip
+        ("train0", None, None),
+        ("dev0", 1.0, 3.0),
+    ]
     refused = [line.split("\t") for line in Path("corpus/refused.tsv").read_text().splitlines()]
     assert {(line, reason) for _, line, _, reason, _ in refused[1:]} == {
         ("4", "text is empty"),
@@ -169,18 +181,44 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
         (["--column", "text=words"], "no such column; the table has name, signs"),
         ([], "which column is text, signer, split?"),
         (["--column", "text=signs", "--set", "signer=a"], "or --shares 80 10 10"),
-        (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "1", "1",
-          "--by", "signer"],
-         "found 1 signers for 3 splits"),
-        (["--column", "text=signs", "--set", "signer=a", "--shares", "8", "0", "1"],
-         "train and dev need more than 0"),
-        (["--column", "text=signs", "--set", "signer=a", "split=test"],
-         "no clip is in the split train or dev"),
-        (["--column", "text=signs", "clip_id=name", "start_frame=name",
-          "--set", "signer=a", "split=dev"], "give --fps"),
+        (
+            [
+                "--column",
+                "text=signs",
+                "--set",
+                "signer=a",
+                "--shares",
+                "8",
+                "1",
+                "1",
+                "--by",
+                "signer",
+            ],
+            "found 1 signers for 3 splits",
+        ),
+        (
+            ["--column", "text=signs", "--set", "signer=a", "--shares", "8", "0", "1"],
+            "train and dev need more than 0",
+        ),
+        (
+            ["--column", "text=signs", "--set", "signer=a", "split=test"],
+            "no clip is in the split train or dev",
+        ),
+        (
+            [
+                "--column",
+                "text=signs",
+                "clip_id=name",
+                "start_frame=name",
+                "--set",
+                "signer=a",
+                "split=dev",
+            ],
+            "give --fps",
+        ),
         (["--separator", "comma"], "the first line names the columns"),
     ],
-)  # fmt: skip
+)
 def test_what_is_missing_is_said(project: Path, arguments: list[str], message: str) -> None:
     table = project / "clips.tsv"
     table.write_text("name\tsigns\ntrain0\tx\ndev0\ty\ndev1\tz\n")
@@ -348,15 +386,20 @@ def test_folders_of_takes_become_a_corpus(
     clips = read_manifest(Path("mine/manifest.tsv"), signer_disjoint=False)
     of = {clip.clip_id: (clip.text, clip.split) for clip in clips}
     assert [of[f"hello_{number}"] for number in (2, 8, 9, 10)] == [
-        ("hello", "train"), ("hello", "train"), ("hello", "dev"), ("hello", "test"),
-    ]  # fmt: skip
+        ("hello", "train"),
+        ("hello", "train"),
+        ("hello", "dev"),
+        ("hello", "test"),
+    ]
     assert {clip.signer for clip in clips} == {"one"}
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for words in (
-        "everything is by one signer", "dealt by order", "names one of 2 signs a clip",
+        "everything is by one signer",
+        "dealt by order",
+        "names one of 2 signs a clip",
         "films and cameras by the detector holistic",
-    ):  # fmt: skip
-        assert words in said
+    ):
+        assert words in output
     main([*command, "--force"])  # as often as one likes
 
 
@@ -372,9 +415,9 @@ def test_strays_lost_frames_and_the_recorders_rate_are_said_of_takes(
     with pytest.raises(SystemExit, match=r"1 files or clips could not .*hello/hello/3.*--pattern"):
         main(["init", "mine", "--landmarks", "MP_Data", *size])
     assert len(read_manifest(Path("mine/manifest.tsv"), signer_disjoint=False)) == 20
-    said = capsys.readouterr().err
-    assert "1 frames are missing within 1 takes (first MP_Data/hello/3)" in said
-    assert "recorded at 10 frames a second, not at 30" in said
+    output = capsys.readouterr().err
+    assert "1 frames are missing within 1 takes (first MP_Data/hello/3)" in output
+    assert "recorded at 10 frames a second, not at 30" in output
 
 
 def test_a_folder_a_person_above_the_signs_says_who_signs(project: Path) -> None:

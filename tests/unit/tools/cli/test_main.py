@@ -15,8 +15,10 @@ def test_the_help_lists_every_command_once_and_loads_nothing_heavy() -> None:
         "import sys\nfrom signloom_tools.cli.main import main\ntry: main(['--help'])\n"
         f"except SystemExit: print(set({heavy!r}) & sys.modules.keys())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    *text, loaded = done.stdout.splitlines()
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    *text, loaded = process.stdout.splitlines()
     assert loaded == "set()"
     listed = [line.split()[0] for line in text if line.startswith("  ")]
     assert listed == [name for group in find_commands().values() for name in group]
@@ -90,9 +92,9 @@ def test_an_option_of_translate_out_of_range_is_refused_in_words(
     with pytest.raises(SystemExit) as caught:
         main(["translate", "a.mp4", f"{option}={value}"])
     assert caught.value.code == 2
-    said = capsys.readouterr().err
-    assert f"argument {option}: found" in said
-    assert message in said
+    output = capsys.readouterr().err
+    assert f"argument {option}: found" in output
+    assert message in output
 
 
 def test_a_reader_who_leaves_ends_the_command_without_a_word(tmp_path: Path) -> None:
@@ -101,8 +103,10 @@ def test_a_reader_who_leaves_ends_the_command_without_a_word(tmp_path: Path) -> 
     os.close(reading)
     call = "from signloom_tools.cli.main import find_commands, main; main()"
     with os.fdopen(writing, "wb") as pipe:
-        done = subprocess.run(
-            [sys.executable, "-c", call, "scores", "--metrics", str(path)], stdout=pipe,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-    assert (done.returncode, done.stderr) == (1, "")
+        process = subprocess.run(
+            [sys.executable, "-c", call, "scores", "--metrics", str(path)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (process.returncode, process.stderr) == (1, "")

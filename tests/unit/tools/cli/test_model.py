@@ -51,14 +51,14 @@ def test_summary_shows_sizes_and_speed(params: Path, capsys: pytest.CaptureFixtu
 def test_no_part_counts_twice(family: str) -> None:
     subject = build(family=family, tied_embeddings=True)
     tgt = torch.zeros(2, 5, dtype=torch.int64)
-    whole, *parts = list_parts(subject.model, [*subject.source([9, 9]), tgt])
+    total, *parts = list_parts(subject.model, [*subject.source([9, 9]), tgt])
     assert len({part.name for part in parts}) == len(parts)
-    assert sum(part.parameters for part in parts if part.depth == 1) == whole.parameters
+    assert sum(part.parameters for part in parts if part.depth == 1) == total.parameters
     by_name = {part.name: part for part in parts}
     assert by_name["encoder"].output == [2, 9, 16]
     assert by_name["decoder.output"].parameters == tiny.VOCAB  # its matrix is the embedding's
     halves = count_by_half(subject.model)
-    assert sum(halves.values()) == whole.parameters
+    assert sum(halves.values()) == total.parameters
     assert halves["head"] == tiny.VOCAB
     assert halves["encoder"] == by_name["encoder"].parameters
 
@@ -84,8 +84,8 @@ def test_mult_adds_of_recurrence_by_hand(bidirectional: bool) -> None:
     # The keys, scores, means, what combines them with the states, and the output.
     attend = s * d * d + 2 * t * s * d + t * 2 * d * d + t * d * v
     inputs = [*subject.source([9, 9]), torch.zeros(2, 5, dtype=torch.int64)]
-    found = count_mult_adds(subject.model, inputs)
-    assert found == {"encode": b * encode, "decode": b * (2 * t * 4 * d * 2 * d + attend)}
+    mult_adds = count_mult_adds(subject.model, inputs)
+    assert mult_adds == {"encode": b * encode, "decode": b * (2 * t * 4 * d * 2 * d + attend)}
 
 
 def test_adopt_writes_the_winner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,7 +134,7 @@ def test_a_preset_changes_the_parameters_and_builds_a_model(
     main(["adopt", "--params", str(params), "--preset", preset.stem])
     shown = capsys.readouterr().out
     assert "has these values already" in shown or "\n+  " in shown
-    found = read_run_options(params)
+    run_options = read_run_options(params)
     for section, values in load_params(preset).items():
         options: Any = load_section(params, section, SECTIONS[section])
         read = json.loads(json.dumps(dataclasses.asdict(options)))
@@ -145,8 +145,10 @@ def test_a_preset_changes_the_parameters_and_builds_a_model(
     check_together(params, load_section(params, "corpus", CorpusOptions))
     tune = load_section(params, "tune", TuneOptions)
     widths = parse_space(tune.space)["model.d_model"]
-    assert not tune.trials or widths.holds(found.model.d_model)
-    reads = dataclasses.replace(found.model, source="landmarks")  # as the sums of docs/models.md
+    assert not tune.trials or widths.holds(run_options.model.d_model)
+    reads = dataclasses.replace(
+        run_options.model, source="landmarks"
+    )  # as the sums of docs/models.md
     with planned():
         model = build_model(reads, input_width=126, vocab_size=130_000, ctc_labels=0)
     size = sum(parameter.numel() for parameter in model.parameters())
@@ -162,22 +164,22 @@ def test_a_preset_is_the_same_whole_configuration_after_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tiny.ROOT)
-    params, whole = tmp_path / "params.yaml", Path("params.yaml").read_text()
+    params, template = tmp_path / "params.yaml", Path("params.yaml").read_text()
 
     def adopt_after(text: str, name: str) -> tuple[str, list[Any]]:
         params.write_text(text)
         after, run = adopt(params, read_preset(name))[1], read_run_options(params)
         if run.model.source == "glosses":  # reads no landmarks
             return after, [run.model, run.train]
-        found = load_params(params)
-        tune = found["tune"]["trials"] and found["tune"]["space"]
-        return after, [run, found["extract"], found["tokenize_targets"], tune]
+        loaded = load_params(params)
+        tune = loaded["tune"]["trials"] and loaded["tune"]["space"]
+        return after, [run, loaded["extract"], loaded["tokenize_targets"], tune]
 
-    alone = {path.stem: adopt_after(whole, path.stem)[1] for path in PRESETS}
-    former = whole
+    alone = {path.stem: adopt_after(template, path.stem)[1] for path in PRESETS}
+    former = template
     for name in (*alone, *reversed(alone)):  # what any before it has left must not matter
-        former, found = adopt_after(former, name)
-        assert (name, found) == (name, alone[name])
+        former, adopted = adopt_after(former, name)
+        assert (name, adopted) == (name, alone[name])
 
 
 @pytest.mark.parametrize(("width", "encoder"), [(None, 18_971_136), (2048, 19_955_200)])
@@ -188,18 +190,18 @@ def test_the_summary_after_document_000_has_the_figures_of_the_document(
     params = tmp_path / "params.yaml"
     params.write_bytes(Path("params.yaml").read_bytes())
     main(["adopt", "--params", str(params), "--preset", "sign-transformer"])
-    found = read_run_options(params)
-    sizes = find_sizes(params, found.model, 130_000, width)
+    options = read_run_options(params)
+    sizes = find_sizes(params, options.model, 130_000, width)
     assert (sizes.input_width, sizes.frames, sizes.ctc_labels) == (width or 126, 250, 0)
     with planned():
         model = build_model(
-            found.model, input_width=sizes.input_width, vocab_size=130_000, ctc_labels=0
+            options.model, input_width=sizes.input_width, vocab_size=130_000, ctc_labels=0
         )
     totals = count_by_half(model)
     assert totals["encoder"] == encoder
     assert totals["decoder"] + totals["head"] == 158_455_760
-    assert found.train.max_frames // sizes.frames == 16
-    assert set(dataclasses.asdict(found.augment).values()) == {0.0, 0.2}  # 0.2: of no mask
+    assert options.train.max_frames // sizes.frames == 16
+    assert set(dataclasses.asdict(options.augment).values()) == {0.0, 0.2}  # 0.2: of no mask
 
 
 def test_presets_are_listed_and_an_unknown_one_is_refused(

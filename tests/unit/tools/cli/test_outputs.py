@@ -102,8 +102,8 @@ def test_init_does_not_write_onto_its_tables(project: Path) -> None:
         (folder / name).write_text(table)
         os.link(folder / name, folder / "table.tsv")
         init = ["init", folder.name, "--text-only", "--force", "--table"]
-        for given in (f"{folder.name}/{name}", f"{folder.name}/table.tsv"):
-            refuse(project, "it is the input", *init, given)
+        for path in (f"{folder.name}/{name}", f"{folder.name}/table.tsv"):
+            refuse(project, "it is the input", *init, path)
 
 
 def test_init_keeps_a_list_that_it_did_not_write(project: Path) -> None:

@@ -73,6 +73,6 @@ def test_a_project_is_not_made_where_something_lies(work: Path) -> None:
 
 
 def test_a_full_disk_leaves_no_project(work: Path) -> None:
-    done = run_python("-m", "signloom_tools.cli.main", "project", FOLDER, max_file_bytes=2000)
-    assert "the disk is full: free some space and run the same again" in done.stderr
+    process = run_python("-m", "signloom_tools.cli.main", "project", FOLDER, max_file_bytes=2000)
+    assert "the disk is full: free some space and run the same again" in process.stderr
     assert not (work / FOLDER).exists()

@@ -20,14 +20,14 @@ BAD = ["je vais à la gare", "tu viens", "elle mange une pomme", "il est là"]
 SCORE = {"tokenizer": "13a", "resamples": 200, "seed": 1}
 
 
-def write_run(folder: Path, said: list[str], *, version: int = 2, **changes: Any) -> Path:
+def write_run(folder: Path, hypotheses: list[str], *, version: int = 2, **changes: Any) -> Path:
     """Write what `signloom compare` reads of an evaluation."""
     refs, score = changes.pop("refs", REFS), SCORE | changes
     folder.mkdir(parents=True, exist_ok=True)
     content = {"format_version": version, "options": {"score": score}}
     (folder / "scores.json").write_text(json.dumps(content))
     rows = [["clip_id", "split", "reference", "hypothesis"]]
-    rows += [[f"c{i}", "test", refs[i], hyp] for i, hyp in enumerate(said)]
+    rows += [[f"c{i}", "test", refs[i], hyp] for i, hyp in enumerate(hypotheses)]
     (folder / "hypotheses.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
     return folder
 
@@ -40,16 +40,16 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 def test_two_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a = write_run(tmp_path / "a", BAD)
     write_run(tmp_path / "b" / "reports" / "evaluation", GOOD, version=1)
-    found = json.loads(printed(capsys, "compare", a, tmp_path / "b", "--json"))
+    report = json.loads(printed(capsys, "compare", a, tmp_path / "b", "--json"))
     settings = ScoreOptions(**SCORE)  # type: ignore[arg-type]
     expected = compare([measure(BAD, REFS, settings)], [measure(GOOD, REFS, settings)], settings)
-    metrics = found["splits"]["test"]["metrics"]
+    metrics = report["splits"]["test"]["metrics"]
     assert set(metrics) == set(expected)
     for name, difference in expected.items():
         assert metrics[name]["difference"] == round(difference.difference, 4)
         assert metrics[name]["p_value"] == round(difference.p_value, 4)
     assert (metrics["wer"]["wins"], metrics["wer"]["losses"], metrics["wer"]["ties"]) == (2, 1, 1)
-    sentence = found["splits"]["test"]["sentences"][0]
+    sentence = report["splits"]["test"]["sentences"][0]
     assert sentence["clip_id"] == "c0"
     assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
     assert sentence["chrf_a"] < sentence["chrf_b"] == 100
@@ -106,13 +106,13 @@ def test_two_runs_are_prepared_for_judges(
     task = Judgements().read("a-b")
     assert (task.a.name, task.b.name) == (str(a), str(b))
     for pair in task.pairs:
-        given = BlindAnswer(judge="anna", clip_id=pair.clip_id, preferred="equal", scores=(50, 50))
-        Judgements().answer("a-b", given)
+        answer = BlindAnswer(judge="anna", clip_id=pair.clip_id, preferred="equal", scores=(50, 50))
+        Judgements().answer("a-b", answer)
     assert "3 of 3 clips: B better in 0, worse in 0, equal in 3" in printed(
         capsys, "judge", "--show", "a-b"
     )
-    (found,) = json.loads(printed(capsys, "judge", "--json"))
-    assert (found["task"], found["judges"], found["alpha_scores"]) == ("a-b", 1, None)
+    (summary,) = json.loads(printed(capsys, "judge", "--json"))
+    assert (summary["task"], summary["judges"], summary["alpha_scores"]) == ("a-b", 1, None)
     short = write_run(tmp_path / "c", GOOD[:3])
     for wrong, message in (
         (["judge", str(a), str(short)], "not evaluated on the same clips of test: 1 are in one"),
@@ -153,9 +153,9 @@ def test_a_run_can_be_a_commit(
     for path in Path("reports/evaluation").iterdir():
         path.unlink()
     write_run(Path("reports/evaluation"), GOOD)
-    found = json.loads(printed(capsys, "compare", "git:HEAD", "--json"))
-    assert (found["a"], found["b"]) == ("git:HEAD", "reports")
-    sentence = found["splits"]["test"]["sentences"][0]
+    report = json.loads(printed(capsys, "compare", "git:HEAD", "--json"))
+    assert (report["a"], report["b"]) == ("git:HEAD", "reports")
+    sentence = report["splits"]["test"]["sentences"][0]
     assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
     with pytest.raises(SystemExit, match="git:nowhere: DVC cannot give its"):
         main(["compare", "git:nowhere"])
@@ -185,18 +185,35 @@ def metrics_file(
         }
         for name, scores in every.items()
     }
-    of_split = {"clips": clips, "missing": [], "constant_sentence": "", "input_check": None,
-                "breakdowns": {}, "systems": systems, **(split or {})}  # fmt: skip
+    of_split = {
+        "clips": clips,
+        "missing": [],
+        "constant_sentence": "",
+        "input_check": None,
+        "breakdowns": {},
+        "systems": systems,
+        **(split or {}),
+    }
     content = {
-        "format_version": 2, "headline": headline, "options": {"score": {}, "precision": "float32"},
-        "decoding": {"beam_size": 1, "length_penalty": 1.0}, "grid": [], "seeds": seeds,
+        "format_version": 2,
+        "headline": headline,
+        "options": {"score": {}, "precision": "float32"},
+        "decoding": {"beam_size": 1, "length_penalty": 1.0},
+        "grid": [],
+        "seeds": seeds,
         "splits": {"dev": of_split, "test": of_split},
-    }  # fmt: skip
+    }
     (folder / "evaluation").mkdir(exist_ok=True)
     (folder / "evaluation/scores.json").write_text(json.dumps(content))
     path = folder / "metrics.json"
-    metrics = {"clips": clips, "signature": "nrefs:1", "headline": headline, "wer": 9.5,
-               headline: values[headline], **extra}  # fmt: skip
+    metrics = {
+        "clips": clips,
+        "signature": "nrefs:1",
+        "headline": headline,
+        "wer": 9.5,
+        headline: values[headline],
+        **extra,
+    }
     path.write_text(json.dumps({"test": metrics}))
     return path
 
@@ -248,12 +265,24 @@ def test_seeds_and_a_model_that_ignores_its_input_are_said(
     spread = {"mean": 52.25, "std": 1.5, "n": 3, "values": [50.75, 52.25, 53.75]}
     of_split = dict.fromkeys(("bleu4", "chrf", "wer"), spread)
     seeds = {"names": ["1", "2", "3"], "splits": {"dev": of_split, "test": of_split}}
-    check = {"metric": "chrf", "model": 50.0, "swapped": 49.0, "fall": 1.0, "low": -1.0,
-             "high": 3.0, "p_value": 0.4, "uses_input": False, "text": ""}  # fmt: skip
+    check = {
+        "metric": "chrf",
+        "model": 50.0,
+        "swapped": 49.0,
+        "fall": 1.0,
+        "low": -1.0,
+        "high": 3.0,
+        "p_value": 0.4,
+        "uses_input": False,
+        "text": "",
+    }
     path = metrics_file(
-        tmp_path, 50.0, seeds=seeds, split={"input_check": check, "only_sentence": ""},
+        tmp_path,
+        50.0,
+        seeds=seeds,
+        split={"input_check": check, "only_sentence": ""},
         floors={"swapped": 49.0},
-    )  # fmt: skip
+    )
     text = printed(capsys, "scores", "--metrics", path)
     text += printed(capsys, "scores", "--metrics", metrics_file(tmp_path, 0.0, headline="exact"))
     assert "\n  exact, %" in text
@@ -269,8 +298,9 @@ def project_of(folder: Path, name: str, texts: list[str]) -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     clips = [
         Clip(clip_id=f"{split}{i}", video=None, text=text, signer=split, split=split, gloss="X")
-        for split in ("train", "dev", "test") for i, text in enumerate(texts)
-    ]  # fmt: skip
+        for split in ("train", "dev", "test")
+        for i, text in enumerate(texts)
+    ]
     write_manifest(corpus / "manifest.tsv", clips)
     section = {"folder": f"data/raw/{name}", "manifest": "manifest.tsv", "signer_disjoint": True}
     (folder / "params.yaml").write_text(json.dumps({"corpus": section}))
@@ -306,9 +336,12 @@ def test_scores_of_the_demo_are_not_printed_as_those_of_a_users_corpus(
     ],
 )
 def test_scores_of_other_clips_are_no_change(
-    changes: dict[str, Any], reason: str,
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    changes: dict[str, Any],
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(tmp_path)
     before = {"corpus": "demo", "clips_hash": "1", "signature": "own"}
     path = metrics_file(tmp_path, 87.26, **before)

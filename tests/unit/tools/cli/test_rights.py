@@ -53,9 +53,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def attempt(*cases: tuple[str, str]) -> list[str]:
     """Run commands without the rights of root; return what each said at its end."""
     arguments = [text for case in cases for text in case]
-    done = run_python("-c", ATTEMPT, *arguments, is_weak=True, SIGNLOOM_WORKERS="1")
-    assert "Traceback" not in done.stderr, done.stderr
-    return [line for line in done.stdout.splitlines() if line.startswith(("error", "done"))]
+    process = run_python("-c", ATTEMPT, *arguments, is_weak=True, SIGNLOOM_WORKERS="1")
+    assert "Traceback" not in process.stderr, process.stderr
+    return [line for line in process.stdout.splitlines() if line.startswith(("error", "done"))]
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_a_project_of_somebody_else_is_refused_in_words(project: Path, commands:
     for path in [project, *project.rglob("*")]:
         path.chmod(0o555)
     before = tree(project)
-    found = dict(zip(commands, attempt(*[(".", one) for one in commands]), strict=True))
-    if INIT in found:
-        assert "Permission denied; ask the owner" in found.pop(INIT)
-        assert found["adopt --preset short"].startswith("error: params.yaml: ")
-    assert [command for command, said in found.items() if NO_RIGHT not in said] == []
+    attempts = dict(zip(commands, attempt(*[(".", command) for command in commands]), strict=True))
+    if INIT in attempts:
+        assert "Permission denied; ask the owner" in attempts.pop(INIT)
+        assert attempts["adopt --preset short"].startswith("error: params.yaml: ")
+    assert [command for command, message in attempts.items() if NO_RIGHT not in message] == []
     assert tree(project) == before
 
 
@@ -85,7 +85,7 @@ def test_a_dry_run_needs_no_right_to_write(project: Path) -> None:
     for root, _, _ in os.walk(project):
         Path(root).chmod(0o555)
     dry = ["ingest data/inbox --dry-run", "retrain --dry-run"]
-    assert attempt(*[(".", one) for one in dry]) == ["done"] * 2
+    assert attempt(*[(".", command) for command in dry]) == ["done"] * 2
 
 
 def test_what_may_not_be_read_is_named(project: Path) -> None:
@@ -97,11 +97,11 @@ def test_what_may_not_be_read_is_named(project: Path) -> None:
         ("data/inbox/ada", dry): "1 were left out",
         ("params.yaml", dry): "params.yaml cannot be read: Permission denied",
     }
-    for said, (case, words) in zip(attempt(*cases), cases.items(), strict=True):
-        assert words in said, case
+    for message, (case, words) in zip(attempt(*cases), cases.items(), strict=True):
+        assert words in message, case
 
 
 @pytest.mark.slow
 def test_a_night_says_what_it_may_not_read(project: Path) -> None:
-    (said,) = attempt(("data/raw/weekly/manifest.tsv", "retrain"))
-    assert f"manifest.tsv: {NO_RIGHT}" in said
+    (message,) = attempt(("data/raw/weekly/manifest.tsv", "retrain"))
+    assert f"manifest.tsv: {NO_RIGHT}" in message

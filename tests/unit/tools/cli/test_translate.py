@@ -53,8 +53,8 @@ def test_lines_of_glosses_are_translated_in_order(
     path.write_text("HAUS REGEN\n\nWIND\n", encoding="utf-8")
     translate(checkpoint, "--glosses", str(path), "haus  regen")
     out, err = capsys.readouterr()
-    first, empty, _, again, *rest = out.split("\n")
-    assert (first, empty, rest) == (again, "", [""])
+    first, empty, _, again, *remaining = out.split("\n")
+    assert (first, empty, remaining) == (again, "", [""])
     assert "never stood in train" not in err
 
 
@@ -63,40 +63,43 @@ def test_models_of_all_seeds_translate_together_where_one_asks_for_it(
 ) -> None:
     with pytest.raises(SystemExit, match=r"has no seeds/"):
         translate(checkpoint, "--together", "--glosses", "HAUS")
-    both = shutil.copytree(checkpoint, tmp_path / "both")
-    other = load_checkpoint(checkpoint, torch.device("cpu"))
+    joint = shutil.copytree(checkpoint, tmp_path / "both")
+    second = load_checkpoint(checkpoint, torch.device("cpu"))
     with torch.no_grad():
-        for weights in other.model.parameters():
+        for weights in second.model.parameters():
             weights += 0.1 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(1))
-    save_checkpoint(both / "seeds/2", other)
+    save_checkpoint(joint / "seeds/2", second)
     scores = []
-    for folder, more in ((both, []), (both / "seeds/2", []), (both, ["--together"])):
+    for folder, more in ((joint, []), (joint / "seeds/2", []), (joint, ["--together"])):
         translate(folder, "--json", "--guess", *more, "--glosses", "HAUS REGEN")
         scores.append(json.loads(capsys.readouterr().out)["score"])
     assert len(set(scores)) == 3
-    models = [Translator.load(folder) for folder in (both, both / "seeds/2")]
+    models = [Translator.load(folder) for folder in (joint, joint / "seeds/2")]
     search = DecodingOptions(beam_size=2, length_penalty=1.0, max_tokens=6)
     clip = models[0].source.glosses().encode("HAUS REGEN")
-    (wanted,) = models[0].with_seeds(models[1:]).translate([clip], search)
-    assert scores[2] == pytest.approx(wanted.hypothesis.score, abs=1e-4)
+    (expected,) = models[0].with_seeds(models[1:]).translate([clip], search)
+    assert scores[2] == pytest.approx(expected.hypothesis.score, abs=1e-4)
     with pytest.raises(SystemExit, match=r"weights together, so nothing says which are unsure"):
-        translate(both, "--together", "--skip-unsure", "--glosses", "HAUS")
+        translate(joint, "--together", "--skip-unsure", "--glosses", "HAUS")
     write_confidence(
-        both / CONFIDENCE,
+        joint / CONFIDENCE,
         Confidence(
-            weights=hash_file(both / WEIGHTS), unsure_below=0.5, levels=fit_levels([-1.0], [True]),
-            train=None, seeds=hash_seeds(both),
+            weights=hash_file(joint / WEIGHTS),
+            unsure_below=0.5,
+            levels=fit_levels([-1.0], [True]),
+            train=None,
+            seeds=hash_seeds(joint),
         ),
-    )  # fmt: skip
+    )
     capsys.readouterr()
     for more in ([], ["--together"]):
-        translate(both, "--json", *more, "--glosses", "HAUS REGEN")
+        translate(joint, "--json", *more, "--glosses", "HAUS REGEN")
         out, err = capsys.readouterr()
         assert json.loads(out)["score"] == pytest.approx(scores[2], abs=1e-4)
         assert json.loads(out)["confidence"] is not None
         assert "not calibrated" not in err
-    shutil.rmtree(both / "seeds/2")
-    translate(both, "--json", "--glosses", "HAUS REGEN")
+    shutil.rmtree(joint / "seeds/2")
+    translate(joint, "--json", "--glosses", "HAUS REGEN")
     out, err = capsys.readouterr()
     assert json.loads(out)["score"] == scores[0]
     assert "there is no confidence.json of these weights" in err
@@ -109,16 +112,16 @@ def test_a_film_of_several_signs_is_cut_by_its_rests_where_a_model_names_one_a_c
     hands = {name: film.points[:, film.layout.slice(name)] for name in ("left_hand", "right_hand")}
     pose = np.full((len(film.points), 33, 3), 0.5, np.float32)
     pose[:, [0, 11, 12, 13, 14, 15, 16, 23, 24]] = film.points[:, film.layout.slice("pose")]
-    said = {"fps": film.fps, "width": film.width, "height": film.height}
-    np.savez(tmp_path / "film.npz", **hands, pose=pose, **said)
+    traits = {"fps": film.fps, "width": film.width, "height": film.height}
+    np.savez(tmp_path / "film.npz", **hands, pose=pose, **traits)
     extractor = {"detector": "imported", "import_version": 1, "source": "numpy"}
     for kind, names in (("texts", ("bread", "tea")), ("none", ())):
         labels = CtcLabels(kind=kind, names=names)  # type: ignore[arg-type]
         folder = tiny.write_checkpoint(tmp_path / kind, extractor=extractor, ctc=labels)
         main(["translate", str(tmp_path / "film.npz"), "--checkpoint", str(folder), "--json"])
-    found = [json.loads(line)["clip_id"] for line in capsys.readouterr().out.splitlines()]
-    assert found[3:] == ["film"]  # a model of sentences reads it as one
-    starts = [float(name.split()[1].split("-")[0]) for name in found[:3]]
+    clip_ids = [json.loads(line)["clip_id"] for line in capsys.readouterr().out.splitlines()]
+    assert clip_ids[3:] == ["film"]  # a model of sentences reads it as one
+    starts = [float(name.split()[1].split("-")[0]) for name in clip_ids[:3]]
     np.testing.assert_allclose(starts, [0.9, 2.9, 4.9], atol=0.25)
 
 
@@ -139,11 +142,11 @@ def test_a_line_of_glosses_is_no_file_name(line: str) -> None:
 def test_unknown_glosses_are_named(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     translate(checkpoint, "--json", "--n-best", "2", "--glosses", "HAUS NIE", "NIE 🙂")
     out, err = capsys.readouterr()
-    one, other = (json.loads(line) for line in out.splitlines())
-    assert (one["glosses"], one["unknown"]) == (["haus", "nie"], ["nie"])
-    assert other["unknown"] == ["nie", "🙂"]
-    assert len(one["alternatives"]) == 1
-    assert one["score"] >= one["alternatives"][0]["score"]
+    first, second = (json.loads(line) for line in out.splitlines())
+    assert (first["glosses"], first["unknown"]) == (["haus", "nie"], ["nie"])
+    assert second["unknown"] == ["nie", "🙂"]
+    assert len(first["alternatives"]) == 1
+    assert first["score"] >= first["alternatives"][0]["score"]
     assert "3 glosses of 2 lines never occurred in train: nie, 🙂" in err
 
 

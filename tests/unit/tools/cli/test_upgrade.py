@@ -21,8 +21,15 @@ from tests.intake import tree
 from tests.power_cut import PowerCutError, cut_before
 from tests.tiny import ROOT
 
-FILES = ("params.yaml", "ops.yaml", "dvc.yaml", "schemas/*.json", "presets/base.yaml",
-         "pipeline/*.py", "data/demo/*.yaml")  # fmt: skip
+FILES = (
+    "params.yaml",
+    "ops.yaml",
+    "dvc.yaml",
+    "schemas/*.json",
+    "presets/base.yaml",
+    "pipeline/*.py",
+    "data/demo/*.yaml",
+)
 MINE = Path("pipeline/train.py")
 NEWER = ("presets/base.yaml", "pipeline/evaluate.py")
 
@@ -61,9 +68,9 @@ def test_an_upgrade_that_was_cut_is_finished_and_keeps_what_was_changed_by_hand(
             check_project(project)
         upgrade_project(project)
         check_project(project)
-        found = tree(project)
-        assert found[MINE.as_posix()] == b"# mine\n"
-        assert all(found[name].endswith(b"# newer\n") for name in NEWER)
+        files = tree(project)
+        assert files[MINE.as_posix()] == b"# mine\n"
+        assert all(files[name].endswith(b"# newer\n") for name in NEWER)
 
 
 def test_a_damaged_state_of_a_project_is_named(project: Path) -> None:

@@ -29,13 +29,13 @@ def corpus(seed: int, step: float, *, spread: float = 8.0) -> list[OutlookResult
     names = [f"s{number}" for number in range(7)]
     hard = dict(zip(names, generator.normal(0, spread, 7), strict=True))
     results = []
-    for one in plan_trainings(names, 3, seed):
+    for training in plan_trainings(names, 3, seed):
         noise = generator.normal(0, 3)
-        for who in one.left_out:
-            size = len(one.known)
+        for who in training.left_out:
+            size = len(training.known)
             right = truth(size, step) + hard[who] + noise + generator.normal(0, 3)
             right = float(np.clip(right, 0, 100))
-            results.append(OutlookResult(signers=size, draw=one.draw, signer=who, right=right))
+            results.append(OutlookResult(signers=size, draw=training.draw, signer=who, right=right))
     return results
 
 
@@ -48,9 +48,9 @@ def test_twice_as_many_signers_bring_what_was_foretold(step: float) -> None:
     """Over corpora that are drawn: predict 14 signers from 7, and know what 14 give."""
     held, widths = 0, []
     for seed in range(20):
-        found = draw_outlook(corpus(seed, step), 7, seed).expected[14]
-        held += found.low <= truth(14, step) <= found.high
-        widths.append(found.high - found.low)
+        estimate = draw_outlook(corpus(seed, step), 7, seed).expected[14]
+        held += estimate.low <= truth(14, step) <= estimate.high
+        widths.append(estimate.high - estimate.low)
     assert held >= 16  # signers left out are few, so that a 95 % interval is often too narrow
     assert np.median(widths) < 45
 
@@ -63,10 +63,10 @@ def test_a_curve_that_nears_its_ceiling_is_not_continued_in_a_line() -> None:
         for draw, who in itertools.product(range(3), (-1, 0, 1))
         for size, right in curve.items()
     ]
-    found = draw_outlook(results, 16, 1).expected
-    assert found[16].low < 81 < found[16].high
-    assert 79 < found[16].value < 85
-    assert found[32].low < 82
+    estimates = draw_outlook(results, 16, 1).expected
+    assert estimates[16].low < 81 < estimates[16].high
+    assert 79 < estimates[16].value < 85
+    assert estimates[32].low < 82
 
 
 def test_a_curve_is_stated_only_as_far_as_it_is_known() -> None:
@@ -83,10 +83,10 @@ def test_models_of_a_draw_are_nested_and_tested_on_the_same_signers() -> None:
     names = [f"s{number}" for number in range(6)]
     plan = plan_trainings(names, 2, seed=1)
     for draw in (0, 1):
-        own = [one for one in plan if one.draw == draw]
-        assert [len(one.known) for one in own] == [1, 2, 4]
-        assert len({one.left_out for one in own}) == 1
-        for less, more in itertools.pairwise(own):
+        of_draw = [training for training in plan if training.draw == draw]
+        assert [len(training.known) for training in of_draw] == [1, 2, 4]
+        assert len({training.left_out for training in of_draw}) == 1
+        for less, more in itertools.pairwise(of_draw):
             assert set(less.known) <= set(more.known)
             assert not {*more.known} & {*more.left_out}
     assert plan == plan_trainings(names[::-1], 2, seed=1)
@@ -114,7 +114,7 @@ def test_no_fold_is_read_by_a_model_or_an_n_gram_that_knows_it(
     # A sign of dev that train lacks, and a new sentence of train's pieces.
     odd = {"dev0": {"gloss": "G0 OTHER"}, "train0": {"signer": "b-several"}}
     write_targets(files.targets, [replace(t, **odd.get(t.clip_id, {})) for t in targets])
-    known = Counter(one.split for one in targets if one.clip_id not in odd)
+    split_counts = Counter(target.split for target in targets if target.clip_id not in odd)
     learn, taught = outlook._learn, list[Target]()
 
     def spy(data: TrainingData, options: RunOptions) -> Translator:
@@ -122,20 +122,23 @@ def test_no_fold_is_read_by_a_model_or_an_n_gram_that_knows_it(
         return learn(data, options)
 
     monkeypatch.setattr(outlook, "_learn", spy)
-    for given, clips in ((options, known["train"]), (lasting, known["train"] + known["dev"])):
-        model, folds = read_folds(files, given, 2)
-        names = [one.clip_id for fold in folds for one in fold.targets]
+    for fold_options, clips in (
+        (options, split_counts["train"]),
+        (lasting, split_counts["train"] + split_counts["dev"]),
+    ):
+        model, folds = read_folds(files, fold_options, 2)
+        names = [target.clip_id for fold in folds for target in fold.targets]
         assert len({*names}) == len(names) == clips
-        for one, other in (folds, folds[::-1]):
-            assert one.ngrams == count_signed(model, other.targets)
-        assert {*names} == {one.clip_id for one in taught}
-        assert all(one.labels for one in taught)
+        for fold, other_fold in (folds, folds[::-1]):
+            assert fold.ngrams == count_signed(model, other_fold.targets)
+        assert {*names} == {target.clip_id for target in taught}
+        assert all(target.labels for target in taught)
     with pytest.raises(UserError, match=r"--folds: found 99 of"):
         read_folds(files, options, 99)
     main(["outlook", "--folds", "2", "--use"])
     assert "clips that no model has seen: gloss WER" in capsys.readouterr().out
-    found = load_section(Path("params.yaml"), "evaluate", EvaluateOptions).grid.ngram
-    assert len(found) == 2
+    grid = load_section(Path("params.yaml"), "evaluate", EvaluateOptions).grid.ngram
+    assert len(grid) == 2
 
 
 @pytest.mark.parametrize("patience", [0, 1])
@@ -144,21 +147,22 @@ def test_an_outlook_keeps_the_epoch_that_training_keeps(
 ) -> None:
     options = read_run_options(Path("params.yaml"))
     options = replace(options, train=replace(options.train, patience=patience))
-    own = outlook._at_steps(files.load(cache_mb=0), options, 40, seed=1).train
-    assert own.patience == patience * own.epochs
+    train_options = outlook._at_steps(files.load(cache_mb=0), options, 40, seed=1).train
+    assert train_options.patience == patience * train_options.epochs
 
 
 def test_the_command_trains_and_prints_what_it_found(
     files: TrainingFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     targets = [
-        replace(one, signer=f"s{int(one.clip_id[5:]) % 4}")
-        if one.split == "train" else one
-        for one in read_targets(files.targets)
-    ]  # fmt: skip
+        replace(target, signer=f"s{int(target.clip_id[5:]) % 4}")
+        if target.split == "train"
+        else target
+        for target in read_targets(files.targets)
+    ]
     write_targets(files.targets, targets)
     main(["outlook", "--draws", "1", "--steps", "2", "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert {one["signers"] for one in found["results"]} == {1, 2}
-    assert all(one["signer"] not in ("dev", "test") for one in found["results"])
-    assert [*found["expected"]] == ["4", "8"]
+    report = json.loads(capsys.readouterr().out)
+    assert {result["signers"] for result in report["results"]} == {1, 2}
+    assert all(result["signer"] not in ("dev", "test") for result in report["results"])
+    assert [*report["expected"]] == ["4", "8"]

@@ -40,49 +40,70 @@ def read(path: Path, content: str | bytes, *names: str) -> list[tuple[str, ...]]
     assert table.torn == []
     rows = [row.values(sources) for row in table.rows]
     return [
-        (one.get("video") or one["clip_id"], one.get("text") or one.get("gloss", ""))
-        for one in rows
+        (row.get("video") or row["clip_id"], row.get("text") or row.get("gloss", ""))
+        for row in rows
     ]
 
 
-@pytest.mark.parametrize(("content", "found"), [
-    (',video,text\n0,a.mp4,"she says ""yes"", twice"\n1,b.mp4,été\n', ROWS),  # pandas
-    ('\tvideo\ttext\n0\ta.mp4\t"she says ""yes"", twice"\n1\tb.mp4\tété\n', ROWS),
-    ('video|text\na.mp4|"she says\n""yes"", twice"\nb.mp4|été\n', ROWS),
-    ('"video"\t"text"\n"1"\t"a.mp4"\t"x, y"\n"2"\t"b.mp4"\t"été"\n',  # R, with names of rows
-     [("a.mp4", "x, y"), ("b.mp4", "été")]),
-    ("video\ttext\na.mp4\t\"Yes.\"\nb.mp4\t\"no\" way\n",  # quotes of the text
-     [("a.mp4", '"Yes."'), ("b.mp4", '"no" way')]),
-    ("sep=;\r\n" + LINES.replace("\n", "\r\n"), [("a.mp4", "x"), ("b.mp4", "été")]),  # Excel
-    (LINES.replace("\n", ";;\n"), [("a.mp4", "x"), ("b.mp4", "été")]),  # empty columns
-    (LINES.replace("\n", "\r"), [("a.mp4", "x"), ("b.mp4", "été")]),
-    *(((mark + LINES).encode(how), [("a.mp4", "x"), ("b.mp4", "été")])
-      for how in ("utf-16-le", "utf-16-be") for mark in ("\ufeff", "")),
-    (",text\na.mp4,x\nb.mp4,y\n", JSON_ROWS),  # the index has the names
-    ('# ours\n#\nvideo,text\na.mp4, "x, y"\n', [("a.mp4", "x, y")]),
-    ("video\ttext\n1\ta.mp4\tx\n2\tb.mp4\ty\n", JSON_ROWS),  # R, without quotes
-    ("PK,video,text\n1,a.mp4,x\n2,b.mp4,y\n", JSON_ROWS),  # a key, no archive
-    ("video,text,rating 1\na.mp4,x,rating 3\nb.mp4,y,rating 4\n", JSON_ROWS),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (',video,text\n0,a.mp4,"she says ""yes"", twice"\n1,b.mp4,été\n', ROWS),  # pandas
+        ('\tvideo\ttext\n0\ta.mp4\t"she says ""yes"", twice"\n1\tb.mp4\tété\n', ROWS),
+        ('video|text\na.mp4|"she says\n""yes"", twice"\nb.mp4|été\n', ROWS),
+        (
+            '"video"\t"text"\n"1"\t"a.mp4"\t"x, y"\n"2"\t"b.mp4"\t"été"\n',  # R, with names of rows
+            [("a.mp4", "x, y"), ("b.mp4", "été")],
+        ),
+        (
+            'video\ttext\na.mp4\t"Yes."\nb.mp4\t"no" way\n',  # quotes of the text
+            [("a.mp4", '"Yes."'), ("b.mp4", '"no" way')],
+        ),
+        ("sep=;\r\n" + LINES.replace("\n", "\r\n"), [("a.mp4", "x"), ("b.mp4", "été")]),  # Excel
+        (LINES.replace("\n", ";;\n"), [("a.mp4", "x"), ("b.mp4", "été")]),  # empty columns
+        (LINES.replace("\n", "\r"), [("a.mp4", "x"), ("b.mp4", "été")]),
+        *(
+            ((mark + LINES).encode(how), [("a.mp4", "x"), ("b.mp4", "été")])
+            for how in ("utf-16-le", "utf-16-be")
+            for mark in ("\ufeff", "")
+        ),
+        (",text\na.mp4,x\nb.mp4,y\n", JSON_ROWS),  # the index has the names
+        ('# ours\n#\nvideo,text\na.mp4, "x, y"\n', [("a.mp4", "x, y")]),
+        ("video\ttext\n1\ta.mp4\tx\n2\tb.mp4\ty\n", JSON_ROWS),  # R, without quotes
+        ("PK,video,text\n1,a.mp4,x\n2,b.mp4,y\n", JSON_ROWS),  # a key, no archive
+        ("video,text,rating 1\na.mp4,x,rating 3\nb.mp4,y,rating 4\n", JSON_ROWS),
+    ],
+)
 def test_a_table_is_read_as_programs_write_it(
     tmp_path: Path, content: str | bytes, found: list[tuple[str, str]]
 ) -> None:
     assert read(tmp_path / "t.csv", content) == found
 
 
-@pytest.mark.parametrize(("content", "found"), [
-    ("h1/h1_s1/sentences0000|ΓΕΙΑ ΕΓΩ(1)\nh1/h1_s2/sentences0001|ΤΙ\n",
-     [("h1/h1_s1/sentences0000", "ΓΕΙΑ ΕΓΩ(1)"), ("h1/h1_s2/sentences0001", "ΤΙ")]),
-    ("signer0_sample1,41\nsigner2_sample11,7\n", [("signer0_sample1", "41"),
-                                                  ("signer2_sample11", "7")]),
-    ("apple,fruit\nbook,thing\nplum,fruit\n",  # what occurs again is no name
-     [("apple", "fruit"), ("book", "thing"), ("plum", "fruit")]),
-    ("Adjectives/1. loud/MVI_5177.MOV\tloud\n", [("Adjectives/1. loud/MVI_5177.MOV", "loud")]),
-    ("a.mp4 0\nx/bc1.mp4 1\n", [("a.mp4", "0"), ("x/bc1.mp4", "1")]),
-    ("000000 他是警察\n000001 hi, you\n", [("000000", "他是警察"), ("000001", "hi, you")]),
-    ("book/anna_1.mp4\nthank you/ben_2.mp4\n", [("book/anna_1.mp4", ""),
-                                                ("thank you/ben_2.mp4", "")]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (
+            "h1/h1_s1/sentences0000|ΓΕΙΑ ΕΓΩ(1)\nh1/h1_s2/sentences0001|ΤΙ\n",
+            [("h1/h1_s1/sentences0000", "ΓΕΙΑ ΕΓΩ(1)"), ("h1/h1_s2/sentences0001", "ΤΙ")],
+        ),
+        (
+            "signer0_sample1,41\nsigner2_sample11,7\n",
+            [("signer0_sample1", "41"), ("signer2_sample11", "7")],
+        ),
+        (
+            "apple,fruit\nbook,thing\nplum,fruit\n",  # what occurs again is no name
+            [("apple", "fruit"), ("book", "thing"), ("plum", "fruit")],
+        ),
+        ("Adjectives/1. loud/MVI_5177.MOV\tloud\n", [("Adjectives/1. loud/MVI_5177.MOV", "loud")]),
+        ("a.mp4 0\nx/bc1.mp4 1\n", [("a.mp4", "0"), ("x/bc1.mp4", "1")]),
+        ("000000 他是警察\n000001 hi, you\n", [("000000", "他是警察"), ("000001", "hi, you")]),
+        (
+            "book/anna_1.mp4\nthank you/ben_2.mp4\n",
+            [("book/anna_1.mp4", ""), ("thank you/ben_2.mp4", "")],
+        ),
+    ],
+)
 def test_a_table_without_a_line_of_names_keeps_its_first_row(
     tmp_path: Path, content: str, found: list[tuple[str, str]]
 ) -> None:
@@ -90,50 +111,61 @@ def test_a_table_without_a_line_of_names_keeps_its_first_row(
 
 
 def test_names_are_given_to_a_table_that_has_none(tmp_path: Path) -> None:
-    found = read(tmp_path / "t.csv", "ICH,ich\nDU,du\n", "gloss", "clip_id")
-    assert found == [("ich", "ICH"), ("du", "DU")]
+    rows = read(tmp_path / "t.csv", "ICH,ich\nDU,du\n", "gloss", "clip_id")
+    assert rows == [("ich", "ICH"), ("du", "DU")]
     assert read(tmp_path / "t.csv", "clip_1,text\n1,x\n2,clip_1\n", "id", "word")[0][1] == "text"
 
 
-@pytest.mark.parametrize(("content", "found"), [
-    (json.dumps(WLASL, indent=1), [("07", "book"), ("08", "book"), ("09", "go")]),
-    (json.dumps(RECORDS), JSON_ROWS),
-    ("\ufeff" + json.dumps({"annotations": RECORDS}), JSON_ROWS),
-    (json.dumps({"train": RECORDS[:1], "val": RECORDS[1:]}), JSON_ROWS),
-    (json.dumps({"info": {"year": 1}, "licenses": [{"id": 1}], "Train": RECORDS}), JSON_ROWS),
-    (json.dumps({"info": {"year": 1}, "annotations": RECORDS}), JSON_ROWS),
-    (json.dumps({"bus": [{"video": "a.mp4"}], "train": [{"video": "b.mp4"}]}),
-     [("a.mp4", ""), ("b.mp4", "")]),  # signs
-    (json.dumps({"a.mp4": {"text": "x"}, "b.mp4": {"text": "y", "box": [0, 1]}}), JSON_ROWS),
-    (json.dumps({"a.mp4": "x", "b.mp4": "y"}), JSON_ROWS),
-    (json.dumps([["video", "text"], *LISTS]), JSON_ROWS),
-    (json.dumps(LISTS), JSON_ROWS),
-    (json.dumps({"columns": ["video", "text"], "index": [0, 1], "data": LISTS}), JSON_ROWS),
-    (json.dumps({"schema": {"fields": [{"name": "text"}]}, "data": RECORDS}), JSON_ROWS),
-    (json.dumps({"0": RECORDS[0], "1": RECORDS[1]}), JSON_ROWS),
-    ("\n".join(map(json.dumps, RECORDS)), JSON_ROWS),
-    (json.dumps({"video": {"0": "a.mp4", "1": "b.mp4"}, "text": {"0": "x", "1": "y"}}), JSON_ROWS),
-    (json.dumps({"video": ["a.mp4", "b.mp4"], "text": ["x", "y"]}), JSON_ROWS),
-    (json.dumps([{"video": "a.mp4", "text": float("nan")}]), [("a.mp4", "")]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (json.dumps(WLASL, indent=1), [("07", "book"), ("08", "book"), ("09", "go")]),
+        (json.dumps(RECORDS), JSON_ROWS),
+        ("\ufeff" + json.dumps({"annotations": RECORDS}), JSON_ROWS),
+        (json.dumps({"train": RECORDS[:1], "val": RECORDS[1:]}), JSON_ROWS),
+        (json.dumps({"info": {"year": 1}, "licenses": [{"id": 1}], "Train": RECORDS}), JSON_ROWS),
+        (json.dumps({"info": {"year": 1}, "annotations": RECORDS}), JSON_ROWS),
+        (
+            json.dumps({"bus": [{"video": "a.mp4"}], "train": [{"video": "b.mp4"}]}),
+            [("a.mp4", ""), ("b.mp4", "")],
+        ),  # signs
+        (json.dumps({"a.mp4": {"text": "x"}, "b.mp4": {"text": "y", "box": [0, 1]}}), JSON_ROWS),
+        (json.dumps({"a.mp4": "x", "b.mp4": "y"}), JSON_ROWS),
+        (json.dumps([["video", "text"], *LISTS]), JSON_ROWS),
+        (json.dumps(LISTS), JSON_ROWS),
+        (json.dumps({"columns": ["video", "text"], "index": [0, 1], "data": LISTS}), JSON_ROWS),
+        (json.dumps({"schema": {"fields": [{"name": "text"}]}, "data": RECORDS}), JSON_ROWS),
+        (json.dumps({"0": RECORDS[0], "1": RECORDS[1]}), JSON_ROWS),
+        ("\n".join(map(json.dumps, RECORDS)), JSON_ROWS),
+        (
+            json.dumps({"video": {"0": "a.mp4", "1": "b.mp4"}, "text": {"0": "x", "1": "y"}}),
+            JSON_ROWS,
+        ),
+        (json.dumps({"video": ["a.mp4", "b.mp4"], "text": ["x", "y"]}), JSON_ROWS),
+        (json.dumps([{"video": "a.mp4", "text": float("nan")}]), [("a.mp4", "")]),
+    ],
+)
 def test_json_is_a_table_of_its_innermost_records(
     tmp_path: Path, content: str, found: list[tuple[str, str]]
 ) -> None:
     assert read(tmp_path / "t.json", content) == found
 
 
-@pytest.mark.parametrize(("header", "cell", "found"), [
-    ("video\tbbox", "[385, 37, 885, 720]", "385 37 885 720"),
-    ("video\tbox", "640:720:320:0", "320 0 960 720"),  # FFmpeg's crop
-    ("org_text\tbox", "[0.1, 0.2, 0.9, 1.0]", "0.2 0.1 1 0.9"),  # MS-ASL
-    ("video\tbox", "(-0.05, 0, 1.02, 1e0)", "0 0 1 1"),
-    ("video\tbox", ".5:1:.5:0", "0.5 0 1 1"),
-    ("video\tbbox_xywh", "[320, 10, 100, 200]", "320 10 420 210"),  # COCO
-    ("video\tBBox_xywh", "[320, 10, 100, 200]", "320 10 420 210"),
-    ("bbox_xywh\tbbox", "[320, 10, 420, 210]", "320 10 420 210"),  # the box is the second's
-    ("video\tbox", "10-20-1e+2-400", "10 20 100 400"),
-    ("video\tbox", "left", "left"),  # refused with its row
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("header", "cell", "found"),
+    [
+        ("video\tbbox", "[385, 37, 885, 720]", "385 37 885 720"),
+        ("video\tbox", "640:720:320:0", "320 0 960 720"),  # FFmpeg's crop
+        ("org_text\tbox", "[0.1, 0.2, 0.9, 1.0]", "0.2 0.1 1 0.9"),  # MS-ASL
+        ("video\tbox", "(-0.05, 0, 1.02, 1e0)", "0 0 1 1"),
+        ("video\tbox", ".5:1:.5:0", "0.5 0 1 1"),
+        ("video\tbbox_xywh", "[320, 10, 100, 200]", "320 10 420 210"),  # COCO
+        ("video\tBBox_xywh", "[320, 10, 100, 200]", "320 10 420 210"),
+        ("bbox_xywh\tbbox", "[320, 10, 420, 210]", "320 10 420 210"),  # the box is the second's
+        ("video\tbox", "10-20-1e+2-400", "10 20 100 400"),
+        ("video\tbox", "left", "left"),  # refused with its row
+    ],
+)
 def test_a_box_is_left_top_right_bottom_whoever_wrote_it(
     tmp_path: Path, header: str, cell: str, found: str
 ) -> None:
@@ -150,16 +182,24 @@ def test_four_rows_below_names_that_say_nothing_are_no_boxes(tmp_path: Path) -> 
 
 
 def test_json_of_splits_may_say_more(tmp_path: Path) -> None:
-    found = {"info": 1, "train": RECORDS[:1], "test": {"b.mp4": {"text": "y"}}, "new": RECORDS[:1]}
-    (tmp_path / "t.json").write_text(json.dumps(found))
+    content = {
+        "info": 1,
+        "train": RECORDS[:1],
+        "test": {"b.mp4": {"text": "y"}},
+        "new": RECORDS[:1],
+    }
+    (tmp_path / "t.json").write_text(json.dumps(content))
     rows = read_user_table(tmp_path / "t.json", None, None).rows
     assert [row.cells["split"] + row.cells["text"] for row in rows] == ["trainx", "testy", "newx"]
 
 
 def test_a_damaged_or_foreign_file_is_told(tmp_path: Path) -> None:
     splits = json.dumps({"train": RECORDS[1:], "holdout": RECORDS[1:]})  # no two signs
-    for name, content, why in (("t.json", '[{"video": 1},', ""), ("u.json", "[]", "empty"),
-                               ("v.json", splits, "holdout is no split")):  # fmt: skip
+    for name, content, why in (
+        ("t.json", '[{"video": 1},', ""),
+        ("u.json", "[]", "empty"),
+        ("v.json", splits, "holdout is no split"),
+    ):
         with pytest.raises(UserError, match=rf"{name}: JSON without records .*{why}"):
             read(tmp_path / name, content)
     with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as file:
@@ -169,10 +209,21 @@ def test_a_damaged_or_foreign_file_is_told(tmp_path: Path) -> None:
             read(tmp_path / name, (tmp_path / "t.xlsx").read_bytes())
 
 
-@pytest.mark.parametrize(("text", "seconds"), [
-    ("1.25", 1.25), ("1,25", 1.25), ("00:01:02.500", 62.5), ("1:02,5", 62.5), ("01:00:00", 3600),
-    ("00:00:00.033333", 0.033333), ("-1", -1), ("1_0", None), ("soon", None), ("", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1.25", 1.25),
+        ("1,25", 1.25),
+        ("00:01:02.500", 62.5),
+        ("1:02,5", 62.5),
+        ("01:00:00", 3600),
+        ("00:00:00.033333", 0.033333),
+        ("-1", -1),
+        ("1_0", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
 def test_times_are_read_as_clocks_and_with_decimal_commas(text: str, seconds: float | None) -> None:
     assert parse_time(text) == seconds
 
@@ -204,7 +255,7 @@ SHARES = ["--set", "signer=a", "--shares", "50", "50", "0", "--by", "clip"]
 def test_names_and_texts_are_one_however_their_accents_are_written(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [unicodedata.normalize("NFD", one) for one in ("été", "한국어", "Über/Ä")]
+    names = [unicodedata.normalize("NFD", name) for name in ("été", "한국어", "Über/Ä")]
     films(*(f"{name}.mp4" for name in names), "A.MP4", "\u200eb.mp4")
     caption = "1\n00:00:00,000 --> 00:00:01,000\nété\n"
     Path("in", f"{names[2]}.srt").write_text(caption)
@@ -227,9 +278,12 @@ def test_a_clip_is_called_as_its_file_and_no_more_than_tells_it_apart(
 ) -> None:
     films("a.mp4", "x/c.mp4", "y/c.mp4", "long.mp4")
     rows = [
-        "/home/joe/in/a.mp4,1,,", r"D:\films\x\c.mp4,2,,", r"D:\films\y\c.mp4,3,,",
-        "long.mp4,4,00:00:00.000,00:00:00.800", 'long.mp4,5,"0,8","1,6"',
-    ]  # fmt: skip
+        "/home/joe/in/a.mp4,1,,",
+        r"D:\films\x\c.mp4,2,,",
+        r"D:\films\y\c.mp4,3,,",
+        "long.mp4,4,00:00:00.000,00:00:00.800",
+        'long.mp4,5,"0,8","1,6"',
+    ]
     Path("t.csv").write_text("\n".join(["video,text,start_s,end_s", *rows]))
     clips = init("--table", "t.csv", *SHARES)
     assert [clip.clip_id for clip in clips] == ["a", "x_c", "y_c", "long-00000000", "long-00000800"]
@@ -246,34 +300,40 @@ def test_a_clip_is_called_as_its_file_and_no_more_than_tells_it_apart(
     assert [clip.clip_id for clip in init("--table", "t.csv", *SHARES)] == ["p_1", "q"]
 
 
-@pytest.mark.parametrize(("there", "cells", "found"), [
-    (["s1/a"], ["s2/a.mp4", "s1/a.mp4"], {"s1_a": "s1/a"}),
-    (["a"], ["s1/a.mp4", "s2/a.mp4", "a"], {"a": "a"}),
-    (["s3/c", "b"], ["s3/c.mp4", "b", "./s3/c.mp4"], {"c": "s3/c", "b": "b"}),
-    (["d", "d/d"], ["d.mp4", "d/d.mp4"], {"d_d": "d/d"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("there", "cells", "found"),
+    [
+        (["s1/a"], ["s2/a.mp4", "s1/a.mp4"], {"s1_a": "s1/a"}),
+        (["a"], ["s1/a.mp4", "s2/a.mp4", "a"], {"a": "a"}),
+        (["s3/c", "b"], ["s3/c.mp4", "b", "./s3/c.mp4"], {"c": "s3/c", "b": "b"}),
+        (["d", "d/d"], ["d.mp4", "d/d.mp4"], {"d_d": "d/d"}),
+    ],
+)
 def test_rows_get_films_and_names_of_their_own(
     project: Path, there: Sequence[str], cells: Sequence[str], found: Mapping[str, str]
 ) -> None:
     films("z.mp4", *(f"{name}.mp4" for name in there))
-    Path("t.csv").write_text("\n".join(["video,text", "z,z", *(f"{one},x" for one in cells)]))
+    Path("t.csv").write_text("\n".join(["video,text", "z,z", *(f"{cell},x" for cell in cells)]))
     with pytest.raises(SystemExit, match="rows were left out"):
         init("--table", "t.csv", *SHARES)
     clips = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
-    got = {clip.clip_id: str(clip.video).partition("videos/")[2] for clip in clips}
-    assert got == {name: f"{film}.mp4" for name, film in {"z": "z", **found}.items()}
+    paired = {clip.clip_id: str(clip.video).partition("videos/")[2] for clip in clips}
+    assert paired == {name: f"{film}.mp4" for name, film in {"z": "z", **found}.items()}
     assert "is empty" not in Path("corpus/refused.tsv").read_text()
 
 
 PATHS = ("book/anna_1.mp4", "book/ben_1.mp4", "thank you/anna_1.mp4", "thank you/ben_1.mp4")
 
 
-@pytest.mark.parametrize(("table", "pattern"), [
-    ("", "{text}/{signer}_{clip}.mp4"),
-    ("\n".join(PATHS), "{text}/{signer}_{clip}"),
-    ("path\n" + "\n".join(PATHS), "{text}/{signer}_{clip}"),
-    ("video,signer,text\n" + "".join(f"{i}_1,{'ab'[i % 2]},t{i}\n" for i in range(4)), ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("table", "pattern"),
+    [
+        ("", "{text}/{signer}_{clip}.mp4"),
+        ("\n".join(PATHS), "{text}/{signer}_{clip}"),
+        ("path\n" + "\n".join(PATHS), "{text}/{signer}_{clip}"),
+        ("video,signer,text\n" + "".join(f"{i}_1,{'ab'[i % 2]},t{i}\n" for i in range(4)), ""),
+    ],
+)
 def test_paths_of_films_say_what_no_table_does(project: Path, table: str, pattern: str) -> None:
     films(*PATHS)
     more = ["--shares", "50", "50", "0", "--by", "clip"]
@@ -286,9 +346,10 @@ def test_paths_of_films_say_what_no_table_does(project: Path, table: str, patter
         more += ["--table", "t.txt"]
     clips = init("--pattern", pattern, *more)
     assert {(clip.text, clip.signer) for clip in clips} == (
-        {(f"t{i}", "ab"[i % 2]) for i in range(4)} if pattern == "{clip}_color" else
-        {(text, who) for text in ("book", "thank you") for who in ("anna", "ben")}
-    )  # fmt: skip
+        {(f"t{i}", "ab"[i % 2]) for i in range(4)}
+        if pattern == "{clip}_color"
+        else {(text, who) for text in ("book", "thank you") for who in ("anna", "ben")}
+    )
     films("stray.mp4")
     if table.startswith("path"):  # whose first film is missing
         Path("t.txt").write_text(table.replace("path\n", "path\nbook/cleo_1.mp4\n"))
@@ -301,16 +362,22 @@ def test_paths_of_films_say_what_no_table_does(project: Path, table: str, patter
         assert "stray.mp4\tits path does not fit" in Path("corpus/refused.tsv").read_text()
 
 
-@pytest.mark.parametrize(("right", "left", "found"), [
-    ([(0, 400, "ICH"), (400, 800, "HAUS")], [(400, 800, "HAUS")], "ICH HAUS"),
-    ([(0, 400, "ICH"), (400, 800, "HAUS")], [(430, 1000, "HAUS"), (100, 300, "DA")],
-     "ICH DA HAUS"),  # the other hand stays up
-    ([(400, 800, "NEIN")], [(0, 1000, "HAUS")], "HAUS NEIN"),  # as they begin
-    ([(0, 400, "JA"), (400, 800, "JA")], [(0, 800, "JA")], "JA JA"),  # one hand holds
-    ([(0, 400, "JA"), (400, 800, "JA")], [(0, 400, "JA"), (400, 800, "JA")], "JA JA"),
-    ([(0, 400, "JA")], [(380, 800, "JA")], "JA JA"),  # one after the other
-    ([], [(0, 400, "JA")], "JA"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("right", "left", "found"),
+    [
+        ([(0, 400, "ICH"), (400, 800, "HAUS")], [(400, 800, "HAUS")], "ICH HAUS"),
+        (
+            [(0, 400, "ICH"), (400, 800, "HAUS")],
+            [(430, 1000, "HAUS"), (100, 300, "DA")],
+            "ICH DA HAUS",
+        ),  # the other hand stays up
+        ([(400, 800, "NEIN")], [(0, 1000, "HAUS")], "HAUS NEIN"),  # as they begin
+        ([(0, 400, "JA"), (400, 800, "JA")], [(0, 800, "JA")], "JA JA"),  # one hand holds
+        ([(0, 400, "JA"), (400, 800, "JA")], [(0, 400, "JA"), (400, 800, "JA")], "JA JA"),
+        ([(0, 400, "JA")], [(380, 800, "JA")], "JA JA"),  # one after the other
+        ([], [(0, 400, "JA")], "JA"),
+    ],
+)
 def test_a_sign_of_both_hands_is_one_gloss(
     tmp_path: Path, right: Marks, left: Marks, found: str
 ) -> None:
@@ -322,9 +389,11 @@ def test_a_sign_of_both_hands_is_one_gloss(
 
 def test_glosses_are_of_whom_their_tier_is_named_after(tmp_path: Path) -> None:
     tiers = {
-        "Satz_A": [(0, 1000, "Eins.")], "Satz_B": [(0, 1000, "Zwei.")],
-        "Glosse_r_A": [(0, 500, "EINS")], "Glosse_r_B": [(0, 500, "ZWEI")],
-    }  # fmt: skip
+        "Satz_A": [(0, 1000, "Eins.")],
+        "Satz_B": [(0, 1000, "Zwei.")],
+        "Glosse_r_A": [(0, 500, "EINS")],
+        "Glosse_r_B": [(0, 500, "ZWEI")],
+    }
     path = eaf(tmp_path / "f.eaf", tiers, participants=False)
     cues = read_captions(path, Choice(tier="Satz_*", gloss_tier="Glosse_*")).cues
     assert [(cue.signer, cue.gloss) for cue in cues] == [("A", "EINS"), ("B", "ZWEI")]
@@ -339,28 +408,38 @@ def test_glosses_are_of_whom_their_tier_is_named_after(tmp_path: Path) -> None:
 TWO = {"Satz_{}": ("A", "B"), "TranslationNarrow {}": ("S1", "S2"), "T_{}": ("S015", "S016")}
 
 
-@pytest.mark.parametrize(("tier", "names", "media", "table", "found"), [
-    ("Satz_{}", ("14_1a1", "14_1b1"), False, "", "AB"),  # DGS
-    ("Satz_{}", ("14_1b1", "14_1a1"), False, "14_1b1\tB\n14_1a1\tA\n", "BA"),
-    ("Satz_{}", ("14_1a1", "14_1b1"), False, "14_1b1\tX\n14_1a1\tY\n", "AB"),
-    ("TranslationNarrow {}", ("C1_S001_b", "C1_S002_b"), True, "", ("S1", "S2")),  # NGT
-    ("T_{}", ("C1_S016_b", "C1_S015_b"), True, "", ("S016", "S015")),
-    ("TranslationNarrow {}", ("C1_S016_b", "C1_S015_b"), True, "", ("S2", "S1")),
-    ("TranslationNarrow {}", ("C1_a", "C1_b"), True, "", ()),  # who is the first?
-    ("Satz_{}", ("front", "side"), True, "", ()),
-    ("Satz_{}", ("front", "side"), False, "front\tA\nside\tB\n", "AB"),
-    ("Satz_{}", ("front", "side"), False, "front\t\nside\t\n", ()),
-    ("Satz_{}", ("14_1a1",), True, "", "A"),  # the other film is elsewhere
-    ("Satz_{}", ("front",), False, "front\tA\n", "A"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("tier", "names", "media", "table", "found"),
+    [
+        ("Satz_{}", ("14_1a1", "14_1b1"), False, "", "AB"),  # DGS
+        ("Satz_{}", ("14_1b1", "14_1a1"), False, "14_1b1\tB\n14_1a1\tA\n", "BA"),
+        ("Satz_{}", ("14_1a1", "14_1b1"), False, "14_1b1\tX\n14_1a1\tY\n", "AB"),
+        ("TranslationNarrow {}", ("C1_S001_b", "C1_S002_b"), True, "", ("S1", "S2")),  # NGT
+        ("T_{}", ("C1_S016_b", "C1_S015_b"), True, "", ("S016", "S015")),
+        ("TranslationNarrow {}", ("C1_S016_b", "C1_S015_b"), True, "", ("S2", "S1")),
+        ("TranslationNarrow {}", ("C1_a", "C1_b"), True, "", ()),  # who is the first?
+        ("Satz_{}", ("front", "side"), True, "", ()),
+        ("Satz_{}", ("front", "side"), False, "front\tA\nside\tB\n", "AB"),
+        ("Satz_{}", ("front", "side"), False, "front\t\nside\t\n", ()),
+        ("Satz_{}", ("14_1a1",), True, "", "A"),  # the other film is elsewhere
+        ("Satz_{}", ("front",), False, "front\tA\n", "A"),
+    ],
+)
 def test_two_signers_of_one_file_are_cut_from_their_own_films(
-    project: Path, capsys: pytest.CaptureFixture[str], tier: str, names: Sequence[str], media: bool,
-    table: str, found: Sequence[str],
-) -> None:  # fmt: skip
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    tier: str,
+    names: Sequence[str],
+    media: bool,
+    table: str,
+    found: Sequence[str],
+) -> None:
     films(*(f"{name}.mp4" for name in names))
     links = [f"{name}.mp4" for name in (*names, "14_1b1")[:2]] if media else []
-    tiers = {tier.format(who): [(0, 500 + 100 * n, who), (900, 1500, f"{who} 2")]
-             for n, who in enumerate(TWO[tier])}  # fmt: skip
+    tiers = {
+        tier.format(who): [(0, 500 + 100 * n, who), (900, 1500, f"{who} 2")]
+        for n, who in enumerate(TWO[tier])
+    }
     eaf(Path("in/14.eaf"), tiers, links)
     more = ["--captions", "--tier", tier.format("*"), "--shares", "1", "1", "0", "--by", "clip"]
     if table:

@@ -61,9 +61,11 @@ def test_srt_is_read_however_it_is_saved(tmp_path, kind):
     raw = {"CRLF and BOM": "utf-8-sig", "UTF-16": "utf-16"}.get(kind, "utf-8")
     path = write(tmp_path / "film.srt", text.encode(raw))
     assert lines(path) == [
-        (1.0, 2.5, "Guten Morgen,"), (2.5, 4.0, "liebe Leute."), (5.0, 6.0, ""),
+        (1.0, 2.5, "Guten Morgen,"),
+        (2.5, 4.0, "liebe Leute."),
+        (5.0, 6.0, ""),
         (3600.04, 3601.0, "Im Jahr 1984"),
-    ]  # fmt: skip
+    ]
 
 
 def test_srt_without_empty_lines_and_in_windows_letters(tmp_path):
@@ -114,19 +116,22 @@ fine<00:00:01.000><c> day</c>
 """
     expected = [(0, 0.8, "hello you"), (0.81, 1.7, "fine day")]
     assert lines(write(tmp_path / "film.vtt", text)) == expected
-    said = ["oh<00:00:00.300><c> yes</c>"] * 2 + ["no", "no"]  # words have times, and nothing rolls
-    cues = [f"00:0{n}.000 --> 00:0{n}.900\n{line}" for n, line in enumerate(said)]
+    payloads = ["oh<00:00:00.300><c> yes</c>"] * 2 + [
+        "no",
+        "no",
+    ]  # words have times, and nothing rolls
+    cues = [f"00:0{n}.000 --> 00:0{n}.900\n{line}" for n, line in enumerate(payloads)]
     twice = write(tmp_path / "b.vtt", "\n\n".join(["WEBVTT", *cues]))
     assert [text for *_, text in lines(twice)] == ["oh yes", "oh yes", "no", "no"]
 
 
 def test_vtt_with_notes_styles_voices_and_ids(tmp_path):
-    found = read_captions(write(tmp_path / "film.vtt", VTT))
-    first, second = found.cues
+    captions = read_captions(write(tmp_path / "film.vtt", VTT))
+    first, second = captions.cues
     assert (first.text, first.signer, first.clip_id) == ("Tom & Jerry lachen", "Anna B.", "clip-a")
     assert (first.start_s, first.end_s, first.language) == (1.0, 2.25, "de")
     assert (second.text, second.signer, second.clip_id) == ("5 < 7 ist wahr", "", "")
-    [(where, problem)] = found.broken
+    [(where, problem)] = captions.broken
     assert where == "line 20"
     assert "times cannot be read" in problem.reason
 
@@ -147,9 +152,11 @@ def test_json3_that_rolls_ends_a_line_where_the_next_begins(tmp_path):
 
 def test_table_with_times(tmp_path):
     text = "start,end,Text,speaker\n0:01.5,3,Hallo,Anna\nnie,4,Welt,Anna\n"
-    found = read_captions(write(tmp_path / "film.csv", text))
-    assert found.cues == [Cue(start_s=1.5, end_s=3.0, text="Hallo", signer="Anna", where="line 2")]
-    assert [where for where, _ in found.broken] == ["line 3"]
+    captions = read_captions(write(tmp_path / "film.csv", text))
+    assert captions.cues == [
+        Cue(start_s=1.5, end_s=3.0, text="Hallo", signer="Anna", where="line 2")
+    ]
+    assert [where for where, _ in captions.broken] == ["line 3"]
     table = pa.table({"start_s": [1.25], "end_s": [2.0], "text": ["Ja"]})
     pq.write_table(table, tmp_path / "film.parquet")
     assert lines(tmp_path / "film.parquet") == [(1.25, 2.0, "Ja")]
@@ -195,13 +202,14 @@ EAF = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def test_eaf_the_only_tier_of_sentences_with_its_participant(tmp_path):
-    found = read_captions(write(tmp_path / "x.eaf", "\ufeff" + EAF), Choice(gloss_tier="Wort_*"))
-    assert [(c.start_s, c.end_s, c.text) for c in found.cues] == [
-        (1.0, 4.0, "Morgen regnet es."), (5.0, 5.5, ""),
-    ]  # fmt: skip
-    assert found.cues[0].gloss == "MORGEN REGEN INDEX"
-    assert (found.cues[0].signer, found.cues[0].language) == ("Anna", "deu")
-    assert found.media == {"media/My film.mp4": 0.0}
+    captions = read_captions(write(tmp_path / "x.eaf", "\ufeff" + EAF), Choice(gloss_tier="Wort_*"))
+    assert [(c.start_s, c.end_s, c.text) for c in captions.cues] == [
+        (1.0, 4.0, "Morgen regnet es."),
+        (5.0, 5.5, ""),
+    ]
+    assert captions.cues[0].gloss == "MORGEN REGEN INDEX"
+    assert (captions.cues[0].signer, captions.cues[0].language) == ("Anna", "deu")
+    assert captions.media == {"media/My film.mp4": 0.0}
 
 
 def test_eaf_slots_without_a_time_divide_their_chain(tmp_path):
@@ -230,10 +238,13 @@ def test_eaf_that_is_damaged_is_named_and_not_a_traceback(tmp_path, change, mess
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("inner", [
-    '<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;">',
-    '<!ENTITY a SYSTEM "file:///etc/passwd">',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "inner",
+    [
+        '<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;">',
+        '<!ENTITY a SYSTEM "file:///etc/passwd">',
+    ],
+)
 def test_a_bomb_of_entities_is_refused_before_any_is_expanded(tmp_path, inner):
     text = EAF.replace("<ANNOTATION_DOCUMENT", f"<!DOCTYPE x [{inner}]><ANNOTATION_DOCUMENT", 1)
     path = write(tmp_path / "bomb.eaf", text.replace("Morgen regnet", "&a;"))
@@ -266,64 +277,93 @@ def cue(start_s, end_s, text="Satz.", **more):
 
 
 def kept(cues, duration_s=None, **rules):
-    taken, left_out = apply_rules(cues, CueRules(**rules), duration_s)
-    return [(c.start_s, c.end_s, c.text) for c in taken], [str(p) for _, p in left_out]
+    passed, left_out = apply_rules(cues, CueRules(**rules), duration_s)
+    return [(c.start_s, c.end_s, c.text) for c in passed], [str(p) for _, p in left_out]
 
 
 def test_cues_that_are_no_clips_are_left_out_with_a_reason():
-    cues = [cue(1, 2), cue(3, 3), cue(4, 5, ""), cue(6, 7, "♪ ♪"), cue(8, 30), cue(31, 31.2),
-            cue(32, 33, "[?] Vielleicht.")]  # fmt: skip
-    taken, reasons = kept(cues, min_s=0.5, max_s=20)
-    assert taken == [(1, 2, "Satz.")]
+    cues = [
+        cue(1, 2),
+        cue(3, 3),
+        cue(4, 5, ""),
+        cue(6, 7, "♪ ♪"),
+        cue(8, 30),
+        cue(31, 31.2),
+        cue(32, 33, "[?] Vielleicht."),
+    ]
+    passed, reasons = kept(cues, min_s=0.5, max_s=20)
+    assert passed == [(1, 2, "Satz.")]
     assert sorted(reasons) == [
         "a model is unsure of it, and nobody has taken the mark away",
-        "it does not end after its start", "its length is not in 0.5 to 20 s",
-        "its length is not in 0.5 to 20 s", "its text has no letter and no digit",
+        "it does not end after its start",
+        "its length is not in 0.5 to 20 s",
+        "its length is not in 0.5 to 20 s",
+        "its text has no letter and no digit",
         "its text is empty",
-    ]  # fmt: skip
+    ]
 
 
 def test_cues_that_go_on_are_joined_up_to_the_end_of_the_sentence():
-    cues = [cue(0, 1, "Und dann", gloss="DANN"), cue(1.2, 2, "kam er.", gloss="KOMMEN"),
-            cue(2.1, 3, "Er sagte"), cue(5, 6, "nichts"), cue(6.1, 7, "»mehr«")]  # fmt: skip
+    cues = [
+        cue(0, 1, "Und dann", gloss="DANN"),
+        cue(1.2, 2, "kam er.", gloss="KOMMEN"),
+        cue(2.1, 3, "Er sagte"),
+        cue(5, 6, "nichts"),
+        cue(6.1, 7, "»mehr«"),
+    ]
     assert kept(cues, join_s=0.5)[0] == [
-        (0, 2, "Und dann kam er."), (2.1, 3, "Er sagte"), (5, 7, "nichts »mehr«"),
-    ]  # fmt: skip
+        (0, 2, "Und dann kam er."),
+        (2.1, 3, "Er sagte"),
+        (5, 7, "nichts »mehr«"),
+    ]
     assert len(kept(cues)[0]) == 5
     assert apply_rules(cues, CueRules(join_s=0.5), None)[0][0].gloss == "DANN KOMMEN"
-    other = [cue(0, 1, "Und", signer="A"), cue(1, 2, "dann", signer="B")]
-    assert len(kept(other, join_s=1.0)[0]) == 2
+    two_signers = [cue(0, 1, "Und", signer="A"), cue(1, 2, "dann", signer="B")]
+    assert len(kept(two_signers, join_s=1.0)[0]) == 2
 
 
 def test_padding_ends_in_the_middle_of_a_pause_and_overlaps_stay():
     cues = [cue(1, 2), cue(2.4, 4), cue(3.5, 5), cue(9, 10)]
     assert [span[:2] for span in kept(cues, duration_s=10.2, padding_s=0.5)[0]] == [
-        (0.5, 2.2), (2.2, 4), (3.5, 5.5), (8.5, 10.2),
-    ]  # fmt: skip
+        (0.5, 2.2),
+        (2.2, 4),
+        (3.5, 5.5),
+        (8.5, 10.2),
+    ]
 
 
 def test_cues_beyond_the_film_are_left_out_and_those_at_its_edge_are_cut():
-    taken, reasons = kept([cue(0, 5), cue(5.2, 10), cue(9, 12), cue(20, 21)], duration_s=9.9)
-    assert [span[:2] for span in taken] == [(0, 5), (5.2, 9.9)]
+    passed, reasons = kept([cue(0, 5), cue(5.2, 10), cue(9, 12), cue(20, 21)], duration_s=9.9)
+    assert [span[:2] for span in passed] == [(0, 5), (5.2, 9.9)]
     assert reasons == ["it lies beyond its film"] * 2
     assert [span[:2] for span in kept([cue(1, 3)], shift_s=-0.75)[0]] == [(0.25, 2.25)]
 
 
-_WORDS = st.text("abc <>&{}äß-'\"\u4f60", min_size=1, max_size=12).map(str.strip).filter(
-    lambda text: text and "-->" not in text and "  " not in text
-)  # fmt: skip
+_WORDS = (
+    st.text("abc <>&{}äß-'\"\u4f60", min_size=1, max_size=12)
+    .map(str.strip)
+    .filter(lambda text: text and "-->" not in text and "  " not in text)
+)
 _CUES = st.lists(
     st.builds(
         lambda start, length, text, signer, gloss, clip: Cue(
-            start_s=start / 1000, end_s=(start + length) / 1000, text=text, signer=signer,
-            gloss=gloss, clip_id=clip,
+            start_s=start / 1000,
+            end_s=(start + length) / 1000,
+            text=text,
+            signer=signer,
+            gloss=gloss,
+            clip_id=clip,
         ),
-        st.integers(0, 10**7), st.integers(1, 10**5), st.just("Satz."),
-        st.sampled_from(["", "Anna", "Bo <B.>"]), st.sampled_from(["", "ICH GEHEN"]),
+        st.integers(0, 10**7),
+        st.integers(1, 10**5),
+        st.just("Satz."),
+        st.sampled_from(["", "Anna", "Bo <B.>"]),
+        st.sampled_from(["", "ICH GEHEN"]),
         st.uuids().map(str),
     ),
-    min_size=1, max_size=12,
-)  # fmt: skip
+    min_size=1,
+    max_size=12,
+)
 
 
 def plain(cues):
@@ -345,10 +385,12 @@ def test_eaf_brings_back_texts_and_times_to_the_millisecond(tmp_path_factory, cu
 def test_vtt_and_srt_bring_back_what_they_can_say(tmp_path_factory, cues, suffix):
     path = tmp_path_factory.mktemp("captions") / f"film{suffix}"
     write_captions(path, cues)
-    whole = suffix == ".vtt"
-    found = [(c.start_s, c.end_s, c.text, c.signer, c.clip_id) for c in read_captions(path).cues]
-    assert sorted(found) == sorted(
-        (c.start_s, c.end_s, c.text, c.signer if whole else "", c.clip_id if whole else "")
+    is_vtt = suffix == ".vtt"
+    read_cues = [
+        (c.start_s, c.end_s, c.text, c.signer, c.clip_id) for c in read_captions(path).cues
+    ]
+    assert sorted(read_cues) == sorted(
+        (c.start_s, c.end_s, c.text, c.signer if is_vtt else "", c.clip_id if is_vtt else "")
         for c in cues
     )
 
@@ -375,10 +417,12 @@ def test_other_formats_are_written(tmp_path):
     assert (tmp_path / "f.txt").read_text() == "00:01:01.500 --> 00:01:02.000  Ja & nein\n"
     write_captions(tmp_path / "f.json", cues, tmp_path / "f.mp4")
     assert json.loads((tmp_path / "f.json").read_text()) == {
-        "format_version": 1, "film": "f.mp4",
-        "cues": [{"start_s": 61.5, "end_s": 62, "text": "Ja & nein", "hypothesis": "Ja",
-                  "score": 0.25}],
-    }  # fmt: skip
+        "format_version": 1,
+        "film": "f.mp4",
+        "cues": [
+            {"start_s": 61.5, "end_s": 62, "text": "Ja & nein", "hypothesis": "Ja", "score": 0.25}
+        ],
+    }
     write_captions(tmp_path / "f.eaf", cues)
     assert lines(tmp_path / "f.eaf", Choice(tier="hypothesis")) == [(61.5, 62, "Ja")]
     with pytest.raises(UserError, match="captions are written as"):
@@ -391,7 +435,7 @@ def test_signs_of_a_vtt_file_stand_in_the_order_of_time(tmp_path):
     signs = [cue(0, 0.5, "EINS"), cue(1, 1.5, "DA"), cue(3.2, 4, "ZWEI")]
     write_captions(tmp_path / "f.vtt", cues, signs=signs)
     text = (tmp_path / "f.vtt").read_text()
-    order = [text.index(one) for one in ("Eins.", ">EINS<", ">DA<", "Zwei.", ">ZWEI<")]
+    order = [text.index(part) for part in ("Eins.", ">EINS<", ">DA<", "Zwei.", ">ZWEI<")]
     assert order == sorted(order)
     assert lines(tmp_path / "f.vtt") == [(0, 2, "Eins."), (3, 5, "Zwei.")]
 
@@ -430,9 +474,11 @@ def test_init_makes_a_clip_of_each_cue_beside_its_film(tmp_path, films, capsys):
     assert init(tmp_path, "--captions", "--shares", "50", "50", "0", "--padding", "0.05") == 0
     clips = read_manifest(tmp_path / "corpus" / "manifest.tsv")
     assert [(c.clip_id, c.start_s, c.end_s, c.text, c.signer) for c in clips] == [
-        ("one-00000000", 0.0, 0.85, "Eins.", "Anna"), ("one-00000950", 0.95, 1.85, "Zwei.", "Anna"),
-        ("two-00000000", 0.0, 0.85, "Eins.", "Bo"), ("two-00000950", 0.95, 1.85, "Zwei.", "Bo"),
-    ]  # fmt: skip
+        ("one-00000000", 0.0, 0.85, "Eins.", "Anna"),
+        ("one-00000950", 0.95, 1.85, "Zwei.", "Anna"),
+        ("two-00000000", 0.0, 0.85, "Eins.", "Bo"),
+        ("two-00000950", 0.95, 1.85, "Zwei.", "Bo"),
+    ]
     assert len({(c.video, c.split) for c in clips}) == 2
     assert "one-00000950 0.950 to 1.850 s: 'Zwei.' by Anna" in capsys.readouterr().out
 
@@ -482,16 +528,20 @@ def test_a_film_is_in_one_split_also_where_two_people_sign_in_it(tmp_path, films
 
 
 def test_a_table_of_films_says_signer_split_and_captions(tmp_path, films):
-    table = write(tmp_path / "films" / "films.tsv", "video\tcaptions\tperson\tsplit\n"
-                  "one\tcues.csv\tAnna\ttrain\ntwo\tother.srt\tBo\tdev\n"
-                  "one\tcues.csv\tBo\ttrain\n")  # fmt: skip
+    table = write(
+        tmp_path / "films" / "films.tsv",
+        "video\tcaptions\tperson\tsplit\n"
+        "one\tcues.csv\tAnna\ttrain\ntwo\tother.srt\tBo\tdev\n"
+        "one\tcues.csv\tBo\ttrain\n",
+    )
     write(films / "cues.csv", "start_s,end_s,text\n0.2,1,Ja.\n")
     write_captions(films / "other.srt", [cue(0.5, 1.5, "Nein.")])
     assert init(tmp_path, "--captions", "--table", str(table)) == 1
     clips = read_manifest(tmp_path / "corpus" / "manifest.tsv")
     assert [(c.text, c.signer, c.split, c.start_s) for c in clips] == [
-        ("Ja.", "Anna", "train", 0.2), ("Nein.", "Bo", "dev", 0.5),
-    ]  # fmt: skip
+        ("Ja.", "Anna", "train", 0.2),
+        ("Nein.", "Bo", "dev", 0.5),
+    ]
     refused = (tmp_path / "corpus" / "refused.tsv").read_text("utf-8")
     assert "another row says something else of its film" in refused
 
@@ -519,27 +569,40 @@ def test_one_language_of_two_is_taken(tmp_path, films):
 
 def clips_of(film, spans, signer="Anna", split="train"):
     return [
-        Clip(clip_id=f"{film.stem}_{number}", video=film, text=text, signer=signer, split=split,
-             start_s=start_s, end_s=end_s, gloss=gloss, language="fr")
+        Clip(
+            clip_id=f"{film.stem}_{number}",
+            video=film,
+            text=text,
+            signer=signer,
+            split=split,
+            start_s=start_s,
+            end_s=end_s,
+            gloss=gloss,
+            language="fr",
+        )
         for number, (start_s, end_s, text, gloss) in enumerate(spans)
-    ]  # fmt: skip
+    ]
 
 
 _SPANS = st.lists(
-    st.tuples(st.integers(0, 1000), st.integers(20, 900), st.just("Ça va ?") | _WORDS,
-              st.sampled_from([None, "CA ALLER"]))
-    .map(lambda s: (s[0] / 1000, (s[0] + s[1]) / 1000, f"a{s[2]}", s[3])),
-    min_size=1, max_size=6,
-)  # fmt: skip
+    st.tuples(
+        st.integers(0, 1000),
+        st.integers(20, 900),
+        st.just("Ça va ?") | _WORDS,
+        st.sampled_from([None, "CA ALLER"]),
+    ).map(lambda s: (s[0] / 1000, (s[0] + s[1]) / 1000, f"a{s[2]}", s[3])),
+    min_size=1,
+    max_size=6,
+)
 
 
 @settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
 @given(one=_SPANS, two=_SPANS)
 def test_a_corpus_goes_to_elan_and_comes_back_the_same(tmp_path, films, one, two):
-    whole = [(None, None, "tout", "TOUT")]
+    uncut = [(None, None, "tout", "TOUT")]
     clips = [
         *clips_of(films / "day" / "one.mp4", one),
-        *clips_of(films / "two.mp4", whole + two, "Bo", "dev"),
+        *clips_of(films / "two.mp4", uncut + two, "Bo", "dev"),
     ]
     for path in films.rglob("*.vtt"):
         path.unlink()
@@ -562,8 +625,10 @@ def test_export_writes_references_and_hypotheses_of_each_film(tmp_path, films, m
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "reports" / "evaluation"
     folder.mkdir(parents=True)
-    write(folder / "hypotheses.tsv", "clip_id\treference\thypothesis\tconfidence\n"
-          "one-00000000\tEins.\tUns.\t0.25\n")  # fmt: skip
+    write(
+        folder / "hypotheses.tsv",
+        "clip_id\treference\thypothesis\tconfidence\none-00000000\tEins.\tUns.\t0.25\n",
+    )
     export = ["export", "out", "--format", "captions", "--params", str(tmp_path / "params.yaml")]
     main(export)
     assert "5 files of 2 films in out: 4 clips, 1 with a hypothesis" in capsys.readouterr().err
@@ -575,8 +640,9 @@ def test_export_writes_references_and_hypotheses_of_each_film(tmp_path, films, m
     assert (path.parent / address).resolve() == (films / "day" / "one.mp4").resolve()
     assert lines(path.with_suffix(".hypotheses.vtt")) == [(0.0, 0.8, "Uns.")]
     assert [c.clip_id for c in read_captions(path.with_suffix(".vtt")).cues] == [
-        "one-00000000", "one-00001000",
-    ]  # fmt: skip
+        "one-00000000",
+        "one-00001000",
+    ]
     with pytest.raises(SystemExit, match="already exists"):
         main(export)
     with pytest.raises(SystemExit, match="lies in the corpus"):

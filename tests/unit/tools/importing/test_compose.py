@@ -33,27 +33,43 @@ def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two signers of train, one each of dev and test, with two takes of every sign."""
     monkeypatch.chdir(tmp_path)
     Path("params.yaml").write_text((ROOT / "params.yaml").read_text())
-    write_takes([
-        Clip(clip_id=f"{signer}-{sign}-{take}", video=None, text=sign.lower(), signer=signer,
-             split=split, gloss=sign, consent_until="2999-12-31" if signer == "anna" else None)
-        for signer, split in (
-            ("anna", "train"), ("bert", "train"), ("cleo", "dev"), ("dan", "test")
-        )
-        for sign in SIGNS for take in range(2)
-    ])  # fmt: skip
+    write_takes(
+        [
+            Clip(
+                clip_id=f"{signer}-{sign}-{take}",
+                video=None,
+                text=sign.lower(),
+                signer=signer,
+                split=split,
+                gloss=sign,
+                consent_until="2999-12-31" if signer == "anna" else None,
+            )
+            for signer, split in (
+                ("anna", "train"),
+                ("bert", "train"),
+                ("cleo", "dev"),
+                ("dan", "test"),
+            )
+            for sign in SIGNS
+            for take in range(2)
+        ]
+    )
     Path("orders.tsv").write_text("\n".join(SENTENCES) + "\n")
 
 
 def write_takes(clips: list[Clip]) -> None:
     """Write takes of 5 to 9 frames, each with a movement of its own."""
-    found = {
+    sequences = {
         clip.clip_id: sequence(place, frames=5 + place % 5) for place, clip in enumerate(clips)
     }
     write_shards(
-        TAKES / IMPORTED_SHARDS, {name: len(one.points) for name, one in found.items()},
-        found.__getitem__, layout=HANDS_POSE, extractor='{"detector": "imported"}',
+        TAKES / IMPORTED_SHARDS,
+        {name: len(sequence.points) for name, sequence in sequences.items()},
+        sequences.__getitem__,
+        layout=HANDS_POSE,
+        extractor='{"detector": "imported"}',
         frames_per_shard=1_000,
-    )  # fmt: skip
+    )
     write_manifest(TAKES / "manifest.tsv", clips)
 
 
@@ -87,20 +103,20 @@ def test_the_example_composes_each_sentence_of_takes_of_one_signer_of_its_split(
     used = set()
     for clip in clips:
         assert clip.consent_until == ("2999-12-31" if clip.signer == "anna" else None)
-        rest, glosses = composed[clip.clip_id].points, (clip.gloss or "").split()
+        remaining, glosses = composed[clip.clip_id].points, (clip.gloss or "").split()
         for place, gloss in enumerate(glosses):
-            rest = rest[2 * bool(place) :]  # a gap of 0.25 s at 10 frames a second
+            remaining = remaining[2 * bool(place) :]  # a gap of 0.25 s at 10 frames a second
             (take,) = [
                 i
-                for i, one in points.items()
-                if np.array_equal(rest[: len(one.points)], one.points)
+                for i, take in points.items()
+                if np.array_equal(remaining[: len(take.points)], take.points)
             ]
             assert takes[take].signer == clip.signer
             assert takes[take].split == clip.split
             assert takes[take].text.casefold() == gloss.casefold()
-            rest = rest[len(points[take].points) :]
+            remaining = remaining[len(points[take].points) :]
             used.add(take)
-        assert len(rest) == 0
+        assert len(remaining) == 0
     assert len(used) > len(SENTENCES)
 
 
@@ -118,8 +134,14 @@ def test_a_seed_gives_the_same_bytes_and_another_one_others() -> None:
 
 def test_signers_take_turns_where_nobody_has_all_signs(capsys: pytest.CaptureFixture[str]) -> None:
     clips = read_manifest(TAKES / "manifest.tsv")
-    write_takes([c for c in clips if not (c.signer in ("anna", "cleo") and c.gloss == "TEA")
-                 and not (c.signer == "bert" and c.gloss == "LARGE")])  # fmt: skip
+    write_takes(
+        [
+            c
+            for c in clips
+            if not (c.signer in ("anna", "cleo") and c.gloss == "TEA")
+            and not (c.signer == "bert" and c.gloss == "LARGE")
+        ]
+    )
     Path("orders.tsv").write_text(
         "text\tgloss\tsplit\ncoffee\tCOFFEE\tdev\na large tea\tTEA LARGE\ttrain\n"
     )
@@ -167,8 +189,8 @@ def test_takes_without_landmarks_or_consent_are_no_takes() -> None:
     with pytest.raises(SystemExit, match="shards: no landmarks of the takes there; extract them"):
         compose("--landmarks", "nowhere/shards")
     clips = [
-        dataclasses.replace(one, consent_until="2020-01-01")
-        for one in read_manifest(TAKES / "manifest.tsv")
+        dataclasses.replace(clip, consent_until="2020-01-01")
+        for clip in read_manifest(TAKES / "manifest.tsv")
     ]
     write_manifest(TAKES / "manifest.tsv", clips)
     with pytest.raises(SystemExit, match="5 of 5: a sign has no take in its split"):
@@ -216,8 +238,9 @@ def test_a_take_gets_the_frame_rate_and_the_picture_of_the_first() -> None:
     first, second = halve(sequence(1)), halve(sequence(2, frames=24, fps=20.0, width=160))
     joined = join_takes([first, second], gap_s=0.0)
     assert (joined.fps, joined.width, len(joined.points)) == (10.0, 320, 12 + 12)
-    found, kept = joined.points[12:], second.points[1::2]
+    resampled, original = joined.points[12:], second.points[1::2]
     heights = np.array([4 / 3, 1, 4 / 3]), np.array([2 / 3, 1, 2 / 3])  # to picture heights
     middles = np.array([0.5, 0, 0])
-    np.testing.assert_allclose((found - middles) * heights[0], (kept - middles) * heights[1],
-                               atol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(
+        (resampled - middles) * heights[0], (original - middles) * heights[1], atol=1e-6
+    )

@@ -19,40 +19,46 @@ def take(text: str, number: int, signer: str = "anna", split: str = "train") -> 
 
 def dealt(clips: list[Clip], by: str) -> tuple[list[Clip], str]:
     splits, how = deal_clips(clips, SHARES, by)
-    made: list[Any] = [
-        take(one.text, int(one.clip_id.split("_")[-1]), one.signer, splits[one.clip_id])
-        for one in clips
+    imported: list[Any] = [
+        take(clip.text, int(clip.clip_id.split("_")[-1]), clip.signer, splits[clip.clip_id])
+        for clip in clips
     ]
-    return made, how
+    return imported, how
 
 
 def test_takes_of_one_signer_are_dealt_in_the_order_of_recording() -> None:
     """Takes of one sitting lay in all splits, and scores were those of the films of train."""
     clips = [take(text, number) for text in ("no", "yes") for number in range(12)]
-    found, how = dealt(clips[::-1], "auto")
+    dealt_clips, how = dealt(clips[::-1], "auto")
     assert how == "order"
     for text in ("no", "yes"):
-        series = sorted((int(c.clip_id.split("_")[-1]), c.split) for c in found if c.text == text)
+        series = sorted(
+            (int(c.clip_id.split("_")[-1]), c.split) for c in dealt_clips if c.text == text
+        )
         assert [split for _, split in series] == ["train"] * 10 + ["dev", "test"]
-    assert shuffled_takes(found) == 0
+    assert shuffled_takes(dealt_clips) == 0
     shuffled, _ = dealt(clips, "clip")
     assert shuffled_takes(shuffled) > 0
     warnings = " ".join(warn_of_leaks(shuffled))
     assert "--by order" in warnings
     assert "everything is by one signer" in warnings
-    assert "--by order" not in " ".join(warn_of_leaks(found))
+    assert "--by order" not in " ".join(warn_of_leaks(dealt_clips))
 
 
 def test_what_was_recorded_once_or_twice_trains_or_is_dealt_with_the_others() -> None:
     clips = [take("often", number) for number in range(3)]
     clips += [take(f"once{number}", number) for number in range(20)]
-    found, _ = dealt(clips, "order")
-    assert {one.text for one in few_takes(clips, 3)} == {f"once{number}" for number in range(20)}
-    splits = {one.text: one.split for one in found if one.text != "often"}
+    dealt_clips, _ = dealt(clips, "order")
+    assert {clip.text for clip in few_takes(clips, 3)} == {f"once{number}" for number in range(20)}
+    splits = {clip.text: clip.split for clip in dealt_clips if clip.text != "often"}
     assert [splits[f"once{number}"] for number in range(20)] == (
         ["train"] * 16 + ["dev"] * 2 + ["test"] * 2
     )
-    assert Counter(c.split for c in found if c.text == "often") == {"train": 1, "dev": 1, "test": 1}
+    assert Counter(c.split for c in dealt_clips if c.text == "often") == {
+        "train": 1,
+        "dev": 1,
+        "test": 1,
+    }
 
 
 def test_enough_signers_are_dealt_and_few_are_an_error_where_asked_for() -> None:
@@ -68,20 +74,22 @@ def test_no_sentence_of_test_is_in_train_however_it_is_written() -> None:
     texts = [f"i take {number} tea" for number in range(10)]
     clips = [take(text, n, f"s{n}") for text in texts for n in range(3)]
     clips += [take(f"I take {number} tea!", 9, "s9") for number in range(10)]
-    found, how = dealt(clips, "sentence")
-    splits = {one.text.lower().strip("!"): {c.split for c in found if c.text == one.text}
-              for one in found}  # fmt: skip
+    dealt_clips, how = dealt(clips, "sentence")
+    splits = {
+        clip.text.lower().strip("!"): {c.split for c in dealt_clips if c.text == clip.text}
+        for clip in dealt_clips
+    }
     assert how == "sentence"
-    assert all(len(one) == 1 for one in splits.values())
+    assert all(len(text_splits) == 1 for text_splits in splits.values())
     for text in texts:
-        assert len({c.split for c in found if c.text.lower().strip("!") == text}) == 1
-    assert {one.split for one in found} == {"train", "dev", "test"}
+        assert len({c.split for c in dealt_clips if c.text.lower().strip("!") == text}) == 1
+    assert {clip.split for clip in dealt_clips} == {"train", "dev", "test"}
 
 
 def test_test_sentences_that_train_has_are_told_before_training() -> None:
-    known = [
+    known_clips = [
         take("i go home", n, f"s{n}", split) for n, split in enumerate(("train", "dev", "test"))
     ]
-    assert "train has every sentence of test" in " ".join(warn_of_leaks(known))
-    new = [*known, take("you go home", 8, "s8", "test")]
+    assert "train has every sentence of test" in " ".join(warn_of_leaks(known_clips))
+    new = [*known_clips, take("you go home", 8, "s8", "test")]
     assert "1 known, 1 new words in old frames" in " ".join(warn_of_leaks(new))

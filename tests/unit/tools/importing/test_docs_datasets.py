@@ -56,8 +56,8 @@ def write(path: str, *lines: str) -> None:
 
 def test_phoenix_2014t() -> None:
     root = "PHOENIX-2014-T"
-    for split, other in (("train", "11August_2010"), ("dev", "12May_2011"), ("test", "1July_2010")):
-        name = f"{other}_Wednesday_tagesschau-1"
+    for split, date in (("train", "11August_2010"), ("dev", "12May_2011"), ("test", "1July_2010")):
+        name = f"{date}_Wednesday_tagesschau-1"
         write(
             f"{root}/annotations/manual/PHOENIX-2014-T.{split}.corpus.csv",
             "name|video|start|end|speaker|orth|translation",
@@ -106,19 +106,19 @@ def test_isharah() -> None:
     Path("pose_data_isharah2000_hands_lips_body_phase2_SI.pkl").write_bytes(pickle.dumps(clips))
     write("annotations_v2/SI/train.txt", "id|gloss", f"{names[0]}|هو يذهب", f"{names[1]}|هو")
     write("annotations_v2/SI/dev.txt", "id|gloss", f"{names[2]}|هو يذهب")
-    found = run("Isharah")
-    assert [(clip.clip_id, clip.signer, clip.split) for clip in found] == [
+    imported = run("Isharah")
+    assert [(clip.clip_id, clip.signer, clip.split) for clip in imported] == [
         ("01_0001", "01", "train"), ("01_0002", "01", "train"), ("03_0001", "03", "dev"),
     ]  # fmt: skip
-    assert found[0].gloss == found[0].text == "هو يذهب"
+    assert imported[0].gloss == imported[0].text == "هو يذهب"
     clip = read_shards(Path("data/raw/isharah/landmarks/shards"))["01_0001"]
     points = clips["01_0001"]["keypoints"]
     for group, expected in (
         ("right_hand", points[:, :21]), ("left_hand", points[:, 21:42]),
         ("pose", points[:, [61, 72, 73, 74, 75, 76, 77, 84, 85]]),
     ):  # fmt: skip
-        seen = clip.points[:, clip.layout.slice(group), :2]
-        np.testing.assert_allclose(seen, expected, atol=1e-3)
+        group_points = clip.points[:, clip.layout.slice(group), :2]
+        np.testing.assert_allclose(group_points, expected, atol=1e-3)
     assert clip.layout.group_names[-1] == "lips"
 
 
@@ -309,8 +309,8 @@ def test_one_command_reads_a_published_corpus_whole(section: str) -> None:
         else:
             write(name, text or name)
     clips = run(section)
-    found = {(clip.clip_id, clip.text, clip.signer, clip.split) for clip in clips}
-    assert found == set(expected)
+    imported = {(clip.clip_id, clip.text, clip.signer, clip.split) for clip in clips}
+    assert imported == set(expected)
     assert len({clip.video for clip in clips}) == len(clips) / (1 + (section == "MS-ASL"))
     assert section != "ISL-CSLRT" or all("are you/" in str(clip.video) for clip in clips)
     assert {clip.start_s for clip in clips} <= {None, 0.4, 0.5, 1.5, 2.0, 2.5}

@@ -35,8 +35,19 @@ def matrix(seed: int = 0, frames: int = 7, width: int = 10) -> np.ndarray:
 
 def bring(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     corpus = tmp_path / "corpus"
-    main(["import", str(tmp_path / "in"), "--to", str(corpus), "--format", "features",
-          "--fps", "25", *arguments])  # fmt: skip
+    main(
+        [
+            "import",
+            str(tmp_path / "in"),
+            "--to",
+            str(corpus),
+            "--format",
+            "features",
+            "--fps",
+            "25",
+            *arguments,
+        ]
+    )
     return read_shards(corpus / "landmarks/shards")
 
 
@@ -47,8 +58,10 @@ def test_every_kind_of_file_gives_the_matrices(tmp_path: Path) -> None:
     np.savez(folder / "b.npz", b1=matrix(1), b2=matrix(2, frames=3))
     torch.save(torch.from_numpy(matrix(3)), folder / "c.pt")
     torch.save({"d1": torch.from_numpy(matrix(4))}, folder / "d.pt")
-    table = {"clip_id": ["e1"] * 7 + ["e2"] * 7,
-             "features": [*matrix(5).tolist(), *matrix(6).tolist()]}  # fmt: skip
+    table = {
+        "clip_id": ["e1"] * 7 + ["e2"] * 7,
+        "features": [*matrix(5).tolist(), *matrix(6).tolist()],
+    }
     pq.write_table(pa.table(table), folder / "e.parquet")
     columns = {f"f{number}": column for number, column in enumerate(matrix(7).T)}
     pq.write_table(pa.table(columns), folder / "f.parquet")
@@ -60,9 +73,9 @@ def test_every_kind_of_file_gives_the_matrices(tmp_path: Path) -> None:
     assert clips.keys() == seeds.keys()
     for name, clip in clips.items():
         expected = matrix(seeds[name], frames=3 if name == "b2" else 7)
-        found = clip.points.reshape(len(clip.points), -1)
-        np.testing.assert_array_equal(found[:, :10], expected.astype(np.float16))
-        assert (found[:, 10:] == 0).all()
+        features = clip.points.reshape(len(clip.points), -1)
+        np.testing.assert_array_equal(features[:, :10], expected.astype(np.float16))
+        assert (features[:, 10:] == 0).all()
     with (tmp_path / "corpus/landmarks/clips.tsv").open() as file:
         labels = {row["clip_id"]: row["label"] for row in csv.DictReader(file, delimiter="\t")}
     assert labels["train_g"] == "regen"
@@ -82,9 +95,14 @@ def test_bad_features_are_told_and_the_others_kept(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="7 files or clips could not be imported"):
         bring(tmp_path)
     reasons = (tmp_path / "corpus/landmarks/rejects.tsv").read_text()
-    for words in ("42 features, the first clip features-12", "too big for half precision",
-                  "the shape (10,)", "no tensors can be read", "its columns are a",
-                  "--allow-pickle"):  # fmt: skip
+    for words in (
+        "42 features, the first clip features-12",
+        "too big for half precision",
+        "the shape (10,)",
+        "no tensors can be read",
+        "its columns are a",
+        "--allow-pickle",
+    ):
         assert words in reasons
 
 

@@ -67,41 +67,57 @@ def assert_seen(clip: Any, parts: dict[str, np.ndarray], atol: float = 1e-3) -> 
 
     for group in ("left_hand", "right_hand", "pose"):
         part, indices = GROUP_INDICES[group]
-        there = clip.layout.groups[clip.layout.group(group)].landmarks
-        expected = parts[part][:, list(indices[: len(there)])]
-        found = clip.points[:, clip.layout.slice(group)]
-        np.testing.assert_allclose(found[..., :2], expected, atol=atol)
-        assert (found[..., 2] == 0).all()
+        landmarks = clip.layout.groups[clip.layout.group(group)].landmarks
+        expected = parts[part][:, list(indices[: len(landmarks)])]
+        points = clip.points[:, clip.layout.slice(group)]
+        np.testing.assert_allclose(points[..., :2], expected, atol=atol)
+        assert (points[..., 2] == 0).all()
 
 
 def results_of(kind: str, frame: dict[str, np.ndarray | None]) -> dict[str, Any]:
     """One frame as one of MediaPipe's solutions gives it; a part may be absent."""
 
     def marks(part: str) -> list[dict[str, float]]:
-        found = frame[part]
+        points = frame[part]
         return (
-            [] if found is None else [dict(zip("xyz", map(float, p), strict=True)) for p in found]
+            [] if points is None else [dict(zip("xyz", map(float, p), strict=True)) for p in points]
         )
 
     sided = [(name, marks(f"{name}_hand")) for name in ("left", "right")]
     hands = [(name, points) for name, points in reversed(sided) if points]  # in no order of sides
     if kind == "js":
-        named = {"poseLandmarks": marks("pose"), "ea": [{"x": 9}], "leftHandLandmarks": sided[0][1],
-                 "rightHandLandmarks": sided[1][1]}  # fmt: skip
-        return {name: one for name, one in named.items() if one}
+        named = {
+            "poseLandmarks": marks("pose"),
+            "ea": [{"x": 9}],
+            "leftHandLandmarks": sided[0][1],
+            "rightHandLandmarks": sided[1][1],
+        }
+        return {name: part for name, part in named.items() if part}
     if kind == "js tasks":
-        named = {"poseLandmarks": marks("pose"), "poseWorldLandmarks": marks("pose")[:5],
-                 "leftHandLandmarks": sided[0][1], "rightHandLandmarks": sided[1][1]}  # fmt: skip
-        return {name: [one] if one else [] for name, one in named.items()}
+        named = {
+            "poseLandmarks": marks("pose"),
+            "poseWorldLandmarks": marks("pose")[:5],
+            "leftHandLandmarks": sided[0][1],
+            "rightHandLandmarks": sided[1][1],
+        }
+        return {name: [part] if part else [] for name, part in named.items()}
     if kind == "python tasks":
-        return {"pose_landmarks": marks("pose"), "left_hand_landmarks": sided[0][1],
-                "right_hand_landmarks": sided[1][1]}  # fmt: skip
+        return {
+            "pose_landmarks": marks("pose"),
+            "left_hand_landmarks": sided[0][1],
+            "right_hand_landmarks": sided[1][1],
+        }
     if kind == "hands":  # the older solution names the sides of a mirrored picture
-        return {"multiHandLandmarks": [points for _, points in hands],
-                "multiHandedness": [{"index": n, "label": _OTHER[side].title()}
-                                    for n, (side, _) in enumerate(hands)]}  # fmt: skip
-    return {"landmarks": [points for _, points in hands],
-            "handednesses": [[{"categoryName": side.title()}] for side, _ in hands]}  # fmt: skip
+        return {
+            "multiHandLandmarks": [points for _, points in hands],
+            "multiHandedness": [
+                {"index": n, "label": _OTHER[side].title()} for n, (side, _) in enumerate(hands)
+            ],
+        }
+    return {
+        "landmarks": [points for _, points in hands],
+        "handednesses": [[{"categoryName": side.title()}] for side, _ in hands],
+    }
 
 
 @pytest.mark.parametrize("kind", ["js", "js tasks", "python tasks", "hands", "hand landmarker"])
@@ -109,35 +125,40 @@ def results_of(kind: str, frame: dict[str, np.ndarray | None]) -> dict[str, Any]
 def test_results_of_mediapipe_keep_their_sides_and_gaps(
     tmp_path: Path, kind: str, form: str
 ) -> None:
-    parts = {name: np.dstack([one, one[..., 0] - 0.5]) for name, one in truth().items()}
+    parts = {name: np.dstack([part, part[..., 0] - 0.5]) for name, part in truth().items()}
     frames: list[dict[str, np.ndarray | None]] = [
-        {name: one[number] for name, one in parts.items()} for number in range(6)
+        {name: part[number] for name, part in parts.items()} for number in range(6)
     ]
     frames[2]["left_hand"] = None
     step = {"list": 0.04, "frames": 40, "clips": 40_000, "pickle": 40_000_000, "files": 100}[form]
-    results = [{**results_of(kind, one), "timestamp": step * n} for n, one in enumerate(frames)]
+    results = [{**results_of(kind, frame), "timestamp": step * n} for n, frame in enumerate(frames)]
     (tmp_path / "in").mkdir()
     size = ["--width", "640", "--height", "480"]
     if form == "files":
-        for number, one in enumerate(results):
-            (tmp_path / "in" / f"{number}.json").write_text(json.dumps(one))
+        for number, result in enumerate(results):
+            (tmp_path / "in" / f"{number}.json").write_text(json.dumps(result))
         size += ["--fps", "25"]
     elif form == "pickle":
         np.save(tmp_path / "in" / "take.npy", np.array({"take": results}, dtype=object))
         size += ["--allow-pickle"]
     else:
-        content = {"frames": {"fps": 25, "width": 640, "height": 480, "frames": results},
-                   "list": results, "clips": {"take": results}}[form]  # fmt: skip
+        content = {
+            "frames": {"fps": 25, "width": 640, "height": 480, "frames": results},
+            "list": results,
+            "clips": {"take": results},
+        }[form]
         (tmp_path / "in" / "take.json").write_text(json.dumps(content))
         size = [] if form == "frames" else size
-    ((clip,), layout) = (lambda found: (list(found[0].values()), found[1]))(bring(tmp_path, *size))
+    ((clip,), layout) = (lambda imported: (list(imported[0].values()), imported[1]))(
+        bring(tmp_path, *size)
+    )
     assert clip.fps == 25
     assert ("pose" in layout.group_names) == ("hand" not in kind)
     assert clip.present[:, layout.group("right_hand")].all()
     assert clip.present[:, layout.group("left_hand")].tolist() == [True] * 2 + [False] + [True] * 3
     for hand in ("left_hand", "right_hand"):
-        found = clip.points[3, layout.slice(hand)]
-        np.testing.assert_allclose(found, parts[hand][3], atol=1e-3)
+        points = clip.points[3, layout.slice(hand)]
+        np.testing.assert_allclose(points, parts[hand][3], atol=1e-3)
 
 
 def test_a_file_of_lists_of_frames_is_a_take(tmp_path: Path) -> None:
@@ -148,8 +169,8 @@ def test_a_file_of_lists_of_frames_is_a_take(tmp_path: Path) -> None:
         (tmp_path / f"in/hello_{frames}.json").write_text(json.dumps(content))
     clips, layout = bring(tmp_path, *SIZE)
     assert [len(clips[name].points) for name in ("hello_3", "hello_30")] == [3, 30]
-    found = clips["hello_30"].points[-1, layout.slice("right_hand")]
-    np.testing.assert_allclose(found, points[1, -1], atol=1e-3)
+    hand = clips["hello_30"].points[-1, layout.slice("right_hand")]
+    np.testing.assert_allclose(hand, points[1, -1], atol=1e-3)
 
 
 def test_openpose_in_pose_files_has_its_own_points(tmp_path: Path) -> None:
@@ -159,9 +180,9 @@ def test_openpose_in_pose_files_has_its_own_points(tmp_path: Path) -> None:
     from pose_format.utils.openpose import OpenPose_Components
 
     parts = truth()
-    seen = seen_by(137, parts)  # body, hands and face; the file has the face before the hands
-    seen = np.concatenate([seen[:, :25], seen[:, 67:], seen[:, 25:67]], axis=1)
-    body = NumPyPoseBody(25, seen[:, None, :, :2], seen[:, None, :, 2])
+    keypoints = seen_by(137, parts)  # body, hands and face; the file has the face before the hands
+    keypoints = np.concatenate([keypoints[:, :25], keypoints[:, 67:], keypoints[:, 25:67]], axis=1)
+    body = NumPyPoseBody(25, keypoints[:, None, :, :2], keypoints[:, None, :, 2])
     header = PoseHeader(0.2, PoseHeaderDimensions(WIDTH, HEIGHT), OpenPose_Components)
     (tmp_path / "in").mkdir()
     with (tmp_path / "in" / "a.pose").open("wb") as file:
@@ -174,25 +195,78 @@ def test_openpose_in_pose_files_has_its_own_points(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("count", "facts"),
     [  # number, part, MediaPipe's index: from the papers and configurations of the detectors
-        (133, [(0, "pose", 0), (5, "pose", 11), (6, "pose", 12), (9, "pose", 15),
-               (91, "left_hand", 0), (95, "left_hand", 4), (99, "left_hand", 8),
-               (112, "right_hand", 0), (132, "right_hand", 20), (31, "face", 152),
-               (71, "face", 61), (77, "face", 291), (83, "face", 78), (87, "face", 308),
-               (40, "face", 70), (49, "face", 300), (50, "face", 168), (59, "face", 33),
-               (68, "face", 263)]),
-        (134, [(2, "pose", 12), (5, "pose", 11), (92, "left_hand", 0), (113, "right_hand", 0),
-               (32, "face", 152)]),
+        (
+            133,
+            [
+                (0, "pose", 0),
+                (5, "pose", 11),
+                (6, "pose", 12),
+                (9, "pose", 15),
+                (91, "left_hand", 0),
+                (95, "left_hand", 4),
+                (99, "left_hand", 8),
+                (112, "right_hand", 0),
+                (132, "right_hand", 20),
+                (31, "face", 152),
+                (71, "face", 61),
+                (77, "face", 291),
+                (83, "face", 78),
+                (87, "face", 308),
+                (40, "face", 70),
+                (49, "face", 300),
+                (50, "face", 168),
+                (59, "face", 33),
+                (68, "face", 263),
+            ],
+        ),
+        (
+            134,
+            [
+                (2, "pose", 12),
+                (5, "pose", 11),
+                (92, "left_hand", 0),
+                (113, "right_hand", 0),
+                (32, "face", 152),
+            ],
+        ),
         (136, [(5, "pose", 11), (94, "left_hand", 0), (115, "right_hand", 0), (34, "face", 152)]),
-        (135, [(9, "left_hand", 0), (28, "left_hand", 4), (10, "right_hand", 0),
-               (64, "right_hand", 20), (73, "face", 152)]),
-        (137, [(2, "pose", 12), (7, "pose", 15), (25, "left_hand", 0), (66, "right_hand", 20),
-               (75, "face", 152)]),
-        (86, [(0, "right_hand", 0), (41, "left_hand", 20), (42, "face", 0), (47, "face", 61),
-              (56, "face", 291), (61, "pose", 0), (72, "pose", 11), (85, "pose", 24)]),
+        (
+            135,
+            [
+                (9, "left_hand", 0),
+                (28, "left_hand", 4),
+                (10, "right_hand", 0),
+                (64, "right_hand", 20),
+                (73, "face", 152),
+            ],
+        ),
+        (
+            137,
+            [
+                (2, "pose", 12),
+                (7, "pose", 15),
+                (25, "left_hand", 0),
+                (66, "right_hand", 20),
+                (75, "face", 152),
+            ],
+        ),
+        (
+            86,
+            [
+                (0, "right_hand", 0),
+                (41, "left_hand", 20),
+                (42, "face", 0),
+                (47, "face", 61),
+                (56, "face", 291),
+                (61, "pose", 0),
+                (72, "pose", 11),
+                (85, "pose", 24),
+            ],
+        ),
         (543, [(0, "face", 0), (468, "left_hand", 0), (489, "pose", 0), (522, "right_hand", 0)]),
         (75, [(11, "pose", 11), (33, "left_hand", 0), (54, "right_hand", 0)]),
     ],
-)  # fmt: skip
+)
 def test_a_detectors_points_are_the_landmarks_that_its_authors_say(
     count: int, facts: Sequence[tuple[int, str, int]]
 ) -> None:
@@ -236,17 +310,25 @@ def test_wholebody_keypoints_become_hands_pose_lips_and_outline(
     corner = layout.index("lips", "right_outer_corner")
     np.testing.assert_allclose(clips["b"].points[:, corner, :2], truth()["face"][:, 61], atol=1e-3)
     assert clips["c"].present[:, 0].tolist() == [True, True, False, True, True, True]
-    told = capsys.readouterr().err
-    for words in ("points of COCO-WholeBody, 133 points: 4 clips", "pose: 7 of 9 landmarks",
-                  "lips: 20 of 40", "no depth", "left_hand: 21 of 21 landmarks, in 96%",
-                  "frames a second: 25 (4 clips)"):  # fmt: skip
-        assert words in told
+    output = capsys.readouterr().err
+    for words in (
+        "points of COCO-WholeBody, 133 points: 4 clips",
+        "pose: 7 of 9 landmarks",
+        "lips: 20 of 40",
+        "no depth",
+        "left_hand: 21 of 21 landmarks, in 96%",
+        "frames a second: 25 (4 clips)",
+    ):
+        assert words in output
 
 
 def openpose(points: np.ndarray) -> dict[str, Any]:
     """A person as OpenPose writes it."""
-    cuts = dict(zip(("pose", "hand_left", "hand_right", "face"),
-                    np.split(points, [25, 46, 67]), strict=True))  # fmt: skip
+    cuts = dict(
+        zip(
+            ("pose", "hand_left", "hand_right", "face"), np.split(points, [25, 46, 67]), strict=True
+        )
+    )
     return {"person_id": [-1], **{f"{k}_keypoints_2d": v.ravel().tolist() for k, v in cuts.items()}}
 
 
@@ -254,11 +336,11 @@ def test_openpose_folders_give_the_signer_and_bridge_lost_points(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     points = seen_by(137, truth(frames=12))
-    others = points * [0.2, 0.2, 1] + [500, 10, 0]  # a small person in the corner
+    bystander = points * [0.2, 0.2, 1] + [500, 10, 0]  # a small person in the corner
     points[3, 25 + 8] = 0  # a finger tip is lost
     for name in ("clip_a", "clip_b"):
         for number in range(12):
-            people = [openpose(others[number]), openpose(points[number])]
+            people = [openpose(bystander[number]), openpose(points[number])]
             people = people[:: 1 if number % 2 else -1]
             path = tmp_path / f"in/{name}_{number:012d}_keypoints.json"
             path.parent.mkdir(exist_ok=True)
@@ -275,16 +357,33 @@ def test_openpose_folders_give_the_signer_and_bridge_lost_points(
 def test_alphapose_and_mmpose_results_are_read(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     points = seen_by(136, truth())
-    rows = [{"image_id": f"{n}.jpg", "category_id": 1, "keypoints": points[n].ravel().tolist(),
-             "score": 3.1, "idx": 1, "box": [0, 0, 1, 1]} for n in range(6) if n != 2]  # fmt: skip
+    rows = [
+        {
+            "image_id": f"{n}.jpg",
+            "category_id": 1,
+            "keypoints": points[n].ravel().tolist(),
+            "score": 3.1,
+            "idx": 1,
+            "box": [0, 0, 1, 1],
+        }
+        for n in range(6)
+        if n != 2
+    ]
     rows.insert(1, {**rows[0], "idx": 2, "keypoints": (points[0] / 9).ravel().tolist()})
     (tmp_path / "in/alpha.json").write_text(json.dumps(rows))
     points = seen_by(133, truth())
     frames = [
-        {"frame_id": n, "instances": [{"keypoints": points[n, :, :2].tolist(),
-                                       "keypoint_scores": points[n, :, 2].tolist()}]}
+        {
+            "frame_id": n,
+            "instances": [
+                {
+                    "keypoints": points[n, :, :2].tolist(),
+                    "keypoint_scores": points[n, :, 2].tolist(),
+                }
+            ],
+        }
         for n in range(6)
-    ]  # fmt: skip
+    ]
     (tmp_path / "in/mm.json").write_text(json.dumps({"meta_info": {}, "instance_info": frames}))
     (tmp_path / "in/list.json").write_text(json.dumps(frames))
     for n, frame in enumerate(frames):
@@ -307,8 +406,10 @@ def test_a_pickle_is_refused_unless_asked_for_and_then_read(tmp_path: Path) -> N
     with gzip.open(tmp_path / "in/split.pkl", "wb") as file:  # as MSKA publishes PHOENIX
         pickle.dump(arrays, file)
     shares = seen_by(133, truth(), pixels=False)
-    lists = {"keypoints": [one[None, :, :2] for one in shares],
-             "scores": [one[None, :, 2] for one in shares]}  # fmt: skip
+    lists = {
+        "keypoints": [share[None, :, :2] for share in shares],
+        "scores": [share[None, :, 2] for share in shares],
+    }
     (tmp_path / "in/two.pkl").write_bytes(pickle.dumps(lists))  # as Uni-Sign and CSL-News do
     with pytest.raises(SystemExit, match="say --allow-pickle"):
         bring(tmp_path, *SIZE)
@@ -358,18 +459,19 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path, protocol: int) -> None:
     assert not victim.exists()
     good = {"a": np.arange(6.0).reshape(2, 3), "b": [np.float32(2), "x", None, True, b"y"]}
     (tmp_path / "good.pkl").write_bytes(pickle.dumps(good, protocol))
-    found = load_pickle(tmp_path / "good.pkl", ANY)
-    np.testing.assert_array_equal(found["a"], good["a"])
-    assert found["b"] == good["b"]
+    loaded = load_pickle(tmp_path / "good.pkl", ANY)
+    np.testing.assert_array_equal(loaded["a"], good["a"])
+    assert loaded["b"] == good["b"]
 
 
 def test_a_pickle_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "big.pkl", "wb") as file:
         file.write(b"\0" * 3_000_000)
     with pytest.raises(ClipError, match="of memory"):
-        load_pickle(tmp_path / "big.pkl", SourceDefaults(
-            fps=25, width=9, height=9, memory_mb=2, allow_pickle=True
-        ))  # fmt: skip
+        load_pickle(
+            tmp_path / "big.pkl",
+            SourceDefaults(fps=25, width=9, height=9, memory_mb=2, allow_pickle=True),
+        )
 
 
 def write_tutorial(folder: Path) -> dict[str, np.ndarray]:
@@ -393,14 +495,15 @@ def test_a_file_a_frame_and_a_pattern_make_a_corpus(
     rows = write_tutorial(tmp_path / "in")
     clips, _ = bring(tmp_path, *SIZE, "--pattern", "{split}/{text}/{signer}_{clip}.npy")
     assert sorted(clips) == ["dev_thanks_anna_0", "train_hello_anna_0", "train_hello_anna_1"]
-    left = rows["train/hello/anna_1"][:, 132 + 1404 : 132 + 1404 + 63].reshape(12, 21, 3)
-    np.testing.assert_allclose(clips["train_hello_anna_1"].points[:, :21], left, atol=1e-3)
+    left_hand = rows["train/hello/anna_1"][:, 132 + 1404 : 132 + 1404 + 63].reshape(12, 21, 3)
+    np.testing.assert_allclose(clips["train_hello_anna_1"].points[:, :21], left_hand, atol=1e-3)
     assert "clips are named by their paths" in capsys.readouterr().err
     main(["init", "corpus", "--table", "corpus/landmarks/clips.tsv", "--use"])
-    found = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
-    assert {(clip.text, clip.signer, clip.split) for clip in found} == {
-        ("hello", "anna", "train"), ("thanks", "anna", "dev"),
-    }  # fmt: skip
+    manifest = read_manifest(Path("corpus/manifest.tsv"), signer_disjoint=False)
+    assert {(clip.text, clip.signer, clip.split) for clip in manifest} == {
+        ("hello", "anna", "train"),
+        ("thanks", "anna", "dev"),
+    }
     assert load_params(Path("params.yaml"))["corpus"]["folder"] == "corpus"
 
 
@@ -421,16 +524,21 @@ def test_keys_are_listed_and_mapped_and_the_archive_says_rate_and_size(
     rng = np.random.default_rng(0)
     for number, fps in enumerate((25, 30, 30)):
         np.savez(
-            tmp_path / f"in/{number}.npz", lh=rng.uniform(0, 1, (5, 63)),
-            rh=rng.uniform(0, 1, (5, 21, 3)), rate=fps, size_x=100, height=50,
-        )  # fmt: skip
+            tmp_path / f"in/{number}.npz",
+            lh=rng.uniform(0, 1, (5, 63)),
+            rh=rng.uniform(0, 1, (5, 21, 3)),
+            rate=fps,
+            size_x=100,
+            height=50,
+        )
     with pytest.raises(SystemExit, match=r"arrays are lh \(5, 63\).*--keys left_hand=lh"):
         bring(tmp_path, *SIZE)
     keys = ["left_hand=lh", "right_hand=rh", "fps=rate", "width=size_x"]
     clips, _ = bring(tmp_path, "--keys", *keys)
     assert {(clip.fps, clip.width, clip.height) for clip in clips.values()} == {
-        (25.0, 100, 50), (30.0, 100, 50),
-    }  # fmt: skip
+        (25.0, 100, 50),
+        (30.0, 100, 50),
+    }
     assert "frames a second: 30 (2 clips), 25 (1 clips)" in capsys.readouterr().err
 
 
@@ -450,8 +558,8 @@ def test_a_files_own_video_info_is_named_by_keys(
     assert "--allow-pickle" in (tmp_path / "corpus/landmarks/rejects.tsv").read_text()
     main(["import", str(tmp_path / "in"), *more, "--allow-pickle", "--force"])
     clips, _ = load(tmp_path / "corpus")
-    found = {name: (clip.fps, clip.width, clip.height) for name, clip in clips.items()}
-    assert found == {"map": (50, 300, 200), "record": (60, 300, 200)}
+    traits = {name: (clip.fps, clip.width, clip.height) for name, clip in clips.items()}
+    assert traits == {"map": (50, 300, 200), "record": (60, 300, 200)}
     (tmp_path / "json").mkdir()
     people = [{"people": [{"keypoints": seen_by(133, truth())[0].tolist()}]}] * 4
     content = json.dumps({"video_info": {"rate": "25", "size": [WIDTH, HEIGHT]}, "frames": people})
@@ -473,8 +581,10 @@ def test_a_table_says_the_rates_of_files_that_differ(tmp_path: Path) -> None:
     table.write_text("file,fps,width\nanna/1.npy,50,\nben/1,60,1280\n")
     clips, _ = bring(tmp_path, *SIZE, "--rates", str(table))
     assert {name: (clip.fps, clip.width) for name, clip in clips.items()} == {
-        "anna_1": (50, WIDTH), "ben_1": (60, 1280), "ben_2": (25, WIDTH),
-    }  # fmt: skip
+        "anna_1": (50, WIDTH),
+        "ben_1": (60, 1280),
+        "ben_2": (25, WIDTH),
+    }
     table.write_text("file,fps\nanna/1.npy,fast\n")
     with pytest.raises(SystemExit, match=r"rates.csv line 2: found fps 'fast', expected numbers"):
         bring(tmp_path, *SIZE, "--rates", str(table), "--force")

@@ -62,8 +62,8 @@ def run(
     kind: str = "auto",
 ) -> tuple[Imported, dict[str, LandmarkSequence]]:
     options = ImportOptions(format=kind, groups=groups, defaults=defaults)
-    found = import_landmarks(sources, corpus, options)
-    return found, read_shards(corpus / "landmarks" / "shards")
+    result = import_landmarks(sources, corpus, options)
+    return result, read_shards(corpus / "landmarks" / "shards")
 
 
 def rejects(corpus: Path) -> list[dict[str, str]]:
@@ -82,16 +82,17 @@ def export(folder: Path, clips: dict[str, LandmarkSequence]) -> None:
     layout = next(iter(clips.values())).layout
     frames = {clip_id: len(clip.points) for clip_id, clip in clips.items()}
     shards = folder / "shards"
-    write_shards(shards, frames, clips.__getitem__, layout=layout, extractor="{}",
-                 frames_per_shard=1000)  # fmt: skip
+    write_shards(
+        shards, frames, clips.__getitem__, layout=layout, extractor="{}", frames_per_shard=1000
+    )
     main(["export", str(folder / "pose"), "--landmarks", str(shards)])
 
 
-def assert_equal(found: LandmarkSequence, clip: LandmarkSequence) -> None:
-    assert found.layout == clip.layout
-    np.testing.assert_array_equal(found.points, half(clip.points))
-    np.testing.assert_array_equal(found.present, clip.present)
-    assert (found.fps, found.width, found.height) == (clip.fps, clip.width, clip.height)
+def assert_equal(actual: LandmarkSequence, clip: LandmarkSequence) -> None:
+    assert actual.layout == clip.layout
+    np.testing.assert_array_equal(actual.points, half(clip.points))
+    np.testing.assert_array_equal(actual.present, clip.present)
+    assert (actual.fps, actual.width, actual.height) == (clip.fps, clip.width, clip.height)
 
 
 def test_npz_of_one_clip_by_part(tmp_path: Path) -> None:
@@ -100,25 +101,29 @@ def test_npz_of_one_clip_by_part(tmp_path: Path) -> None:
     parts["right_hand"][2, 3, 1] = np.nan
     face = np.concatenate([parts["face"], np.ones((5, 10, 3), "f4")], axis=1)  # irises
     pose = np.concatenate([parts["pose"], np.ones((5, 33, 1), "f4")], axis=2)  # visibility
-    np.savez(tmp_path / "a.npz", **{**parts, "face": face, "pose": pose}, fps=25, width=300,
-             height=200)  # fmt: skip
+    np.savez(
+        tmp_path / "a.npz", **{**parts, "face": face, "pose": pose}, fps=25, width=300, height=200
+    )
     choices = ("hands", "pose", "lips", "face_outline")
-    found, clips = run([tmp_path / "a.npz"], tmp_path / "corpus", choices, NOTHING)
+    result, clips = run([tmp_path / "a.npz"], tmp_path / "corpus", choices, NOTHING)
     (clip,) = clips.values()
     assert (clip.fps, clip.width, clip.height) == (25.0, 300, 200)
-    assert clip.layout == found.layout == build_layout(choices)
+    assert clip.layout == result.layout == build_layout(choices)
     assert clip.present[:, 0].tolist() == [True, False, True, True, True]
     assert clip.present[:, 1].tolist() == [True, True, False, True, True]
     assert clip.present[:, 2:].all()
-    there = np.repeat(clip.present, [len(g.landmarks) for g in clip.layout.groups], axis=1)
-    np.testing.assert_array_equal(clip.points[there], expected(parts, choices)[there])
+    is_present = np.repeat(clip.present, [len(g.landmarks) for g in clip.layout.groups], axis=1)
+    np.testing.assert_array_equal(clip.points[is_present], expected(parts, choices)[is_present])
 
 
-@pytest.mark.parametrize(("width", "names"), [
-    (126, ["left_hand", "right_hand"]),
-    (258, ["pose", "left_hand", "right_hand"]),
-    (1662, ["pose", "face", "left_hand", "right_hand"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("width", "names"),
+    [
+        (126, ["left_hand", "right_hand"]),
+        (258, ["pose", "left_hand", "right_hand"]),
+        (1662, ["pose", "face", "left_hand", "right_hand"]),
+    ],
+)
 @pytest.mark.parametrize("shape", ["clip", "stack", "offsets"])
 def test_flat_numbers(tmp_path: Path, width: int, names: list[str], shape: str) -> None:
     parts = holistic(frames=6)
@@ -161,8 +166,11 @@ def test_kaggle_rows_of_landmarks(tmp_path: Path) -> None:
     _, clips = run([tmp_path / "77.parquet"], tmp_path / "corpus")
     clip = clips["77"]
     assert clip.present.tolist() == [
-        [False, True, True], [True, True, True], [False] * 3, [True, True, True]
-    ]  # fmt: skip
+        [False, True, True],
+        [True, True, True],
+        [False] * 3,
+        [True, True, True],
+    ]
     np.testing.assert_array_equal(clip.points[3], expected(parts, ["hands", "pose"])[2])
 
 
@@ -183,8 +191,8 @@ def test_kaggle_rows_of_frames(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "in/train.parquet")
     (tmp_path / "in/names.csv").write_text("file,text\ntrain,x\n")  # tells of them, is none
     result, clips = run([tmp_path / "in"], tmp_path / "sizes", kind="kaggle")
-    found = [(clip.fps, clip.width) for clip in clips.values()]
-    assert (result.rejects, found) == ([], [(50, 640), (30, 640)])
+    traits = [(clip.fps, clip.width) for clip in clips.values()]
+    assert (result.rejects, traits) == ([], [(50, 640), (30, 640)])
     columns["fps"][1] = 25
     pq.write_table(pa.table(columns), tmp_path / "in/train.parquet")
     _, clips = run([tmp_path / "in"], tmp_path / "varies")
@@ -201,15 +209,19 @@ def test_pose_files_hold_what_shards_hold(tmp_path: Path, choices: list[str]) ->
     points = rng.normal(0.5, 0.6, (40, layout.points, 3)).astype(np.float32)
     points[..., 2] /= 1000  # also numbers below the normal ones of half precision
     clip = LandmarkSequence(
-        points=points, present=np.ones((40, len(layout.groups)), np.bool_),
-        fps=29.97, width=1279, height=717, layout=layout,
-    )  # fmt: skip
+        points=points,
+        present=np.ones((40, len(layout.groups)), np.bool_),
+        fps=29.97,
+        width=1279,
+        height=717,
+        layout=layout,
+    )
     for group in layout.group_names:
         clip = lose(clip, group, slice(3, 5 + layout.group(group)))
     export(tmp_path, {"clip": clip})
     anywhere = replace(NOTHING, allow_outside=True)
-    found, clips = run([tmp_path / "pose"], tmp_path / "corpus", tuple(choices), anywhere)
-    assert found.layout == layout
+    result, clips = run([tmp_path / "pose"], tmp_path / "corpus", tuple(choices), anywhere)
+    assert result.layout == layout
     assert_equal(clips["clip"], clip)
 
 
@@ -232,13 +244,16 @@ def test_a_pose_file_without_a_nose_has_a_layout_of_its_own(tmp_path: Path) -> N
     plain = sequence()
     nose = plain.layout.index("pose", "nose")
     clip = ForeignClip(
-        clip_id="a", fps=10.0, width=320, height=240,
+        clip_id="a",
+        fps=10.0,
+        width=320,
+        height=240,
         parts={
             "left_hand": LandmarkPart(plain.points[:, :21], tuple(range(21))),
             "right_hand": LandmarkPart(plain.points[:, 21:42], tuple(range(21))),
             "pose": LandmarkPart(plain.points[:, nose + 1 :], (11, 12, 13, 14, 15, 16, 23, 24)),
         },
-    )  # fmt: skip
+    )
     layout = layout_of(clip, None)
     assert layout.name == "hands-pose-without-nose"
     reduced = to_sequence(clip, layout)
@@ -255,9 +270,9 @@ def test_shifted_depths_are_moved_to_the_wrist() -> None:
     points[..., 2] += 640 - wrist
     parts = {name: LandmarkPart(points, tuple(range(21))) for name in ("left_hand", "right_hand")}
     clip = ForeignClip(clip_id="a", parts=parts, fps=1.0, width=9, height=9)
-    found = to_sequence(clip, layout_of(clip, None)).points[:, :21, 2]
-    np.testing.assert_allclose(found, points[..., 2] - 640, atol=1e-3)
-    assert (found[:, 0] == 0).all()
+    depths = to_sequence(clip, layout_of(clip, None)).points[:, :21, 2]
+    np.testing.assert_allclose(depths, points[..., 2] - 640, atol=1e-3)
+    assert (depths[:, 0] == 0).all()
 
 
 def test_bad_files_are_told_and_the_others_kept(
@@ -266,15 +281,15 @@ def test_bad_files_are_told_and_the_others_kept(
     source = tmp_path / "source"
     (source / "more").mkdir(parents=True)
     good = {name: holistic()[name] for name in ("left_hand", "right_hand", "pose")}
-    said = {"fps": 10, "width": 320, "height": 240}
-    np.savez(source / "a.npz", **good, **said)
-    np.savez(source / "more" / "a.npz", **good, **said)
-    np.savez(source / "b.npz", left_hand=good["left_hand"], right_hand=good["right_hand"], **said)
-    np.savez(source / "c(1).npz", **good, **said)
-    np.savez(source / "d.npz", **{name: 300 * part for name, part in good.items()}, **said)
-    np.savez(source / "e.npz", left_hand=good["left_hand"][:2], pose=good["pose"], **said)
-    np.savez(source / "f.npz", words=np.zeros((4, 77)), **said)
-    np.savez(source / "g.npz", frames=np.zeros((4, 126)), offsets=[0, 9], **said)
+    traits = {"fps": 10, "width": 320, "height": 240}
+    np.savez(source / "a.npz", **good, **traits)
+    np.savez(source / "more" / "a.npz", **good, **traits)
+    np.savez(source / "b.npz", left_hand=good["left_hand"], right_hand=good["right_hand"], **traits)
+    np.savez(source / "c(1).npz", **good, **traits)
+    np.savez(source / "d.npz", **{name: 300 * part for name, part in good.items()}, **traits)
+    np.savez(source / "e.npz", left_hand=good["left_hand"][:2], pose=good["pose"], **traits)
+    np.savez(source / "f.npz", words=np.zeros((4, 77)), **traits)
+    np.savez(source / "g.npz", frames=np.zeros((4, 126)), offsets=[0, 9], **traits)
     np.save(source / "h.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (source / "i.npz").write_bytes((source / "a.npz").read_bytes()[:700])
     (source / "j.pose").write_bytes(b"nothing of use")
@@ -282,19 +297,22 @@ def test_bad_files_are_told_and_the_others_kept(
     pq.write_table(pa.table({"a": [1]}), source / "l.parquet")
     pq.write_table(long_table(holistic(frames=2), frames=(0, 999)), source / "m.parquet")
     np.savez(source / "n.npz", **good, fps=[10, 10], width=320, height=240)
-    np.savez(source / "o.npz", left_hand=np.full((5, 21, 3), "x"), **said)
+    np.savez(source / "o.npz", left_hand=np.full((5, 21, 3), "x"), **traits)
     np.save(source / "p.npy", np.zeros((0, 4, 126)))
     pq.write_table(long_table(holistic(frames=1), frames=("first",)), source / "q.parquet")
-    np.savez(source / "r\t1.npz", **good, **said)
+    np.savez(source / "r\t1.npz", **good, **traits)
     (source / "notes.txt").touch()
     size = ["--fps", "30", "--width", "640", "--height", "480"]
     with pytest.raises(SystemExit, match=r"15 files or clips could not be .*rejects.tsv says why"):
         main(["import", str(source), "--to", str(tmp_path / "corpus"), *size])
     assert "4 clips, 20 frames" in capsys.readouterr().err
     assert list(read_shards(tmp_path / "corpus" / "landmarks" / "shards")) == [
-        "a", "c_1_", "more_a", "r_1",
-    ]  # fmt: skip
-    found = {row["video"].removeprefix(f"{source}/"): row for row in rejects(tmp_path / "corpus")}
+        "a",
+        "c_1_",
+        "more_a",
+        "r_1",
+    ]
+    refused = {row["video"].removeprefix(f"{source}/"): row for row in rejects(tmp_path / "corpus")}
     reasons = {
         "b.npz": "it has no nose of the pose, which the first clip has",
         "d.npz": "expected 0 to 1 in the picture",
@@ -312,10 +330,10 @@ def test_bad_files_are_told_and_the_others_kept(
         "p.npy": "its p has no frames",
         "q.parquet": "its column frame holds string, expected numbers",
     }
-    assert found.keys() == reasons.keys()
+    assert refused.keys() == reasons.keys()
     for name, reason in reasons.items():
-        assert reason in found[name]["reason"], name
-        assert found[name]["hint"], name
+        assert reason in refused[name]["reason"], name
+        assert refused[name]["hint"], name
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, 1e300])
@@ -326,48 +344,55 @@ def test_infinite_coordinates_are_refused(tmp_path: Path, number: float) -> None
     wide = np.random.default_rng(0).random((5, 126))
     wide[2, 3] = number
     np.save(tmp_path / "wide.npy", wide)
-    found, _ = run([tmp_path / name for name in ("good.npz", "bad.npz", "wide.npy")], tmp_path)
-    assert (found.clips, len(rejects(tmp_path))) == (1, 2)
+    result, _ = run([tmp_path / name for name in ("good.npz", "bad.npz", "wide.npy")], tmp_path)
+    assert (result.clips, len(rejects(tmp_path))) == (1, 2)
     for row in rejects(tmp_path):
         assert "inf" in row["reason"]
         assert "write NaN where nothing was found" in row["hint"]
 
 
 def test_hands_that_are_no_numbers_are_refused_in_words(tmp_path: Path) -> None:
-    said = {"fps": 10, "width": 320, "height": 240}
+    traits = {"fps": 10, "width": 320, "height": 240}
     right = holistic()["right_hand"]
-    np.savez(tmp_path / "a.npz", **{name: holistic()[name] for name in SIZES}, **said)
-    np.savez(tmp_path / "complex.npz", left_hand=np.full((5, 21, 3), 1j), right_hand=right, **said)
-    np.savez(tmp_path / "times.npz", left_hand=right.astype("M8[s]"), right_hand=right, **said)
+    np.savez(tmp_path / "a.npz", **{name: holistic()[name] for name in SIZES}, **traits)
+    np.savez(
+        tmp_path / "complex.npz", left_hand=np.full((5, 21, 3), 1j), right_hand=right, **traits
+    )
+    np.savez(tmp_path / "times.npz", left_hand=right.astype("M8[s]"), right_hand=right, **traits)
     with zipfile.ZipFile(tmp_path / "text.npz", "w") as out:
         out.writestr("left_hand", "hello")
         out.writestr("fps", "25")
     np.savez(tmp_path / "labels.npz", frames=np.zeros((9, 126)), offsets=[0, 4, 9], labels=["a"])
     _, clips = run([tmp_path], tmp_path / "corpus", groups=("hands",))
     assert list(clips) == ["a"]
-    found = {Path(row["video"]).name: row["reason"] for row in rejects(tmp_path / "corpus")}
-    assert found == {
+    refused = {Path(row["video"]).name: row["reason"] for row in rejects(tmp_path / "corpus")}
+    assert refused == {
         "complex.npz": "its left_hand has values of type complex128",
         "labels.npz": "it has labels of the shape (1,) for 2 clips",
-        "text.npz": found["text.npz"],
+        "text.npz": refused["text.npz"],
         "times.npz": "its left_hand has values of type datetime64[s]",
     }
-    assert "fps is not a readable NumPy array" in found["text.npz"]
+    assert "fps is not a readable NumPy array" in refused["text.npz"]
 
 
 def test_frames_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     long = long_table(holistic(frames=2), frames=(0, 1))
     half_way = long.set_column(0, "frame", pc.divide(long["frame"], 2.0))
     pq.write_table(half_way, tmp_path / "a.parquet")
-    marks = [f"{axis}_{hand}_{mark}" for hand in ("left_hand", "right_hand")
-             for mark in range(21) for axis in "xyz"]  # fmt: skip
+    marks = [
+        f"{axis}_{hand}_{mark}"
+        for hand in ("left_hand", "right_hand")
+        for mark in range(21)
+        for axis in "xyz"
+    ]
     columns = {"sequence_id": [1, 1, 2], "frame": [0, 0, 0], **dict.fromkeys(marks, [0.5] * 3)}
     pq.write_table(pa.table(columns), tmp_path / "b.parquet")
     _, clips = run([tmp_path], tmp_path / "corpus", groups=("hands",))
     assert list(clips) == ["2"]
     assert [row["reason"] for row in rejects(tmp_path / "corpus")] == [
-        "its frames are no whole numbers", "a frame occurs twice"
-    ]  # fmt: skip
+        "its frames are no whole numbers",
+        "a frame occurs twice",
+    ]
 
 
 def test_a_bad_clip_does_not_cost_the_others_of_its_file(tmp_path: Path) -> None:
@@ -376,8 +401,12 @@ def test_a_bad_clip_does_not_cost_the_others_of_its_file(tmp_path: Path) -> None
     _, clips = run([tmp_path / "a.npz"], tmp_path / "one")
     assert {name: len(clip.points) for name, clip in clips.items()} == {"a-1": 2, "a-3": 4}
     assert [row["clip_id"] for row in rejects(tmp_path / "one")] == ["a-2"]
-    marks = [f"{axis}_{hand}_{mark}" for hand in ("left_hand", "right_hand")
-             for mark in range(21) for axis in "xyz"]  # fmt: skip
+    marks = [
+        f"{axis}_{hand}_{mark}"
+        for hand in ("left_hand", "right_hand")
+        for mark in range(21)
+        for axis in "xyz"
+    ]
     columns = {"sequence_id": ["x", "x", "y"], "frame": [0, 9999, 0]}
     columns |= {mark: rows[:3, number] for number, mark in enumerate(marks)}
     pq.write_table(pa.table(columns), tmp_path / "b.parquet")
@@ -424,14 +453,15 @@ def test_small_files_that_unpack_to_gigabytes_are_refused_by_their_headers(tmp_p
         "from pathlib import Path; from signloom_tools.cli.main import main\ntry: main()\nfinally: "
     )
     code += "print(Path('/proc/self/status').read_text())"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, "import", str(source), "--to", str(tmp_path / "c"), *size],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 1, done.stderr
-    assert "1 clips, 5 frames" in done.stderr
-    assert "Traceback" not in done.stderr
-    (peak_kb,) = re.findall(r"VmHWM:\s+(\d+) kB", done.stdout)
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 1, process.stderr
+    assert "1 clips, 5 frames" in process.stderr
+    assert "Traceback" not in process.stderr
+    (peak_kb,) = re.findall(r"VmHWM:\s+(\d+) kB", process.stdout)
     assert int(peak_kb) < 500_000
     reasons = {row["clip_id"]: row["reason"] for row in rejects(tmp_path / "c")}
     assert reasons.pop("many") == "its frames has no frames"
@@ -505,10 +535,12 @@ def test_names_are_taken_as_manifests_are_read(tmp_path: Path) -> None:
         (["a.txt"], "of what format is it"),
         (["h5"], "h5/a.H5: it needs h5py: pip install h5py"),
         (["a.npy", "--groups", "feet"], "--groups: .*expected some of hands, pose"),
-        (["a.npy", "--fps", "5", "--width", "8", "--height", "8", "--groups", "lips"],
-         "no clip could be imported.*has no lips"),
+        (
+            ["a.npy", "--fps", "5", "--width", "8", "--height", "8", "--groups", "lips"],
+            "no clip could be imported.*has no lips",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_of_the_user_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
@@ -531,7 +563,7 @@ def test_matlab_files_give_their_arrays(tmp_path: Path) -> None:
     scipy.io.savemat(tmp_path / "a.mat", named)
     (tmp_path / "torn.mat").write_bytes((tmp_path / "a.mat").read_bytes()[:900])
     _, clips = run([tmp_path], tmp_path / "corpus")
-    assert {name: one.fps for name, one in clips.items()} == {"a": 12.5}
+    assert {name: clip.fps for name, clip in clips.items()} == {"a": 12.5}
     np.testing.assert_allclose(clips["a"].points[:, :21], hands, atol=1e-3)
     assert "not a readable .mat file" in rejects(tmp_path / "corpus")[0]["reason"]
 
@@ -544,16 +576,25 @@ HAND, SHAPES = ["left_hand", "right_hand"], {"fps": 12.5, "width": 80, "height":
     [
         ("auto", {hand: (5, 21, 3) for hand in HAND}, {"f": (5, 42)}),
         ("auto", {"some name": (5, 126)}, {"f": (5, 42)}),
-        ("auto", {f"{clip}/{hand}": (5, 21, 3) for clip in "ab" for hand in HAND},
-         {"a": (5, 42), "b": (5, 42)}),
+        (
+            "auto",
+            {f"{clip}/{hand}": (5, 21, 3) for clip in "ab" for hand in HAND},
+            {"a": (5, 42), "b": (5, 42)},
+        ),
         ("auto", {"train/a": (5, 126), "train/b": (7, 126)}, {"a": (5, 42), "b": (7, 42)}),
-        ("auto", {"train/a/keypoints": (5, 133, 3), "test/b/keypoints": (5, 133, 3)},
-         {"train_a": (5, 49), "test_b": (5, 49)}),
-        ("features", {"a/features": (5, 1024), "b/features": (6, 1024)},
-         {"a": (5, 342), "b": (6, 342)}),
+        (
+            "auto",
+            {"train/a/keypoints": (5, 133, 3), "test/b/keypoints": (5, 133, 3)},
+            {"train_a": (5, 49), "test_b": (5, 49)},
+        ),
+        (
+            "features",
+            {"a/features": (5, 1024), "b/features": (6, 1024)},
+            {"a": (5, 342), "b": (6, 342)},
+        ),
         ("features", {"a": (5, 6), "b": (6, 6)}, {"a": (5, 2), "b": (6, 2)}),
     ],
-)  # fmt: skip
+)
 def test_hdf5_files_give_their_clips(
     tmp_path: Path, kind: str, arrays: dict[str, tuple[int, ...]], clips: dict[str, tuple[int, ...]]
 ) -> None:
@@ -565,12 +606,12 @@ def test_hdf5_files_give_their_clips(
             file[name] = array
         file["elsewhere"] = h5py.ExternalLink("/etc/passwd", "/")  # not followed
     defaults = replace(NOTHING, fps=12.5) if kind == "features" else NOTHING
-    _, found = run([tmp_path / "f.h5"], tmp_path / "corpus", defaults=defaults, kind=kind)
-    assert {name: one.points.shape[:2] for name, one in found.items()} == clips
-    assert {one.fps for one in found.values()} == {12.5}
+    _, sequences = run([tmp_path / "f.h5"], tmp_path / "corpus", defaults=defaults, kind=kind)
+    assert {name: sequence.points.shape[:2] for name, sequence in sequences.items()} == clips
+    assert {sequence.fps for sequence in sequences.values()} == {12.5}
     first = next(iter(numbers.values()))
     if kind == "auto" and first.shape[-1] == 126:
-        np.testing.assert_allclose(found[min(clips)].points, first.reshape(5, 42, 3), atol=1e-3)
+        np.testing.assert_allclose(sequences[min(clips)].points, first.reshape(5, 42, 3), atol=1e-3)
 
 
 def test_what_an_hdf5_file_has_besides_clips_is_told(tmp_path: Path) -> None:
@@ -672,11 +713,12 @@ def test_imported_landmarks_and_a_manifest_make_a_corpus(tmp_path: Path) -> None
 
 @needs_real_data
 def test_real_pose_files_come_in_and_go_out(tmp_path: Path) -> None:
-    found, clips = run([REAL / "pose_format"], tmp_path / "one", defaults=NOTHING)
+    result, clips = run([REAL / "pose_format"], tmp_path / "one", defaults=NOTHING)
     assert {name: len(clip.points) for name, clip in clips.items()} == {
-        "mediapipe": 170, "mediapipe_long": 278
-    }  # fmt: skip
-    assert found.layout.name == "hands-pose-without-nose"
+        "mediapipe": 170,
+        "mediapipe_long": 278,
+    }
+    assert result.layout.name == "hands-pose-without-nose"
     clip = clips["mediapipe"]
     shares = dict(zip(clip.layout.group_names, clip.present.mean(axis=0), strict=True))
     assert shares == {"left_hand": 0.0, "right_hand": pytest.approx(145 / 170), "pose": 1.0}
@@ -698,8 +740,8 @@ def test_real_kaggle_files_come_in(tmp_path: Path) -> None:
     assert len(clips) == 6
     table = pq.read_table(REAL / "kaggle_schema" / "1052.parquet").to_pandas()
     right = table[table["type"] == "right_hand"].sort_values("landmark_index")
-    found = clips["1052"].points[0, clips["1052"].layout.slice("right_hand")]
-    np.testing.assert_array_equal(found, half(right[["x", "y", "z"]].to_numpy("f4")))
+    hand = clips["1052"].points[0, clips["1052"].layout.slice("right_hand")]
+    np.testing.assert_array_equal(hand, half(right[["x", "y", "z"]].to_numpy("f4")))
 
 
 @needs_real_data

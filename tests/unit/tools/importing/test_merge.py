@@ -45,16 +45,27 @@ def make_corpus(folder: str, language: str, layout: Layout, source: str, train: 
     """Write a corpus of landmarks by the signers 1 (train), 2 (dev) and 3 (test)."""
     counts = {"train": train, "dev": 2, "test": 3}
     clips = [
-        Clip(clip_id=f"{split}{number}", video=None, text=f"{language} {number % 3}", split=split,
-             signer=str(SPLITS.index(split)), gloss=f"G{number % 3}", language=language)
-        for split, count in counts.items() for number in range(count)
-    ]  # fmt: skip
-    found = {one.clip_id: clip(layout, seed=place) for place, one in enumerate(clips)}
+        Clip(
+            clip_id=f"{split}{number}",
+            video=None,
+            text=f"{language} {number % 3}",
+            split=split,
+            signer=str(SPLITS.index(split)),
+            gloss=f"G{number % 3}",
+            language=language,
+        )
+        for split, count in counts.items()
+        for number in range(count)
+    ]
+    sequences = {listed.clip_id: clip(layout, seed=place) for place, listed in enumerate(clips)}
     write_shards(
-        Path(folder) / IMPORTED_SHARDS, {name: len(one.points) for name, one in found.items()},
-        found.__getitem__, layout=layout, extractor=json.dumps(IMPORTED | {"source": source}),
+        Path(folder) / IMPORTED_SHARDS,
+        {name: len(sequence.points) for name, sequence in sequences.items()},
+        sequences.__getitem__,
+        layout=layout,
+        extractor=json.dumps(IMPORTED | {"source": source}),
         frames_per_shard=100,
-    )  # fmt: skip
+    )
     write_manifest(Path(folder, "manifest.tsv"), clips)
 
 
@@ -73,16 +84,18 @@ def test_the_example_trains_on_two_corpora_and_scores_each(
 ) -> None:
     """Quick twin: test_merged_landmarks_are_those_of_each_corpus."""
     main(make_both())
-    said = capsys.readouterr().out
-    assert "weather: 17 clips, landmarks" in said
-    assert "weather: 40 landmarks (lips." in said
+    output = capsys.readouterr().out
+    assert "weather: 17 clips, landmarks" in output
+    assert "weather: 40 landmarks (lips." in output
     corpus = Path(load_params(Path("params.yaml"))["corpus"]["folder"])
     clips = read_manifest(corpus / "manifest.tsv")  # signers of the same name are two
-    assert Counter((one.corpus, one.split) for one in clips)["shop", "train"] == 3
+    assert Counter((clip.corpus, clip.split) for clip in clips)["shop", "train"] == 3
     tokenizer, labels, targets = build_targets(
-        clips, TokenizeOptions(vocabulary="pruned", max_tokens=20, ctc="glosses", source="none",
-                               language=True)
-    )  # fmt: skip
+        clips,
+        TokenizeOptions(
+            vocabulary="pruned", max_tokens=20, ctc="glosses", source="none", language=True
+        ),
+    )
     files = TrainingFiles(shards=corpus / IMPORTED_SHARDS, tokens=tmp_path / "tokens")
     write_targets(files.targets, targets)
     write_labels(files.labels, labels)
@@ -101,9 +114,9 @@ def test_the_example_trains_on_two_corpora_and_scores_each(
         score=dataclasses.replace(scoring.score, resamples=100),
     )
     translator = Translator(checkpoint, torch.device("cpu"))
-    found = evaluate(translator, targets, {**read_shards(files.shards)}, scoring)
+    evaluation = evaluate(translator, targets, {**read_shards(files.shards)}, scoring)
     for split, count in (("dev", 2), ("test", 3)):
-        rows = {row.group: row for row in found.splits[split].breakdowns["corpus"]}
+        rows = {row.group: row for row in evaluation.splits[split].breakdowns["corpus"]}
         assert {name: row.clips for name, row in rows.items()} == {"weather": count, "shop": count}
         assert all(row.to_map()["chrf_low"] <= row.to_map()["chrf_high"] for row in rows.values())
 
@@ -111,15 +124,15 @@ def test_the_example_trains_on_two_corpora_and_scores_each(
 def test_merged_landmarks_are_those_of_each_corpus() -> None:
     main(make_both())
     merged = read_shards(Path("data/raw/both") / IMPORTED_SHARDS)
-    made = shards_metadata(Path("data/raw/both") / IMPORTED_SHARDS)
-    assert made.layout == HANDS_POSE
-    assert json.loads(made.extractor) == IMPORTED | {"source": "kaggle+pose"}
+    metadata = shards_metadata(Path("data/raw/both") / IMPORTED_SHARDS)
+    assert metadata.layout == HANDS_POSE
+    assert json.loads(metadata.extractor) == IMPORTED | {"source": "kaggle+pose"}
     count = 0
     for name in ("weather", "shop"):
-        for clip_id, own in read_shards(Path("data/raw", name) / IMPORTED_SHARDS).items():
-            found = merged[f"{name}-{clip_id}"]
-            np.testing.assert_array_equal(found.points, own.points[:, : HANDS_POSE.points])
-            np.testing.assert_array_equal(found.present, own.present[:, :3])
+        for clip_id, original in read_shards(Path("data/raw", name) / IMPORTED_SHARDS).items():
+            copied = merged[f"{name}-{clip_id}"]
+            np.testing.assert_array_equal(copied.points, original.points[:, : HANDS_POSE.points])
+            np.testing.assert_array_equal(copied.present, original.present[:, :3])
             count += 1
     assert count == len(merged)
 
@@ -130,8 +143,9 @@ def make_films(folder: str) -> None:
     for split in SPLITS:
         video = Path(folder, "videos", f"{split}.mp4")
         video.write_bytes(folder.encode())
-        clips.append(Clip(clip_id=split, video=video, text="oui", signer=split, split=split,
-                          box="0 0 1 1"))  # fmt: skip
+        clips.append(
+            Clip(clip_id=split, video=video, text="oui", signer=split, split=split, box="0 0 1 1")
+        )
     write_manifest(Path(folder, "manifest.tsv"), clips)
 
 
@@ -140,12 +154,12 @@ def test_videos_of_all_corpora_are_linked_below_their_names() -> None:
         make_films(name)
     main(["merge", "both", "a", "other=b/manifest.tsv"])
     clips = read_manifest(Path("both/manifest.tsv"))
-    assert [one.clip_id for one in clips[2:4]] == ["a-test", "other-train"]
-    assert [one.corpus for one in clips[2:4]] == ["a", "other"]
-    for one in clips:
-        assert one.video
-        assert one.video.is_symlink()
-        assert one.video.read_bytes() == (b"a" if one.corpus == "a" else b"b")
+    assert [clip.clip_id for clip in clips[2:4]] == ["a-test", "other-train"]
+    assert [clip.corpus for clip in clips[2:4]] == ["a", "other"]
+    for row in clips:
+        assert row.video
+        assert row.video.is_symlink()
+        assert row.video.read_bytes() == (b"a" if row.corpus == "a" else b"b")
     with pytest.raises(SystemExit, match="already exists"):
         main(["merge", "both", "a", "b"])
 
@@ -171,19 +185,26 @@ def test_videos_and_landmarks_merge_only_as_landmarks() -> None:
     with pytest.raises(SystemExit, match="films has videos, points has landmarks: expected the sa"):
         main(["merge", "both", "films", "points"])
     assert not Path("both").exists()
-    found = {split: sequence(place) for place, split in enumerate(("train", "dev"))}
+    sequences = {split: sequence(place) for place, split in enumerate(("train", "dev"))}
     write_shards(
-        Path("shards"), {name: len(one.points) for name, one in found.items()}, found.__getitem__,
-        layout=HANDS_POSE, extractor='{"detector": "holistic"}', frames_per_shard=100,
-    )  # fmt: skip
+        Path("shards"),
+        {name: len(sequence.points) for name, sequence in sequences.items()},
+        sequences.__getitem__,
+        layout=HANDS_POSE,
+        extractor='{"detector": "holistic"}',
+        frames_per_shard=100,
+    )
     with pytest.raises(SystemExit, match="1 rows were left out"):  # test has none
         main(["merge", "both", "films", "points", "--landmarks", "films=shards"])
-    made = json.loads(shards_metadata(Path("both") / IMPORTED_SHARDS).extractor)
-    assert made == IMPORTED | {"source": "holistic+kaggle"}
-    left = Path("both/refused.tsv").read_text()
-    assert "films/manifest.tsv\t0\ttest\tshards has no landmarks of it" in left
+    extractor = json.loads(shards_metadata(Path("both") / IMPORTED_SHARDS).extractor)
+    assert extractor == IMPORTED | {"source": "holistic+kaggle"}
+    refused = Path("both/refused.tsv").read_text()
+    assert "films/manifest.tsv\t0\ttest\tshards has no landmarks of it" in refused
     clips = read_manifest(Path("both/manifest.tsv"))
-    assert {one.clip_id for one in clips if one.corpus == "films"} == {"films-train", "films-dev"}
+    assert {clip.clip_id for clip in clips if clip.corpus == "films"} == {
+        "films-train",
+        "films-dev",
+    }
 
 
 @pytest.mark.parametrize(
@@ -235,8 +256,8 @@ def test_names_that_would_be_the_same_are_refused_before_anything_is_written() -
     for folder, name in (("a", "b-dev"), ("a-b", "dev")):
         make_films(folder)
         clips = read_manifest(Path(folder, "manifest.tsv"))
-        own = [dataclasses.replace(c, clip_id=name) if c.split == "dev" else c for c in clips]
-        write_manifest(Path(folder, "manifest.tsv"), own)
+        renamed = [dataclasses.replace(c, clip_id=name) if c.split == "dev" else c for c in clips]
+        write_manifest(Path(folder, "manifest.tsv"), renamed)
     with pytest.raises(SystemExit, match="both would have the clip 'a-b-dev'; give one another"):
         main(["merge", "both", "a", "a-b"])
     assert not Path("both").exists()

@@ -103,29 +103,33 @@ def test_tables_are_joined_by_the_columns_that_they_share(tmp_path: Path) -> Non
     twice = read_user_table(write(tmp_path / "b.txt", "name|split\nb|x\nb|y\n"), None, None)
     with pytest.raises(UserError, match="lines 2 and 3 have the same name"):
         join_rows(first, twice)
-    other = read_user_table(write(tmp_path / "c.txt", "id|split\nb|x\n"), None, None)
+    third = read_user_table(write(tmp_path / "c.txt", "id|split\nb|x\n"), None, None)
     with pytest.raises(UserError, match="shares no column"):
-        join_rows(first, other)
+        join_rows(first, third)
     with pytest.raises(UserError, match="no column in common"):
-        same_header([first, other])
+        same_header([first, third])
 
 
 def test_columns_are_given_or_guessed() -> None:
     header = ["Name", "speaker", "translation", "orth", "note"]
-    found = find_sources(header, {"text": "note"}, {"language": "de"}, {})
-    assert {field: source.column for field, source in found.items()} == {
-        "clip_id": "Name", "text": "note", "signer": "speaker", "gloss": "orth", "language": None,
-    }  # fmt: skip
-    assert found["signer"].guessed
-    assert not found["text"].guessed
+    sources = find_sources(header, {"text": "note"}, {"language": "de"}, {})
+    assert {field: source.column for field, source in sources.items()} == {
+        "clip_id": "Name",
+        "text": "note",
+        "signer": "speaker",
+        "gloss": "orth",
+        "language": None,
+    }
+    assert sources["signer"].guessed
+    assert not sources["text"].guessed
 
 
 def test_a_pattern_takes_a_part_of_a_column() -> None:
     columns = {"signer": "VIDEO_NAME", "text": "SENTENCE"}
     pick = {"signer": r"-(\d+)-rgb_front"}
-    found = find_sources(["VIDEO_NAME", "SENTENCE"], columns, {}, pick)
-    assert found["signer"].of({"VIDEO_NAME": "--7E2sU6zP4-5-rgb_front"}) == "5"
-    assert found["signer"].of({"VIDEO_NAME": "other"}) == ""
+    sources = find_sources(["VIDEO_NAME", "SENTENCE"], columns, {}, pick)
+    assert sources["signer"].of({"VIDEO_NAME": "--7E2sU6zP4-5-rgb_front"}) == "5"
+    assert sources["signer"].of({"VIDEO_NAME": "other"}) == ""
     for pattern, message in (("(", "no regular expression"), ("a", "one pair of round brackets")):
         with pytest.raises(UserError, match=message):
             find_sources(["VIDEO_NAME", "SENTENCE"], columns, {}, {"signer": pattern})
@@ -141,10 +145,19 @@ def test_a_column_that_does_not_exist_is_refused() -> None:
 @pytest.fixture
 def videos(tmp_path: Path) -> VideoFolder:
     for name in (
-        "train/a.mp4", "dev/a.mp4", "train/b.AVI", "v1.2.mkv", "c/1/images0001.png",
-        "c/1/images0002.png", "e.mp4", "e.webm", "notes.txt", "train/b/1.jpg", "train/b/2.jpg",
+        "train/a.mp4",
+        "dev/a.mp4",
+        "train/b.AVI",
+        "v1.2.mkv",
+        "c/1/images0001.png",
+        "c/1/images0002.png",
+        "e.mp4",
+        "e.webm",
+        "notes.txt",
+        "train/b/1.jpg",
+        "train/b/2.jpg",
         "f.GIF",
-    ):  # fmt: skip
+    ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -206,8 +219,8 @@ def test_dealt_splits_share_no_signer_and_none_is_empty(
     assert dealt.keys() == signers.keys()
     of_signer = {(signers[clip], split) for clip, split in dealt.items()}
     assert len(of_signer) == len(sizes)
-    wanted = {name for name, share in zip(("train", "dev", "test"), shares, strict=True) if share}
-    assert set(dealt.values()) == wanted
+    splits = {name for name, share in zip(("train", "dev", "test"), shares, strict=True) if share}
+    assert set(dealt.values()) == splits
 
 
 def test_clips_are_dealt_by_share() -> None:

@@ -55,8 +55,8 @@ def test_a_recipe_of_few_sentences_keeps_a_model_from_learning_them_by_heart() -
 
 
 def test_few_sentences_are_trained_with_three_seeds_and_own_ones_stay() -> None:
-    def seeds(facts: dict[str, Any], own: list[int]) -> object:
-        params = PARAMS | {"train": PARAMS["train"] | {"seeds": own}}
+    def seeds(facts: dict[str, Any], numbers: list[int]) -> object:
+        params = PARAMS | {"train": PARAMS["train"] | {"seeds": numbers}}
         return choose_recipe(Facts(**facts), params)[0]["train"]["seeds"]
 
     assert seeds(SENTENCES | {"clips": 140}, [1]) == [1, 2, 3]
@@ -75,10 +75,10 @@ def test_only_enough_clips_of_dev_choose_the_weights_of_a_search(
     path = tmp_path / "params.yaml"
     path.write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     adopt(path, values)
-    found = load_section(path, "evaluate", EvaluateOptions)
-    assert found.grid.internal_lm_weights == tuple(weights)
-    assert found.grid.sign_weights == tuple(signs)
-    assert found.decoding.internal_lm_weight == 0
+    options = load_section(path, "evaluate", EvaluateOptions)
+    assert options.grid.internal_lm_weights == tuple(weights)
+    assert options.grid.sign_weights == tuple(signs)
+    assert options.decoding.internal_lm_weight == 0
     assert load_section(path, "tune", TuneOptions).trials == 0
     assert "tune.trials: 20" in reasons[-1]
     values, reasons = choose_values(
@@ -114,7 +114,10 @@ def test_signs_without_sentences_are_recognised() -> None:
     (signs, reasons), (sentences, _) = (
         choose_recipe(Facts(**facts | {"signs_alone": alone}), quick) for alone in (True, False)
     )
-    assert [one["model"]["family"] for one in (signs, sentences)] == ["convolution", "transformer"]
+    assert [recipe["model"]["family"] for recipe in (signs, sentences)] == [
+        "convolution",
+        "transformer",
+    ]
     assert (signs["model"]["subsampling"], signs["train"]["patience"]) == (4, 0)  # to the end
     assert sentences["train"]["epochs"] > sentences["train"]["patience"] > 0
     assert any("the texts are the glosses" in reason for reason in reasons)
@@ -144,12 +147,12 @@ def test_ctc_never_asks_for_more_letters_than_a_clip_has_room_for(
     assert values["model"]["subsampling"] == step
     assert (values["train"]["ctc_weight"] == 0) == (labels == "none")
     assert values["features"]["normalise"] == "body"
-    assert any(reason in one for one in reasons)
+    assert any(reason in line for line in reasons)
 
 
 def test_every_recipe_sets_the_same_keys_so_that_none_stays_of_another_corpus() -> None:
-    recipes = [choose_recipe(Facts(**one), PARAMS)[0] for one in (SIGNS, SENTENCES)]
-    signs, sentences = ({(s, k) for s in one for k in one[s]} for one in recipes)
+    recipes = [choose_recipe(Facts(**facts), PARAMS)[0] for facts in (SIGNS, SENTENCES)]
+    signs, sentences = ({(s, k) for s in recipe for k in recipe[s]} for recipe in recipes)
     assert signs == sentences
 
 
@@ -181,8 +184,10 @@ def test_facts_are_read_from_the_clips_and_their_videos(tmp_path: Path) -> None:
     clips = [
         Clip(clip_id="a", video=tmp_path / "a.mp4", text="tea", signer="x", split="train"),
         Clip(clip_id="b", video=tmp_path / "torn.mp4", text="cup", signer="x", split="train"),
-        clip("c", "tea", "dev"), clip("d", "a cup of tea", "dev"), clip("e", "milk", "test"),
-    ]  # fmt: skip
+        clip("c", "tea", "dev"),
+        clip("d", "a cup of tea", "dev"),
+        clip("e", "milk", "test"),
+    ]
     facts = read_facts(clips, tmp_path, ())
     assert (facts.clips, facts.words, facts.known, facts.glosses) == (2, 1.0, 0.5, False)
     assert facts.seconds == pytest.approx(2.0, abs=0.1)
@@ -202,40 +207,57 @@ def test_what_too_few_clips_cannot_teach_or_tell_is_said_before_a_training() -> 
     assert unknown.startswith("train shows none of the 21 signs of dev")
     assert few.startswith("dev has 21 clips: a share of them is known to about ±22 points")
     sentences = [clip(f"{n}", f"a{n} b{n} c{n}", "train") for n in range(63)]
-    (found,) = warn_of_little(sentences)
-    assert found.startswith("189 of 189 words occur in one clip of train only")
-    enough = [clip(f"{n}{split}", f"sign{n % 20}", split) for n in range(120)
-              for split in ("train", "dev", "test")]  # fmt: skip
+    (warning,) = warn_of_little(sentences)
+    assert warning.startswith("189 of 189 words occur in one clip of train only")
+    enough = [
+        clip(f"{n}{split}", f"sign{n % 20}", split)
+        for n in range(120)
+        for split in ("train", "dev", "test")
+    ]
     assert warn_of_little(enough) == []
 
 
 def test_glosses_that_nobody_can_learn_or_read_are_said_before_a_training() -> None:
     train = [clip(f"{n}", f"wort {n}", "train", gloss=f"ICH SIGN{n}") for n in range(5)]
     dev = [clip("d0", "wort 0", "dev", gloss="ICH NEU"), clip("d1", "wort 1", "dev")]
-    found = warn_of_little([*train, *dev])
-    assert any(one.startswith("1 of 7 clips have no glosses") for one in found)
-    assert any(one.startswith("5 of 6 glosses occur in one clip of train only") for one in found)
+    warnings = warn_of_little([*train, *dev])
+    assert any(warning.startswith("1 of 7 clips have no glosses") for warning in warnings)
     assert any(
-        one.startswith("1 of 2 glosses of dev and test occur in no clip of train")
-        and "(NEU)" in one
-        for one in found
+        warning.startswith("5 of 6 glosses occur in one clip of train only") for warning in warnings
+    )
+    assert any(
+        warning.startswith("1 of 2 glosses of dev and test occur in no clip of train")
+        and "(NEU)" in warning
+        for warning in warnings
     )
 
 
-@pytest.mark.parametrize(("text", "language", "now", "tokenizer"), [
-    ("他的同学是警察", "zh", "13a", "zh"), ("他的同学是警察", "", "13a", "zh"),
-    ("他 的 同 学", "zh-Hans", "13a", "zh"), ("彼は警察官です", "ja", "13a", "char"),
-    ("警察官", "ja", "13a", "char"), ("ฉันไปโรงเรียน", "th", "13a", "char"),
-    ("ខ្ញុំទៅសាលា", "km", "13a", "char"), ("ကျွန်တော်ကျောင်းသွားတယ်", "my", "13a", "char"),
-    ("ຂ້ອຍໄປໂຮງຮຽນ", "lo", "13a", "char"), ("他的同学是警察", "zh", "char", None),
-    ("나는 학교에 간다", "ko", "13a", None), ("I say 你好 to you", "en", "13a", None),
-    ("je vais", "fr", "zh", "13a"), ("je vais", "fr", "none", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "language", "now", "tokenizer"),
+    [
+        ("他的同学是警察", "zh", "13a", "zh"),
+        ("他的同学是警察", "", "13a", "zh"),
+        ("他 的 同 学", "zh-Hans", "13a", "zh"),
+        ("彼は警察官です", "ja", "13a", "char"),
+        ("警察官", "ja", "13a", "char"),
+        ("ฉันไปโรงเรียน", "th", "13a", "char"),
+        ("ខ្ញុំទៅសាលា", "km", "13a", "char"),
+        ("ကျွန်တော်ကျောင်းသွားတယ်", "my", "13a", "char"),
+        ("ຂ້ອຍໄປໂຮງຮຽນ", "lo", "13a", "char"),
+        ("他的同学是警察", "zh", "char", None),
+        ("나는 학교에 간다", "ko", "13a", None),
+        ("I say 你好 to you", "en", "13a", None),
+        ("je vais", "fr", "zh", "13a"),
+        ("je vais", "fr", "none", None),
+    ],
+)
 def test_texts_without_spaces_are_scored_by_characters(
     text: str, language: str, now: str, tokenizer: str | None
 ) -> None:
-    clips = [clip(f"c{n}", text, split, language=language or None)
-             for n, split in enumerate(("train", "dev"))]  # fmt: skip
+    clips = [
+        clip(f"c{n}", text, split, language=language or None)
+        for n, split in enumerate(("train", "dev"))
+    ]
     params = PARAMS | {"evaluate": PARAMS["evaluate"] | {"score": {"tokenizer": now}}}
     values, reasons = choose_values(clips, Path("c"), params, signer_disjoint=True)
     assert values["evaluate"].get("score") == (tokenizer and {"tokenizer": tokenizer})

@@ -43,9 +43,12 @@ def test_cuts_of_a_clip_follow_each_other_and_hold_every_frame() -> None:
 
 def test_a_gloss_is_exchanged_for_those_whose_words_stand_in_like_company() -> None:
     lines = {
-        "TEA LARGE": "a large tea", "MILK LARGE": "a large milk", "TEA SMALL": "a small tea",
-        "MILK": "a milk", "HELLO TEA LARGE": "hello a large tea",
-    }  # fmt: skip
+        "TEA LARGE": "a large tea",
+        "MILK LARGE": "a large milk",
+        "TEA SMALL": "a small tea",
+        "MILK": "a milk",
+        "HELLO TEA LARGE": "hello a large tea",
+    }
     clips = [
         Clip(clip_id=gloss, video=None, text=text, signer="s", split="train", gloss=gloss)
         for gloss, text in lines.items()
@@ -55,31 +58,43 @@ def test_a_gloss_is_exchanged_for_those_whose_words_stand_in_like_company() -> N
         name: name.lower() for name in ("TEA", "LARGE", "MILK", "SMALL", "HELLO")
     }
     assert contexts.partners == {
-        "TEA": ["MILK"], "MILK": ["TEA"], "LARGE": ["SMALL"], "SMALL": ["LARGE"], "HELLO": [],
-    }  # fmt: skip
+        "TEA": ["MILK"],
+        "MILK": ["TEA"],
+        "LARGE": ["SMALL"],
+        "SMALL": ["LARGE"],
+        "HELLO": [],
+    }
 
 
 def test_new_sentences_are_grammatical_and_many() -> None:
     sizes, goods = ("", "SMALL ", "LARGE "), ("TEA", "MILK", "WATER")
-    asked = {"": "", "I GET CAN": "can i get "}
+    phrases = {"": "", "I GET CAN": "can i get "}
     language = {
-        f"{good} {size}{ask}".strip(): f"{asked[ask]}a {size.lower()}{good.lower()}"
-        for good, size, ask in itertools.product(goods, sizes, asked)
+        f"{good} {size}{ask}".strip(): f"{phrases[ask]}a {size.lower()}{good.lower()}"
+        for good, size, ask in itertools.product(goods, sizes, phrases)
     }
-    known = ["TEA SMALL", "TEA", "MILK SMALL I GET CAN", "MILK LARGE I GET CAN", "WATER I GET CAN",
-             "WATER LARGE", "TEA I GET CAN", "MILK"]  # fmt: skip
+    lines = [
+        "TEA SMALL",
+        "TEA",
+        "MILK SMALL I GET CAN",
+        "MILK LARGE I GET CAN",
+        "WATER I GET CAN",
+        "WATER LARGE",
+        "TEA I GET CAN",
+        "MILK",
+    ]
     clips = [
         Clip(clip_id=g, video=None, text=language[g], signer="s", split="train", gloss=g)
-        for g in known
+        for g in lines
     ]
     contexts, generator = Contexts(clips), np.random.default_rng(1)
-    made = {
+    sentences = {
         tuple(map(" ".join, contexts.vary(clip.gloss.split(), clip.text.split(), generator)))
         for clip in clips * 50
         if clip.gloss
     }
-    assert made <= set(language.items())
-    assert len(made) > 12
+    assert sentences <= set(language.items())
+    assert len(sentences) > 12
 
 
 def test_the_command_makes_a_corpus_of_a_project_and_of_its_pieces(
@@ -93,10 +108,17 @@ def test_the_command_makes_a_corpus_of_a_project_and_of_its_pieces(
     save_checkpoint(CHECKPOINT, checkpoint)
     shutil.copytree(files.shards, SHARDS)
     clips = [
-        Clip(clip_id=one.clip_id, video=Path("corpus/a.mp4"), text=one.text, signer=one.split,
-             split=one.split, gloss=f"{one.gloss} {one.gloss}", box="0 0 1 1")
-        for one in read_targets(files.targets)
-    ]  # fmt: skip
+        Clip(
+            clip_id=target.clip_id,
+            video=Path("corpus/a.mp4"),
+            text=target.text,
+            signer=target.split,
+            split=target.split,
+            gloss=f"{target.gloss} {target.gloss}",
+            box="0 0 1 1",
+        )
+        for target in read_targets(files.targets)
+    ]
     Path("corpus").mkdir()
     Path("corpus/a.mp4").touch()
     write_manifest(Path("corpus/manifest.tsv"), clips)
@@ -104,18 +126,19 @@ def test_the_command_makes_a_corpus_of_a_project_and_of_its_pieces(
         "corpus: {folder: corpus, manifest: manifest.tsv, signer_disjoint: true}\n"
     )
     main(["compose", "new", "--recombine", "5", "--dry-run"])
-    said = capsys.readouterr().out
-    assert "nothing was written" in said
+    output = capsys.readouterr().out
+    assert "nothing was written" in output
     assert re.search(
-        r"reads \d+% of the glosses of these \d+ train clips wrong\nso it hardly knows where", said
+        r"reads \d+% of the glosses of these \d+ train clips wrong\nso it hardly knows where",
+        output,
     )
     main(["compose", "new", "--recombine", "5", "--use"])
     assert load_params(Path("params.yaml"))["corpus"]["folder"] == "new"
     Path("params.yaml").write_text(Path("params.yaml").read_text().replace("new", "corpus"))
-    made = read_manifest(Path("new/manifest.tsv"), signer_disjoint=True)
-    fresh = [clip for clip in made if clip.signer == "several"]
+    new_clips = read_manifest(Path("new/manifest.tsv"), signer_disjoint=True)
+    fresh = [clip for clip in new_clips if clip.signer == "several"]
     assert len(fresh) == 5
-    assert len(made) == len(clips) + 5
-    assert read_shards(Path("new") / IMPORTED_SHARDS).keys() == {clip.clip_id for clip in made}
+    assert len(new_clips) == len(clips) + 5
+    assert read_shards(Path("new") / IMPORTED_SHARDS).keys() == {clip.clip_id for clip in new_clips}
     with pytest.raises(SystemExit, match=r"already|there"):
         main(["compose", "new", "--recombine", "5"])

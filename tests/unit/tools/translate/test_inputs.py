@@ -46,8 +46,8 @@ def test_a_folder_gives_what_the_model_reads_in_the_order_of_names(tmp_path: Pat
         (tmp_path / name).write_text("")
 
     def names(extractor: dict[str, Any]) -> list[str]:
-        found = find_clips([tmp_path], extractor)
-        return [source.path.relative_to(tmp_path).as_posix() for source in found]
+        sources = find_clips([tmp_path], extractor)
+        return [source.path.relative_to(tmp_path).as_posix() for source in sources]
 
     assert names(VIDEOS) == ["a/z.mov", "b.MP4"]
     assert names(IMPORTED) == ["a/x.npz", "c.parquet"]
@@ -62,18 +62,18 @@ def test_a_folder_of_pictures_is_a_video(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no file there ends in"):
         find_clips([folder], IMPORTED)
     extractor = json.loads(extractor_fingerprint(OPTIONS))
-    seen: list[int] = []
+    numbers: list[int] = []
 
     def watch(frames: Iterator[Frame]) -> Iterator[Frame]:
         for frame in frames:
-            seen.append(number_of(frame.rgb))
+            numbers.append(number_of(frame.rgb))
             yield frame
 
     options = ReadOptions(defaults=DEFAULTS)
     (clip,) = ClipReader(extractor, options, watch).read(ClipPath(path=folder), HANDS_POSE)
     assert isinstance(clip, GivenClip)
     assert (clip.clip_id, clip.source, clip.sequence.fps) == ("clip", folder, DEFAULTS.fps)
-    assert seen == list(range(5))
+    assert numbers == list(range(5))
     rateless = replace(options, defaults=SourceDefaults(fps=None, width=None, height=None))
     (refused,) = ClipReader(extractor, rateless).read(ClipPath(path=folder), HANDS_POSE)
     assert isinstance(refused, UnreadableClip)
@@ -88,8 +88,8 @@ def test_a_film_that_extraction_has_seen_is_not_looked_at_again(
     film, torn = write_video(tmp_path / "a.mp4", 5), tmp_path / "torn.mp4"
     torn.write_bytes(film.read_bytes()[:400])
     clips = [
-        Clip(clip_id=one.stem, video=one, text="je", signer="a", split="train")
-        for one in (film, torn)
+        Clip(clip_id=path.stem, video=path, text="je", signer="a", split="train")
+        for path in (film, torn)
     ]
     options = replace(OPTIONS, max_rejected_share=1.0)
     extract_corpus(clips, options, tmp_path / "landmarks")
@@ -111,8 +111,8 @@ def test_a_film_that_extraction_has_seen_is_not_looked_at_again(
     np.testing.assert_array_equal(clip.sequence.points, expected.points)
     (refused,) = reading.read(ClipPath(path=torn), HANDS_POSE)
     assert isinstance(refused, UnreadableClip)
-    other = {**extractor, "min_detection_confidence": 0.4}
-    detecting = ClipReader(other, ReadOptions(defaults=DEFAULTS), watch)
+    changed = {**extractor, "min_detection_confidence": 0.4}
+    detecting = ClipReader(changed, ReadOptions(defaults=DEFAULTS), watch)
     list(detecting.read(ClipPath(path=film), HANDS_POSE))
     copy.write_bytes(write_video(tmp_path / "c.mp4", 6).read_bytes())
     list(reading.read(ClipPath(path=copy), HANDS_POSE))
@@ -125,7 +125,7 @@ def test_a_model_of_imported_landmarks_reads_films_by_the_detector_that_made_the
     film = write_video(tmp_path / "a.mp4", 5)
     np.save(tmp_path / "b.npy", np.random.default_rng(0).uniform(0.2, 0.8, (8, 258)))
     extractor = IMPORTED | {"films": "holistic", "groups": ["hands", "pose"]}
-    assert [one.path.name for one in find_clips([tmp_path], extractor)] == ["a.mp4", "b.npy"]
+    assert [source.path.name for source in find_clips([tmp_path], extractor)] == ["a.mp4", "b.npy"]
     (clip,) = reader(extractor).read(ClipPath(path=film), HANDS_POSE)
     assert isinstance(clip, GivenClip)
     options = DetectorOptions(detector="holistic", groups=("hands", "pose"))
@@ -164,16 +164,19 @@ def test_a_landmark_file_gives_each_of_its_clips(tmp_path: Path) -> None:
     path = save(tmp_path / "words.npy", clips=3)
     clips = list(reader(IMPORTED).read(ClipPath(path=path), layout))
     assert [clip.clip_id for clip in clips if isinstance(clip, GivenClip)] == [
-        "words-1", "words-2", "words-3",
-    ]  # fmt: skip
+        "words-1",
+        "words-2",
+        "words-3",
+    ]
 
 
 def test_landmarks_that_the_model_needs_and_a_file_lacks_are_named(tmp_path: Path) -> None:
     path = save(tmp_path / "words.npy", clips=2)
     clips = list(reader(IMPORTED).read(ClipPath(path=path), HANDS_POSE))
     assert [clip.name for clip in clips if isinstance(clip, UnreadableClip)] == [
-        f"{path}: words-1", f"{path}: words-2",
-    ]  # fmt: skip
+        f"{path}: words-1",
+        f"{path}: words-2",
+    ]
     assert "it has no nose of the pose" in str(clips[0])
 
 

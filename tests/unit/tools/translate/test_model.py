@@ -30,13 +30,13 @@ def test_films_and_landmarks_of_a_film_get_one_translation(
     checkpoint: Path, tmp_path: Path
 ) -> None:
     model, film = signloom.load(checkpoint), write_video(tmp_path / "a.mp4")
-    found = model.translate(film)
+    film_answer = model.translate(film)
     clip = signloom.landmarks(film, detector="hands+pose")
-    assert (found.text, found.confidence) == (found.translation.text, None)
-    both = model.translate([clip, str(film)], n_best=3)
-    assert [one.text for one in both] == [found.text] * 2
-    assert len(both[0].alternatives) == 2
-    assert model.predict(str(film)) == to_json(found)
+    assert (film_answer.text, film_answer.confidence) == (film_answer.translation.text, None)
+    answers = model.translate([clip, str(film)], n_best=3)
+    assert [answer.text for answer in answers] == [film_answer.text] * 2
+    assert len(answers[0].alternatives) == 2
+    assert model.predict(str(film)) == to_json(film_answer)
 
 
 @pytest.mark.parametrize(
@@ -72,19 +72,25 @@ def test_a_film_that_is_too_long_is_left_where_that_shows(
 def test_shards_are_a_table_with_a_row_a_frame(tmp_path: Path) -> None:
     clips = {"a": sequence(1, frames=5), "b": sequence(2, frames=7)}
     frames = {name: len(clip.points) for name, clip in clips.items()}
-    write_shards(tmp_path / "s", frames, clips.__getitem__, layout=HANDS_POSE, extractor="{}",
-                 frames_per_shard=9)  # fmt: skip
-    found = signloom.read_shards(tmp_path / "s").to_pandas()
-    assert (len(found), found.clip_id.value_counts().to_dict()) == (12, frames)
+    write_shards(
+        tmp_path / "s",
+        frames,
+        clips.__getitem__,
+        layout=HANDS_POSE,
+        extractor="{}",
+        frames_per_shard=9,
+    )
+    table = signloom.read_shards(tmp_path / "s").to_pandas()
+    assert (len(table), table.clip_id.value_counts().to_dict()) == (12, frames)
     wrist = clips["b"].points[:, HANDS_POSE.index("right_hand", "wrist"), 1]
-    assert np.allclose(found[found.clip_id == "b"]["right_hand.wrist.y"], wrist, 0, 1e-3, True)
-    assert found.time_s.max() == 6 / clips["b"].fps
+    assert np.allclose(table[table.clip_id == "b"]["right_hand.wrist.y"], wrist, 0, 1e-3, True)
+    assert table.time_s.max() == 6 / clips["b"].fps
     assert len(signloom.read_shards(tmp_path / "s", ["a"])) == 5
 
 
 def test_importing_signloom_loads_no_library_until_one_is_needed() -> None:
     code = "import sys, signloom, json; print(json.dumps([dir(signloom), list(sys.modules)]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    names, modules = json.loads(done.stdout)
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    names, modules = json.loads(process.stdout)
     assert {"load", "landmarks", "read_shards", "to_table"} <= {*names}
     assert not {"torch", "numpy", "pyarrow", "signloom_tools"} & {*modules}

@@ -56,24 +56,24 @@ def decode_greedily(
     )
     feed |= {"past_keys": nothing, "past_values": nothing}
     tokens = np.full(len(clips), ids["bos"])
-    said: list[list[int]] = [[] for _ in clips]
+    sentences: list[list[int]] = [[] for _ in clips]
     for _ in range(GREEDY.max_tokens):
         logits, feed["past_keys"], feed["past_values"] = step.run(None, {"tokens": tokens, **feed})
         logits[:, [ids["pad"], ids["bos"]]] = -np.inf
         tokens = logits.argmax(axis=1)
-        for row, token in zip(said, tokens, strict=True):
+        for row, token in zip(sentences, tokens, strict=True):
             if not row or row[-1] != ids["eos"]:
                 row.append(int(token))
-    return said
+    return sentences
 
 
 def assert_same_translations(checkpoint: Path, folder: Path, clips: list[LandmarkSequence]) -> None:
     translator = Translator.load(checkpoint, torch.device("cpu"))
     expected = translator.translate(clips, GREEDY)
-    found = decode_greedily(folder, translator, clips)
-    assert [tuple(tokens) for tokens in found] == [x.hypothesis.tokens for x in expected]
+    sentences = decode_greedily(folder, translator, clips)
+    assert [tuple(tokens) for tokens in sentences] == [x.hypothesis.tokens for x in expected]
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    assert [tokenizer.decode(tokens) for tokens in found] == [x.text for x in expected]
+    assert [tokenizer.decode(tokens) for tokens in sentences] == [x.text for x in expected]
 
 
 @pytest.mark.parametrize("family", ["transformer", "conformer"])
@@ -109,8 +109,8 @@ def test_what_is_exported_computes_what_the_model_does(tmp_path: Path, family: s
 def test_onnx_runtime_translates_as_pytorch_does(tmp_path: Path, options: dict[str, Any]) -> None:
     """Quick twin: test_what_is_exported_computes_what_the_model_does."""
     checkpoint = write_checkpoint(tmp_path / "checkpoint", **options)
-    done = export(checkpoint, tmp_path / "onnx")
-    assert done.returncode == 0, done.stderr
+    process = export(checkpoint, tmp_path / "onnx")
+    assert process.returncode == 0, process.stderr
     # Clips of several lengths, and other numbers of clips than the graph was traced with.
     for lengths in ([12, 40, 7, 3, 25], [300], [2]):
         clips = [tiny.sequence(seed, frames=frames) for seed, frames in enumerate(lengths)]
@@ -121,10 +121,13 @@ def test_a_recurrent_model_and_a_foreign_folder_are_refused(tmp_path: Path) -> N
     lstm = write_checkpoint(tmp_path / "lstm", family="lstm")
     signs = CtcLabels(kind="glosses", names=("A", "B"))
     read = write_checkpoint(tmp_path / "read", ctc=signs, decoder_layers=0)
-    for made, found in ((lstm, "family lstm with 2"), (read, "transformer with 0 decoder layers")):
-        with pytest.raises(UserError, match=f"{found} .*cannot be exported to ONNX"):
-            export_onnx(load_checkpoint(made, torch.device("cpu")), tmp_path / "out")
-    other = write_checkpoint(tmp_path / "transformer")
+    for folder, problem in (
+        (lstm, "family lstm with 2"),
+        (read, "transformer with 0 decoder layers"),
+    ):
+        with pytest.raises(UserError, match=f"{problem} .*cannot be exported to ONNX"):
+            export_onnx(load_checkpoint(folder, torch.device("cpu")), tmp_path / "out")
+    transformer = write_checkpoint(tmp_path / "transformer")
     with pytest.raises(UserError, match="which this command does not make"):
-        export_onnx(load_checkpoint(other, torch.device("cpu")), lstm)
+        export_onnx(load_checkpoint(transformer, torch.device("cpu")), lstm)
     assert (lstm / "model.safetensors").is_file()

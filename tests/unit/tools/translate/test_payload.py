@@ -25,10 +25,10 @@ NAN = float("nan")
 
 def test_a_clip_comes_back_from_json_as_it_was() -> None:
     clip = tiny.halve(tiny.lose(tiny.sequence(), "left_hand", slice(2, 7)))
-    found = from_payload(json.loads(json.dumps(to_payload(clip))), HANDS_POSE)
-    np.testing.assert_array_equal(found.points, clip.points)
-    np.testing.assert_array_equal(found.present, clip.present)
-    assert (found.fps, found.width, found.height) == (clip.fps, clip.width, clip.height)
+    sequence = from_payload(json.loads(json.dumps(to_payload(clip))), HANDS_POSE)
+    np.testing.assert_array_equal(sequence.points, clip.points)
+    np.testing.assert_array_equal(sequence.present, clip.present)
+    assert (sequence.fps, sequence.width, sequence.height) == (clip.fps, clip.width, clip.height)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,12 @@ def test_a_served_model_answers_as_the_translator_does(served: tuple[Any, Any]) 
     model, context = served
     clip = tiny.halve(tiny.sequence())
     params = {"beam_size": 3, "max_tokens": 6, "n_best": 2}
-    found = model.predict(context, pd.DataFrame([to_payload(clip)]), params)
+    answer = model.predict(context, pd.DataFrame([to_payload(clip)]), params)
     translator = Translator.load(Path(context.artifacts["checkpoint"]), torch.device("cpu"))
     options = dataclasses.replace(DECODING, beam_size=3, max_tokens=6)
-    assert found == [to_json(one) for one in translate_timed(translator, [clip], options, n_best=2)]
+    assert answer == [
+        to_json(timed) for timed in translate_timed(translator, [clip], options, n_best=2)
+    ]
 
 
 @pytest.mark.parametrize(

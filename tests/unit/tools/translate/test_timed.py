@@ -29,8 +29,8 @@ def test_tokens_spell_the_text_of_a_model_that_reads_signs(tmp_path: Path) -> No
             assert content["score"] >= content["alternatives"][0]["score"]
             assert (content["tokens"] is None) == (labels is NO_LABELS)
             # Random bytes may end within a character, which then belongs to no token.
-            said = "".join(token["text"] for token in content["tokens"] or ())
-            assert content["text"].startswith(said)
+            spelt = "".join(token["text"] for token in content["tokens"] or ())
+            assert content["text"].startswith(spelt)
 
 
 def test_what_is_looked_for_stands_in_place_of_the_signs_that_are_read(tmp_path: Path) -> None:

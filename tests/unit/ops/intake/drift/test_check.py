@@ -26,7 +26,7 @@ from tests.unit.ops.intake.drift.world import (
     take,
     troubles,
     write_landmarks,
-)  # fmt: skip
+)
 
 FOREIGN = ("it is raining", "we drink tea", "good evening", "he sleeps", "she is here", "no thanks")
 
@@ -44,27 +44,26 @@ def double_rate(sequence: LandmarkSequence) -> LandmarkSequence:
 
 def shifted_texts() -> list[Taken]:
     new = take("emma", 21)
-    texts = [one.clip.text for one in new]
+    texts = [recording.clip.text for recording in new]
     return reword(new, [*texts[1:], texts[0]])
 
 
 def with_a_new_word() -> list[Taken]:
     new = take("emma", 8)
-    return reword(new, [one.clip.text.rsplit(" ", 1)[0] + " parapluie" for one in new])
+    return reword(new, [recording.clip.text.rsplit(" ", 1)[0] + " parapluie" for recording in new])
 
 
 @pytest.mark.parametrize(
     ("make", "found"),
     [
         (lambda: take("anna", 8, first=8, change=mirror), {"mirrored": "stop"}),
-        (lambda: take("emma", 8, change=double_rate),
-         {"speed": "stop", "pace": "warn"}),
+        (lambda: take("emma", 8, change=double_rate), {"speed": "stop", "pace": "warn"}),
         (lambda: reword(take("emma", 6), FOREIGN), {"new_words": "stop"}),
         (with_a_new_word, {"new_words": "warn"}),
         (shifted_texts, {"pairing": "stop"}),
         (lambda: take("emma", 2, change=mirror), {}),  # too few for a distribution
     ],
-)  # fmt: skip
+)
 def test_each_kind_of_ruin_is_found(
     tmp_path: Path, make: Callable[[], list[Taken]], found: dict[str, str]
 ) -> None:
@@ -75,10 +74,10 @@ def test_each_kind_of_ruin_is_found(
 
 def test_every_check_measures_and_every_limit_is_of_one(tmp_path: Path) -> None:
     report = compare(tmp_path, [*take("anna", 8, first=8), *take("emma", 8)])
-    assert [one.check for one in report.findings] == [one.name for one in CHECKS]
-    assert all(one.statistic is not None for one in report.findings)
-    assert {one.name for one in CHECKS} == {field.name for field in dataclasses.fields(OPTIONS)}
-    assert all(getattr(OPTIONS, one.name).stop >= one.warn for one in CHECKS)
+    assert [finding.check for finding in report.findings] == [check.name for check in CHECKS]
+    assert all(finding.statistic is not None for finding in report.findings)
+    assert {check.name for check in CHECKS} == {field.name for field in dataclasses.fields(OPTIONS)}
+    assert all(getattr(OPTIONS, check.name).stop >= check.warn for check in CHECKS)
 
 
 def test_a_limit_of_a_project_decides_what_stops(tmp_path: Path) -> None:
@@ -98,18 +97,24 @@ def test_lost_hands_warn_and_then_stop(tmp_path: Path, lost: int, level: str) ->
         return sequence
 
     # The bad one hides behind three others, and is measured alone, too.
-    others = [one for signer in ("emma", "fred", "gina") for one in take(signer, 8)]
-    found = finding(compare(tmp_path, [*others, *take("hugo", 8, change=drop)]), "lost_hands")
-    assert (found.level, found.signer) == (level, "hugo")
-    assert set(found.clips) <= {f"hugo-{i:03}" for i in range(8)}
+    recordings = [recording for signer in ("emma", "fred", "gina") for recording in take(signer, 8)]
+    lost_hands = finding(
+        compare(tmp_path, [*recordings, *take("hugo", 8, change=drop)]), "lost_hands"
+    )
+    assert (lost_hands.level, lost_hands.signer) == (level, "hugo")
+    assert set(lost_hands.clips) <= {f"hugo-{i:03}" for i in range(8)}
 
 
 def test_clips_without_landmarks_are_counted(tmp_path: Path) -> None:
     everything = [*old_clips(), *take("emma", 8)]
     write_landmarks(tmp_path, everything[:-2])
-    names = [one.clip.clip_id for one in everything[-8:]]
+    names = [recording.clip.clip_id for recording in everything[-8:]]
     report = check_drift(
-        [one.clip for one in everything], names, batch="n", landmarks=tmp_path, options=OPTIONS
+        [recording.clip for recording in everything],
+        names,
+        batch="n",
+        landmarks=tmp_path,
+        options=OPTIONS,
     )
     assert finding(report, "unread").statistic == 0.25
     assert finding(report, "unread").clips == ("emma-006", "emma-007")
@@ -117,12 +122,12 @@ def test_clips_without_landmarks_are_counted(tmp_path: Path) -> None:
 
 def test_the_first_clips_of_a_corpus_have_nothing_to_be_compared_with(tmp_path: Path) -> None:
     report = compare(tmp_path, take("emma", 8), old=[])
-    assert {found.check for found in report.findings} == {"unread"}
+    assert {finding.check for finding in report.findings} == {"unread"}
     assert report.level == "ok"
 
 
 def test_clips_that_are_not_in_the_corpus_are_refused(tmp_path: Path) -> None:
-    clips = [one.clip for one in old_clips()]
+    clips = [recording.clip for recording in old_clips()]
     with pytest.raises(ValueError, match="new clips, of which 0"):
         check_drift(clips, ["nobody"], batch="n", landmarks=tmp_path, options=OPTIONS)
     with pytest.raises(UserError, match="dvc repro extract"):
@@ -135,6 +140,6 @@ def test_a_report_has_every_finding_and_names_no_person_in_its_sentences(tmp_pat
     content = json.loads((tmp_path / "drift.json").read_text(encoding="utf-8"))
     assert content == json.loads(json.dumps(report.to_map()))
     assert (content["format_version"], content["level"]) == (1, "stop")
-    (found,) = [one for one in content["findings"] if one["level"] == "stop"]
-    assert (found["check"], found["signer"], found["clips"][0]) == ("mirrored", "anna", "anna-008")
-    assert not any(name in one["what"] for one in content["findings"] for name in OLD)
+    (stop,) = [finding for finding in content["findings"] if finding["level"] == "stop"]
+    assert (stop["check"], stop["signer"], stop["clips"][0]) == ("mirrored", "anna", "anna-008")
+    assert not any(name in finding["what"] for finding in content["findings"] for name in OLD)

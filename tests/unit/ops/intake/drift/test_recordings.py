@@ -33,15 +33,15 @@ def test_an_item_of_one_row_is_what_another_row_would_bring() -> None:
 
 
 def test_new_words_are_counted_beyond_what_is_expected() -> None:
-    found = measure_new_words(compare(OLD, "le chat vole", "Le coq dort !"))
-    assert found.figures["share"] == pytest.approx(2 / 6)
-    assert found.figures["expected"] == 0  # every old word stands in two clips or more
-    assert "vole, coq" in found.what
-    assert found.clips == ["new0", "new1"]
+    finding = measure_new_words(compare(OLD, "le chat vole", "Le coq dort !"))
+    assert finding.figures["share"] == pytest.approx(2 / 6)
+    assert finding.figures["expected"] == 0  # every old word stands in two clips or more
+    assert "vole, coq" in finding.what
+    assert finding.clips == ["new0", "new1"]
     rare = [*OLD, *clips("le hibou hulule", name="rare")]
-    found = measure_new_words(compare(rare, "le chat vole", "le coq dort"))
-    assert found.figures["expected"] == pytest.approx(2 / 18)
-    assert found.statistic == pytest.approx(2 / 6 - 2 / 18)
+    finding = measure_new_words(compare(rare, "le chat vole", "le coq dort"))
+    assert finding.figures["expected"] == pytest.approx(2 / 18)
+    assert finding.statistic == pytest.approx(2 / 6 - 2 / 18)
 
 
 def test_the_vocabulary_is_that_of_training_clips() -> None:

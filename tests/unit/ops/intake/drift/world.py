@@ -53,7 +53,7 @@ def wave(seed: int, *, seconds: float = 2.0) -> LandmarkSequence:
 
 def take(signer: str, count: int, *, first: int = 0, change: Change | None = None) -> list[Taken]:
     """Clips of one signer, two to eight words each, a third of a second a word."""
-    taken = []
+    recordings = []
     for number in range(first, first + count):
         seed = 1000 * sum(signer.encode()) + number
         rng = np.random.default_rng(seed)
@@ -62,33 +62,35 @@ def take(signer: str, count: int, *, first: int = 0, change: Change | None = Non
         sequence = wave(seed, seconds=length / 3 + rng.uniform(0.4, 0.6))
         name = f"{signer}-{number:03}"
         clip = Clip(clip_id=name, video=None, text=text, signer=signer, split="train")
-        taken.append(Taken(clip, change(sequence) if change else sequence))
-    return taken
+        recordings.append(Taken(clip, change(sequence) if change else sequence))
+    return recordings
 
 
 def old_clips() -> list[Taken]:
     """Eight clips of each of four right-handed signers."""
-    return [one for signer in OLD for one in take(signer, 8)]
+    return [recording for signer in OLD for recording in take(signer, 8)]
 
 
-def write_landmarks(folder: Path, taken: Sequence[Taken]) -> None:
+def write_landmarks(folder: Path, recordings: Sequence[Taken]) -> None:
     """Write what `extract` writes."""
     folder.mkdir(parents=True, exist_ok=True)
-    sequences = {one.clip.clip_id: one.sequence for one in taken}
+    sequences = {recording.clip.clip_id: recording.sequence for recording in recordings}
     write_clips(folder / SHARDS_NAME, sequences)
     write_quality(folder / QUALITY_NAME, [measure_quality(*row) for row in sequences.items()])
 
 
 def compare(
-    folder: Path, new: Sequence[Taken], old: Sequence[Taken] | None = None,
+    folder: Path,
+    new: Sequence[Taken],
+    old: Sequence[Taken] | None = None,
     options: DriftOptions = OPTIONS,
-) -> DriftReport:  # fmt: skip
+) -> DriftReport:
     """Check new clips against old ones."""
     everything = [*(old_clips() if old is None else old), *new]
     write_landmarks(folder, everything)
     return check_drift(
-        [one.clip for one in everything],
-        [one.clip.clip_id for one in new],
+        [recording.clip for recording in everything],
+        [recording.clip.clip_id for recording in new],
         batch="night",
         landmarks=folder,
         options=options,
@@ -97,18 +99,18 @@ def compare(
 
 def finding(report: DriftReport, check: str) -> Finding:
     """The one finding of a check."""
-    (found,) = (found for found in report.findings if found.check == check)
-    return found
+    (sought,) = (candidate for candidate in report.findings if candidate.check == check)
+    return sought
 
 
 def troubles(report: DriftReport) -> dict[str, str]:
     """Level of the checks that are not fine."""
-    return {found.check: found.level for found in report.findings if found.level != "ok"}
+    return {finding.check: finding.level for finding in report.findings if finding.level != "ok"}
 
 
-def reword(taken: Sequence[Taken], texts: Sequence[str]) -> list[Taken]:
+def reword(recordings: Sequence[Taken], texts: Sequence[str]) -> list[Taken]:
     """The same videos with other sentences."""
     return [
-        dataclasses.replace(one, clip=dataclasses.replace(one.clip, text=text))
-        for one, text in zip(taken, texts, strict=True)
+        dataclasses.replace(recording, clip=dataclasses.replace(recording.clip, text=text))
+        for recording, text in zip(recordings, texts, strict=True)
     ]
