@@ -12,14 +12,6 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_STORE = "mlflow.db"  # in the working directory
-ARTIFACTS = "mlruns"  # in the same folder
-PLACES = (  # tables and columns of MLflow that name places of artifacts
-    ("experiments", "artifact_location"),
-    ("runs", "artifact_uri"),
-    ("logged_models", "artifact_location"),
-    ("model_versions", "source"),
-    ("model_versions", "storage_location"),
-)
 ANSWER_S = 20  # that a server may take to answer a request
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -102,10 +94,7 @@ def prepare_database() -> None:
     MLflow makes it table by table for some seconds, and never again where it was stopped.
     """
     path = _database_file()
-    if path is None:
-        return
-    if path.is_file() and not _is_half_made(path):
-        _bring_home(path)
+    if path is None or (path.is_file() and not _is_half_made(path)):
         return
     mlflow = import_mlflow()
     if path.is_file():
@@ -120,40 +109,6 @@ def prepare_database() -> None:
         mlflow.MlflowClient(tracking_uri=f"sqlite:///{database}").search_experiments()
         if not path.exists():  # else another process has made it meanwhile
             database.replace(path)
-
-
-def _bring_home(path: Path) -> None:
-    """Let the artifacts of a project that was copied or moved lie in its own `mlruns`.
-
-    MLflow keeps absolute paths, so a copy would write into the project that it was copied from.
-    """
-    if path.resolve() != Path(DEFAULT_STORE).resolve():  # of several projects: its paths are theirs
-        return
-    home = str(path.resolve().parent / ARTIFACTS)
-    try:
-        with contextlib.closing(sqlite3.connect(path, timeout=ANSWER_S)) as database, database:
-            locations = database.execute("SELECT artifact_location FROM experiments").fetchall()
-            folders = {Path(uri.removeprefix("file://")).parent for (uri,) in locations if uri}
-            for folder in sorted(folders):
-                old = str(folder)
-                if folder.name != ARTIFACTS or not folder.is_absolute() or old == home:
-                    continue
-                if folder.exists() and not folder.with_name(DEFAULT_STORE).exists():
-                    continue  # of no project: a place that somebody chose
-                for table, column in PLACES:
-                    database.execute(
-                        f"UPDATE {table} SET {column} = replace({column}, ?1, ?2) "
-                        f"WHERE instr({column}, ?1)",
-                        (f"{old}/", f"{home}/"),
-                    )
-                logger.warning(
-                    "this project was copied or moved: the artifacts of its runs are looked for "
-                    "in %s from now on, not in %s",
-                    home,
-                    old,
-                )
-    except sqlite3.Error as error:
-        logger.warning("%s: where artifacts lie could not be checked (%s)", path, error)
 
 
 def _is_half_made(path: Path) -> bool:

@@ -98,40 +98,47 @@ class Guard:
         if headers.get("host") not in self._hosts:
             return _refuse("this server has another name", 421)
         method, path = scope["method"], scope["path"]
-        if method not in ("GET", "HEAD"):
-            origin = headers.get("origin")
-            own_origin = f"{'https' if self._secure else 'http'}://{headers['host']}"
-            is_form = headers.get("x-signloom") != "1" and path != TRANSLATE
-            if origin not in (None, own_origin) or is_form:
-                return _refuse("this comes from another page", 403)
-        if path in OPEN:
-            return None
-        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        if hmac.compare_digest(cookie.encode(), self.token.encode()):
+        if method not in ("GET", "HEAD") and self._is_from_another_page(headers, path):
+            return _refuse("this comes from another page", 403)
+        if path in OPEN or self._has_cookie(headers):
             return None
         if path == TRANSLATE and (method != "POST" or not self._password):
             return None  # pages of others were refused above, and there is nothing to guess
         client = (scope.get("client") or ("",))[0]
         if self._is_flooded(client):
             return _refuse("too many wrong tries: wait a minute", 429)
+        if path == TRANSLATE:
+            return self._check_bearer(headers, client)
+        if path == "/" and self._password:
+            return RedirectResponse("/login", 303)
         token = QueryParams(scope["query_string"]).get("token")
-        if path == "/" and token is not None and not self._password:
+        if path == "/" and token is not None:
             if hmac.compare_digest(token.encode(), self.token.encode()):
                 answer = RedirectResponse("/", 303)
                 self._give(answer)
                 return answer
             if headers.get("sec-fetch-site") not in _FOREIGN:  # who could lock all others out
                 self._note_wrong(client)
-        if path == TRANSLATE:
-            expected = f"Bearer {self._password}".encode()
-            sent = headers.get("authorization", "").encode("latin-1")  # as Starlette decoded it
-            if hmac.compare_digest(sent, expected):
-                return None
-            self._note_wrong(client)
-            return _refuse("send the header Authorization: Bearer PASSWORD", 401)
-        if path == "/" and self._password:
-            return RedirectResponse("/login", 303)
         return _refuse("open the address that Signloom printed when it started", 401)
+
+    def _is_from_another_page(self, headers: Headers, path: str) -> bool:
+        origin = headers.get("origin")
+        own_origin = f"{'https' if self._secure else 'http'}://{headers['host']}"
+        is_form = headers.get("x-signloom") != "1" and path != TRANSLATE
+        return origin not in (None, own_origin) or is_form
+
+    def _has_cookie(self, headers: Headers) -> bool:
+        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        return hmac.compare_digest(cookie.encode(), self.token.encode())
+
+    def _check_bearer(self, headers: Headers, client: str) -> Response | None:
+        """Refuse a program that sends no password or a wrong one."""
+        expected = f"Bearer {self._password}".encode()
+        sent = headers.get("authorization", "").encode("latin-1")  # as Starlette decoded it
+        if hmac.compare_digest(sent, expected):
+            return None
+        self._note_wrong(client)
+        return _refuse("send the header Authorization: Bearer PASSWORD", 401)
 
     def _give(self, answer: Response) -> None:
         answer.set_cookie(

@@ -11,7 +11,7 @@ import re
 import time
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -251,42 +251,66 @@ def _group_by_name(
 ) -> Iterator[_Found]:
     """Yield the videos of a folder with their texts or captions, then texts without a video."""
     folder = place.folder
-    texts = {
-        clean(Path(name).stem): folder / name for name in names if name.lower().endswith(".txt")
-    }
-    videos = {name: stem(name) for name in names if name.lower().endswith(VIDEO_SUFFIXES)}
-    videos |= {name: clean(name) for name in pictures}
+    texts = {clean(Path(name).stem): folder / name for name in _ending(names, ".txt")}
+    films = {name: stem(name) for name in _ending(names, VIDEO_SUFFIXES)}
+    videos = films | {name: clean(name) for name in pictures}
     bases = Counter(videos.values())
-    captions: dict[str, list[Path]] = defaultdict(list)
-    for file in (folder / name for name in names if name.lower().endswith(READ_SUFFIXES)):
-        base = clean(file.stem)
-        captions[base if base in bases else clean(split_name(file)[0])].append(file)
-    for base in [base for base in captions if base not in bases]:  # of one film a person
-        films = [
-            n
-            for n, film_base in videos.items()
-            if film_base.startswith(f"{base}_") and n not in pictures
-        ]
-        own_texts = {videos[name] for name in films} & (texts.keys() | captions.keys())
-        if len(films) > 1 and not own_texts:
-            files, paths = captions.pop(base), [folder / name for name in films]
-            yield _Found((*files, *paths), partial(_read_captions, place, paths, files))
-            videos = {name: film_base for name, film_base in videos.items() if name not in films}
+    captions = _captions_by_base(folder, names, bases)
+    unmatched = [base for base in captions if base not in bases]
+    shared = _films_sharing_captions(films, unmatched, texts.keys() | captions.keys())
+    for base, film_names in shared.items():
+        files, paths = captions.pop(base), [folder / name for name in film_names]
+        yield _Found((*files, *paths), partial(_read_captions, place, paths, files))
+        videos = {name: base for name, base in videos.items() if name not in film_names}
     for name, base in videos.items():
-        video, text = folder / name, texts.get(base)
+        video, sentences = folder / name, [texts[base]] if base in texts else []
         if cues := captions.pop(base, []):
-            sentences = [*cues, *([text] if text else [])]
-            yield _Found((*cues, video), partial(_read_captions, place, [video], sentences))
+            read = partial(_read_captions, place, [video], [*cues, *sentences])
+            yield _Found([*cues, video], read)
         else:
-            files = [video, *([text] if text else [])]
             problem = _SEVERAL if bases[base] > 1 else None
-            yield _Found(files, partial(_read_video, place, video, base, text, problem))
+            read = partial(_read_video, place, video, base, texts.get(base), problem)
+            yield _Found([video, *sentences], read)
     for files in captions.values():
         yield _Found(files, partial(_read_captions, place, [], files))
-    for base, path in texts.items():
-        is_note = path.name == SIGNER_FILE or path.name.lower().startswith(_NOTES)
-        if not is_note and base not in bases:
+    for path in (path for base, path in texts.items() if base not in bases):
+        if path.name != SIGNER_FILE and not path.name.lower().startswith(_NOTES):
             yield _Found([path], partial(place.refuse, path.name, _NO_VIDEO))
+
+
+def _ending(names: Iterable[str], suffixes: str | tuple[str, ...]) -> list[str]:
+    return [name for name in names if name.lower().endswith(suffixes)]
+
+
+def _captions_by_base(
+    folder: Path, names: Sequence[str], video_bases: Container[str]
+) -> dict[str, list[Path]]:
+    """Return the captions of a folder by the name of their video, without a language's ending."""
+    captions: dict[str, list[Path]] = defaultdict(list)
+    for path in (folder / name for name in _ending(names, READ_SUFFIXES)):
+        base = clean(path.stem)
+        captions[base if base in video_bases else clean(split_name(path)[0])].append(path)
+    return captions
+
+
+def _films_sharing_captions(
+    films: Mapping[str, str], caption_bases: Iterable[str], bases_with_text: Set[str]
+) -> dict[str, list[str]]:
+    """Return the films, one a person, that share captions by the name of those captions.
+
+    Args:
+        films: Names of films without their ending, by file name.
+        caption_bases: Names of captions that have no film of the same name.
+        bases_with_text: Names that have a text file or captions.
+    """
+    unclaimed = dict(films)
+    shared: dict[str, list[str]] = {}
+    for base in caption_bases:
+        people = {name: film for name, film in unclaimed.items() if film.startswith(f"{base}_")}
+        if len(people) > 1 and bases_with_text.isdisjoint(people.values()):
+            shared[base] = list(people)
+            unclaimed = {name: film for name, film in unclaimed.items() if name not in people}
+    return shared
 
 
 def _read_video(
@@ -397,7 +421,7 @@ def _read_clips(place: _Place, table: Path) -> Scanned:
         if Path(root) != folder:  # whose own were named before
             yield from _misnamed(_Place(Path(root), place.source, request), [*below, *names])
         below[:] = _shown(below)
-        films = [Path(root, n) for n in _shown(names) if n.lower().endswith(VIDEO_SUFFIXES)]
+        films = [Path(root, name) for name in _ending(_shown(names), VIDEO_SUFFIXES)]
         for path in [*films, *([Path(root)] if is_picture_folder(names) else [])]:
             if path not in named:
                 problem = Problem(f"no row of {table.name} names it", "add its row")

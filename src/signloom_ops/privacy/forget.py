@@ -26,7 +26,7 @@ import shutil
 import unicodedata
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -208,54 +208,76 @@ def _describe(
     name: str, clip_ids: tuple[str, ...], clips: Sequence[Clip], project: Project
 ) -> Person:
     """Hash the videos that show nobody else, find their copies and what the cache has of them."""
-    films = [(clip, clip.video) for clip in clips if clip.video]
-    shared = {film for clip, film in films if clip.signer != name}
-    corpus = {film for clip, film in films if clip.signer == name}
-    spans: dict[Path, set[Span]] = defaultdict(set)
-    for clip, film in films:
-        if clip.signer == name:
-            spans[film].add((clip.start_s, clip.end_s, parse_box(clip.box or "")))
+    corpus_spans = _spans_in_corpus(name, clips)
+    films_of_others = {clip.video for clip in clips if clip.video and clip.signer != name}
     delivered = find_delivered(project.copies, name)
-    recorded = project.recordings.films_of(name)
-    beside: dict[Path, set[Span]] = {
-        path: {(*span, None) for span in times} for path, times in recorded.items()
-    }
-    beside |= delivered.films
-    spans |= {path: {*spans[path], *film_spans} for path, film_spans in beside.items()}
-    hashed = VideoHashes(cache_folder()).hash_videos([*spans, *shared, *delivered.shared])
-    entries = _cached(project, spans, hashed)
-    of_others = {hashed[path].sha256 for path in (*shared, *delivered.shared) if path in hashed}
-    own_films = {
-        path for path, video in hashed.items() if video.sha256 not in of_others
-    } & spans.keys()
-    videos = {hashed[path].sha256 for path in own_films}
-    copies = [path for folder in project.copies for path in videos_like(folder, videos)]
+    spans = _with_copies(corpus_spans, project.recordings.films_of(name), delivered.films)
+    films_of_others.update(delivered.shared)
+    hashed = VideoHashes(cache_folder()).hash_videos([*spans, *films_of_others])
+    exclusive = _exclusive_films(spans, films_of_others, hashed)
+    video_hashes = {hashed[film].sha256 for film in exclusive}
+    copies = [path for place in project.copies for path in videos_like(place, video_hashes)]
     copies += [path for path in delivered.films if path not in copies]
     texts = [*delivered.texts, *(text for path in copies for text in texts_of(path))]
-
-    def names(paths: Iterable[Path]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(path.as_posix() for path in paths))
-
-    def in_corpus(films: Iterable[Path]) -> tuple[str, ...]:
-        return names(sorted(film.relative_to(project.corpus.folder) for film in films))
-
+    folder = project.corpus.folder
     return Person(
         signer=name,
         request=uuid.uuid4().hex[:8],
         clip_ids=clip_ids,
-        videos=tuple(sorted(videos)),
-        files=in_corpus(corpus & own_films),
-        shared=in_corpus((corpus & hashed.keys()) - own_films),
-        entries=tuple(sorted(entries)),
+        videos=tuple(sorted(video_hashes)),
+        files=_names_below(folder, corpus_spans.keys() & exclusive),
+        shared=_names_below(folder, (corpus_spans.keys() & hashed.keys()) - exclusive),
+        entries=tuple(sorted(_cached(project, spans, hashed))),
         # Deliveries may have names that are not UTF-8.
         copies=tuple(quote(os.fsencode(path)) for path in (*copies, *texts, *delivered.folders)),
-        shared_copies=names(path for path in delivered.shared if path not in texts),
-        recordings=names(project.recordings.places_of(name)),
+        shared_copies=_distinct_names(path for path in delivered.shared if path not in texts),
+        recordings=_distinct_names(project.recordings.places_of(name)),
     )
 
 
+def _spans_in_corpus(name: str, clips: Iterable[Clip]) -> dict[Path, set[Span]]:
+    """Return the films of the corpus that show a signer, with when and where in the picture."""
+    spans: dict[Path, set[Span]] = defaultdict(set)
+    for clip in clips:
+        if clip.video and clip.signer == name:
+            spans[clip.video].add((clip.start_s, clip.end_s, parse_box(clip.box or "")))
+    return spans
+
+
+def _with_copies(
+    spans: Mapping[Path, Set[Span]],
+    recorded: Mapping[Path, Iterable[tuple[float | None, float | None]]],
+    delivered: Mapping[Path, Set[Span]],
+) -> dict[Path, Set[Span]]:
+    """Return spans of the films of the corpus with those of recorded and delivered films."""
+    of_copies: dict[Path, Set[Span]] = {
+        film: {(*times, None) for times in film_times} for film, film_times in recorded.items()
+    }
+    of_copies |= delivered
+    merged = {film: {*spans.get(film, ()), *copy_spans} for film, copy_spans in of_copies.items()}
+    return {**spans, **merged}
+
+
+def _exclusive_films(
+    films: Iterable[Path], films_of_others: Iterable[Path], hashed: Mapping[Path, HashedVideo]
+) -> set[Path]:
+    """Return the readable films whose content no film of another person has."""
+    hashes_of_others = {hashed[film].sha256 for film in films_of_others if film in hashed}
+    return {
+        film for film in films if film in hashed and hashed[film].sha256 not in hashes_of_others
+    }
+
+
+def _distinct_names(paths: Iterable[Path]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path.as_posix() for path in paths))
+
+
+def _names_below(folder: Path, films: Iterable[Path]) -> tuple[str, ...]:
+    return _distinct_names(sorted(film.relative_to(folder) for film in films))
+
+
 def _cached(
-    project: Project, spans: Mapping[Path, Iterable[Span]], hashed: Mapping[Path, HashedVideo]
+    project: Project, spans: Mapping[Path, Set[Span]], hashed: Mapping[Path, HashedVideo]
 ) -> set[str]:
     """Return the keys that the cache may have of clips in some films, and of the whole films."""
     makes = {extractor_fingerprint(project.extract.detector_options), *_extractors(project)}

@@ -692,40 +692,6 @@ def test_a_database_that_a_kill_left_half_made_is_made_again(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mlflow.db", "mlflow.db.half-made"]
 
 
-def test_a_copied_project_writes_its_artifacts_into_its_own_folder(
-    tmp_path: Path,
-    mlflow_database: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    first, second = tmp_path / "100%_first", tmp_path / "second"
-    first.mkdir()
-    shutil.copy(mlflow_database, first)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
-    monkeypatch.chdir(first)
-    prepare_database()
-    assert place_of_artifacts() == f"{first}/mlruns/0"
-    shutil.copytree(first, second)
-    caplog.clear()
-    monkeypatch.chdir(second)
-    prepare_database()
-    assert place_of_artifacts() == f"{second}/mlruns/0"
-    assert "was copied or moved" in caplog.text
-    caplog.clear()
-    chosen = tmp_path / "big/mlruns"  # a place that somebody chose stays
-    chosen.mkdir(parents=True)
-    with contextlib.closing(sqlite3.connect("mlflow.db")) as database, database:
-        database.execute("UPDATE experiments SET artifact_location = ?", (f"{chosen}/0",))
-    prepare_database()
-    assert place_of_artifacts() == f"{chosen}/0"
-    assert not caplog.text
-
-
-def place_of_artifacts() -> Any:
-    with contextlib.closing(sqlite3.connect("mlflow.db")) as database:
-        return database.execute("SELECT artifact_location FROM experiments").fetchone()[0]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("delay_s", [0.1, 0.4, 1.0])
 def test_a_kill_while_the_database_is_made_leaves_none(
