@@ -166,7 +166,7 @@ def open_index(
     with_landmarks = read_clip_frames(shards).keys()
     texts = {target.clip_id: target.text for target in train if target.clip_id in with_landmarks}
     if not texts:
-        raise UserError(f"no clip of train has landmarks in {shards}: there is nothing to look up")
+        raise UserError(f"no training clip has landmarks in {shards}: there is nothing to look up")
     clip_ids = sorted(texts, key=hash_position)  # as they lie in the shards
     weights = hash_file(checkpoint / WEIGHTS)
     made_of = _identify(checkpoint, weights, texts, shards)
