@@ -77,7 +77,7 @@ class _File:
 
 @checked_dataclass
 class _Hashes:
-    """What checkpoint.json holds of the files beside it, by name."""
+    """What checkpoint.json holds of the files next to it, by name."""
 
     sha256: dict[str, str] = field(default_factory=dict)  # empty: of Signloom 0.2
 

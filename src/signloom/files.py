@@ -183,7 +183,7 @@ def to_sealed(content: Mapping[str, Any], **layout: Any) -> bytes:
 
     Args:
         content: A former checksum in it is replaced.
-        layout: For `json.dumps`, in place of that of `to_text`.
+        layout: For `json.dumps`, instead of that of `to_text`.
     """
     layout = {"ensure_ascii": False, "indent": 1, **layout}
     return seal(f"{json.dumps({**content, SEAL: UNSEALED}, **layout)}\n".encode())

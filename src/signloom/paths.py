@@ -11,7 +11,7 @@ LANDMARKS = Path("data/landmarks")
 SHARDS = LANDMARKS / "shards"
 REJECTS = LANDMARKS / "rejects.tsv"
 LANDMARK_CACHE = Path("data/cache/landmarks")
-LOOKUP = Path("data/cache/lookup")  # encodings of train, by the model that made them
+LOOKUP = Path("data/cache/lookup")  # training encodings, by the model that made them
 
 TOKENS = Path("data/tokens")
 TARGETS = TOKENS / "targets.parquet"

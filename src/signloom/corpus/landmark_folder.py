@@ -27,7 +27,7 @@ from signloom.errors import Problem, name_some
 
 SHARDS_NAME, QUALITY_NAME = "shards", "quality.parquet"
 
-_AHEAD = 64  # imported clips that are read at once
+_AHEAD = 64  # imported clips that are read together
 
 logger = logging.getLogger(__name__)
 

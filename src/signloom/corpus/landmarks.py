@@ -3,7 +3,7 @@
 Left and right are the signer's own, never the viewer's: in unmirrored video the signer's right
 hand is on the left of the picture.
 
-MediaPipe knows four parts of a person and numbers the landmarks of each. Left and right are the
+MediaPipe has four parts of a person and numbers the landmarks of each. Left and right are the
 person's own in all of them.
 """
 
@@ -96,7 +96,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Layout:
-    """An ordered list of landmark groups; stored beside every array that follows it.
+    """An ordered list of landmark groups; stored with every array that follows it.
 
     A new order, group or landmark is a new `version` (or name): arrays are compared by layout.
     """
@@ -142,7 +142,7 @@ class Layout:
         return self.slice(group).start + marks.index(landmark)
 
     def to_json(self) -> str:
-        """The layout as one line of JSON, for file metadata."""
+        """The layout as a line of JSON, for file metadata."""
         groups = [{"name": group.name, "landmarks": group.landmarks} for group in self.groups]
         return json.dumps({"name": self.name, "version": self.version, "groups": groups})
 
@@ -290,7 +290,7 @@ class LandmarkSequence:
         self._check_absence()
 
     def _check_absence(self) -> None:
-        # Whole arrays at once: augmentation makes thousands of sequences an epoch.
+        # Whole arrays in one step: augmentation makes thousands of sequences an epoch.
         sizes = [COORDINATES * len(group.landmarks) for group in self.layout.groups]
         absent = np.repeat(~self.present, sizes, axis=1)
         points = self.points.reshape(absent.shape)  # flat: broadcasting over C is 5 times as slow

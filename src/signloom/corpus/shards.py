@@ -304,7 +304,7 @@ def read_shards(
     if missing:
         raise UserError(
             f"{folder}: no landmarks of {len(missing)} clips ({name_some(missing)}); {_HINT}, "
-            "and see rejects.tsv beside it"
+            "and see rejects.tsv next to it"
         )
     return dict(sorted(sequences.items()))
 

@@ -1,8 +1,8 @@
 """Networks: .tflite files run by LiteRT, without the graph around them.
 
 LiteRT runs the files that MediaPipe's package carries with the same kernels (XNNPACK). A network is
-cut down to the outputs that are asked for: the pose network's segmentation mask, which nobody
-reads, is two fifths of its work.
+cut down to the outputs that are asked for: the pose network's segmentation mask, which is not
+read, is two fifths of its work.
 """
 
 import copy
@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-cv2.setNumThreads(1)  # a worker a core detects beside the others
+cv2.setNumThreads(1)  # a worker a core detects at the same time as the others
 
 LIDS, IRIS = 16, 5  # landmarks of the edges of an eye's lids, which come first, and of its iris
 
@@ -27,7 +27,7 @@ Tensor = npt.NDArray[np.float32]
 class Network:
     """A network that LiteRT runs on the CPU, one picture at a time.
 
-    Batches gain nothing: four pictures at once took 7.4 ms each for the pose, one alone 6.8.
+    Batches gain nothing: four pictures together took 7.4 ms each for the pose, one alone 6.8.
 
     Args:
         path: A .tflite file with one input.
@@ -39,7 +39,7 @@ class Network:
         self, path: Path, outputs: tuple[int, ...] | None = None, *, low: float = 0.0
     ) -> None:
         self._interpreter = _open(_rewritten(path, outputs))
-        # Multiplied and added at once, as OpenCV does for MediaPipe: rounded once.
+        # Multiplied and added in one step, as OpenCV does for MediaPipe: rounded once.
         self._scale = np.float32(1 - low) / np.float32(255)
         self._levels = (np.arange(256) * float(self._scale) + low).astype(np.float32)
         self._is_shifted = low != 0

@@ -142,7 +142,7 @@ def project(points: Points, region: Region) -> Points:
 
 
 def project_square(points: Points, region: Region, size: Size) -> Points:
-    """Return points of a crop as points of the picture, at once.
+    """Return points of a crop as points of the picture, in one step.
 
     It is the PROJECTION_MATRIX way of detection_projection_calculator.cc and
     GetRotatedSubRectToRectTransformMatrix of image_to_tensor_utils.cc.
@@ -295,7 +295,7 @@ def grow(region: Region, size: Size, scale: float, shift: float = 0.0) -> Region
         region: To grow.
         size: Of the picture.
         scale: By how much.
-        shift: First move it by so many of its heights along its own vertical.
+        shift: First move it by this many of its heights along its own vertical.
     """
     wide, high = F(size[0]), F(size[1])
     cos, sin = _turn(region.rotation)

@@ -1,4 +1,4 @@
-"""Filters of MediaPipe that smooth landmarks along a clip, all landmarks at once."""
+"""Filters of MediaPipe that smooth landmarks along a clip, all landmarks together."""
 
 import math
 

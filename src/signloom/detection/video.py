@@ -373,7 +373,7 @@ class Video:
     def _upright(self, picture: VideoFrame) -> Picture:
         """Return a picture in RGB, turned as its metadata says, with square pixels."""
         width, height = self._shown_size(picture.width, picture.height)
-        # One thread: a worker a core decodes beside the others.
+        # One thread: a worker a core decodes at the same time as the others.
         pixels = "rgb24" if self._sdr is None else "rgb48le"
         converted = self._reformatter.reformat(picture, width, height, pixels, threads=1)
         rgb = cast(Picture, converted.to_ndarray())
@@ -547,7 +547,7 @@ def _open(path: Path | IO[bytes]) -> tuple[InputContainer, VideoStream]:
         raise _no_video()
     # A picture may grow in the middle, to more memory than there is.
     stream.codec_context.options = {"max_pixels": str(2 * MAX_PIXELS)}
-    stream.codec_context.thread_count = 1  # a worker a core decodes beside the others
+    stream.codec_context.thread_count = 1  # a worker a core decodes at the same time as the others
     return container, stream
 
 

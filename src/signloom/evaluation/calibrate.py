@@ -26,7 +26,7 @@ from signloom.translation.confidence import (
 )
 from signloom.translation.translator import Translator
 
-MOST_CLIPS = 2_000  # of train that are encoded; more change nothing but the time it takes
+MOST_CLIPS = 2_000  # of train that are encoded; more change only the time it takes
 MOST_WRONG = 0.2  # of the translations without a warning, under any change
 LEAST_SHOWN = 0.9  # without a warning, of the right translations of dev as it is
 
@@ -83,7 +83,7 @@ def fit_confidence(
     right: Sequence[bool],
     tried: Sequence[Tried] = (),
 ) -> Confidence:
-    """Fit the confidence on dev, and describe the clips of train.
+    """Fit the confidence on dev, and describe the training clips.
 
     Args:
         setup: The model and the corpus.

@@ -80,7 +80,7 @@ class Difference:
         return losses and not are_few(self.clips, self.level)
 
     def lowest(self, tail: float) -> float:
-        """Return by how much B is better than A at least, but for a chance of `tail`.
+        """Return by how much B is better than A at least, except with a chance of `tail`.
 
         No resampling shows a chance of 1 in 50,000, so this is Student's interval with the
         bootstrap's standard error; fewer degrees of freedom for few clips and few resamples. Minus

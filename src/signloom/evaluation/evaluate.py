@@ -1,7 +1,7 @@
 """The evaluation of a checkpoint on a corpus.
 
 In this order: the search is chosen on dev, every split is translated, systems and floors are scored
-beside the model, and how sure it may be is measured.
+with the model, and its confidence is measured.
 """
 
 import functools
@@ -96,10 +96,10 @@ class EvaluateOptions:
     decoding: DecodingOptions
     grid: GridOptions
     score: ScoreOptions
-    # Clips of each split that are translated under changes of real life; of more, every n-th.
+    # Clips of each split that are translated under real-life changes; of more, every n-th.
     stress: Natural = 0
-    # All seeds are evaluated, and translate from then on, as one model: their probabilities are
-    # averaged, which takes as many times the time. False: the first is the model.
+    # All seeds are evaluated, and translate from then on, as an ensemble: their probabilities are
+    # averaged, which multiplies the time by their number. False: the first is the model.
     together: bool = False
 
     GONE: ClassVar = {"commands": Gone({}, "score hypotheses.tsv with a program of your own")}
@@ -167,10 +167,10 @@ def evaluate(
         corpus: Name of the corpus.
         seed_translators: The same model trained with other seeds, by name.
         weights: SHA-256 of the model's weights, for which alone the confidence holds.
-        seeds: Those of the others', for which it holds where all are evaluated as one.
+        seeds: Those of the others', for which it holds if all are evaluated as an ensemble.
 
     Raises:
-        UserError: If all are to be evaluated as one, and there is a single one.
+        UserError: If an ensemble is to be evaluated, and there is one seed alone.
     """
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     coverage = _fit_sign_coverage(translator, glossed)
@@ -279,14 +279,14 @@ def _fit_sign_coverage(translator: Translator, glossed: Sequence[Target]) -> Sig
     """Return how train's sentences with glosses express the signs, as this model names them."""
     if not translator.reads_signs:
         return SignCoverage()
-    # A CTC head knows the glosses as they are written, a source in lower case.
+    # A CTC head has the glosses as they are written, a source in lower case.
     by_head = translator.spec.ctc.kind == "glosses"
     split: Callable[[str], Sequence[str]] = str.split if by_head else split_glosses
     return fit_sign_coverage([t.text for t in glossed], [split(t.gloss) for t in glossed])
 
 
 def _fit_lookup(setup: Setup) -> Callable[[SplitResult], dict[str, Score]] | None:
-    """Index the clips of train as `signloom lookup` does; None where texts are no single words.
+    """Index the training clips as `signloom lookup` does; None if texts are no single words.
 
     Returns:
         What looks the clips of a split up: the share, %, whose text is that of the nearest sign
@@ -435,7 +435,7 @@ def _score_seeds(
     """Score the models of further seeds on a split, and all together.
 
     Args:
-        setup: The model, or all seeds as one.
+        setup: The model, or the ensemble of all seeds.
         further: The further seeds.
         result: The clips.
         counted: What was counted in the sentences of the model.

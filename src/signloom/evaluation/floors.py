@@ -95,12 +95,12 @@ RETRIEVAL_FRAMES = 16  # every clip is resampled to this many to be compared
 LINEAR_FRAMES = 8  # that the linear classifier sees of a clip
 PENALTIES = (1.0, 0.1, 0.01, 0.001)  # that it is tried with, scikit-learn's C
 MOST_STEPS = 200  # of the logistic regression
-MOST_TRAIN = 20_000  # clips of train that are read: each is compared with each evaluated clip
-MOST_CLASSES = 500  # different texts of train beyond which a text is no class to be told apart
+MOST_TRAIN = 20_000  # training clips that are read: each is compared with each evaluated clip
+MOST_CLASSES = 500  # different training texts beyond which a text is no class to be told apart
 
 
 def thin_train(targets: Sequence[Target]) -> list[Target]:
-    """Return all targets but those of train, of which at most `MOST_TRAIN`, evenly spread."""
+    """Return all targets, of train at most `MOST_TRAIN`, evenly spread."""
     train = [target.clip_id for target in targets if target.split == "train"]
     clip_ids = set(train[:: max(1, -(-len(train) // MOST_TRAIN))])
     return [target for target in targets if target.split != "train" or target.clip_id in clip_ids]
@@ -148,7 +148,7 @@ def fit_linear(
 ) -> Floor | None:
     """Fit a logistic regression from clips to texts; None where texts are no classes.
 
-    It is what anyone would try first: every text of train a class, some frames of a clip, what is
+    It is what anyone would try first: every training text a class, some frames of a clip, what is
     missing replaced by its mean over train, each number brought to mean 0 and deviation 1, and
     scikit-learn's penalty by dev.
     """

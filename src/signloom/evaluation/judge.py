@@ -1,6 +1,6 @@
 """Judgements: people compare the sentences of two systems without knowing which is whose.
 
-A task is prepared once; each judge has a file of their own beside it, so that none overwrites
+A task is prepared once; each judge has a file of their own next to it, so that none overwrites
 another's.
 """
 

@@ -146,7 +146,7 @@ class Statistics:
     def resample(self, options: ScoreOptions) -> dict[str, FloatArray]:
         """Return every metric of every bootstrap resample, each of shape (R,).
 
-        Equal numbers of sentences get the same resamples, whatever their text: so two systems
+        Equal numbers of sentences get the same resamples for any text: so two systems
         are compared on the same imagined test sets.
         """
         rng = np.random.default_rng(options.seed)
@@ -169,7 +169,7 @@ def measure(
 ) -> Statistics:
     """Count in each sentence what the metrics need.
 
-    White space of any kind, as much as there is, separates words and counts as one space.
+    White space of any kind and amount separates words and counts as one space.
 
     Args:
         hyps: Detokenised sentences; empty ones are allowed and cost what they lack.
@@ -429,7 +429,7 @@ _MARKS = ("__EMOTION__", "__PU__", "__LEFTHAND__")
 _WITHIN = re.compile("loc-|cl-|qu-|poss-|lh-|-PLUSPLUS|" + "|".join(_MARKS))
 _NAMES = {"S0NNE": "SONNE", "HABEN2": "HABEN", "ZEIGEN": "ZEIGEN-BILDSCHIRM"}
 _ROOM = re.compile("(?<=[A-Z][A-Z])RAUM")
-_SPELT = re.compile(r"[A-Z](\+[A-Z])*|SCH|NN")  # a letter, or two that a sign spells at once
+_SPELT = re.compile(r"[A-Z](\+[A-Z])*|SCH|NN")  # a letter, or two that a sign spells together
 
 
 def clean_phoenix_2014(glosses: Sequence[str]) -> tuple[str, ...]:
@@ -533,7 +533,7 @@ def sacrebleu_signature(
     metric: Any, options: ScoreOptions, extra: dict[str, Any] | None = None
 ) -> str:
     """Return the signature of sacreBLEU, with the name of the mode if it has one."""
-    metric.num_refs = 1  # which sacreBLEU knows only after it has scored
+    metric.num_refs = 1  # which sacreBLEU sets only after it has scored
     signature = metric.get_signature()
     for key, value in {**(extra or {}), **options.mode}.items():
         signature.update(key, value)

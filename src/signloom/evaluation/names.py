@@ -23,7 +23,7 @@ def rounded(value: Any, digits: int = DECIMALS) -> Any:
 
 
 def are_few(clips: int, level: float = LEVEL) -> bool:
-    """Return whether no result on these clips is significant, whatever it is.
+    """Return whether no result on these clips can be significant.
 
     Resamples of a few clips are so alike that their interval has hardly a width. By the sign test n
     clips that all speak for one of two systems have the p-value 2 * 0.5^n: 6 clips are the fewest.
@@ -51,7 +51,7 @@ GLOSS_WER = "gloss_wer"  # word error rate of the signs, of models that read the
 LOWER_IS_BETTER: tuple[str, ...] = (Metric.TER, Metric.WER, Metric.CER, GLOSS_WER)
 # Those that are kept of seeds, floors and slices, and for changes.
 MAIN_METRICS = (Metric.BLEU4, Metric.CHRF, Metric.WER, Metric.EXACT)
-# Where texts are single words: that of the nearest clip of train, or one of the five nearest.
+# Where texts are single words: that of the nearest training clip, or one of the five nearest.
 LOOKUPS = {"lookup_top1": 1, "lookup_top5": 5}
 METRIC_LABELS: dict[str, str] = {
     Metric.BLEU1: "BLEU-1",
@@ -80,7 +80,7 @@ def metric_heading(name: str) -> str:
 
 
 def describe_only(sentence: str, clips: int) -> str:
-    """Say that a model writes one thing whatever it is shown, which may be nothing."""
+    """Describe that a model writes the same for every clip, which may be nothing."""
     content = f"one and the same sentence, “{sentence}”," if sentence else "nothing"
     return (
         f"This model writes {content} for each of the {clips} clips: it has not learnt to translate"

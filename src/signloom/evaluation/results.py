@@ -22,7 +22,7 @@ from signloom.tables import write_parquet, write_rows
 from signloom.translation.confidence import CONFIDENCE, write_confidence
 from signloom.translation.translator import Alignment
 
-FORMAT_VERSION = 2  # of scores.json and, with it, of the tables beside it
+FORMAT_VERSION = 2  # of scores.json and, with it, of the tables next to it
 ALIGNMENTS_VERSION = 2  # report/attention.py reads it: studies draw with it and reach no evaluation
 GRID = ("beam_size", "length_penalty", "score", "bleu4", "exact", "wer", "chosen")
 CONFUSIONS = ("split", "kind", "reference", "hypothesis", "count")

@@ -47,7 +47,7 @@ DECIDING = 100  # clips of dev below which a search must be clearly better than 
 RECOMBINED = "several"  # the signer of what `signloom compose --recombine` makes
 MODEL = "model"
 SEEDS = "seeds"  # the mean of the models of all seeds
-TOGETHER = "together"  # the same models as one: their probabilities are averaged
+TOGETHER = "together"  # their ensemble: the probabilities are averaged
 EDITS = {"substitute": "substitutions", "delete": "deletions", "insert": "insertions"}
 
 Lines = list[tuple[str, ...]]  # glosses of clips
@@ -117,7 +117,7 @@ class Searches(NamedTuple):
     """How signs are searched."""
 
     each: SignSearch  # of each seed's model
-    joint: SignSearch  # of all as one
+    joint: SignSearch  # of their ensemble
     dev: "Readings | None"  # by which they were chosen
 
 
@@ -127,7 +127,7 @@ def choose_searches(
     """Return the searches with the fewest errors on dev; the plainest where no signs are read.
 
     Args:
-        setup: The trained model, or the models of all seeds as one, and the corpus.
+        setup: The trained model, or the ensemble of all seeds, and the corpus.
         further: The same model trained with other seeds.
         weights: As for `choose_search`.
     """
@@ -156,7 +156,7 @@ def recognise(
     """Read the signs of some splits and score them; no gloss of these reaches the model.
 
     Args:
-        setup: The trained model, or the models of all seeds as one, and the corpus.
+        setup: The trained model, or the ensemble of all seeds, and the corpus.
         splits: What is evaluated.
         searches: As `choose_searches` has chosen them.
         further: The same model trained with other seeds.
@@ -213,7 +213,7 @@ def _recognise_split(
         read: What its seeds read.
         searches: How signs are searched.
         floors: What gives the lines of each floor.
-        train: The glosses of train.
+        train: The training glosses.
     """
     translator, rules, score = setup.translator, setup.score.gloss_rules, setup.score
     together = read.together if len(read.seeds) > 1 else read.seeds[0]
@@ -305,7 +305,7 @@ def _build_floors(setup: Setup, train: Lines) -> Floors:
 
 
 def count_signed(translator: Translator, glossed: Sequence[Target]) -> tuple[tuple[int, ...], ...]:
-    """Return how often signs follow each other, but for new sentences of pieces."""
+    """Return how often signs follow each other, without recombined sentences."""
     number = translator.spec.ctc.numbers
     return count_ngrams([[number[name] for name in line] for line in glosses_of(drop_new(glossed))])
 
@@ -382,7 +382,7 @@ def _names(translator: Translator, log_probs: Sequence[FloatArray], search: Sign
 
 
 def _constant(train: Lines, references: Lines) -> Lines:
-    """Return the line of train with the fewest errors where every clip gets it."""
+    """Return the training line with the fewest errors if every clip gets it."""
     lines = sorted(set(train))
     errors = cdist(lines, references, scorer=Levenshtein.distance, dtype=np.int32).sum(axis=1)
     return [lines[int(errors.argmin())]] * len(references)

@@ -39,7 +39,7 @@ RUN_S = 0.2  # for which a detector loses a hand at a time
 
 
 def hold(before_s: float = 0.0, after_s: float = 0.0, within_s: float = 0.0) -> Change:
-    """Hold the first, the last or the middle frame for so many seconds."""
+    """Hold the first, the last or the middle frame for some seconds."""
 
     def change(clip: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
         frames = np.arange(len(clip.points))
@@ -53,7 +53,7 @@ def hold(before_s: float = 0.0, after_s: float = 0.0, within_s: float = 0.0) -> 
 
 
 def cut(before_s: float = 0.0, after_s: float = 0.0) -> Change:
-    """Cut so many seconds off the beginning and the end, of at most half of the clip."""
+    """Cut seconds off the beginning and the end, at most half of the clip."""
 
     def change(clip: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
         most = len(clip.points) // 4
@@ -64,7 +64,7 @@ def cut(before_s: float = 0.0, after_s: float = 0.0) -> Change:
 
 
 def faster(times: float) -> Change:
-    """Let a clip run so many times as fast; below 1: slower."""
+    """Let a clip run `times` as fast; below 1: slower."""
     return lambda clip, _: stretch(clip, max(1, round(len(clip.points) / times)))
 
 
@@ -120,7 +120,7 @@ def move(
 
 
 def grow_hands(times: float) -> Change:
-    """Make each hand so many times as large about its wrist, as another person's are."""
+    """Make each hand `times` as large about its wrist, as another person's are."""
 
     def change(clip: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
         points = clip.points.copy()

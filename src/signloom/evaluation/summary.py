@@ -89,7 +89,7 @@ class GroupScores:
 class InputCheck:
     """How far the score falls when the source of every clip is replaced by another clip's.
 
-    A model that writes fluent sentences whatever it sees scores the same either way: the 95 %
+    A model that writes fluent sentences for any input scores the same either way: the 95 %
     interval of the fall (paired bootstrap) then reaches down to 0.
     """
 
@@ -129,7 +129,7 @@ class SeedScores:
 
     values: dict[Metric, list[float]]  # of each seed, the first one first
     intervals: dict[Metric, tuple[float, float]]  # of their mean, 95 % over seeds and clips
-    together: dict[Metric, Score]  # of all seeds as one model: the mean of their probabilities
+    together: dict[Metric, Score]  # of the ensemble of all seeds: the mean of their probabilities
 
     def spread(self, metric: Metric) -> dict[str, Any]:
         """Return mean, its interval, standard deviation (n - 1), number and values of a metric."""
@@ -145,7 +145,7 @@ def score_seeds(
 
     Args:
         seeds: What was counted in the sentences of each seed.
-        together: In those of all seeds as one model.
+        together: In those of the ensemble of all seeds.
         options: For the resamples.
     """
     drawn, every = (

@@ -46,7 +46,7 @@ class ClipFacts:
 class Setup:
     """What every measure reads: a model, the corpus, the search, and how sentences are scored."""
 
-    translator: Translator  # the model, or the models of all seeds as one
+    translator: Translator  # the model, or the ensemble of all seeds
     targets: Sequence[Target]  # the whole corpus; floors come from its train split
     sequences: Mapping[str, SourceSequence]  # landmarks or glosses by clip id, of all splits
     decoding: DecodingOptions
@@ -169,7 +169,7 @@ class _Asked:
         return self.translate()
 
     def translate(self, *, blind: bool = False, beam_size: int = 0) -> list[Translation]:
-        """Translate the clips as configured, but for what is named."""
+        """Translate the clips as configured, except for what is named."""
         search = self.setup.decoding
         search = replace(search, beam_size=beam_size or search.beam_size)
         label = f"translate {self.split}{', blind' * blind}{', greedily' * bool(beam_size)}"

@@ -132,7 +132,7 @@ def extract_video(
 ) -> LandmarkSequence:
     """Return the landmarks of a video, or of a segment of it.
 
-    The result depends on the arguments only, to the bit, whatever was extracted before. Points
+    The result depends on the arguments only, to the bit, not on what was extracted before. Points
     are rounded to half precision, so that shards store them without loss.
 
     Args:
@@ -173,7 +173,7 @@ def _detect(
                 present.append(is_present)
                 height, width = frame.rgb.shape[:2]
     except RuntimeError as error:
-        _detector.cache_clear()  # who knows what state it is in
+        _detector.cache_clear()  # its state is undefined
         reason = " ".join(f"the detector failed: {error}".split())
         raise DetectionError(reason, _CONVERT) from error
     fps = measure_fps(times_s, min(video.fps, options.fps or video.fps))
@@ -258,7 +258,7 @@ def count_frames(part: Sequence[VideoSegment]) -> list[int | bytes | Problem]:
 
 
 def extractor_fingerprint(options: DetectorOptions) -> str:
-    """Return what determines the landmarks of a video, as one line of JSON.
+    """Return what determines the landmarks of a video, as a line of JSON.
 
     A model must read landmarks found as those it was trained on: compare before translating.
 

@@ -48,7 +48,7 @@ class AugmentOptions:
     # Of features of another network: each column moved by this much, in its own deviations, and
     # each number by a fifth of it.
     feature_shift: ChangeSize = 0.0
-    rest_s: ClipSeconds = 0.0  # up to so many seconds of stillness are added at either end
+    rest_s: ClipSeconds = 0.0  # up to this many seconds of stillness are added at either end
 
 
 def lose_hands(
@@ -75,7 +75,7 @@ def augment(
     generator: np.random.Generator,
     duration: float | None = None,
 ) -> LandmarkSequence:
-    """Apply every random change that the options switch on, but for lost hands.
+    """Apply every random change that the options switch on, except lost hands.
 
     Args:
         sequence: The landmarks of one clip.
@@ -143,7 +143,7 @@ def augment_rows(
 def _bend(
     rows: FloatArray, frames: int, strength: float, generator: np.random.Generator
 ) -> FloatArray:
-    """Return so many rows, between which time runs by three sines faster and slower."""
+    """Return `frames` rows, between which time runs by three sines faster and slower."""
     time, waves = np.linspace(0, 1, frames), np.arange(1, 4)
     sizes = strength * generator.uniform(-1, 1, len(waves)) / waves
     bent = time + np.sin(np.pi * np.outer(time, waves)) @ sizes
@@ -153,14 +153,14 @@ def _bend(
 def _rest(
     points: FloatArray, present: BoolArray, most: float, generator: np.random.Generator
 ) -> tuple[FloatArray, BoolArray]:
-    """Hold the first and the last frame for a while, at most so many frames each."""
+    """Hold the first and the last frame for a while, at most `most` frames each."""
     before, after = generator.integers(0, round(most), size=2, endpoint=True).tolist()
     frames = np.clip(np.arange(-before, len(points) + after), 0, len(points) - 1)
     return points[frames], present[frames]
 
 
 def augmented_frames(frames: int, options: AugmentOptions, duration: float) -> int:
-    """Return how many frames `augment` makes of so many, of which rests that it adds are part."""
+    """Return how many frames `augment` makes of `frames`, of which rests that it adds are part."""
     factor = float((1 + options.stretch) ** (2 * duration - 1))
     return max(1, round(frames * factor))
 

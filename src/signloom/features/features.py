@@ -384,7 +384,7 @@ def fill_gaps(sequence: LandmarkSequence, max_gap_s: float) -> LandmarkSequence:
 
 
 def _short_gaps(sequence: LandmarkSequence, limit: float) -> list[tuple[int, int, int]]:
-    """Return the group of each gap of up to so many frames, and the frames before and after it."""
+    """Return the group of each gap of up to `limit` frames, and the frames before and after it."""
     short = []
     for column in np.flatnonzero(~sequence.present.all(axis=0)).tolist():
         frames = np.flatnonzero(sequence.present[:, column])

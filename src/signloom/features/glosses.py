@@ -1,9 +1,9 @@
-"""Glosses as the source of a model, in place of landmarks.
+"""Glosses as the source of a model, instead of landmarks.
 
 A gloss is a word for a sign; its case means nothing here. Ids are those of whole glosses, or of
-the subwords that spell them in DeepSeek V3's vocabulary, which knows lower-case words best and
-spells in bytes what train lacks; or those of the targets' own vocabulary, which then has what
-glosses use, too (Sennrich et al. 2016, section 3.2, "joint BPE"). Shape letter: S source tokens.
+the subwords that spell them in DeepSeek V3's vocabulary, which covers lower-case words best and
+spells in bytes what train lacks; or those of the targets' own vocabulary, which then also has what
+glosses use (Sennrich et al. 2016, section 3.2, "joint BPE"). Shape letter: S source tokens.
 """
 
 import unicodedata
@@ -46,7 +46,7 @@ class GlossVocabulary:
 
     kind: GlossKind
     """An id for each gloss, for each subword, those of the targets, or no vocabulary."""
-    names: tuple[str, ...]  # the glosses of train, sorted
+    names: tuple[str, ...]  # the training glosses, sorted
     subwords: tuple[int, ...]
     """Of subwords and shared: what train uses, as `source_json` numbers it, ascending."""
     source_json: str = ""  # checkpoints of earlier versions lack it

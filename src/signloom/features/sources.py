@@ -518,7 +518,7 @@ class _GlossReader(Reader):
         return self.vocabulary.labels(sequence) if isinstance(sequence, GlossSequence) else ()
 
     def blind(self, rows: Rows) -> Rows:
-        """Return the id of an unknown gloss in place of each."""
+        """Return the id of an unknown gloss instead of each."""
         return np.full_like(rows, UNKNOWN)
 
     def lengths(self, clips: Clips) -> list[int]:

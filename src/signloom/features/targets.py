@@ -51,7 +51,7 @@ class TokenizeOptions:
     # what model.source: glosses reads: whole glosses, their subwords, or shared: those in the
     # targets' own vocabulary; none
     source: GlossKind = "none"
-    # a tokenizer.json, or folder of a text model, in place of DeepSeek V3's; empty: that
+    # a tokenizer.json, or folder of a text model, instead of DeepSeek V3's; empty: that
     tokenizer: str = ""
     language: bool = False  # the manifest's language is the first token of each target
 
@@ -128,7 +128,7 @@ _GLOSSES_KEY = b"signloom.glosses"  # metadata, where there is a vocabulary of g
 def write_targets(
     path: Path, targets: Sequence[Target], glosses: GlossVocabulary = NO_GLOSSES
 ) -> None:
-    """Write targets, and the ids of their glosses, if they have any, as one Parquet file."""
+    """Write targets, and the ids of their glosses, if they have any, as a Parquet file."""
     schema = TARGETS_SCHEMA
     for name in ("language", "corpus"):
         if any(getattr(target, name) for target in targets):
@@ -262,7 +262,7 @@ def _check_lengths(targets: Sequence[Target], most: int) -> None:
 
 
 def _languages(clips: Sequence[Clip]) -> list[str]:
-    """Return the languages of train, in order.
+    """Return the training languages, in order.
 
     Raises:
         UserError: If a clip has none, or one that train has not; all of them in one message.

@@ -4,7 +4,7 @@ A corpus uses a sliver of DeepSeek's 128,815 rows. Pruning keeps the tokeniser's
 and only renumbers the ids that the training text uses, after one id for each byte, so that any
 other text still round-trips. It never re-segments by frequency, which is known to hurt.
 
-SentencePiece (T5, mT5, mBART, NLLB) normalises what it reads and knows no bytes, or not all: a word
+SentencePiece (T5, mT5, mBART, NLLB) normalises what it reads and has no bytes, or not all: a word
 that its tokens would change is spelt in bytes.
 """
 

@@ -59,7 +59,7 @@ class Convolution(nn.Module):
         d_model = options.d_model
         self.convolution = nn.Conv1d(width or d_model, d_model, kernel, stride=stride)
         self.norm = BatchNorm(d_model)
-        # Most time would go into drawing so many numbers.
+        # Most time would go into drawing numbers.
         self.dropout = Dropout(options.dropout, max(d_model, layers.WIDE))
         self.before = kernel - 1 if options.causal_encoder else kernel // 2
         self.stride = stride

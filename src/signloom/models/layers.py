@@ -186,7 +186,7 @@ class PositionalEncoding(nn.Module):
 
     Source: documents 000 and 002; `scaled`, by a learnt factor, document 003 and Li et al.
     (2019), "Neural speech synthesis with Transformer network"; `none` only drops out, so that a
-    decoder knows order from what its causal mask hides, and an encoder does not (document 001).
+    decoder has the order from what its causal mask hides, and an encoder does not (document 001).
     """
 
     table: Tensor

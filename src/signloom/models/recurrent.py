@@ -80,7 +80,7 @@ class RecurrentEncoder(nn.Module):
         return RecurrentMemory(self.norm(states), valid, tuple(map(self._by_layer, ends)))
 
     def _by_layer(self, x: Float[Tensor, "ND B K"]) -> Float[Tensor, "B N D"]:
-        """Put the directions of a layer beside each other."""
+        """Put the directions of a layer next to each other."""
         by_layer = x.view(self.recurrence.num_layers, -1, *x.shape[1:])  # (N, directions, B, K)
         return by_layer.permute(2, 0, 1, 3).flatten(2)
 

@@ -131,7 +131,7 @@ def draw_text(x: float, y: float, text: str, anchor: str, colour: str) -> str:
 
 
 def _shade(matrix: Matrix, sign: int, level: int) -> str:
-    """All cells of one shade as one path, in units of cells; neighbours in a row are joined."""
+    """All cells of one shade as a path, in units of cells; neighbours in a row are joined."""
     hit = np.rint(np.clip(sign * matrix, 0, 1) * LEVELS).astype(np.int64) == level
     steps = np.diff(hit.astype(np.int8), axis=1, prepend=0, append=0)
     starts, ends = np.argwhere(steps == 1), np.argwhere(steps == -1)

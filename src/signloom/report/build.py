@@ -171,7 +171,7 @@ class Page:
 
 
 def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> str:
-    """Write the page and, beside it, each of its figures as a file of its own.
+    """Write the page and, next to it, each of its figures as a file of its own.
 
     Args:
         paths: What the stages wrote.

@@ -58,7 +58,7 @@ def inline_svg(svg: str, name: str, label: str) -> str:
 # Of a figure, inches. A whole one fills the page and is wider than a phone; the others are side
 # by side on a desk, three or two in a row, and one below the other on a phone.
 WHOLE, HALF, THIRD = 9.6, 5.0, 4.0
-MAX_NAME = 24  # characters of a label beside a panel
+MAX_NAME = 24  # characters of a label next to a panel
 
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text stays text: small, sharp, can be searched and read aloud
@@ -117,7 +117,7 @@ def shorten(name: str) -> str:
 
 
 def scale_log(panel: "Axes", name: Literal["x", "y"]) -> None:
-    """Make an axis logarithmic, its ticks written as 1e-3: the style knows no mathematics."""
+    """Make an axis logarithmic, its ticks written as 1e-3: the style has no mathematics."""
     from matplotlib.ticker import NullFormatter
 
     axis = panel.xaxis if name == "x" else panel.yaxis

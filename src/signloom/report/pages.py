@@ -34,7 +34,7 @@ def render_page(
 
     Args:
         template: Its file name.
-        package: Where it lies; the templates beside this file can be used from anywhere.
+        package: Where it lies; the templates next to this file can be used from anywhere.
         trim_blocks: As in Jinja.
         values: What it shows.
     """

@@ -23,7 +23,7 @@ from signloom.report.stage_files import (
     why_not_comparable,
 )
 
-# What is shown beside a score: the floors, then the model without its input and with a wrong one.
+# What is shown next to a score: the floors, then the model without its input and with a wrong one.
 BESIDE = (
     System.CONSTANT,
     System.RANDOM,

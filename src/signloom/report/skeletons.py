@@ -1,7 +1,7 @@
 """Skeletons of clips: moving players.
 
 The first picture is drawn here, in the page's variables of colour, with the landmarks that each
-line goes through beside it; `player.js` draws the lines again for each frame. So the page needs
+line goes through next to it; `player.js` draws the lines again for each frame. So the page needs
 no canvas, follows the theme, and shows a picture where scripts do not run.
 """
 

@@ -84,7 +84,7 @@ class Sources:
 
     @property
     def is_joint(self) -> bool:
-        """Whether the models of all seeds were evaluated as one."""
+        """Whether the ensemble of all seeds was evaluated."""
         return bool(self.seeds and self.options.get("together"))
 
     @property

@@ -30,7 +30,7 @@ class CorpusRow:
 
 
 def corpus_table(sources: Sources) -> list[CorpusRow]:
-    """Return one row a split: clips, signers, time, words, and how much of it train knows."""
+    """Return one row a split: clips, signers, time, words, and how much of it is in train."""
     seconds = {row.clip_id: row.seconds for row in sources.quality}
     train = [target for target in sources.targets if target.split == "train"]
     train_texts = {target.text for target in train}

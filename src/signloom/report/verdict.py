@@ -18,7 +18,7 @@ from signloom.evaluation.names import (
 )
 from signloom.report.stage_files import Sources
 
-FEW_CLIPS = 20  # of which a bootstrap knows too little
+FEW_CLIPS = 20  # too few for a bootstrap
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Delivery of records to MLflow, by a process beside a stage or by a person's command.
+"""Delivery of records to MLflow, by a process next to a stage or by a person's command.
 
 Both call `Sender.sync`, one pass over the journals, while they hold the spool's lock.
 """

@@ -250,7 +250,7 @@ class Run:
 class _TrackedRun(Run):
     """A run whose records go to MLflow.
 
-    It knows its own key and never touches MLflow's global active run, so that parents, children
+    It has its own key and never touches MLflow's global active run, so that parents, children
     and threads cannot end each other's runs.
     """
 

@@ -1,4 +1,4 @@
-"""The data of a training: the clips of train and dev, their tokeniser and CTC labels."""
+"""The data of a training: the training and dev clips, their tokeniser and CTC labels."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -22,7 +22,7 @@ from signloom.training.options import TrainOptions
 
 logger = logging.getLogger(__name__)
 
-BUCKET = 16_000_000  # numbers of gradients sent at once
+BUCKET = 16_000_000  # numbers of gradients sent together
 MOST_BUILDERS = 8  # processes that build batches for a GPU: an H100 could take what six build
 # How Linux names instructions that multiply bfloat16: of x86, the last two of ARM.
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}

@@ -672,4 +672,4 @@ def dev_score(
         with fabric.autocast():
             sums += objective.score(batch, rows)
     loss, losses, right, guesses = all_reduce(fabric, sums).tolist()
-    return loss / max(losses, 1), right / max(guesses, 1)  # dev may lack all labels of train
+    return loss / max(losses, 1), right / max(guesses, 1)  # dev may lack all training labels

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from signloom.models.layers import Head
 
-# Logits held at once, in bytes of float32: a tenth of all, but within these bounds. Fewer would
+# Logits held together, in bytes of float32: a tenth of all, but within these bounds. Fewer would
 # cost a CPU time, and more gain it little (tests/bench/loss.py). A GPU's were chosen, not measured:
 # its products must be large.
 CPU_LOGITS_BYTES = 22 * 2**20, 64 * 2**20
@@ -75,7 +75,7 @@ def head_loss(
         bias: Bias of the head.
         targets: The next token of each state.
         label_smoothing: Share of the target spread evenly over the vocabulary, [0, 1).
-        chunk_rows: Rows of logits held at once; None: what suits the device.
+        chunk_rows: Rows of logits held together; None: what suits the device.
 
     Source: Szegedy et al. (2016), section 7; Vaswani et al. (2017), section 5.4; gradients made in
     the forward pass, Hsu et al. (2024), "Liger Kernel".
@@ -314,7 +314,7 @@ def ctc_loss(
 def pool_labels(
     logits: Float[Tensor, "B M K"], valid: Bool[Tensor, "B M"]
 ) -> tuple[Float[Tensor, "B 1 K"], Bool[Tensor, "B 1"]]:
-    """Return the mean of the real positions as one position that is no blank, for `ctc_loss`.
+    """Return the mean of the real positions as a single position that is no blank, for `ctc_loss`.
 
     Its loss is then the cross entropy of the label. A clip of one sign needs no alignment, and
     without one a few clips teach more (docs/log/2026-11-26.md).

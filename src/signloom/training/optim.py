@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-# Embeddings of at least so many rows are updated by the rows that a batch uses. A pruned vocabulary
-# stays below and so with the usual mathematics; the full one costs too much (tests/bench/loss.py).
+# Embeddings of at least this many rows are updated by the rows that a batch uses. A pruned
+# vocabulary stays below and so with the usual mathematics; the full one costs too much
+# (tests/bench/loss.py).
 SPARSE_ROWS = 65_536
 BETAS = (0.9, 0.98)
 FLOOR = 0.05  # least share of the highest rate, of the schedule cosine
@@ -30,7 +31,7 @@ def build_optimizer(
 
     Args:
         model: On the device on which it is trained.
-        optimizer: `adamw` decays weights beside the gradient, `adam` as a part of it.
+        optimizer: `adamw` decays weights apart from the gradient, `adam` as a part of it.
         learning_rate: Highest.
         weight_decay: Weight decay of matrices.
 

@@ -66,7 +66,7 @@ def read_run_options(params: Path) -> RunOptions:
     """Read what decides the weights: sections of a parameters file, and where a night starts from.
 
     Args:
-        params: The parameters file. Where a night wrote `data/start.yaml` beside it, that replaces
+        params: The parameters file. If a night wrote `data/start.yaml` next to it, that replaces
             `train.start_from`.
 
     Raises:

@@ -192,7 +192,7 @@ def _short_hash(content: object) -> str:
 def hold_snapshots(folder: Path, resumed: Sequence[Snapshots]) -> Iterator[None]:
     """Keep other trainings away, and clear up after those that died or were given up.
 
-    Two at once would write the same snapshots and the same checkpoint.
+    Two together would write the same snapshots and the same checkpoint.
 
     Args:
         folder: Where the snapshots of all runs lie.

@@ -28,7 +28,7 @@ def read_start(path: Path) -> str | None:
 
 
 def write_start(start_from: str | None, path: Path = START) -> None:
-    """Set which weights stage `train` starts from; DVC knows the file as its dependency.
+    """Set which weights stage `train` starts from; for DVC the file is its dependency.
 
     Args:
         start_from: Folder of a checkpoint; empty: from scratch; None: as `train.start_from` says.

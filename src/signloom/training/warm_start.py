@@ -1,6 +1,6 @@
 """Warm start: the weights of a trained checkpoint in an untrained model.
 
-Between the two trainings the corpus may have grown or shrunk. Whatever has a row for each token or
+Between the two trainings the corpus may have grown or shrunk. What has a row for each token or
 label (source embedding of glosses, target embedding, output projection, CTC head) follows its
 names: a row that is known keeps its weights to the bit, a new one begins as the mean of all the old
 ones, one whose name is gone is dropped. Nothing else may differ.

@@ -1,7 +1,7 @@
 """Confidence: what can be said of a translation without knowing the right one.
 
 Two things, both measured by `evaluate` and kept in `confidence.json`: how many of dev's
-translations with such a score were right, and whether the clip is like those of train.
+translations with such a score were right, and whether the clip is like the training clips.
 docs/translation.md describes both.
 """
 
@@ -46,11 +46,11 @@ NOT_CALIBRATED = "not calibrated"
 HINT = "`dvc repro evaluate` measures it"
 
 LEVEL_CLIPS = 4  # the least that a level of confidence is counted from
-MARGIN = 2.0  # a figure may be half the least of train's, or twice the most
+MARGIN = 2.0  # a figure may be half the minimum of train, or twice the maximum
 MOST_PACE = 5.0  # times as long as train's clips, or as short: a sign is judged at train's pace
-EVEN_PACE = 1.25  # times as long as the longest of train, or as short, has train's pace
-TAIL = 0.01  # share of train's clips at either end that do not count as least or most
-DIRECTIONS = 32  # in which the deviation of train's encodings is known one by one
+EVEN_PACE = 1.25  # times the longest training clip, or as short, has train's pace
+TAIL = 0.01  # share of the training clips at either end that the range leaves out
+DIRECTIONS = 32  # in which the deviation of the training encodings is kept one by one
 FARTHER = 1.25  # times the farthest clip of dev: the limit of what is like train
 SIGN_FARTHER = 2.0  # times the distance from the nearest sign within which `SIGN_WITHIN` lie
 SIGN_WITHIN = 0.9  # of dev: the farthest one may be five times as far as the next
@@ -80,7 +80,7 @@ class Level:
 
 @checked_dataclass
 class Range:
-    """The least and the most of something among the clips of train."""
+    """The minimum and the maximum of a figure over the training clips."""
 
     low: float
     high: float
@@ -88,9 +88,9 @@ class Range:
 
 @checked_dataclass
 class MahalanobisModel:
-    """Where the clips of train lie among vectors that describe a clip.
+    """Where the training clips lie among vectors that describe a clip.
 
-    How far a vector lies from train's is the Mahalanobis distance, as in Ren et al. (2023),
+    How far a vector lies from them is the Mahalanobis distance, as in Ren et al. (2023),
     "Out-of-distribution detection and selective generation for conditional language models"; the
     covariance is that of probabilistic PCA (Tipping and Bishop 1999), so the file stays small and
     holds no clip.
@@ -98,7 +98,7 @@ class MahalanobisModel:
 
     centre: tuple[float, ...]  # mean vector, shape (D,)
     directions: tuple[tuple[float, ...], ...]  # unit vectors, shape (K, D)
-    deviations: tuple[Positive, ...]  # of train's vectors along them, shape (K,)
+    deviations: tuple[Positive, ...]  # of the training vectors along them, shape (K,)
     rest: Positive  # deviation in every other direction
     limit: Positive  # a distance beyond it is unlike train
 
@@ -136,9 +136,9 @@ class Posture(MahalanobisModel):
 
 @checked_dataclass
 class TrainClips(MahalanobisModel):
-    """What the clips of train are like: their figures, encodings and postures.
+    """What the training clips are like: their figures, encodings and postures.
 
-    An encoding is the mean of the encoder's states over a clip: it says what a model makes of a
+    An encoding is the mean of the encoder's states over a clip: it shows what a model makes of a
     film, which may be something known though the film is not. So postures are compared, too.
     """
 
@@ -287,7 +287,7 @@ class Confidence:
         default_factory=SignCoverage
     )  # by which sentences are held to signs
     seeds: dict[str, str] = field(default_factory=dict)
-    """`hash_seeds` of the checkpoint where all seeds were measured as one; empty: the first was."""
+    """`hash_seeds` of the checkpoint of a measured ensemble; empty: the first seed was measured."""
 
     def check(
         self, hypothesis: Hypothesis, sequence: SourceSequence, encoding: FloatArray | None
@@ -369,13 +369,13 @@ def describe_train(
     held_out_states: FloatArray,
     signs: Sequence[str] = (),
 ) -> TrainClips:
-    """Measure the clips of train.
+    """Measure the training clips.
 
     Args:
         train: Their landmarks.
         encodings: Their encodings, shape (N, D).
         held_out_states: Encodings of clips of the same kind that no weight was fitted to: dev's.
-        signs: What each clip of train shows, if each shows one sign.
+        signs: What each training clip shows, if each shows one sign.
     """
     figures = [measure_clip(sequence) for sequence in train]
     ranges = {}
@@ -400,8 +400,8 @@ def describe_postures(
     """Measure how hands and body are held; None for features of another network.
 
     Args:
-        train: Clips of train, as they are and under changes of real life.
-        held_out_clips: Clips of dev, likewise; the farthest of them sets the limit.
+        train: Training clips, unchanged and under real-life changes.
+        held_out_clips: Dev clips, likewise; the farthest of them sets the limit.
     """
     rows = [row for clip in train if (row := measure_posture(clip)) is not None]
     held_out = [row for clip in held_out_clips if (row := measure_posture(clip)) is not None]
@@ -506,7 +506,7 @@ def hash_seeds(checkpoint: Path) -> dict[str, str]:
 def find_confidence_file(checkpoint: Path) -> Path | None:
     """Return the file that was measured of a checkpoint's weights; None if there is none.
 
-    It is looked for in the folder, beside it, in the evaluation beside it (of a version that
+    It is searched in the folder, next to it, in the evaluation next to it (of a version that
     `signloom retrain` kept), and where `evaluate` writes it. What holds for other weights, or for
     other further seeds, is passed over.
 

@@ -1,7 +1,7 @@
 """CTC labels: the likeliest sequence at the positions of a clip, and where each label lies.
 
 A prefix beam search over the labels (Graves et al. 2006; Hannun et al. 2014) with an n-gram of the
-glosses of train where dev says that it helps, and forced alignment. Shape letters: M positions of
+training glosses if it helps on dev, and forced alignment. Shape letters: M positions of
 the memory, K labels with the blank, 0.
 """
 

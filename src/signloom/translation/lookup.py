@@ -22,9 +22,9 @@ from signloom.paths import LOOKUP, SHARDS, TARGETS
 from signloom.progress import progress_file
 from signloom.translation.translator import Translator
 
-FORMAT_VERSION = 3  # 2: hands beside the encoder's states; 3: with a checksum
+FORMAT_VERSION = 3  # 2: hands with the encoder's states; 3: with a checksum
 CLIPS_AT_ONCE = 256  # whose landmarks are in memory
-RIDGE = 0.01  # mean variances of train's encodings that are added in every direction
+RIDGE = 0.01  # mean variances of the training encodings that are added in every direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +41,17 @@ class NearSign:
 class Whitening:
     """How vectors (N, D) are seen so that their cosines compare signs.
 
-    Centred on train and whitened: directions in which all of train's clips vary, which a model
+    Centred on train and whitened: directions in which all training clips vary, which a model
     learnt for its own words, count no more than those in which a new sign differs. docs/results.md
     compares it with plain cosines.
     """
 
-    centre: FloatArray  # mean of train's vectors, shape (D,)
+    centre: FloatArray  # mean of the training vectors, shape (D,)
     whitening: FloatArray  # shape (D, D)
 
     @classmethod
     def fit(cls, vectors: FloatArray, ridge: float = RIDGE) -> "Whitening":
-        """Fit it to the clips of train."""
+        """Fit it to the training clips."""
         centre = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
         offsets = vectors - centre
         spread = (offsets.T @ offsets).astype(np.float64) / max(len(offsets) - 1, 1)
@@ -77,7 +77,7 @@ class View:
 
     @classmethod
     def fit(cls, encodings: FloatArray, hands: int, ridge: float = RIDGE) -> "View":
-        """Fit it to the clips of train, whose last columns, so many, are of hands."""
+        """Fit it to the training clips, whose last `hands` columns are of hands."""
         parts = np.split(encodings, [encodings.shape[1] - hands], axis=1)
         return cls(tuple(Whitening.fit(part, ridge) for part in parts if part.shape[1]))
 
@@ -96,7 +96,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SignIndex:
-    """Clips with their texts, by what is seen of their encodings."""
+    """Clips with their texts, by the view of their encodings."""
 
     clip_ids: Sequence[str]
     texts: Sequence[str]
@@ -108,18 +108,18 @@ class SignIndex:
     def of_train(
         cls, clip_ids: Sequence[str], texts: Sequence[str], encodings: FloatArray, hands: int
     ) -> "SignIndex":
-        """Index the clips of train, whose encodings end in so many numbers of hands."""
+        """Index the training clips, whose encodings end in `hands` numbers of hands."""
         view = View.fit(encodings, hands)
         return cls(clip_ids, texts, view(encodings), view)
 
     def beside(
         self, clip_ids: Sequence[str], texts: Sequence[str], encodings: FloatArray
     ) -> "SignIndex":
-        """Index recordings that are in no corpus yet, to be compared as train's clips are."""
+        """Index recordings that are in no corpus yet, to be compared as training clips are."""
         return SignIndex(clip_ids, texts, self.view(encodings), self.view, are_recordings=True)
 
     def nearest(self, encoding: FloatArray, count: int) -> list[NearSign]:
-        """Return the nearest clips of so many different texts, the nearest first."""
+        """Return the nearest clips of `count` different texts, the nearest first."""
         similarities = self.directions @ self.view(encoding[None])[0]
         nearest: dict[str, NearSign] = {}
         for row in np.argsort(-similarities, kind="stable").tolist():
@@ -132,7 +132,7 @@ class SignIndex:
 
 
 def find_nearest(indices: Iterable[SignIndex], encoding: FloatArray, count: int) -> list[NearSign]:
-    """Return the nearest clips of so many different texts in some indices together."""
+    """Return the nearest clips of `count` different texts in some indices together."""
     every = [sign for index in indices for sign in index.nearest(encoding, count)]
     nearest: dict[str, NearSign] = {}
     for sign in sorted(every, key=lambda sign: -sign.similarity):
@@ -148,7 +148,7 @@ def open_index(
     shards: Path = SHARDS,
     folder: Path = LOOKUP,
 ) -> SignIndex:
-    """Return the clips of train, encoded once and kept until model, texts or landmarks change.
+    """Return the training clips, encoded once and kept until model, texts or landmarks change.
 
     Args:
         translator: The model.
@@ -158,7 +158,7 @@ def open_index(
         folder: Where encodings are kept, a file a model.
 
     Raises:
-        UserError: If the model reads glosses or other landmarks, or no clip of train has any.
+        UserError: If the model reads glosses or other landmarks, or no training clip has any.
     """
     source = translator.source.landmarks(checkpoint)
     train = [target for target in read_targets(targets) if target.split == "train"]
@@ -166,7 +166,7 @@ def open_index(
     with_landmarks = read_clip_frames(shards).keys()
     texts = {target.clip_id: target.text for target in train if target.clip_id in with_landmarks}
     if not texts:
-        raise UserError(f"no clip of train has landmarks in {shards}: there is nothing to look up")
+        raise UserError(f"no training clip has landmarks in {shards}: there is nothing to look up")
     clip_ids = sorted(texts, key=hash_position)  # as they lie in the shards
     weights = hash_file(checkpoint / WEIGHTS)
     made_of = _identify(checkpoint, weights, texts, shards)

@@ -14,8 +14,8 @@ SignWeight = Annotated[float, Field(ge=0, le=100)]  # of 100 nothing else counts
 class DecodingOptions:
     """How target tokens are searched; `evaluate.decoding` in params.yaml."""
 
-    # Time and memory of a search grow with width and length: the bounds end what nobody waits for.
-    beam_size: Annotated[int, Field(ge=1, le=MAX_BEAMS)]  # hypotheses followed at once; 1 is greedy
+    # Time and memory of a search grow with width and length: the bounds stop slow searches.
+    beam_size: Annotated[int, Field(ge=1, le=MAX_BEAMS)]  # hypotheses in parallel; 1 is greedy
     # score = log_prob / tokens ** this; 0 favours short, 1 is the mean
     length_penalty: Annotated[float, Field(ge=0, le=10)]
     min_tokens: Natural = 0  # shortest translation, eos included; 0 and 1 ask for nothing
@@ -24,7 +24,7 @@ class DecodingOptions:
     language: str = ""
     # Share of what the decoder expects without a source, subtracted in a search; 0: none.
     internal_lm_weight: Share = 0.0
-    # Of what speaks against a sentence beside the signs that the model reads, nats, next to the
+    # Of what speaks against a sentence given the signs that the model reads, nats, next to the
     # mean log-probability of a token; by it the beams are ranked in the end. Where a model reads
     # no signs, and greedily: no effect.
     sign_weight: SignWeight = 0.0
@@ -59,7 +59,7 @@ class SignSearch:
     Without weight and bonus that is the likeliest sequence by the CTC head alone.
     """
 
-    weight: NonNegative = 0.0  # of the log-probability of an n-gram of train's signs
+    weight: NonNegative = 0.0  # of the log-probability of an n-gram of the training signs
     bonus: NonNegative = 0.0  # for each sign, which makes up for what the n-gram takes
     # Labels in a row, those before the first and after the last being `EDGE`, and how often train
     # has them so. Files of earlier versions have pairs of labels.

@@ -138,7 +138,7 @@ def find_signs(
 ) -> list[list[Sign]]:
     """Return where the signs of a list are in clips, in the order of time.
 
-    Each gloss by itself, whatever else may be read there: where its probability reaches `FOUND`.
+    Each gloss by itself, even if another is read there: where its probability reaches `FOUND`.
     The posterior of what is found is the highest there.
 
     Args:

@@ -47,16 +47,16 @@ from signloom.translation.tokens import NotFiniteError, check_finite, mean_log_p
 from signloom.translation.words import SignCoverage
 
 # Source frames of a part, padding included: what the layers of a model of width 512 compute of
-# them stays nearer to the processor, which saves it some 7 % of the time of 8,000 at once.
+# them stays nearer to the processor, which saves it some 7 % of the time of 8,000 together.
 PART_FRAMES = 2_000
 # Padded frames of a batch: bounds memory, and larger batches gain nothing on a CPU.
 MAX_FRAMES = 8_000
 BROKEN = "\N{REPLACEMENT CHARACTER}"
-# At which convolutions read signs beside a clip's own; folds of BOSTON-104's train have 1.4 % of
-# errors less by the mean over all three (docs/log/2026-11-26.md).
+# At which convolutions also read signs, not only at a clip's own; folds of BOSTON-104's train have
+# 1.4 % of errors less by the mean over all three (docs/log/2026-11-26.md).
 OTHER_PACES = (0.9, 1.1)
 Spelt = Literal["labels", "text"]  # by the CTC head; by a model without a decoder
-MAX_CLIPS = 64  # decoded at once: each holds logits of beam width times vocabulary
+MAX_CLIPS = 64  # decoded together: each holds logits of beam width times vocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +88,9 @@ class Alignment:
 class Translator:
     """A trained model with everything between landmarks, or glosses, and text.
 
-    It may be the models of several seeds as one: the mean of their probabilities decides on tokens
-    and signs. What lies inside a model, its states and its attention, is then the first one's.
+    It may be an ensemble of the models of several seeds: the mean of their probabilities decides on
+    tokens and signs. What lies inside a model, its states and its attention, is then the first
+    one's.
     """
 
     _others: "Sequence[Translator]" = ()
@@ -126,7 +127,7 @@ class Translator:
     ) -> "Translator":
         """Load a checkpoint folder, on a GPU if there is one and no device is named.
 
-        Where the models of all its seeds were measured as one, they are loaded as one.
+        If the models of all its seeds were measured as an ensemble, they are loaded as one.
 
         Args:
             folder: The checkpoint.
@@ -227,7 +228,7 @@ class Translator:
         return self.spec.reader.trim(sequence)
 
     def _paced(self, sequence: SourceSequence) -> SourceSequence:
-        """Return a clip of one sign at the pace of train's, as recorders err in their rates."""
+        """Return a clip of one sign at the training pace, as recorders err in their rates."""
         train = self.confidence and self.confidence.train
         durations = train.figures.get("seconds") if train else None
         if not (durations and self.spec.ctc.kind == "texts"):
@@ -259,8 +260,8 @@ class Translator:
             options: How to search.
             n_best: Translations wanted of each clip, at most `options.beam_size`.
             skip_unsure: Give those an empty text, and no alternatives, that are unsure or of a clip
-                unlike those of train.
-            guess: Also write what the model makes of clips that are unlike those of train.
+                unlike the training clips.
+            guess: Also write what the model makes of clips that are unlike the training clips.
             blind: Replace every feature by zero, every gloss by an unknown one. The clip's length
                 is all that is left, so what a model still scores is guessed without looking.
             progress: Called with the number of clips done after each batch.
@@ -326,7 +327,7 @@ class Translator:
         if options.language:
             ids = replace(ids, first=self._tokenizer.language_id(options.language))
         weight = 0.0 if blind or not self.ranks_by_signs else options.sign_weight
-        # Confidence counts what the signs cost, whatever ranks.
+        # Confidence counts what the signs cost, by either ranking.
         ranks = self.ranks_by_signs and not blind
         (model, memory), *further = zip(self._models.models, memories, strict=True)
         count = options.beam_size if weight else n_best
@@ -429,7 +430,7 @@ class Translator:
 
     @property
     def reads_signs(self) -> bool:
-        """Whether the model knows the signs of a clip: by its CTC head, or as its source."""
+        """Whether the model has the signs of a clip: by its CTC head, or as its source."""
         return self.spec.ctc.kind == "glosses" or self.source.kind == "glosses"
 
     @property
@@ -601,7 +602,7 @@ class Ensemble:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the indices of clips of like length, as many as may be encoded at once."""
+    """Yield the indices of clips of like length, as many as may be encoded together."""
     if not lengths:
         return
     for group in group_by_length(lengths, MAX_FRAMES, None):
@@ -622,7 +623,7 @@ def mean_states(memory: Memory) -> FloatArray:
 def encode_in_parts(model: Seq2Seq, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
     """Return what `model.encode` does, for inference.
 
-    On a CPU some clips are encoded at a time. A GPU gets all at once, and so does a recurrent
+    On a CPU some clips are encoded at a time. A GPU gets all together, and so does a recurrent
     model, which reads its weights at every frame of each part.
     """
     count = max(1, PART_FRAMES // src.shape[1])

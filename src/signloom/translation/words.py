@@ -39,7 +39,7 @@ def learn_words(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> tuple
     """Return the words and signs that belong together, learnt from sentences.
 
     Args:
-        texts: The sentences of train.
+        texts: The training sentences.
         glosses: Of each, as signed.
     """
     words = [[word for word, _, _ in locate_words(text)] for text in texts]
@@ -60,7 +60,7 @@ def learn_words(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> tuple
 def _translate(
     targets: Sequence[Sequence[str]], sources: Sequence[Sequence[str]]
 ) -> dict[tuple[str, str], float]:
-    """Return the probability of each target unit for each source unit beside it: model 1."""
+    """Return the probability of each target unit for each source unit of a sentence: model 1."""
     names = {name: n for n, name in enumerate(dict.fromkeys(chain.from_iterable(targets)))}
     # Number 0 of the sources is nothing, which may be what a target unit stands for.
     numbers = {name: n for n, name in enumerate(dict.fromkeys(chain.from_iterable(sources)), 1)}
@@ -159,15 +159,15 @@ class SignCoverage:
 
 
 def fit_sign_coverage(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> SignCoverage:
-    """Return the sign behind each word, and how surely train's sentences say each sign.
+    """Return the sign behind each word, and how surely the training sentences say each sign.
 
     A word has the sign that model 1 expects of it more often than not, unless the others of this
     sign say it better without it, as they do without an article. The cost of a sign is
-    log(1/2 / p), p the share that says it too often or too seldom, of train's sentences that
+    log(1/2 / p), p the share that says it too often or too rarely, of the training sentences that
     have or say this sign: 0 for a sign that words do not follow, the more the surer they do.
 
     Args:
-        texts: The sentences of train.
+        texts: The training sentences.
         glosses: Of each, as signed.
     """
     lines = [[word for word, _, _ in locate_words(text)] for text in texts]

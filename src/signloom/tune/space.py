@@ -222,7 +222,7 @@ def apply_values(base: RunOptions, values: Mapping[str, Value]) -> RunOptions:
     changed = {}
     for section, content in _by_section(values).items():
         before = getattr(base, section)
-        # Through the parser, which knows that 1 is a float and "pre" one of two words.
+        # Through the parser, which reads 1 as a float and "pre" as one of two words.
         checked = parse_options(_as_read(before) | content, type(before), where=f"trial: {section}")
         changed[section] = checked
     options = replace(base, **changed)
@@ -371,7 +371,7 @@ class TuneOptions:
         parse_first(self.first, parse_space(self.space))
 
     def for_texts(self, train_texts: Iterable[str]) -> "TuneOptions":
-        """Return the options with an objective that fits the texts of train in place of `auto`."""
+        """Return the options with an objective that fits the training texts instead of `auto`."""
         are_words = headline_metric(train_texts) == Metric.EXACT
         chosen: Objective = "exact" if are_words else "dev_loss"
         return replace(self, objectives=(chosen,)) if self.objective == "auto" else self

@@ -88,7 +88,7 @@ def test_encodings_are_kept_until_landmarks_change_and_texts_are_those_of_now(
 
 def test_without_clips_of_train_and_with_other_landmarks_it_is_refused(tmp_path: Path) -> None:
     write_corpus(tmp_path, train="dev")
-    with pytest.raises(UserError, match="no clip of train has landmarks"):
+    with pytest.raises(UserError, match="no training clip has landmarks"):
         build(tmp_path)
     tiny.write_checkpoint(tmp_path / "checkpoint", extractor={"detector": "another"})
     with pytest.raises(UserError, match="other settings"):
