@@ -8,18 +8,18 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from signloom.config import (
-    check_version,
-    checked_dataclass,
-    explained,
-    get_map,
-    parse_record,
-    read_json,
-    read_record,
+from signloom.checkpoint_file import (
+    COPY_AGAIN,
+    FORMAT_VERSION,
+    SPEC,
+    TRAIN_AGAIN,
+    parse_source,
+    read_fields,
 )
+from signloom.config import checked_dataclass, explained, parse_record, read_record
 from signloom.errors import UserError
 from signloom.features.features import FeatureOptions
-from signloom.features.sources import Reader, Source, source_of_fields
+from signloom.features.sources import Reader, Source
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import hash_file, to_sealed, whole_folder, write_file
@@ -28,12 +28,9 @@ from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.paths import WEIGHTS_NAME
 
-# 2: every family, with its options; 3: what its CTC labels mean; 4: what its source ids mean
-FORMAT_VERSION = 4
-WEIGHTS, SPEC, TOKENIZER = WEIGHTS_NAME, "checkpoint.json", "tokenizer.json"
+WEIGHTS, TOKENIZER = WEIGHTS_NAME, "tokenizer.json"
 _TRIES, _PAUSE_S = 20, 0.02  # to read a folder that others replace
 _MOST_NAMED = 3  # tensors in a message
-_HINT = "copy the whole folder again, bring it back with `dvc checkout`, or train again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,9 +211,9 @@ def check_hashes(folder: Path) -> None:
     Raises:
         UserError: If a file is missing or is not the one that was trained.
     """
-    hashes = read_record(folder / SPEC, _Hashes, hint=_HINT).sha256
+    hashes = read_record(folder / SPEC, _Hashes, hint=COPY_AGAIN).sha256
     for name in (TOKENIZER, WEIGHTS):
-        with explained(folder / name, _HINT):
+        with explained(folder / name, COPY_AGAIN):
             digest = hash_file(folder / name)
             if digest != (expected := hashes.get(name, digest)):
                 raise ValueError(f"found SHA-256 {digest[:16]}, expected {expected[:16]}")
@@ -255,22 +252,12 @@ def _check_sizes(path: Path, spec: CheckpointSpec, tokenizer: Tokenizer) -> None
 
 
 def _load_spec(path: Path) -> CheckpointSpec:
-    hint = "train again, or use the Signloom that made it (see `provenance` in that file)"
-    content = read_json(path, hint=_HINT)
-    check_version(path, content, FORMAT_VERSION, hint=hint)
-    if get_map(content, "model").get("source") == "tokens":  # what glosses were called
-        content["model"]["source"] = "glosses"
-    record = parse_record(content, _File, where=str(path), hint=hint)
-    try:
-        source = source_of_fields(record.model.source, content, where=str(path))
-    except KeyError as error:
-        raise UserError(f"{path}: {error.args[0]} is missing\n{hint}") from None
-    except UserError as error:
-        raise UserError(f"{error}\n{hint}") from None
+    content = read_fields(path)
+    record = parse_record(content, _File, where=str(path), hint=TRAIN_AGAIN)
     return CheckpointSpec(
         model=record.model,
         features=record.features,
-        source=source,
+        source=parse_source(path, content),
         ctc=record.ctc,
         provenance=record.provenance,
         text_model=record.text_model,

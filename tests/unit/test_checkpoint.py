@@ -2,6 +2,8 @@ import dataclasses
 import json
 import os
 import resource
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from signloom.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
+from signloom.checkpoint_file import SPEC, parse_source, read_fields
 from signloom.errors import UserError
 from signloom.features.targets import CtcLabels
 from tests import tiny
@@ -177,3 +180,24 @@ def test_weights_of_another_kind_or_torn_are_refused(tmp_path: Path) -> None:
     assert "found format version 7" in refusal(tmp_path, "checkpoint.json")
     path.unlink()
     assert "model.safetensors missing" in refusal(tmp_path, path.name)
+
+
+def test_what_a_model_reads_is_read_without_torch_and_only_as_it_was_sealed(
+    tmp_path: Path,
+) -> None:
+    tiny.write_checkpoint(tmp_path)
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from signloom.checkpoint_file import parse_source, read_fields\n"
+        "path = Path(sys.argv[1])\n"
+        "print(parse_source(path, read_fields(path)).layout.name, 'torch' in sys.modules)"
+    )
+    path = tmp_path / SPEC
+    command = [sys.executable, "-c", program, str(path)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    loaded = load_checkpoint(tmp_path, torch.device("cpu")).spec.source
+    assert parse_source(path, read_fields(path)) == loaded
+    assert printed.split() == [loaded.layout.name, "False"]  # type: ignore[attr-defined]
+    path.write_bytes(path.read_bytes().replace(b'"d_model": ', b'"d_model":  '))
+    with pytest.raises(UserError, match="found SHA-256"):
+        read_fields(path)

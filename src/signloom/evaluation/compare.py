@@ -173,40 +173,53 @@ def compare(
     """
     if len(a[0]) != len(b[0]):
         raise ValueError(f"{len(a[0])} sentences of A and {len(b[0])} of B")
-    systems = [[_only(seed, metrics) for seed in seeds] for seeds in (a, b)]
-    values_a, values_b = (
-        _mean_of([statistics.values() for statistics in seeds]) for seeds in systems
+    scores_a, scores_b = (
+        _score_system([_only(seed, metrics) for seed in seeds], options) for seeds in (a, b)
     )
-    drawn_a, drawn_b = (
-        _mean_of([statistics.resample(options) for statistics in seeds]) for seeds in systems
+    names = [name for name in metrics or scores_a.values if name in scores_b.values]
+    return {name: _difference(name, scores_a, scores_b, level) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class _SystemScores:
+    """The scores of a system by metric, each the mean of its seeds."""
+
+    values: dict[str, np.float64]
+    resampled: dict[str, FloatArray]  # of each resample, shape (R,)
+    sentences: dict[str, FloatArray]  # of each sentence, shape (N,)
+
+
+def _score_system(seeds: Sequence[Statistics], options: ScoreOptions) -> _SystemScores:
+    return _SystemScores(
+        values=_mean_of([statistics.values() for statistics in seeds]),
+        resampled=_mean_of([statistics.resample(options) for statistics in seeds]),
+        sentences=_mean_of([sentence_scores(statistics) for statistics in seeds]),
     )
-    single_a, single_b = (
-        _mean_of([sentence_scores(statistics) for statistics in seeds]) for seeds in systems
+
+
+def _difference(name: str, a: _SystemScores, b: _SystemScores, level: float) -> Difference:
+    """Return how two systems differ by a metric."""
+    drawn = b.resampled[name] - a.resampled[name]
+    low, high = (float(end) for end in np.quantile(drawn, (level / 2, 1 - level / 2)))
+    gain = b.sentences[name] - a.sentences[name]
+    gain = -gain if name in LOWER_IS_BETTER else gain
+    wins, losses = int((gain > TIE).sum()), int((gain < -TIE).sum())
+    before, now = float(a.values[name]), float(b.values[name])
+    return Difference(
+        name=name,
+        a=before,
+        b=now,
+        low=low,
+        high=high,
+        p_value=p_value(drawn, now - before),
+        spread=float(drawn.std(ddof=1)),
+        clips=len(gain),
+        resamples=len(drawn),
+        level=level,
+        wins=wins,
+        losses=losses,
+        ties=len(gain) - wins - losses,
     )
-    differences = {}
-    for name in (name for name in metrics or values_a if name in values_b):
-        drawn = drawn_b[name] - drawn_a[name]
-        low, high = (float(end) for end in np.quantile(drawn, (level / 2, 1 - level / 2)))
-        gain = single_b[name] - single_a[name]
-        gain = -gain if name in LOWER_IS_BETTER else gain
-        wins, losses = int((gain > TIE).sum()), int((gain < -TIE).sum())
-        before, now = float(values_a[name]), float(values_b[name])
-        differences[name] = Difference(
-            name=name,
-            a=before,
-            b=now,
-            low=low,
-            high=high,
-            p_value=p_value(drawn, now - before),
-            spread=float(drawn.std(ddof=1)),
-            clips=len(gain),
-            resamples=len(drawn),
-            level=level,
-            wins=wins,
-            losses=losses,
-            ties=len(gain) - wins - losses,
-        )
-    return differences
 
 
 def _only(counts: Statistics, metrics: Collection[str]) -> Statistics:

@@ -4,7 +4,6 @@ In this order: the search is chosen on dev, every split is translated, systems a
 with the model, and its confidence is measured.
 """
 
-import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -174,9 +173,8 @@ def evaluate(
     """
     glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
     coverage = _fit_sign_coverage(translator, glossed)
-    named = [*seed_translators]
-    further = [translator for _, translator in named]
-    if options.together and not further:
+    named = dict(seed_translators)
+    if options.together and not named:
         raise UserError(f"evaluate.together is true, but {ONE_SEED}")
     setup = Setup(
         translator=translator.first_seed,
@@ -186,10 +184,10 @@ def evaluate(
         score=options.score,
         metric=headline_metric(target.text for target in targets if target.split == "train"),
     )
-    searches = choose_searches(setup, further, options.grid.ngram)
+    searches = choose_searches(setup, [*named.values()], options.grid.ngram)
     translator, *further = (
-        translator.with_signs(searches.each, coverage)
-        for translator in (setup.translator, *further)
+        seed_translator.with_signs(searches.each, coverage)
+        for seed_translator in (setup.translator, *named.values())
     )
     if options.together:
         translator = translator.with_seeds(further).with_signs(searches.joint)
@@ -197,7 +195,7 @@ def evaluate(
     decoding, grid = try_searches(setup, options.grid)
     setup = replace(setup, decoding=decoding)
     splits, confidence = _evaluate_splits(setup, options, further, weights, searches)
-    first = seed_name(translator.spec.provenance)
+    confidence = _add_searches(confidence, setup, glossed)
     return Evaluation(
         corpus=corpus,
         headline=setup.metric,
@@ -205,15 +203,20 @@ def evaluate(
         decoding=decoding,
         grid=grid,
         splits=splits,
-        seeds=[first, *(name for name, _ in named)] if named else [],
-        confidence=replace(
-            confidence,
-            decoding=decoding,
-            words=learn_words([t.text for t in glossed], [t.gloss.split() for t in glossed]),
-            signs=translator.sign_search if translator.spec.ctc.kind == "glosses" else None,
-            signs_said=coverage,
-            seeds=dict(seeds or {}) if options.together else {},
-        ),
+        seeds=[seed_name(translator.spec.provenance), *named] if named else [],
+        confidence=replace(confidence, seeds=dict(seeds or {}) if options.together else {}),
+    )
+
+
+def _add_searches(confidence: Confidence, setup: Setup, glossed: Sequence[Target]) -> Confidence:
+    """Return a confidence with how the model searches, and with the words of train's signs."""
+    translator = setup.translator
+    return replace(
+        confidence,
+        decoding=setup.decoding,
+        words=learn_words([t.text for t in glossed], [t.gloss.split() for t in glossed]),
+        signs=translator.sign_search if translator.spec.ctc.kind == "glosses" else None,
+        signs_said=translator.sign_costs,
     )
 
 
@@ -234,13 +237,7 @@ def _evaluate_splits(
         searches: How signs are searched.
     """
     results, train_texts = run_systems(setup), SeenInTrain(setup.targets)
-    counts = {
-        result.split: {
-            name: measure(hypotheses, result.refs, setup.score)
-            for name, hypotheses in result.texts.items()
-        }
-        for result in results
-    }
+    counts = {result.split: _count_systems(result, setup.score) for result in results}
     right = {split: are_right(statistics[System.MODEL]) for split, statistics in counts.items()}
     tried = {
         result.split: try_changes(setup, result.targets, most=options.stress) for result in results
@@ -273,6 +270,11 @@ def _evaluate_splits(
         if (sentence := splits[split].only_sentence) is not None:
             logger.warning("%s: %s", split, describe_only(sentence, len(result.targets)))
     return splits, confidence
+
+
+def _count_systems(result: SplitResult, options: ScoreOptions) -> dict[System, Statistics]:
+    """Return what was counted in the sentences of each system of a split."""
+    return {name: measure(texts, result.refs, options) for name, texts in result.texts.items()}
 
 
 def _fit_sign_coverage(translator: Translator, glossed: Sequence[Target]) -> SignCoverage:
@@ -344,31 +346,19 @@ def try_searches(setup: Setup, grid: GridOptions) -> tuple[DecodingOptions, list
         logger.warning("no dev clip to choose the search with: evaluate.decoding is used")
     if not pairs or not dev:
         return setup.decoding, []
-    clips, refs = setup.clips(dev), [target.text for target in dev]
-    are_glosses = 2 * sum(target.gloss == target.text for target in dev) >= len(dev)
+    dev_scores = _DevScores(setup, dev)
 
     def search(size: int, penalty: float) -> DecodingOptions:
         # Greedy search has one hypothesis, which no penalty changes.
         used = grid.length_penalties[0] if size == 1 else penalty
         return replace(setup.decoding, beam_size=size, length_penalty=used)
 
-    @functools.cache
-    def score(tried: DecodingOptions) -> Mapping[str, Score]:
-        texts = plain_texts(setup.translator.translate(clips, tried))
-        return score_corpus(texts, refs, setup.score)
-
-    def rank(tried: DecodingOptions) -> tuple[float, float]:
-        value, wer = score(tried)[setup.metric].value, score(tried)[Metric.WER].value
-        return (-wer, value) if are_glosses else (value, -wer)
-
     bar = tqdm(pairs, desc="try searches on dev", unit="search", file=progress_file())
-    best = max(bar, key=lambda pair: rank(search(*pair)))
-    chosen = _choose_weights(
-        search(*best), grid, setup.translator, rank, lambda decoding: score(decoding)[setup.metric]
-    )
+    best = max(bar, key=lambda pair: dev_scores.rank(search(*pair)))
+    chosen = _choose_weights(search(*best), grid, setup.translator, dev_scores)
     rows = []
     for pair in pairs:
-        values = {name: metric_score.value for name, metric_score in score(search(*pair)).items()}
+        values = {name: score.value for name, score in dev_scores.of(search(*pair)).items()}
         rows.append(
             {
                 "beam_size": pair[0],
@@ -381,21 +371,43 @@ def try_searches(setup: Setup, grid: GridOptions) -> tuple[DecodingOptions, list
     return chosen, [rounded(row) for row in rows]
 
 
+class _DevScores:
+    """The scores of searches on dev, which is translated once with each."""
+
+    def __init__(self, setup: Setup, dev: Sequence[Target]) -> None:
+        self._setup, self._clips = setup, setup.clips(dev)
+        self._references = [target.text for target in dev]
+        self._are_glosses = 2 * sum(target.gloss == target.text for target in dev) >= len(dev)
+        self._scores: dict[DecodingOptions, Mapping[str, Score]] = {}
+
+    def of(self, search: DecodingOptions) -> Mapping[str, Score]:
+        """Return the score of every metric."""
+        if search not in self._scores:
+            texts = plain_texts(self._setup.translator.translate(self._clips, search))
+            self._scores[search] = score_corpus(texts, self._references, self._setup.score)
+        return self._scores[search]
+
+    def headline(self, search: DecodingOptions) -> float:
+        """Return the score of the metric that decides."""
+        return self.of(search)[self._setup.metric].value
+
+    def rank(self, search: DecodingOptions) -> tuple[float, float]:
+        """Return what is larger for a better search."""
+        wer = self.of(search)[Metric.WER].value
+        return (-wer, self.headline(search)) if self._are_glosses else (self.headline(search), -wer)
+
+
 def _choose_weights(
-    chosen: DecodingOptions,
-    grid: GridOptions,
-    translator: Translator,
-    rank: Callable[[DecodingOptions], tuple[float, float]],
-    score: Callable[[DecodingOptions], Score],
+    chosen: DecodingOptions, grid: GridOptions, translator: Translator, dev_scores: _DevScores
 ) -> DecodingOptions:
     """Return a search with the weights that rank best on dev, one after the other."""
     if weighted := [
         replace(chosen, internal_lm_weight=weight) for weight in grid.internal_lm_weights
     ]:
-        chosen = max(weighted, key=rank)
+        chosen = max(weighted, key=dev_scores.rank)
         values = (
-            f"{candidate.internal_lm_weight:g} {score(candidate).value:.1f}"
-            for candidate in weighted
+            f"{search.internal_lm_weight:g} {dev_scores.headline(search):.1f}"
+            for search in weighted
         )
         logger.info("internal_lm_weight and dev's score: %s", ", ".join(values))
     widest = max(grid.beam_sizes)  # the more beams, the likelier one of them says the signs
@@ -404,10 +416,11 @@ def _choose_weights(
             replace(chosen, beam_size=widest if weight else chosen.beam_size, sign_weight=weight)
             for weight in grid.sign_weights
         ]
-        chosen = max(held, key=rank)
+        chosen = max(held, key=dev_scores.rank)
         values = (
-            f"{decoding.sign_weight:g} with {decoding.beam_size} beams {score(decoding).value:.1f}"
-            for decoding in held
+            f"{search.sign_weight:g} with {search.beam_size} beams "
+            f"{dev_scores.headline(search):.1f}"
+            for search in held
         )
         logger.info("sign_weight and dev's score: %s", ", ".join(values))
     return chosen

@@ -226,40 +226,52 @@ def _recognise_split(
         systems[TOGETHER] = _names(translator, together, searches.joint)
     systems |= _controls(setup, read, lines, used) | floors(read.clips, read.wanted)
     references = clean_glosses(read.wanted, rules)
-
-    def count(lines: Lines) -> Statistics:
-        return Statistics(parts=(count_gloss_wer(lines, references, score),))
-
-    model = count(lines)
-    scores = {
-        name: score_statistics(count(hypotheses), score)[GLOSS_WER]
-        for name, hypotheses in systems.items()
-    }
-    seeds = [count(_names(translator, log_probs, searches.each)) for log_probs in read.seeds]
-    errors = [statistics.values()[GLOSS_WER] for statistics in seeds] if len(seeds) > 1 else []
-    if errors:
-        low, high = seed_interval(
-            [statistics.resample(score)[GLOSS_WER] for statistics in seeds], score
-        )
-        scores[SEEDS] = replace(scores[MODEL], value=mean(errors), low=low, high=high)
+    counts = {name: _count_errors(system, references, score) for name, system in systems.items()}
+    scores = {name: score_statistics(counted, score)[GLOSS_WER] for name, counted in counts.items()}
+    seed_rates: list[float] = []
+    if len(read.seeds) > 1:
+        seed_rates, interval = _score_seeds(setup, read, searches.each, references)
+        low, high = interval
+        scores[SEEDS] = replace(scores[MODEL], value=mean(seed_rates), low=low, high=high)
     train_lines = {*clean_glosses(train, rules)}
     is_seen = [line in train_lines for line in references]
-    signers = [target.signer for target in read.targets]
+    model = counts[MODEL]
     placed = zip(read.clips, log_probs, strict=True)
     return Recognition(
         targets=read.targets,
         signs=[place_signs(translator, clip, log_probs, used) for clip, log_probs in placed],
         systems=scores,
-        seeds=errors,
+        seeds=seed_rates,
         edits=_count_edits(clean_glosses(lines, rules), references),
         seen=_score_rows(model, is_seen, score),
         unseen=_score_rows(model, [not was_seen for was_seen in is_seen], score),
-        signers={
-            name: _score_rows(model, [signer == name for signer in signers], score)
-            for name in sorted({*signers})
-        },
+        signers=_score_signers(model, [target.signer for target in read.targets], score),
         each=sentence_scores(model)[GLOSS_WER].tolist(),
     )
+
+
+def _count_errors(lines: Lines, references: Lines, score: ScoreOptions) -> Statistics:
+    return Statistics(parts=(count_gloss_wer(lines, references, score),))
+
+
+def _score_seeds(
+    setup: Setup, read: Readings, search: SignSearch, references: Lines
+) -> tuple[list[float], tuple[float, float]]:
+    """Return the error rate of each seed's model, and the interval of their mean."""
+    lines = [_names(setup.translator, log_probs, search) for log_probs in read.seeds]
+    counts = [_count_errors(seed_lines, references, setup.score) for seed_lines in lines]
+    resampled = [counted.resample(setup.score)[GLOSS_WER] for counted in counts]
+    rates = [counted.values()[GLOSS_WER] for counted in counts]
+    return rates, seed_interval(resampled, setup.score)
+
+
+def _score_signers(
+    counted: Statistics, signers: Sequence[str], score: ScoreOptions
+) -> dict[str, dict[str, float]]:
+    return {
+        name: _score_rows(counted, [signer == name for signer in signers], score)
+        for name in sorted({*signers})
+    }
 
 
 def _controls(setup: Setup, read: Readings, lines: Lines, used: SignSearch) -> dict[str, Lines]:

@@ -12,7 +12,8 @@ import safetensors
 from safetensors.numpy import save
 from tqdm import tqdm
 
-from signloom.checkpoint import SPEC, WEIGHTS
+from signloom.checkpoint import WEIGHTS
+from signloom.checkpoint_file import SPEC
 from signloom.corpus.shards import hash_position, read_clip_frames, read_shards, shards_metadata
 from signloom.errors import UserError
 from signloom.features.features import FloatArray

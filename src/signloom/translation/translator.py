@@ -283,24 +283,21 @@ class Translator:
         rows = self._rows(sequences, blind=blind)
         translations: dict[int, Translation] = {}
         for part in _batches([len(row) for row in rows]):
-            some = [sequences[i] for i in part]
-            memories = self._models.encode([rows[i] for i in part])
+            clips, clip_rows = [sequences[i] for i in part], [rows[i] for i in part]
+            memories = self._models.encode(clip_rows)
             with self._named_errors():
                 hypotheses = (
-                    self._hypotheses(memories, some, options, n_best, blind=blind)
+                    self._search(memories, clips, options, n_best, blind=blind)
                     if self._model.has_decoder
-                    else [
-                        self._read(log_probs, n_best)
-                        for log_probs in self._paces([rows[i] for i in part], "text", memories)
-                    ]
+                    else self._read_texts(memories, clip_rows, n_best)
                 )
-            spelt = [self._spell(candidates) for candidates in hypotheses]
+            batch = [self._spell(candidates) for candidates in hypotheses]
             if not blind:
-                spelt = [
-                    self._checked(*arguments, skip_unsure=skip_unsure, guess=guess)
-                    for arguments in zip(spelt, some, mean_states(memories[0]), strict=True)
+                checked = zip(batch, clips, mean_states(memories[0]), strict=True)
+                batch = [
+                    self._checked(*clip, skip_unsure=skip_unsure, guess=guess) for clip in checked
                 ]
-            translations |= zip(part, spelt, strict=True)
+            translations |= zip(part, batch, strict=True)
             if progress:
                 progress(len(part))
         return [translations[index] for index in range(len(sequences))]
@@ -313,7 +310,7 @@ class Translator:
         except NotFiniteError as error:
             raise UserError(f"{self._name}: {error}") from None
 
-    def _hypotheses(
+    def _search(
         self,
         memories: Sequence[Memory],
         sequences: Sequence[SourceSequence],
@@ -337,7 +334,15 @@ class Translator:
             hypotheses = [self._rank_by_signs(*pair, weight, options)[:n_best] for pair in pairs]
         return hypotheses
 
-    def _read(self, log_probs: FloatArray, n_best: int) -> list[Hypothesis]:
+    def _read_texts(
+        self, memories: Sequence[Memory], rows: Sequence[Rows], n_best: int
+    ) -> list[list[Hypothesis]]:
+        """Return the best hypotheses of a batch by a model without a decoder."""
+        return [
+            self._read_text(log_probs, n_best) for log_probs in self._paces(rows, "text", memories)
+        ]
+
+    def _read_text(self, log_probs: FloatArray, n_best: int) -> list[Hypothesis]:
         """Return the best texts by the log-probabilities of what CTC spells alone, (M, K)."""
         names, spells_tokens = self.spec.ctc.names, self._model.spells_tokens
         if self.spec.ctc.kind == "texts" and not spells_tokens:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from signloom.checkpoint import FORMAT_VERSION, SPEC
+from signloom.checkpoint_file import FORMAT_VERSION, SPEC
 from signloom.config import check_shape, check_version, load_section, read_json, shape
 from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip

@@ -209,9 +209,9 @@ def _describe(
 ) -> Person:
     """Hash the videos that show nobody else, find their copies and what the cache has of them."""
     corpus_spans = _spans_in_corpus(name, clips)
-    films_of_others = {clip.video for clip in clips if clip.video and clip.signer != name}
     delivered = find_delivered(project.copies, name)
     spans = _with_copies(corpus_spans, project.recordings.films_of(name), delivered.films)
+    films_of_others = {clip.video for clip in clips if clip.video and clip.signer != name}
     films_of_others.update(delivered.shared)
     hashed = VideoHashes(cache_folder()).hash_videos([*spans, *films_of_others])
     exclusive = _exclusive_films(spans, films_of_others, hashed)
@@ -251,11 +251,10 @@ def _with_copies(
 ) -> dict[Path, Set[Span]]:
     """Return spans of the films of the corpus with those of recorded and delivered films."""
     of_copies: dict[Path, Set[Span]] = {
-        film: {(*times, None) for times in film_times} for film, film_times in recorded.items()
+        **{film: {(*times, None) for times in film_times} for film, film_times in recorded.items()},
+        **delivered,
     }
-    of_copies |= delivered
-    merged = {film: {*spans.get(film, ()), *copy_spans} for film, copy_spans in of_copies.items()}
-    return {**spans, **merged}
+    return {**spans, **{film: spans.get(film, set()) | of_copies[film] for film in of_copies}}
 
 
 def _exclusive_films(

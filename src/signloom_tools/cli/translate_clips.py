@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from signloom.corpus.landmarks import NO_LANDMARKS, Layout
 from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.errors import ClipError, UserError, readable_name
 from signloom.files import check_writable
@@ -40,7 +39,7 @@ from signloom_tools.translate.inputs import (
 from signloom_tools.video_writer import SUFFIX
 
 if TYPE_CHECKING:
-    from signloom.features.sources import SourceSequence
+    from signloom.features.sources import LandmarkSource, SourceSequence
     from signloom.translation.options import DecodingOptions
     from signloom.translation.translator import Translation, Translator
     from signloom_tools.translate.films import Sentence
@@ -62,14 +61,9 @@ def translate_clips(options: TranslateOptions) -> bool:
             raise UserError(f"--video {video}: expected a {SUFFIX} file, or a folder for them")
         refuse_in_corpus(video)
         check_writable(video)
-    extractor, layout = _read_make(options)
-    if layout == NO_LANDMARKS:
-        raise UserError(
-            f"{options.model.checkpoint} was trained on glosses (model.source: glosses), not on "
-            'landmarks; use signloom translate --glosses "..."'
-        )
+    source = _read_source(options)
     with ThreadPoolExecutor(1) as pool:
-        sources = find_clips(options.paths, extractor)
+        sources = find_clips(options.paths, source.extractor)
         inputs = [source.path for source in sources]
         if video and video.suffix == SUFFIX:
             if len(sources) > 1:
@@ -80,20 +74,33 @@ def translate_clips(options: TranslateOptions) -> bool:
                 check_output(path, inputs, overwrite=options.overwrite)
         check_attention(options, len(sources), inputs)
         kind = _FilmWork if options.clips.write else _ClipWork
-        work = kind(options, extractor, layout, pool, inputs)
+        work = kind(options, source, pool, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
             work.translate(sources, bar)
     return work.end()
 
 
-def _read_make(options: TranslateOptions) -> tuple[dict[str, Any], Layout]:
-    """Return extractor and layout of the model's landmarks, without the torch the rest needs."""
+def _read_source(options: TranslateOptions) -> "LandmarkSource":
+    """Return the landmarks that the model reads, without the torch that the model needs.
+
+    Raises:
+        UserError: If it reads glosses, or its checkpoint is missing or damaged.
+    """
+    from signloom.checkpoint_file import SPEC, parse_source, read_fields
+    from signloom.features.sources import LandmarkSource
+
+    checkpoint = options.model.checkpoint
     try:
-        content = json.loads((options.model.checkpoint / "checkpoint.json").read_bytes())
-        return dict(content["extractor"]), Layout.from_json(json.dumps(content["layout"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        load_translator(options)  # says what is wrong with it
+        source = parse_source(checkpoint / SPEC, read_fields(checkpoint / SPEC))
+    except UserError:
+        load_translator(options)  # says what else is wrong, or reads what replaced it meanwhile
         raise
+    if not isinstance(source, LandmarkSource):
+        raise UserError(
+            f"{checkpoint} was trained on glosses (model.source: glosses), not on "
+            'landmarks; use signloom translate --glosses "..."'
+        )
+    return source
 
 
 class _Work:
@@ -107,15 +114,14 @@ class _Work:
     def __init__(
         self,
         options: TranslateOptions,
-        extractor: dict[str, Any],
-        layout: Layout,
+        source: "LandmarkSource",
         pool: ThreadPoolExecutor,
         inputs: Sequence[Path],
     ) -> None:
         self.failed, self.not_understood = 0, 0
-        self._extractor, self._layout = extractor, layout
+        self._source = source
         self._options, self._pool, self._inputs = options, pool, inputs
-        self._reader = ClipReader(extractor, options.clips.read)
+        self._reader = ClipReader(source.extractor, options.clips.read)
         self._written: set[Path] = set()  # films and captions
 
     @functools.cached_property
@@ -137,7 +143,7 @@ class _Work:
             if length_s is not None and not self._is_sentence(str(source.path), length_s):
                 bar.update()
                 continue
-            for clip in self._reader.read(source, self._layout):
+            for clip in self._reader.read(source, self._source.layout):
                 self.wait()  # before anything is printed: the checkpoint may be of no use
                 if isinstance(clip, UnreadableClip):
                     self.fail(clip.name, str(clip.problem))
