@@ -62,7 +62,7 @@ class Checkpoint:
 
 
 @checked_dataclass
-class _File:
+class _CheckpointFile:
     """What checkpoint.json holds, without the fields of its source."""
 
     model: ModelOptions
@@ -253,7 +253,7 @@ def _check_sizes(path: Path, spec: CheckpointSpec, tokenizer: Tokenizer) -> None
 
 def _load_spec(path: Path) -> CheckpointSpec:
     content = read_fields(path)
-    record = parse_record(content, _File, where=str(path), hint=TRAIN_AGAIN)
+    record = parse_record(content, _CheckpointFile, where=str(path), hint=TRAIN_AGAIN)
     return CheckpointSpec(
         model=record.model,
         features=record.features,

@@ -23,7 +23,7 @@ from signloom.errors import UserError
 from signloom.extraction.pool import count_workers, map_in_order
 from signloom.files import whole_folder
 from signloom.progress import progress_file
-from signloom_demo.grammar import Sentence, sentences
+from signloom_demo.grammar import SignedSentence, sentences
 from signloom_demo.motion import perform
 from signloom_demo.render import Camera
 from signloom_demo.scene import draw_frames, pose_arms, true_joints
@@ -73,7 +73,7 @@ class PlannedClip:
     clip_id: str
     signer: Signer
     split: str
-    sentence: Sentence
+    sentence: SignedSentence
 
 
 @dataclass(slots=True)
@@ -82,14 +82,14 @@ class _Tally:
 
     signs: Counter[str] = field(default_factory=Counter)
     words: Counter[str] = field(default_factory=Counter)
-    used: Counter[Sentence] = field(default_factory=Counter)
+    used: Counter[SignedSentence] = field(default_factory=Counter)
 
-    def add(self, sentence: Sentence) -> None:
+    def add(self, sentence: SignedSentence) -> None:
         self.signs.update(sentence.glosses)
         self.words.update(sentence.text.split())
         self.used[sentence] += 1
 
-    def need(self, sentence: Sentence) -> float:
+    def need(self, sentence: SignedSentence) -> float:
         """How much a sentence helps what is rare so far."""
         words = sentence.text.split()
         signs_need = sum(1 / (1 + self.signs[gloss]) for gloss in sentence.glosses)
@@ -134,14 +134,14 @@ def plan_clips(options: DrawOptions) -> list[PlannedClip]:
 
 
 def _choose_train(
-    pool: Sequence[Sentence], signers: Sequence[Signer], clips: int, rng: np.random.Generator
-) -> list[list[Sentence]]:
+    pool: Sequence[SignedSentence], signers: Sequence[Signer], clips: int, rng: np.random.Generator
+) -> list[list[SignedSentence]]:
     """Choose sentences so that every sign is signed often, and by every signer if clips suffice."""
     overall, kinds = _Tally(), _by_kind(pool)
-    rows: list[list[Sentence]] = []
+    rows: list[list[SignedSentence]] = []
     for _ in signers:
         signer_tally = _Tally()
-        row: list[Sentence] = []
+        row: list[SignedSentence] = []
         for _ in range(clips):
             candidates = _draw(kinds, rng, signed=row)
             best = max(candidates, key=lambda s: overall.need(s) + 0.3 * signer_tally.need(s))
@@ -153,12 +153,12 @@ def _choose_train(
 
 
 def _choose_held_out(
-    pool: Sequence[Sentence],
+    pool: Sequence[SignedSentence],
     train_texts: Sequence[str],
     tally: _Tally,
     options: DrawOptions,
     rng: np.random.Generator,
-) -> list[Sentence]:
+) -> list[SignedSentence]:
     """Choose the sentences of a dev or test signer: some new, some known from train."""
     counts = Counter(word for text in train_texts for word in text.split())
     train_words = {word for word, count in counts.items() if count >= LEAST_SEEN}
@@ -172,7 +172,7 @@ def _choose_held_out(
         and signs.issuperset(s.glosses)
         and train_words.issuperset(s.text.split())
     ]
-    row: list[Sentence] = []
+    row: list[SignedSentence] = []
     unseen = int(np.ceil(options.unseen_share * options.clips_per_signer))
     for number in range(options.clips_per_signer):
         source = new if number < unseen and new else train_sentences
@@ -182,7 +182,7 @@ def _choose_held_out(
     return [row[i] for i in rng.permutation(len(row))]
 
 
-def _by_kind(pool: Sequence[Sentence]) -> list[list[Sentence]]:
+def _by_kind(pool: Sequence[SignedSentence]) -> list[list[SignedSentence]]:
     kinds = defaultdict(list)
     for sentence in pool:
         kinds[sentence.kind].append(sentence)
@@ -190,8 +190,10 @@ def _by_kind(pool: Sequence[Sentence]) -> list[list[Sentence]]:
 
 
 def _draw(
-    kinds: Sequence[Sequence[Sentence]], rng: np.random.Generator, signed: Sequence[Sentence]
-) -> list[Sentence]:
+    kinds: Sequence[Sequence[SignedSentence]],
+    rng: np.random.Generator,
+    signed: Sequence[SignedSentence],
+) -> list[SignedSentence]:
     """Draw candidates, if possible without those this signer has signed.
 
     Small kinds come oftener than their share: without the square root, sentences with a thing and

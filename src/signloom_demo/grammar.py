@@ -77,7 +77,7 @@ ADJECTIVES = {
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Sentence:
+class SignedSentence:
     """One sentence.
 
     glosses: Signs in the order of signing.
@@ -197,27 +197,27 @@ def _object(clause: Clause) -> list[str]:
 
 
 @functools.cache
-def sentences(max_signs: int) -> tuple[Sentence, ...]:
+def sentences(max_signs: int) -> tuple[SignedSentence, ...]:
     """All sentences of 1 to `max_signs` signs, sorted."""
     everything = set(_greetings()) | {
-        Sentence(glosses_of(clause), text_of(clause), kind) for kind, clause in _clauses()
+        SignedSentence(glosses_of(clause), text_of(clause), kind) for kind, clause in _clauses()
     }
     return tuple(sorted(s for s in everything if len(s.glosses) <= max_signs))
 
 
-def _greetings() -> Iterator[Sentence]:
+def _greetings() -> Iterator[SignedSentence]:
     for word in ("bonjour", "merci"):
         sign = word.upper()
-        yield Sentence((sign,), word, "greeting")
-        yield Sentence((sign, MAMAN), f"{word} maman", "greeting")
+        yield SignedSentence((sign,), word, "greeting")
+        yield SignedSentence((sign, MAMAN), f"{word} maman", "greeting")
     for gloss, noun in THINGS.items():
         text = "les " + noun.word + "s" if noun.counted else definite(noun)
-        yield Sentence(("MERCI", gloss), f"merci pour {text}", "thanks")
+        yield SignedSentence(("MERCI", gloss), f"merci pour {text}", "thanks")
     for kind, clause in _core():
         if kind in {"state", "going"} or clause.action == "VOULOIR":
             for is_question in (False, True):
                 variant = replace(clause, asked=is_question)
-                yield Sentence(
+                yield SignedSentence(
                     ("BONJOUR", *glosses_of(variant)), f"bonjour, {text_of(variant)}", "opening"
                 )
 

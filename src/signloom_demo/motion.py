@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from signloom_demo.signer import Signer
-from signloom_demo.signs import HAND_SHAPES, LEXICON, REST, Key, Sign, orientation
+from signloom_demo.signs import HAND_SHAPES, LEXICON, REST, Key, SignForm, orientation
 from signloom_demo.skeleton import Floats, HandTrack, turn
 from signloom_demo.uncut import CUT, TOUCH_S, Manner
 
@@ -132,7 +132,7 @@ def _put(tracks: list[list[tuple[float, Floats]]], time: float, postures: list[F
 
 def _add_sign(
     tracks: list[list[tuple[float, Floats]]],
-    sign: Sign,
+    sign: SignForm,
     signer: Signer,
     start: float,
     end: float,

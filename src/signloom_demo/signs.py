@@ -112,7 +112,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class SignForm:
     """One sign.
 
     dominant: Postures of the dominant hand, evenly spaced in time.
@@ -125,14 +125,14 @@ class Sign:
     beats: float = 1.0
 
 
-def _same(*keys: Key, beats: float = 1.0) -> Sign:
+def _same(*keys: Key, beats: float = 1.0) -> SignForm:
     """Both hands do the same, mirrored."""
-    return Sign(dominant=keys, other=keys, beats=beats)
+    return SignForm(dominant=keys, other=keys, beats=beats)
 
 
-def _in_turn(first: Key, second: Key) -> Sign:
+def _in_turn(first: Key, second: Key) -> SignForm:
     """The hands move against each other."""
-    return Sign(
+    return SignForm(
         dominant=(first, second, first, second), other=(second, first, second, first), beats=1.2
     )
 
@@ -146,12 +146,12 @@ def _circle(shape: str, x: float, y: float, turn: str, radius: float) -> tuple[K
     )
 
 
-LEXICON: dict[str, Sign] = {
+LEXICON: dict[str, SignForm] = {
     # greetings
-    "BONJOUR": Sign((Key("flat", -13.0, 24.0, "tilt_in"), Key("flat", -27.0, 17.0, "palm"))),
-    "MERCI": Sign((Key("flat", -10.0, 11.0, "back"), Key("flat", -16.0, -3.0, "back_in"))),
+    "BONJOUR": SignForm((Key("flat", -13.0, 24.0, "tilt_in"), Key("flat", -27.0, 17.0, "palm"))),
+    "MERCI": SignForm((Key("flat", -10.0, 11.0, "back"), Key("flat", -16.0, -3.0, "back_in"))),
     # when
-    "DEMAIN": Sign((Key("thumb", -15.0, 20.0, "oblique"), Key("thumb", -27.0, 12.0, "palm"))),
+    "DEMAIN": SignForm((Key("thumb", -15.0, 20.0, "oblique"), Key("thumb", -27.0, 12.0, "palm"))),
     "SOIR": _same(Key("spread", -27.0, 16.0, "palm"), Key("spread", -15.0, -4.0, "tilt_in")),
     "AUJOURDHUI": _same(
         Key("phone", -17.0, -3.0, "back"),
@@ -162,14 +162,14 @@ LEXICON: dict[str, Sign] = {
     ),
     # where
     "MAISON": _same(Key("flat", -9.0, 14.0, "roof"), Key("flat", -19.0, 4.0, "roof")),
-    "ECOLE": Sign(_circle("fork", -23.0, 6.0, "palm", 5.0), beats=1.2),
+    "ECOLE": SignForm(_circle("fork", -23.0, 6.0, "palm", 5.0), beats=1.2),
     "MARCHE": _in_turn(Key("claw", -17.0, 4.0, "palm"), Key("claw", -17.0, -9.0, "palm")),
     # who
-    "MOI": Sign((Key("point", -17.0, -5.0, "chest"), Key("point", -10.0, -3.0, "chest"))),
-    "TOI": Sign((Key("point", -13.0, 2.0, "palm"), Key("point", -16.0, 4.0, "ahead", 26.0))),
-    "NOUS": Sign((Key("two", -22.0, 2.0, "back_in"), Key("two", 0.0, 2.0, "back_in"))),
-    "ELLE": Sign((Key("point", -22.0, 5.0, "tilt_out"), Key("point", -31.0, 3.0, "far_out"))),
-    "MAMAN": Sign(
+    "MOI": SignForm((Key("point", -17.0, -5.0, "chest"), Key("point", -10.0, -3.0, "chest"))),
+    "TOI": SignForm((Key("point", -13.0, 2.0, "palm"), Key("point", -16.0, 4.0, "ahead", 26.0))),
+    "NOUS": SignForm((Key("two", -22.0, 2.0, "back_in"), Key("two", 0.0, 2.0, "back_in"))),
+    "ELLE": SignForm((Key("point", -22.0, 5.0, "tilt_out"), Key("point", -31.0, 3.0, "far_out"))),
+    "MAMAN": SignForm(
         (
             Key("spread", -14.0, 15.0, "tilt_in"),
             Key("spread", -19.0, 16.0, "tilt_in"),
@@ -179,7 +179,7 @@ LEXICON: dict[str, Sign] = {
         beats=1.1,
     ),
     # what
-    "PAIN": Sign(
+    "PAIN": SignForm(
         (
             Key("flat", -10.0, 4.0, "tilt_in"),
             Key("flat", -12.0, -5.0, "tilt_in"),
@@ -189,7 +189,7 @@ LEXICON: dict[str, Sign] = {
         (Key("fist", -15.0, -15.0, "back_in"), Key("fist", -15.0, -15.0, "back_in")),
         beats=1.2,
     ),
-    "EAU": Sign(
+    "EAU": SignForm(
         (
             Key("three", -17.0, 10.0, "palm"),
             Key("three", -17.0, 17.0, "palm"),
@@ -198,13 +198,13 @@ LEXICON: dict[str, Sign] = {
         ),
         beats=1.1,
     ),
-    "CAFE": Sign(
+    "CAFE": SignForm(
         _circle("fist", -13.0, 0.0, "palm", 4.0),
         (Key("curved", -14.0, -15.0, "back_in"), Key("curved", -14.0, -15.0, "back_in")),
         beats=1.2,
     ),
-    "SOUPE": Sign((Key("two", -12.0, -12.0, "medial"), Key("two", -12.0, 9.0, "back_in"))),
-    "POMME": Sign(
+    "SOUPE": SignForm((Key("two", -12.0, -12.0, "medial"), Key("two", -12.0, 9.0, "back_in"))),
+    "POMME": SignForm(
         (
             Key("claw", -18.0, 17.0, "twist_out"),
             Key("claw", -18.0, 17.0, "twist"),
@@ -216,8 +216,8 @@ LEXICON: dict[str, Sign] = {
     "LIVRE": _same(Key("flat", -9.0, -6.0, "back_in"), Key("flat", -21.0, -6.0, "back")),
     # doing
     "ALLER": _same(Key("point", -11.0, -8.0, "tilt_in"), Key("point", -25.0, 6.0, "tilt_out")),
-    "AIMER": Sign((Key("spread", -8.0, -8.0, "medial"), Key("spread", -15.0, 8.0, "back_in"))),
-    "MANGER": Sign(
+    "AIMER": SignForm((Key("spread", -8.0, -8.0, "medial"), Key("spread", -15.0, 8.0, "back_in"))),
+    "MANGER": SignForm(
         (
             Key("bunch", -15.0, 5.0, "back_in"),
             Key("bunch", -12.0, 13.0, "back_in"),
@@ -226,14 +226,16 @@ LEXICON: dict[str, Sign] = {
         ),
         beats=1.2,
     ),
-    "BOIRE": Sign((Key("curved", -15.0, 3.0, "oblique"), Key("curved", -12.0, 14.0, "tilt_in"))),
+    "BOIRE": SignForm(
+        (Key("curved", -15.0, 3.0, "oblique"), Key("curved", -12.0, 14.0, "tilt_in"))
+    ),
     "VOULOIR": _same(Key("spread", -18.0, 2.0, "back_in"), Key("fist", -13.0, -10.0, "back_in")),
-    "ACHETER": Sign((Key("coin", -11.0, -5.0, "oblique"), Key("coin", -26.0, 0.0, "palm"))),
-    "LIRE": Sign(
+    "ACHETER": SignForm((Key("coin", -11.0, -5.0, "oblique"), Key("coin", -26.0, 0.0, "palm"))),
+    "LIRE": SignForm(
         (Key("fork", -13.0, 9.0, "tilt_in"), Key("fork", -13.0, -4.0, "tilt_in")),
         (Key("flat", -13.0, -6.0, "back"), Key("flat", -13.0, -6.0, "back")),
     ),
-    "DORMIR": Sign((Key("spread", -15.0, 26.0, "back"), Key("bunch", -15.0, 16.0, "back_in"))),
+    "DORMIR": SignForm((Key("spread", -15.0, 26.0, "back"), Key("bunch", -15.0, 16.0, "back_in"))),
     # how
     "FATIGUE": _same(Key("claw", -12.0, 4.0, "back_in"), Key("relaxed", -14.0, -12.0, "medial")),
     "CONTENT": _same(
@@ -245,7 +247,7 @@ LEXICON: dict[str, Sign] = {
     ),
     "GRAND": _same(Key("corner", -13.0, 3.0, "palm"), Key("corner", -29.0, 3.0, "palm")),
     # yes, no, questions
-    "NON": Sign(
+    "NON": SignForm(
         (
             Key("point", -24.0, 14.0, "tilt_in"),
             Key("point", -24.0, 14.0, "tilt_out"),
@@ -254,7 +256,7 @@ LEXICON: dict[str, Sign] = {
         ),
         beats=1.2,
     ),
-    "QUESTION": Sign(
+    "QUESTION": SignForm(
         (
             Key("horns", -22.0, 4.0, "oblique"),
             Key("horns", -22.0, 10.0, "palm"),

@@ -17,7 +17,7 @@ from pathlib import Path
 from pipeline.stage import run
 from signloom.errors import UserError
 from signloom.files import write_file
-from signloom.report.attention import Alignment, AttentionClip, render_attention
+from signloom.report.attention import AttentionClip, AttentionMap, render_attention
 from signloom.training.loop import EpochRecord
 from signloom.training.run import ctc_positions
 from signloom_tools.outputs import check_output
@@ -132,7 +132,9 @@ def _write_attention(path: Path, lab: LabOptions, result: LabResult) -> None:
             return
         tokens = [*reversed(names), ""]
         source = [name for name in names for _ in range(lab.task.frames)]
-        alignment = Alignment(tokens=tokens, step_s=0.0, weights=weights, source=source, maps=maps)
+        alignment = AttentionMap(
+            tokens=tokens, step_s=0.0, weights=weights, source=source, maps=maps
+        )
         clips.append(
             AttentionClip(name=" ".join(names), text=" ".join(tokens), alignment=alignment)
         )

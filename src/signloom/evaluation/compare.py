@@ -115,7 +115,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
+class ScoredSentence:
     """One clip of an evaluation."""
 
     reference: str
@@ -130,7 +130,7 @@ class PastRun:
 
     name: str
     options: ScoreOptions
-    splits: dict[str, dict[str, Sentence]]  # split to clip id
+    splits: dict[str, dict[str, ScoredSentence]]  # split to clip id
     weights: str = ""  # SHA-256 of the model's weights; empty: not known
 
 
@@ -316,17 +316,19 @@ def read_weights(folder: Path) -> str:
     return str(content.get("weights", "")) if isinstance(content, dict) else ""
 
 
-def _split_sentences(rows: Iterable[Mapping[str, str]]) -> dict[str, dict[str, Sentence]]:
-    splits: dict[str, dict[str, Sentence]] = {}
+def _split_sentences(rows: Iterable[Mapping[str, str]]) -> dict[str, dict[str, ScoredSentence]]:
+    splits: dict[str, dict[str, ScoredSentence]] = {}
     for row in rows:
-        splits.setdefault(row["split"], {})[row["clip_id"]] = Sentence(
+        splits.setdefault(row["split"], {})[row["clip_id"]] = ScoredSentence(
             reference=row["reference"],
             hypothesis=row["hypothesis"],
         )
     return splits
 
 
-def _add_signs(splits: dict[str, dict[str, Sentence]], rows: Iterable[Mapping[str, str]]) -> None:
+def _add_signs(
+    splits: dict[str, dict[str, ScoredSentence]], rows: Iterable[Mapping[str, str]]
+) -> None:
     for row in rows:
         clips = splits[row["split"]]
         clips[row["clip_id"]] = replace(
@@ -421,7 +423,7 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
 
 
 def _count_sentences(
-    sentences: Mapping[str, Sentence], clips: Sequence[str], options: ScoreOptions
+    sentences: Mapping[str, ScoredSentence], clips: Sequence[str], options: ScoreOptions
 ) -> Statistics:
     """Count what the metrics need in some clips."""
     chosen = [sentences[clip] for clip in clips]
@@ -429,7 +431,10 @@ def _count_sentences(
 
 
 def _count_signs(
-    counts: Statistics, clips: Sequence[Sentence], is_read: Sequence[bool], options: ScoreOptions
+    counts: Statistics,
+    clips: Sequence[ScoredSentence],
+    is_read: Sequence[bool],
+    options: ScoreOptions,
 ) -> Statistics:
     """Add the signs that were read; a clip whose signs one run alone has counts none."""
     pairs = list(zip(clips, is_read, strict=True))

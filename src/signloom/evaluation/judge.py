@@ -53,7 +53,7 @@ class Pair:
 
 
 @checked_dataclass
-class Task:
+class JudgeTask:
     """What people are asked; the pairs lie in the order in which they are shown."""
 
     a: JudgedSystem
@@ -102,7 +102,7 @@ def make_judgements(root: Path = JUDGEMENTS) -> None:
         write_file(root / "README.md", _README)
 
 
-def show_blind(task: Task, sheet: Answers) -> list[dict[str, Any]]:
+def show_blind(task: JudgeTask, sheet: Answers) -> list[dict[str, Any]]:
     """Return the clips as a judge may see them: nothing in it says which system is which."""
     shown = []
     for pair in task.pairs:
@@ -122,7 +122,7 @@ def show_blind(task: Task, sheet: Answers) -> list[dict[str, Any]]:
 
 def prepare_task(
     a: PastRun, b: PastRun, split: str, *, clips: int, seed: int, differing: bool
-) -> Task:
+) -> JudgeTask:
     """Draw the clips on which two systems are to be compared by people.
 
     Args:
@@ -148,7 +148,7 @@ def prepare_task(
     chosen = np.random.default_rng(seed).permutation(len(rows))[:clips]
     pairs = [Pair(**{key: rows[n][key] for key in ("clip_id", "a", "b")}) for n in chosen]
     first, second = (JudgedSystem(name=run.name, weights=run.weights) for run in (a, b))
-    return Task(a=first, b=second, split=split, seed=seed, score=a.options, pairs=pairs)
+    return JudgeTask(a=first, b=second, split=split, seed=seed, score=a.options, pairs=pairs)
 
 
 class Judgements:
@@ -161,7 +161,7 @@ class Judgements:
         """Return the names of all tasks."""
         return sorted(path.parent.name for path in self._root.glob(f"*/{TASK}"))
 
-    def add(self, name: str, task: Task) -> Path:
+    def add(self, name: str, task: JudgeTask) -> Path:
         """Keep a task under a name; the same one again changes nothing.
 
         Raises:
@@ -178,14 +178,14 @@ class Judgements:
         write_file(path, to_text({"format_version": FORMAT_VERSION, **asdict(task)}))
         return path
 
-    def read(self, name: str) -> Task:
+    def read(self, name: str) -> JudgeTask:
         """Return a task.
 
         Raises:
             UserError: If there is none of this name, or its file is damaged.
         """
         path = self._folder(name) / TASK
-        return read_record(path, Task, hint=_HINT, version=FORMAT_VERSION)
+        return read_record(path, JudgeTask, hint=_HINT, version=FORMAT_VERSION)
 
     def sheet(self, name: str, judge: str) -> Answers:
         """Return what a judge has answered so far.
@@ -313,7 +313,7 @@ class JudgementResult:
         )
 
 
-def summarise(name: str, task: Task, sheets: Sequence[Answers]) -> JudgementResult | None:
+def summarise(name: str, task: JudgeTask, sheets: Sequence[Answers]) -> JudgementResult | None:
     """Return what came of a task; None before the first answer.
 
     Intervals are those of the bootstrap over clips that evaluation uses. Answers about clips that

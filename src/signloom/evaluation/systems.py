@@ -105,7 +105,7 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
         if not evaluated:
             logger.warning("%s: no clip to evaluate", split)
             continue
-        request = _Asked(
+        request = _SystemInput(
             setup=setup,
             split=split,
             clips=setup.clips(evaluated),
@@ -148,7 +148,7 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Asked:
+class _SystemInput:
     """The clips of one split, for which each system writes its sentences."""
 
     setup: Setup
@@ -179,34 +179,34 @@ class _Asked:
             )
 
 
-def _greedy(request: _Asked) -> list[str]:
+def _greedy(request: _SystemInput) -> list[str]:
     is_greedy = request.setup.decoding.beam_size == 1
     return plain_texts(request.model if is_greedy else request.translate(beam_size=1))
 
 
-def _swapped(request: _Asked) -> list[str] | None:
+def _swapped(request: _SystemInput) -> list[str] | None:
     partners = swap_clips(request.refs, request.dice())
     # A translation depends on what is read alone: nothing is translated again.
     texts = plain_texts(request.model)
     return None if partners is None else [texts[partner] for partner in partners]
 
 
-def _constant(request: _Asked) -> list[str]:
+def _constant(request: _SystemInput) -> list[str]:
     setup, count = request.setup, len(request.clips)
     return [best_constant(request.train_texts, request.refs, setup.score, setup.metric)] * count
 
 
-def _random(request: _Asked) -> list[str]:
+def _random(request: _SystemInput) -> list[str]:
     chosen = request.dice().integers(0, len(request.train_texts), len(request.clips))
     return [request.train_texts[index] for index in chosen]
 
 
-def _copy(request: _Asked) -> list[str] | None:
+def _copy(request: _SystemInput) -> list[str] | None:
     return [" ".join(c.glosses) for c in request.clips if isinstance(c, GlossSequence)] or None
 
 
 # To add a system: a function here, its name and label in `names.py`.
-SYSTEMS: dict[System, Callable[[_Asked], list[str] | None]] = {
+SYSTEMS: dict[System, Callable[[_SystemInput], list[str] | None]] = {
     System.MODEL: lambda request: plain_texts(request.model),
     System.GREEDY: _greedy,
     System.BLIND: lambda request: plain_texts(request.translate(blind=True)),

@@ -370,7 +370,7 @@ def _detector(options: DetectorOptions, threads: int) -> Detector:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Task:
+class _ClipTask:
     """One segment to extract, shared by all clips with the same bytes and times."""
 
     key: str
@@ -392,7 +392,7 @@ class _Results:
             self.rejects.append(reject)
             self.limit.check(self.rejects)
 
-    def add(self, task: _Task, outcome: int | Problem) -> None:
+    def add(self, task: _ClipTask, outcome: int | Problem) -> None:
         if isinstance(outcome, Problem):
             self.reject(reject_clip(clip, outcome) for clip in task.clips)
         else:
@@ -462,10 +462,10 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
 
 def _plan(
     clips: Sequence[Clip], fingerprint: str, cache: LandmarkCache
-) -> tuple[list[_Task], list[Reject]]:
+) -> tuple[list[_ClipTask], list[Reject]]:
     """Return what must be known, and the clips whose video cannot be opened."""
     videos = VideoHashes(cache.folder).hash_videos(clip.video for clip in clips if clip.video)
-    tasks: dict[str, _Task] = {}
+    tasks: dict[str, _ClipTask] = {}
     rejects = []
     for clip in sorted(clips, key=lambda clip: clip.clip_id):
         if clip.video is None or clip.video not in videos:
@@ -476,7 +476,7 @@ def _plan(
         span, box = (clip.start_s, clip.end_s), parse_box(clip.box or "")
         key = clip_key(video, fingerprint, *span, box)
         segment = VideoSegment(video=clip.video.absolute(), start_s=span[0], end_s=span[1], box=box)
-        tasks.setdefault(key, _Task(key, segment, video, [])).clips.append(clip)
+        tasks.setdefault(key, _ClipTask(key, segment, video, [])).clips.append(clip)
     combed = sorted(
         path for path, video in videos.items() if (video.traits or {}).get("interlaced")
     )
@@ -486,8 +486,8 @@ def _plan(
 
 
 def _read_cached(
-    tasks: Sequence[_Task], cache: LandmarkCache, results: _Results
-) -> dict[VideoSegment, _Task]:
+    tasks: Sequence[_ClipTask], cache: LandmarkCache, results: _Results
+) -> dict[VideoSegment, _ClipTask]:
     """Add what the cache has to the results; return the tasks that it does not have."""
     unknown = {}
     with ThreadPoolExecutor(_READERS) as threads:
@@ -502,7 +502,7 @@ def _read_cached(
 
 
 def _extract(
-    tasks: Mapping[VideoSegment, _Task],
+    tasks: Mapping[VideoSegment, _ClipTask],
     options: ExtractOptions,
     cache: LandmarkCache,
     results: _Results,
@@ -554,7 +554,7 @@ def _extract(
 
 
 def _read_headers(
-    tasks: Mapping[VideoSegment, _Task],
+    tasks: Mapping[VideoSegment, _ClipTask],
     options: ExtractOptions,
     cache: LandmarkCache,
     results: _Results,
@@ -592,7 +592,7 @@ def _split_films(segments: Iterable[VideoSegment], most: int) -> list[list[Video
     return parts
 
 
-def _store(task: _Task, outcome: bytes | Problem, cache: LandmarkCache) -> int | Problem:
+def _store(task: _ClipTask, outcome: bytes | Problem, cache: LandmarkCache) -> int | Problem:
     """Keep the entry that a worker made; return its frames, or why there are none."""
     if not task.video.is_still(task.segment.video):
         return Problem("the file changed while it was read", "run `dvc repro` when it is whole")

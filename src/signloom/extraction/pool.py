@@ -325,7 +325,7 @@ def _workers_wanted() -> int | None:
     return int(text)
 
 
-class Guard:
+class GuardedProcess:
     """A process in which functions read files that may hang it or ask for all the memory.
 
     It starts with the first call, and again after each that it did not survive; leaving the `with`
@@ -335,7 +335,7 @@ class Guard:
     def __init__(self) -> None:
         self._worker = _Worker(_call_guarded)
 
-    def __enter__(self) -> "Guard":
+    def __enter__(self) -> "GuardedProcess":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -241,7 +241,7 @@ class Tokenizer:
             UserError: If the file has another format version or source.
         """
         hint = "run `dvc repro tokenize_targets` again"
-        record = read_record(path, _File, hint=hint, version=FORMAT_VERSION)
+        record = read_record(path, _TokenizerFile, hint=hint, version=FORMAT_VERSION)
         expected = _hash(record.source_json) if record.source_json else SOURCE_SHA256
         if record.source_sha256 != expected:
             raise UserError(
@@ -275,7 +275,7 @@ class Tokenizer:
 
 
 @checked_dataclass
-class _File:
+class _TokenizerFile:
     """What `Tokenizer.save` writes."""
 
     source_sha256: str

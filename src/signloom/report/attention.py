@@ -146,7 +146,7 @@ def _shade(matrix: Matrix, sign: int, level: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alignment:
+class AttentionMap:
     """Where a model looked while it wrote a translation."""
 
     tokens: Sequence[str]
@@ -157,7 +157,7 @@ class Alignment:
     """Of every layer and head by part, (L, H, rows, columns); empty where there are none."""
 
 
-def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, Alignment]:
+def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, AttentionMap]:
     """Read the attention of some clips; none for a model that has no attention.
 
     Raises:
@@ -166,7 +166,7 @@ def read_alignments(path: Path, clip_ids: Collection[str]) -> dict[str, Alignmen
     table = read_parquet(path, FORMAT_VERSION, hint="run `dvc repro evaluate` again")
     is_chosen = pc.is_in(table["clip_id"], pa.array(sorted(clip_ids), pa.string()))
     return {
-        row["clip_id"]: Alignment(
+        row["clip_id"]: AttentionMap(
             tokens=row["tokens"],
             step_s=row["step_s"],
             weights=np.array(row["weights"], np.float32).reshape(len(row["tokens"]), -1) / 255,
@@ -189,7 +189,7 @@ def _read_maps(row: dict[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
     }
 
 
-def _draw_part(alignment: Alignment, part: str, weights: Matrix) -> str:
+def _draw_part(alignment: AttentionMap, part: str, weights: Matrix) -> str:
     """Draw one map, shape (rows, columns) as `PARTS` says, its strongest cell in full colour."""
     rows, columns = weights.shape
     tokens = [_label(token) for token in alignment.tokens]
@@ -247,7 +247,7 @@ class AttentionPart:
     cells: str  # a digit a cell, of base `LEVELS` + 1, in that head's share of its strongest one
 
 
-def build_picker(alignment: Alignment, *, name: str, clip_id: str) -> list[AttentionPart]:
+def build_picker(alignment: AttentionMap, *, name: str, clip_id: str) -> list[AttentionPart]:
     """Prepare the attention of a clip for the page, one picture at a time; nothing without maps.
 
     Args:
@@ -264,7 +264,7 @@ class AttentionClip:
 
     name: str
     text: str  # its translation
-    alignment: Alignment | None  # None of a model without attention
+    alignment: AttentionMap | None  # None of a model without attention
     sequence: LandmarkSequence | None = None
 
 
@@ -288,7 +288,7 @@ def render_attention(title: str, clips: Sequence[AttentionClip]) -> str:
     return render_page("attention.html", title=title, clips=shown)
 
 
-def _build_part(alignment: Alignment, part: str, name: str, clip_id: str) -> AttentionPart:
+def _build_part(alignment: AttentionMap, part: str, name: str, clip_id: str) -> AttentionPart:
     maps = alignment.maps[part]
     layers, heads, rows, columns = maps.shape
     # What `align` gives is no plain mean where source and target share a softmax.

@@ -6,7 +6,7 @@ from typing import Literal
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.metrics import ScoreOptions, align_words, pick_clips
-from signloom.report.attention import Alignment, AttentionPart, build_picker
+from signloom.report.attention import AttentionMap, AttentionPart, build_picker
 from signloom.report.skeletons import Player, build_player
 from signloom.report.stage_files import Row
 
@@ -58,7 +58,7 @@ class SampleView:
 
 
 def show_sample(
-    sample: Sample, number: int, sequence: LandmarkSequence | None, alignment: Alignment | None
+    sample: Sample, number: int, sequence: LandmarkSequence | None, alignment: AttentionMap | None
 ) -> SampleView:
     """Draw a sample.
 

@@ -84,7 +84,7 @@ def search(
         raise ValueError(f"n_best: found {n_best}, expected 1 to beam_size ({options.beam_size})")
     weight = options.internal_lm_weight
     scorers = [InternalLanguageModel(model, memory, weight)] if weight else []
-    return _Search([(model, memory), *further], ids, options, n_best, scorers).run()
+    return _BeamSearch([(model, memory), *further], ids, options, n_best, scorers).run()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +119,7 @@ class _Beams:
         )
 
 
-class _Search:
+class _BeamSearch:
     """One search over a batch of clips."""
 
     def __init__(

@@ -32,7 +32,7 @@ _WAIT_S = 60.0  # for another browser that founds at this moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class FoundingSigner:
     """Who signs, and what for."""
 
     signer: str
@@ -54,7 +54,7 @@ class Lack:
 class Proposal:
     """The corpus that could be founded."""
 
-    people: list[Person]
+    people: list[FoundingSigner]
     clips: int
     sentences: int
     lacks: list[Lack]
@@ -171,7 +171,7 @@ def _describe(plan: CorpusPlan) -> Proposal:
         placed = [replace(clip, video=_where(plan, clip)) for clip in clips]
         _, reasons = choose_values(placed, CORPUS, read_params(PARAMS), signer_disjoint=True)
     people = [
-        Person(
+        FoundingSigner(
             signer=signer,
             split=next(clip.split for clip in clips if clip.signer == signer) if is_dealt else "",
             clips=count,

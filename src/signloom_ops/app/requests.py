@@ -28,12 +28,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNWRITABLE = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-class BusyError(Exception):
+class OverloadedError(Exception):
     """Too many requests wait for the model."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AppRequest:
     """A request that came whole."""
 
     id: str  # the part of the path that varies; empty: there is none
@@ -76,7 +76,7 @@ class Asked:
 
 def route(
     path: str,
-    work: Callable[[Asked], Any],
+    work: Callable[[AppRequest], Any],
     method: str = "GET",
     *,
     status: int = 200,
@@ -113,11 +113,11 @@ def route(
         with fail_after(within_s):
             body = b"" if method == "GET" else await _read_body(request, most, is_kept=not is_full)
         if is_full:
-            raise BusyError
+            raise OverloadedError
         client = request.client.host if request.client else ""
         number = request.path_params.get("id", "")
         kind = request.headers.get("content-type", "")
-        whole_request = Asked(number, request.query_params, body, client, kind)
+        whole_request = AppRequest(number, request.query_params, body, client, kind)
         async with _turn(request, limiter):
             outcome = await to_thread.run_sync(work, whole_request)
         if isinstance(outcome, Response):
@@ -141,7 +141,7 @@ async def _turn(request: Request, limiter: CapacityLimiter | None) -> AsyncItera
         yield
         return
     if limiter.statistics().tasks_waiting >= MOST_LOOKING:
-        raise BusyError
+        raise OverloadedError
     has_turn = False
     async with create_task_group() as task_group:
 
@@ -223,7 +223,7 @@ async def _refuse_busy(_request: Request, _error: Exception) -> Response:
 
 
 HANDLERS: dict[Any, Any] = {
-    BusyError: _refuse_busy,
+    OverloadedError: _refuse_busy,
     TakeError: _refuse,
     ClipError: _refuse,
     UserError: _refuse,

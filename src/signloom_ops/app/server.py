@@ -16,11 +16,11 @@ from signloom.paths import APP, PARAMS, REPORT_PAGE
 from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.films import CorpusFilms
 from signloom_ops.app.guard import REPORT_POLICY
-from signloom_ops.app.requests import HANDLERS, Asked, route
+from signloom_ops.app.requests import HANDLERS, AppRequest, route
 from signloom_ops.app.tabs.judging import Judging
 from signloom_ops.app.tabs.nights import Nights
 from signloom_ops.app.tabs.recordings import Recordings
-from signloom_ops.app.tabs.translation import Translation
+from signloom_ops.app.tabs.translation import TranslationTab
 from signloom_ops.app.takes import MAX_PIECE, TakeError, TakeStore
 from signloom_ops.options import load_ops
 
@@ -57,7 +57,7 @@ class App:
         films = CorpusFilms(self._takes)
         self._tabs = (
             Recordings(self._takes),
-            Translation(self._takes, self._analyst, films, self.looking),
+            TranslationTab(self._takes, self._analyst, films, self.looking),
             Judging(films),
             Nights(),
         )
@@ -81,12 +81,12 @@ class App:
 
         return Starlette(routes=routes, lifespan=life, exception_handlers=HANDLERS)
 
-    def _log_in(self, request: Asked) -> Response:
+    def _log_in(self, request: AppRequest) -> Response:
         if self.login is None:
             raise TakeError("no password is asked for here", 404)
         return self.login(str(request.content.get("password", "")), request.client)
 
-    def _start(self, _: Asked) -> dict[str, Any]:
+    def _start(self, _: AppRequest) -> dict[str, Any]:
         """What a page needs to begin."""
         return {
             "prompts": self._prompts,
@@ -97,11 +97,11 @@ class App:
         }
 
 
-def _send_page(name: str, _: Asked) -> Response:
+def _send_page(name: str, _: AppRequest) -> Response:
     return FileResponse(PAGES / name)
 
 
-def _send_report(_: Asked) -> Response:
+def _send_report(_: AppRequest) -> Response:
     if not REPORT_PAGE.is_file():
         raise TakeError("there is no report yet: the first night writes it", 404)
     return FileResponse(REPORT_PAGE, headers={"content-security-policy": REPORT_POLICY})

@@ -113,7 +113,7 @@ class Consent:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class TakeDelivery:
     """A delivery, and what stayed behind."""
 
     folder: Path | None  # None: nothing was fit to be delivered
@@ -335,7 +335,7 @@ class TakeStore:
             if "showing" not in consent.purposes or has_ended(consent.until)
         }
 
-    def deliver(self, inbox: Path, ids: Sequence[str] | None = None) -> Delivered:
+    def deliver(self, inbox: Path, ids: Sequence[str] | None = None) -> TakeDelivery:
         """Put whole, labelled takes of signers who agreed into the inbox, as one folder.
 
         Args:
@@ -360,7 +360,7 @@ class TakeStore:
                 else:
                     takes.append(take)
             if not takes:
-                return Delivered(None, [], reasons)
+                return TakeDelivery(None, [], reasons)
             inbox.mkdir(parents=True, exist_ok=True)
             folder = inbox / f"app-{date.today().isoformat()}-{secrets.token_hex(3)}"
             hidden = inbox / f".{folder.name}"  # scans pass over names that begin with a dot
@@ -376,7 +376,7 @@ class TakeStore:
             flush_to_disk(inbox)
             for take in takes:
                 self._keep(replace(take, state="delivered", delivery=folder.name))
-            return Delivered(folder, [take.id for take in takes], reasons)
+            return TakeDelivery(folder, [take.id for take in takes], reasons)
 
     def _write(self, takes: Sequence[Take], consents: Mapping[str, Consent], hidden: Path) -> None:
         """Write the files of a delivery."""

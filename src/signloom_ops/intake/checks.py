@@ -128,7 +128,7 @@ def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: b
     for clip in new:
         if signer := clip.candidate.values.get("signer"):
             requested[signer].update({clip.candidate.values.get("split", "")} - {""})
-    check = _Check(inbox, options, requested, signer_disjoint=signer_disjoint)
+    check = _ClipCheck(inbox, options, requested, signer_disjoint=signer_disjoint)
     accepted, rejects = check.check_new(new)
     changes, wrong = check.check_corrections(corrections)
     return Checked(accepted, [*wrong, *rejects], known_count, changes)
@@ -168,7 +168,7 @@ def _sort_candidates(inbox: Inbox) -> tuple[list[_New], list[_Correction], int]:
     return new, corrections, len(inbox.candidates) - len(new) - len(corrections)
 
 
-class _Check:
+class _ClipCheck:
     """Checks candidates against the corpus, and each other.
 
     Args:

@@ -19,7 +19,7 @@ from typing import Any
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
-from signloom.extraction.pool import Guard
+from signloom.extraction.pool import GuardedProcess
 from signloom_tools.importing.captioned import clip_name, deal_cues, measure_film
 from signloom_tools.importing.captions import (
     READ_SUFFIXES,
@@ -100,7 +100,7 @@ class Request:
     choice: Choice = field(default_factory=Choice)  # what to take of captions
     rules: CueRules = field(default_factory=CueRules)  # how their cues become clips
     settle_s: float = 0.0  # for how long a file must not have changed
-    guard: Guard = field(default_factory=Guard)
+    guard: GuardedProcess = field(default_factory=GuardedProcess)
     """A process that reads delivered files, so that no file can end or hold the others."""
 
     def __post_init__(self) -> None:

@@ -68,7 +68,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class DeliveredTraces:
     """What some folders of deliveries hold of a person, read as `signloom ingest` reads them."""
 
     films: dict[Path, set[Span]]  # that show nobody else, and their clips
@@ -77,7 +77,7 @@ class Delivered:
     folders: tuple[Path, ...]  # in which every clip is theirs
 
 
-def find_delivered(folders: Sequence[Path], signer: str) -> Delivered:
+def find_delivered(folders: Sequence[Path], signer: str) -> DeliveredTraces:
     """Find the clips of a signer in folders of deliveries; a folder may be missing.
 
     A delivery that cannot be read names nobody, so nothing in it is taken for theirs.
@@ -100,7 +100,7 @@ def find_delivered(folders: Sequence[Path], signer: str) -> Delivered:
             films[candidate.video].add((start_s, end_s, parse_box(candidate.values.get("box", ""))))
         elif candidate.video:
             of_others.add(candidate.video)
-    return Delivered(
+    return DeliveredTraces(
         films={path: spans for path, spans in films.items() if path not in of_others},
         texts=tuple(path for path, theirs in texts.items() if theirs == {True}),
         shared=tuple(sorted([*films.keys() & of_others, *(p for p in texts if len(texts[p]) > 1)])),

@@ -73,7 +73,7 @@ def import_sources(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions:
+class ExportLandmarksOptions:
     """Write a .pose file for the landmarks of each clip, or captions for each film of the corpus.
 
     Captions are an ELAN file with sentences, glosses and the hypotheses of the last evaluation, and
@@ -88,7 +88,7 @@ class ExportOptions:
     overwrite: bool = option("replace files that already exist", False)
 
 
-def run_export(options: ExportOptions) -> None:
+def run_export(options: ExportLandmarksOptions) -> None:
     """Write a file for each clip.
 
     Raises:
@@ -109,7 +109,7 @@ def run_export(options: ExportOptions) -> None:
     print(f"{len(paths)} files in {options.folder}", file=sys.stderr)
 
 
-def _export_captions(options: ExportOptions) -> None:
+def _export_captions(options: ExportLandmarksOptions) -> None:
     """Write the caption files of each film of the corpus."""
     corpus = load_section(options.params, "corpus", CorpusOptions)
     clips = read_manifest(corpus.path, corpus.signer_disjoint)

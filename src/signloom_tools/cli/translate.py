@@ -26,7 +26,7 @@ def run_translate(options: TranslateOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions:
+class ExportModelOptions:
     """Write a checkpoint in another form; docs/translation.md shows its use."""
 
     folder: Path = argument("folder to write", "OUT")
@@ -34,7 +34,7 @@ class ExportOptions:
     choice: ModelChoice = group(ModelChoice, exclusive=True)
 
 
-def run_export_model(options: ExportOptions) -> None:
+def run_export_model(options: ExportModelOptions) -> None:
     """Write the model."""
     checkpoint = options.choice.find().checkpoint
     refuse_in_corpus(options.folder)

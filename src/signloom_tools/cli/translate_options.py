@@ -234,7 +234,7 @@ def write_attention(
     if options.attention is None or not attended:
         return
     from signloom.corpus.landmarks import LandmarkSequence
-    from signloom.report.attention import Alignment, AttentionClip, render_attention
+    from signloom.report.attention import AttentionClip, AttentionMap, render_attention
 
     sequences, translations = (
         [clip for _, clip, _ in attended],
@@ -250,7 +250,7 @@ def write_attention(
         AttentionClip(
             name=name,
             text=translation.text,
-            alignment=Alignment(  # the report's, which knows no model
+            alignment=AttentionMap(  # the report's, which knows no model
                 tokens=alignment.tokens,
                 step_s=alignment.step_s,
                 weights=alignment.weights,

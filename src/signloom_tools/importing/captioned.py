@@ -28,7 +28,7 @@ from signloom_tools.importing.new_corpus import (
     stem,
 )
 from signloom_tools.importing.options import Choice, CueRules
-from signloom_tools.importing.user_tables import Row, UserTable
+from signloom_tools.importing.user_tables import TableRow, UserTable
 
 CAPTIONS = "captions"  # the column of a table of films that names their caption files
 _CELLS = ("clip_id", "video", "start_s", "end_s", "text", "signer", "gloss", "language", "split")
@@ -38,7 +38,7 @@ _CELLS = ("clip_id", "video", "start_s", "end_s", "text", "signer", "gloss", "la
 class CueRows:
     """The cues of films as rows of a table, and what is none."""
 
-    rows: list[tuple[Row, str | None]] = field(default_factory=list)
+    rows: list[tuple[TableRow, str | None]] = field(default_factory=list)
     refusals: list[RefusedRow] = field(default_factory=list)
     header: list[str] = field(default_factory=list)
     signers: dict[str, str] = field(default_factory=dict)  # by names, as `Captions` has them
@@ -58,7 +58,7 @@ class CueRows:
 def add_paths(cue_rows: CueRows, videos: VideoFolder, columns: Mapping[str, str]) -> CueRows:
     """Return rows with what the paths of their videos say too; without any row, a row a video."""
     rows = cue_rows.rows or [
-        (Row(videos.folder.name, number, {"video": path.as_posix()}), None)
+        (TableRow(videos.folder.name, number, {"video": path.as_posix()}), None)
         for number, path in enumerate(videos.all(pictures=True), start=1)
     ]
     header = cue_rows.header or ["video"]
@@ -74,7 +74,7 @@ def add_paths(cue_rows: CueRows, videos: VideoFolder, columns: Mapping[str, str]
             with_paths.refuse(row.table, row.line, name, reason, str(path or name))
             continue
         cells = {**fields, "video": name, **row.cells}
-        with_paths.rows.append((Row(row.table, row.line, cells), split))
+        with_paths.rows.append((TableRow(row.table, row.line, cells), split))
     if not with_paths.rows:
         raise UserError("\n  ".join(["no video can be taken", *with_paths.reasons()]))
     with_paths.header = list(with_paths.rows[0][0].cells)
@@ -407,7 +407,7 @@ def _add_film(
             "signer": alone or cue.signer or cells.get("signer", ""),
             "language": cue.language or cells.get("language", ""),
         }
-        cue_rows.rows.append((Row(table, numbers[cue.where], {**cells, **cue_cells}), split))
+        cue_rows.rows.append((TableRow(table, numbers[cue.where], {**cells, **cue_cells}), split))
 
 
 def film_cues(

@@ -80,7 +80,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _SourceFile:
     """A file, or a folder with a file for each frame of one clip."""
 
     path: Path  # of the file or the clip
@@ -121,7 +121,7 @@ def guess_pattern(sources: Sequence[Path]) -> re.Pattern[str]:
 
 
 @dataclass(slots=True)
-class _Row:
+class _ReadClip:
     """A clip that was read, and where its numbers wait."""
 
     offset: int
@@ -133,12 +133,12 @@ class _Row:
 
 
 @dataclass(slots=True)
-class _Batch:
+class _ReadClips:
     """What has been read so far; landmarks wait in a file, so that memory holds one clip."""
 
     spool: IO[bytes]
     layout: Layout | None = None
-    rows: dict[str, _Row] = field(default_factory=dict)
+    rows: dict[str, _ReadClip] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     skeletons: Counter[str] = field(default_factory=Counter)
     crowded: int = 0  # clips with several people
@@ -172,7 +172,7 @@ class _Batch:
         self.crowded += clip.people > 1
         self.shown.update(dict(zip(layout.group_names, sequence.present.sum(axis=0), strict=True)))
         label = clip.label or path_fields.get("text", "")
-        self.rows[clip_id] = _Row(
+        self.rows[clip_id] = _ReadClip(
             self.spool.tell(), len(sequence.points), clip.fps, label, source, path_fields
         )
         points = sequence.points.astype(np.float16)
@@ -248,7 +248,7 @@ def import_landmarks(
     if options.pattern or len({source.below.name for source in files}) < len(files):
         names = {source.below: "_".join(source.below.parts) for source in files}
     with whole_folder(folder) as temporary, tempfile.TemporaryFile(dir=temporary) as spool:
-        batch = _Batch(spool)
+        batch = _ReadClips(spool)
         with tqdm(files, "reading", unit=" files", file=progress_file()) as bar:
             for source in bar:
                 _read_file(source, names.get(source.below), options, batch)
@@ -280,7 +280,7 @@ def import_landmarks(
     return Imported(batch.layout, len(frames), sum(frames.values()), batch.rejects, notes)
 
 
-def _note_frames(files: Sequence[_Source], fps: float | None) -> Iterator[str]:
+def _note_frames(files: Sequence[_SourceFile], fps: float | None) -> Iterator[str]:
     """Say what clips of a file a frame lack, and at what rate they were recorded."""
     if torn := [source for source in files if source.missing]:
         lost, first = sum(source.missing for source in torn), torn[0].path
@@ -298,7 +298,7 @@ def _note_frames(files: Sequence[_Source], fps: float | None) -> Iterator[str]:
         )
 
 
-def _nothing_imported(batch: _Batch) -> UserError:
+def _nothing_imported(batch: _ReadClips) -> UserError:
     first = batch.rejects[0]
     return UserError(
         f"no clip could be imported; {REJECTS_NAME} lists why, the first is {first.video}: "
@@ -359,11 +359,11 @@ def read_foreign(
     yield from ((reject.clip_id, reject) for reject in rejects)
 
 
-def _find_files(sources: Sequence[Path], name: str) -> list[_Source]:
+def _find_files(sources: Sequence[Path], name: str) -> list[_SourceFile]:
     """List the files in the order of their paths; frames of one clip as one."""
     every = (end for ends in FORMATS.values() for end in ends)
     suffixes = FORMATS.get(name) or tuple(dict.fromkeys(every))
-    files: dict[Path, _Source] = {}
+    files: dict[Path, _SourceFile] = {}
     for source in sources:
         if source.is_dir():
             inside = sorted(path for path in source.rglob("*") if path.is_file())
@@ -373,7 +373,7 @@ def _find_files(sources: Sequence[Path], name: str) -> list[_Source]:
                 paths = [path for path in paths if path.suffix.lower() not in telling] or paths
             files |= {file.path: file for file in _join_frames(paths, source, name)}
         elif source.is_file():
-            files[source] = _Source(source, PurePosixPath(source.stem))
+            files[source] = _SourceFile(source, PurePosixPath(source.stem))
         else:
             raise UserError(f"{source}: no such file or folder")
     if not files:
@@ -382,7 +382,7 @@ def _find_files(sources: Sequence[Path], name: str) -> list[_Source]:
     return list(files.values())
 
 
-def _join_frames(files: Sequence[Path], source: Path, kind: str) -> Iterator[_Source]:
+def _join_frames(files: Sequence[Path], source: Path, kind: str) -> Iterator[_SourceFile]:
     """Yield files as they are, but those of one frame each as the clip that they make."""
     series: dict[tuple[Path, str, str], list[tuple[int, Path]]] = defaultdict(list)
     for path in files:
@@ -396,10 +396,12 @@ def _join_frames(files: Sequence[Path], source: Path, kind: str) -> Iterator[_So
             path = parent / prefix if prefix else parent
             name = below / prefix if prefix else below if below.name else PurePosixPath(source.name)
             numbers, paths = zip(*sorted(numbered), strict=True)
-            yield _Source(path, name, paths, numbers[-1] - numbers[0] + 1 - len(numbers))
+            yield _SourceFile(path, name, paths, numbers[-1] - numbers[0] + 1 - len(numbers))
             continue
         for _, path in numbered:
-            yield _Source(path, PurePosixPath(path.relative_to(source).with_suffix("").as_posix()))
+            yield _SourceFile(
+                path, PurePosixPath(path.relative_to(source).with_suffix("").as_posix())
+            )
 
 
 def _is_frame(path: Path) -> bool:
@@ -420,7 +422,9 @@ def _format_of(suffix: str, name: str, path: Path) -> str:
     return formats[0]
 
 
-def _read_file(source: _Source, name: str | None, options: ImportOptions, batch: _Batch) -> None:
+def _read_file(
+    source: _SourceFile, name: str | None, options: ImportOptions, batch: _ReadClips
+) -> None:
     """Keep what can be read of a file, note what cannot."""
     path = source.path
     with _noting(batch.rejects, name or source.below.name, path):
@@ -472,7 +476,7 @@ def _cell(text: str) -> str:
     return text.translate(_NO_CELL)
 
 
-def _fingerprint(files: Sequence[_Source], options: ImportOptions, layout: Layout) -> str:
+def _fingerprint(files: Sequence[_SourceFile], options: ImportOptions, layout: Layout) -> str:
     formats = sorted({_format_of(source.suffix, options.format, source.path) for source in files})
     fingerprint: dict[str, object] = {
         "detector": "imported",
@@ -509,7 +513,7 @@ def _groups_for_films(
     )
 
 
-def _write_clips(path: Path, rows: dict[str, _Row], has_pattern: bool) -> None:
+def _write_clips(path: Path, rows: dict[str, _ReadClip], has_pattern: bool) -> None:
     """Write clips.tsv: ids, lengths, and what the sources and their paths say of them."""
     lines = []
     for clip_id, row in sorted(rows.items()):

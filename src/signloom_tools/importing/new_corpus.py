@@ -46,7 +46,7 @@ from signloom_tools.importing.pictures import (
     is_picture_folder,
     open_pictures,
 )
-from signloom_tools.importing.user_tables import Row, how_to_use
+from signloom_tools.importing.user_tables import TableRow, how_to_use
 from signloom_tools.outputs import begins_as_ours
 
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
@@ -242,7 +242,7 @@ class CorpusPlan:
     refusals: list[RefusedRow] = field(default_factory=list)
     videos: dict[Path, Path | PictureFolder] = field(default_factory=dict)
     """Where a video belongs in the corpus, and where it lies now."""
-    rows: dict[str, Row] = field(default_factory=dict)  # of the table, by clip
+    rows: dict[str, TableRow] = field(default_factory=dict)  # of the table, by clip
     renamed: int = 0  # clips whose id is not the table's name, since it could name no clip
     dealt_by: str = ""  # of `dealing.UNITS`, where the clips were dealt
 
@@ -274,7 +274,7 @@ class CorpusPlan:
 
 
 def plan_corpus(
-    rows: Sequence[tuple[Row, str | None]],
+    rows: Sequence[tuple[TableRow, str | None]],
     options: RowOptions,
     corpus: Path,
     videos: VideoFolder | None,
@@ -332,7 +332,7 @@ class _Planner:
     astray: Collection[str]
     plan: CorpusPlan  # of the rows before
 
-    def clip_of_row(self, row: Row, name: str, values: Mapping[str, str]) -> Clip | RefusedRow:
+    def clip_of_row(self, row: TableRow, name: str, values: Mapping[str, str]) -> Clip | RefusedRow:
         """Return the clip of a row with its name and the fields of a manifest, or why it is none.
 
         Where its video has to come from is noted in the plan.
@@ -381,7 +381,7 @@ class _Planner:
 
 
 def _named_alike(
-    entries: Iterable[tuple[Row, str, Mapping[str, str]]], imported: Collection[str]
+    entries: Iterable[tuple[TableRow, str, Mapping[str, str]]], imported: Collection[str]
 ) -> dict[str, Problem]:
     """Return the names by which rows mean files of several folders, and what is wrong with them."""
     files: dict[str, set[str]] = defaultdict(set)  # that rows mean, by their bare names
@@ -419,7 +419,7 @@ def count_reasons(rows: Sequence[RefusedRow]) -> list[tuple[str, int, RefusedRow
     return [(reason, count, first[reason]) for reason, count in counts.most_common()]
 
 
-def _values(row: Row, split: str | None, options: RowOptions) -> dict[str, str]:
+def _values(row: TableRow, split: str | None, options: RowOptions) -> dict[str, str]:
     """Return the fields of a manifest of a row."""
     values = row.values(options.sources)
     if options.unspaced:
@@ -475,7 +475,7 @@ def _seconds(frame: str, fps: float) -> str:
 
 
 def _problem(
-    clip_id: str, values: Mapping[str, str], earlier: Row | None, options: RowOptions
+    clip_id: str, values: Mapping[str, str], earlier: TableRow | None, options: RowOptions
 ) -> Problem | None:
     """Say what is wrong with a row."""
     for name in ("text", "signer", "split", *(["gloss"] if options.text_only else [])):

@@ -420,7 +420,7 @@ def _choose_for_landmarks(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
+class _RecipeRule:
     """Parameters of corpora of some kind, and why."""
 
     when: Callable[[Facts, str], bool]  # of the facts and what CTC spells
@@ -429,8 +429,8 @@ class _Rule:
 
 
 _RULES = (
-    _Rule(when=lambda facts, ctc: ctc == "none", values={"train": {"ctc_weight": 0.0}}),
-    _Rule(
+    _RecipeRule(when=lambda facts, ctc: ctc == "none", values={"train": {"ctc_weight": 0.0}}),
+    _RecipeRule(
         when=lambda facts, ctc: ctc == "glosses",
         values={
             "model": {"dropout": 0.2, "ctc_feedback": True},
@@ -438,7 +438,7 @@ _RULES = (
         },
         why=("ctc_feedback: the decoder looks at the signs that CTC reads, too",),
     ),
-    _Rule(
+    _RecipeRule(
         when=lambda facts, ctc: facts.are_signs,
         values={
             "model": {
@@ -457,11 +457,11 @@ _RULES = (
             "patience 0, no early stop: a few people in dev do not say when signs are read best",
         ),
     ),
-    _Rule(
+    _RecipeRule(
         when=lambda facts, ctc: facts.are_signs and facts.clips < SMALL,
         values={"model": {"d_model": 64, "d_ff": 128}},
     ),
-    _Rule(
+    _RecipeRule(
         when=lambda facts, ctc: facts.are_few,
         values={"model": {"dropout": 0.3}, "augment": {"mirror": 0.1, "hand_drop": 0.0}},
         why=(
@@ -469,7 +469,7 @@ _RULES = (
             "mirror 0.1, no lost hands: what looks like no clip is learnt in its place",
         ),
     ),
-    _Rule(  # docs/recognition.md
+    _RecipeRule(  # docs/recognition.md
         when=lambda facts, ctc: ctc == "glosses" and facts.signs_alone,
         values={
             "model": {

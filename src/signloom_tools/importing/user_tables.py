@@ -24,7 +24,7 @@ _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row: where it is, and its cells by column."""
 
     table: str  # name of the file
@@ -57,7 +57,7 @@ class UserTable:
     path: Path
     how: str  # how it was read, for a person to check
     header: list[str]
-    rows: list[Row]
+    rows: list[TableRow]
     torn: list[tuple[int, str]]  # line, why its cells cannot be separated
 
 
@@ -222,7 +222,7 @@ def build_table(
     rows, torn = [], []
     for line, cells in lines:
         if len(cells) == len(header):
-            rows.append(Row(path.name, line, dict(zip(header, cells, strict=True))))
+            rows.append(TableRow(path.name, line, dict(zip(header, cells, strict=True))))
         else:
             torn.append((line, f"{len(cells)} cells, but {len(header)} columns"))
     return UserTable(path, how, header, rows, torn)
@@ -305,7 +305,7 @@ def join_rows(table: UserTable, added: UserTable) -> UserTable:
             f"{added.path}: shares no column with {table.path}, so their rows cannot be joined; "
             f"found {', '.join(added.header)} and {', '.join(table.header)}"
         )
-    more: dict[tuple[str, ...], Row] = {}
+    more: dict[tuple[str, ...], TableRow] = {}
     for row in added.rows:
         key = tuple(row.cells[name] for name in shared)
         if more.setdefault(key, row) is not row:
@@ -318,7 +318,7 @@ def join_rows(table: UserTable, added: UserTable) -> UserTable:
     for row in table.rows:
         added_row = more.get(tuple(row.cells[name] for name in shared))
         rows.append(
-            Row(
+            TableRow(
                 row.table,
                 row.line,
                 {**empty, **(added_row.cells if added_row else {}), **row.cells},

@@ -84,7 +84,7 @@ def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
 
 
 @checked_dataclass
-class _Row:
+class _RequestRow:
     """A clip of a request."""
 
     fps: FrameRate
@@ -93,18 +93,20 @@ class _Row:
     frames: list[Any]
 
 
-def _read_row(clip: Mapping[str, Any]) -> _Row:
+def _read_row(clip: Mapping[str, Any]) -> _RequestRow:
     """Return a clip, whose numbers and lists may be those of a table: floats, and NumPy's.
 
     Raises:
         UserError: If something is missing, of another kind or out of range.
     """
-    values = {name: clip[name] for name in _Row.__annotations__ if clip.get(name) is not None}
+    values = {
+        name: clip[name] for name in _RequestRow.__annotations__ if clip.get(name) is not None
+    }
     for name, value in values.items():
         plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         is_size = name in ("width", "height") and isinstance(plain, float) and plain.is_integer()
         values[name] = int(plain) if is_size else plain
-    return parse_options(values, _Row, where="clip")
+    return parse_options(values, _RequestRow, where="clip")
 
 
 def check_request(

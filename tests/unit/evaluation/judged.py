@@ -4,12 +4,12 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from signloom.evaluation.compare import PastRun, Sentence
+from signloom.evaluation.compare import PastRun, ScoredSentence
 from signloom.evaluation.judge import (
     BlindAnswer,
     JudgementResult,
     Judgements,
-    Task,
+    JudgeTask,
     prepare_task,
     show_blind,
 )
@@ -21,7 +21,7 @@ CLIPS = 30
 def run(name: str, clips: int = CLIPS, **changes: Any) -> PastRun:
     """A system that says its name and, of every third clip, what all say."""
     sentences = {
-        f"clip{n}": Sentence(
+        f"clip{n}": ScoredSentence(
             reference=f"reference {n}", hypothesis="same" if n % 3 == 0 else f"{name} {n}"
         )
         for n in range(clips)
@@ -35,7 +35,7 @@ def run(name: str, clips: int = CLIPS, **changes: Any) -> PastRun:
     return dataclasses.replace(plain, **changes)
 
 
-def task(**changes: Any) -> Task:
+def task(**changes: Any) -> JudgeTask:
     settings = {"clips": 20, "seed": 4, "differing": False, **changes}
     return prepare_task(run("old"), run("new"), "test", **settings)
 

@@ -6,7 +6,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from signloom.errors import UserError
-from signloom.evaluation.compare import PastRun, Sentence, compare, compare_runs
+from signloom.evaluation.compare import PastRun, ScoredSentence, compare, compare_runs
 from signloom.evaluation.metrics import GlossRules, measure
 from signloom.evaluation.names import Metric, are_few
 from tests.unit.evaluation.texts import noisy, options, sentences
@@ -81,7 +81,7 @@ def test_what_is_significant_at_a_level_needs_as_many_clips_as_the_sign_test() -
 def run_of_signs(read: list[str], rules: GlossRules = "none") -> PastRun:
     glosses = ["MOI MAISON ALLER", "TOI VENIR", ""]
     clips = {
-        f"clip{n}": Sentence(
+        f"clip{n}": ScoredSentence(
             reference="x", hypothesis="x", glosses=tuple(g.split()), signs=tuple(r.split())
         )
         for n, (g, r) in enumerate(zip(glosses, read, strict=True))

@@ -16,7 +16,7 @@ import pytest
 
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.pool import (
-    Guard,
+    GuardedProcess,
     count_workers,
     map_in_order,
     ray_cluster,
@@ -274,7 +274,7 @@ def take_all_memory() -> int:
 
 
 def test_a_guarded_process_that_hangs_or_dies_is_followed_by_another() -> None:
-    with Guard() as guard:
+    with GuardedProcess() as guard:
         assert guard.call(len, "abc", limit_s=60.0) == 3
         with pytest.raises(ClipError, match="more than 0 s"):
             guard.call(time.sleep, 60, limit_s=0.2)

@@ -13,14 +13,14 @@ from signloom.evaluation.results import write_alignments
 from signloom.report.attention import (
     LEVELS,
     PARTS,
-    Alignment,
+    AttentionMap,
     Axes,
     build_picker,
     draw_heatmap,
     read_alignments,
 )
 from signloom.report.canvas import BLUE, ORANGE
-from signloom.translation.translator import Alignment as Looked
+from signloom.translation.translator import AttentionMap as Looked
 
 AXES = Axes(rows=["a", "<b>"], columns=[(0.5, "0"), (2.5, "1")], x_label="time", title="t")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -134,7 +134,9 @@ def test_the_maps_of_every_head_come_back_from_the_table(
 
 def test_a_picker_has_every_head_in_shades_of_its_strongest_weight() -> None:
     looked = with_maps(("HAUS", "<i>", "B", "C", "D"))
-    shown = Alignment(**{field.name: getattr(looked, field.name) for field in fields(Alignment)})
+    shown = AttentionMap(
+        **{field.name: getattr(looked, field.name) for field in fields(AttentionMap)}
+    )
     picker = build_picker(shown, name="a", clip_id="<x>")
     assert [part.label for part in picker] == list(PARTS.values())
     for part, (name, values) in zip(

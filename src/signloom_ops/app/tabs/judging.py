@@ -8,7 +8,7 @@ from starlette.routing import Route
 from signloom.config import parse_options
 from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
 from signloom_ops.app.films import CorpusFilms
-from signloom_ops.app.requests import Asked, route
+from signloom_ops.app.requests import AppRequest, route
 
 
 class Judging:
@@ -36,12 +36,12 @@ class Judging:
             route("/api/judge/{id}", self._judge, "POST", status=201),
         ]
 
-    def _show_task(self, request: Asked) -> dict[str, Any]:
+    def _show_task(self, request: AppRequest) -> dict[str, Any]:
         """What a judge has to do and has done, blind."""
         sheet = self._judgements.sheet(request.id, request.query.get("judge", ""))
         clips = show_blind(self._judgements.read(request.id), sheet)
         return {"clips": [{**clip, "film": self._films.address(clip["clip_id"])} for clip in clips]}
 
-    def _judge(self, request: Asked) -> None:
+    def _judge(self, request: AppRequest) -> None:
         answer = parse_options(request.content, BlindAnswer, where="answer")
         self._judgements.answer(request.id, answer)

@@ -14,7 +14,7 @@ from signloom.corpus.manifest import CorpusOptions
 from signloom.paths import NIGHTS, PARAMS, REPORT_PAGE
 from signloom_ops.app import founding
 from signloom_ops.app.learning import Learning, find_refusal
-from signloom_ops.app.requests import Asked, route
+from signloom_ops.app.requests import AppRequest, route
 from signloom_ops.app.takes import TakeError
 from signloom_ops.intake.changes import read_rejects
 from signloom_ops.nightly.record import NIGHT
@@ -58,7 +58,7 @@ class Nights:
         ]
 
 
-def _describe(_: Asked) -> dict[str, Any]:
+def _describe(_: AppRequest) -> dict[str, Any]:
     store, is_founded = ModelStore(), founding.is_founded()
     return {
         "founding": None if is_founded else asdict(founding.propose()),
@@ -91,14 +91,14 @@ def _list_refused() -> list[dict[str, str]]:
     return [{"clip": row.where, "reason": row.reason, "hint": row.hint} for row in rows]
 
 
-def _splits_of(request: Asked) -> dict[str, str]:
+def _splits_of(request: AppRequest) -> dict[str, str]:
     splits = request.content.get("splits")
     if not isinstance(splits, dict) or not all(isinstance(split, str) for split in splits.values()):
         raise TakeError("splits: expected a split for each signer")
     return splits
 
 
-def _roll_back(_: Asked) -> dict[str, Any]:
+def _roll_back(_: AppRequest) -> dict[str, Any]:
     """Go back as `signloom champion rollback` does, with DVC and the registry."""
     program = Path(sys.executable).with_name("signloom")
     process = subprocess.run(

@@ -16,7 +16,7 @@ from signloom.errors import ClipError, UserError
 from signloom.paths import PARAMS
 from signloom_ops.app.labels import SUFFIXES, read_labels
 from signloom_ops.app.learning import find_refusal
-from signloom_ops.app.requests import Asked, FilmResponse, route
+from signloom_ops.app.requests import AppRequest, FilmResponse, route
 from signloom_ops.app.takes import (
     MAX_PIECE,
     Consent,
@@ -59,7 +59,7 @@ class Recordings:
             route("/api/deliver", self._deliver, "POST"),
         ]
 
-    def _list(self, _: Asked) -> list[dict[str, Any]]:
+    def _list(self, _: AppRequest) -> list[dict[str, Any]]:
         today = date.today().isoformat()
         consents = self._takes.last_consents()
         agreed = {signer for signer, consent in consents.items() if consent.day == today}
@@ -68,12 +68,12 @@ class Recordings:
             for take in self._takes.list_takes()
         ]
 
-    def _begin(self, request: Asked) -> Take:
+    def _begin(self, request: AppRequest) -> Take:
         content = request.content
         names = ("text", "signer", "suffix", "name")
         return self._takes.begin(**{name: str(content.get(name, "")) for name in names})
 
-    def _append(self, request: Asked) -> Any:
+    def _append(self, request: AppRequest) -> Any:
         """Keep a piece of a film; a piece that was cut off on the way is not kept."""
         take = self._takes.get(request.id)
         try:
@@ -88,7 +88,7 @@ class Recordings:
             content = {"error": str(error), "size": self._takes.size(take)}
             return JSONResponse(content, error.status)
 
-    def _finish(self, request: Asked) -> Take:
+    def _finish(self, request: AppRequest) -> Take:
         take, size = self._takes.get(request.id), request.content.get("size")
         if not isinstance(size, int):
             raise TakeError("size: expected a number of bytes")
@@ -103,21 +103,21 @@ class Recordings:
                 raise
         return finished
 
-    def _change(self, request: Asked) -> Take:
+    def _change(self, request: AppRequest) -> Take:
         content = request.content
         changes: Any = {name: str(content[name]) for name in ("text", "signer") if name in content}
         if "parts" in content:
             changes["parts"] = parse_options(content["parts"], list[FilmPart], where="parts")
         return self._takes.change(self._takes.get(request.id), **changes)
 
-    def _film(self, request: Asked) -> Response:
+    def _film(self, request: AppRequest) -> Response:
         film = self._takes.film(self._takes.get_whole(request.id))
         try:
             return FilmResponse(film, stat_result=film.stat())
         except FileNotFoundError:  # another request has just removed it
             raise TakeError("there is no such recording", 404) from None
 
-    def _label(self, request: Asked) -> dict[str, Any]:
+    def _label(self, request: AppRequest) -> dict[str, Any]:
         """Give films the sentences of a file that was dropped beside them."""
         name = one_line(PurePosixPath(request.query.get("name", "")).name)
         if Path(name).suffix.lower() not in SUFFIXES or "\0" in name or len(name.encode()) > 255:
@@ -141,7 +141,7 @@ class Recordings:
             )
         return {"takes": list(by_take), "left": problems}
 
-    def _agree(self, request: Asked) -> None:
+    def _agree(self, request: AppRequest) -> None:
         values = {**request.content, "day": date.today().isoformat()}
         consent = parse_options(values, Consent, where="consent")
         name = consent.signer.strip()
@@ -156,7 +156,7 @@ class Recordings:
                 raise TakeError("until: expected a day such as 2027-12-31") from None
         self._takes.agree(consent)
 
-    def _deliver(self, request: Asked) -> dict[str, Any]:
+    def _deliver(self, request: AppRequest) -> dict[str, Any]:
         ids = request.content.get("ids")
         if ids is not None and not (isinstance(ids, list) and all(isinstance(i, str) for i in ids)):
             raise TakeError("ids: expected a list")

@@ -16,13 +16,13 @@ from signloom.errors import ClipError, UserError
 from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.films import CorpusFilms
 from signloom_ops.app.live import unpack_frames
-from signloom_ops.app.requests import Asked, route
+from signloom_ops.app.requests import AppRequest, route
 from signloom_ops.app.takes import MAX_PIECE, Take, TakeError, TakeStore
 
 MAX_SENT = 100_000_000  # bytes of a film that a program sends: a sentence has a hundredth of them
 
 
-class Translation:
+class TranslationTab:
     """Routes that need the model or the detector.
 
     Args:
@@ -50,7 +50,7 @@ class Translation:
             post("/api/live/{id}/keep", self._keep, status=201),
         ]
 
-    def _translate(self, request: Asked) -> dict[str, Any]:
+    def _translate(self, request: AppRequest) -> dict[str, Any]:
         """Translate a film that a program sends; nothing of it is kept."""
         name, content = request.read_file("film")
         suffix = Path(name).suffix.lower()
@@ -66,7 +66,7 @@ class Translation:
             except (ClipError, UserError) as error:
                 raise TakeError(str(error).replace(str(film), name), 422) from None
 
-    def _look(self, request: Asked) -> dict[str, Any]:
+    def _look(self, request: AppRequest) -> dict[str, Any]:
         """Find the landmarks of a film, what is wrong with them, and what is signed."""
         take = self._takes.get_whole(request.id)
         analysis = self._analyst.look(self._takes.film(take))
@@ -74,7 +74,7 @@ class Translation:
             self._takes.trim(take.id, *analysis["signed"])
         return analysis
 
-    def _find_signs(self, request: Asked) -> dict[str, Any]:
+    def _find_signs(self, request: AppRequest) -> dict[str, Any]:
         """Find the signs that are nearest to a recording, with their films."""
         signs = self._analyst.find_signs(self._takes.get_whole(request.id), self._takes)
         return {
@@ -89,10 +89,10 @@ class Translation:
             ]
         }
 
-    def _add(self, request: Asked) -> dict[str, Any]:
+    def _add(self, request: AppRequest) -> dict[str, Any]:
         return self._analyst.add_live(request.id, unpack_frames(request.body))
 
-    def _keep(self, request: Asked) -> Take:
+    def _keep(self, request: AppRequest) -> Take:
         """Make a take of the last sentence, its text what was understood."""
         content = request.content
         text, signer = (str(content.get(name, "")) for name in ("text", "signer"))

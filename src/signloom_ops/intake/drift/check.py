@@ -19,7 +19,7 @@ _OLD_CLIPS = 1000  # most old clips whose landmarks are read, of the new signers
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DriftCheck:
     """A measure of a batch, and from which value on it warns."""
 
     name: str  # also of the field of `DriftOptions` with the limit from which on it stops
@@ -55,46 +55,46 @@ class Check:
 _SENTENCES = "check that the frame rate is right and that each video has its own sentence"
 
 CHECKS = (
-    Check(
+    DriftCheck(
         "unread",
         recordings.measure_unread,
         0.1,
         "rejects.tsv beside the landmarks has the reasons",
         needs_old=False,
     ),
-    Check(
+    DriftCheck(
         "seconds",
         recordings.measure_seconds,
         2.0,
         "check that each clip is one sentence, and that the frame rate is right",
     ),
-    Check("pace", recordings.measure_pace, 1.6, _SENTENCES),
-    Check(
+    DriftCheck("pace", recordings.measure_pace, 1.6, _SENTENCES),
+    DriftCheck(
         "pairing",
         recordings.measure_pairing,
         1.4,
         "check that each video has its own sentence: is a row of the table missing?",
     ),
-    Check(
+    DriftCheck(
         "new_words",
         recordings.measure_new_words,
         0.2,
         "a few more clips of each new word teach it; if the words are of another language or "
         "script than the corpus, take the clips out",
     ),
-    Check(
+    DriftCheck(
         "lost_hands",
         signing.measure_presence,
         0.2,
         "check that the hands are in the picture, lit and sharp",
     ),
-    Check(
+    DriftCheck(
         "speed",
         signing.measure_speed,
         2.5,
         "look at some of the clips: another frame rate, or way of signing?",
     ),
-    Check(
+    DriftCheck(
         "mirrored",
         signing.measure_known_signers,
         3.0,
