@@ -134,7 +134,7 @@ async def _turn(request: Request, limiter: CapacityLimiter | None) -> AsyncItera
     """Wait until a request may be worked on; its client may go meanwhile.
 
     Raises:
-        BusyError: If too many wait already.
+        OverloadedError: If too many wait already.
         ClientDisconnect: If the client has gone.
     """
     if limiter is None:
