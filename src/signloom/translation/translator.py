@@ -93,15 +93,13 @@ class Translator:
     one's.
     """
 
-    _others: "Sequence[Translator]" = ()
-    _name = "the checkpoint"
-
     def __init__(
         self,
         checkpoint: Checkpoint,
         device: torch.device,
         precision: Precision = "float32",
         confidence: Confidence | None = None,
+        name: str = "the checkpoint",
     ) -> None:
         """Take a checkpoint and what its translations are checked by.
 
@@ -110,14 +108,15 @@ class Translator:
             device: Where the model computes.
             precision: Of its weights.
             confidence: What `evaluate` measured of this model; None: nothing is checked.
+            name: How messages call the checkpoint.
         """
         self.spec = checkpoint.spec
         self.confidence = confidence
         self.sign_costs = confidence.signs_said if confidence else SignCoverage()
         self.sign_search = (confidence and confidence.signs) or SignSearch()
-        self._model = reduce_precision(checkpoint.model, precision)
+        self._name = name
+        self._models = Ensemble([reduce_precision(checkpoint.model, precision)], device)
         self._tokenizer = checkpoint.tokenizer
-        self._device = device
         tokenizer = checkpoint.tokenizer
         self._ids = SpecialIds(pad=tokenizer.pad, bos=tokenizer.bos, eos=tokenizer.eos)
 
@@ -136,15 +135,14 @@ class Translator:
         """
         device = device or pick_device("auto")
         checkpoint = load_checkpoint(folder, device)
-        translator = cls(checkpoint, device, precision, find_confidence(folder))
-        translator._name = str(folder)
+        confidence = find_confidence(folder)
+        translator = cls(checkpoint, device, precision, confidence, name=str(folder))
         # Models of further seeds are not measured by themselves; they learnt from the same clips.
         first = folder.parent.parent
         is_further = folder.parent.name == SEEDS_NAME and (first / WEIGHTS).is_file()
         if is_further and (checked := find_confidence(first)):
-            translator.sign_costs = checked.signs_said
-            translator.sign_search = checked.signs or SignSearch()
-        if translator.confidence and translator.confidence.seeds:
+            translator = translator.with_signs(checked.signs or SignSearch(), checked.signs_said)
+        if confidence and confidence.seeds:
             further = [load_checkpoint(seed_folder, device) for seed_folder in seed_folders(folder)]
             return translator.with_seeds(
                 [cls(seed_checkpoint, device, precision) for seed_checkpoint in further]
@@ -156,10 +154,8 @@ class Translator:
     ) -> "Translator":
         """Return a translator with another search of signs, or other costs of them."""
         translator = copy.copy(self)
-        translator.sign_search, translator.sign_costs = (
-            search or self.sign_search,
-            costs or self.sign_costs,
-        )
+        translator.sign_search = search or self.sign_search
+        translator.sign_costs = costs or self.sign_costs
         return translator
 
     def with_seeds(self, further: "Sequence[Translator]") -> "Translator":
@@ -180,18 +176,19 @@ class Translator:
             ):
                 raise UserError("models of other features cannot translate together")
         ensemble = copy.copy(self)
-        ensemble._others = further
+        models = [self._model, *(translator._model for translator in further)]
+        ensemble._models = replace(self._models, models=models)
         return ensemble
 
     @property
     def is_joint(self) -> bool:
         """Whether it is the models of several seeds."""
-        return bool(self._others)
+        return len(self._models.models) > 1
 
     @property
     def first_seed(self) -> "Translator":
         """The translator of the first model alone."""
-        return self.with_seeds(()) if self._others else self
+        return self.with_seeds(()) if self.is_joint else self
 
     @property
     def is_checked(self) -> bool:
@@ -531,7 +528,7 @@ class Translator:
         for sequence, translation in zip(sequences, translations, strict=True):
             tokens, names = translation.hypothesis.tokens, self.spec.reader.labels(sequence)
             src, valid = self._first.pad([self.rows(sequence)])
-            ids = torch.tensor([[self._ids.bos, *tokens[:-1]]], device=self._device)
+            ids = torch.tensor([[self._ids.bos, *tokens[:-1]]], device=self._models.device)
             weights = self._model.align(self._model.encode(src, valid), ids)[0]
             alignments.append(
                 Alignment(
@@ -561,14 +558,12 @@ class Translator:
         return tuple(pieces)
 
     @property
-    def _first(self) -> "Ensemble":
-        return Ensemble([self._model], self._device)
+    def _model(self) -> Seq2Seq:
+        return self._models.models[0]
 
     @property
-    def _models(self) -> "Ensemble":
-        return Ensemble(
-            [self._model, *(translator._model for translator in self._others)], self._device
-        )
+    def _first(self) -> "Ensemble":
+        return replace(self._models, models=[self._model])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

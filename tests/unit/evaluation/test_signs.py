@@ -27,6 +27,7 @@ class Reader(Translator):
 
     def __init__(self, missing: int = 0, sure: float = 0.9) -> None:
         model = untrained()
+        self._models = model._models
         self.spec = replace(model.spec, ctc=CtcLabels(kind="glosses", names=NAMES))
         self.confidence, self._missing, self._sure = None, missing, sure
 

@@ -72,7 +72,7 @@ class Knowing(Translator):
     """Says the reference when it sees, nothing when it is blind, one word less when greedy."""
 
     def __init__(self, translator: Translator, sentences: dict[int, str]) -> None:
-        self.spec, self.confidence = translator.spec, None
+        self.spec, self.confidence, self._models = translator.spec, None, translator._models
         self._said = sentences  # frames to sentence: the clips here differ in length
 
     def translate(self, sequences, options, *, blind=False, progress=None):  # type: ignore[no-untyped-def]
