@@ -213,6 +213,7 @@ def test_git_gets_the_token_from_the_environment_alone(project: Path) -> None:
 def test_the_container_installs_the_system_packages_that_the_gate_installs() -> None:
     def packages(name: str) -> set[str]:
         text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
+        text = re.sub(r".*\|\| true\n", "", text)  # the gate goes on without these
         (line,) = re.findall(r"apt-get install ([^&>]*)", text)
         return {word for word in line.split() if not word.startswith("-")}
 
