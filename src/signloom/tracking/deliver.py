@@ -18,14 +18,14 @@ from signloom.errors import UserError
 from signloom.paths import SPOOL
 from signloom.system import is_alive, lower_priority
 from signloom.tracking.journal import Outbox, Spool
-from signloom.tracking.mlflow_store import (
+from signloom.tracking.mlflow_setup import (
     ANSWER_S,
     DEFAULT_STORE,
     answer_limit,
     first_line,
     store_name,
 )
-from signloom.tracking.store import Store, WaitError
+from signloom.tracking.run_store import RunStore, WaitError
 
 MAX_ADDRESSES = 50  # that are kept
 POLL_S, MAX_PAUSE_S = 0.5, 5.0
@@ -41,7 +41,7 @@ class Sender:
     def __init__(self, spool: Spool, report: Callable[[str], None] = lambda line: None) -> None:
         """Take the spool, and what is called with a line for each run that was delivered."""
         self._spool, self._report = spool, report
-        self._store: Store | None = None
+        self._store: RunStore | None = None
 
     def sync(self) -> bool:
         """Send once what waits; return whether nothing went wrong, and note what did.
@@ -83,7 +83,7 @@ class Sender:
 
     def _send_one(self, box: Outbox) -> bool:
         """Send the records of a journal that were not sent; return whether its end was."""
-        self._store = store = self._store or Store()
+        self._store = store = self._store or RunStore()
         is_abandoned = box.is_abandoned()  # before reading: what was written until then is seen
         if "run_id" not in box.sent:
             box.confirm(**store.open_run(box.start))
@@ -98,7 +98,7 @@ class Sender:
         return is_abandoned or is_ended
 
 
-def _send_pending(store: Store, box: Outbox) -> bool:
+def _send_pending(store: RunStore, box: Outbox) -> bool:
     """Send the records that were not sent; return whether the end was one of them."""
     for kind, group in itertools.groupby(box.pending(), lambda record: str(record[1]["kind"])):
         ends, records = zip(*group, strict=True)

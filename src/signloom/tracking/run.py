@@ -32,7 +32,7 @@ from signloom.log import ONCE, keep_in_log, log_path
 from signloom.paths import DVC_LOCK, PARAMS, SPOOL
 from signloom.provenance import committed, git_state, project_folder, running_dvc
 from signloom.tracking.journal import Journal, Spool
-from signloom.tracking.mlflow_store import run_address, store_name
+from signloom.tracking.mlflow_setup import run_address, store_name
 
 # Tags of runs that `dvc exp run` made: the name in `dvc exp show`, the commit it started from.
 EXPERIMENT, BASELINE = "dvc_experiment", "dvc_baseline"

@@ -143,7 +143,7 @@ def _roll_back(options: argparse.Namespace) -> None:
 
 
 def _sync_registry(options: argparse.Namespace) -> None:
-    from signloom.tracking.mlflow_store import tell_waiting
+    from signloom.tracking.mlflow_setup import tell_waiting
     from signloom.tracking.run import read_tracking
     from signloom_ops.nightly.registry import sync_registry
     from signloom_ops.nightly.store import ModelStore

@@ -13,9 +13,9 @@ from typing import Any
 
 from signloom.errors import UserError
 from signloom.paths import SEEDS_NAME
-from signloom.tracking.mlflow_store import first_line, import_mlflow, store_name
+from signloom.tracking.mlflow_setup import first_line, import_mlflow, store_name
 from signloom.tracking.run import TrackingOptions
-from signloom.tracking.store import KEY
+from signloom.tracking.run_store import KEY
 from signloom.translation.confidence import find_confidence_file, read_confidence
 from signloom_ops.nightly.card import CARD
 from signloom_ops.nightly.store import DECISION, ModelStore

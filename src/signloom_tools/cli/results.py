@@ -305,7 +305,7 @@ def run_deliver(options: argparse.Namespace) -> None:
     """Deliver what is kept for MLFLOW_TRACKING_URI; name what is left, and why."""
     from signloom.tracking.deliver import deliver_once
     from signloom.tracking.journal import Spool
-    from signloom.tracking.mlflow_store import store_name
+    from signloom.tracking.mlflow_setup import store_name
 
     os.chdir(project_folder())  # where the default store lies
     deliver_once(Spool(SPOOL, store_name()), lambda line: print(line, flush=True))

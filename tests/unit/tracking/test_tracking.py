@@ -26,7 +26,7 @@ from signloom.provenance import git_state, project_folder
 from signloom.tracking import run as run_module
 from signloom.tracking.deliver import Sender, deliver_until_done
 from signloom.tracking.journal import Spool
-from signloom.tracking.mlflow_store import hide_password, prepare_database, store_name
+from signloom.tracking.mlflow_setup import hide_password, prepare_database, store_name
 from signloom.tracking.run import (
     Run,
     RunOf,
@@ -34,7 +34,7 @@ from signloom.tracking.run import (
     name_run,
     read_tracking,
 )
-from signloom.tracking.store import KEY, MAX_VALUE_CHARS, Store
+from signloom.tracking.run_store import KEY, MAX_VALUE_CHARS, RunStore
 from signloom.training.run import describe
 from signloom_tools.cli.main import main
 from tests import tiny
@@ -367,13 +367,13 @@ def test_a_dying_delivery_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPa
     # After each thing that was sent, before it could be noted.
     for method in ("open_run", "send", "send", "send"):
         with monkeypatch.context() as patch:
-            original = getattr(Store, method)
+            original = getattr(RunStore, method)
 
-            def cut(self: Store, *values: Any, original: Any = original) -> None:
+            def cut(self: RunStore, *values: Any, original: Any = original) -> None:
                 original(self, *values)
                 raise PowerCutError
 
-            patch.setattr(Store, method, cut)
+            patch.setattr(RunStore, method, cut)
             with pytest.raises(PowerCutError):
                 deliver()
         here().note(pid=0)  # the process is gone
@@ -698,7 +698,7 @@ def test_a_kill_while_the_database_is_made_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay_s: float
 ) -> None:
     """Quick twin: the test above."""
-    program = "from signloom.tracking.mlflow_store import *; prepare_database()"
+    program = "from signloom.tracking.mlflow_setup import *; prepare_database()"
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         cwd=tmp_path,
@@ -758,8 +758,8 @@ def test_a_stage_never_imports_mlflow_and_its_delivery_ends_in_silence(tmp_path:
         "with run.Run.start(on, run.RunOf(stage='train', name='a')) as found: pass\n"
         "assert 'mlflow' not in sys.modules\n"
         "assert run._deliverers[-1].wait(timeout=120) == 0\n"
-        "from signloom.tracking.store import Store\n"
-        "Store()\n"
+        "from signloom.tracking.run_store import RunStore\n"
+        "RunStore()\n"
         "from mlflow.telemetry.utils import is_telemetry_disabled\n"
         "assert is_telemetry_disabled()\n"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.tracking.journal import Outbox
-from signloom.tracking.mlflow_store import import_mlflow, prepare_database
+from signloom.tracking.mlflow_setup import import_mlflow, prepare_database
 
 KEY = "signloom.key"  # tag by which a run is found again
 SUMMARY = ("score", "headline")  # metrics and tags that the run of a `dvc repro` shows, too
@@ -25,7 +25,7 @@ class WaitError(Exception):
     """The run's parent or experiment is not in MLflow; other runs can be sent."""
 
 
-class Store:
+class RunStore:
     """The client of MLflow."""
 
     def __init__(self) -> None:
@@ -194,12 +194,12 @@ class Store:
 
 _SENDERS = {
     "start": lambda store, box, records: None,
-    "inputs": Store._inputs,
-    "params": Store._params,
-    "metrics": Store._metrics,
-    "tags": Store._tags,
-    "artifact": Store._artifact,
-    "end": Store._end,
+    "inputs": RunStore._inputs,
+    "params": RunStore._params,
+    "metrics": RunStore._metrics,
+    "tags": RunStore._tags,
+    "artifact": RunStore._artifact,
+    "end": RunStore._end,
 }
 
 
