@@ -24,7 +24,8 @@ def test_without_affinity_all_cores_are_usable(monkeypatch: pytest.MonkeyPatch) 
 def test_an_interrupted_process_may_end_as_by_ctrl_c() -> None:
     code = """
 try:
-    import time
+    import signal, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     print("up", flush=True)
     time.sleep(60)
 except KeyboardInterrupt:

@@ -290,7 +290,7 @@ def test_odd_names_are_names(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("suffix", ["mp4", "mov", "mkv", "avi"])
 def test_a_title_that_is_not_utf_8_costs_no_frame(tmp_path: Path, suffix: str) -> None:
     # With a cover, for which the film is opened a second time.
-    path = videos.encode_beside(tmp_path / f"titled.{suffix}", other="mjpeg")
+    path = videos.encode_beside(tmp_path / f"titled.{suffix}", codec_beside="mjpeg")
     raw = path.read_bytes()
     assert b"Lavf" in raw  # FFmpeg's own tag
     path.write_bytes(raw.replace(b"Lavf", b"L\xe4\xffv"))

@@ -20,7 +20,7 @@ from signloom.report.attention import (
     read_alignments,
 )
 from signloom.report.canvas import BLUE, ORANGE
-from signloom.translation.translator import AttentionMap as Looked
+from signloom.translation.translator import Alignment as Looked
 
 AXES = Axes(rows=["a", "<b>"], columns=[(0.5, "0"), (2.5, "1")], x_label="time", title="t")
 SVG = "{http://www.w3.org/2000/svg}"
