@@ -1,16 +1,23 @@
 """What tests of the extraction share: options, two drawn clips, its output."""
 
+import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip, read_manifest
 from signloom.detection.video import Video
 from signloom.extraction.extract import ExtractOptions
 from signloom_demo.draw import DrawOptions, draw_corpus
+
+NEEDS_MEDIAPIPE = pytest.mark.skipif(
+    importlib.util.find_spec("mediapipe") is None,
+    reason="compares with the package mediapipe, which has no wheel for Python 3.13 and ARM",
+)
 
 OPTIONS = ExtractOptions(
     detector="holistic",

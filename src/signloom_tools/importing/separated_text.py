@@ -99,17 +99,18 @@ def _name_rows(lines: Sequence[str], rows: Lines, mark: str) -> Lines:
 
 
 def _split_quoted(path: Path, text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(
-        (line + "\n" for line in text.split("\n")),
-        delimiter=mark,
-        strict=True,
-        skipinitialspace=True,
-    )
     number = 1
     try:
+        # Python 3.13 refuses the end of a line as a separator, and a quotation mark.
+        reader = csv.reader(
+            (line + "\n" for line in text.split("\n")),
+            delimiter="\x1f" if mark == "\n" else mark,
+            strict=True,
+            skipinitialspace=True,
+        )
         for row in reader:
             if any(cell.strip() for cell in row):
                 yield number, [" ".join(cell.split()) for cell in row]
             number = reader.line_num + 1  # a quoted cell may span lines
-    except csv.Error as error:
+    except (csv.Error, ValueError) as error:
         raise UserError(f"{path} line {number}: a quotation mark is not closed ({error})") from None

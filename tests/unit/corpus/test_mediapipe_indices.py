@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from signloom.corpus.landmarks import GROUP_CHOICES, GROUP_INDICES, PART_POINTS, POSE_WRISTS
+from tests.extraction import NEEDS_MEDIAPIPE
 
 GROUPS = {group.name: group for groups in GROUP_CHOICES.values() for group in groups}
 
@@ -19,6 +20,7 @@ def test_every_group_has_an_index_for_each_landmark() -> None:
 
 
 @pytest.mark.mediapipe
+@NEEDS_MEDIAPIPE
 def test_hands_and_pose_bear_the_names_of_mediapipe() -> None:
     from mediapipe.python.solutions.hands import HandLandmark
     from mediapipe.python.solutions.pose import PoseLandmark
@@ -58,6 +60,7 @@ def edges(loop: Iterable[int]) -> set[frozenset[int]]:
 
 
 @pytest.mark.mediapipe
+@NEEDS_MEDIAPIPE
 def test_lips_and_outline_are_the_lines_that_mediapipe_draws() -> None:
     from mediapipe.python.solutions import face_mesh_connections as theirs
 
@@ -75,6 +78,7 @@ def test_lips_and_outline_are_the_lines_that_mediapipe_draws() -> None:
 
 @pytest.mark.mediapipe
 @pytest.mark.parametrize("side", ["right", "left"])
+@NEEDS_MEDIAPIPE
 def test_brows_lids_and_irises_are_the_lines_that_mediapipe_draws(side: str) -> None:
     from mediapipe.python.solutions import face_mesh_connections as theirs
 

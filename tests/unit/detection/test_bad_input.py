@@ -249,8 +249,11 @@ def test_one_frame_is_a_video_and_a_picture_is_not(tmp_path: Path) -> None:
     assert numbers(videos.encode_video(tmp_path / "one.mp4", [0.0])) == [0]
     pictures = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
     pictures[0].save(tmp_path / "moving.webp", save_all=True, append_images=pictures[1:])
-    with pytest.raises(ClipError, match="an animated"):
-        Video(tmp_path / "moving.webp")
+    if int(av.__version__.split(".")[0]) < 19:
+        with pytest.raises(ClipError, match="an animated"):
+            Video(tmp_path / "moving.webp")
+    else:
+        assert len(read(tmp_path / "moving.webp")) == 2
     for kind in ("png", "jpg", "bmp", "webp"):
         with pytest.raises(ClipError, match=r"^a picture, not a video; put the video in its"):
             read(videos.write_picture(tmp_path / f"{kind}.mp4", kind))

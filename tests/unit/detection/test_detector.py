@@ -23,7 +23,7 @@ from signloom.detection.detector import (
 from signloom.detection.mediapipe_models import HAND_MODELS, models_folder
 from signloom.errors import UserError
 from signloom_demo.draw import read_truth
-from tests.extraction import DRAWING, draw_two_clips, frames_of
+from tests.extraction import DRAWING, NEEDS_MEDIAPIPE, draw_two_clips, frames_of
 from tests.extraction import OPTIONS as EXTRACT
 
 Frames = list[npt.NDArray[np.uint8]]
@@ -240,6 +240,7 @@ def test_a_failed_frame_does_not_spoil_the_next_clip(
     assert_same(detect(detector, frames), expected)
 
 
+@NEEDS_MEDIAPIPE
 def test_the_description_tells_what_changes_landmarks_and_nothing_else(tmp_path: Path) -> None:
     description = describe_detector(OPTIONS)
     assert description["litert"].startswith("2.3.")
@@ -271,6 +272,7 @@ def test_model_files_that_cannot_be_used_are_named(
         describe_detector(ALL_GROUPS)
 
 
+@NEEDS_MEDIAPIPE
 def test_where_mediapipe_is_not_installed_its_networks_alone_find_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clips: dict[str, Frames]
 ) -> None:

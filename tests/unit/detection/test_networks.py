@@ -43,6 +43,7 @@ from signloom.detection.runtime import (
 )
 from signloom.detection.smoothing import LowPassFilter, OneEuroFilter
 from signloom.detection.video import Video
+from tests.extraction import NEEDS_MEDIAPIPE
 from tests.golden.landmarks import VIDEO
 from tests.mediapipe_streams import HolisticStreams
 
@@ -104,6 +105,7 @@ def assert_close(actual: Any, expected: Any) -> None:
 
 
 @pytest.mark.mediapipe
+@NEEDS_MEDIAPIPE
 def test_each_part_of_the_pose_is_mediapipes_own(
     frames: list[npt.NDArray[np.uint8]], flows: list[dict[str, Any]]
 ) -> None:
@@ -131,6 +133,7 @@ def test_each_part_of_the_pose_is_mediapipes_own(
 
 
 @pytest.mark.mediapipe
+@NEEDS_MEDIAPIPE
 def test_each_part_of_a_hand_is_mediapipes_own(
     frames: list[npt.NDArray[np.uint8]], flows: list[dict[str, Any]]
 ) -> None:

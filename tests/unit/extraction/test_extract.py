@@ -36,7 +36,7 @@ from signloom.extraction.extract import (
 )
 from signloom_tools.video_writer import VideoWriter
 from tests import tiny, videos
-from tests.extraction import OPTIONS, draw_two_clips, frames_of
+from tests.extraction import NEEDS_MEDIAPIPE, OPTIONS, draw_two_clips, frames_of
 
 SIDES = ("left", "right")
 
@@ -233,6 +233,7 @@ def test_the_fingerprint_is_that_of_the_detector_and_of_no_other_option() -> Non
     assert extractor_fingerprint(same) == extractor_fingerprint(OPTIONS)
 
 
+@NEEDS_MEDIAPIPE
 def test_a_new_video_is_extracted_as_the_model_was_trained() -> None:
     for runtime in ("mediapipe", "litert"):
         options = replace(OPTIONS, runtime=runtime)

@@ -23,7 +23,7 @@ from signloom_tools.cli.main import main
 from signloom_tools.holistic import detect, read_film
 from signloom_tools.importing.importer import read_foreign
 from signloom_tools.importing.options import SourceDefaults
-from tests.extraction import draw_two_clips
+from tests.extraction import NEEDS_MEDIAPIPE, draw_two_clips
 from tests.tiny import ROOT
 from tests.videos import write_video
 
@@ -42,6 +42,7 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.mediapipe
+@NEEDS_MEDIAPIPE
 def test_every_landmark_is_that_of_mediapipes_graph(film: Path) -> None:
     graph = HolisticGraph(0.5, 0.5, face=True)
     with Video(film) as video:
@@ -245,6 +246,7 @@ def test_networks_come_out_of_a_wheel_and_find_the_same(
     np.testing.assert_array_equal(next(detect(film)).pose, expected.pose)
 
 
+@NEEDS_MEDIAPIPE
 def test_without_mediapipe_the_networks_of_the_user_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
