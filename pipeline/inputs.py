@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import signloom
-from signloom.config import flatten, get_map, load_params
+from signloom.config import flatten, get_map, keep_params, load_params
 from signloom.errors import UserError, name_some
 from signloom.files import hash_file
 from signloom.paths import CHECKPOINT, DVC_LOCK, PARAMS, START
@@ -85,6 +85,7 @@ class StageInputs:
                 "no dvc.yaml here has the stage %s: an edit while it runs is not noticed", address
             )
             return None
+        keep_params(PARAMS)  # what is compared at the end is what the stage works with
         values = load_params(PARAMS) if PARAMS.is_file() else {}
         names = [next(iter(row)) if isinstance(row, dict) else row for row in stage["deps"]]
         dependencies = tuple(Path(_resolve(name, values)) for name in names)
@@ -92,6 +93,7 @@ class StageInputs:
         for row in stage.get("params", []):
             for file, names in row.items() if isinstance(row, dict) else [(PARAMS, [row])]:
                 path = Path(file)
+                keep_params(path)
                 keys[path] = None if names is None else [*(keys.get(path) or []), *names]
         return StageInputs(
             keys=keys,
@@ -119,7 +121,7 @@ class StageInputs:
         lines = []
         for path, before in self.params.items():
             try:
-                now = _read_params(path, self.keys[path])
+                now = _read_params(path, self.keys[path], is_anew=True)
             except UserError as error:  # somebody is just editing it
                 lines.append(str(error))
                 continue
@@ -185,9 +187,11 @@ def _look_up(values: Any, key: str) -> Any:
     return values
 
 
-def _read_params(path: Path, names: Iterable[str] | None) -> dict[str, Any]:
+def _read_params(
+    path: Path, names: Iterable[str] | None, *, is_anew: bool = False
+) -> dict[str, Any]:
     """Return some keys of a parameters file with all values below them, by their full names."""
-    values = load_params(path, may_be_empty=True) if path.is_file() else {}
+    values = load_params(path, may_be_empty=True, is_anew=is_anew) if path.is_file() else {}
     chosen = values if names is None else {name: _look_up(values, name) for name in names}
     return dict(flatten(chosen))
 

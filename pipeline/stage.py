@@ -59,10 +59,12 @@ def run(main: Callable[[], Callable[[], None] | None], *, kept: str = "") -> Non
 def describe_edits(stage: str, changes: list[str], kept: str) -> str:
     """Return why a stage fails whose inputs were changed while it ran, and what to do."""
     listed = "\n".join(f"  {change}" for change in changes)
+    is_experiment = "DVC_EXP_BASELINE_REV" in os.environ  # whose -S values DVC writes again
+    command = "the same `dvc exp run`" if is_experiment else "`dvc repro`"
     return (
         f"what stage `{stage}` reads was changed while it ran:\n{listed}\n"
         "DVC would note this for a result that was made without it, so the stage fails and nothing "
-        f"is noted. Run `dvc repro` again: it runs with what is there now. {kept}".rstrip()
+        f"is noted. Run {command} again: it runs with what is there now. {kept}".rstrip()
     )
 
 

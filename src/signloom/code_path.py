@@ -44,6 +44,7 @@ def set_numpy_path() -> None:
     with suppress(OSError):
         if "avx2" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split():
             os.environ.update(NUMPY)
+            os.environ.pop("NPY_ENABLE_CPU_FEATURES", None)  # NumPy refuses both
 
 
 def is_portable() -> bool:

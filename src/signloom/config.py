@@ -125,19 +125,36 @@ def load_section(path: Path, section: str, cls: type[T]) -> T:
     return parse_options(values[section], cls, where=f"{path}: {section}")
 
 
-def load_params(path: Path, *, may_be_empty: bool = False) -> dict[str, Any]:
+_kept_texts: dict[Path, str] = {}
+
+
+def keep_params(path: Path) -> None:
+    """Read a parameters file for the rest of this process: `load_params` gives what it holds now.
+
+    So a stage that compares its parameters with the file at its end works with what it compares.
+
+    Raises:
+        UserError: If the file cannot be read.
+    """
+    if path.is_file():
+        _kept_texts[path.resolve()] = _read_text(path, _MOST_YAML)
+
+
+def load_params(path: Path, *, may_be_empty: bool = False, is_anew: bool = False) -> dict[str, Any]:
     """Read a whole parameters file as plain maps, for the record of a run.
 
     Args:
         path: The parameters file (YAML).
         may_be_empty: Whether a file without a key is an empty map, and no error.
+        is_anew: Whether it is read as it is now, also after `keep_params`.
 
     Raises:
         UserError: If the file is missing, is not YAML, is not a map, or holds what neither DVC nor
             JSON can write: dates without quotes, above all.
     """
     with explained(path, "correct it, or run from the project's root", fault="is not valid YAML"):
-        values = read_yaml(_read_text(path, _MOST_YAML))
+        text = None if is_anew else _kept_texts.get(path.resolve())
+        values = read_yaml(_read_text(path, _MOST_YAML) if text is None else text)
         json.dumps(values, default=str, skipkeys=True)  # refuses circles
     if problems := [f"{path}: {problem}" for problem in _find_unwritable(values, "")]:
         raise UserError("\n".join(problems))

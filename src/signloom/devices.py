@@ -76,4 +76,5 @@ def restart_portable() -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         command = [sys.executable, *sys.orig_argv[1:]]
+        os.environ.pop("NPY_ENABLE_CPU_FEATURES", None)  # NumPy refuses both
         os.execve(sys.executable, command, {**os.environ, **CODE_PATH})

@@ -105,8 +105,8 @@ def stages_at_work() -> list[str]:
 
 
 def _is_stage(words: Sequence[str]) -> bool:
-    # `python -m dvc repro`, `python .../bin/dvc repro`, `dvc.exe repro`
-    is_dvc = any(Path(word).stem == "dvc" for word in words[:3])
+    # `python -m dvc repro`, `python .../bin/dvc repro`, `dvc.exe repro`; not `git commit dvc.lock`
+    is_dvc = any(Path(word).name in ("dvc", "dvc.exe") for word in words)
     is_script = any(pair[0] == "-m" and pair[1].startswith("pipeline.") for pair in pairwise(words))
     return is_script or (is_dvc and not _WRITING.isdisjoint(words))
 

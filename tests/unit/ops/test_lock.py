@@ -89,7 +89,9 @@ def test_a_child_that_outlives_a_killed_night_keeps_the_next_away(tmp_path: Path
         (".", ("dvc", "repro", "train"), True),
         ("reports", ("dvc", "exp", "run"), True),
         (".dvc/tmp/exps/temp", ("dvc", "exp", "exec-run"), True),
+        (".", ("-X", "dev", "dvc", "repro"), True),
         (".", ("-m", "pipeline.extract", "--share", "1/8"), True),
+        (".", ("-c", "input()", "commit", "dvc.lock"), False),  # as of Git
         (".", ("dvc", "exp", "show"), False),  # as an editor asks now and then
         ("corpora/other", ("dvc", "repro"), False),  # a project of its own
     ],

@@ -15,6 +15,7 @@ import yaml
 from pipeline import inputs as module
 from pipeline.inputs import StageInputs, check_trained_as_noted
 from pipeline.stage import run
+from signloom.config import load_params
 from signloom.errors import UserError
 from signloom.files import to_text, write_file
 from signloom.log import GROUP
@@ -149,6 +150,15 @@ def test_a_large_file_that_was_written_anew_counts_as_changed() -> None:
     later_s = time.time() + 5
     os.utime(FILM, (later_s, later_s))
     assert inputs.changes() == ["data/raw/own: 1 changed (films/a.mp4)"]
+
+
+def test_a_stage_works_with_the_parameters_that_it_compares() -> None:
+    inputs = read()
+    before = load_params(Path("params.yaml"))
+    replace_text(Path("params.yaml"), "0.002", "0.0001")
+    assert load_params(Path("params.yaml")) == before  # though the stage reads them only now
+    assert inputs.changes() == ["params.yaml: train.learning_rate: 0.002 -> 0.0001"]
+    assert load_params(Path("params.yaml"), is_anew=True) != before
 
 
 def test_dvc_notes_what_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:

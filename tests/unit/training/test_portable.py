@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from signloom.code_path import CODE_PATH
+from signloom.code_path import CODE_PATH, NUMPY, set_numpy_path
 from signloom.devices import restart_portable
 from tests import tiny
 
@@ -89,6 +89,18 @@ def test_a_process_starts_again_with_the_code_path() -> None:
         env={**os.environ, **NEW},
     )
     assert started.communicate()[0] == f"{started.pid} {[*CODE_PATH.values()]}\n"
+
+
+@pytest.mark.skipif(not HAS_AVX2, reason="this processor has no AVX2")
+def test_what_numpy_would_refuse_together_is_not_set_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NPY_ENABLE_CPU_FEATURES", "AVX2")
+    for name in NUMPY:
+        monkeypatch.setenv(name, "")
+    set_numpy_path()
+    assert {name: os.environ[name] for name in NUMPY} == NUMPY
+    assert "NPY_ENABLE_CPU_FEATURES" not in os.environ
 
 
 def test_what_has_no_common_code_path_is_refused_or_warned_of(
