@@ -27,7 +27,7 @@ from signloom.tracking.run import Run, RunOf, read_tracking
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Kept:
+class _StageRun:
     """What the run of a stage has in addition to the stage's section of params.yaml."""
 
     name: str  # of the run, from the options of the stage
@@ -36,9 +36,9 @@ class _Kept:
 
 
 _STAGES = {
-    "extract": _Kept(name="{detector} {groups}", artifacts=(REJECTS, LANDMARKS / QUALITY_NAME)),
-    "tokenize_targets": _Kept(name="vocabulary {vocabulary}", artifacts=(TOKENIZER, LABELS)),
-    "report": _Kept(
+    "extract": _StageRun(name="{detector} {groups}", artifacts=(REJECTS, LANDMARKS / QUALITY_NAME)),
+    "tokenize_targets": _StageRun(name="vocabulary {vocabulary}", artifacts=(TOKENIZER, LABELS)),
+    "report": _StageRun(
         name="page",
         artifacts=(REPORT_PAGE, FIGURES),
         data={
@@ -69,11 +69,11 @@ def track_stage(stage: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _track(stage: str, artifacts: _Kept) -> Iterator[None]:
+def _track(stage: str, stage_run: _StageRun) -> Iterator[None]:
     corpus = load_section(PARAMS, "corpus", CorpusOptions)
     section = get_map(load_params(PARAMS), stage)
     options = read_tracking(PARAMS)
-    paths = artifacts.data or {"manifest": corpus.path}
+    paths = stage_run.data or {"manifest": corpus.path}
     hashed = paths if options.enabled else {}  # a hash reads every byte of the landmarks
     data = {
         name: hash_folder(path) if path.is_dir() else hash_file(path)
@@ -84,9 +84,9 @@ def _track(stage: str, artifacts: _Kept) -> Iterator[None]:
         key: "+".join(map(str, value)) if isinstance(value, list) else value
         for key, value in section.items()
     }
-    name = f"{corpus.name}, {artifacts.name.format_map(defaultdict(str, values))}"
+    name = f"{corpus.name}, {stage_run.name.format_map(defaultdict(str, values))}"
     with Run.start(options, RunOf(stage=stage, name=name), data=data) as run:
         run.log_params({stage: section})
         yield
-        for path in artifacts.artifacts:
+        for path in stage_run.artifacts:
             run.log_artifact(path)
