@@ -59,7 +59,7 @@ def hold_lock(
 
     Raises:
         BusyError: If another process holds it (for longer than that).
-        UserError: If the disk knows no locks.
+        UserError: If the disk does not support locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Parameters of operations: the file ops.yaml, beside params.yaml.
+"""Parameters of operations: the file ops.yaml, next to params.yaml.
 
 No stage reads them. Each has a default, so the file holds what a project decides for itself, or is
 missing; docs/ops/nights.md and docs/ops/deliveries.md list them.
@@ -169,7 +169,7 @@ def load_ops(params: Path) -> OpsOptions:
     """Read the parameters of operations of a project.
 
     Args:
-        params: Its params.yaml; ops.yaml lies beside it, or is missing.
+        params: Its params.yaml; ops.yaml lies next to it, or is missing.
 
     Raises:
         UserError: If a key is unknown or a value is wrong, all in one message.

@@ -107,7 +107,7 @@ class Analyst:
 
         Raises:
             ClipError: If it cannot be read.
-            UserError: If there is no model, or no landmarks of train.
+            UserError: If there is no model, or no landmarks of the training set.
         """
         with self._lock:
             model = self._loaded()
@@ -227,7 +227,7 @@ def _watch(frames: Iterator[Frame], light: list[float]) -> Iterator[Frame]:
 
 
 def read_scores(path: Path) -> dict[str, Any]:
-    """Return the headline score of test and its best floor."""
+    """Return the headline score of the test set and its best floor."""
     if not path.is_file():
         return {}
     hint = "run `dvc repro evaluate`"
@@ -239,7 +239,7 @@ def read_scores(path: Path) -> dict[str, Any]:
     score = systems["model"][metric]
     floors = {name: systems[name][metric]["value"] for name in FLOORS if name in systems}
     floor = max(floors, key=lambda name: floors[name])
-    # A share that everybody understands; more words than there were to write are no negative one.
+    # A share that is easy to understand; more words than there were to write are no negative one.
     wrong = systems["model"].get(Metric.WER)
     return {
         **({"words": max(0.0, 100.0 - wrong["value"])} if wrong else {}),

@@ -20,7 +20,7 @@ class CorpusFilms:
     """Finds films by the ids of clips: nothing that a page sends becomes a path.
 
     Args:
-        takes: Knows whose films may not be shown.
+        takes: Says whose films may not be shown.
     """
 
     def __init__(self, takes: TakeStore) -> None:

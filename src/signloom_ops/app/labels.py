@@ -1,4 +1,4 @@
-"""Labels: captions and tables that were dropped beside films, given to the takes of these films."""
+"""Labels: captions and tables dropped together with films, given to the takes of these films."""
 
 from collections import defaultdict
 from collections.abc import Sequence

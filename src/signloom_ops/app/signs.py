@@ -53,7 +53,7 @@ def encode_film(
         source = translator.source.landmarks()
         detector = options_of_fingerprint(source.extractor)
         sequence = extract_video(film, detector, threads=2)
-        if spans := segment_by_rest(sequence):  # clips of train have no rests either
+        if spans := segment_by_rest(sequence):  # training clips have no rests either
             sequence = cut(sequence, (spans[0][0], spans[-1][1]))
     encoding = translator.encode_signs([sequence])[0]
     write_file(path, to_sealed({"weights": weights, "values": encoding.tolist(), "hands": hands}))
@@ -68,11 +68,11 @@ def open_recordings(translator: Translator, checkpoint: Path, index: SignIndex) 
 def index_recordings(
     takes: TakeStore, index: SignIndex, translator: Translator, weights: str, *, but: str = ""
 ) -> SignIndex:
-    """Return the clips of train and the recordings that have a text.
+    """Return the training clips and the recordings that have a text.
 
     Args:
         takes: The recordings.
-        index: The clips of train.
+        index: The training clips.
         translator: The model.
         weights: Their SHA-256.
         but: Id of a recording that is left out: the one that is asked about.

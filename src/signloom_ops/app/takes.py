@@ -1,8 +1,8 @@
 """Takes: recordings on disk, from their first bytes to their delivery.
 
 A take is a folder with its film and `take.json`. A film grows by pieces, each where the bytes on
-disk end, so that whatever dies in the middle goes on from there. What is delivered appears in the
-inbox as a whole folder, by one rename.
+disk end, so that an interrupted upload continues from there. A delivery appears in the inbox as a
+whole folder, by one rename.
 """
 
 import contextlib
@@ -162,7 +162,7 @@ class TakeStore:
             name=one_line(name),
         )
         (self._takes / take.id).mkdir(parents=True)
-        self._keep(take)  # first: a film whose take nobody can read is nobody's
+        self._keep(take)  # first: a film without a readable take has no owner
         self.film(take).touch()
         return take
 
@@ -216,7 +216,7 @@ class TakeStore:
             TakeError: If the film is whole, too long, or the piece begins where none is awaited;
                 507 if the disk is full.
         """
-        with self._changing(take) as take:  # the same piece may come twice at once
+        with self._changing(take) as take:  # the same piece may come twice in parallel
             if take.state != "recording":
                 raise TakeError("this recording is whole already", 409)
             size = self.size(take)
@@ -301,7 +301,7 @@ class TakeStore:
             shutil.rmtree(self._folder(take.id))
 
     def agree(self, consent: Consent) -> None:
-        """Keep what a signer agreed to, beside what was agreed to before."""
+        """Keep what a signer agreed to, in addition to what was agreed to before."""
         self._consents.mkdir(parents=True, exist_ok=True)
         name = f"{date.today().isoformat()}-{secrets.token_hex(4)}.json"
         with self._writing:
@@ -336,7 +336,7 @@ class TakeStore:
         }
 
     def deliver(self, inbox: Path, ids: Sequence[str] | None = None) -> TakeDelivery:
-        """Put whole, labelled takes of signers who agreed into the inbox, as one folder.
+        """Put whole, labelled takes of signers who agreed into the inbox, in a single folder.
 
         Args:
             inbox: Where deliveries are taken from (`inbox` of ops.yaml).
@@ -408,7 +408,7 @@ class TakeStore:
         """Return the films of a signer, and the clips in each.
 
         Raises:
-            UserError: If a take cannot be read, so that nobody can tell whose it is.
+            UserError: If a take cannot be read, so that its signer is unknown.
         """
         return {
             self.film(take): {(take.start_s, take.end_s)}
@@ -421,7 +421,7 @@ class TakeStore:
         """Return the folders and files that are a signer's alone: takes and consents.
 
         Raises:
-            UserError: If one cannot be read, so that nobody can tell whose it is.
+            UserError: If one cannot be read, so that its signer is unknown.
         """
         consents = [
             path
@@ -496,7 +496,7 @@ def _span(part: FilmPart | Take) -> tuple[str, str]:
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line, as a table takes it."""
+    """Return a text on a single line, as a table takes it."""
     encodable = text.encode("utf-8", "replace").decode()  # half a surrogate can be written nowhere
     shown = "".join(c for c in encodable if c.isspace() or unicodedata.category(c) not in _UNSEEN)
     return unicodedata.normalize("NFC", " ".join(shown.split()))[:1000]

@@ -46,7 +46,7 @@ def add_ingest(parser: argparse.ArgumentParser) -> None:
 
 
 def run_ingest(options: argparse.Namespace) -> None:
-    """Ingest and report; rejects end in an error, whatever came in beside them."""
+    """Ingest and report; rejects end in an error, even if other clips came in."""
     from signloom.corpus.manifest import CorpusOptions, load_manifest
     from signloom_ops.intake.deliveries import Request
     from signloom_ops.intake.ingest import ingest, plan_ingest
@@ -192,7 +192,7 @@ def run_drift(options: argparse.Namespace) -> None:
     clips = read_manifest(corpus.path, corpus.signer_disjoint)
     if is_text_corpus(corpus, clips):
         raise UserError(f"{corpus.path} has glosses and no signing; there is nothing to compare")
-    # A table may have been sorted since: the ledger knows the order in which they came.
+    # A table may have been sorted since: the ledger has the order in which they came.
     order = [delivery.batch for delivery in read_deliveries(corpus)]
     batch, clips_then = choose_batch(clips, order, options.batch)
     new = {clip.clip_id for clip in clips_then if clip.batch == batch}
@@ -213,7 +213,7 @@ def choose_batch(
 
     Args:
         clips: The corpus of today.
-        order: Batches in the order in which they came; those it does not know came last.
+        order: Batches in the order in which they came; those that it lacks came last.
         requested: The batch; None: the newest.
 
     Raises:

@@ -169,7 +169,7 @@ def _update_registry() -> None:
 
 
 def _update_dvc() -> None:
-    """Tell DVC, where it knows the store."""
+    """Tell DVC, if it tracks the store."""
     from signloom_tools.dvc import track_again
 
     if note := track_again(MODELS):

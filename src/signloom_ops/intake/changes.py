@@ -1,9 +1,9 @@
-"""Changes of a corpus: its manifest, its films and the small tables beside the manifest.
+"""Changes of a corpus: its manifest, its films and the small tables next to the manifest.
 
 A change adds what is new under names that nothing uses yet (the films of a delivery, the copies of
 films that leave, rows of tables), then replaces the manifest, then settles: films that no row of
 the manifest names are removed, if this change brought them or a table lists them as withdrawn.
-Every change settles first, too, and so finishes what a process that was killed left. Next to the
+Every change also settles first, and so finishes what a process that was killed left. Next to the
 corpus, where DVC does not look, lie the lock and, until DVC keeps the version, a note of the
 change.
 """
@@ -157,7 +157,7 @@ def is_unfinished(corpus: CorpusOptions) -> bool:
 
 
 def recover_corpus(corpus: CorpusOptions) -> None:
-    """Settle an interrupted change, if there is one; every later change does so first, too."""
+    """Settle an interrupted change, if there is one; every later change also does so first."""
     if is_unfinished(corpus):
         with change_corpus(corpus):
             pass

@@ -209,7 +209,7 @@ class _Place:
         name = unicodedata.normalize("NFC", " ".join(self.folder.resolve().name.split()))
         is_inbox = self.request.inbox and self.folder == self.source
         if not is_inbox and any(character.isalpha() for character in name):
-            return name, problem  # `forget` finds it where its file cannot be read, too
+            return name, problem  # `forget` finds it even where its file cannot be read
         reason = "no signer is named (its folder has no person's name)"
         return "", Problem(reason, f"put it into a folder of that name, or write {SIGNER_FILE}")
 

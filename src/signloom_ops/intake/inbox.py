@@ -241,7 +241,7 @@ def has_new_files(
         former: The manifest, if the caller has read it.
 
     Raises:
-        UserError: If the corpus cannot grow, as one of glosses and sentences.
+        UserError: If the corpus cannot grow, such as a corpus of glosses and sentences.
     """
     if is_unfinished(corpus):
         return True

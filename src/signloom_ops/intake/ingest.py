@@ -199,7 +199,7 @@ def _find_splits(
         return [clip.split or SPLITS[0] for clip in accepted]
     counts = Counter(clip.split for clip in index.clips)
     counts.update(clip.split for clip in accepted if clip.split)
-    # Who shares a film with somebody goes where that one goes: no film is in two splits.
+    # Signers who share a film go to the same split: no film is in two splits.
     signers = [clip.candidate.values["signer"] for clip in accepted]
     film_signers = [
         (sha256, who) for (sha256, _), names in index.signers.items() for who in sorted(names)
@@ -216,7 +216,7 @@ def _find_splits(
 def deal_signers(
     new: Mapping[str, int], counts: Mapping[str, int], shares: Sequence[float]
 ) -> dict[str, str]:
-    """Deal new signers to the splits so that the shares are approached; nobody else moves.
+    """Deal new signers to the splits so that the shares are approached; no other signer moves.
 
     The busiest go first, each to the split that lacks most clips. Ties are settled by a hash of
     the name: the order of a folder must not decide who is tested.

@@ -39,7 +39,7 @@ from signloom_ops.intake.changes import (
     write_ledger,
 )
 
-TABLE = "table.tsv"  # beside withdrawn films: as a delivery has it
+TABLE = "table.tsv"  # next to withdrawn films, as in a delivery
 _COLUMNS = ("clip_id", "video", "text", "signer", "split", "start_s", "end_s", "gloss", "language")
 _LONGEST_PAUSE = 366  # days without a commit after which the clock is in doubt
 ENDED = "the consent of their signers has ended"

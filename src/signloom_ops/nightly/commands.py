@@ -14,7 +14,7 @@ from signloom.errors import UserError
 from signloom.system import interrupt
 from signloom.tracking.run import NIGHT_KEY
 
-_PATIENCE_S = 10.0  # after Ctrl-C, which the terminal sends to the children, too
+_PATIENCE_S = 10.0  # after Ctrl-C, which the terminal also sends to the children
 _STOP_S = 30.0  # after the signal to stop
 _TAIL = 15  # lines of a failed program in the message
 
@@ -34,7 +34,7 @@ class Commands:
         self._lock = lock
         self._mode: Literal["wb", "ab"] = "wb"
         self._log = log
-        folder = str(Path(sys.executable).parent)  # cron knows no virtual environment
+        folder = str(Path(sys.executable).parent)  # cron activates no virtual environment
         path = os.pathsep.join([folder, os.environ.get("PATH", os.defpath)])
         variables = {"PATH": path, NIGHT_KEY: night, "DVC_NO_ANALYTICS": "true"}
         self._environment = {**os.environ, **variables, "GIT_TERMINAL_PROMPT": "0"}

@@ -47,7 +47,7 @@ class StoredVersion:
     version: int
     folder: Path
     checkpoints: tuple[Path, ...]  # one a seed; the first is the one that translates for people,
-    is_joint: bool  # or all of them as one
+    is_joint: bool  # or all of them together, as an ensemble
     decoding: DecodingOptions  # the search that its evaluation chose on dev
     precision: Precision  # precision of the weights, likewise
     signs: GlossRules | None = None
@@ -250,7 +250,7 @@ def _has_signs(checkpoint: Path) -> bool:
 def _settle_metric(
     options: GateOptions, targets: Sequence[Target], *, reads_signs: bool
 ) -> GateOptions:
-    """Return the options with a metric that fits the texts of train, where none is named."""
+    """Return the options with a metric that fits the training texts, where none is named."""
     if options.metric != "auto":
         return options
     train = [target for target in targets if target.split == "train"]
@@ -357,7 +357,7 @@ def _newest(
 
 
 def translate_clips(stored: StoredVersion, clips: Clips, *, keep: bool) -> dict[str, list[str]]:
-    """Translate clips with the model of every seed, or all as one, as the version searches.
+    """Translate clips with the model of every seed, or all together, as the version searches.
 
     Args:
         stored: The version.
@@ -366,7 +366,7 @@ def translate_clips(stored: StoredVersion, clips: Clips, *, keep: bool) -> dict[
             models have seen the same landmarks before.
 
     Returns:
-        Clip id to the sentence of each seed, or to that of all as one.
+        Clip id to the sentence of each seed, or to that of all together.
     """
     if not clips:
         return {}

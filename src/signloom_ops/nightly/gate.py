@@ -1,7 +1,7 @@
 """The gate: the rules by which a challenger becomes champion, their statistics, the decision.
 
 A system is one model, or the same model trained with several seeds. Its score is the mean of the
-seeds' corpus scores, taken in every resample of the clips; seeds that translate as one are one
+seeds' corpus scores, taken in every resample of the clips; seeds that translate together are one
 model. All models are scored on the same bootstrap resamples. Nothing is translated or written here.
 docs/ops/nights.md explains each rule.
 """
@@ -55,7 +55,7 @@ class Translations:
 
     version: int
     texts: Mapping[str, Sequence[str]]
-    """Clip id to the sentence of each seed, the served model's first; to one of all as one."""
+    """Clip id to the sentence of each seed, the served model's first; to one of all together."""
     decoding: Mapping[str, Any]  # options of the search, for decision.json
     as_one: int = 1  # seeds that write each sentence together
 
@@ -145,8 +145,8 @@ def level_tonight(level: float, refused: int) -> float:
 
     Each refusal of the last 365 days lowers it, a promotion does not. Of a year's challengers that
     are not better, all but the first to be promoted were refused, so the j-th of them is tested at
-    level / (j H) at most, H the sum of 1 / j up to 366: together at most at `level`, whatever the
-    dependence of the tests. Where 366 were refused, nothing is promoted.
+    level / (j H) at most, H the sum of 1 / j up to 366: together at most at `level`, however
+    the tests depend on each other. Where 366 were refused, nothing is promoted.
 
     Args:
         level: The chance that any of a year's promotions is wrong.

@@ -94,7 +94,7 @@ class NightRecord:
         if last and last.was_killed:
             where = f" in step {last.step}" if last.step else ""
             self._log(f"the night of {last.started} was interrupted{where}")
-        if last and self.has_untracked:  # a further night has to know, until the step `track`
+        if last and self.has_untracked:  # a further night needs this, until the step `track`
             self._begin(last.step, "failed", "interrupted")
         self._write()
 

@@ -49,7 +49,7 @@ def sync_registry(store: ModelStore, tracking: TrackingOptions) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what MLflow's own code deprecates
             return _Registry(mlflow.MlflowClient(), name, store).sync()
-    except (mlflow.exceptions.MlflowException, OSError) as error:  # OSError: of requests, too
+    except (mlflow.exceptions.MlflowException, OSError) as error:  # OSError: also of requests
         raise UserError(
             f"{store_name()} did not take the versions of {name!r}: {first_line(error)}; check "
             "MLFLOW_TRACKING_URI. `signloom champion sync` brings them later, and so does the next "

@@ -290,7 +290,7 @@ def decide_and_promote(
 
 
 def note_corpus(store: ModelStore, version: int, clips: Sequence[Clip]) -> StepResult:
-    """Note that a version which was decided on before is a model of this corpus, too."""
+    """Note that a version which was decided on before is also a model of this corpus."""
     if (key := corpus_key(clips)) not in corpora_of(store, version):
         store.mark(version, ALSO, sorted({*store.marks(version).get(ALSO, []), key}))
     text = f"version {version} was decided on before"

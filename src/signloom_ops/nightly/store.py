@@ -224,7 +224,7 @@ class ModelStore(Versions):
 
         Args:
             version: The days before this one was made, and since; None: the days before today.
-            days: A version without a date counts, too.
+            days: A version without a date also counts.
         """
         created = self.facts(version).get("created", "") if version is not None else ""
         day = date.fromisoformat(created) if created else datetime.now().astimezone().date()
@@ -306,7 +306,7 @@ class ModelStore(Versions):
         return (self.checkpoint(version) / WEIGHTS_NAME).is_file()
 
     def settle(self) -> None:
-        """Remove what an interrupted change left; every change does so first, too."""
+        """Remove what an interrupted change left; every change also does so first."""
         with self._change():
             pass
 

@@ -10,8 +10,8 @@ what is found by something else, before that by which it is found, and last what
    then the names in its files go, and its card is written again;
 4. what stages made, logs, names in reports and judgements, half-written files;
 5. copies of the films with their texts: deliveries, withdrawn films, recordings and consents;
-6. names in tables of deliveries and beside the manifest; there the hashes of the films are listed,
-   so that they do not come in again;
+6. names in tables of deliveries and next to the manifest; there the hashes of the films are
+   listed, so that they do not come in again;
 7. films of the corpus, and last the rows of its manifest.
 """
 
@@ -120,7 +120,7 @@ class Project:
 
     corpus: CorpusOptions
     extract: ExtractOptions
-    copies: tuple[Path, ...]  # folders of videos beside the corpus: the inbox, what was withdrawn
+    copies: tuple[Path, ...]  # folders of videos outside the corpus: the inbox, what was withdrawn
     store: ModelStore
     recordings: TakeStore
 
@@ -207,7 +207,7 @@ def _read_clips(corpus: CorpusOptions) -> list[Clip]:
 def _describe(
     name: str, clip_ids: tuple[str, ...], clips: Sequence[Clip], project: Project
 ) -> Person:
-    """Hash the videos that show nobody else, find their copies and what the cache has of them."""
+    """Hash the videos that show no one else, find their copies and what the cache has of them."""
     corpus_spans = _spans_in_corpus(name, clips)
     delivered = find_delivered(project.copies, name)
     spans = _with_copies(corpus_spans, project.recordings.films_of(name), delivered.films)
@@ -286,7 +286,7 @@ def _cached(
         if path in hashed
         # And as versions before 0.3 read it.
         for video in (hashed[path], replace(hashed[path], traits=None))
-        # And of the whole film, or picture, which somebody may have looked at.
+        # And of the whole film, or picture, which may have been looked at.
         for start_s, end_s, of in film_spans
         for span, box in product({(start_s, end_s), (None, None)}, {of, None})
         for make in makes
@@ -389,7 +389,7 @@ def _scrub_versions(
 def _scrub_tables(
     person: Person, project: Project, without: Sequence[Path]
 ) -> dict[Path, str | bytes]:
-    """Take the person's rows out of the tables of deliveries and those beside the manifest."""
+    """Take the person's rows out of the tables of deliveries and those next to the manifest."""
     corpus = project.corpus
     excluded = {corpus.path, *(corpus.folder / name for name in _LEDGERS), *without}
     return _scrub_files(
@@ -476,7 +476,7 @@ def remove(signer: str, project: Project) -> Removal:
                 _write_cards(cards, project)
         VideoHashes(cache_folder()).prune()
         if person.clip_ids and corpus.path.is_file():
-            # As it is now: somebody may have edited it meanwhile.
+            # As it is now: it may have been edited meanwhile.
             if (rows := scrub_file(corpus.path, person)) is not None:
                 write_file(corpus.path, rows)
             track_version(corpus.folder)
@@ -485,7 +485,7 @@ def remove(signer: str, project: Project) -> Removal:
 
 
 def refuse_stages() -> None:
-    """Refuse to remove anybody while stages run, which would write their landmarks again.
+    """Refuse to remove a person while stages run, which would write their landmarks again.
 
     Raises:
         UserError: If any does, or DVC is at work between them.

@@ -14,7 +14,7 @@ _DECIDING = {"train", "dev"}  # dev chooses the epoch and the search
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedVersion:
-    """A version with clips of a person, or with weights that began as one's."""
+    """A version with clips of a person, or with weights that started from such a version."""
 
     version: int
     clips: int  # of theirs; 0 where the traces came with the weights it started from
@@ -28,7 +28,7 @@ class TrainedVersion:
 
 
 def versions_of(store: ModelStore) -> dict[str, list[int]]:
-    """Return the signers of all versions, and which versions know each."""
+    """Return the signers of all versions, and the versions that contain each."""
     by_signer: dict[str, list[int]] = defaultdict(list)
     for version in store.versions():
         signers = store.facts(version).get("signers", {})

@@ -53,12 +53,12 @@ class Person:
     signer: str  # the name, NFC
     request: str  # names this removal without naming the person
     clip_ids: tuple[str, ...]  # of all their clips
-    videos: tuple[str, ...]  # SHA-256 of the videos that show nobody else
+    videos: tuple[str, ...]  # SHA-256 of the videos that show no one else
     files: tuple[str, ...]  # where these videos lie in the corpus
-    shared: tuple[str, ...]  # where those lie that show others, too
+    shared: tuple[str, ...]  # where the videos lie that also show others
     entries: tuple[str, ...]  # keys of their landmarks in the cache
     copies: tuple[str, ...] = ()  # films, texts and folders of theirs in deliveries, quoted
-    shared_copies: tuple[str, ...] = ()  # films, captions of deliveries that show others, too
+    shared_copies: tuple[str, ...] = ()  # films, captions of deliveries that also show others
     recordings: tuple[str, ...] = ()  # folders and files of the app
 
     @property
@@ -71,16 +71,16 @@ class Person:
 class DeliveredTraces:
     """What some folders of deliveries hold of a person, read as `signloom ingest` reads them."""
 
-    films: dict[Path, set[Span]]  # that show nobody else, and their clips
-    texts: tuple[Path, ...]  # captions of nobody else
-    shared: tuple[Path, ...]  # films and captions of theirs that others are named in, too
+    films: dict[Path, set[Span]]  # that show no one else, and their clips
+    texts: tuple[Path, ...]  # captions of no other signer
+    shared: tuple[Path, ...]  # films and captions of theirs that also name others
     folders: tuple[Path, ...]  # in which every clip is theirs
 
 
 def find_delivered(folders: Sequence[Path], signer: str) -> DeliveredTraces:
     """Find the clips of a signer in folders of deliveries; a folder may be missing.
 
-    A delivery that cannot be read names nobody, so nothing in it is taken for theirs.
+    A delivery that cannot be read names no signer, so nothing in it is taken for theirs.
     """
     films: dict[Path, set[Span]] = defaultdict(set)
     texts: dict[Path, set[bool]] = defaultdict(set)
@@ -125,7 +125,7 @@ def _candidates(folders: Sequence[Path]) -> Iterator[tuple[Path, Candidate]]:
 
 
 def texts_of(film: Path) -> list[Path]:
-    """Return the files beside a film that hold its sentences by its name."""
+    """Return the files next to a film that hold its sentences by its name."""
     return [
         path
         for path in sorted(film.parent.iterdir())

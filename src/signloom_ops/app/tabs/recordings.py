@@ -118,7 +118,7 @@ class Recordings:
             raise TakeError("there is no such recording", 404) from None
 
     def _label(self, request: AppRequest) -> dict[str, Any]:
-        """Give films the sentences of a file that was dropped beside them."""
+        """Give films the sentences of a file that was dropped together with them."""
         name = one_line(PurePosixPath(request.query.get("name", "")).name)
         if Path(name).suffix.lower() not in SUFFIXES or "\0" in name or len(name.encode()) > 255:
             raise TakeError(f"{name!r} is no film, and no {', '.join(SUFFIXES)} file", 415)

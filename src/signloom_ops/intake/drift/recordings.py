@@ -94,7 +94,7 @@ def _log_lengths(clips: Sequence[Clip], batch: Comparison) -> npt.NDArray[np.flo
 def measure_new_words(batch: Comparison) -> Measured:
     """Return the share of words that the old text lacks, beyond what is expected.
 
-    What the old text knows is the text of its training clips: no other decides the vocabulary.
+    The words of the old text are those of its training clips: no other text decides the vocabulary.
     """
     old_clips = [clip for clip in batch.old if clip.split == "train"] or batch.old
     rows = [_find_words(clip) for clip in old_clips]
