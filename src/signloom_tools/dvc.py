@@ -86,10 +86,10 @@ def _why(output: str) -> str:
 
 
 def track_again(folder: Path) -> str:
-    """`dvc add` a folder that DVC knows, so that a pull finds no change it did not expect.
+    """`dvc add` a folder that DVC tracks, so that a pull finds no change it did not expect.
 
     Returns:
-        What `track_version` says; empty where DVC does not know the folder.
+        What `track_version` says; empty where DVC does not track the folder.
     """
     return track_version(folder) if folder.with_name(f"{folder.name}.dvc").is_file() else ""
 

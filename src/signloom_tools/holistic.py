@@ -47,7 +47,7 @@ FACES: dict[Face, int] = {"none": 0, "mesh": PART_POINTS["face"], "refined": 478
 
 _GROUPS: dict[Face, tuple[str, ...]] = {"none": (), "mesh": ("lips",), "refined": ("gaze",)}
 _DRAWN = ("lips", "face_outline", "brows", "eyes")  # of the face
-_THREADS = 2  # decode ahead, look at the parts at once
+_THREADS = 2  # decode ahead, look at the parts in parallel
 
 
 @dataclass(frozen=True, slots=True, eq=False)

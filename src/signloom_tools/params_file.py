@@ -43,7 +43,7 @@ def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> 
 def _find_edits(
     node: Any, values: Mapping[str, Any], overrides: Mapping[str, Any], text: str
 ) -> list[tuple[int, int, str]]:
-    """Return what must be written in place of what in the whole text: start, end, text."""
+    """Return the replacements that the whole text needs: start, end, text."""
     nodes = {key.value: (key, value) for key, value in node.value}
     edits, added = [], {}
     for name, new in overrides.items():
@@ -110,8 +110,8 @@ def _to_yaml(value: object) -> str:
     # In a list, where nothing is said that braces around it would change.
     writer.dump(_plain(value) if is_map else [_plain(value)], buffer)
     text = buffer.getvalue().strip(" \n")[not is_map : None if is_map else -1]
-    is_line = len(text.splitlines()) == 1  # by Unicode's line ends, too
-    return text if is_line else json.dumps(_plain(value))  # JSON is YAML, too
+    is_line = len(text.splitlines()) == 1  # also by Unicode's line ends
+    return text if is_line else json.dumps(_plain(value))  # JSON is also YAML
 
 
 def _plain(value: object) -> Any:

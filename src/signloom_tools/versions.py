@@ -204,7 +204,7 @@ class NamedModel:
 
 
 def check_kept(checkpoint: Path) -> None:
-    """Compare the files of a version's checkpoint with the hash in the version.json beside it.
+    """Compare the files of a version's checkpoint with the hash in the version.json next to it.
 
     Args:
         checkpoint: One that is of no version has no such file, and is let pass.

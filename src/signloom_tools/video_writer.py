@@ -12,7 +12,7 @@ from av.video.reformatter import Colorspace
 from signloom.detection.video import Picture
 from signloom.errors import UserError
 
-SUFFIX = ".webm"  # what every browser plays, but for H.264, whose encoder in PyAV is under the GPL
+SUFFIX = ".webm"  # every browser plays it, and H.264, whose encoder in PyAV is under the GPL
 _FAST = {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "30"}
 
 

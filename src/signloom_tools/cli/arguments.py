@@ -77,7 +77,7 @@ def confirm(question: str, answer: str) -> None:
     """Ask a person, and go on only if the answer is typed.
 
     Raises:
-        UserError: If something else is typed, or nobody is there to be asked.
+        UserError: If something else is typed, or there is no one to ask.
     """
     if not sys.stdin.isatty():
         raise UserError(

@@ -101,7 +101,7 @@ def run_export(options: ExportLandmarksOptions) -> None:
     clip_ids = options.clips or list(read_clip_frames(options.landmarks))
     paths = {clip_id: options.folder / f"{clip_id}.pose" for clip_id in clip_ids}
     for clip_id, path in paths.items():
-        if problem := id_problem(clip_id):  # of shards that somebody else wrote
+        if problem := id_problem(clip_id):  # of shards from another source
             raise UserError(f"clip_id {clip_id!r} {problem}")
         check_output(path, [], overwrite=options.overwrite)
     for clip_id, path in tqdm(paths.items(), "writing", unit=" clips", file=progress_file()):

@@ -155,7 +155,7 @@ def run_outlook(options: OutlookOptions) -> None:
 
 
 def _read_folds(files: "TrainingFiles", options: OutlookOptions, count: int) -> None:
-    """Print how many signs of parts of train are read wrong, and how they are read best."""
+    """Print how many signs of parts of the training set are read wrong, and the best search."""
     from signloom.evaluation.evaluate import EvaluateOptions
     from signloom.evaluation.signs import choose_search
     from signloom.training.run import read_run_options

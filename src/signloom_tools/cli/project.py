@@ -244,7 +244,7 @@ def _is_older(folder: Path, name: str, new_hash: str, state: Mapping[str, Any]) 
     """Return whether a file is missing or as another version made it.
 
     Raises:
-        UserError: If a person has changed a file that this version changes, too.
+        UserError: If a person has changed a file that this version also changes.
     """
     path, old_hash = folder / name, state["files"].get(name)
     if not path.is_file():

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from signloom_tools.translate.timed import TimedTranslation
 
 LONG_S = 60.0  # a longer clip is hardly one sentence
-CLIPS_AT_ONCE = 16  # the model translates them together; they are printed together, too
+CLIPS_AT_ONCE = 16  # the model translates them together; they are also printed together
 
 
 def translate_clips(options: TranslateOptions) -> bool:
@@ -159,7 +159,7 @@ class _Work:
             bar.update()
 
     def _is_sentence(self, name: str, seconds: float) -> bool:
-        """Say of what is long that it is translated as one sentence; refuse what is no sentence."""
+        """Say that a long clip is translated as a single sentence; refuse what is no sentence."""
         if self._options.clips.write or seconds <= LONG_S:
             return True
         hint = "--write vtt cuts a film into its sentences"
@@ -173,7 +173,7 @@ class _Work:
         return True
 
     def write_video(self, clip: GivenClip, sentences: "Sequence[Sentence]") -> None:
-        """Write a clip with its skeleton, and its captions beside it, where that is asked for."""
+        """Write a clip with its skeleton, and its captions next to it, where that is asked for."""
         out = self._options.clips.video
         if out is None:
             return
@@ -301,7 +301,7 @@ class _ClipWork(_Work):
             cells = [] if len(self._inputs) == 1 and is_whole_file else [name]
             if self._options.n_best > 1:
                 cells.append(f"{translation.hypothesis.score:.4f}")
-            text = " ".join(translation.text.split())  # a line, whatever it says
+            text = " ".join(translation.text.split())  # one line, even if it has several
             word = [translation.check.word] if translation.check.word else []
             guess = [f"a guess: {text}"] if self._options.guess else []
             cells += [*instead, *word, *guess] if instead else [text, *word]

@@ -35,7 +35,7 @@ def translate_glosses(options: TranslateOptions) -> None:
     vocabulary = translator.source.glosses(options.model.checkpoint)
     sources = [vocabulary.encode(line) for line in lines]
     filled = [source for source in sources if len(source.ids)]
-    inputs = [Path(argument) for argument in options.glosses if os.path.isfile(argument)]  # noqa: PTH113 (lines, too)
+    inputs = [Path(argument) for argument in options.glosses if os.path.isfile(argument)]  # noqa: PTH113 (or lines)
     check_attention(options, len(filled), inputs)
     translated = translator.translate(
         filled, decoding, n_best=options.n_best, skip_unsure=options.skip_unsure

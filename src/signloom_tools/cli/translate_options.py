@@ -185,7 +185,7 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
     search_values = {name: getattr(options.search, name, None) for name in _KINDS}
     given_values = {name: value for name, value in search_values.items() if value is not None}
     decoding = dataclasses.replace(options.model.decoding or translator.decoding, **given_values)
-    if options.n_best > decoding.beam_size:  # which was chosen, too
+    if options.n_best > decoding.beam_size:  # which was chosen as well
         decoding = dataclasses.replace(decoding, beam_size=options.n_best)
     return translator, decoding
 
@@ -250,7 +250,7 @@ def write_attention(
         AttentionClip(
             name=name,
             text=translation.text,
-            alignment=AttentionMap(  # the report's, which knows no model
+            alignment=AttentionMap(  # the report's, which is independent of models
                 tokens=alignment.tokens,
                 step_s=alignment.step_s,
                 weights=alignment.weights,

@@ -1,4 +1,4 @@
-"""Models of parts of train: a learning curve over signers, and a choice by cross-validation."""
+"""Models of parts of the training set: a learning curve over signers, and cross-validation."""
 
 import dataclasses
 import math
@@ -33,7 +33,7 @@ from signloom.training.run import RunOptions, from_scratch, prepare, train
 from signloom.translation.options import DECODING, SignSearch
 from signloom.translation.translator import Translator
 
-LEAST = 3  # signers of train: one to learn from, two, and one to be tested on
+LEAST = 3  # training signers: one to learn from, two, and one to be tested on
 STEPS = 3600  # of all models together: about five CPU-minutes on the demo
 RESAMPLES = 2000
 WIDE = 30.0  # points: a wider interval is reported as unknown
@@ -100,7 +100,7 @@ def plan_trainings(signers: Sequence[str], draws: int, seed: int) -> list[Traini
     In each draw fewer signers are part of more, and all of its models are tested on the same ones.
 
     Args:
-        signers: Of train.
+        signers: Of the training set.
         draws: Orders of the signers.
         seed: Decides them.
 
@@ -174,7 +174,7 @@ def measure_outlook(
 def _read(
     files: TrainingFiles, options: RunOptions
 ) -> tuple[Source, Mapping[str, SourceSequence], list[Target], list[Target]]:
-    """Return the source of a corpus, its clips by name, and the targets of train and dev."""
+    """Return the source of a corpus, its clips by name, and the train and dev targets."""
     source = open_source(options.model.source, shards=files.shards, targets=files.targets)
     targets = read_targets(files.targets)
     sequences = source.read(targets, files.shards)
@@ -205,10 +205,10 @@ def _learn(data: TrainingData, options: RunOptions) -> Translator:
 def read_folds(
     files: TrainingFiles, options: RunOptions, count: int
 ) -> tuple[Translator, list[Read]]:
-    """Read each clip of train by a model of the other folds, fold by fold with another seed.
+    """Read each training clip by a model of the other folds, fold by fold with another seed.
 
-    Dev decides the epoch, and is dealt, too, where it decides none (`train.patience: 0`), but for
-    clips with a sign that train lacks. New sentences of train's pieces are left out.
+    Dev decides the epoch. Where it decides none (`train.patience: 0`), its clips are dealt as well,
+    except those with a sign that train lacks. New sentences of train's pieces are left out.
 
     Raises:
         UserError: If the model reads no signs, or there are too few clips.
@@ -291,7 +291,7 @@ def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outl
 
     Args:
         results: Of two sizes or more.
-        have: Signers of train.
+        have: Signers in the training set.
         seed: Of the resamples.
     """
     sizes = sorted({result.signers for result in results})

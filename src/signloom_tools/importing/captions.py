@@ -193,7 +193,7 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     language = next(iter(re.findall(r"^Language:(.*)$", header, re.MULTILINE)), "").strip()
     cues: list[Cue] = []
     broken = []
-    rolls = is_vtt and "><c>" in text  # YouTube's own: each cue shows the line before, too
+    rolls = is_vtt and "><c>" in text  # YouTube's own: each cue also shows the line before
     shown: list[str] = []
     for number, head, block in _split_blocks(text, _VTT_HEAD if is_vtt else _SRT_HEAD):
         times = _TIMES.fullmatch(head[2])

@@ -49,7 +49,7 @@ def draw_takes(
 
     Args:
         clips: The sentences, with glosses.
-        stock: What there is. Where nobody has all signs of a sentence, several sign it.
+        stock: What there is. Where no signer has all signs of a sentence, several sign it.
         generator: Decides the result.
         per_sentence: Clips of each sentence.
 

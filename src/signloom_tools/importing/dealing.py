@@ -24,7 +24,7 @@ def deal_clips(clips: Sequence[Clip], shares: Shares, by: str) -> tuple[dict[str
         clips: All of the corpus.
         shares: Of train, dev and test; any scale.
         by: Of `UNITS`; or `auto`: signers, and where there are fewer of them than splits, films, or
-            where nobody knows those either, the order of recording.
+            where those are unknown as well, the order of recording.
 
     Returns:
         Clip id and split; and by what was dealt.
@@ -46,7 +46,7 @@ def deal_clips(clips: Sequence[Clip], shares: Shares, by: str) -> tuple[dict[str
 def _deal_in_order(clips: Sequence[Clip], shares: Shares) -> dict[str, str]:
     """Give the first takes to train, the last to test.
 
-    Takes of one sitting are nearly the same film: shuffled, a model is tested on what it knows.
+    Takes of one sitting are nearly the same film: shuffled, a model is tested on what it has seen.
     """
     split_count = sum(share > 0 for share in shares)
     pooled = few_takes(clips, split_count)
@@ -134,7 +134,7 @@ def deal_splits(of: Mapping[str, str], shares: Sequence[float], by: str) -> dict
 
 
 def _group_clips(clips: Sequence[Clip], by: str) -> dict[str, str]:
-    """Return the unit of each clip; who shares a film counts as one signer."""
+    """Return the unit of each clip; signers who share a film count as a single signer."""
     if by == "clip":
         return {clip.clip_id: clip.clip_id for clip in clips}
     if by == "sentence":

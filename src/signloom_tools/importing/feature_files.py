@@ -43,7 +43,7 @@ def read_features(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
 
     Raises:
         ClipError: If it cannot be read.
-        UserError: If nobody says the frame rate.
+        UserError: If the frame rate is not given.
     """
     kind = path.suffix.lower()
     if kind in PACKED:

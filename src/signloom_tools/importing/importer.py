@@ -360,7 +360,7 @@ def read_foreign(
 
 
 def _find_files(sources: Sequence[Path], name: str) -> list[_SourceFile]:
-    """List the files in the order of their paths; frames of one clip as one."""
+    """List the files in the order of their paths; the frames of one clip are one file."""
     every = (end for ends in FORMATS.values() for end in ends)
     suffixes = FORMATS.get(name) or tuple(dict.fromkeys(every))
     files: dict[Path, _SourceFile] = {}
@@ -368,7 +368,7 @@ def _find_files(sources: Sequence[Path], name: str) -> list[_SourceFile]:
         if source.is_dir():
             inside = sorted(path for path in source.rglob("*") if path.is_file())
             paths = [path for path in inside if path.suffix.lower() in suffixes]
-            # Beside other landmarks, JSON and CSV most often tell of them.
+            # Next to other landmarks, JSON and CSV most often describe them.
             for telling in ((".csv",), FORMATS["keypoints"] if name == "auto" else ()):
                 paths = [path for path in paths if path.suffix.lower() not in telling] or paths
             files |= {file.path: file for file in _join_frames(paths, source, name)}

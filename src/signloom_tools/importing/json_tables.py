@@ -181,7 +181,7 @@ def _label_of(inner: Mapping[str, Any], *, are_splits: bool) -> str:
 
 
 def _others(inner: Mapping[str, Any]) -> list[str]:
-    """Return the names beside splits, or a lone list, with nothing like their records."""
+    """Return the names next to splits, or a lone list, with nothing like their records."""
     below = {
         k: [*child.values()] if isinstance(child, dict) else child for k, child in inner.items()
     }

@@ -2,8 +2,8 @@
 
 Isolated signs have a row a landmark (frame, row_id, type, landmark_index, x, y, z), a file a clip.
 Fingerspelling has a row a frame (sequence_id, frame, x_face_0, ..., z_right_hand_20), many clips a
-file. Both hold shares of the picture and say neither its size nor the frame rate, but for those
-that `signloom landmarks` writes, as Parquet or CSV: they have columns of them.
+file. Both hold shares of the picture and say neither its size nor the frame rate, except the files
+that `signloom landmarks` writes, as Parquet or CSV: they have columns for both.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,9 +34,9 @@ _WIDE = ("sequence_id", "frame", "x_left_hand_0")
 _KEYS = ("sequence_id", "frame", "type", "landmark_index")  # say where a row belongs
 _WHOLE = "whole numbers"
 _KINDS = {"type": ("texts",), "sequence_id": (_WHOLE, "texts"), "landmark_index": (_WHOLE,)}
-_ROW_BYTES = 64  # of each row, beside its columns: where it belongs
+_ROW_BYTES = 64  # of each row, in addition to its columns: where it belongs
 _FRAME_BYTES = 4 * COORDINATES * sum(PART_POINTS.values())
-_MOST_GAPS = 10  # frame numbers may run over so many times the frames that are there
+_MOST_GAPS = 10  # frame numbers may span this many times the frames that are there
 
 
 def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:

@@ -29,8 +29,8 @@ from signloom_tools.importing.pickles import load_pickle
 _POINTS = ("keypoints", "keypoint", "pose_keypoints", "poses")  # what people call them
 _SCORES = ("scores", "keypoint_scores", "score", "confidence")
 _FRAMES = ("instance_info", "frames", "results")  # MMPose's, ours and those of pages
-_JSON_GROWTH = 8  # a number in JSON takes so many times its text in memory
-# MediaPipe's results, of whatever language: names without case, `_` and `landmarks`.
+_JSON_GROWTH = 8  # a number in JSON takes this many times its text in memory
+# MediaPipe's results, of any language: names without case, `_` and `landmarks`.
 _PARTS = {"pose": "pose", "face": "face", "lefthand": "left_hand", "righthand": "right_hand"}
 _HANDS = ("multihand", "hand", "")  # of Hands and HandLandmarker, in no order of sides
 _SIDES = ("left_hand", "right_hand")
@@ -42,7 +42,7 @@ _TIMES = {
 }  # units, of which one gives a rate
 _FPS = (1.0, 240.0)  # what frames are dated at
 _PEOPLE = 4  # the most in a frame of the Tasks; a longer list is of frames
-_IRIS_POINTS = 10  # that a face may have, too
+_IRIS_POINTS = 10  # that a face may also have
 
 
 def read_keypoints(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
@@ -91,7 +91,7 @@ def load_json(path: Path, defaults: SourceDefaults) -> Any:
 def find_clips(
     path: Path, name: str, content: Any, defaults: SourceDefaults
 ) -> Iterator[ClipSource]:
-    """Yield the clips in whatever shape the content has."""
+    """Yield the clips, whichever of the known shapes the content has."""
     outer = content if isinstance(content, dict) else {}
     frames = next((outer[n] for n in _FRAMES if isinstance(outer.get(n), list)), None)
     content = _by_frame(content if frames is None else frames)
@@ -212,7 +212,7 @@ def _by_frame(content: Any) -> Any:
 
 
 def _xyz(points: Any, count: int, most: int) -> Points | None:
-    """Return the points of a part, or of the first of at most so many people; None: no part."""
+    """Return the points of a part, or of the first of at most `most` people; None: no part."""
     if isinstance(points, dict):  # of protocol buffers
         points = points.get("landmark", points.get("landmarks"))
     if isinstance(points, list) and 0 < len(points) <= most:

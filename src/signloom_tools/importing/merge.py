@@ -1,4 +1,4 @@
-"""Several corpora as one, whose rows say which they come from (`signloom merge`)."""
+"""Merge several corpora into one, whose rows say which they come from (`signloom merge`)."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -218,7 +218,7 @@ def common_layout(layouts: Mapping[str, Layout]) -> Layout:
 
 
 def merge_extractors(extractors: Sequence[str]) -> str:
-    """Return what made the landmarks of several corpora, as JSON: as one import of all sources.
+    """Return what made the landmarks of several corpora, as JSON, as after a single import.
 
     Raises:
         UserError: If they were imported by different versions.

@@ -66,7 +66,7 @@ class VideoFolder:
             raise UserError(f"--videos {folder}: no such folder")
         self.folder = folder
         self.pattern = pattern
-        """Of the paths of videos without their endings; its `clip` is a name of theirs, too."""
+        """Of the paths of videos without their endings; its `clip` is also a name of theirs."""
         self._by_stem: dict[str, list[Path]] = defaultdict(list)
         self._pictures: dict[str, list[Path]] = defaultdict(list)  # folders of them, one a clip
         self._by_pattern: dict[str, list[Path]] = defaultdict(list)
@@ -129,7 +129,7 @@ class VideoFolder:
         return place.endswith(cell_place) or (cell_place.endswith(place) and place.count("/") > 1)
 
     def find_astray(self, names: Iterable[str]) -> set[str]:
-        """Return the cells whose video lies elsewhere, where others mean it, too."""
+        """Return the cells whose video lies elsewhere, where other cells also mean it."""
         cells: dict[Path | None, set[str]] = defaultdict(set)
         for name in names:
             cells[self.find(name)[0]].add(name)
@@ -441,7 +441,7 @@ def _values(row: TableRow, split: str | None, options: RowOptions) -> dict[str, 
 def _name_clips(rows: Sequence[Mapping[str, str]]) -> list[str]:
     """Return what rows call their clips, the file and no more of its path than tells it apart.
 
-    Clips of one video whose table has no names for them are named by their starts, too.
+    Clips of one video whose table has no names for them are also named by their starts.
     """
     paths = [(row.get("clip_id") or row.get("video", "")).replace("\\", "/") for row in rows]
     parts = {path: PurePosixPath(stem(path)).parts or ("",) for path in paths}

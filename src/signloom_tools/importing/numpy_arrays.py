@@ -56,8 +56,8 @@ ROWS: dict[int, tuple[tuple[str, int], ...]] = {
     258: (("pose", 4), ("left_hand", 3), ("right_hand", 3)),
     1662: (("pose", 4), ("face", 3), ("left_hand", 3), ("right_hand", 3)),
 }
-"""Numbers of a frame: parts, and numbers of a landmark (x, y, z, and the pose's visibility). Of one
-hand nobody knows which it is: most sign with the right one."""
+"""Numbers of a frame: parts, and numbers of a landmark (x, y, z, and the pose's visibility). With
+one hand it is unknown which it is: most sign with the right one."""
 
 
 def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
@@ -256,7 +256,7 @@ def _refuse(error: ClipError) -> ForeignClip:
 class Archive:
     """The arrays of an open file by name; each is read when it is asked for.
 
-    What nobody asks for may be damaged, or hold what is never read, such as objects.
+    What is not asked for may be damaged, or hold what is never read, such as objects.
 
     Attributes:
         shapes: Shape and kind of numbers of every array that has a readable header.
@@ -488,7 +488,7 @@ def _split_rows(rows: npt.NDArray[np.float32]) -> dict[str, LandmarkPart]:
         block = rows[:, first : first + count * numbers].reshape(len(rows), count, numbers)
         parts[name] = LandmarkPart(block[..., :COORDINATES], tuple(range(count)))
         first += count * numbers
-    if set(parts) == {"right_hand"}:  # whoever reads hands reads two, one of which is never there
+    if set(parts) == {"right_hand"}:  # readers of hands read two, one of which is never there
         parts["left_hand"] = LandmarkPart(
             np.full_like(parts["right_hand"].points, np.nan), parts["right_hand"].indices
         )

@@ -33,13 +33,13 @@ class DetectedPerson:
 
 
 def follow_signer(frames: Sequence[Sequence[DetectedPerson]]) -> Points:
-    """Return the points of one person, shape (S, K, 3), score 0 where nobody is.
+    """Return the points of one person, shape (S, K, 3), score 0 where there is no one.
 
     Who was tracked and fills most of the pictures; without tracking, the largest person of all
     frames, followed from frame to frame to who is nearest.
 
     Raises:
-        ClipError: If nobody is in any frame, or the people have different points.
+        ClipError: If no frame shows a person, or the people have different points.
     """
     counts = {len(person.points) for people in frames for person in people}
     if len(counts) != 1:
@@ -97,7 +97,7 @@ def clip_of_points(
         label: What was signed, if known.
 
     Raises:
-        ClipError: If nobody knows a skeleton of so many points.
+        ClipError: If no known skeleton has this number of points.
     """
     fps, width, height = size
     skeleton = SKELETONS.get(points.shape[1])

@@ -15,7 +15,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg")
 PACKED_SUFFIX = ".mov"  # it counts time in frames, and takes PNG and JPEG as they are
 _FEWEST = 2  # pictures of a clip; one alone is a cover or a thumbnail
 _MOST_BYTES = 2**28  # of a picture
-_MOST_GAPS = 3  # numbers may run to so many times the pictures that are there
+_MOST_GAPS = 3  # numbers may span this many times the pictures that are there
 _KINDS = {b"\x89PNG": ("png", "rgb24"), b"\xff\xd8\xff": ("mjpeg", "yuvj420p")}
 
 
@@ -35,7 +35,7 @@ class PictureFolder:
         depend on those of the pictures, their numbers and the frame rate only.
 
         Args:
-            target: Ends in `PACKED_SUFFIX`, or says so to nobody else.
+            target: Ends in `PACKED_SUFFIX`, unless only the caller reads it.
 
         Raises:
             ClipError: If a picture is neither PNG nor JPEG, or some are of another kind.
@@ -72,7 +72,7 @@ def open_pictures(folder: Path, fps: float | str | None) -> PictureFolder:
 
     Args:
         folder: The folder.
-        fps: Frames a second, as a number or as a table has it; nothing: nobody says it.
+        fps: Frames a second, as a number or as a table has it; nothing: it is not given.
 
     Raises:
         ClipError: If the pictures have no order, or there is no frame rate.

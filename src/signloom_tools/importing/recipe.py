@@ -29,15 +29,15 @@ FRAMES = 1200  # of a batch of these steps; with glosses twice as many steps of 
 RECOGNISING, SINGLE = 2.3, 0.22
 EPOCHS = (40, 300)  # fewest and most
 SMALL = 400  # train clips below which a corpus of single signs gets a small model
-DECIDING = 100  # clips of dev or test, with which a share of them is known to ±10 points
+DECIDING = 100  # dev or test clips, with which a share of them is known to ±10 points
 WRITABLE = 0.9  # least share of train clips whose characters CTC has to have room for
 SLOW = 20  # frames a second below which the convolutions of glosses halve the rate only once
 CUT = 1.1  # and how much longer they must be: rests are cut before a model reads a clip
-_GUESSED_S = {True: 1.5, False: 4.0}  # of single signs and sentences whose length nobody says
+_GUESSED_S = {True: 1.5, False: 4.0}  # of single signs and sentences whose length is not given
 RECOMBINED = 200  # different sentences below which new ones of their pieces were measured to help
 SIGN_WEIGHT = 0.2  # of what the signs say against a sentence
 SEEDS = [1, 2, 3]  # of sentences of fewer than `SMALL` clips: there one training is a draw
-FEW = 50  # train clips below which sentences are learnt by heart, too (studies/little/README.md)
+FEW = 50  # train clips below which sentences are also learnt by heart (studies/little/README.md)
 
 _OF_CHARACTERS = ("zh", "char")  # tokenizers of scores
 _CHINESE = ("zh", "cmn", "yue")  # zh parts Chinese characters and leaves kana, Thai ... whole
@@ -61,9 +61,9 @@ _READ = shape(
 class Facts:
     """What a corpus shows of itself before anything is extracted."""
 
-    clips: int  # of train
+    clips: int  # in the training set
     words: float  # share of the train texts that are single words
-    sentences: int  # different texts of train
+    sentences: int  # different training texts
     known: float  # share of the dev clips whose text train has
     glosses: bool
     signs_alone: bool  # whether the texts are the glosses: signs are recognised, not translated
@@ -257,7 +257,7 @@ def describe_outlook(clips: Sequence[Clip]) -> str:
 
 
 def _warn_of_glosses(clips: Sequence[Clip]) -> list[str]:
-    """Say which glosses nobody can learn or read, and which clips have none."""
+    """Say which glosses cannot be learnt or read, and which clips have none."""
     signs = {split: Counter[str]() for split in ("train", "dev", "test")}
     without = 0
     for clip in clips:
@@ -289,7 +289,7 @@ def _warn_of_glosses(clips: Sequence[Clip]) -> list[str]:
 
 
 def read_params(path: Path) -> dict[str, Any]:
-    """Read the parameters beside which values are chosen.
+    """Read the parameters that the chosen values join.
 
     Raises:
         UserError: If the file cannot be read, or a value that decides something is none.
@@ -362,9 +362,9 @@ def _choose_reading(
             f"n-gram of signs: the usual weights, since {dev} clips of dev choose by chance; "
             "`signloom outlook --folds 4 --use` asks the clips of train (docs/recognition.md)"
         )
-    # An internal language model is right in a decoder that knows its sentences by heart, as the
-    # demo's; holding sentences against signs nearly everywhere. 24 and 40 clips of dev chose
-    # wrongly for one of three models of the demo and of coffee orders.
+    # An internal language model is right in a decoder that has learnt its sentences by heart, as
+    # the demo's; holding sentences against signs is right nearly everywhere. 24 and 40 dev clips
+    # chose wrongly for one of three models of the demo and of coffee orders.
     may_choose = grid.get("beam_sizes") and dev >= DECIDING
     values: dict[str, object] = {
         "decoding": {"internal_lm_weight": 0.0},
@@ -495,7 +495,7 @@ _RULES = (
 def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, list[str]]:
     """Return parameters for a corpus of landmarks or videos, and why.
 
-    The same keys whatever the corpus is, so that nothing of another one's recipe stays.
+    The keys are the same for every corpus, so that nothing of another one's recipe stays.
 
     Args:
         facts: What the corpus shows of itself.
@@ -525,7 +525,7 @@ def choose_recipe(facts: Facts, params: Mapping[str, Any]) -> tuple[Sections, li
             "encoder_layers": 2,
             "decoder_layers": 2,
         },
-        # Without any mirrored clip nobody left-handed is understood; a tenth is enough for that.
+        # Without any mirrored clip no left-handed signer is understood; a tenth is enough for that.
         "augment": {"mirror": 0.3, "hand_drop": 0.4},
         "train": {
             "seeds": _choose_seeds(facts, params, reasons),

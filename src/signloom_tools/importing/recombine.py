@@ -162,7 +162,7 @@ def recombine(
     count: int,
     generator: np.random.Generator,
 ) -> tuple[list[Clip], dict[str, LandmarkSequence]]:
-    """Return so many new train clips of the pieces of some.
+    """Return `count` new train clips made of the pieces of some.
 
     Args:
         clips: With glosses and sentences.

@@ -87,7 +87,7 @@ def _may_be_quoted(plain: Sequence[tuple[int, list[str]]]) -> bool:
 
 
 def _name_rows(lines: Sequence[str], rows: Lines, mark: str) -> Lines:
-    """Put an empty name over R's names of rows, which are quoted, or numbers but for commas."""
+    """Put an empty name over R's row names: quoted, or numbers where no commas separate cells."""
     (number, header), *remaining = [*rows] or [(0, [""])]
     is_named = all(
         lines[at - 1].lstrip()[:1] == '"' or (mark != "," and cells[0] == str(n))

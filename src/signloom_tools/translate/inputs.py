@@ -40,7 +40,7 @@ from signloom_tools.importing.pictures import (
 logger = logging.getLogger(__name__)
 
 _SHARDS = "shard-*.parquet"
-_THREADS = 2  # somebody waits for this one clip
+_THREADS = 2  # a person waits for this one clip
 LONGEST_S = 600.0  # a longer clip is no sentence, and would take more memory than there is
 
 

@@ -67,7 +67,7 @@ class Model:
         self._reader = ClipReader(source.extractor, ReadOptions(), _watch_length)
 
     @overload
-    def translate(  # type: ignore[overload-overlap]  # a str holds texts, too
+    def translate(  # type: ignore[overload-overlap]  # a str also holds texts
         self, films: Film, *, n_best: int = 1
     ) -> TimedTranslation: ...
     @overload

