@@ -70,7 +70,7 @@ def restart_portable() -> None:
             "train.portable: %s is no x86 processor, so the last digits differ from those of one",
             platform.machine(),
         )
-    elif torch.backends.cpu.get_cpu_capability() not in {"AVX2", "AVX512"}:
+    elif not torch.cpu._is_avx2_supported():  # of the processor, whatever ATEN_CPU_CAPABILITY says
         logger.warning("train.portable: without AVX2 the last digits differ from those with it")
     elif not is_portable():
         for stream in (sys.stdout, sys.stderr):
