@@ -1,11 +1,11 @@
 """The command of the app."""
 
-import argparse
 import socket
 import ssl
 import sys
 import webbrowser
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,39 +14,44 @@ from pydantic import Field
 from signloom.config import read_text
 from signloom.errors import UserError
 from signloom.paths import APP, PARAMS
-from signloom_tools.cli.arguments import number_of
+from signloom_tools.options import group, option
 
 LOCAL = "127.0.0.1"
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
-def add_app(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom app`."""
-    parser.description = (
-        "Record, label, deliver and translate in a browser, and translate films that programs "
-        "send, which any program of this machine may (docs/serving.md). The address that it prints "
-        "has a secret: who has it may use the app."
-    )
-    parser.add_argument("--port", type=number_of(Port), default=8000, help="(%(default)s)")
-    parser.add_argument(
-        "--prompts", type=Path, metavar="FILE", help="sentences to record, one a line"
-    )
-    parser.add_argument("--no-browser", action="store_true", help="only print the address")
-    house = parser.add_argument_group("for other machines of the house, all together")
-    house.add_argument("--host", metavar="NAME", help="by which they reach this machine")
-    house.add_argument("--certificate", type=Path, metavar="FILE", help="for TLS, PEM")
-    house.add_argument("--key", type=Path, metavar="FILE", help="of the certificate, PEM")
-    house.add_argument("--password-file", type=Path, metavar="FILE", help="its first line")
-    parser.set_defaults(run=run_app)
+@dataclass(frozen=True, kw_only=True)
+class HouseOptions:
+    """How other machines of the house reach the app."""
+
+    host: str | None = option("by which they reach this machine", None, metavar="NAME")
+    certificate: Path | None = option("for TLS, PEM", None, metavar="FILE")
+    key: Path | None = option("of the certificate, PEM", None, metavar="FILE")
+    password_file: Path | None = option("its first line", None, metavar="FILE")
 
 
-def run_app(options: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AppOptions:
+    """Record, label, deliver and translate in a browser, and translate films that programs send,
+    which any program of this machine may (docs/serving.md).
+
+    The address that it prints has a secret: who has it may use the app.
+    """
+
+    port: Port = option("", 8000)
+    prompts: Path | None = option("sentences to record, one a line", None, metavar="FILE")
+    no_browser: bool = option("only print the address", False)
+    house: HouseOptions = group(HouseOptions, "for other machines of the house, all together")
+
+
+def run_app(options: AppOptions) -> None:
     """Serve until Ctrl-C.
 
     Raises:
         UserError: If the options do not fit, or the port or the project is in use.
     """
-    password = _check_house(options)
+    house = options.house
+    password = _check_house(house)
     from signloom_ops.app.connections import build_server
     from signloom_ops.app.guard import Guard
     from signloom_ops.app.server import App, read_consent
@@ -61,31 +66,31 @@ def run_app(options: argparse.Namespace) -> None:
     with hold_lock(APP / ".lock", hint="use it, or stop it first"), socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("0.0.0.0" if options.host else LOCAL, options.port))
+            listener.bind(("0.0.0.0" if house.host else LOCAL, options.port))
             listener.listen()  # before the address is printed
         except OSError as error:
             raise UserError(
                 f"port {options.port}: {error.strerror}; choose another, --port"
             ) from None
         app = App(prompts=prompts)
-        names = [options.host] if options.host else [LOCAL, "localhost"]
+        names = [house.host] if house.host else [LOCAL, "localhost"]
         guard = Guard(
             app.build(),
-            hosts=hosts_of(names, options.port, is_secure=bool(options.host)),
+            hosts=hosts_of(names, options.port, is_secure=bool(house.host)),
             password=password,
-            secure=bool(options.host),
+            secure=bool(house.host),
         )
         app.login = guard.login
         secret = "" if password else f"?token={guard.token}"
-        address = f"http{'s' if options.host else ''}://{names[0]}:{options.port}/{secret}"
-        reach = "other machines reach it" if options.host else "only this machine can open it"
+        address = f"http{'s' if house.host else ''}://{names[0]}:{options.port}/{secret}"
+        reach = "other machines reach it" if house.host else "only this machine can open it"
         header = "-H 'Authorization: Bearer PASSWORD' " if password else ""
         curl = f"curl -F film=@new.mp4 {header}{address.partition('?')[0]}translate"
         print(address, flush=True)
         print(f"Open this in a browser; {reach}. Ctrl-C ends it.\n{curl}", file=sys.stderr)
-        if not options.no_browser and not options.host:
+        if not options.no_browser and not house.host:
             webbrowser.open(address)
-        server = build_server(guard, certificate=options.certificate, key=options.key)
+        server = build_server(guard, certificate=house.certificate, key=house.key)
         server.run(sockets=[listener])
 
 
@@ -95,32 +100,32 @@ def hosts_of(names: Sequence[str], port: int, *, is_secure: bool) -> list[str]:
     return [*(f"{name}:{port}" for name in names), *(names if port == usual else ())]
 
 
-def _check_house(options: argparse.Namespace) -> str:
+def _check_house(house: HouseOptions) -> str:
     """Return the password; other machines get in with TLS and a password, or not at all."""
     needed = {
-        "--certificate": options.certificate,
-        "--key": options.key,
-        "--password-file": options.password_file,
+        "--certificate": house.certificate,
+        "--key": house.key,
+        "--password-file": house.password_file,
     }
-    if not options.host:
-        options_given = [name for name, value in needed.items() if value]
-        if options_given:
-            raise UserError(f"{', '.join(options_given)}: only with --host")
+    files = {name: path for name, path in needed.items() if path}
+    if not house.host:
+        if files:
+            raise UserError(f"{', '.join(files)}: only with --host")
         return ""
-    missing = [name for name, value in needed.items() if not value]
-    if missing:
+    if missing := [name for name in needed if name not in files]:
         raise UserError(
-            f"--host {options.host}: others could read along and get in; give "
+            f"--host {house.host}: others could read along and get in; give "
             f"{', '.join(missing)}, too (without --host the app is for this machine alone)"
         )
-    for name, path in needed.items():
+    for name, path in files.items():
         if not path.is_file():
             raise UserError(f"{name} {path}: there is no such file")
-    _check_certificate(options.certificate, options.key)
-    lines = read_text(options.password_file, hint="save it as UTF-8").splitlines()
+    certificate, key, password_file = files.values()
+    _check_certificate(certificate, key)
+    lines = read_text(password_file, hint="save it as UTF-8").splitlines()
     if not lines or len(lines[0]) < 8:
-        raise UserError(f"{options.password_file}: a password has 8 characters or more")
-    return str(lines[0])
+        raise UserError(f"{password_file}: a password has 8 characters or more")
+    return lines[0]
 
 
 def _check_certificate(certificate: Path, key: Path) -> None:

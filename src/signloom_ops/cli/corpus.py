@@ -1,20 +1,19 @@
 """Commands that take clips into the corpus, check them and remove them."""
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from signloom.config import load_section
 from signloom.errors import UserError
-from signloom.paths import LANDMARKS
+from signloom.paths import LANDMARKS, PARAMS
 from signloom_ops.options import load_ops
-from signloom_tools.cli.arguments import add_params, add_removal, confirm
+from signloom_tools.cli.arguments import confirm
 from signloom_tools.importing.options import CaptionOptions
-from signloom_tools.options import add_options, read_options
+from signloom_tools.options import argument, group, option
 
 if TYPE_CHECKING:
     from signloom.corpus.manifest import Clip
@@ -26,26 +25,24 @@ MAX_LISTED = 20  # rejects that `signloom ingest` prints
 STOPPED = 5  # exit code of a check that stops, as of `signloom retrain`
 
 
-def add_ingest(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom ingest`."""
-    parser.description = (
-        "Check the videos of DIR, with a table, or a .txt file or captions beside each, and copy "
-        "the good ones into the corpus; captions without a video correct the clips that they "
-        "name. Run twice, it changes nothing. docs/ops/deliveries.md has the rules."
-    )
-    parser.add_argument("sources", nargs="+", type=Path, metavar="DIR", help="what was delivered")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="of the clips in the only DIR")
-    parser.add_argument(
-        "--signer", metavar="NAME", help="who signs, where no table names the signer"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
-    parser.add_argument("--json", action="store_true", help="print what came in as JSON")
-    add_options(parser.add_argument_group("captions"), CaptionOptions)
-    add_params(parser)
-    parser.set_defaults(run=run_ingest)
+@dataclass(frozen=True, kw_only=True)
+class IngestCommand:
+    """Check the videos of DIR, with a table, or a .txt file or captions beside each, and copy the
+    good ones into the corpus; captions without a video correct the clips that they name.
+
+    Run twice, it changes nothing. docs/ops/deliveries.md has the rules.
+    """
+
+    sources: Sequence[Path] = argument("what was delivered", "DIR")
+    table: Path | None = option("of the clips in the only DIR", None, metavar="FILE")
+    signer: str | None = option("who signs, where no table names the signer", None, metavar="NAME")
+    dry_run: bool = option("report, write nothing", False)
+    json: bool = option("print what came in as JSON", False)
+    captions: CaptionOptions = group(CaptionOptions, "captions")
+    params: Path = option("file of parameters", PARAMS)
 
 
-def run_ingest(options: argparse.Namespace) -> None:
+def run_ingest(options: IngestCommand) -> None:
     """Ingest and report; rejects end in an error, even if other clips came in."""
     from signloom.corpus.manifest import CorpusOptions, load_manifest
     from signloom_ops.intake.deliveries import Request
@@ -55,13 +52,12 @@ def run_ingest(options: argparse.Namespace) -> None:
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     ops = load_ops(options.params)
-    captions = read_options(CaptionOptions, options)
     request = Request(
         sources=options.sources,
         table=options.table,
         signer=options.signer,
-        choice=captions.choice,
-        rules=captions.rules,
+        choice=options.captions.choice,
+        rules=options.captions.rules,
         inbox=[source.resolve() for source in options.sources] == [ops.inbox.resolve()],
     )
     if options.dry_run:
@@ -138,20 +134,19 @@ def _ingest_text(result: "IngestPlan") -> str:
     return "\n".join([*lines, *([result.version] if result.version else [])])
 
 
-def add_withdraw(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom withdraw`."""
-    parser.description = (
-        "Take the clips of BATCH out of the manifest and move their videos to "
-        "data/withdrawn/BATCH. They do not come in again by themselves. deliveries.tsv beside the "
-        "manifest has the batches."
-    )
-    parser.add_argument("batch", metavar="BATCH", help="such as 2026-11-21")
-    parser.add_argument("--reason", required=True, help="why; kept in the corpus's tables")
-    add_params(parser)
-    parser.set_defaults(run=run_withdraw)
+@dataclass(frozen=True, kw_only=True)
+class WithdrawOptions:
+    """Take the clips of BATCH out of the manifest and move their videos to data/withdrawn/BATCH.
+
+    They do not come in again by themselves. deliveries.tsv beside the manifest has the batches.
+    """
+
+    batch: str = argument("such as 2026-11-21", "BATCH")
+    reason: str = option("why; kept in the corpus's tables")
+    params: Path = option("file of parameters", PARAMS)
 
 
-def run_withdraw(options: argparse.Namespace) -> None:
+def run_withdraw(options: WithdrawOptions) -> None:
     """Withdraw a delivery and print how many clips left each split."""
     from signloom.corpus.manifest import SPLITS, CorpusOptions
     from signloom_ops.intake.withdraw import withdraw
@@ -168,21 +163,20 @@ def run_withdraw(options: argparse.Namespace) -> None:
     print("models that were trained on them still carry traces; `dvc repro` trains without them")
 
 
-def add_drift(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom drift`."""
-    parser.description = (
-        "Compare the clips of a delivery with those that were there before it, as "
-        "`signloom retrain` does (section `drift` of ops.yaml; docs/ops/deliveries.md). Its "
-        "landmarks must be there: run `dvc repro extract` before. "
-        f"Exit code {STOPPED} if a check stops."
-    )
-    parser.add_argument("batch", nargs="?", metavar="BATCH", help="default: the newest")
-    add_params(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON, with every figure")
-    parser.set_defaults(run=run_drift)
+@dataclass(frozen=True, kw_only=True)
+class DriftCommand:
+    """Compare the clips of a delivery with those that were there before it, as `signloom retrain`
+    does (section `drift` of ops.yaml; docs/ops/deliveries.md).
+
+    Its landmarks must be there: run `dvc repro extract` before. Exit code 5 if a check stops.
+    """
+
+    batch: str | None = argument("default: the newest", "BATCH", nargs="?")
+    params: Path = option("file of parameters", PARAMS)
+    json: bool = option("print JSON, with every figure", False)
 
 
-def run_drift(options: argparse.Namespace) -> None:
+def run_drift(options: DriftCommand) -> None:
     """Print the findings, the worst first."""
     from signloom.corpus.manifest import CorpusOptions, is_text_corpus, read_manifest
     from signloom_ops.intake.changes import read_deliveries
@@ -252,21 +246,22 @@ def _finding_text(finding: "Finding") -> str:
     return f"{line}\n{' ' * 36}warns at {finding.warn:g}{stops}; {finding.hint}"
 
 
-def add_forget(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom forget`."""
-    parser.description = (
-        "Remove the clips of SIGNER from the corpus, with their videos, landmarks, "
-        "cached landmarks, tokens, and their traces in reports and model versions; list and "
-        "mark the models that were trained on them; list what is left that no program here can "
-        "reach. An interrupted removal is finished by the same command."
-    )
-    parser.add_argument("signer", metavar="SIGNER", help="as in the manifest")
-    add_removal(parser)
-    add_params(parser)
-    parser.set_defaults(run=run_forget)
+@dataclass(frozen=True, kw_only=True)
+class ForgetOptions:
+    """Remove the clips of SIGNER from the corpus, with their videos, landmarks, cached landmarks,
+    tokens, and their traces in reports and model versions; list and mark the models that were
+    trained on them; list what is left that no program here can reach.
+
+    An interrupted removal is finished by the same command.
+    """
+
+    signer: str = argument("as in the manifest", "SIGNER")
+    dry_run: bool = option("only print what would be removed", False)
+    yes: bool = option("do not ask", False)
+    params: Path = option("file of parameters", PARAMS)
 
 
-def run_forget(options: argparse.Namespace) -> None:
+def run_forget(options: ForgetOptions) -> None:
     """Print what is there, ask, remove, print what is left to do."""
     from signloom_ops.lock import hold_lock
     from signloom_ops.privacy.forget import (

@@ -1,20 +1,38 @@
 """The commands that operations add to `signloom`, found by the entry point signloom.commands."""
 
-from signloom_ops.cli import app, corpus, nights
+from signloom_ops.cli import nights
 from signloom_tools.cli.main import Commands
 
 COMMANDS: Commands = {
     "data": {
-        "ingest": (corpus.add_ingest, "take new videos and their sentences into the corpus"),
-        "withdraw": (corpus.add_withdraw, "take a delivery out of the corpus again"),
-        "forget": (corpus.add_forget, "remove a signer: clips, videos, landmarks, copies"),
-        "drift": (corpus.add_drift, "compare the clips of a delivery with the old ones"),
+        "ingest": (
+            "signloom_ops.cli.corpus:run_ingest",
+            "take new videos and their sentences into the corpus",
+        ),
+        "withdraw": (
+            "signloom_ops.cli.corpus:run_withdraw",
+            "take a delivery out of the corpus again",
+        ),
+        "forget": (
+            "signloom_ops.cli.corpus:run_forget",
+            "remove a signer: clips, videos, landmarks, copies",
+        ),
+        "drift": (
+            "signloom_ops.cli.corpus:run_drift",
+            "compare the clips of a delivery with the old ones",
+        ),
     },
     "app": {
-        "app": (app.add_app, "record, label, deliver and translate in a browser"),
+        "app": (
+            "signloom_ops.cli.app:run_app",
+            "record, label, deliver and translate in a browser",
+        ),
     },
     "nights": {
-        "retrain": (nights.add_retrain, "train on new data; promote the model if it is better"),
+        "retrain": (
+            "signloom_ops.cli.nights:run_retrain",
+            "train on new data; promote the model if it is better",
+        ),
         "champion": (nights.add_champion, "show, promote and roll back versions of the model"),
     },
 }

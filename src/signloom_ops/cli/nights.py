@@ -4,45 +4,49 @@ import argparse
 import json
 import logging
 import sys
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
 from signloom.config import check_shape, load_section, read_json
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS
 from signloom.system import user_name
 from signloom_ops.options import load_ops
-from signloom_tools.cli.arguments import add_params
+from signloom_tools.options import argument, describe_command, group, option
 
 
-def add_retrain(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom retrain`."""
-    parser.description = (
-        "Exit codes: 0 there is a new champion, 3 nothing is new, 4 the gate refused "
-        "the challenger, 5 the new data were refused, 6 another command is at work, 1 an error, "
-        "130 and 143 stopped. docs/ops/nights.md"
+@dataclass(frozen=True, kw_only=True)
+class PrintedNight:
+    """What is printed of a night other than its outcome."""
+
+    dry_run: bool = option("only print what would be done", False)
+    json: bool = option("print night.json at the end", False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrainOptions:
+    """Exit codes: 0 there is a new champion, 3 nothing is new, 4 the gate refused the challenger,
+    5 the new data were refused, 6 another command is at work, 1 an error, 130 and 143 stopped.
+
+    docs/ops/nights.md
+    """
+
+    params: Path = option("file of parameters", PARAMS)
+    printed: PrintedNight = group(PrintedNight, exclusive=True)
+    start: Literal["champion", "scratch"] | None = option(
+        "weights to train from; `start` of ops.yaml if not given", None
     )
-    add_params(parser)
-    either = parser.add_mutually_exclusive_group()
-    either.add_argument("--dry-run", action="store_true", help="only print what would be done")
-    either.add_argument("--json", action="store_true", help="print night.json at the end")
-    parser.add_argument(
-        "--start",
-        choices=("champion", "scratch"),
-        help="weights to train from; `start` of ops.yaml if not given",
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="train though nothing is new, as after new parameters"
-    )
-    parser.set_defaults(run=run_retrain)
+    force: bool = option("train though nothing is new, as after new parameters", False)
 
 
-def run_retrain(options: argparse.Namespace) -> None:
+def run_retrain(options: RetrainOptions) -> None:
     """Run a night and end with its exit code."""
     from signloom_ops.nightly.night import NOTHING, code_of, run_night
     from signloom_ops.nightly.plan import NightRequest, dry_run
 
     request = NightRequest(params=options.params, start=options.start, force=options.force)
-    if options.dry_run:
+    if options.printed.dry_run:
         plan = dry_run(request)
         print("\n".join(plan.lines))
         sys.exit(NOTHING if plan.kind == "nothing" else 0)
@@ -50,7 +54,7 @@ def run_retrain(options: argparse.Namespace) -> None:
         night = run_night(request)
     except KeyboardInterrupt as stop:  # before the first step, or after the last
         sys.exit(code_of(stop))
-    if options.json:
+    if options.printed.json:
         print(json.dumps(night, ensure_ascii=False, indent=1))
     else:
         print(f"{night['outcome']}: {night['verdict']}")
@@ -58,15 +62,31 @@ def run_retrain(options: argparse.Namespace) -> None:
     sys.exit(night["exit_code"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChampionOptions:
+    """Versions of the model lie in data/models; docs/ops/nights.md describes what makes one the
+    champion.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionOptions:
+    """A version of the model."""
+
+    version: int = argument("", "N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromoteOptions(VersionOptions):
+    """The version that becomes the champion."""
+
+    force: bool = option("even if the gate refused it or was not asked", False)
+
+
 def add_champion(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom champion`."""
-    parser.description = (
-        "Versions of the model lie in data/models; docs/ops/nights.md describes what makes "
-        "one the champion."
-    )
-    parser.set_defaults(run=_show_champion)
+    """Describe `signloom champion` and its actions, which have no description but their line."""
+    describe_command(parser, _show_champion)
     actions = parser.add_subparsers(title="actions", metavar="ACTION")
-    parsers = {}
     for name, run, line in (
         ("show", _show_champion, "the champion and why it is (default)"),
         ("list", _list_versions, "all versions, a line each"),
@@ -76,16 +96,12 @@ def add_champion(parser: argparse.ArgumentParser) -> None:
         ("add", _add_version, "keep data/checkpoint and reports/evaluation as the next version"),
         ("judge", _judge_version, "ask the gate about a version; promotes nothing"),
     ):
-        parsers[name] = actions.add_parser(name, help=line)
-        parsers[name].set_defaults(run=run)
-    for name in ("promote", "judge"):
-        parsers[name].add_argument("version", type=int, metavar="N")
-    parsers["promote"].add_argument(
-        "--force", action="store_true", help="even if the gate refused it or was not asked"
-    )
+        action = actions.add_parser(name, help=line)
+        describe_command(action, run)
+        action.description = None
 
 
-def _show_champion(options: argparse.Namespace) -> None:
+def _show_champion(options: ChampionOptions) -> None:
     from signloom_ops.nightly.store import ModelStore
 
     store = ModelStore()
@@ -102,7 +118,7 @@ def _show_champion(options: argparse.Namespace) -> None:
         print(f"challenger: version {challenger}, {store.refusal(challenger) or 'allowed'}")
 
 
-def _list_versions(options: argparse.Namespace) -> None:
+def _list_versions(options: ChampionOptions) -> None:
     from signloom_ops.nightly.store import ModelStore
 
     store = ModelStore()
@@ -120,7 +136,7 @@ def _list_versions(options: argparse.Namespace) -> None:
         store.check_known(pointer.champion)
 
 
-def _promote_version(options: argparse.Namespace) -> None:
+def _promote_version(options: PromoteOptions) -> None:
     from signloom_ops.nightly.store import ModelStore
 
     store = ModelStore()
@@ -134,7 +150,7 @@ def _promote_version(options: argparse.Namespace) -> None:
     _update_registry()
 
 
-def _roll_back(options: argparse.Namespace) -> None:
+def _roll_back(options: ChampionOptions) -> None:
     from signloom_ops.nightly.store import ModelStore
 
     print(f"version {ModelStore().rollback(by=user_name())} is the champion again")
@@ -142,7 +158,7 @@ def _roll_back(options: argparse.Namespace) -> None:
     _update_registry()
 
 
-def _sync_registry(options: argparse.Namespace) -> None:
+def _sync_registry(options: ChampionOptions) -> None:
     from signloom.tracking.mlflow_setup import tell_waiting
     from signloom.tracking.run import read_tracking
     from signloom_ops.nightly.registry import sync_registry
@@ -176,7 +192,7 @@ def _update_dvc() -> None:
         print(note)
 
 
-def _add_version(options: argparse.Namespace) -> None:
+def _add_version(options: ChampionOptions) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
     from signloom.evaluation.records import SPEC
     from signloom_ops.nightly.plan import gather_facts
@@ -207,7 +223,7 @@ def _add_version(options: argparse.Namespace) -> None:
     _update_dvc()
 
 
-def _judge_version(options: argparse.Namespace) -> None:
+def _judge_version(options: VersionOptions) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
     from signloom_ops.nightly.comparison import ask_gate, read_inputs
     from signloom_ops.nightly.store import ModelStore

@@ -1,6 +1,5 @@
 """Options that several commands have, and the guards before something is lost for good."""
 
-import argparse
 import contextlib
 import sys
 from dataclasses import dataclass
@@ -11,18 +10,10 @@ from signloom.config import load_params
 from signloom.corpus.manifest import is_manifest
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, PARAMS
-from signloom_tools.options import number_of as number_of
 from signloom_tools.options import option
 
 if TYPE_CHECKING:
     from signloom_tools.versions import NamedModel
-
-
-def add_params(parser: argparse.ArgumentParser) -> None:
-    """Let the parameters file be named."""
-    parser.add_argument(
-        "--params", type=Path, default=PARAMS, help="file of parameters (%(default)s)"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +37,6 @@ class ModelChoice:
         from signloom_tools.versions import NamedModel, find_version
 
         return NamedModel(self.checkpoint) if self.model is None else find_version(self.model)
-
-
-def add_removal(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a command that removes something for good."""
-    parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def refuse_in_corpus(path: Path) -> None:

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from signloom.terminal import run_program
-from signloom_tools.cli import results
 from signloom_tools.options import describe_command
 
 Describe = Callable[[argparse.ArgumentParser], None]
 Commands = dict[str, dict[str, tuple[Describe | str, str]]]
-"""By group and name: what describes a command, or module and name of the function that runs it; and
+"""By group and name: module and name of the function that runs a command, or what describes it; and
 its line in the help, which loads none of them."""
-COMMANDS: Commands = {
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {  # modules of this package
     "data": {
         "init": ("init:run_init", "make a corpus folder from a table and videos"),
         "merge": ("from_corpora:run_merge", "make one corpus of several, to train on all of them"),
@@ -48,11 +47,14 @@ COMMANDS: Commands = {
         "export-model": ("translate:run_export_model", "write a model as ONNX or for MLflow"),
     },
     "results": {
-        "scores": (results.add_scores, "print the last evaluation with its floors"),
-        "compare": (results.add_compare, "compare two runs, with the significance of differences"),
-        "stress": (results.add_stress, "measure robustness to pauses, speed, lost hands"),
-        "judge": (results.add_judge, "let people compare two systems blindly; show the result"),
-        "deliver": (results.add_deliver, "upload runs that MLflow has not received"),
+        "scores": ("results:run_scores", "print the last evaluation with its floors"),
+        "compare": (
+            "results:run_compare",
+            "compare two runs, with the significance of differences",
+        ),
+        "stress": ("results:run_stress", "measure robustness to pauses, speed, lost hands"),
+        "judge": ("results:run_judge", "let people compare two systems blindly; show the result"),
+        "deliver": ("results:run_deliver", "upload runs that MLflow has not received"),
     },
 }
 
@@ -103,7 +105,7 @@ class _Command(argparse.ArgumentParser):
         """Describe the options, once."""
         how, self.how = self.how, None
         if isinstance(how, str):
-            describe_command(self, pkgutil.resolve_name(f"signloom_tools.cli.{how}"))
+            describe_command(self, pkgutil.resolve_name(how))
         elif how:
             how(self)
 
@@ -116,7 +118,10 @@ class _Command(argparse.ArgumentParser):
 @functools.cache
 def find_commands() -> Commands:
     """Return our commands and those of installed packages, by group."""
-    commands_by_group = {group: dict(commands) for group, commands in COMMANDS.items()}
+    commands_by_group: Commands = {
+        group: {name: (f"signloom_tools.cli.{how}", line) for name, (how, line) in commands.items()}
+        for group, commands in COMMANDS.items()
+    }
     for further in entry_points(group=FURTHER):
         for group, commands in further.load().items():
             commands_by_group.setdefault(group, {}).update(commands)

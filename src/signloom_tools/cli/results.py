@@ -1,13 +1,12 @@
 """Commands that print scores, compare runs and list them."""
 
-import argparse
 import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from signloom.config import Count, Natural, load_section
 from signloom.corpus.manifest import CorpusOptions, read_manifest
@@ -33,7 +32,7 @@ from signloom.paths import (
     TARGETS,
 )
 from signloom.provenance import project_folder
-from signloom_tools.options import number_of
+from signloom_tools.options import argument, option
 
 if TYPE_CHECKING:
     from signloom.evaluation.compare import Difference
@@ -43,13 +42,14 @@ SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not 
 SHOWN = [*(metric for metric in Metric if metric not in SHORT_BLEU), GLOSS_WER]
 
 
-def add_scores(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom scores`."""
-    parser.add_argument("--metrics", type=Path, default=METRICS)
-    parser.set_defaults(run=run_scores)
+@dataclass(frozen=True, kw_only=True)
+class ScoresOptions:
+    """Print the last evaluation with its floors."""
+
+    metrics: Path = option("", METRICS, help=None)
 
 
-def run_scores(options: argparse.Namespace) -> None:
+def run_scores(options: ScoresOptions) -> None:
     """Print the scores of each split, what they must be compared with, and where to look."""
     from signloom.report.scores import describe_scores
     from signloom.report.stage_files import read_metrics, read_scores
@@ -98,21 +98,21 @@ def _check_corpus(metrics: dict[str, Any]) -> None:
         print(f"the clips of {' and '.join(changed)} have changed since: `dvc repro` scores them\n")
 
 
-def add_compare(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom compare`."""
-    parser.description = (
-        "Compare two runs on the clips that both translated, by the paired bootstrap. A run is a "
-        "folder with an evaluation (reports, another checkout, an artifact folder of MLflow), or "
-        "git:REVISION, also of a DVC experiment."
-    )
-    parser.add_argument("a", metavar="RUN", help="e.g. git:HEAD")
-    parser.add_argument("b", metavar="RUN", nargs="?", default=str(REPORTS), help="(reports)")
-    parser.add_argument("--split", help="dev or test; default: all that both have")
-    parser.add_argument("--json", action="store_true", help="print JSON, with every sentence")
-    parser.set_defaults(run=run_compare)
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """Compare two runs on the clips that both translated, by the paired bootstrap.
+
+    A run is a folder with an evaluation (reports, another checkout, an artifact folder of MLflow),
+    or git:REVISION, also of a DVC experiment.
+    """
+
+    a: str = argument("e.g. git:HEAD", "RUN")
+    b: str = option("", str(REPORTS), flag="positional", metavar="RUN", nargs="?")
+    split: str | None = option("dev or test; default: all that both have", None)
+    json: bool = option("print JSON, with every sentence", False)
 
 
-def run_compare(options: argparse.Namespace) -> None:
+def run_compare(options: CompareOptions) -> None:
     """Print a table for each split, or everything as JSON."""
     from signloom.evaluation.compare import compare_runs, comparison_map, read_run
 
@@ -174,17 +174,17 @@ def verdict(differences: "dict[str, Difference]") -> str:
     return "; ".join(parts) + "." if parts else "No clear difference on these clips."
 
 
-def add_stress(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom stress`."""
-    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
-    parser.add_argument("--split", choices=("dev", "test"), default="test")
-    few = "at most this many; of more, every n-th (%(default)s)"
-    parser.add_argument("--clips", type=number_of(Count), default=200, help=few)
-    parser.add_argument("--json", action="store_true", help="print rows as JSON")
-    parser.set_defaults(run=run_stress)
+@dataclass(frozen=True, kw_only=True)
+class StressOptions:
+    """Measure robustness to pauses, speed, lost hands."""
+
+    checkpoint: Path = option("", CHECKPOINT, help=None)
+    split: Literal["dev", "test"] = option("", "test", help=None)
+    clips: Count = option("at most this many; of more, every n-th", 200)
+    json: bool = option("print rows as JSON", False)
 
 
-def run_stress(options: argparse.Namespace) -> None:
+def run_stress(options: StressOptions) -> None:
     """Translate clips of the corpus under changes of real life and print what each costs."""
     from signloom.evaluation.evaluate import EvaluateOptions
     from signloom.evaluation.stress import has_no_warning, stress_row, try_changes
@@ -234,26 +234,25 @@ def _stress_lines(split: str, rows: "Sequence[StressRow]", metric: Metric) -> It
         )
 
 
-def add_judge(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom judge`."""
-    parser.description = (
-        "Let people compare the sentences of two systems beside the video, not knowing which is "
-        "whose: prepare clips for the tab Judge of `signloom app`, or show what came of it. RUN as "
-        "for `signloom compare`. docs/evaluation.md"
-    )
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="two; with --show names of tasks")
-    parser.add_argument("--name", help="of the task (default: made of the two names)")
-    parser.add_argument("--split", help="default: test if both have it")
-    judged, drawn = "that are judged (%(default)s)", "of the draw and of all orders (%(default)s)"
-    parser.add_argument("--clips", type=number_of(Count), default=50, help=judged)
-    parser.add_argument("--seed", type=number_of(Natural), default=1, help=drawn)
-    parser.add_argument("--differing", action="store_true", help="only clips where they differ")
-    parser.add_argument("--show", action="store_true", help="print what the judges said")
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
-    parser.set_defaults(run=run_judge)
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions:
+    """Let people compare the sentences of two systems beside the video, not knowing which is
+    whose: prepare clips for the tab Judge of `signloom app`, or show what came of it.
+
+    RUN as for `signloom compare`. docs/evaluation.md
+    """
+
+    runs: Sequence[str] = argument("two; with --show names of tasks", "RUN", nargs="*")
+    name: str | None = option("of the task (default: made of the two names)", None)
+    split: str | None = option("default: test if both have it", None)
+    clips: Count = option("that are judged", 50)
+    seed: Natural = option("of the draw and of all orders", 1)
+    differing: bool = option("only clips where they differ", False)
+    show: bool = option("print what the judges said", False)
+    json: bool = option("the same as JSON", False)
 
 
-def run_judge(options: argparse.Namespace) -> None:
+def run_judge(options: JudgeOptions) -> None:
     """Prepare a task, or show results."""
     from signloom.evaluation.compare import read_run
     from signloom.evaluation.judge import Judgements, prepare_task, to_map
@@ -292,16 +291,15 @@ def run_judge(options: argparse.Namespace) -> None:
     print(f"signloom judge {name} --show")
 
 
-def add_deliver(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom deliver`."""
-    parser.description = (
-        "Upload runs that MLflow has not received; until then they wait in data/.tracking. Exit "
-        "codes: 0 none is left, 1 some are still there; docs/tracking.md"
-    )
-    parser.set_defaults(run=run_deliver)
+@dataclass(frozen=True, kw_only=True)
+class DeliverOptions:
+    """Upload runs that MLflow has not received; until then they wait in data/.tracking.
+
+    Exit codes: 0 none is left, 1 some are still there; docs/tracking.md
+    """
 
 
-def run_deliver(options: argparse.Namespace) -> None:
+def run_deliver(options: DeliverOptions) -> None:
     """Deliver what is kept for MLFLOW_TRACKING_URI; name what is left, and why."""
     from signloom.tracking.deliver import deliver_once
     from signloom.tracking.journal import Spool
