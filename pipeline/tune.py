@@ -19,8 +19,8 @@ from signloom.report.tuning import draw_search
 from signloom.tracking.run import Run, RunOf
 from signloom.training.data import TrainingFiles
 from signloom.training.devices import choose_threads, count_jobs, open_devices
-from signloom.training.run import count_parameters, read_run_options
-from signloom.tune.search import Progress, Search, Studies, open_studies
+from signloom.training.train import count_parameters, read_run_options
+from signloom.tune.search import Progress, Search, SearchPlan, open_search
 from signloom.tune.space import TuneOptions
 from signloom.tune.summary import FORMAT_VERSION
 from signloom.tune.worker import read_search, work_together
@@ -39,46 +39,46 @@ def main() -> None:
     if read_run_options(PARAMS).train.portable:
         restart_portable()
     files = TrainingFiles()
-    search = read_search(PARAMS, files)
-    studies = open_studies(search)
-    with start_run(search) as log, show_progress(search.options) as progress:
-        log.log_params({"tune": {"space": search.options.space}, **dataclasses.asdict(search.base)})
-        if (workers := search.options.workers) > 1:
-            work_together(studies, PARAMS, files, progress, workers=workers)
+    plan = read_search(PARAMS, files)
+    search = open_search(plan)
+    with start_run(plan) as log, show_progress(plan.options) as progress:
+        log.log_params({"tune": {"space": plan.options.space}, **dataclasses.asdict(plan.base)})
+        if (workers := plan.options.workers) > 1:
+            work_together(search, PARAMS, files, progress, workers=workers)
         else:
-            work_alone(studies, files, progress)
-        result = studies.summary()
+            work_alone(search, files, progress)
+        result = search.summary()
         write_search(result)
         trials = len(result["trials"])  # a longer search goes on in the same run
         log.log_metrics({"best": result["best"]["values"], "trials": trials}, step=trials)
         log.log_artifact(TUNE, folder="tune")
 
 
-def work_alone(studies: Studies, files: TrainingFiles, progress: Progress) -> None:
+def work_alone(search: Search, files: TrainingFiles, progress: Progress) -> None:
     """Run one trial after another, then the confirmation, some at a time where cores are left.
 
     Each takes as many threads as it would alone, so no byte is another.
     """
-    search = studies.search
-    threads = choose_threads(count_parameters(search.data, search.base))
-    studies.work(progress, confirms=False)
-    jobs = count_jobs(studies.unconfirmed(), threads, open_devices(search.base.train))
+    plan = search.plan
+    threads = choose_threads(count_parameters(plan.data, plan.base))
+    search.work(progress, confirms=False)
+    jobs = count_jobs(search.unconfirmed(), threads, open_devices(plan.base.train))
     if jobs > 1:
-        work_together(studies, PARAMS, files, progress, workers=jobs, threads=threads)
+        work_together(search, PARAMS, files, progress, workers=jobs, threads=threads)
     else:
-        studies.work(progress)
+        search.work(progress)
 
 
-def start_run(search: Search) -> Run:
+def start_run(plan: SearchPlan) -> Run:
     """Open the run below which each trial has its own."""
-    options = search.options
-    name = f"search, {len(options.space)} parameters, {search.name.removeprefix('signloom-')}"
+    options = plan.options
+    name = f"search, {len(options.space)} parameters, {plan.name.removeprefix('signloom-')}"
     note = (
         f"{options.trials} trials of {options.epochs} epochs, one run each below this one. Figures "
         "and the winner: artifacts, `tune`; `signloom adopt` takes it over."
     )
-    of = RunOf(stage="tune", name=name, key=search.name)
-    return Run.start(search.tracking, of, data=search.hashes, note=note)
+    of = RunOf(stage="tune", name=name, key=plan.name)
+    return Run.start(plan.tracking, of, data=plan.hashes, note=note)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from signloom.models.seq2seq import ModelOptions
 from signloom.training.data import TrainingData
 from signloom.training.loop import EpochRecord, Fit
 from signloom.training.options import TrainOptions
-from signloom.training.run import RunOptions, train
+from signloom.training.train import RunOptions, train
 
 LogEpoch = Callable[[EpochRecord], None]
 T = TypeVar("T", ModelOptions, TrainOptions)

@@ -13,7 +13,7 @@ from signloom.features.sources import GlossSource
 from signloom.features.targets import TokenizeOptions, build_glosses, build_targets
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.data import TrainingData
-from signloom.training.run import RunOptions
+from signloom.training.train import RunOptions
 from signloom.translation.translator import Translator
 from tests import tiny
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.corpus.manifest import Clip, CorpusOptions, write_manifest
-from signloom_ops.intake.deliveries import Request
+from signloom_ops.intake.deliveries import ScanRequest
 from signloom_ops.intake.ingest import IngestPlan, ingest, plan_ingest
 from signloom_ops.options import IngestOptions
 from tests.videos import write_video
@@ -66,8 +66,8 @@ def plan(corpus: CorpusOptions, *sources: str, **more: Any) -> IngestPlan:
     return plan_ingest(corpus, request_of(*sources, **more), OPTIONS, day=DAY)
 
 
-def request_of(*sources: str | Path, **more: Any) -> Request:
-    return Request(sources=[Path(source) for source in sources], **more)
+def request_of(*sources: str | Path, **more: Any) -> ScanRequest:
+    return ScanRequest(sources=[Path(source) for source in sources], **more)
 
 
 def reasons(result: IngestPlan) -> dict[str, str]:

@@ -67,7 +67,7 @@ def step(model: dict[str, Any]) -> Iterator[bytes]:
     """An epoch of one family: the weights after it, its losses, and a beam search."""
     import torch
 
-    from signloom.training.run import train
+    from signloom.training.train import train
     from signloom.translation.translator import Translator
     from tests import tiny
 

@@ -24,7 +24,7 @@ from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.paths import PARAMS, SHARDS, TOKENS
 from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.options import TrainOptions
-from signloom.training.run import RunOptions
+from signloom.training.train import RunOptions
 from signloom.translation.options import DecodingOptions
 from signloom.tune.space import ConfirmOptions, TrialLimits, TuneOptions
 

@@ -15,7 +15,7 @@ from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_targets
 from signloom.paths import CHECKPOINT, PARAMS, SHARDS, TARGETS, TUNE
-from signloom.training.run import read_run_options
+from signloom.training.train import read_run_options
 from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 

@@ -29,7 +29,7 @@ from signloom.provenance import project_folder
 from signloom.report.build import ReportOptions
 from signloom.tracking.run import TrackingOptions
 from signloom.training.options import TrainOptions
-from signloom.training.run import (
+from signloom.training.train import (
     RunOptions,
     check_glosses,
     from_scratch,

@@ -18,7 +18,7 @@ from signloom.config import (
     shape,
 )
 from signloom.errors import UserError
-from signloom.evaluation import records
+from signloom.evaluation import schemas
 from signloom.files import hash_folder
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, SCORES_NAME
 from signloom.translation.options import DecodingOptions
@@ -189,7 +189,7 @@ class Versions:
         """
         path = self.evaluation(version) / SCORES_NAME
         content = read_json(path, hint=HINT)
-        check_shape(content, records.SEARCHED, where=path, hint=HINT)
+        check_shape(content, schemas.SEARCHED, where=path, hint=HINT)
         decoding = parse_options(content["decoding"], DecodingOptions, where=f"{path}: decoding")
         return {"decoding": decoding, "precision": content["options"]["precision"]}
 

@@ -8,7 +8,7 @@ from pipeline.stage import run
 from signloom.config import load_section
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
-from signloom.training.run import from_scratch, read_run_options
+from signloom.training.train import from_scratch, read_run_options
 from signloom_tools.evaluate.study_page import render_study
 from studies.architectures.page import build_page
 from studies.architectures.study import ArchitecturesOptions, plan_corpus

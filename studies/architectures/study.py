@@ -18,7 +18,7 @@ from signloom.evaluation.metrics import score_corpus
 from signloom.features.targets import read_targets
 from signloom.system import peak_memory_bytes
 from signloom.training.data import TrainingFiles
-from signloom.training.run import RunOptions
+from signloom.training.train import RunOptions
 from signloom.translation.translator import Translator
 from studies.runs import change_options, train_first_seed
 

@@ -8,7 +8,7 @@ import logging
 from pathlib import Path
 
 from pipeline.stage import run
-from signloom.training.run import read_run_options
+from signloom.training.train import read_run_options
 from signloom_tools.evaluate.study_page import render_study
 from studies.bottleneck.page import build_page
 from studies.bottleneck.study import BottleneckOptions, train_reversal

@@ -28,7 +28,7 @@ from signloom.features.targets import (
 )
 from signloom.models.seq2seq import Seq2Seq
 from signloom.training.data import TrainingData
-from signloom.training.run import RunOptions
+from signloom.training.train import RunOptions
 from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 from studies.bottleneck.study import BottleneckOptions

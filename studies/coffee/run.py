@@ -14,7 +14,7 @@ from signloom.config import load_section
 from signloom.features.targets import TokenizeOptions
 from signloom.files import write_file
 from signloom.paths import PARAMS
-from signloom.training.run import from_scratch, read_run_options
+from signloom.training.train import from_scratch, read_run_options
 from studies.coffee.study import CoffeeOptions, build_corpus, train_families
 from studies.runs import write_tokens
 from studies.sentences import read_scoring

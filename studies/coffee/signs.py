@@ -34,7 +34,7 @@ from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.files import write_file
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
-from signloom.training.run import RunOptions, from_scratch, read_run_options
+from signloom.training.train import RunOptions, from_scratch, read_run_options
 from signloom.translation.lookup import View
 from signloom.translation.translator import Translator
 from signloom_tools.importing.recipe import choose_recipe, read_facts

@@ -32,7 +32,7 @@ from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions, evaluate
 from signloom.features.targets import read_targets
 from signloom.training.data import TrainingFiles
-from signloom.training.run import RunOptions
+from signloom.training.train import RunOptions
 from signloom.translation.translator import Translator
 from signloom_tools.importing.compose import Stock, draw_takes, sign_key, write_composed
 from signloom_tools.importing.importer import import_landmarks

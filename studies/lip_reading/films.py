@@ -17,7 +17,7 @@ from signloom.extraction.pool import count_workers, map_in_order
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.training.data import TrainingFiles
 from signloom.training.loop import EpochRecord
-from signloom.training.run import RunOptions, TrainingResult, write_results
+from signloom.training.train import RunOptions, TrainingResult, write_results
 from signloom.translation.translator import Translator
 from signloom_demo.draw import MANIFEST, VIDEOS, write_video
 from signloom_demo.face import Expression

@@ -20,7 +20,7 @@ from signloom.features.targets import TokenizeOptions
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths
 from signloom.training.loop import EpochRecord
-from signloom.training.run import read_run_options
+from signloom.training.train import read_run_options
 from studies.lip_reading.films import LANDMARKS, TOKENS, learn, prepare
 from studies.lip_reading.mouths import LipCorpusOptions, plan_films
 

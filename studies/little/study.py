@@ -28,7 +28,7 @@ from signloom.evaluation.systems import Setup, plain_texts
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
-from signloom.training.run import RunOptions, from_scratch, prepare, read_run_options
+from signloom.training.train import RunOptions, from_scratch, prepare, read_run_options
 from signloom.translation.signs import align_glosses
 from signloom.translation.translator import Translator
 from signloom_tools.importing.recipe import choose_recipe, read_facts

@@ -23,7 +23,7 @@ from signloom.models.seq2seq import FloatArray, ModelOptions, Seq2Seq
 from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, Fit, Trainer
 from signloom.training.options import TrainOptions
-from signloom.training.run import seed_everything
+from signloom.training.train import seed_everything
 from signloom.translation.labels import search_signs
 from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import SpecialIds, search

@@ -19,7 +19,7 @@ from signloom.errors import UserError
 from signloom.files import write_file
 from signloom.report.attention import AttentionClip, AttentionMap, render_attention
 from signloom.training.loop import EpochRecord
-from signloom.training.run import ctc_positions
+from signloom.training.train import ctc_positions
 from signloom_tools.outputs import check_output
 from studies.reversal.lab import (
     REDUCED,

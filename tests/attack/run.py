@@ -165,7 +165,7 @@ def preload() -> None:
         "signloom_ops.nightly.comparison",
         "signloom.report.build",
         "signloom_tools.skeleton_video",
-        "signloom.training.run",
+        "signloom.training.train",
         "signloom_ops.privacy.forget",
         "pipeline.check",
         "pipeline.tokenize_targets",

@@ -29,7 +29,7 @@ from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, Trainer
 from signloom.training.options import TrainOptions
-from signloom.training.run import seed_everything
+from signloom.training.train import seed_everything
 from tests.bench.synthetic import (
     DOCUMENT,
     FEATURES,

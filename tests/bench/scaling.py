@@ -32,7 +32,7 @@ from signloom.features.targets import TokenizeOptions, build_targets, read_targe
 from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, SHARDS, TARGETS, TUNE
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths
-from signloom.training.run import read_run_options
+from signloom.training.train import read_run_options
 from tests.bench.figures import Figure, in_new_process
 from tests.bench.synthetic import PAD, draw_lengths, draw_sequence
 

@@ -25,7 +25,7 @@ from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import has_bfloat16, open_devices
 from signloom.training.loop import BatchLoss, Trainer
 from signloom.training.options import TrainOptions
-from signloom.training.run import seed_everything
+from signloom.training.train import seed_everything
 from tests.bench.document_000 import DROPOUT, LONGEST, SIZES, VOCABULARY, Document000, build_loop
 from tests.bench.figures import Figure, in_new_process
 from tests.bench.synthetic import (

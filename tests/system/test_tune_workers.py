@@ -15,7 +15,7 @@ from pipeline.tune import work_alone
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.devices import usable_cores
-from signloom.tune.search import Studies, open_studies
+from signloom.tune.search import Search, open_search
 from signloom.tune.storage import FINISHED, OWNER, SLOT
 from signloom.tune.worker import read_search, work_together
 from signloom_tools.params_file import update_params
@@ -65,9 +65,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingFiles:
     return tiny.write_project(tmp_path)
 
 
-def prepare(files: TrainingFiles, **changes: object) -> Studies:
+def prepare(files: TrainingFiles, **changes: object) -> Search:
     update_params(PARAMS, {"tune": changes})
-    return open_studies(read_search(PARAMS, files))
+    return open_search(read_search(PARAMS, files))
 
 
 def start_worker() -> "subprocess.Popen[bytes]":
@@ -75,12 +75,12 @@ def start_worker() -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-c", code])
 
 
-def wait_for(studies: Studies, pid: int, process: "subprocess.Popen[bytes]") -> None:
+def wait_for(search: Search, pid: int, process: "subprocess.Popen[bytes]") -> None:
     """Wait until the process has reported an epoch of a trial."""
     end_s = time.monotonic() + 180
     while time.monotonic() < end_s:
         assert process.poll() is None
-        for trial in studies.study.get_trials(states=(RUNNING,)):
+        for trial in search.study.get_trials(states=(RUNNING,)):
             if trial.user_attrs.get(OWNER, {}).get("pid") == pid and trial.intermediate_values:
                 return
         time.sleep(0.02)
@@ -89,14 +89,14 @@ def wait_for(studies: Studies, pid: int, process: "subprocess.Popen[bytes]") -> 
 
 @pytest.mark.slow
 def test_three_workers_on_postgresql_survive_a_kill(postgres: str, project: TrainingFiles) -> None:
-    studies = prepare(project, storage=postgres, trials=TRIALS, epochs=40, heartbeat_s=2)
+    search = prepare(project, storage=postgres, trials=TRIALS, epochs=40, heartbeat_s=2)
     workers = [start_worker() for _ in range(3)]
-    wait_for(studies, workers[1].pid, workers[1])
+    wait_for(search, workers[1].pid, workers[1])
     workers[1].send_signal(signal.SIGKILL)
     assert workers[1].wait() == -signal.SIGKILL
     assert [worker.wait(timeout=300) for worker in (workers[0], workers[2])] == [0, 0]
 
-    trials = studies.study.get_trials()
+    trials = search.study.get_trials()
     ended = [trial for trial in trials if trial.state in FINISHED]
     assert sorted(trial.user_attrs[SLOT] for trial in ended) == list(range(TRIALS))
     killed = [
@@ -112,24 +112,24 @@ def test_three_workers_on_postgresql_survive_a_kill(postgres: str, project: Trai
     assert len({trial.user_attrs[OWNER]["pid"] for trial in ended}) >= 2
     drawn = [tuple(trial.params.values()) for trial in ended]
     assert len(set(drawn)) == TRIALS, "two processes drew the same"
-    assert len(studies.summary()["trials"]) == TRIALS
-    studies.close()
+    assert len(search.summary()["trials"]) == TRIALS
+    search.close()
 
 
 @pytest.mark.slow
 def test_the_stage_replaces_a_worker_that_was_killed(project: TrainingFiles) -> None:
-    studies = prepare(project, trials=4, epochs=30, workers=2, heartbeat_s=2)
+    search = prepare(project, trials=4, epochs=30, workers=2, heartbeat_s=2)
     killed: list[int] = []
 
     def kill_once(finished: int, epochs: int) -> None:
-        for trial in studies.study.get_trials(states=(RUNNING,)):
+        for trial in search.study.get_trials(states=(RUNNING,)):
             if not killed and trial.intermediate_values:
                 killed.append(trial.user_attrs[OWNER]["pid"])
                 os.kill(killed[0], signal.SIGKILL)
 
-    work_together(studies, PARAMS, project, kill_once, workers=2)
+    work_together(search, PARAMS, project, kill_once, workers=2)
     assert killed
-    assert [trial["number"] for trial in studies.summary()["trials"]] == [0, 1, 2, 3]
+    assert [trial["number"] for trial in search.summary()["trials"]] == [0, 1, 2, 3]
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from signloom.evaluation.names import (
     headline_metric,
     rounded,
 )
-from signloom.evaluation.signs import Searches, choose_searches, recognise
+from signloom.evaluation.recognition import SignSearches, choose_searches, recognise
 from signloom.evaluation.stress import has_no_warning, stress_row, try_changes
 from signloom.evaluation.summary import (
     SeedScores,
@@ -55,7 +55,7 @@ from signloom.translation.lookup import SignIndex
 from signloom.translation.options import DecodingOptions, SignWeight
 from signloom.translation.precision import Precision
 from signloom.translation.translator import Alignment, Translator
-from signloom.translation.words import SignCoverage, fit_sign_coverage, learn_words
+from signloom.translation.word_signs import SignCoverage, fit_sign_coverage, learn_words
 
 logger = logging.getLogger(__name__)
 GridRow = dict[str, float]
@@ -225,7 +225,7 @@ def _evaluate_splits(
     options: EvaluateOptions,
     further: Sequence[Translator],
     weights: str,
-    searches: Searches,
+    searches: SignSearches,
 ) -> tuple[dict[str, SplitEvaluation], Confidence]:
     """Translate and measure every split; return also the confidence that dev was fitted with.
 
@@ -443,7 +443,7 @@ def _score_seeds(
     further: Sequence[Translator],
     result: SplitResult,
     counted: Statistics,
-    searches: Searches,
+    searches: SignSearches,
 ) -> SeedScores | None:
     """Score the models of further seeds on a split, and all together.
 

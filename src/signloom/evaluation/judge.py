@@ -18,7 +18,14 @@ from pydantic import Field
 from signloom.config import Natural, checked_dataclass, read_record
 from signloom.errors import UserError
 from signloom.evaluation.compare import PastRun, compare_runs
-from signloom.evaluation.metrics import INTERVAL, FloatArray, ScoreOptions, Statistics, mean
+from signloom.evaluation.metrics import (
+    INTERVAL,
+    Estimate,
+    FloatArray,
+    ScoreOptions,
+    Statistics,
+    mean,
+)
 from signloom.evaluation.names import rounded
 from signloom.files import to_text, write_file
 from signloom.paths import JUDGEMENTS
@@ -257,19 +264,6 @@ def _read_sheet(path: Path) -> Answers:
 
 
 # --- What came of it ---
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean over clips with its bootstrap interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """Return the value with its interval."""
-        return f"{self.value:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,6 +105,19 @@ class Score:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over clips with its bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return the value with its interval."""
+        return f"{self.value:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Counted:
     """What was counted for some metrics in N sentences, and how scores follow."""

@@ -13,7 +13,7 @@ from signloom.config import check_shape, read_json
 from signloom.evaluation.evaluate import Evaluation
 from signloom.evaluation.metrics import count_confusions, sentence_scores
 from signloom.evaluation.names import MAIN_METRICS, Metric, System, rounded
-from signloom.evaluation.records import EPOCHS
+from signloom.evaluation.schemas import EPOCHS
 from signloom.evaluation.stress import StressRow
 from signloom.evaluation.summary import COLUMNS, KINDS, SplitEvaluation
 from signloom.files import hash_file, to_sealed, write_file

@@ -27,7 +27,7 @@ from signloom.evaluation.names import (
     are_few,
     rounded,
 )
-from signloom.evaluation.signs import Recognition
+from signloom.evaluation.recognition import Recognition
 from signloom.evaluation.stress import StressRow
 from signloom.evaluation.systems import SplitResult
 from signloom.features.sources import Source

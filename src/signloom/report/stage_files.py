@@ -10,7 +10,7 @@ from typing import Any
 
 from signloom.config import check_shape, check_version, explained, read_json, shape
 from signloom.corpus.quality import ClipQuality, read_quality
-from signloom.evaluation import records
+from signloom.evaluation import schemas
 from signloom.evaluation.compare import read_weights
 from signloom.evaluation.judge import JudgementResult, Judgements
 from signloom.evaluation.metrics import ScoreOptions
@@ -110,11 +110,11 @@ def read_sources(paths: ReportPaths) -> Sources:
         UserError: If a file is missing or of another format version; says which stage writes it.
     """
     scores = read_scores(paths.evaluation / SCORES_NAME)
-    history = _read_json(paths.checkpoint / HISTORY_NAME, records.HISTORY, hint=_rerun("train"))
+    history = _read_json(paths.checkpoint / HISTORY_NAME, schemas.HISTORY, hint=_rerun("train"))
     trials = paths.tune / "trials.json"
     search = _read_json(trials, _ANY, hint=_rerun("tune")) if trials.is_file() else {"trials": []}
     if search["trials"]:
-        check_shape(search, records.TRIALS, where=trials, hint=_rerun("tune"))
+        check_shape(search, schemas.TRIALS, where=trials, hint=_rerun("tune"))
     corpus, tables = scores.get("corpus", ""), scores.get("tables", {})
     weights = read_weights(paths.evaluation)
     return Sources(
@@ -142,7 +142,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         rejects=read_table(paths.landmarks / "rejects.tsv", stage="extract"),
         targets=read_targets(paths.targets),
         checkpoint=_read_json(
-            paths.checkpoint / "checkpoint.json", records.SPEC, hint=_rerun("train")
+            paths.checkpoint / "checkpoint.json", schemas.SPEC, hint=_rerun("train")
         ),
         weights=weights,
         judgements=Judgements(paths.judgements).results_of(weights),
@@ -155,13 +155,13 @@ def read_scores(path: Path) -> dict[str, Any]:
     Raises:
         UserError: If it is missing, damaged or of another format version.
     """
-    return _read_json(path, records.SCORES, hint=_rerun("evaluate"))
+    return _read_json(path, schemas.SCORES, hint=_rerun("evaluate"))
 
 
 def read_metrics(path: Path) -> dict[str, Any]:
     """Return the content of metrics.json; errors as of `read_scores`."""
     hint = "run `dvc repro evaluate` first"
-    return dict(check_shape(read_json(path, hint=hint), records.KEPT, where=path, hint=hint))
+    return dict(check_shape(read_json(path, hint=hint), schemas.KEPT, where=path, hint=hint))
 
 
 def _test_first(splits: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def read_committed(path: Path) -> dict[str, Any]:
     """Return the metrics file of the last commit; empty if there is none, or no Git."""
     try:
         content = json.loads(committed(path))
-        return dict(check_shape(content, records.KEPT, where=path, hint=""))
+        return dict(check_shape(content, schemas.KEPT, where=path, hint=""))
     except (OSError, subprocess.CalledProcessError, ValueError):
         return {}
 

@@ -16,7 +16,8 @@ from signloom.processes import check_parent, each_end, ending, start_module
 from signloom.provenance import library_versions
 from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.devices import choose_threads, count_jobs, open_devices
-from signloom.training.run import (
+from signloom.training.snapshots import Snapshots, hold_snapshots, open_snapshots
+from signloom.training.train import (
     RunOptions,
     TrainingResult,
     check_run,
@@ -25,7 +26,6 @@ from signloom.training.run import (
     each_seed,
     train_seed,
 )
-from signloom.training.snapshots import Snapshots, hold_snapshots, open_snapshots
 from signloom.training.warm_start import describe_start
 
 

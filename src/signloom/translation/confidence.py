@@ -34,7 +34,7 @@ from signloom.files import hash_file, to_sealed, write_file
 from signloom.paths import EVALUATION, SEEDS_NAME
 from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import Hypothesis
-from signloom.translation.words import SignCoverage, WordOfSign
+from signloom.translation.word_signs import SignCoverage, WordOfSign
 
 logger = logging.getLogger(__name__)
 CONFIDENCE = "confidence.json"

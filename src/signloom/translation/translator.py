@@ -44,7 +44,7 @@ from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
 from signloom.translation.tokens import NotFiniteError, check_finite, mean_log_probs
-from signloom.translation.words import SignCoverage
+from signloom.translation.word_signs import SignCoverage
 
 # Source frames of a part, padding included: what the layers of a model of width 512 compute of
 # them stays nearer to the processor, which saves it some 7 % of the time of 8,000 together.

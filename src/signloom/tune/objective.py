@@ -23,7 +23,7 @@ from signloom.features.sources import SourceSequence
 from signloom.tracking.run import Run
 from signloom.training.data import TrainingData
 from signloom.training.loop import DivergedError, EpochRecord
-from signloom.training.run import RunOptions, count_parameters, train
+from signloom.training.train import RunOptions, count_parameters, train
 from signloom.translation.options import DECODING, SignSearch
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator

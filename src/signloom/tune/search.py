@@ -17,7 +17,7 @@ from signloom.errors import UserError
 from signloom.evaluation.names import GLOSS_WER
 from signloom.tracking.run import Run, RunOf, TrackingOptions
 from signloom.training.data import TrainingData
-from signloom.training.run import RunOptions, check_run
+from signloom.training.train import RunOptions, check_run
 from signloom.tune.objective import ConfirmObjective, SearchObjective, TrialTrainer
 from signloom.tune.space import (
     TuneOptions,
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SearchPlan:
     """Everything that a process needs to work on a search."""
 
     data: TrainingData  # the corpus
@@ -69,7 +69,7 @@ def plan_search(
     tracking: TrackingOptions,
     *,
     hashes: Mapping[str, str],
-) -> Search:
+) -> SearchPlan:
     """Describe a search, before anything is trained.
 
     Args:
@@ -100,7 +100,7 @@ def plan_search(
         if first.note:
             logger.info("%s", first.note)
     parts = identify(base, options, hashes)
-    return Search(
+    return SearchPlan(
         data=data,
         base=base,
         options=options,
@@ -124,32 +124,32 @@ def _check_signs(data: TrainingData, base: RunOptions) -> None:
         raise UserError(f"tune.objectives has gloss_wer, but {fault}, or name another objective")
 
 
-def open_studies(search: Search, *, may_create: bool = True) -> "Studies":
+def open_search(plan: SearchPlan, *, may_create: bool = True) -> "Search":
     """Open the database of a search, and its study."""
-    options = search.options
+    options = plan.options
     with quiet():
         storage = open_storage(options.storage, options.heartbeat_s)
-        study = open_study(storage, search.name, search.parts, options, may_create=may_create)
+        study = open_study(storage, plan.name, plan.parts, options, may_create=may_create)
     study.sampler = SlotSampler(options.seed)
-    return Studies(search, study, storage, is_joined=not may_create)
+    return Search(plan, study, storage, is_joined=not may_create)
 
 
-class Studies:
+class Search:
     """The search and, once all of its slots are filled, its confirmation."""
 
     def __init__(
         self,
-        search: Search,
+        plan: SearchPlan,
         study: optuna.Study,
         storage: optuna.storages.RDBStorage,
         *,
         is_joined: bool,
     ) -> None:
-        """Use `open_studies` instead."""
-        self.search, self.study = search, study
+        """Use `open_search` instead."""
+        self.plan, self.study = plan, study
         self._storage, self._is_joined = storage, is_joined
-        self.space = parse_space(search.options.space)
-        self._named = parse_first(search.options.first, self.space)
+        self.space = parse_space(plan.options.space)
+        self._named = parse_first(plan.options.first, self.space)
         self._first = self._first_values()
 
     def work(
@@ -166,7 +166,7 @@ class Studies:
             check: Called after each epoch and between trials; raises to stop.
             confirms: Whether to train the best again with other seeds.
         """
-        options = self.search.options
+        options = self.plan.options
 
         def after_epoch() -> None:
             check()
@@ -174,7 +174,7 @@ class Studies:
 
         def trainer(names: Sequence[str]) -> TrialTrainer:
             return TrialTrainer(
-                data=self.search.data,
+                data=self.plan.data,
                 tune=options,
                 progress=after_epoch,
                 open_run=lambda trial: self._open_run(trial, names[trial.user_attrs[SLOT]]),
@@ -188,7 +188,7 @@ class Studies:
                 options.trials,
                 SearchObjective(
                     trainer=trainer([f"trial {slot:02}" for slot in range(options.trials)]),
-                    base=self.search.base,
+                    base=self.plan.base,
                     space=self.space,
                     slots=options.trials,
                     others={slot: first.others for slot, first in enumerate(self._named, start=1)},
@@ -216,7 +216,7 @@ class Studies:
     def done(self) -> tuple[int, int]:
         """Return how many trials are finished, and the epochs of all, running ones included."""
         # Read once: this is called after each epoch, and reading is what a search costs.
-        trials, count = self.study.get_trials(deepcopy=False), self.search.options.trials
+        trials, count = self.study.get_trials(deepcopy=False), self.plan.options.trials
         slots = {trial.user_attrs.get(SLOT, count) for trial in trials if trial.state in FINISHED}
         ended = sum(slot < count for slot in slots)
         running = sum(
@@ -224,18 +224,18 @@ class Studies:
             for trial in trials
             if trial.state == optuna.trial.TrialState.RUNNING
         )
-        return ended, ended * self.search.options.epochs + running
+        return ended, ended * self.plan.options.epochs + running
 
     def confirmation(self) -> tuple[optuna.Study, dict[int, RunOptions]] | None:
         """Return the study of the best trials with other seeds, and what each trained with."""
-        options, ended = self.search.options, finished(self.study, self.search.options.trials)
+        options, ended = self.plan.options, finished(self.study, self.plan.options.trials)
         slots = pick_candidates(ended, options)
         if not slots:
             return None
-        candidates = {p: apply_values(self.search.base, ended[p].user_attrs[DRAWN]) for p in slots}
+        candidates = {p: apply_values(self.plan.base, ended[p].user_attrs[DRAWN]) for p in slots}
         digest = hashlib.sha256(json.dumps([slots, options.confirm.seeds]).encode()).hexdigest()
         study = optuna.create_study(
-            study_name=f"{self.search.name}-confirm-{digest[:6]}",
+            study_name=f"{self.plan.name}-confirm-{digest[:6]}",
             storage=self._storage,
             direction=options.direction,
             sampler=SlotSampler(options.seed),
@@ -249,7 +249,7 @@ class Studies:
             confirmation = self.confirmation()
         if confirmation is None:
             return 0
-        runs = len(confirmation[1]) * self.search.options.confirm.seeds
+        runs = len(confirmation[1]) * self.plan.options.confirm.seeds
         return runs - len(finished(confirmation[0], runs))
 
     def summary(self) -> dict[str, Any]:
@@ -263,8 +263,8 @@ class Studies:
             return summarise(
                 self.study,
                 confirmation[0] if confirmation else None,
-                self.search.base,
-                self.search.options,
+                self.plan.base,
+                self.plan.options,
             )
 
     def close(self) -> None:
@@ -274,19 +274,19 @@ class Studies:
 
     def _first_values(self) -> Sequence[dict[str, Value]]:
         """Return what is tried first: the current parameters, then those that were named."""
-        current = current_values(self.search.base, self.space)
+        current = current_values(self.plan.base, self.space)
         return [current, *({**current, **first.values} for first in self._named)]
 
     def _open_run(self, trial: optuna.Trial, name: str) -> Run:
         return Run.start(
-            self.search.tracking,
+            self.plan.tracking,
             RunOf(
                 stage="tune",
                 name=name,
                 key=f"{trial.study.study_name}-{trial.number}",
-                parent=self.search.name,
+                parent=self.plan.name,
             ),
-            data=self.search.hashes,
+            data=self.plan.hashes,
             stops=(optuna.TrialPruned,),
-            tags={"study": self.search.name, "slot": str(trial.user_attrs[SLOT])},
+            tags={"study": self.plan.name, "slot": str(trial.user_attrs[SLOT])},
         )

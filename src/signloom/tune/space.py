@@ -13,7 +13,7 @@ from signloom.config import Count, Gone, Natural, checked_dataclass, parse_optio
 from signloom.errors import UserError
 from signloom.evaluation.names import Metric, headline_metric
 from signloom.models.seq2seq import READ_BY, ModelOptions
-from signloom.training.run import RunOptions, check_without_decoder
+from signloom.training.train import RunOptions, check_without_decoder
 
 HEAD_WIDTH = "model.head_width"
 D_FF_RATIO = "model.d_ff_ratio"

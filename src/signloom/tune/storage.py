@@ -26,7 +26,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from signloom.errors import UserError
 from signloom.provenance import code_hash, library_versions, project_folder
-from signloom.training.run import RunOptions
+from signloom.training.train import RunOptions
 from signloom.tune.space import DECODED, TuneOptions
 
 PREFIX = "signloom-"

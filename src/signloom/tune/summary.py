@@ -11,7 +11,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from signloom.errors import UserError
-from signloom.training.run import RunOptions
+from signloom.training.train import RunOptions
 from signloom.tune.objective import MEASURES
 from signloom.tune.space import TuneOptions, overrides_of, parse_first, parse_space
 from signloom.tune.storage import DRAWN, REASON, finished

@@ -21,15 +21,15 @@ from signloom.processes import check_parent, each_end, ending, start_module
 from signloom.system import usable_cores
 from signloom.tracking.run import read_tracking
 from signloom.training.data import TrainingFiles
-from signloom.training.run import from_scratch, read_run_options
-from signloom.tune.search import Progress, Search, Studies, open_studies, plan_search
+from signloom.training.train import from_scratch, read_run_options
+from signloom.tune.search import Progress, Search, SearchPlan, open_search, plan_search
 from signloom.tune.space import TuneOptions
 
 MAX_DEATHS = 5  # of workers in a row, without a trial finished in between
 logger = logging.getLogger(__name__)
 
 
-def read_search(params: Path, files: TrainingFiles) -> Search:
+def read_search(params: Path, files: TrainingFiles) -> SearchPlan:
     """Read the parameters and the data of a search.
 
     Raises:
@@ -56,13 +56,13 @@ def join(params: Path, files: TrainingFiles) -> None:
         UserError: If the database has no search of these parameters, data and code.
     """
     check_parent()  # now, so that a later process with the same number is not taken for it
-    studies = open_studies(read_search(params, files), may_create=False)
-    studies.work(check=check_parent)
-    studies.close()
+    search = open_search(read_search(params, files), may_create=False)
+    search.work(check=check_parent)
+    search.close()
 
 
 def work_together(
-    studies: Studies,
+    search: Search,
     params: Path,
     files: TrainingFiles,
     progress: Progress,
@@ -73,7 +73,7 @@ def work_together(
     """Run what is missing of the search in several processes, and start one again that dies.
 
     Args:
-        studies: The search.
+        search: Already opened.
         params: The parameters file.
         files: The data.
         progress: Called now and then with the finished trials and the epochs so far.
@@ -91,14 +91,14 @@ def work_together(
         per_trial = 1 if is_portable() else threads or len(cores)
         running[number] = start_module(__name__, arguments, slot=number, threads=per_trial)
 
-    deaths, before = 0, studies.done()
+    deaths, before = 0, search.done()
     with ending(running):
         for number in range(workers):
             start(number)
-        for number, code in each_end(running, lambda: progress(*studies.done())):
+        for number, code in each_end(running, lambda: progress(*search.done())):
             if code == 0:
                 continue
-            now = studies.done()
+            now = search.done()
             deaths, before = (deaths + 1 if now == before else 1), now
             if deaths > MAX_DEATHS:
                 raise UserError(

@@ -45,14 +45,14 @@ class IngestCommand:
 def run_ingest(options: IngestCommand) -> None:
     """Ingest and report; rejects end in an error, even if other clips came in."""
     from signloom.corpus.manifest import CorpusOptions, load_manifest
-    from signloom_ops.intake.deliveries import Request
+    from signloom_ops.intake.deliveries import ScanRequest
     from signloom_ops.intake.ingest import ingest, plan_ingest
     from signloom_ops.intake.withdraw import ENDED, list_ended, withdraw_ended
     from signloom_ops.lock import hold_lock
 
     corpus = load_section(options.params, "corpus", CorpusOptions)
     ops = load_ops(options.params)
-    request = Request(
+    request = ScanRequest(
         sources=options.sources,
         table=options.table,
         signer=options.signer,

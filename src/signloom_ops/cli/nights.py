@@ -194,7 +194,7 @@ def _update_dvc() -> None:
 
 def _add_version(options: ChampionOptions) -> None:
     from signloom.corpus.manifest import CorpusOptions, read_manifest
-    from signloom.evaluation.records import SPEC
+    from signloom.evaluation.schemas import SPEC
     from signloom_ops.nightly.plan import gather_facts
     from signloom_ops.nightly.store import ModelStore
 

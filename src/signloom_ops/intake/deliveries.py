@@ -89,7 +89,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ScanRequest:
     """The folders to read, and what the caller says about them."""
 
     sources: Sequence[Path]
@@ -108,7 +108,7 @@ class Request:
             raise UserError(f"--table {self.table} describes one folder, found {len(self.sources)}")
 
 
-def scan(request: Request) -> tuple[list[Candidate], list[Path]]:
+def scan(request: ScanRequest) -> tuple[list[Candidate], list[Path]]:
     """Look through folders for new clips.
 
     Returns:
@@ -143,7 +143,7 @@ Scanned = Iterable[Candidate | Path]
 """Candidates, and the files that have to wait since they changed a moment ago."""
 
 
-def _scan_folders(source: Path, request: Request) -> Scanned:
+def _scan_folders(source: Path, request: ScanRequest) -> Scanned:
     _check_exist(source, request.table)
     closed: list[OSError] = []
     for root, below, names in os.walk(source, onerror=closed.append):
@@ -185,7 +185,7 @@ class _Place:
 
     folder: Path
     source: Path  # the folder of the request that it lies in
-    request: Request
+    request: ScanRequest
 
     def candidate(self, where: str, *problems: Problem | None, **more: Any) -> Candidate:
         """Return a candidate that was found here."""
@@ -453,7 +453,7 @@ def _misnamed(place: _Place, names: Sequence[str]) -> Iterator[Candidate]:
             yield from place.refuse(readable_name(name), problem)
 
 
-def _read_signer(folder: Path, request: Request) -> tuple[str, Problem | None]:
+def _read_signer(folder: Path, request: ScanRequest) -> tuple[str, Problem | None]:
     """Return who signs in a folder, as the caller or its file says; empty: neither does."""
     if request.signer or not os.path.lexists(folder / SIGNER_FILE):
         return request.signer or "", None
@@ -461,7 +461,7 @@ def _read_signer(folder: Path, request: Request) -> tuple[str, Problem | None]:
     return unicodedata.normalize("NFC", line), problem
 
 
-def _fresh(paths: Sequence[Path], request: Request) -> list[Path]:
+def _fresh(paths: Sequence[Path], request: ScanRequest) -> list[Path]:
     """Return which files may not be whole yet, as far as the system's clock can tell."""
     return [path for path in paths if _age_s(path) < request.settle_s]
 

@@ -27,7 +27,7 @@ from signloom_ops.intake.changes import (
     read_rejects,
     read_withdrawn,
 )
-from signloom_ops.intake.deliveries import Candidate, Request, scan
+from signloom_ops.intake.deliveries import Candidate, ScanRequest, scan
 from signloom_ops.options import IngestOptions
 from signloom_tools.importing.captioned import measure_film
 from signloom_tools.importing.new_corpus import clip_id_of, stem
@@ -199,7 +199,10 @@ class Inbox:
 
 
 def read_inbox(
-    corpus: CorpusOptions, request: Request, options: IngestOptions, former: Manifest | None = None
+    corpus: CorpusOptions,
+    request: ScanRequest,
+    options: IngestOptions,
+    former: Manifest | None = None,
 ) -> Inbox:
     """Look through a corpus and folders; what was hashed once is not read again.
 
@@ -248,7 +251,7 @@ def has_new_files(
     if not inbox.is_dir():
         return False
     check_growable(corpus, [inbox])
-    contents = read_inbox(corpus, Request(sources=[inbox], inbox=True), options, former)
+    contents = read_inbox(corpus, ScanRequest(sources=[inbox], inbox=True), options, former)
     rejected = {row.key for row in read_rejects(corpus)}
     for candidate in contents.candidates:
         content = contents.content(candidate)

@@ -41,7 +41,7 @@ from signloom_ops.intake.changes import (
     write_ledger,
 )
 from signloom_ops.intake.checks import Accepted, Checked, check_candidates
-from signloom_ops.intake.deliveries import Request, from_project
+from signloom_ops.intake.deliveries import ScanRequest, from_project
 from signloom_ops.intake.inbox import Inbox, Index, other_id, read_inbox
 from signloom_ops.options import IngestOptions
 from signloom_tools.importing.dealing import join_signers
@@ -86,7 +86,7 @@ class IngestPlan:
 
 def ingest(
     corpus: CorpusOptions,
-    request: Request,
+    request: ScanRequest,
     options: IngestOptions,
     *,
     day: str | None = None,
@@ -115,7 +115,7 @@ def ingest(
 
 def plan_ingest(
     corpus: CorpusOptions,
-    request: Request,
+    request: ScanRequest,
     options: IngestOptions,
     *,
     day: str | None = None,

@@ -14,7 +14,6 @@ from typing import Any
 from signloom.checkpoint import WEIGHTS
 from signloom.config import check_shape, read_json
 from signloom.corpus.manifest import SPLITS, corpus_name
-from signloom.evaluation import records
 from signloom.evaluation.judge import JudgementResult, Judgements
 from signloom.evaluation.names import (
     GLOSS_SYSTEM_LABELS,
@@ -26,6 +25,7 @@ from signloom.evaluation.names import (
     reads_glosses,
     shown_metrics,
 )
+from signloom.evaluation.schemas import SCORES, SPEC
 from signloom.files import hash_file, write_file
 from signloom.report.pages import render_markdown
 from signloom_ops.nightly import schemas
@@ -115,8 +115,8 @@ def _read_files(folder: Path, marks: Mapping[str, Any]) -> VersionFiles:
     return VersionFiles(
         name=folder.name,
         facts=read(folder / "version.json", schemas.VERSION),
-        spec=read(checkpoint / "checkpoint.json", records.SPEC),
-        scores=read(folder / "evaluation/scores.json", records.SCORES),
+        spec=read(checkpoint / "checkpoint.json", SPEC),
+        scores=read(folder / "evaluation/scores.json", SCORES),
         decision=read(decision, schemas.DECISION) if decision.is_file() else {},
         marks=marks,
         hashes=hashes,

@@ -25,7 +25,7 @@ from signloom.paths import DVC_LOCK, SHARDS, TARGETS
 from signloom.provenance import git_state
 from signloom.tracking.run import TrackingOptions, read_tracking
 from signloom_ops.intake.changes import check_videos
-from signloom_ops.intake.deliveries import Request
+from signloom_ops.intake.deliveries import ScanRequest
 from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.ingest import plan_ingest
 from signloom_ops.intake.withdraw import ENDED, list_ended
@@ -179,7 +179,7 @@ def dry_run(request: NightRequest) -> DryRun:
     plan = make_plan(settings, manifest, store, to_finish=to_finish, force=request.force)
     incoming = None
     if plan.kind == "train" and ops.inbox.is_dir():
-        delivered = Request(sources=[ops.inbox], inbox=True)
+        delivered = ScanRequest(sources=[ops.inbox], inbox=True)
         incoming = plan_ingest(corpus, delivered, ops.ingest, former=manifest)
     lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
     if ended:

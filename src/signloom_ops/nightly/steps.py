@@ -23,7 +23,7 @@ from signloom.paths import (
 from signloom.tracking.run import TrackingOptions
 from signloom.training.start import write_start
 from signloom_ops.intake.changes import recover_corpus
-from signloom_ops.intake.deliveries import Request
+from signloom_ops.intake.deliveries import ScanRequest
 from signloom_ops.intake.drift.check import check_drift
 from signloom_ops.intake.drift.findings import LEVELS, DriftReport, write_report
 from signloom_ops.intake.ingest import ingest
@@ -79,7 +79,7 @@ class Changed(StepResult):
 def take_deliveries(corpus: CorpusOptions, ops: OpsOptions, manifest: Manifest) -> Changed:
     """Take the deliveries of the inbox into the corpus."""
     sources = [ops.inbox] if ops.inbox.is_dir() else []
-    request = Request(sources=sources, inbox=True)
+    request = ScanRequest(sources=sources, inbox=True)
     plan = ingest(corpus, request, ops.ingest, former=manifest)
     parts = [f"{len(plan.clips)} new clips", f"{plan.known} known"]
     warnings = []
@@ -119,7 +119,7 @@ def prepare_data(store: ModelStore, commands: Commands) -> StepResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DriftCheck(StepResult):
+class DriftResult(StepResult):
     """The drift reports of the deliveries that no model has seen."""
 
     reports: tuple[DriftReport, ...]
@@ -132,7 +132,7 @@ class DriftCheck(StepResult):
 
 def check_new_clips(
     clips: Sequence[Clip], new: Mapping[str, Collection[str]], options: DriftOptions, path: Path
-) -> DriftCheck:
+) -> DriftResult:
     """Compare each delivery with the clips before it.
 
     Args:
@@ -142,7 +142,7 @@ def check_new_clips(
         path: Where the worst report is written.
     """
     if not new:
-        return DriftCheck(text="no clip is new", is_skipped=True, reports=())
+        return DriftResult(text="no clip is new", is_skipped=True, reports=())
     reports = []
     ahead = {name for ids in new.values() for name in ids}
     for batch, ids in new.items():
@@ -166,7 +166,7 @@ def check_new_clips(
         ]
     worst = max(reports, key=lambda report: LEVELS.index(report.level))
     write_report(path, worst)
-    return DriftCheck(
+    return DriftResult(
         text="; ".join(texts),
         warnings=tuple(warnings),
         reports=tuple(reports),
@@ -204,7 +204,7 @@ def reason_of(refused: DriftReport) -> str:
     return "; ".join(finding.what for finding in refused.of("stop"))
 
 
-def why_not_train(checked: DriftCheck, delivered: Collection[str]) -> str:
+def why_not_train(checked: DriftResult, delivered: Collection[str]) -> str:
     """Say why no model can be trained on what is left; empty: one can.
 
     Args:

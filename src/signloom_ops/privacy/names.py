@@ -27,7 +27,7 @@ from signloom.detection.video import Box
 from signloom.files import check_seal, hash_file, seal
 from signloom.paths import METRICS
 from signloom.tables import to_parquet
-from signloom_ops.intake.deliveries import SIGNER_FILE, Candidate, Request, scan
+from signloom_ops.intake.deliveries import SIGNER_FILE, Candidate, ScanRequest, scan
 from signloom_tools.importing.captions import READ_SUFFIXES, split_name
 from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.separated_text import QUOTED, SEPARATORS
@@ -120,7 +120,7 @@ def delivered_signers(folders: Sequence[Path]) -> set[str]:
 def _candidates(folders: Sequence[Path]) -> Iterator[tuple[Path, Candidate]]:
     for source in folders:
         if source.is_dir():
-            candidates, _ = scan(Request(sources=[source], inbox=True))
+            candidates, _ = scan(ScanRequest(sources=[source], inbox=True))
             yield from ((source, candidate) for candidate in candidates)
 
 

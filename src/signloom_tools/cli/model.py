@@ -121,7 +121,7 @@ def run_outlook(options: OutlookOptions) -> None:
     """Train, test, and print the curve with what it says."""
     from signloom.evaluation.evaluate import EvaluateOptions
     from signloom.training.data import TrainingFiles
-    from signloom.training.run import read_run_options
+    from signloom.training.train import read_run_options
     from signloom_tools.evaluate.outlook import draw_outlook, have_signers, measure_outlook, to_map
 
     plain, mode = OutlookOptions(), "not with" if options.folds else "only with"
@@ -157,8 +157,8 @@ def run_outlook(options: OutlookOptions) -> None:
 def _read_folds(files: "TrainingFiles", options: OutlookOptions, count: int) -> None:
     """Print how many signs of parts of the training set are read wrong, and the best search."""
     from signloom.evaluation.evaluate import EvaluateOptions
-    from signloom.evaluation.signs import choose_search
-    from signloom.training.run import read_run_options
+    from signloom.evaluation.recognition import choose_search
+    from signloom.training.train import read_run_options
     from signloom.translation.options import SignSearch
     from signloom_tools.evaluate.outlook import read_folds, score_folds
 

@@ -10,9 +10,9 @@ from tqdm import tqdm
 
 from signloom.devices import pick_device
 from signloom.errors import UserError
-from signloom.evaluation.judge import Estimate
 from signloom.evaluation.metrics import (
     INTERVAL,
+    Estimate,
     FloatArray,
     Score,
     ScoreOptions,
@@ -22,14 +22,20 @@ from signloom.evaluation.metrics import (
     score_statistics,
 )
 from signloom.evaluation.names import GLOSS_WER, Metric, headline_metric
-from signloom.evaluation.signs import Read, count_signed, drop_new, glosses_of, read_lines
+from signloom.evaluation.recognition import (
+    HeldOutLabels,
+    count_signed,
+    drop_new,
+    glosses_of,
+    read_lines,
+)
 from signloom.evaluation.systems import plain_texts
 from signloom.features.sources import Source, SourceSequence, open_source
 from signloom.features.targets import NO_LABELS, Target, read_labels, read_targets
 from signloom.features.tokenizer import Tokenizer
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData, TrainingFiles
-from signloom.training.run import RunOptions, from_scratch, prepare, train
+from signloom.training.train import RunOptions, from_scratch, prepare, train
 from signloom.translation.options import DECODING, SignSearch
 from signloom.translation.translator import Translator
 
@@ -204,7 +210,7 @@ def _learn(data: TrainingData, options: RunOptions) -> Translator:
 
 def read_folds(
     files: TrainingFiles, options: RunOptions, count: int
-) -> tuple[Translator, list[Read]]:
+) -> tuple[Translator, list[HeldOutLabels]]:
     """Read each training clip by a model of the other folds, fold by fold with another seed.
 
     Dev decides the epoch. Where it decides none (`train.patience: 0`), its clips are dealt as well,
@@ -239,12 +245,15 @@ def read_folds(
         data = _gather(files, options, source, [*train_targets, *heard])
         translator = _learn(data, replace(options, train=train_options))
         read = translator.label_log_probs([sequences[target.clip_id] for target in held_out])
-        reads.append(Read(read, held_out, count_signed(translator, train_targets)))
+        reads.append(HeldOutLabels(read, held_out, count_signed(translator, train_targets)))
     return translator, reads
 
 
 def score_folds(
-    translator: Translator, folds: Sequence[Read], search: SignSearch, scoring: ScoreOptions
+    translator: Translator,
+    folds: Sequence[HeldOutLabels],
+    search: SignSearch,
+    scoring: ScoreOptions,
 ) -> Score:
     """Return the error rate of the signs of all folds, read by a search."""
     references = glosses_of([target for fold in folds for target in fold.targets])

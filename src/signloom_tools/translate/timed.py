@@ -1,6 +1,6 @@
 """Translations with the signs that were read, and the time of each token.
 
-A word has the time of the sign that it translates (`words.py`), and none if it has no sign.
+A word has the time of the sign that it translates (`word_signs.py`), and none if it has no sign.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from signloom.corpus.words import locate_words
 from signloom.translation.options import DecodingOptions
 from signloom.translation.signs import Sign, find_signs, read_signs
 from signloom.translation.translator import Translation, Translator
-from signloom.translation.words import index_words, match_words
+from signloom.translation.word_signs import index_words, match_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from signloom.errors import UserError
 from signloom.features.tokenizer import BYT5, Tokenizer, read_source
 from signloom.models.seq2seq import Memory
 from signloom.training.data import TrainingData
-from signloom.training.run import RunOptions, count_parameters, prepare, train
+from signloom.training.train import RunOptions, count_parameters, prepare, train
 from signloom.training.warm_start import describe_start
 from signloom.translation.translator import Translator
 from signloom_tools.translate.onnx_export import export_onnx

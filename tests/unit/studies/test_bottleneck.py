@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from signloom.models.registry import build_model
-from signloom.training.run import read_run_options
+from signloom.training.train import read_run_options
 from signloom_tools.evaluate.study_page import render_study
 from studies.bottleneck.page import build_page
 from studies.bottleneck.study import BottleneckOptions, differentiate, train_reversal

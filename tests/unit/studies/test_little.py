@@ -11,7 +11,7 @@ import pytest
 from signloom.corpus.manifest import SPLITS, Clip
 from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_targets
-from signloom.training.run import prepare
+from signloom.training.train import prepare
 from studies.little.run import OUT, STUDY, build_page, main
 from studies.little.study import Teacher, _at_steps, choose_labelled, copy_shards, hold_out_forms
 from tests.tiny import ROOT, run_options, write_project

@@ -35,7 +35,7 @@ from signloom.tracking.run import (
     read_tracking,
 )
 from signloom.tracking.run_store import KEY, MAX_VALUE_CHARS, RunStore
-from signloom.training.run import describe
+from signloom.training.train import describe
 from signloom_tools.cli.main import main
 from tests import tiny
 from tests.processes import call, fork, wait, wait_until

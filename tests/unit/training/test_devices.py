@@ -12,8 +12,8 @@ import torch
 from signloom.errors import UserError
 from signloom.training.devices import choose_threads, count_jobs, open_devices, usable_cores
 from signloom.training.loop import EpochRecord
-from signloom.training.run import RunOptions, train, write_history
 from signloom.training.snapshots import Snapshots
+from signloom.training.train import RunOptions, train, write_history
 from tests import tiny
 from tests.processes import fork_together, wait
 

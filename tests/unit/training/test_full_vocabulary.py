@@ -9,8 +9,8 @@ import torch
 from signloom.features.tokenizer import Tokenizer
 from signloom.training.data import TrainingData
 from signloom.training.loop import EpochRecord
-from signloom.training.run import RunOptions, train
 from signloom.training.snapshots import Snapshots
+from signloom.training.train import RunOptions, train
 from tests import tiny
 from tests.tiny import hold_clips
 

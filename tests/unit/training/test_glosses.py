@@ -15,7 +15,7 @@ from signloom.features.batches import FixedBatches, TrainingBatches
 from signloom.features.glosses import SOURCE_PAD, GlossKind, GlossSequence
 from signloom.features.targets import build_targets, write_labels, write_targets
 from signloom.training.data import TrainingFiles
-from signloom.training.run import check_run, count_parameters, train
+from signloom.training.train import check_run, count_parameters, train
 from signloom.translation.translator import Translator
 from tests import glosses, tiny
 

@@ -13,8 +13,8 @@ from signloom.errors import UserError
 from signloom.models.seq2seq import ModelOptions
 from signloom.training.devices import open_devices
 from signloom.training.loop import EpochRecord, accumulate_gradients
-from signloom.training.run import RunOptions, train
 from signloom.training.snapshots import Snapshots
+from signloom.training.train import RunOptions, train
 from signloom.translation.search import SpecialIds, search
 from signloom.translation.translator import Translator
 from tests import tiny

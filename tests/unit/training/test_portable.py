@@ -23,7 +23,7 @@ if sys.argv[1] == "portable":
 import torch
 torch.set_num_threads(1)
 from dataclasses import replace
-from signloom.training.run import train
+from signloom.training.train import train
 from signloom.translation.translator import Translator
 from tests import tiny
 

@@ -17,8 +17,8 @@ import pytest
 from signloom.checkpoint import save_checkpoint
 from signloom.errors import UserError
 from signloom.training.loop import EpochRecord
-from signloom.training.run import RunOptions, train, write_history
 from signloom.training.snapshots import ABANDONED_S, Snapshots, hold_snapshots, open_snapshots
+from signloom.training.train import RunOptions, train, write_history
 from tests import tiny
 from tests.processes import fork, wait
 

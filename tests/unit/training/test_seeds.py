@@ -8,14 +8,14 @@ import pytest
 from signloom.checkpoint import load_checkpoint
 from signloom.errors import UserError
 from signloom.training.devices import open_devices
-from signloom.training.run import (
+from signloom.training.snapshots import Snapshots
+from signloom.training.train import (
     deciding_options,
     each_seed,
     spread,
     train_seed,
     write_results,
 )
-from signloom.training.snapshots import Snapshots
 from tests import tiny
 from tests.processes import fork, wait
 

@@ -22,8 +22,8 @@ from signloom.training.loop import (
     real_rows,
 )
 from signloom.training.loss import consistency_loss
-from signloom.training.run import train
 from signloom.training.snapshots import Snapshots
+from signloom.training.train import train
 from tests import tiny
 from tests.processes import fork, wait
 

@@ -14,7 +14,7 @@ from signloom.models.layers import TokenEmbedding
 from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, dev_score
-from signloom.training.run import RunOptions, check_run, seed_everything, train
+from signloom.training.train import RunOptions, check_run, seed_everything, train
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.tiny import hold_clips
@@ -97,7 +97,7 @@ def test_nothing_is_read_that_was_not_written(monkeypatch: pytest.MonkeyPatch) -
         seed_everything(seed)
         torch.utils.deterministic.fill_uninitialized_memory = True
 
-    monkeypatch.setattr("signloom.training.run.seed_everything", seed_and_fill)
+    monkeypatch.setattr("signloom.training.train.seed_everything", seed_and_fill)
     filled = weights()
     assert torch.empty(3).isnan().all()
     torch.utils.deterministic.fill_uninitialized_memory = False

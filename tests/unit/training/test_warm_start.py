@@ -23,7 +23,8 @@ from signloom.features.tokenizer import Tokenizer, Vocabulary, read_source
 from signloom.files import hash_folder
 from signloom.paths import START
 from signloom.training.data import TrainingData
-from signloom.training.run import (
+from signloom.training.start import write_start
+from signloom.training.train import (
     RunOptions,
     TrainingResult,
     prepare,
@@ -31,7 +32,6 @@ from signloom.training.run import (
     train,
     write_results,
 )
-from signloom.training.start import write_start
 from signloom.training.warm_start import (
     LABEL_ROWS,
     SOURCE_ROWS,

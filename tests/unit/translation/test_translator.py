@@ -37,7 +37,7 @@ from signloom.translation.options import SignSearch
 from signloom.translation.precision import Precision
 from signloom.translation.signs import read_signs
 from signloom.translation.translator import Translator, encode_in_parts
-from signloom.translation.words import SignCoverage, fit_sign_coverage
+from signloom.translation.word_signs import SignCoverage, fit_sign_coverage
 from tests import tiny
 from tests.contract.variants import DOCUMENT_003, build
 from tests.damage import keep_hashes

@@ -11,7 +11,7 @@ from signloom.errors import UserError
 from signloom.features.targets import CtcLabels
 from signloom.models.seq2seq import ModelOptions
 from signloom.tracking.run import Run, RunOf, TrackingOptions
-from signloom.training.run import count_parameters, train
+from signloom.training.train import count_parameters, train
 from signloom.tune.objective import measure_gloss_wer
 from signloom.tune.search import plan_search
 from signloom.tune.space import (
@@ -27,7 +27,7 @@ from signloom.tune.space import (
 )
 from signloom.tune.storage import FINISHED, REASON
 from tests import tiny
-from tests.unit.evaluation.test_signs import CLIPS, Reader
+from tests.unit.evaluation.test_recognition import CLIPS, Reader
 from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, studies
 
 

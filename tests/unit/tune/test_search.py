@@ -15,9 +15,9 @@ from signloom.errors import UserError
 from signloom.features.targets import NO_LABELS
 from signloom.provenance import PACKAGE, library_versions
 from signloom.tracking.run import TrackingOptions
-from signloom.training.run import RunOptions
+from signloom.training.train import RunOptions
 from signloom.tune import storage
-from signloom.tune.search import Studies, open_studies, plan_search
+from signloom.tune.search import Search, open_search, plan_search
 from signloom.tune.space import TuneOptions, parse_space
 from signloom.tune.storage import FINISHED, OWNER, REASON, SLOT, _retry, identify, quiet
 from tests import tiny
@@ -34,13 +34,11 @@ OFF = TrackingOptions(enabled=False, experiment="off")
 HASHES = {"landmarks": "x", "targets": "y"}
 
 
-def studies(
-    folder: Path, options: TuneOptions = OPTIONS, base: RunOptions | None = None
-) -> Studies:
+def studies(folder: Path, options: TuneOptions = OPTIONS, base: RunOptions | None = None) -> Search:
     """Open a search whose database lies in the folder."""
     options = dataclasses.replace(options, storage=f"sqlite:///{folder / 'optuna.db'}")
     base = base or tiny.run_options()
-    return open_studies(plan_search(tiny.training_data(), base, options, OFF, hashes=HASHES))
+    return open_search(plan_search(tiny.training_data(), base, options, OFF, hashes=HASHES))
 
 
 def run(
@@ -130,7 +128,7 @@ def test_kill_9_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path) -> None
     assert 1 <= len(dead) <= 2
 
 
-def running_epochs(search: Studies) -> int:
+def running_epochs(search: Search) -> int:
     trials = search.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
     return sum(len(trial.intermediate_values) for trial in trials)
 
@@ -182,10 +180,10 @@ def test_a_search_goes_on_without_a_worker_that_is_stopped_by_hand(
 def test_other_code_is_another_study_and_the_log_has_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = studies(tmp_path).search.name
+    before = studies(tmp_path).plan.name
     monkeypatch.setattr("signloom.tune.storage.code_hash", lambda *packages: "changed")
     with caplog.at_level("INFO"):
-        assert studies(tmp_path).search.name != before
+        assert studies(tmp_path).plan.name != before
     assert f"Changed since {before} (0 trials): the code." in caplog.text
 
 

@@ -13,7 +13,7 @@ from signloom.config import check_shape, load_section, read_json, shape
 from signloom.corpus.manifest import CorpusOptions
 from signloom.paths import NIGHTS, PARAMS, REPORT_PAGE
 from signloom_ops.app import founding
-from signloom_ops.app.learning import Learning, find_refusal
+from signloom_ops.app.night_process import NightProcess, find_refusal
 from signloom_ops.app.requests import AppRequest, route
 from signloom_ops.app.takes import TakeError
 from signloom_ops.intake.changes import read_rejects
@@ -37,7 +37,7 @@ class Nights:
     """Routes of the nights of a project."""
 
     def __init__(self) -> None:
-        self._learning = Learning()
+        self._night = NightProcess()
 
     def routes(self) -> list[Route]:
         """Return them."""
@@ -51,9 +51,9 @@ class Nights:
                 status=201,
             ),
             route("/api/propose", lambda request: founding.propose(_splits_of(request)), "POST"),
-            route("/api/learn", lambda _: self._learning.state()),
-            route("/api/learn", lambda _: self._learning.start(), "POST", status=202),
-            route("/api/learn", lambda _: self._learning.stop(), "DELETE", status=202),
+            route("/api/learn", lambda _: self._night.state()),
+            route("/api/learn", lambda _: self._night.start(), "POST", status=202),
+            route("/api/learn", lambda _: self._night.stop(), "DELETE", status=202),
             route("/api/rollback", _roll_back, "POST"),
         ]
 

@@ -15,7 +15,7 @@ from signloom.detection.video import Video
 from signloom.errors import ClipError, UserError
 from signloom.paths import PARAMS
 from signloom_ops.app.labels import SUFFIXES, read_labels
-from signloom_ops.app.learning import find_refusal
+from signloom_ops.app.night_process import find_refusal
 from signloom_ops.app.requests import AppRequest, FilmResponse, route
 from signloom_ops.app.takes import (
     MAX_PIECE,

@@ -28,10 +28,10 @@ class DriftCheck:
     hint: str
     needs_old: bool = True  # whether it compares with old clips
 
-    def run(self, batch: Comparison, options: DriftOptions) -> Finding:
+    def run(self, comparison: Comparison, options: DriftOptions) -> Finding:
         """Measure a batch and judge it."""
         stop = getattr(options, self.name).stop
-        measured = self.measure(batch)
+        measured = self.measure(comparison)
         value = measured.statistic
         level: Level = "ok"
         if value is not None and value >= self.warn:

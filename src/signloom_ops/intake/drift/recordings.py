@@ -19,17 +19,19 @@ _LEAST = 0.02  # octaves that durations may stray where the old clips are all of
 _NAMED = 8  # new words in a message
 
 
-def measure_unread(batch: Comparison) -> Measured:
+def measure_unread(comparison: Comparison) -> Measured:
     """Count the new clips without landmarks."""
-    unread = [clip.clip_id for clip in batch.new if clip.clip_id not in batch.quality]
-    text = f"{len(unread)} of {len(batch.new)} new clips have no landmarks"
-    return Measured(len(unread) / len(batch.new), text, unread)
+    unread = [clip.clip_id for clip in comparison.new if clip.clip_id not in comparison.quality]
+    text = f"{len(unread)} of {len(comparison.new)} new clips have no landmarks"
+    return Measured(len(unread) / len(comparison.new), text, unread)
 
 
-def measure_seconds(batch: Comparison) -> Measured:
+def measure_seconds(comparison: Comparison) -> Measured:
     """Compare the median durations."""
-    now, before = (median(row.seconds for row in rows) for rows in (batch.new_rows, batch.old_rows))
-    enough = min(len(batch.old_rows), len(batch.new_rows)) >= MIN_CLIPS
+    now, before = (
+        median(row.seconds for row in rows) for rows in (comparison.new_rows, comparison.old_rows)
+    )
+    enough = min(len(comparison.old_rows), len(comparison.new_rows)) >= MIN_CLIPS
     return Measured(
         _factor(now, before) if enough else None,
         f"{now:.2f} s in the median clip, {before:.2f} s in the old ones",
@@ -42,9 +44,9 @@ def _factor(number_a: float, number_b: float) -> float:
     return max(number_a / number_b, number_b / number_a)
 
 
-def measure_pace(batch: Comparison) -> Measured:
+def measure_pace(comparison: Comparison) -> Measured:
     """Compare the tokens a second."""
-    now, before = (_log_lengths(part, batch) for part in (batch.new, batch.old))
+    now, before = (_log_lengths(part, comparison) for part in (comparison.new, comparison.old))
     if min(len(now), len(before)) < MIN_CLIPS:
         return Measured(None, "too few clips to compare the pace")
     new, old = (2 ** float(np.median(part[:, 0] - part[:, 1])) for part in (now, before))
@@ -52,14 +54,14 @@ def measure_pace(batch: Comparison) -> Measured:
     return Measured(_factor(new, old), text, figures={"new": new, "old": old})
 
 
-def measure_pairing(batch: Comparison) -> Measured:
+def measure_pairing(comparison: Comparison) -> Measured:
     """Compare how well durations follow the lengths of the sentences.
 
     A table that lost a row gives each video its neighbour's sentence: nothing but the durations
     shows it. So a line is laid through the old clips, duration over length, and the new clips may
     not lie much farther from it than the old ones do, each part around its own mean.
     """
-    now, before = (_log_lengths(part, batch) for part in (batch.new, batch.old))
+    now, before = (_log_lengths(part, comparison) for part in (comparison.new, comparison.old))
     if min(len(now), len(before)) < MIN_CLIPS:
         return Measured(None, "too few clips to compare the pace")
     tokens, seconds = before.T
@@ -81,25 +83,26 @@ def measure_pairing(batch: Comparison) -> Measured:
     )
 
 
-def _log_lengths(clips: Sequence[Clip], batch: Comparison) -> npt.NDArray[np.float64]:
+def _log_lengths(clips: Sequence[Clip], comparison: Comparison) -> npt.NDArray[np.float64]:
     """Return tokens and seconds of the clips that have both, logarithms of base 2, shape (N, 2)."""
     rows = [
         (math.log2(len(tokens)), math.log2(row.seconds))
         for clip in clips
-        if (row := batch.quality.get(clip.clip_id)) and (tokens := batch.tokens[clip.clip_id])
+        if (row := comparison.quality.get(clip.clip_id))
+        and (tokens := comparison.tokens[clip.clip_id])
     ]
     return np.array(rows).reshape(-1, 2)
 
 
-def measure_new_words(batch: Comparison) -> Measured:
+def measure_new_words(comparison: Comparison) -> Measured:
     """Return the share of words that the old text lacks, beyond what is expected.
 
     The words of the old text are those of its training clips: no other text decides the vocabulary.
     """
-    old_clips = [clip for clip in batch.old if clip.split == "train"] or batch.old
+    old_clips = [clip for clip in comparison.old if clip.split == "train"] or comparison.old
     rows = [_find_words(clip) for clip in old_clips]
     vocabulary = {word for row in rows for word in row}
-    new = {clip.clip_id: _find_words(clip) for clip in batch.new}
+    new = {clip.clip_id: _find_words(clip) for clip in comparison.new}
     new_words = Counter(word for row in new.values() for word in row if word not in vocabulary)
     share = new_words.total() / max(sum(map(len, new.values())), 1)
     expected = unseen_by_others(rows)

@@ -18,17 +18,21 @@ _LEAST_SPEEDS = 0.2  # octaves by which signers differ at least
 _SIGNERS = 3  # fewest whose medians show how much signers differ
 
 
-def measure_presence(batch: Comparison) -> Measured:
+def measure_presence(comparison: Comparison) -> Measured:
     """Find the signer whose hands were lost most, in comparison with the old clips."""
     parts = []
-    for group in batch.groups:
+    for group in comparison.groups:
         now, before = (
-            {name: share for name in names if (share := batch.quality[name].any_hand) is not None}
+            {
+                name: share
+                for name in names
+                if (share := comparison.quality[name].any_hand) is not None
+            }
             for names in (group.new, group.old)
         )
         if not now or not before or not any(before.values()):
             continue
-        new, old = (_mean_share(part, batch) for part in (now, before))
+        new, old = (_mean_share(part, comparison) for part in (now, before))
         p_value = compare([*now.values()], [*before.values()])[1]
         text = f"a hand in {100 * new:.0f} % of the frames, {100 * old:.0f} % in the old clips"
         parts.append(
@@ -43,22 +47,22 @@ def measure_presence(batch: Comparison) -> Measured:
     return worst(parts, "a hand: too few")
 
 
-def _mean_share(shares: Mapping[str, float], batch: Comparison) -> float:
-    frames = {name: batch.quality[name].frames for name in shares}
+def _mean_share(shares: Mapping[str, float], comparison: Comparison) -> float:
+    frames = {name: comparison.quality[name].frames for name in shares}
     return sum(share * frames[name] for name, share in shares.items()) / sum(frames.values())
 
 
-def measure_speed(batch: Comparison) -> Measured:
+def measure_speed(comparison: Comparison) -> Measured:
     """Find the signer whose median speed of the hands is farthest off; 0 by chance."""
     values = {
         clip: movement.speed
-        for clip, movement in batch.movements.items()
+        for clip, movement in comparison.movements.items()
         if movement.speed is not None
     }
-    old = {clip for group in batch.groups for clip in group.old} & values.keys()
-    spread, middle = measure_spread({clip: values[clip] for clip in old}, batch.signers)
+    old = {clip for group in comparison.groups for clip in group.old} & values.keys()
+    spread, middle = measure_spread({clip: values[clip] for clip in old}, comparison.signers)
     parts = []
-    for group in batch.groups:
+    for group in comparison.groups:
         now, before = (
             [values[clip] for clip in part if clip in values] for part in (group.new, group.old)
         )
@@ -99,13 +103,13 @@ Preferences = Mapping[str, Mapping[str, float]]
 """Signer to clip to preference, -1 (left) to 1 (right); signers with few clips are left out."""
 
 
-def gather_preferences(batch: Comparison) -> tuple[Preferences, Preferences]:
+def gather_preferences(comparison: Comparison) -> tuple[Preferences, Preferences]:
     """Return the preferences of the new and of the old clips that show one."""
     parts = []
-    for clips in (batch.new, batch.old):
+    for clips in (comparison.new, comparison.old):
         preferences: dict[str, dict[str, float]] = defaultdict(dict)
         for clip in clips:
-            movement = batch.movements.get(clip.clip_id)
+            movement = comparison.movements.get(clip.clip_id)
             if movement and movement.preference is not None:
                 preferences[clip.signer][clip.clip_id] = movement.preference
         parts.append({who: rows for who, rows in preferences.items() if len(rows) >= MIN_CLIPS})
@@ -124,9 +128,9 @@ def _standard_error(values: Sequence[float]) -> float:
     return max(stdev(values), _LEAST_SPREAD) / math.sqrt(len(values))
 
 
-def measure_known_signers(batch: Comparison) -> Measured:
+def measure_known_signers(comparison: Comparison) -> Measured:
     """Find the known signer who changed hands most."""
-    new, old = gather_preferences(batch)
+    new, old = gather_preferences(comparison)
     changes = {
         signer: change_of_hands(list(old[signer].values()), list(new[signer].values()))
         for signer in new.keys() & old.keys()

@@ -15,7 +15,7 @@ from signloom.extraction.extract import extract_video, extractor_fingerprint
 from signloom.features.targets import NO_LABELS, Target
 from signloom.features.tokenizer import Tokenizer
 from signloom.training.data import TrainingData
-from signloom.training.run import train
+from signloom.training.train import train
 from signloom_demo.draw import write_video
 from signloom_ops.nightly.store import ModelStore
 from tests import tiny

@@ -16,7 +16,7 @@ from signloom.features.targets import CtcLabels, Target, write_targets
 from signloom.files import hash_file
 from signloom.paths import CHECKPOINT, EVALUATION, SHARDS, TARGETS
 from signloom.translation.confidence import CONFIDENCE, Confidence, hash_seeds, write_confidence
-from signloom.translation.words import WordOfSign
+from signloom.translation.word_signs import WordOfSign
 from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
 from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.signs import ENCODING

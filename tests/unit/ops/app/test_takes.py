@@ -12,7 +12,7 @@ import pytest
 from signloom.errors import UserError
 from signloom_ops.app import takes
 from signloom_ops.app.takes import Consent, FilmPart, Take, TakeError, TakeStore
-from signloom_ops.intake.deliveries import Request, scan
+from signloom_ops.intake.deliveries import ScanRequest, scan
 
 FILM = bytes(range(256)) * 40
 
@@ -98,7 +98,7 @@ def test_a_delivery_is_what_a_night_takes_in(store: TakeStore, tmp_path: Path) -
     delivery = store.deliver(inbox)
     assert set(delivery.takes) == {first.id, second.id}
     assert delivery.left == {}
-    candidates, waiting = scan(Request(sources=[inbox], inbox=True, settle_s=0.0))
+    candidates, waiting = scan(ScanRequest(sources=[inbox], inbox=True, settle_s=0.0))
     assert waiting == []
     assert {(candidate.values["text"], candidate.values["signer"]) for candidate in candidates} == {
         ("oui", "anna"),
@@ -126,7 +126,7 @@ def test_a_long_film_is_delivered_as_the_clips_that_it_was_cut_into(
         FilmPart(start_s=2.0, end_s=2.0, text="")
     store.change(store.get(take.id), parts=[parts[1], replace(later, text="non")])
     store.deliver(tmp_path / "inbox")
-    candidates, _ = scan(Request(sources=[tmp_path / "inbox"], inbox=True, settle_s=0.0))
+    candidates, _ = scan(ScanRequest(sources=[tmp_path / "inbox"], inbox=True, settle_s=0.0))
     names = ("text", "start_s", "end_s", "gloss")
     assert [tuple(candidate.values[name] for name in names) for candidate in candidates] == [
         ("oui", "0.250", "2.000", ""),

@@ -14,7 +14,7 @@ from signloom.corpus.manifest import CorpusOptions
 from signloom.models.registry import build_model, planned
 from signloom.paths import TUNE
 from signloom.preflight import SECTIONS, check_params, check_together
-from signloom.training.run import read_run_options
+from signloom.training.train import read_run_options
 from signloom.tune.space import TuneOptions, parse_space
 from signloom_tools.cli.main import main
 from signloom_tools.model_summary import count_by_half, find_sizes

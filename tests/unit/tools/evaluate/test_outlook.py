@@ -12,10 +12,10 @@ import pytest
 from signloom.config import load_params, load_section
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions
-from signloom.evaluation.signs import count_signed
+from signloom.evaluation.recognition import count_signed
 from signloom.features.targets import Target, read_targets, write_targets
 from signloom.training.data import TrainingData, TrainingFiles
-from signloom.training.run import RunOptions, read_run_options
+from signloom.training.train import RunOptions, read_run_options
 from signloom.translation.translator import Translator
 from signloom_tools.cli.main import main
 from signloom_tools.evaluate import outlook

@@ -25,7 +25,7 @@ from signloom.features.targets import (
     write_targets,
 )
 from signloom.training.data import TrainingFiles
-from signloom.training.run import train
+from signloom.training.train import train
 from signloom.translation.translator import Translator
 from signloom_tools.cli.main import main
 from signloom_tools.importing.merge import common_layout, merge_extractors

@@ -9,7 +9,7 @@ import pytest
 from signloom.config import load_params, load_section
 from signloom.corpus.manifest import Clip
 from signloom.evaluation.evaluate import EvaluateOptions
-from signloom.training.run import read_run_options
+from signloom.training.train import read_run_options
 from signloom.tune.space import TuneOptions
 from signloom_tools.evaluate.outlook import plan_trainings
 from signloom_tools.importing.recipe import (

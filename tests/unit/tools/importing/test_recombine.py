@@ -14,7 +14,7 @@ from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, read_manifest, write
 from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_targets
 from signloom.paths import CHECKPOINT, SHARDS
-from signloom.training.run import prepare
+from signloom.training.train import prepare
 from signloom.translation.labels import find_positions
 from signloom_tools.cli.main import main
 from signloom_tools.importing.recombine import Contexts, cut_clip

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from signloom.errors import UserError
-from signloom.evaluation.signs import Read, Recognition, choose_search, choose_searches, recognise
+from signloom.evaluation.recognition import (
+    HeldOutLabels,
+    Recognition,
+    choose_search,
+    choose_searches,
+    recognise,
+)
 from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
 from signloom.translation.ngram import count_ngrams
@@ -134,7 +140,7 @@ def test_all_seeds_choose_the_search_together() -> None:
         [np.log(np.array(rows, dtype=np.float32))] for rows in ([gare, unsure], [gare, oui, noise])
     )
     clip = replace(targets()[0], gloss="GARE OUI")
-    seeds = [Read(read, [clip], ()) for read in (hesitant, confident, confident)]
+    seeds = [HeldOutLabels(read, [clip], ()) for read in (hesitant, confident, confident)]
     assert choose_search(model, seeds[:1]).bonus == 1
     assert choose_search(model, seeds).bonus == 0
 
@@ -169,12 +175,12 @@ def test_the_search_is_chosen_by_the_rules_that_score_it() -> None:
     rows = [[0.05, 0.9, 0.04, 0.01], [0.9, 0.04, 0.04, 0.02], [0.65, 0.01, 0.32, 0.02]]
     line = np.log(np.array(rows, dtype=np.float32))
     clip = replace(targets()[0], gloss="GARE loc-GARE")
-    read = [Read([line], [clip], ())]
+    read = [HeldOutLabels([line], [clip], ())]
     assert choose_search(model, read).bonus > 0
     assert choose_search(model, read, "phoenix_2014").bonus == 0
 
 
-def noisy_lines() -> Read:
+def noisy_lines() -> HeldOutLabels:
     """Five clips of two or three signs, each sign at two positions."""
     lines, dice = [[1, 2, 3], [2, 1], [3, 2, 1]], np.random.default_rng(1)
     read, clips = [], []
@@ -188,7 +194,7 @@ def noisy_lines() -> Read:
         read.append(np.log(noisy / noisy.sum(axis=1, keepdims=True)).astype(np.float32))
         gloss = " ".join(NAMES[label - 1] for label in line)
         clips.append(replace(targets()[0], clip_id=str(number), gloss=gloss))
-    return Read(read, clips, count_ngrams(lines))
+    return HeldOutLabels(read, clips, count_ngrams(lines))
 
 
 def test_few_clips_of_dev_leave_the_usual_search() -> None:
@@ -206,7 +212,7 @@ def test_a_search_that_is_clearly_better_on_dev_is_taken() -> None:
     clips = [
         replace(target, clip_id=str(number)) for number, target in enumerate([*few.targets] * 40)
     ]
-    many = choose_search(Reader(), [Read([*few.log_probs] * 40, clips, few.ngrams)])
+    many = choose_search(Reader(), [HeldOutLabels([*few.log_probs] * 40, clips, few.ngrams)])
     assert many.weight > 0
     assert (many.weight, many.bonus) != USUAL_NGRAM
 

@@ -92,7 +92,7 @@ class Recognition:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Readings:
+class SplitLabels:
     """What the models of all seeds read of the clips of a split that have glosses."""
 
     split: str
@@ -108,22 +108,22 @@ class Readings:
         return [np.log(np.mean(np.exp(clip), axis=0)) for clip in clips]
 
     @property
-    def wanted(self) -> Lines:
+    def glosses(self) -> Lines:
         """The glosses of each clip."""
         return glosses_of(self.targets)
 
 
-class Searches(NamedTuple):
+class SignSearches(NamedTuple):
     """How signs are searched."""
 
     each: SignSearch  # of each seed's model
     joint: SignSearch  # of their ensemble
-    dev: "Readings | None"  # by which they were chosen
+    dev: "SplitLabels | None"  # by which they were chosen
 
 
 def choose_searches(
     setup: Setup, further: Sequence[Translator] = (), weights: Sequence[float] = ()
-) -> Searches:
+) -> SignSearches:
     """Return the searches with the fewest errors on dev; the plainest where no signs are read.
 
     Args:
@@ -133,24 +133,24 @@ def choose_searches(
     """
     translator = setup.translator
     if translator.spec.ctc.kind != "glosses":
-        return Searches(SignSearch(), SignSearch(), None)
+        return SignSearches(SignSearch(), SignSearch(), None)
     models = [translator.first_seed, *further]
     dev = _read_split(models, setup, "dev")
     ngrams = count_signed(translator, _glossed(setup))
 
     def choose(seeds: Sequence[Sequence[FloatArray]]) -> SignSearch:
-        read = [Read(log_probs, dev.targets if dev else [], ngrams) for log_probs in seeds]
+        read = [HeldOutLabels(log_probs, dev.targets if dev else [], ngrams) for log_probs in seeds]
         return choose_search(translator, read, setup.score.gloss_rules, weights)
 
     chosen = choose(dev.seeds if dev else [[]])
     joint = choose([dev.together] if dev else [[]]) if further else chosen
-    return Searches(chosen, joint, dev)
+    return SignSearches(chosen, joint, dev)
 
 
 def recognise(
     setup: Setup,
     splits: Iterable[str],
-    searches: Searches,
+    searches: SignSearches,
     further: Sequence[Translator] = (),
 ) -> dict[str, Recognition]:
     """Read the signs of some splits and score them; no gloss of these reaches the model.
@@ -182,7 +182,7 @@ def _glossed(setup: Setup) -> list[Target]:
     return [t for t in setup.targets if t.split == "train" and t.gloss.split()]
 
 
-def _read_split(models: Sequence[Translator], setup: Setup, split: str) -> Readings | None:
+def _read_split(models: Sequence[Translator], setup: Setup, split: str) -> SplitLabels | None:
     """Read the signs of a split; None where no clip has glosses."""
     targets = setup.split(split)
     pairs = zip(targets, setup.clips(targets), strict=True)
@@ -191,7 +191,7 @@ def _read_split(models: Sequence[Translator], setup: Setup, split: str) -> Readi
     if not some:
         return None
     clips = [clip for _, clip in some]
-    return Readings(
+    return SplitLabels(
         split=split,
         targets=[target for target, _ in some],
         clips=clips,
@@ -201,8 +201,8 @@ def _read_split(models: Sequence[Translator], setup: Setup, split: str) -> Readi
 
 def _recognise_split(
     setup: Setup,
-    read: Readings,
-    searches: Searches,
+    read: SplitLabels,
+    searches: SignSearches,
     floors: Floors,
     train: Lines,
 ) -> Recognition:
@@ -224,8 +224,8 @@ def _recognise_split(
     systems = {MODEL: lines}
     if len(read.seeds) > 1:
         systems[TOGETHER] = _names(translator, together, searches.joint)
-    systems |= _controls(setup, read, lines, used) | floors(read.clips, read.wanted)
-    references = clean_glosses(read.wanted, rules)
+    systems |= _controls(setup, read, lines, used) | floors(read.clips, read.glosses)
+    references = clean_glosses(read.glosses, rules)
     counts = {name: _count_errors(system, references, score) for name, system in systems.items()}
     scores = {name: score_statistics(counted, score)[GLOSS_WER] for name, counted in counts.items()}
     seed_rates: list[float] = []
@@ -255,7 +255,7 @@ def _count_errors(lines: Lines, references: Lines, score: ScoreOptions) -> Stati
 
 
 def _score_seeds(
-    setup: Setup, read: Readings, search: SignSearch, references: Lines
+    setup: Setup, read: SplitLabels, search: SignSearch, references: Lines
 ) -> tuple[list[float], tuple[float, float]]:
     """Return the error rate of each seed's model, and the interval of their mean."""
     lines = [_names(setup.translator, log_probs, search) for log_probs in read.seeds]
@@ -274,7 +274,7 @@ def _score_signers(
     }
 
 
-def _controls(setup: Setup, read: Readings, lines: Lines, used: SignSearch) -> dict[str, Lines]:
+def _controls(setup: Setup, read: SplitLabels, lines: Lines, used: SignSearch) -> dict[str, Lines]:
     """Return the signs of other clips for each clip, and those that are read of nothing."""
     controls: dict[str, Lines] = {}
     dice = np.random.default_rng([setup.score.seed, *read.split.encode()])
@@ -328,7 +328,7 @@ def drop_new(targets: Sequence[Target]) -> Sequence[Target]:
     return [t for t in targets if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or targets
 
 
-class Read(NamedTuple):
+class HeldOutLabels(NamedTuple):
     """What a model reads of clips that it has not learnt from."""
 
     log_probs: Sequence[FloatArray]  # of the labels of each clip
@@ -338,7 +338,7 @@ class Read(NamedTuple):
 
 def choose_search(
     translator: Translator,
-    read: Sequence[Read],
+    read: Sequence[HeldOutLabels],
     rules: GlossRules = "none",
     weights: Sequence[float] = (),
 ) -> SignSearch:
@@ -371,7 +371,7 @@ def choose_search(
     return replace(best, ngrams=read[0].ngrams) if best.weight else best
 
 
-def read_lines(translator: Translator, read: Sequence[Read], search: SignSearch) -> Lines:
+def read_lines(translator: Translator, read: Sequence[HeldOutLabels], search: SignSearch) -> Lines:
     """Return the glosses of all clips by a search with the n-grams of each model."""
     return [
         line

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from signloom.paths import NIGHTS
-from signloom_ops.app.learning import OUTPUT
+from signloom_ops.app.night_process import OUTPUT
 from tests.unit.ops.app.serving import Asker
 
 

@@ -47,7 +47,7 @@ class NightState:
     failure: str  # why a night of this page could not begin, or broke; empty: it did not
 
 
-class Learning:
+class NightProcess:
     """The night that this page started, if any."""
 
     def __init__(self) -> None:

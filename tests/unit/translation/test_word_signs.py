@@ -4,7 +4,7 @@ import itertools
 
 from signloom.corpus.words import locate_words
 from signloom.translation.signs import Sign
-from signloom.translation.words import (
+from signloom.translation.word_signs import (
     fit_sign_coverage,
     index_words,
     learn_words,
