@@ -29,5 +29,5 @@ dvc repro | tee again.txt
 grep -q 'up to date' again.txt || { echo "smoke: a second dvc repro found something to do"; exit 1; }
 dvc metrics show
 # A stage does not wait for its records to reach MLflow; this does.
-signloom deliver
+signloom upload-runs
 python -m pipeline.smoke.check

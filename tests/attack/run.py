@@ -300,7 +300,7 @@ ALONE = (
     verb("translate --model", "translate data/landmarks/shards --model champion"),
     verb("lookup shards", "lookup data/landmarks/shards", "data/app/*"),
     verb("retrain --dry-run", "retrain --dry-run", codes=(0, 1, 3)),
-    verb("deliver", "deliver"),
+    verb("upload-runs", "upload-runs"),
     verb("stage check", "pipeline.check", "data/checked.txt data/start.yaml"),
     verb("stage tokenize_targets", "pipeline.tokenize_targets", "data/tokens/*"),
     verb("stage train", "pipeline.train", "data/checkpoint*"),

@@ -99,7 +99,7 @@ def test_a_server_that_dies_and_comes_back_loses_and_doubles_nothing(
     assert any(path.is_dir() for path in (tmp_path / SPOOL).iterdir()), "nothing was left to send"
 
     server.start()
-    code = "from signloom_tools.cli.main import main; main(['deliver'])"
+    code = "from signloom_tools.cli.main import main; main(['upload-runs'])"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=240)
     runs = read_runs(uri)
     server.kill()
@@ -129,7 +129,7 @@ def read_runs(uri: str) -> dict[str, tuple[Any, list[Any]]]:
 
 
 TRAIN = [sys.executable, "-m", "pipeline.train"]
-DELIVER = [sys.executable, "-c", "from signloom_tools.cli.main import main; main(['deliver'])"]
+UPLOAD = [sys.executable, "-c", "from signloom_tools.cli.main import main; main(['upload-runs'])"]
 
 
 @pytest.fixture
@@ -189,21 +189,21 @@ def test_a_finished_run_is_finished_and_each_point_is_there_once(
     server.start()
     uri = f"http://127.0.0.1:{server.port}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    kill_training(project, 3)  # some of it was delivered
+    kill_training(project, 3)  # some of it was uploaded
     server.kill()
     kill_training(project, 3)  # nothing of it was
     process = call(TRAIN)
     assert process.returncode == 0, process.stderr
     assert "not take the run yet" in process.stderr or "still on its way" in process.stderr
-    refused = call(DELIVER)
+    refused = call(UPLOAD)
     assert refused.returncode == 1
     assert f"not taken by {uri}: " in refused.stderr
     assert "they are kept in data/.tracking" in refused.stderr
     assert "Traceback" not in refused.stderr
 
     server.start()
-    delivered = call(DELIVER)
-    assert (delivered.returncode, delivered.stderr) == (0, "")
-    assert "delivered" in delivered.stdout
+    uploaded = call(UPLOAD)
+    assert (uploaded.returncode, uploaded.stderr) == (0, "")
+    assert "uploaded" in uploaded.stdout
     check_finished(uri)
     server.kill()

@@ -42,7 +42,7 @@ WALK: list[tuple[int, list[str]]] = [
     (0, ["compare", "reports/evaluation", "reports/evaluation"]),
     (0, ["stress", "--split", "dev"]),
     (1, ["outlook"]),  # too few signers
-    (0, ["deliver"]),
+    (0, ["upload-runs"]),
     (0, ["cache"]),
     (0, ["translate", CLIP, "--json", "--signs"]),
     (0, ["lookup", CLIP]),

@@ -14,7 +14,7 @@ from signloom_tools.cli.main import find_commands
 from tests.tiny import ROOT
 
 STAGES = ("check", "extract", "tokenize_targets", "tune", "train", "evaluate", "report")
-BY_NAME = {"signloom.tracking.deliver"}  # a process that tracking starts by its name
+BY_NAME = {"signloom.tracking.upload"}  # a process that tracking starts by its name
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ class Outbox:
         try:
             with (self.folder / OWNER).open("r+") as owner:
                 return lock_descriptor(owner.fileno(), blocking=False)
-        except FileNotFoundError:  # another process has delivered it meanwhile
+        except FileNotFoundError:  # another process has uploaded it meanwhile
             return True
 
     def confirm(self, **values: Any) -> None:
@@ -126,7 +126,7 @@ class Outbox:
         return int((self.folder / RECORDS).stat().st_mtime * 1000)
 
     def remove(self) -> None:
-        """Forget a journal that was delivered."""
+        """Forget a journal that was uploaded."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -136,14 +136,14 @@ class Status:
 
     problem: str = ""  # why the store did not take everything; empty: it did
     problem_s: float = 0.0  # when that was found
-    pid: int = 0  # of the process that delivers; 0: none does
+    pid: int = 0  # of the process that uploads; 0: none does
     started_s: float = 0.0  # when that process began; a later one with its number began later
     until: list[int] = field(default_factory=list)  # a `dvc repro`, until whose end it stays
     runs: dict[str, list[str]] = field(default_factory=dict)
     """Experiment and run of the keys that were sent last."""
 
-    def has_deliverer(self) -> bool:
-        """Return whether the process that delivers is alive."""
+    def has_uploader(self) -> bool:
+        """Return whether the process that uploads is alive."""
         try:
             process = psutil.Process(self.pid)
             is_same = bool(process.create_time() == self.started_s)
@@ -165,7 +165,7 @@ class Spool:
         """Return all journals, also those for other stores, the oldest first."""
         boxes = []
         for folder in _folders(self.folder):
-            with contextlib.suppress(FileNotFoundError):  # it was delivered meanwhile
+            with contextlib.suppress(FileNotFoundError):  # it was uploaded meanwhile
                 boxes.append(Outbox(folder))
         return boxes
 

@@ -1,7 +1,7 @@
 """A tracked run: params, metrics and files of a stage.
 
 Nothing here talks to MLflow, nor waits for it: records go to a journal on disk, and another process
-(`signloom.tracking.deliver`) brings them to the store, now or when it answers again. Without
+(`signloom.tracking.upload`) brings them to the store, now or when it answers again. Without
 `MLFLOW_TRACKING_URI` that is `mlflow.db` and `mlruns/` in the project's folder, where a bare
 `mlflow ui` finds them; runs of an experiment that DVC makes in a copy of the project go there too.
 """
@@ -47,7 +47,7 @@ MLMODEL = (
     """'[{"name": "n_best", "type": "long", "default": 1, "shape": null}]'\n"""
 )
 logger = logging.getLogger(__name__)
-_deliverers: list["subprocess.Popen[bytes]"] = []  # that this process started
+_uploaders: list["subprocess.Popen[bytes]"] = []  # that this process started
 
 
 @checked_dataclass
@@ -164,7 +164,7 @@ class Run:
         except OSError as error:  # a full disk: the result matters more
             logger.warning("the run is not logged: %s", error, extra=ONCE)
             return Run(of, stops)
-        _ensure_delivery()
+        _ensure_upload()
         return _TrackedRun(of, stops, journal)
 
     @property
@@ -365,27 +365,27 @@ def _device() -> str:
     return f"cpu, {os.cpu_count()} cores"
 
 
-def _ensure_delivery() -> None:
-    """Start the process that delivers, unless one does; it ends by itself."""
+def _ensure_upload() -> None:
+    """Start the process that uploads, unless one does; it ends by itself."""
     spool, dvc = _spool(), running_dvc()
     status = spool.status()
-    if status.has_deliverer() and (dvc is None or dvc.pid in status.until):
+    if status.has_uploader() and (dvc is None or dvc.pid in status.until):
         return
-    command = [sys.executable, "-m", "signloom.tracking.deliver"]
+    command = [sys.executable, "-m", "signloom.tracking.upload"]
     if dvc:
         command.append(str(dvc.pid))  # one for all stages: MLflow takes seconds to begin
-    log = spool.folder / "deliver.log"
+    log = spool.folder / "upload.log"
     try:
         with log.open("wb" if log.is_file() and log.stat().st_size > 1_000_000 else "ab") as file:
-            _deliverers[:] = [
-                *(deliverer for deliverer in _deliverers if deliverer.poll() is None),
+            _uploaders[:] = [
+                *(uploader for uploader in _uploaders if uploader.poll() is None),
                 subprocess.Popen(
                     command,
                     cwd=project_folder(),
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=file,
-                    start_new_session=True,  # Ctrl-C stops the stage, not the delivery of its end
+                    start_new_session=True,  # Ctrl-C stops the stage, not the upload of its end
                 ),
             ]
     except OSError as error:
@@ -413,13 +413,13 @@ def _wait(folder: Path, start_s: float, key: str) -> None:
     elif is_away:
         logger.warning(
             "MLflow did not take the run yet: %s. Its records are kept in %s and go there with the "
-            "next stage or with `signloom deliver`",
+            "next stage or with `signloom upload-runs`",
             status.problem,
             spool.folder,
         )
     else:  # it has not answered yet, or has much to take
         logger.info(
-            "the run is still on its way to %s; `signloom deliver` shows whether it is there",
+            "the run is still on its way to %s; `signloom upload-runs` shows whether it is there",
             spool.store,
         )
 

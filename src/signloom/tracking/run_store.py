@@ -53,7 +53,7 @@ class RunStore:
             parent = self._find(experiment, start["parent"])
             if parent is None:
                 raise WaitError(
-                    f"the run above {start['name']!r} was deleted in MLflow, or not delivered yet"
+                    f"the run above {start['name']!r} was deleted in MLflow, or not uploaded yet"
                 )
         if parent:
             tags = {**tags, "mlflow.parentRunId": parent}

@@ -54,7 +54,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {  # modules of this package
         ),
         "stress": ("results:run_stress", "measure robustness to pauses, speed, lost hands"),
         "judge": ("results:run_judge", "let people compare two systems blindly; show the result"),
-        "deliver": ("results:run_deliver", "upload runs that MLflow has not received"),
+        "upload-runs": ("results:run_upload_runs", "upload runs that MLflow has not received"),
     },
 }
 

@@ -292,18 +292,18 @@ def run_judge(options: JudgeOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeliverOptions:
+class UploadRunsOptions:
     """Upload runs that MLflow has not received; until then they wait in data/.tracking.
 
     Exit codes: 0 none is left, 1 some are still there; docs/tracking.md
     """
 
 
-def run_deliver(options: DeliverOptions) -> None:
-    """Deliver what is kept for MLFLOW_TRACKING_URI; name what is left, and why."""
-    from signloom.tracking.deliver import deliver_once
+def run_upload_runs(options: UploadRunsOptions) -> None:
+    """Upload what is kept for MLFLOW_TRACKING_URI; name what is left, and why."""
     from signloom.tracking.journal import Spool
     from signloom.tracking.mlflow_setup import store_name
+    from signloom.tracking.upload import upload_once
 
     os.chdir(project_folder())  # where the default store lies
-    deliver_once(Spool(SPOOL, store_name()), lambda line: print(line, flush=True))
+    upload_once(Spool(SPOOL, store_name()), lambda line: print(line, flush=True))

@@ -24,7 +24,6 @@ from signloom.log import StageLog
 from signloom.paths import SPOOL
 from signloom.provenance import git_state, project_folder
 from signloom.tracking import run as run_module
-from signloom.tracking.deliver import Sender, deliver_until_done
 from signloom.tracking.journal import Spool
 from signloom.tracking.mlflow_setup import hide_password, prepare_database, store_name
 from signloom.tracking.run import (
@@ -35,6 +34,7 @@ from signloom.tracking.run import (
     read_tracking,
 )
 from signloom.tracking.run_store import KEY, MAX_VALUE_CHARS, RunStore
+from signloom.tracking.upload import Uploader, upload_until_done
 from signloom.training.train import describe
 from signloom_tools.cli.main import main
 from tests import tiny
@@ -55,10 +55,10 @@ def store(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Pa
 
 @pytest.fixture(autouse=True)
 def _in_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Work in that folder, and deliver in this process instead of beside it."""
+    """Work in that folder, and upload in this process instead of beside it."""
     monkeypatch.chdir(store)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store / 'mlflow.db'}")
-    monkeypatch.setattr(run_module, "_ensure_delivery", lambda: None)
+    monkeypatch.setattr(run_module, "_ensure_upload", lambda: None)
     monkeypatch.setattr(run_module, "MAX_WAIT_S", 0.0)
     yield
     leftover = here().boxes()
@@ -86,13 +86,13 @@ def here() -> Spool:
     return Spool(SPOOL, store_name())
 
 
-def deliver(**options: Any) -> bool:
-    return deliver_until_done(here(), **options)
+def upload(**options: Any) -> bool:
+    return upload_until_done(here(), **options)
 
 
 def read(run: Run) -> Any:
     """Deliver what was logged and return the run as MLflow has it."""
-    assert deliver()
+    assert upload()
     return find(run.key)
 
 
@@ -104,7 +104,7 @@ def find(key: str) -> Any:
 
 
 def problem() -> str:
-    """What the store that we deliver to does not take."""
+    """What the store that we upload to does not take."""
     return here().status().problem
 
 
@@ -212,7 +212,7 @@ def test_work_that_goes_on_later_took_the_time_of_the_work(monkeypatch: pytest.M
         monkeypatch.setattr(run_module, "_now_ms", lambda h=hours: now_ms() + h * 3_600_000)
         with start("search", stage="tune", key="opened again"):
             pass
-        assert deliver()
+        assert upload()
         info = find("opened again").info
         assert 0 <= info.end_time - info.start_time < 600_000
 
@@ -244,7 +244,7 @@ def test_the_stages_of_a_repro_are_grouped(monkeypatch: pytest.MonkeyPatch) -> N
     with start("d16") as train:
         with start("seed 1", parent=train.key) as seed:
             pass
-        assert Sender(here()).sync()
+        assert Uploader(here()).sync()
         assert parent(extract.key).info.status == "RUNNING"
     evaluate = start("w", stage="evaluate")
     with contextlib.suppress(UserError), evaluate:
@@ -264,13 +264,13 @@ def test_the_stages_of_a_repro_are_grouped(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_resumed_training_is_listed_below_its_last_repro(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "running_dvc", lambda: psutil.Process(os.getppid()))
     kill(start("d16", key="moves"))
-    assert deliver()
+    assert upload()
     first = parent("moves")
     assert first.info.status == find("moves").info.status == "KILLED"
     monkeypatch.setattr(run_module, "running_dvc", psutil.Process)
     with start("d16", key="moves"):
         pass
-    assert deliver()
+    assert upload()
     assert parent("moves").info.run_id != first.info.run_id
 
 
@@ -283,10 +283,10 @@ def test_stages_of_a_night_lie_below_the_night(monkeypatch: pytest.MonkeyPatch) 
     assert read(night).info.run_id == parent(train.key).info.run_id
 
 
-def test_one_process_delivers_for_all_stages_of_a_repro(store: Path) -> None:
+def test_one_process_uploads_for_all_stages_of_a_repro(store: Path) -> None:
     """It stays until the `dvc repro` ends, and those of later stages leave it to that one."""
     repro = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    command = [sys.executable, "-m", "signloom.tracking.deliver", str(repro.pid)]
+    command = [sys.executable, "-m", "signloom.tracking.upload", str(repro.pid)]
     stays = subprocess.Popen(command)
     wait_until(lambda: here().status().pid == stays.pid)
     assert subprocess.run(command, check=False).returncode == 0
@@ -300,15 +300,15 @@ def test_one_process_delivers_for_all_stages_of_a_repro(store: Path) -> None:
     assert find("late").info.status == "FINISHED"
 
 
-def test_deliver_sends_while_the_process_beside_a_stage_pauses() -> None:
+def test_upload_runs_sends_while_the_process_beside_a_stage_pauses() -> None:
     with start("x", key="paused"):
         pass
     process = psutil.Process()
     with here().lock:
         here().note(pid=process.pid, started_s=process.create_time())
-    assert deliver()  # which leaves it to the process that delivers
+    assert upload()  # which leaves it to the process that uploads
     assert here().boxes()
-    main(["deliver"])
+    main(["upload-runs"])
     assert find("paused").info.status == "FINISHED"
 
 
@@ -317,7 +317,7 @@ def test_the_next_process_takes_over_from_one_that_was_killed() -> None:
         pass
     with here().lock:
         here().note(pid=os.getpid(), started_s=1.0)  # a later process has its number
-    assert deliver()
+    assert upload()
     assert find("taken over").info.status == "FINISHED"
 
 
@@ -355,7 +355,7 @@ def test_what_mlflow_refuses_does_not_hold_up_the_rest() -> None:
     assert stored_run.info.status == "FINISHED"
 
 
-def test_a_dying_delivery_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dying_upload_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with start("unlucky", key="unlucky") as run:
         for step in range(3):
             run.log_metrics({"loss": float(step)}, step=step)
@@ -375,7 +375,7 @@ def test_a_dying_delivery_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPa
 
             patch.setattr(RunStore, method, cut)
             with pytest.raises(PowerCutError):
-                deliver()
+                upload()
         here().note(pid=0)  # the process is gone
     stored_run = read(run)  # which finds it once
     assert points("unlucky", "loss") == [(0, 0.0), (1, 1.0), (2, 2.0)]
@@ -385,7 +385,7 @@ def test_a_dying_delivery_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPa
 def test_a_run_whose_process_is_killed_says_so(store: Path) -> None:
     code = (
         "import os, signal, signloom.tracking.run as r\n"
-        "r._ensure_delivery = lambda: None\n"
+        "r._ensure_upload = lambda: None\n"
         "on = r.TrackingOptions(enabled=True, experiment='drawn signers')\n"
         "run = r.Run.start(on, r.RunOf(stage='train', name='k', key='killed'))\n"
         "run.log_metrics({'loss': 1.0}, step=1)\n"
@@ -395,14 +395,14 @@ def test_a_run_whose_process_is_killed_says_so(store: Path) -> None:
     (box,) = here().boxes()
     with (box.folder / "journal.jsonl").open("a") as file:
         file.write('{"kind": "metr')  # a record that was torn
-    assert deliver()
+    assert upload()
     stored_run = find("killed")
     assert stored_run.info.status == "KILLED"
     assert stored_run.data.tags["error"] == "its process died"
     assert stored_run.data.metrics["loss"] == 1.0
 
 
-def test_records_that_version_0_2_left_are_delivered() -> None:
+def test_records_that_version_0_2_left_are_uploaded() -> None:
     """As it wrote them for a stage of a `dvc repro`; both processes were killed."""
     tags = {
         "stage": "train",
@@ -442,7 +442,7 @@ def test_records_that_version_0_2_left_are_delivered() -> None:
         (folder / "journal.jsonl").write_text(
             "".join(json.dumps(event) + "\n" for event in journal)
         )
-    assert deliver()
+    assert upload()
     stored_run = find("0.2")
     assert (stored_run.info.status, stored_run.data.metrics["loss"]) == ("KILLED", 1.0)
     assert stored_run.data.params == {"lr": "1", "d": "x"}
@@ -454,7 +454,7 @@ def test_records_that_version_0_2_left_are_delivered() -> None:
 
 @pytest.mark.parametrize("time_ns", [time.time_ns, lambda: 1], ids=["", "the clock was set back"])
 def test_a_killed_run_can_be_finished(time_ns: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was delivered in between. Slow twin: tests/system/test_tracking_server.py."""
+    """Nothing was uploaded in between. Slow twin: tests/system/test_tracking_server.py."""
     key = f"resumed {time_ns() == 1}"
     kill(start("first", key=key))
     monkeypatch.setattr("time.time_ns", time_ns)
@@ -466,20 +466,20 @@ def test_a_killed_run_can_be_finished(time_ns: Any, monkeypatch: pytest.MonkeyPa
     assert "error" not in stored_run.data.tags
 
 
-@pytest.mark.parametrize("is_delivered", [True, False], ids=["a server is there", "it was down"])
-def test_each_point_is_there_once_after_a_kill(is_delivered: bool) -> None:
-    key = f"doubled {is_delivered}"
+@pytest.mark.parametrize("is_uploaded", [True, False], ids=["a server is there", "it was down"])
+def test_each_point_is_there_once_after_a_kill(is_uploaded: bool) -> None:
+    key = f"doubled {is_uploaded}"
     run = start("first", key=key)
     for step in (1, 2, 3):
         run.log_metrics({"loss": 1 / step}, step=step)
     kill(run)
-    if is_delivered:
-        assert deliver()
+    if is_uploaded:
+        assert upload()
         assert find(key).info.status == "KILLED"
     with start("second", key=key) as run:
         for step in (3, 4):  # the last snapshot was that of epoch 2
             run.log_metrics({"loss": 1 / step}, step=step)
-    assert deliver()
+    assert upload()
     assert points(key, "loss") == [(step, 1 / step) for step in (1, 2, 3, 4)]
 
 
@@ -488,13 +488,13 @@ def test_what_one_run_lacks_holds_up_no_other() -> None:
         pass
     with start("other", key="other") as run:
         pass
-    assert not deliver(patience_s=0.0)
+    assert not upload(patience_s=0.0)
     assert find(run.key).info.status == "FINISHED"
     assert "the run above 'child' was deleted in MLflow" in problem()
     here().boxes()[0].remove()
 
 
-def test_deliver_fails_and_names_what_is_left(
+def test_upload_runs_fails_and_names_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with start("here", key="left"):
@@ -504,21 +504,21 @@ def test_deliver_fails_and_names_what_is_left(
         with monkeypatch.context() as patch:
             patch.setenv("MLFLOW_TRACKING_URI", uri)
             with pytest.raises(SystemExit) as caught:
-                main(["deliver"])
-            assert deliver()  # nothing waits for this store
+                main(["upload-runs"])
+            assert upload()  # nothing waits for this store
         assert f"train here: made for {name} and not for {uri or 'mlflow.db'}" in str(caught.value)
         assert "set MLFLOW_TRACKING_URI" in str(caught.value)
-        assert "delivered" not in capsys.readouterr().out
+        assert "uploaded" not in capsys.readouterr().out
         assert len(here().boxes()) == 1
     assert not (tmp_path / "other.db").exists()
-    main(["deliver"])
-    assert capsys.readouterr().out == f"delivering to {name}\ntrain here: delivered\n"
+    main(["upload-runs"])
+    assert capsys.readouterr().out == f"uploading to {name}\ntrain here: uploaded\n"
     assert find("left").info.status == "FINISHED"
-    main(["deliver"])
+    main(["upload-runs"])
     assert capsys.readouterr().out == "nothing was waiting\n"
 
 
-def test_deliver_asks_a_silent_server_once_and_says_how_long(
+def test_upload_runs_asks_a_silent_server_once_and_says_how_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It takes the connection and never answers."""
@@ -529,43 +529,43 @@ def test_deliver_asks_a_silent_server_once_and_says_how_long(
         with start("x"):
             pass
         with pytest.raises(SystemExit, match=f"train x: not taken by {uri}: .*timed out"):
-            main(["deliver"])
+            main(["upload-runs"])
         silent.setblocking(False)
         silent.accept()[0].close()
         with pytest.raises(BlockingIOError):  # it was asked once
             silent.accept()
-    assert capsys.readouterr().out == f"delivering to {uri}, which has 1 s for each answer\n"
+    assert capsys.readouterr().out == f"uploading to {uri}, which has 1 s for each answer\n"
     here().boxes()[0].remove()
 
 
-def test_deliver_waits_for_another_process_that_sends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("signloom.tracking.deliver.HOLDER_S", 0.0)
+def test_upload_runs_waits_for_another_process_that_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signloom.tracking.upload.HOLDER_S", 0.0)
     with start("x") as run:
         pass
     with here().lock, pytest.raises(SystemExit, match="another process still sends there"):
-        main(["deliver"])
+        main(["upload-runs"])
     read(run)
 
 
-def test_each_point_is_there_once_when_two_processes_deliver_in_turn() -> None:
-    key, sender = "in turn", Sender(here())
+def test_each_point_is_there_once_when_two_processes_upload_in_turn() -> None:
+    key, uploader = "in turn", Uploader(here())
     first = start("first", key=key)
     first.log_metrics({"loss": 1.0}, step=1)
-    assert sender.sync()
+    assert uploader.sync()
     first.log_metrics({"loss": 0.5}, step=2)
-    assert Sender(here()).sync()  # as another process does
+    assert Uploader(here()).sync()  # as another process does
     kill(first)
     with start("second", key=key) as run:
         run.log_metrics({"loss": 0.5}, step=2)
-    assert sender.sync()
+    assert uploader.sync()
     assert points(key, "loss") == [(1, 1.0), (2, 0.5)]
 
 
-def test_deliver_does_not_wait_for_a_stage_that_still_writes() -> None:
+def test_upload_runs_does_not_wait_for_a_stage_that_still_writes() -> None:
     run = start("x", key="writing")
     run.log_metrics({"loss": 1.0}, step=1)
     with pytest.raises(SystemExit, match="train x: still written by a stage"):
-        main(["deliver"])
+        main(["upload-runs"])
     assert (find("writing").info.status, points("writing", "loss")) == ("RUNNING", [(1, 1.0)])
     with run:
         pass
@@ -576,7 +576,7 @@ def test_a_question_makes_no_database(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     for uri in ("", f"sqlite:///{tmp_path / 'runs.db'}", "sqlite:///runs.db"):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-        main(["deliver"])
+        main(["upload-runs"])
     assert not list(tmp_path.iterdir())
 
 
@@ -640,7 +640,7 @@ def test_a_record_torn_by_a_full_disk_is_all_that_is_lost() -> None:
             run.log_metrics({"loss": 4.0}, step=4)
 
     assert wait(fork(log)) == 0
-    assert deliver()
+    assert upload()
     assert points("torn", "loss") == [(1, 1.0), (4, 4.0)]
     assert find("torn").info.status == "FINISHED"
 
@@ -667,12 +667,12 @@ def test_a_database_that_takes_nothing_costs_a_warning_and_the_records_stay(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     with start("x") as run:
         run.log_metrics({"loss": 1.0})
-    assert not deliver(patience_s=0.0)
+    assert not upload(patience_s=0.0)
     run_module._wait(here().boxes()[0].folder, 0.0, run.key)  # as at the end of a stage
     assert "did not take the run yet" in caplog.text
     assert reason in problem()
     with pytest.raises(SystemExit, match=reason):
-        main(["deliver"])
+        main(["upload-runs"])
     here().boxes()[0].remove()
 
 
@@ -726,7 +726,7 @@ def test_a_deleted_experiment_is_named_with_what_to_do() -> None:
     mlflow.MlflowClient().delete_experiment(experiment)
     with start("x", options=options) as run:
         pass
-    assert not deliver(patience_s=0.0)
+    assert not upload(patience_s=0.0)
     assert "'gone' was deleted: restore it" in problem()
     mlflow.MlflowClient().restore_experiment(experiment)
     assert read(run).info.status == "FINISHED"
@@ -748,7 +748,7 @@ def test_tracking_off_does_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stage_never_imports_mlflow_and_its_delivery_ends_in_silence(tmp_path: Path) -> None:
+def test_a_stage_never_imports_mlflow_and_its_upload_ends_in_silence(tmp_path: Path) -> None:
     """Quick twin: test_a_run_goes_to_mlflow_and_keeps_what_it_is_given."""
     code = (
         "import sys\n"
@@ -757,7 +757,7 @@ def test_a_stage_never_imports_mlflow_and_its_delivery_ends_in_silence(tmp_path:
         "on = run.TrackingOptions(enabled=True, experiment='x')\n"
         "with run.Run.start(on, run.RunOf(stage='train', name='a')) as found: pass\n"
         "assert 'mlflow' not in sys.modules\n"
-        "assert run._deliverers[-1].wait(timeout=120) == 0\n"
+        "assert run._uploaders[-1].wait(timeout=120) == 0\n"
         "from signloom.tracking.run_store import RunStore\n"
         "RunStore()\n"
         "from mlflow.telemetry.utils import is_telemetry_disabled\n"
@@ -774,7 +774,7 @@ def test_a_stage_never_imports_mlflow_and_its_delivery_ends_in_silence(tmp_path:
     assert (process.returncode, process.stderr) == (0, ""), process.stderr
     names = {path.name.rpartition(".")[2] for path in (tmp_path / SPOOL).iterdir()}
     assert names <= {"log", "lock", "json"}
-    assert (tmp_path / SPOOL / "deliver.log").read_text() == ""
+    assert (tmp_path / SPOOL / "upload.log").read_text() == ""
 
 
 def test_a_run_in_a_copy_of_the_project_is_kept_in_the_project(

@@ -1,6 +1,6 @@
-"""Delivery of records to MLflow, by a process next to a stage or by a person's command.
+"""Upload of records to MLflow, by a process next to a stage or by a person's command.
 
-Both call `Sender.sync`, one pass over the journals, while they hold the spool's lock.
+Both call `Uploader.sync`, one pass over the journals, while they hold the spool's lock.
 """
 
 import itertools
@@ -35,11 +35,11 @@ HINT = "check MLFLOW_TRACKING_URI (unset: mlflow.db in the working directory)"
 logger = logging.getLogger(__name__)
 
 
-class Sender:
-    """Sends what waits in a spool to its store."""
+class Uploader:
+    """Uploads what waits in a spool to its store."""
 
     def __init__(self, spool: Spool, report: Callable[[str], None] = lambda line: None) -> None:
-        """Take the spool, and what is called with a line for each run that was delivered."""
+        """Take the spool, and what is called with a line for each run that was uploaded."""
         self._spool, self._report = spool, report
         self._store: RunStore | None = None
 
@@ -76,7 +76,7 @@ class Sender:
                 problem, is_ended = str(error), False
             if is_ended:
                 box.remove()
-                self._report(f"{box.name}: delivered")
+                self._report(f"{box.name}: uploaded")
             else:
                 unfinished.add(box.start["key"])
         return problem
@@ -109,7 +109,7 @@ def _send_pending(store: RunStore, box: Outbox) -> bool:
     return False
 
 
-def deliver_until_done(
+def upload_until_done(
     spool: Spool, *, until: int | None = None, patience_s: float = PATIENCE_S
 ) -> bool:
     """Send what waits until no process writes any more, unless another process does so already.
@@ -120,20 +120,20 @@ def deliver_until_done(
         patience_s: How long to try with a store that is away once no process writes any more.
 
     Returns:
-        Whether everything was delivered, or another process delivers it.
+        Whether everything was uploaded, or another process uploads it.
     """
     process = psutil.Process()
     claim = {"pid": process.pid, "started_s": process.create_time()}
     with spool.lock:
         status = spool.status()
         spool.note(until=[pid for pid in {*status.until, until or 0} if pid and is_alive(pid)])
-        if status.has_deliverer():
+        if status.has_uploader():
             return True
         spool.note(**claim)
-    sender, pause_s, failed_s = Sender(spool), POLL_S, math.inf
+    uploader, pause_s, failed_s = Uploader(spool), POLL_S, math.inf
     while True:
         with spool.lock:
-            is_well, now_s = not spool.waiting() or sender.sync(), time.monotonic()
+            is_well, now_s = not spool.waiting() or uploader.sync(), time.monotonic()
             failed_s = math.inf if is_well else min(failed_s, now_s)
             boxes = spool.waiting()
             is_over = not boxes and not any(map(is_alive, spool.status().until))
@@ -147,7 +147,7 @@ def deliver_until_done(
         time.sleep(pause_s)
 
 
-def deliver_once(spool: Spool, report: Callable[[str], None]) -> None:
+def upload_once(spool: Spool, report: Callable[[str], None]) -> None:
     """Send once what waits, at a person's request.
 
     Args:
@@ -161,16 +161,16 @@ def deliver_once(spool: Spool, report: Callable[[str], None]) -> None:
         report("nothing was waiting")
         return
     if spool.waiting():
-        report(f"delivering to {spool.store}{answer_limit()}")
+        report(f"uploading to {spool.store}{answer_limit()}")
         try:
             with spool.lock.acquire(timeout=HOLDER_S):
                 if not spool.waiting():
-                    report("another process delivered it")
-                Sender(spool, report).sync()
+                    report("another process uploaded it")
+                Uploader(spool, report).sync()
         except Timeout:
             raise UserError(
                 f"{spool.store}: another process still sends there, as one does beside each "
-                f"stage; what it leaves stays in {spool.folder} for `signloom deliver`"
+                f"stage; what it leaves stays in {spool.folder} for `signloom upload-runs`"
             ) from None
     _check_empty(spool)
 
@@ -190,12 +190,12 @@ def _check_empty(spool: Spool) -> None:
         if store != spool.store:
             reason = (
                 f"made for {store} and not for {spool.store}: set MLFLOW_TRACKING_URI as it was "
-                f"for them{' (not set)' * (store == DEFAULT_STORE)}, then `signloom deliver`"
+                f"for them{' (not set)' * (store == DEFAULT_STORE)}, then `signloom upload-runs`"
             )
         elif problem:
             reason = f"not taken by {problem}"
         else:
-            reason = "still written by a stage, which has a process that delivers them"
+            reason = "still written by a stage, which has a process that uploads them"
         lines.append(f"{', '.join(names)}: {reason}")
     if lines:
         raise UserError("\n".join([*lines, f"they are kept in {spool.folder}"]))
@@ -204,4 +204,4 @@ def _check_empty(spool: Spool) -> None:
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     lower_priority()
-    deliver_until_done(Spool(SPOOL, store_name()), until=int(sys.argv[1]) if sys.argv[1:] else None)
+    upload_until_done(Spool(SPOOL, store_name()), until=int(sys.argv[1]) if sys.argv[1:] else None)
