@@ -107,8 +107,6 @@ def load_section(path: Path, section: str, cls: type[T]) -> T:
     """Read one section of a parameters file.
 
     Args:
-        path: The parameters file (YAML).
-        section: Its top-level key.
         cls: Made by `checked_dataclass`; its fields are the section's keys, classes in it are
             nested maps.
 
@@ -144,7 +142,6 @@ def load_params(path: Path, *, may_be_empty: bool = False, is_anew: bool = False
     """Read a whole parameters file as plain maps, for the record of a run.
 
     Args:
-        path: The parameters file (YAML).
         may_be_empty: Whether a file without a key is an empty map, and no error.
         is_anew: Whether it is read as it is now, also after `keep_params`.
 
@@ -262,7 +259,6 @@ def parse_number(text: str, kind: Any) -> Any:
     """Turn what a person typed into a number.
 
     Args:
-        text: What was typed.
         kind: Type and range, as `Count` and the fields of options have them.
 
     Raises:
@@ -358,7 +354,6 @@ def read_json(path: Path, *, hint: str) -> Any:
     """Read a JSON file that a stage wrote.
 
     Args:
-        path: The file.
         hint: What to do if it is missing or torn, as the end of the message.
 
     Raises:
@@ -377,7 +372,6 @@ def read_text(path: Path, *, hint: str) -> str:
     """Read a text file that a person wrote, in UTF-8 with a mark at its begin or without.
 
     Args:
-        path: The file.
         hint: What to do if it cannot be read, as the end of the message.
 
     Raises:
@@ -391,7 +385,6 @@ def read_record(path: Path, kind: type[T], *, hint: str, version: int | None = N
     """Read a JSON file whose keys and types are known; other keys are ignored.
 
     Args:
-        path: The file.
         kind: Made by `checked_dataclass`: the keys that are read.
         hint: What to do if it is missing, torn or wrong, as the end of the message.
         version: The `format_version` that is read, if the file has one.

@@ -135,7 +135,6 @@ def check_corpus(corpus: CorpusOptions, *, is_drawn: bool) -> None:
     """Check that there is a manifest in a safe folder.
 
     Args:
-        corpus: Where it is.
         is_drawn: Whether a stage draws the corpus.
 
     Raises:

@@ -21,8 +21,6 @@ def start_module(
     """Run a module of Python for this process, whose log it continues.
 
     Args:
-        module: Its name.
-        arguments: Of its command.
         slot: Which of the processes that run at a time it is: each has a GPU, where there are any.
         threads: That it computes with.
         is_quiet: Whether it shows no bars.

@@ -23,7 +23,6 @@ def read_rows(path: Path, checksum: str = "") -> list[dict[str, str]]:
     """Read the rows of a table that the program wrote, by the names in its first line.
 
     Args:
-        path: The table.
         checksum: SHA-256 of its bytes as hex, if it was noted when it was written.
 
     Raises:
@@ -104,7 +103,6 @@ def read_parquet(path: Path, version: int, *, hint: str, key: bytes = VERSION_KE
     """Read a Parquet table that a stage wrote.
 
     Args:
-        path: The file.
         version: Of its format, as its metadata have it.
         hint: What to do if it is missing, damaged or of another version.
         key: Where its metadata have the version.

@@ -75,7 +75,6 @@ def run_program(
     """Run a program; what a user can put right ends in a message and exit code 1.
 
     Args:
-        work: The program.
         stopped: What is said when it is stopped, unless the one who stops says something.
         before: Put before the message of an error.
         keep: Called with what went wrong, for a log.

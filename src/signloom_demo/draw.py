@@ -232,7 +232,6 @@ def draw_corpus(options: DrawOptions, workers: int | None = None) -> int:
     """Draw the whole corpus into `options.out`, which appears only when it is complete.
 
     Args:
-        options: What to draw.
         workers: Processes; None for SIGNLOOM_WORKERS or one a core. The files are the same for
             any number.
 

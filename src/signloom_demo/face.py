@@ -63,8 +63,6 @@ def paint_face(
 
     Args:
         picture: What is to be seen without the face.
-        signer: Whose face.
-        camera: Of the picture.
         head: Middle of the head of a signer of size 1, world cm, shape (3,).
         held: How it is held.
     """

@@ -188,7 +188,6 @@ def arm_solids(
     """One arm with its hand in one frame.
 
     Args:
-        signer: Whose.
         shoulder: World cm, (3,).
         elbow: World cm, (3,).
         joints: The hand's, world cm, (21, 3).
@@ -280,7 +279,6 @@ def true_joints(arms: tuple[Arm, Arm], camera: Camera, beside: Floats | None = N
 
     Args:
         arms: Left and right.
-        camera: Of the picture.
         beside: How far to the right of their place the signer is, cm, shape (S,); None: there.
 
     Returns:

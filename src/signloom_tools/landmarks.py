@@ -24,7 +24,6 @@ def landmarks(
     """Return the landmarks of a film: `points` of shape (S, P, 3), NaN where absent.
 
     Args:
-        film: A video file.
         groups: Of hands, pose, lips, face_outline, brows, eyes and gaze; docs/extraction.md.
         detector: Which of MediaPipe's networks look for them.
 

@@ -16,7 +16,6 @@ def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None
     """Refuse to write a file onto what a command reads, or over a file that may not be replaced.
 
     Args:
-        path: The file that is to be written.
         inputs: Files that the command reads, under any name or link.
         overwrite: Whether other files may be replaced.
 

@@ -18,7 +18,6 @@ def update_params(path: Path, overrides: Mapping[str, Mapping[str, object]]) -> 
     """Change values of a parameters file and nothing else: no other line is touched.
 
     Args:
-        path: The parameters file.
         overrides: New values by section and key; of a map the keys that are to change. A section
             or key that the file lacks is added at the end of its map.
 

@@ -27,7 +27,6 @@ def write_skeleton(path: Path, pictures: Iterable[Picture], sequence: LandmarkSe
     Args:
         path: The .webm file, without sound.
         pictures: One for each frame of the landmarks.
-        sequence: The landmarks.
 
     Raises:
         ClipError: If there are more or fewer pictures.
@@ -54,7 +53,6 @@ def even_pictures(
     """Yield the pictures of a film at an even rate, as its landmarks have it.
 
     Args:
-        film: The file.
         rate: Frames a second of the landmarks.
         fps: Most frames a second that were read; 0: all.
         crop: The part of the picture that was read; None: all.

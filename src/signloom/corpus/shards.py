@@ -80,7 +80,6 @@ def assign_shards(clip_frames: Mapping[str, int], frames_per_shard: int) -> dict
     """Deal clips out to shards.
 
     Args:
-        clip_frames: Frames of each clip.
         frames_per_shard: A range with more frames (and two clips or more) is halved.
 
     Returns:
@@ -240,9 +239,7 @@ def write_shards(
 
     Args:
         folder: Made, or replaced if it is there.
-        clip_frames: Frames of every clip to write.
         load: Gives the landmarks of a clip; called once for each.
-        layout: The layout of every sequence.
         extractor: What made the landmarks, JSON.
         frames_per_shard: Most frames of a file, except one that holds a single longer clip.
 

@@ -313,7 +313,6 @@ def build_detector(options: DetectorOptions, *, threads: int = 1) -> Detector:
     """Return a detector that has seen no clip; takes a second and 100 MB in a new process.
 
     Args:
-        options: What it finds.
         threads: More than one: find the parts of a frame in parallel, and decode ahead; no landmark
             depends on it.
 

@@ -58,7 +58,6 @@ def crop(
 
     Args:
         rgb: Shape (height, width, 3).
-        region: What to cut out.
         size: Pixels of the square that it becomes.
         border: What lies outside the picture.
         pad: Make the region square first.
@@ -88,7 +87,6 @@ def _widen(rgb: Picture, corners: Points, most: int) -> Picture:
     change, and with it how a half is rounded.
 
     Args:
-        rgb: The picture.
         corners: Of the region, pixels, shape (4, 2).
         most: Pixels of the result; if it had more, the picture is returned.
     """
@@ -292,9 +290,7 @@ def grow(region: Region, size: Size, scale: float, shift: float = 0.0) -> Region
     """Make a region square and larger (rect_transformation_calculator.cc).
 
     Args:
-        region: To grow.
         size: Of the picture.
-        scale: By how much.
         shift: First move it by this many of its heights along its own vertical.
     """
     wide, high = F(size[0]), F(size[1])

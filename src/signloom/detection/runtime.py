@@ -80,7 +80,6 @@ def in_chunks(
     """Yield each frame with what is found in it, chunk by chunk; nothing found depends on chunks.
 
     Args:
-        frames: Of a clip.
         first: Looks at a frame.
         then: Each looks at a chunk's frames and at what `first` found in them.
         at_once: In threads: frames are decoded ahead, `first` is a chunk ahead of the others.
@@ -449,8 +448,6 @@ def find_hand(
 
     Args:
         network: hand_landmark_full.tflite, its first three outputs.
-        rgb: The picture.
-        region: Where to look.
         least: Least confidence that it is a hand.
 
     Returns:
@@ -607,7 +604,6 @@ class HolisticNetworks:
         models: Folder with MediaPipe's modules.
         min_detection_confidence: Least confidence to take something for a person, 0 to 1.
         min_tracking_confidence: Least confidence to go on following the person, 0 to 1.
-        face: Whether to find the face.
         refined: Whether to find its brows, lids and irises well.
         at_once: Look for pose, hands and face in threads of their own.
     """

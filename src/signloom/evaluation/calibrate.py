@@ -86,7 +86,6 @@ def fit_confidence(
     """Fit the confidence on dev, and describe the training clips.
 
     Args:
-        setup: The model and the corpus.
         weights: SHA-256 of the model's weights.
         dev: The model's translations of dev; None: it has no clips.
         right: Whether each of these is right in every word.
@@ -112,8 +111,6 @@ def check_split(
     """Return how true a confidence is on one split.
 
     Args:
-        translator: The model.
-        confidence: What is checked.
         result: The model's translations.
         right: Whether each of these is right in every word.
     """

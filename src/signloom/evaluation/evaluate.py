@@ -159,10 +159,8 @@ def evaluate(
     No reference reaches the model; dev's references alone choose the search.
 
     Args:
-        translator: The trained model.
         targets: The whole corpus.
         sequences: Clip id to landmarks or glosses, of all splits.
-        options: Search and scoring.
         corpus: Name of the corpus.
         seed_translators: The same model trained with other seeds, by name.
         weights: SHA-256 of the model's weights, for which alone the confidence holds.
@@ -232,9 +230,7 @@ def _evaluate_splits(
     Args:
         setup: The model, the corpus, and the search that was chosen.
         options: How many clips are changed.
-        further: The models of further seeds.
         weights: SHA-256 of the model's weights.
-        searches: How signs are searched.
     """
     results, train_texts = run_systems(setup), SeenInTrain(setup.targets)
     counts = {result.split: _count_systems(result, setup.score) for result in results}
@@ -332,7 +328,6 @@ def try_searches(setup: Setup, grid: GridOptions) -> tuple[DecodingOptions, list
     Args:
         setup: The model, the corpus and what the grid does not vary. The headline decides; where
             most texts of dev are glosses in their order, the lower WER.
-        grid: What is tried.
 
     Returns:
         The search with the highest score (of equals the lower WER, then the first tried), and a
@@ -449,10 +444,8 @@ def _score_seeds(
 
     Args:
         setup: The model, or the ensemble of all seeds.
-        further: The further seeds.
         result: The clips.
         counted: What was counted in the sentences of the model.
-        searches: How signs are searched.
     """
     if not further:
         return None

@@ -133,9 +133,6 @@ def prepare_task(
     """Draw the clips on which two systems are to be compared by people.
 
     Args:
-        a: One system.
-        b: The other.
-        split: Whose clips.
         clips: How many, at most.
         seed: Of the draw and of the order of the sentences.
         differing: Leave out the clips of which both say the same.

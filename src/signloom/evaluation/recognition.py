@@ -157,7 +157,6 @@ def recognise(
 
     Args:
         setup: The trained model, or the ensemble of all seeds, and the corpus.
-        splits: What is evaluated.
         searches: As `choose_searches` has chosen them.
         further: The same model trained with other seeds.
 
@@ -206,15 +205,7 @@ def _recognise_split(
     floors: Floors,
     train: Lines,
 ) -> Recognition:
-    """Score the signs of a split.
-
-    Args:
-        setup: The model and the corpus.
-        read: What its seeds read.
-        searches: How signs are searched.
-        floors: What gives the lines of each floor.
-        train: The training glosses.
-    """
+    """Score the signs of a split."""
     translator, rules, score = setup.translator, setup.score.gloss_rules, setup.score
     together = read.together if len(read.seeds) > 1 else read.seeds[0]
     used, log_probs = (

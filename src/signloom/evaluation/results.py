@@ -51,8 +51,6 @@ def write_evaluation(reports: Path, evaluation: Evaluation, history: Path) -> No
     """Write every file of the stage; without clock values, so that equal runs give equal bytes.
 
     Args:
-        reports: The folder `reports`.
-        evaluation: What to write.
         history: Training's `history.json`; its epochs become a table for `dvc plots`.
 
     Raises:

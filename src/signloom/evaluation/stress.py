@@ -235,7 +235,6 @@ def try_changes(setup: Setup, targets: Sequence[Target], *, most: int) -> list[T
     Args:
         setup: The model, the landmarks and the search; the seed of the changes is that of scoring.
             A model of glosses has nothing to change.
-        targets: The clips.
         most: Of more, every n-th is taken. 0: nothing is tried.
     """
     if not most or not setup.translator.source.has_frames:

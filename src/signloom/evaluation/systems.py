@@ -89,7 +89,6 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
     """Let the model, its controls and the floors translate the evaluated splits.
 
     Args:
-        setup: The model and the corpus.
         splits: What to evaluate; a split without clips is left out, with a warning.
 
     Raises:

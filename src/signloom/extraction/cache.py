@@ -339,9 +339,6 @@ class LandmarkCache:
 def explain_full_disk(folder: Path) -> Iterator[None]:
     """Turn the error of a full disk into words.
 
-    Args:
-        folder: What is being written.
-
     Raises:
         UserError: If the disk is full, with what to do.
     """

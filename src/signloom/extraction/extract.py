@@ -136,8 +136,6 @@ def extract_video(
     are rounded to half precision, so that shards store them without loss.
 
     Args:
-        path: The video.
-        options: The detector's options.
         start_s: Seconds from the start of the file; None: from the first frame.
         end_s: Likewise; None: to the last frame.
         box: The part of the picture with the signer, which is then the picture; None: all of it.
@@ -213,7 +211,6 @@ def extract_part(part: Sequence[VideoSegment], options: DetectorOptions) -> list
 
     Args:
         part: In the order of their starts.
-        options: Of the detector.
 
     Raises:
         UserError: If the detector cannot be built, which concerns all clips.
@@ -279,7 +276,6 @@ def clip_key(
     """Return the cache's key of a clip's landmarks.
 
     Args:
-        video: Where the clip lies.
         fingerprint: What `extractor_fingerprint` returns.
         start_s: Of the clip in its video; None: from the first frame.
         end_s: Likewise; None: to the last frame.
@@ -414,7 +410,6 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
 
     Args:
         clips: With their videos.
-        options: The detector's options and how to work them off.
         folder: Made if need be.
 
     Raises:

@@ -53,7 +53,6 @@ class _Worker:
     answers would block the others.
 
     Args:
-        function: What it does with a job.
         most_jobs: A process that has done this many jobs is replaced; None: never.
     """
 

@@ -78,8 +78,6 @@ def augment(
     """Apply every random change that the options switch on, except lost hands.
 
     Args:
-        sequence: The landmarks of one clip.
-        options: How strong.
         generator: Source of all other randomness; the same state gives the same result.
         duration: 0, as short as the options allow, to 1, as long; batches are planned by it, so
             they draw it first. None: drawn here.
@@ -120,7 +118,6 @@ def augment_rows(
 
     Args:
         rows: Shape (S, F).
-        options: How strong.
         generator: Source of all other randomness.
         duration: As for `augment`.
     """

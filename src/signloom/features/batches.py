@@ -114,8 +114,7 @@ def build_batch(targets: Sequence[Target], rows: Sequence[Rows], pad: int) -> Ba
     """Pad sources and targets to a batch.
 
     Args:
-        targets: Of the clips.
-        rows: Their features, each (S, F), or source ids, each (S,).
+        rows: Features of each clip, (S, F), or source ids, (S,).
         pad: Id that fills the targets.
     """
     tgt, tgt_valid = pad_ids([target.ids for target in targets], pad)

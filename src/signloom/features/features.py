@@ -125,10 +125,6 @@ def compute_features(sequence: LandmarkSequence, options: FeatureOptions) -> Flo
     shoulders and scaled by their width, and what is still absent is zero. Invariant to where the
     signer is in the picture and how large.
 
-    Args:
-        sequence: The landmarks of one clip.
-        options: Which features.
-
     Returns:
         Shape (S', F) without NaN; S' = S * options.fps / sequence.fps, at least 1.
 

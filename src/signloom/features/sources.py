@@ -148,7 +148,6 @@ class Source(ABC):
 
         Args:
             targets: Of all clips; with the glosses.
-            shards: Landmarks of the clips.
 
         Raises:
             UserError: If landmarks are missing, damaged or of another make than these.
@@ -162,7 +161,6 @@ class Source(ABC):
 
         Args:
             targets: Of all clips.
-            shards: Landmarks of the clips.
             cache_mb: Most memory for landmarks; clips beyond it stream from the shards.
 
         Raises:
@@ -561,7 +559,6 @@ def open_source(kind: SourceKind, *, shards: Path, targets: Path) -> Source:
 
     Args:
         kind: What the model reads, `model.source`.
-        shards: Folder of landmark shards.
         targets: Text side of the clips.
 
     Raises:
@@ -603,7 +600,6 @@ class StoredLandmarks:
         """Look into the shards; no landmarks are read yet.
 
         Args:
-            shards: The folder.
             source: What a model reads of them.
             cache_mb: Most memory that landmarks may take between two batches, in 10^6 bytes.
 

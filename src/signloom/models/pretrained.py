@@ -311,7 +311,6 @@ def load_text_weights(model: Seq2Seq, folder: Path, rows: Sequence[int]) -> None
 
     Args:
         model: Of the family `pretrained`, built for this text model; changed in place.
-        folder: The text model.
         rows: For each row of the model's vocabulary after the first three (pad, begin, end) that
             of the text model's, or -1: such a row begins as the mean of the others.
 

@@ -251,7 +251,6 @@ def build_picker(alignment: AttentionMap, *, name: str, clip_id: str) -> list[At
     """Prepare the attention of a clip for the page, one picture at a time; nothing without maps.
 
     Args:
-        alignment: Of the clip.
         name: Unique on the page; letters, digits and hyphens.
         clip_id: The clip, for those who cannot see the picture.
     """

@@ -174,7 +174,6 @@ def build_report(paths: ReportPaths, reports: Path, options: ReportOptions) -> s
     """Write the page and, next to it, each of its figures as a file of its own.
 
     Args:
-        paths: What the stages wrote.
         reports: The folder `reports`; index.html and figures/ are written there.
         options: The title.
 
@@ -259,7 +258,6 @@ def compare_with_floor(sources: Sources, rows: Sequence[Row]) -> float | None:
     """Return the p-value of the model's difference to its best floor (paired bootstrap).
 
     Args:
-        sources: What the stages wrote.
         rows: The translations of the split that the page is about.
 
     Returns:

@@ -15,7 +15,6 @@ def render_markdown(
         template: Its file name.
         package: Where it lies.
         text: The filter, which returns text that stays text in Markdown.
-        values: What it shows.
     """
     environment = Environment(
         loader=PackageLoader(package, "."),
@@ -36,7 +35,6 @@ def render_page(
         template: Its file name.
         package: Where it lies; the templates next to this file can be used from anywhere.
         trim_blocks: As in Jinja.
-        values: What it shows.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, "."), PackageLoader("signloom.report", ".")]),

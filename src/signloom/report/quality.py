@@ -199,7 +199,6 @@ def table_by(
     Shares are over frames, the gap is the longest one, jitter the median of the clips'.
 
     Args:
-        rows: The quality table.
         faults: Names of the checks that a clip fails, by clip id.
         group_of: The group of each clip, by clip id.
     """

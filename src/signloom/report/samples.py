@@ -63,7 +63,6 @@ def show_sample(
     """Draw a sample.
 
     Args:
-        sample: The clip and its words.
         number: Of the samples on the page, from 1.
         sequence: The clip's landmarks; None for a model of glosses.
         alignment: Where the model looked; None if its decoder has no attention.

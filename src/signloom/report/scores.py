@@ -62,7 +62,6 @@ def format_scores(split: str, content: Mapping[str, Any]) -> str:
     """Return a split's scores as a small table.
 
     Args:
-        split: Its name.
         content: Of scores.json.
     """
     evaluation, headline = content["splits"][split], Metric(content.get("headline", Metric.BLEU4))

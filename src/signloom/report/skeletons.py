@@ -169,7 +169,6 @@ def build_player(sequence: LandmarkSequence, *, name: str, label: str) -> Player
     """Prepare a clip for the page.
 
     Args:
-        sequence: The clip.
         name: Unique on the page; letters, digits and hyphens.
         label: What a person who cannot see it must know.
     """

@@ -188,8 +188,6 @@ def read_table(path: Path, *, stage: str, checksums: Mapping[str, str] = {}) -> 
     """Read a table that a stage wrote.
 
     Args:
-        path: The table.
-        stage: Which stage.
         checksums: SHA-256 of tables by name; one without is not compared.
 
     Raises:

@@ -52,7 +52,6 @@ def judge(sources: Sources, p_value: float | None) -> Verdict:
     """Return what the scores say about the model, in one sentence.
 
     Args:
-        sources: What the stages wrote.
         p_value: Of the difference to the best floor; None where it was not computed.
     """
     split, headline = headline_split(sources.splits), sources.headline

@@ -145,9 +145,7 @@ class Run:
 
         Args:
             options: Whether to log, and the experiment.
-            of: Which run it is.
             data: Name and hash of what the stage read; logged as MLflow inputs and as tags.
-            tags: Further tags.
             note: What a person reads at the top of the run's page, in Markdown.
             stops: Exceptions that end the run as planned, such as a pruned trial: the run is
                 then FINISHED, with the exception's name in the tag `stopped_by`.

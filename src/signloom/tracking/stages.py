@@ -55,9 +55,6 @@ _STAGES = {
 def track_stage(stage: str) -> Iterator[None]:
     """Log a stage as a run, unless it logs its own or is part of another one.
 
-    Args:
-        stage: Its name.
-
     Raises:
         UserError: If params.yaml is missing or wrong.
     """

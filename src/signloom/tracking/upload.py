@@ -115,7 +115,6 @@ def upload_until_done(
     """Send what waits until no process writes any more, unless another process does so already.
 
     Args:
-        spool: The records and their store.
         until: Number of a process, such as a `dvc repro`, until whose end more will come.
         patience_s: How long to try with a store that is away once no process writes any more.
 

@@ -39,12 +39,6 @@ def choose_threads(parameters: int) -> int:
     Threads add up in another order, so the number follows from the model's size and, of a large
     model, from the cores that this process may use; never from the load. `OMP_NUM_THREADS`
     overrides it.
-
-    Args:
-        parameters: Of the model.
-
-    Returns:
-        The number of threads.
     """
     if "OMP_NUM_THREADS" not in os.environ:
         is_small = parameters < SMALL_PARAMETERS

@@ -284,10 +284,7 @@ def accumulate_gradients(
     dropout.
 
     Args:
-        objective: The model and its losses.
-        source: Builds batches.
         fabric: The devices, each of which takes its share.
-        epoch: Number of the epoch.
         clips: Clips of the batch.
 
     Returns:

@@ -72,7 +72,6 @@ def head_loss(
     Args:
         states: What the head projects, at real target positions only: `states[valid]`.
         weight: Weight of the head, tied to an embedding or not.
-        bias: Bias of the head.
         targets: The next token of each state.
         label_smoothing: Share of the target spread evenly over the vocabulary, [0, 1).
         chunk_rows: Rows of logits held together; None: what suits the device.
@@ -288,7 +287,6 @@ def ctc_loss(
         logits: Logits of the labels at each memory position.
         valid: Which positions are real.
         labels: From 1; filled with the blank, 0.
-        label_lengths: Labels of each clip.
 
     Returns:
         The sum, and which clips it counts.

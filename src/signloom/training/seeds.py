@@ -88,7 +88,6 @@ class TrainingRun:
 
         Args:
             module: Is run with the number of the seed and the key.
-            key: Of the run.
 
         Raises:
             UserError: If one of them fails.

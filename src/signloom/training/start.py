@@ -32,7 +32,6 @@ def write_start(start_from: str | None, path: Path = START) -> None:
 
     Args:
         start_from: Folder of a checkpoint; empty: from scratch; None: as `train.start_from` says.
-        path: The file.
     """
     head = "# Written by `signloom retrain`. null: as train.start_from of params.yaml says.\n"
     write_file(path, f"{head}start_from: {json.dumps(start_from)}\n")

@@ -204,8 +204,7 @@ def count_unwritable(
     """Return how many clips have more to spell by CTC than the encoder has positions for it.
 
     Args:
-        targets: Of the clips.
-        lengths: Frames of each at the rate of the features, or tokens of its source.
+        lengths: Frames of each clip at the rate of the features, or tokens of its source.
         options: What spells: the CTC head, an encoder-only model, both or nothing.
 
     Returns:
@@ -268,8 +267,6 @@ def train(
     """Train a model with the first seed.
 
     Args:
-        data: The corpus.
-        options: What to train and how.
         provenance: Written into the checkpoint as it is.
         log: Called after every epoch.
         watch: Called now and then within an epoch.
@@ -506,10 +503,7 @@ def train_seed(
     """Train with the first seed and show a progress bar; `check_run` has passed the options.
 
     Args:
-        data: The corpus.
-        options: What to train and how.
         provenance: Written into the checkpoint, with the options.
-        fabric: The devices.
         snapshots: Where to go on from and to.
         log: Called after every epoch with its record, its speed and its number as `step`, and at
             the end with the best epoch.

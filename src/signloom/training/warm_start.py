@@ -90,7 +90,6 @@ def warm_start(checkpoint: Checkpoint, folder: Path, *, seed: int) -> None:
 
     Args:
         checkpoint: What is to be trained; its model is changed in place.
-        folder: The trained checkpoint.
         seed: Which of its models, if it has several: the one of this seed, else the first.
 
     Raises:

@@ -295,8 +295,6 @@ class Confidence:
         """Check one translation.
 
         Args:
-            hypothesis: What was written.
-            sequence: What was translated.
             encoding: Of the clip, shape (D,); None: the clip is not compared.
         """
         level = self.level(plain_score(hypothesis))
@@ -372,7 +370,6 @@ def describe_train(
     """Measure the training clips.
 
     Args:
-        train: Their landmarks.
         encodings: Their encodings, shape (N, D).
         held_out_states: Encodings of clips of the same kind that no weight was fitted to: dev's.
         signs: What each training clip shows, if each shows one sign.

@@ -152,10 +152,6 @@ def open_index(
     """Return the training clips, encoded once and kept until model, texts or landmarks change.
 
     Args:
-        translator: The model.
-        checkpoint: Its folder.
-        targets: Texts of the corpus.
-        shards: Landmarks of the corpus.
         folder: Where encodings are kept, a file a model.
 
     Raises:

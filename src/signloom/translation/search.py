@@ -67,7 +67,6 @@ def search(
         model: In evaluation mode.
         memory: Encoded source of the clips.
         ids: Control tokens; pad and bos are never produced.
-        options: Width, penalty and limits.
         n_best: Hypotheses returned of each clip, at most `beam_size`.
         further: Models of other seeds with their memories of the clips: a token has the mean of
             the probabilities that all give it. The internal language model is the first's.

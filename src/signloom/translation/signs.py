@@ -68,7 +68,6 @@ def read_signs(
 
     Args:
         translator: Its model has a CTC head over glosses.
-        sequences: Landmarks of the clips.
         search: None: as `evaluate` chose it for these weights.
 
     Raises:
@@ -87,7 +86,6 @@ def align_glosses(
 
     Args:
         translator: Its model has a CTC head over glosses.
-        sequences: Landmarks of the clips.
         glosses: Of each clip, as signed.
 
     Returns:
@@ -143,7 +141,6 @@ def find_signs(
 
     Args:
         translator: Its model has a CTC head over glosses.
-        sequences: Landmarks of the clips.
         glosses: What is looked for.
 
     Raises:
@@ -184,10 +181,7 @@ def place_signs(
     """Return the signs of a clip: each lies where the likeliest path of all of them reads it.
 
     Args:
-        translator: Whose labels these are.
-        sequence: The clip.
         log_probs: Of the labels at each position, shape (M, K).
-        search: How they are searched.
     """
     labels = search_signs(log_probs, search)
     names = translator.spec.ctc.names

@@ -81,7 +81,6 @@ def subtract(
     Args:
         log_probs: Given the source.
         expected: Logits given the same tokens and no source.
-        weight: The share.
 
     Returns:
         Logits. Those of a token with less than `PLAUSIBLE` of the best one's probability stay

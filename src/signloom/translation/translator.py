@@ -105,8 +105,6 @@ class Translator:
 
         Args:
             checkpoint: Its model is on the device.
-            device: Where the model computes.
-            precision: Of its weights.
             confidence: What `evaluate` measured of this model; None: nothing is checked.
             name: How messages call the checkpoint.
         """
@@ -129,8 +127,6 @@ class Translator:
         If the models of all its seeds were measured as an ensemble, they are loaded as one.
 
         Args:
-            folder: The checkpoint.
-            device: Where the model computes.
             precision: Of its weights; docs/translation.md compares them.
         """
         device = device or pick_device("auto")
@@ -254,7 +250,6 @@ class Translator:
 
         Args:
             sequences: Their landmarks or glosses, as the model was trained.
-            options: How to search.
             n_best: Translations wanted of each clip, at most `options.beam_size`.
             skip_unsure: Give those an empty text, and no alternatives, that are unsure or of a clip
                 unlike the training clips.
@@ -514,7 +509,6 @@ class Translator:
         """Return where the model looks when it writes these translations.
 
         Args:
-            sequences: Landmarks or glosses of the clips.
             translations: One a clip, as `translate` gave them.
 
         Returns:

@@ -58,7 +58,6 @@ class TrialTrainer:
 
         Args:
             trial: It has claimed its slot.
-            options: What to train.
             values: Those of the options that are the trial's own.
             prunes: Whether to stop when the other trials were better by now.
 

@@ -73,10 +73,8 @@ def plan_search(
     """Describe a search, before anything is trained.
 
     Args:
-        data: The corpus.
         base: The current parameters.
         options: The space and its limits.
-        tracking: Where each trial's run is logged.
         hashes: Of landmarks and tokens; others are another search.
 
     Raises:

@@ -163,8 +163,6 @@ def open_study(
     """Open the study of exactly this search, and log it when it is not the last one.
 
     Args:
-        storage: The database.
-        name: Of the study.
         parts: What decides its numbers, hashed.
         options: Objective and epochs.
         may_create: Whether to start it; a worker that joins must not.
@@ -226,7 +224,6 @@ def run_trials(
 
     Args:
         study: In a database, with a `SlotSampler`.
-        slots: How many.
         objective: Runs a trial that has a slot; see `claim_slot`.
         fixed_values: From a slot to the values that are not drawn.
         heartbeat_s: Seconds between the signs of life of a trial.

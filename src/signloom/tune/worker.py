@@ -48,10 +48,6 @@ def read_search(params: Path, files: TrainingFiles) -> SearchPlan:
 def join(params: Path, files: TrainingFiles) -> None:
     """Work on a search that was started elsewhere until none of its trials is missing.
 
-    Args:
-        params: The parameters file.
-        files: The data.
-
     Raises:
         UserError: If the database has no search of these parameters, data and code.
     """
@@ -74,11 +70,8 @@ def work_together(
 
     Args:
         search: Already opened.
-        params: The parameters file.
-        files: The data.
         progress: Called now and then with the finished trials and the epochs so far.
-        workers: How many processes.
-        threads: Of each; None: as many as its share of the cores.
+        threads: Of each worker; None: as many as its share of the cores.
 
     Raises:
         UserError: If they die one after another without finishing a trial.

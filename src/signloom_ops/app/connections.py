@@ -72,7 +72,6 @@ def build_server(
     """Return the server of a guarded app.
 
     Args:
-        guard: The application.
         certificate: For TLS, PEM; None: it speaks without.
         key: Of the certificate, PEM.
         more: Further options of `uvicorn.Config`.

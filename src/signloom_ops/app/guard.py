@@ -46,10 +46,8 @@ class Guard:
     a header of our own on each request that changes something keeps out forms of other pages.
 
     Args:
-        app: What is guarded.
         hosts: Values of the header `Host` that are ours.
         password: Needed besides, where others in the house may reach the server; empty: none.
-        secure: Whether the server speaks TLS.
     """
 
     def __init__(

@@ -37,7 +37,6 @@ def encode_film(
 
     Args:
         film: In the folder of its recording.
-        translator: The model.
         weights: Their SHA-256.
         sequence: The landmarks of what is signed, if they were found already.
 
@@ -71,9 +70,7 @@ def index_recordings(
     """Return the training clips and the recordings that have a text.
 
     Args:
-        takes: The recordings.
         index: The training clips.
-        translator: The model.
         weights: Their SHA-256.
         but: Id of a recording that is left out: the one that is asked about.
     """

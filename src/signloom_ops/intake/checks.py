@@ -119,8 +119,6 @@ def check_candidates(inbox: Inbox, options: IngestOptions, *, signer_disjoint: b
     """Decide about each candidate, in their order; all problems of one are found together.
 
     Args:
-        inbox: The candidates and the corpus.
-        options: The bounds.
         signer_disjoint: Whether a signer may be in one split only.
     """
     new, corrections, known_count = _sort_candidates(inbox)
@@ -172,8 +170,6 @@ class _ClipCheck:
     """Checks candidates against the corpus, and each other.
 
     Args:
-        inbox: The candidates and the corpus.
-        options: The bounds.
         asked: The splits that are asked for, by signer of a new clip.
         signer_disjoint: Whether a signer may be in one split only.
     """

@@ -207,8 +207,6 @@ def read_inbox(
     """Look through a corpus and folders; what was hashed once is not read again.
 
     Args:
-        corpus: A corpus with a manifest.
-        request: The folders.
         options: How long a file must have been as it is.
         former: The manifest, if the caller has read it.
 
@@ -238,9 +236,7 @@ def has_new_files(
     is decoded, and none is read twice.
 
     Args:
-        corpus: A corpus with a manifest.
         inbox: The folder of the deliveries; it may be missing.
-        options: What a clip must be like.
         former: The manifest, if the caller has read it.
 
     Raises:

@@ -95,9 +95,7 @@ def ingest(
     """Take new clips into a corpus; what came in before, and what is wrong, stays where it is.
 
     Args:
-        corpus: A corpus with a manifest.
         request: Folders of videos with a table or text files, and what is said of them.
-        options: What a clip must be like.
         day: Names the batch, a second one of a day gets a number; None: today.
         former: The manifest, if the caller has read it.
 

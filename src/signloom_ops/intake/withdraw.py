@@ -56,8 +56,6 @@ def withdraw(
     """Take a delivery out of a corpus again.
 
     Args:
-        corpus: A corpus with a manifest.
-        batch: Batch of the clips.
         reason: Written into the tables, and shown to whoever brings the videos again.
         former: The manifest, if the caller has read it.
         to: The videos go to a folder of the batch's name in it.
@@ -90,7 +88,6 @@ def withdraw_ended(
     """Take the clips out of a corpus whose signers agreed until a day that is over.
 
     Args:
-        corpus: A corpus with a manifest.
         former: The manifest, if the caller has read it.
         to: The videos go to a folder of today's name in it.
 
@@ -175,7 +172,6 @@ def _copy_films(
     Args:
         corpus: Whose films they are.
         films: The films with their hashes.
-        clips: Their clips.
         folder: Where they go.
     """
     remove_paths([*half_written(folder, "**/.*.tmp")])

@@ -46,9 +46,6 @@ def write_card(folder: Path, corpus: Path, marks: Mapping[str, Any] | None = Non
         corpus: Folder of the corpus; licence and consent in it are quoted.
         marks: What was noted about the version since, such as `forgotten`.
 
-    Returns:
-        The card.
-
     Raises:
         UserError: If the version's own files are missing or torn.
     """

@@ -172,10 +172,7 @@ def ask_gate(store: ModelStore, version: int, inputs: GateInputs, options: GateO
     clips are frozen if there is a champion that the gate was never asked about.
 
     Args:
-        store: The versions.
         version: The challenger.
-        inputs: On what.
-        options: What is asked for.
 
     Raises:
         UserError: If the two cannot be compared: too few seeds, other landmarks, no test clip, or
@@ -360,7 +357,6 @@ def translate_clips(stored: StoredVersion, clips: Clips, *, keep: bool) -> dict[
     """Translate clips with the model of every seed, or all together, as the version searches.
 
     Args:
-        stored: The version.
         clips: Landmarks by clip id.
         keep: Write the sentences into the version's folder, and read them there if the same
             models have seen the same landmarks before.

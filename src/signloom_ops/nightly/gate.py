@@ -173,7 +173,6 @@ def decide(
         champion: None: there is none yet, and the challenger must beat the floors.
         challenger: Its sentences; like the champion's, one for every clip.
         clips: At least one test clip.
-        options: Limits of the rules.
         score: Tokenizer, resamples and seed.
         refused: Challengers that were refused in the 365 days before.
     """

@@ -119,9 +119,6 @@ def make_plan(
     day. `force` makes them one.
 
     Args:
-        settings: The parameters.
-        manifest: The corpus.
-        store: The kept models.
         to_finish: Version of a night that was interrupted, if it came that far.
         force: Train even if nothing is new.
         is_ingested: Whether the inbox was taken in already tonight, so that it is no reason.
@@ -318,9 +315,7 @@ def gather_facts(
 
     Args:
         clips: The corpus.
-        params: The parameters file.
         parent: Version whose weights it started from; None: from scratch.
-        reasons: Why it was trained.
     """
     targets = {target.clip_id: target for target in read_targets(TARGETS)}
     frames, rates = read_clip_frames(SHARDS), read_clip_rates(SHARDS)

@@ -50,9 +50,7 @@ def pull_versions(corpus: Path, remote: str, commands: Commands) -> StepResult:
     The outputs of stages are not fetched: the stages make them again from the corpus.
 
     Args:
-        corpus: Folder of the corpus.
         remote: Name of the DVC remote.
-        commands: Run DVC.
     """
     pointers = [Path(f"{folder}.dvc") for folder in (corpus, MODELS)]
     paths = [str(path) for path in pointers if path.is_file()]
@@ -138,7 +136,6 @@ def check_new_clips(
     Args:
         clips: The corpus.
         new: Delivery to the ids of its clips, in the order in which they came.
-        options: What is looked at, and the limits.
         path: Where the worst report is written.
     """
     if not new:
@@ -248,11 +245,8 @@ def keep_version(
     """Keep the model that was just trained as the next version.
 
     Args:
-        store: The versions.
         clips: The corpus.
-        params: The parameters file.
         parent: Version whose weights it started from; None: from scratch.
-        reasons: Why it was trained.
     """
     facts = gather_facts(clips, params=params, parent=parent, reasons=reasons)
     version = store.add(CHECKPOINT, EVALUATION, facts)
@@ -273,10 +267,8 @@ def decide_and_promote(
     """Let the gate compare a version with the champion, and promote it if the gate decides so.
 
     Args:
-        store: The versions.
         version: The challenger.
         clips: The corpus.
-        settings: The parameters.
         path: Where a copy of the decision is written.
     """
     from signloom_ops.nightly.comparison import ask_gate, read_inputs  # it loads torch
@@ -329,13 +321,7 @@ def track_models(commands: Commands) -> StepResult:
 
 
 def commit_night(night: Mapping[str, Any], corpus: Path, commands: Commands) -> StepResult:
-    """Commit the files that a night writes, and no others.
-
-    Args:
-        night: The content of night.json.
-        corpus: Folder of the corpus.
-        commands: Run git.
-    """
+    """Commit the files that a night writes, and no others."""
     written = [
         START,
         DVC_LOCK,

@@ -113,7 +113,6 @@ class ModelStore(Versions):
         """Make a version the champion; nothing changes if it is already.
 
         Args:
-            version: Its number.
             by: Who or what decided, for the history.
 
         Raises:
@@ -145,9 +144,6 @@ class ModelStore(Versions):
 
     def rollback(self, *, by: str) -> int:
         """Make the former champion the champion again; called again, the one before it.
-
-        Returns:
-            Its number.
 
         Raises:
             UserError: If there was none, or its files have changed.

@@ -523,7 +523,6 @@ def _remove_kept(parts: Sequence[RemovalPart], further: Sequence[Path]) -> None:
 
     Args:
         parts: What is to be removed and rewritten.
-        further: Further files that change.
     """
     cache = DvcCache()
     removed = {file for part in parts for path in part.removed for file in _files_of(path)}

@@ -24,8 +24,6 @@ def tell_left(
     """Yield what this program cannot remove, or must not, each with what to do.
 
     Args:
-        person: Who.
-        corpus: The corpus.
         deliveries: Folders with sentences of others, which may mention the person.
     """
     if (CHECKPOINT / WEIGHTS_NAME).is_file():

@@ -147,7 +147,6 @@ def scrub_value(value: Any, person: Person, names: Set[str] = frozenset()) -> An
 
     Args:
         value: Of JSON.
-        person: Who.
         names: The person's names among the keys, items or values that stand here.
     """
     if isinstance(value, dict) and names and _is_by_split(value):
@@ -202,9 +201,7 @@ def scrub_table(name: str, text: str, person: Person) -> str:
     """Return a table without the rows that have the person's name in a column of such.
 
     Args:
-        name: Of the file.
         text: Whose first line, except remarks (`#`), names the columns.
-        person: Who.
     """
     lines = list(io.StringIO(text, newline="\n"))
     start = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
@@ -255,7 +252,6 @@ def scrub_file(path: Path, person: Person) -> str | bytes | None:
 
     Args:
         path: A table, JSON, Parquet or `signer.txt`; anything else stays as it is.
-        person: Who.
     """
     if path.suffix == ".parquet":
         return _scrub_parquet(path, person)

@@ -134,13 +134,11 @@ def read_films(
     """Return a row for each cue of the films in a folder.
 
     Args:
-        videos: The films.
         sources: Caption files and folders of them.
         tables: Tables of films with the split that each is given for, if any. Their cells are
             those of all cues of the film; films that they do not name are left out.
         columns: Fields and what the tables call them.
         choice: What to take of a file.
-        rules: How cues become clips.
 
     Raises:
         UserError: If there is no caption file, or no cue that can be taken.

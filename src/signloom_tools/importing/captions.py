@@ -449,7 +449,6 @@ def apply_rules(
 
     Args:
         cues: Of one film.
-        rules: How they become clips.
         duration_s: Of the film; None: unknown.
     """
     left_out: list[LeftOut] = []

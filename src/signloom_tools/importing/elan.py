@@ -223,7 +223,6 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
     """Write an .eaf file that ELAN opens, always the same for the same tiers.
 
     Args:
-        path: The file.
         tiers: Parents before their children, whose annotations each name another parent. The
             names of annotations are given anew.
         film: The film that is annotated, linked by its path as seen from the file.

@@ -51,7 +51,6 @@ def find_sources(
     """Decide where each field comes from: as given, or by a known name.
 
     Args:
-        header: The table's columns.
         columns: Field and column, as given.
         constants: Field and value of every row, as given.
         patterns: Field and regular expression with one group, as given.

@@ -134,7 +134,6 @@ def layout_of(clip: ForeignClip, choices: Collection[str] | None) -> Layout:
     lips, and points without depth give a layout of its own, if shoulders or corners are there.
 
     Args:
-        clip: The clip.
         choices: Groups it must have, of `GROUP_CHOICES`. None: `hands`, and `pose` if it is there.
 
     Raises:

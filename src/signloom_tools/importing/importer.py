@@ -235,7 +235,6 @@ def import_landmarks(
     Args:
         sources: Files, or folders with files of `FORMATS`.
         corpus: The corpus folder; made if need be.
-        options: What to read.
         force: Replace an earlier import.
 
     Raises:

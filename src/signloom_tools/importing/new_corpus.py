@@ -284,8 +284,6 @@ def plan_corpus(
 
     Args:
         rows: Each with the split that its table was given for, if any.
-        options: How rows become clips.
-        corpus: The corpus folder.
         videos: Where to look for videos; None: not looked for.
         imported: Clips whose landmarks are in the corpus; None: it is a corpus of videos.
 

@@ -88,7 +88,6 @@ def clip_of_points(
     has stands in the middle of the others.
 
     Args:
-        clip_id: Name of the clip.
         points: Shape (S, K, 2 or more), pixels or shares of the picture; K of `SKELETONS`.
         scores: Shape (S, K); None: the third number of a point, or all are certain.
         size: Frame rate, width and height.

@@ -71,7 +71,6 @@ def open_pictures(folder: Path, fps: float | str | None) -> PictureFolder:
     """Look at a folder of pictures; none is opened.
 
     Args:
-        folder: The folder.
         fps: Frames a second, as a number or as a table has it; nothing: it is not given.
 
     Raises:

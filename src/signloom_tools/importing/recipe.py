@@ -309,8 +309,6 @@ def choose_values(
     """Return all parameters that a new corpus sets, and the reasons of its recipe.
 
     Args:
-        clips: Of the corpus.
-        corpus: Its folder.
         params: The parameters file, for what is not changed here.
         signer_disjoint: Whether every signer is in one split.
         text_only: Whether it is a corpus of glosses and sentences.

@@ -167,7 +167,6 @@ def recombine(
     Args:
         clips: With glosses and sentences.
         spans: Where each gloss of a clip is signed, frames.
-        sequences: Landmarks of the clips.
         count: New clips.
         generator: Decides the result.
     """

@@ -115,7 +115,6 @@ class ClipReader:
 
     Args:
         extractor: What made the landmarks that the model was trained on.
-        options: What the person adds.
         watch: Gets the frames of videos as they are decoded and passes them on.
     """
 

@@ -55,7 +55,6 @@ def from_payload(clip: Mapping[str, Any], layout: Layout) -> LandmarkSequence:
     """Inverse of `to_payload`; rounds to half precision, as landmarks are stored.
 
     Args:
-        clip: The clip.
         layout: Of the model. Groups that it does not have are refused: it would not look at them.
 
     Raises:
@@ -116,7 +115,6 @@ def check_request(
 
     Args:
         clips: As they came, before anything is made of them.
-        options: How they are to be searched.
         fps: Frames a second that the model reads.
 
     Raises:

@@ -12,11 +12,7 @@ from signloom_ops.app.requests import AppRequest, route
 
 
 class Judging:
-    """Routes of the tasks of judges.
-
-    Args:
-        films: Those of the corpus.
-    """
+    """Routes of the tasks of judges."""
 
     def __init__(self, films: CorpusFilms) -> None:
         self._films, self._judgements = films, Judgements()

@@ -32,11 +32,7 @@ MAX_NAME = 100  # letters of a signer's name
 
 
 class Recordings:
-    """Routes of the recordings of a project.
-
-    Args:
-        takes: The recordings.
-    """
+    """Routes of the recordings of a project."""
 
     def __init__(self, takes: TakeStore) -> None:
         self._takes = takes

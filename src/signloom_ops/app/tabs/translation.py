@@ -26,9 +26,7 @@ class TranslationTab:
     """Routes that need the model or the detector.
 
     Args:
-        takes: The recordings.
         analyst: Looks at films.
-        films: Those of the corpus.
         looking: Lets one request at a time to the analyst.
     """
 

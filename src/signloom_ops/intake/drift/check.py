@@ -118,7 +118,6 @@ def check_drift(
         new: Ids of its new clips.
         batch: What to call them.
         landmarks: What `extract` wrote, with the new clips.
-        options: The limits.
 
     Returns:
         A finding for each check. In a corpus without old clips only those that need none.
