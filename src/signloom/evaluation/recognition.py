@@ -139,8 +139,10 @@ def choose_searches(
     ngrams = count_signed(translator, _glossed(setup))
 
     def choose(seeds: Sequence[Sequence[FloatArray]]) -> SignSearch:
-        read = [HeldOutLabels(log_probs, dev.targets if dev else [], ngrams) for log_probs in seeds]
-        return choose_search(translator, read, setup.score.gloss_rules, weights)
+        parts = [
+            HeldOutLabels(log_probs, dev.targets if dev else [], ngrams) for log_probs in seeds
+        ]
+        return choose_search(translator, parts, setup.score.gloss_rules, weights)
 
     chosen = choose(dev.seeds if dev else [[]])
     joint = choose([dev.together] if dev else [[]]) if further else chosen
@@ -173,7 +175,9 @@ def recognise(
         searches.dev if split == "dev" else _read_split(models, setup, split) for split in splits
     )
     return {
-        read.split: _recognise_split(setup, read, searches, floors, train) for read in every if read
+        labels.split: _recognise_split(setup, labels, searches, floors, train)
+        for labels in every
+        if labels
     }
 
 
@@ -200,43 +204,43 @@ def _read_split(models: Sequence[Translator], setup: Setup, split: str) -> Split
 
 def _recognise_split(
     setup: Setup,
-    read: SplitLabels,
+    labels: SplitLabels,
     searches: SignSearches,
     floors: Floors,
     train: Lines,
 ) -> Recognition:
     """Score the signs of a split."""
     translator, rules, score = setup.translator, setup.score.gloss_rules, setup.score
-    together = read.together if len(read.seeds) > 1 else read.seeds[0]
+    together = labels.together if len(labels.seeds) > 1 else labels.seeds[0]
     used, log_probs = (
-        (searches.joint, together) if translator.is_joint else (searches.each, read.seeds[0])
+        (searches.joint, together) if translator.is_joint else (searches.each, labels.seeds[0])
     )
     lines = _names(translator, log_probs, used)
     systems = {MODEL: lines}
-    if len(read.seeds) > 1:
+    if len(labels.seeds) > 1:
         systems[TOGETHER] = _names(translator, together, searches.joint)
-    systems |= _controls(setup, read, lines, used) | floors(read.clips, read.glosses)
-    references = clean_glosses(read.glosses, rules)
+    systems |= _controls(setup, labels, lines, used) | floors(labels.clips, labels.glosses)
+    references = clean_glosses(labels.glosses, rules)
     counts = {name: _count_errors(system, references, score) for name, system in systems.items()}
     scores = {name: score_statistics(counted, score)[GLOSS_WER] for name, counted in counts.items()}
     seed_rates: list[float] = []
-    if len(read.seeds) > 1:
-        seed_rates, interval = _score_seeds(setup, read, searches.each, references)
+    if len(labels.seeds) > 1:
+        seed_rates, interval = _score_seeds(setup, labels, searches.each, references)
         low, high = interval
         scores[SEEDS] = replace(scores[MODEL], value=mean(seed_rates), low=low, high=high)
     train_lines = {*clean_glosses(train, rules)}
     is_seen = [line in train_lines for line in references]
     model = counts[MODEL]
-    placed = zip(read.clips, log_probs, strict=True)
+    placed = zip(labels.clips, log_probs, strict=True)
     return Recognition(
-        targets=read.targets,
+        targets=labels.targets,
         signs=[place_signs(translator, clip, log_probs, used) for clip, log_probs in placed],
         systems=scores,
         seeds=seed_rates,
         edits=_count_edits(clean_glosses(lines, rules), references),
         seen=_score_rows(model, is_seen, score),
         unseen=_score_rows(model, [not was_seen for was_seen in is_seen], score),
-        signers=_score_signers(model, [target.signer for target in read.targets], score),
+        signers=_score_signers(model, [target.signer for target in labels.targets], score),
         each=sentence_scores(model)[GLOSS_WER].tolist(),
     )
 
@@ -246,10 +250,10 @@ def _count_errors(lines: Lines, references: Lines, score: ScoreOptions) -> Stati
 
 
 def _score_seeds(
-    setup: Setup, read: SplitLabels, search: SignSearch, references: Lines
+    setup: Setup, labels: SplitLabels, search: SignSearch, references: Lines
 ) -> tuple[list[float], tuple[float, float]]:
     """Return the error rate of each seed's model, and the interval of their mean."""
-    lines = [_names(setup.translator, log_probs, search) for log_probs in read.seeds]
+    lines = [_names(setup.translator, log_probs, search) for log_probs in labels.seeds]
     counts = [_count_errors(seed_lines, references, setup.score) for seed_lines in lines]
     resampled = [counted.resample(setup.score)[GLOSS_WER] for counted in counts]
     rates = [counted.values()[GLOSS_WER] for counted in counts]
@@ -265,13 +269,15 @@ def _score_signers(
     }
 
 
-def _controls(setup: Setup, read: SplitLabels, lines: Lines, used: SignSearch) -> dict[str, Lines]:
+def _controls(
+    setup: Setup, labels: SplitLabels, lines: Lines, used: SignSearch
+) -> dict[str, Lines]:
     """Return the signs of other clips for each clip, and those that are read of nothing."""
     controls: dict[str, Lines] = {}
-    dice = np.random.default_rng([setup.score.seed, *read.split.encode()])
-    if swapped := swap_clips([target.gloss for target in read.targets], dice):
+    dice = np.random.default_rng([setup.score.seed, *labels.split.encode()])
+    if swapped := swap_clips([target.gloss for target in labels.targets], dice):
         controls["swapped"] = [lines[partner] for partner in swapped]
-    nothing = setup.translator.label_log_probs(read.clips, blind=True)
+    nothing = setup.translator.label_log_probs(labels.clips, blind=True)
     return {**controls, "blind": _names(setup.translator, nothing, used)}
 
 
@@ -329,7 +335,7 @@ class HeldOutLabels(NamedTuple):
 
 def choose_search(
     translator: Translator,
-    read: Sequence[HeldOutLabels],
+    parts: Sequence[HeldOutLabels],
     rules: GlossRules = "none",
     weights: Sequence[float] = (),
 ) -> SignSearch:
@@ -340,34 +346,34 @@ def choose_search(
 
     Args:
         translator: Has the names of the labels.
-        read: Dev by each seed's model, since the signs of few clips, read once, choose badly; or
+        parts: Dev by each seed's model, since the signs of few clips, read once, choose badly; or
             the folds of train. The first one's n-gram is in what is returned.
         rules: As for scoring.
         weights: Weight and bonus, if dev is not to choose them.
     """
 
     def errors(search: SignSearch) -> int:
-        hypotheses = read_lines(translator, read, search)
+        hypotheses = read_lines(translator, parts, search)
         pairs = zip(clean_glosses(hypotheses, rules), clean_glosses(references, rules), strict=True)
         return sum(Levenshtein.distance(*pair) for pair in pairs)
 
-    references = glosses_of([target for split in read for target in split.targets])
+    references = glosses_of([target for part in parts for target in part.targets])
     best = min(SEARCHES, key=errors) if references else SignSearch()
     fewest, usual = errors(best), SignSearch(weight=USUAL_NGRAM[0], bonus=USUAL_NGRAM[1])
-    is_open = len({t.clip_id for split in read for t in split.targets}) < DECIDING
+    is_open = len({t.clip_id for part in parts for t in part.targets}) < DECIDING
     if best.weight and is_open and errors(usual) <= fewest + math.sqrt(fewest):
         best = usual
     if weights:
         best = SignSearch(weight=weights[0], bonus=weights[1])
-    return replace(best, ngrams=read[0].ngrams) if best.weight else best
+    return replace(best, ngrams=parts[0].ngrams) if best.weight else best
 
 
-def read_lines(translator: Translator, read: Sequence[HeldOutLabels], search: SignSearch) -> Lines:
+def read_lines(translator: Translator, parts: Sequence[HeldOutLabels], search: SignSearch) -> Lines:
     """Return the glosses of all clips by a search with the n-grams of each model."""
     return [
         line
-        for split in read
-        for line in _names(translator, split.log_probs, replace(search, ngrams=split.ngrams))
+        for part in parts
+        for line in _names(translator, part.log_probs, replace(search, ngrams=part.ngrams))
     ]
 
 

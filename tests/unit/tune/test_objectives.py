@@ -28,7 +28,7 @@ from signloom.tune.space import (
 from signloom.tune.storage import FINISHED, REASON
 from tests import tiny
 from tests.unit.evaluation.test_recognition import CLIPS, Reader
-from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, studies
+from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, search_in
 
 
 def test_the_documents_configuration_is_tried_where_the_space_has_room(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_the_documents_configuration_is_tried_where_the_space_has_room(tmp_path:
     options = dataclasses.replace(
         OPTIONS, trials=2, first=[configuration], confirm=ConfirmOptions(top=2, seeds=1)
     )
-    search = studies(tmp_path, options)
+    search = search_in(tmp_path, options)
     search.work()
     summary = search.summary()
     assert summary["notes"] == []
@@ -116,7 +116,7 @@ def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(
 
     monkeypatch.setattr(Run, "start", staticmethod(note))
     options = dataclasses.replace(OPTIONS, confirm=ConfirmOptions(top=2, seeds=2))
-    search = studies(tmp_path, options)
+    search = search_in(tmp_path, options)
     search.work(confirms=False)
     confirmation = search.confirmation()
     assert confirmation
@@ -142,7 +142,7 @@ def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(
 
 def test_a_trial_beyond_its_limit_stops(tmp_path: Path) -> None:
     limits = TrialLimits(parameters=5000)
-    search = studies(tmp_path, dataclasses.replace(OPTIONS, trials=1, limits=limits))
+    search = search_in(tmp_path, dataclasses.replace(OPTIONS, trials=1, limits=limits))
     search.work()
     (trial,) = search.study.get_trials()
     assert trial.state.name == "PRUNED"

@@ -34,7 +34,9 @@ OFF = TrackingOptions(enabled=False, experiment="off")
 HASHES = {"landmarks": "x", "targets": "y"}
 
 
-def studies(folder: Path, options: TuneOptions = OPTIONS, base: RunOptions | None = None) -> Search:
+def search_in(
+    folder: Path, options: TuneOptions = OPTIONS, base: RunOptions | None = None
+) -> Search:
     """Open a search whose database lies in the folder."""
     options = dataclasses.replace(options, storage=f"sqlite:///{folder / 'optuna.db'}")
     base = base or tiny.run_options()
@@ -44,7 +46,7 @@ def studies(folder: Path, options: TuneOptions = OPTIONS, base: RunOptions | Non
 def run(
     folder: Path, options: TuneOptions = OPTIONS, base: RunOptions | None = None
 ) -> dict[str, Any]:
-    search = studies(folder, options, base)
+    search = search_in(folder, options, base)
     search.work()
     return search.summary()
 
@@ -74,12 +76,12 @@ def test_the_search_starts_with_the_current_parameters_and_is_reproducible(
 def test_a_dead_search_goes_on_and_ends_the_same(whole: dict[str, Any], tmp_path: Path) -> None:
     run(tmp_path, dataclasses.replace(OPTIONS, trials=1))
     # What a process leaves that is killed in its trial, in its first moments and before it.
-    died, times = studies(tmp_path).study, list[float]()
+    died, times = search_in(tmp_path).study, list[float]()
     start_and_leave(died, 1, has_begun=True)
     start_and_leave(died, 2, has_begun=False)
     died.enqueue_trial({}, user_attrs={SLOT: 2})
     start_s = time.monotonic()
-    again = studies(tmp_path, dataclasses.replace(OPTIONS, heartbeat_s=1))
+    again = search_in(tmp_path, dataclasses.replace(OPTIONS, heartbeat_s=1))
     again.work(lambda finished, epochs: times.append(time.monotonic()))
     assert times[0] - start_s > 2  # for a sign of life it was waited
     assert again.summary() == whole
@@ -112,7 +114,7 @@ def test_kill_9_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path) -> None
     options = dataclasses.replace(OPTIONS, trials=4, epochs=6, heartbeat_s=1)
     expected = run(tmp_path / "whole", options)
     spawn = multiprocessing.get_context("spawn")
-    search = studies(tmp_path / "killed", options)
+    search = search_in(tmp_path / "killed", options)
     for trials_before in (1, 2):
         process = spawn.Process(target=work_in_a_process, args=(str(tmp_path / "killed"), options))
         process.start()
@@ -134,7 +136,7 @@ def running_epochs(search: Search) -> int:
 
 
 def test_two_trials_of_one_slot_count_once(tmp_path: Path) -> None:
-    search = studies(tmp_path)
+    search = search_in(tmp_path)
     for _ in range(2):
         search.study.enqueue_trial({}, user_attrs={SLOT: 1})
     search.study.enqueue_trial({}, user_attrs={SLOT: 7})  # of a search that was longer
@@ -145,7 +147,7 @@ def test_two_trials_of_one_slot_count_once(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:Heartbeat of storage")
 def test_values_whose_process_dies_every_time_are_given_up(tmp_path: Path) -> None:
-    search = studies(tmp_path, dataclasses.replace(OPTIONS, trials=1))
+    search = search_in(tmp_path, dataclasses.replace(OPTIONS, trials=1))
     start_and_leave(search.study, 0, has_begun=True)
     for number in range(4):  # as Optuna does where no sign of life comes
         assert number == 0 or search.study.ask().number == number
@@ -163,7 +165,7 @@ def test_a_search_goes_on_without_a_worker_that_is_stopped_by_hand(
     whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Quick twin: test_a_dead_search_goes_on_and_ends_the_same."""
-    search = studies(tmp_path)
+    search = search_in(tmp_path)
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -180,10 +182,10 @@ def test_a_search_goes_on_without_a_worker_that_is_stopped_by_hand(
 def test_other_code_is_another_study_and_the_log_has_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = studies(tmp_path).plan.name
+    before = search_in(tmp_path).plan.name
     monkeypatch.setattr("signloom.tune.storage.code_hash", lambda *packages: "changed")
     with caplog.at_level("INFO"):
-        assert studies(tmp_path).plan.name != before
+        assert search_in(tmp_path).plan.name != before
     assert f"Changed since {before} (0 trials): the code." in caplog.text
 
 
