@@ -57,7 +57,7 @@ def test_the_documents_configuration_is_tried_where_the_space_has_room(tmp_path:
     assert (trained.d_model, trained.activation, trained.d_ff) == (8, "relu", 24)
     assert not trained.decoder_norm
     # What it weighs is what these options weigh, not those of the file.
-    expected = count_parameters(search.search.data, apply_values(search.search.base, drawn))
+    expected = count_parameters(search.plan.data, apply_values(search.plan.base, drawn))
     assert summary["trials"][1]["parameters"] == expected
 
 
@@ -134,7 +134,7 @@ def test_the_winner_is_the_best_over_seeds_that_did_not_choose_it(
     assert 0 in again  # the current parameters, always
     assert names[:3] == ["trial 00", "trial 01", "trial 02"]
     assert sorted(names[3:]) == [f"confirm trial {n:02}, seed {s}" for n in again for s in (1, 2)]
-    by_hand = apply_values(search.search.base, best["params"])
+    by_hand = apply_values(search.plan.base, best["params"])
     by_hand = dataclasses.replace(by_hand, train=dataclasses.replace(by_hand.train, seeds=[3 + 1]))
     _, fit = train(tiny.training_data(), by_hand, provenance={}, log=lambda record: None)
     assert best["confirmed"][0]["values"][0] == fit.dev_loss
