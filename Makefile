@@ -1,7 +1,7 @@
 # `make` lists the targets. Everything runs in .venv, which `make setup` fills from constraints.txt.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup format check test test-all test-newest demo smoke repro report ui bench attack clean
+.PHONY: help setup hooks format check test test-all test-newest demo smoke repro report ui bench attack clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 STAMP := .venv/.installed
@@ -27,8 +27,10 @@ $(STAMP): constraints.txt pyproject.toml
 		.venv/bin/python -m pip install --progress-bar on --constraint constraints.txt --editable ".[dev]"; \
 	fi
 	@.venv/bin/python -c 'import cv2' || { echo "OpenCV, which mediapipe needs, lacks a system library: apt-get install libgl1 libglib2.0-0 (Debian, Ubuntu) or dnf install mesa-libGL glib2 (Fedora), then make again"; exit 1; }
-	@if [ -d .git ] && [ -z "$$CI" ]; then .venv/bin/pre-commit install >/dev/null || true; fi
 	@touch $@
+
+hooks: setup  ## for contributors: format, lint and types before each commit
+	pre-commit install
 
 format: setup  ## repair what ruff can repair
 	ruff check --fix .
@@ -71,7 +73,7 @@ report: setup  ## build the report again
 	dvc repro --force --single-item report
 
 ui: setup  ## mlflow ui on port 5000
-	mlflow ui --host 127.0.0.1
+	mlflow ui --host 127.0.0.1 --workers 1
 
 bench: setup  ## measure and write reports/benchmarks/
 	python -m tests.bench

@@ -52,7 +52,8 @@ def main() -> None:
         "targets": hash_file(TARGETS),
         "checkpoint": hash_folder(CHECKPOINT),
     }
-    name = name_run(f"{describe(translator, options)}, weights {hashes['checkpoint'][:6]}")
+    weights = hash_file(CHECKPOINT / WEIGHTS)
+    name = name_run(f"{describe(translator, options)}, weights {weights[:6]}")
     of = RunOf(stage="evaluate", name=name)
     with Run.start(tracking, of, data=hashes, note=NOTE) as log:
         log.log_params({"evaluate": dataclasses.asdict(options)})
@@ -64,7 +65,7 @@ def main() -> None:
             options,
             corpus=corpus,
             seed_translators=seed_translators,
-            weights=hash_file(CHECKPOINT / WEIGHTS),
+            weights=weights,
             seeds=hash_seeds(CHECKPOINT),
         )
         write_evaluation(REPORTS, evaluation, HISTORY)

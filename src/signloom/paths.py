@@ -7,6 +7,7 @@ OPS = Path("ops.yaml")  # parameters of operations, which no stage reads
 DVC_LOCK = Path("dvc.lock")
 PRESETS = Path("presets")  # parts of params.yaml, a file each
 
+DEMO_CORPUS = Path("data/demo/corpus")  # whose signers are drawn, by the first stage
 LANDMARKS = Path("data/landmarks")
 SHARDS = LANDMARKS / "shards"
 REJECTS = LANDMARKS / "rejects.tsv"

@@ -91,7 +91,7 @@ def test_experiments_and_runs_name_each_other(project: Path) -> None:
     for name, seed in (("here", 2), ("away", 3)):
         runs = json.loads(call(sys.executable, "-W", "ignore", "-c", FIND, name, cwd=project))
         above, child = sorted(runs, key=lambda run: run["info"]["run_name"])
-        assert above["info"]["run_name"] == f"dvc repro {name}: seed {seed}"
+        assert above["info"]["run_name"] == f"{name}: seed {seed}"
         assert (child["info"]["status"], child["info"]["run_name"]) == (
             "FINISHED",
             f"train seed {seed}",

@@ -19,6 +19,7 @@ from signloom.config import checked_dataclass
 from signloom.corpus.words import find_words, is_unspaced
 from signloom.errors import UserError, name_some
 from signloom.files import hash_file, whole_file
+from signloom.paths import DEMO_CORPUS
 
 MANIFEST_VERSION = 1
 MOST_ROWS = 2_000_000  # of a Parquet table
@@ -370,6 +371,11 @@ class CorpusOptions:
     def name(self) -> str:
         """What people call the corpus; see `corpus_name`."""
         return corpus_name(self.folder)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it is the demo's, whose language is invented and whose signers are drawn."""
+        return self.folder == DEMO_CORPUS
 
     @property
     def path(self) -> Path:

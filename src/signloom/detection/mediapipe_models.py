@@ -225,6 +225,12 @@ class PoseGraph:
         return None if marks is None else _points(marks)
 
 
+GET_WHEEL = (  # of any system and Python: its networks are the same
+    "pip download --no-deps --only-binary :all: --python-version 3.12 "
+    "--platform manylinux_2_28_x86_64 mediapipe==0.10.21"
+)
+
+
 def package_folder() -> Path:
     """Return where MediaPipe is installed, without importing it.
 
@@ -234,10 +240,11 @@ def package_folder() -> Path:
     if folder := _find_package():
         return folder
     raise UserError(
-        "mediapipe is not installed (0.10.21 has no wheel for Python 3.13 and ARM); its networks "
-        "will do: `signloom landmarks --networks WHEEL` takes them out of any wheel of mediapipe "
-        "0.10.21 (`signloom landmarks --help` says how to get one); extract.runtime: mediapipe "
-        "needs the package itself, so Python 3.11 or 3.12"
+        "the networks that find hands are not here: they are in mediapipe 0.10.21, which is not "
+        "installed. Two commands fetch them once:\n"
+        f"  {GET_WHEEL}\n"
+        "  signloom landmarks --networks mediapipe-0.10.21-*.whl\n"
+        "(extract.runtime: mediapipe needs the package itself, so Python 3.11 or 3.12)"
     )
 
 

@@ -1,5 +1,6 @@
 """The scores of an evaluation on a terminal, as stage `report` and `signloom scores` print them."""
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from signloom.report.stage_files import (
     read_committed,
     why_not_comparable,
 )
+from signloom.tracking.run import scores_address
 
+COLUMNS = 80  # of a terminal
 # What is shown next to a score: the floors, then the model without its input and with a wrong one.
 BESIDE = (
     System.CONSTANT,
@@ -54,8 +57,7 @@ def describe_scores(
         if reason := why_not_comparable(metrics[split], before[split]):
             yield f"not compared with the scores of {split} of the last commit: {reason}\n"
     yield f"report:  open {REPORT_PAGE} in a browser"
-    # MLflow's own front page shows GenAI traces, of which there are none.
-    yield "runs:    mlflow ui, then http://127.0.0.1:5000 > Experiments > Model training"
+    yield f"runs:    mlflow ui, then\n{scores_address()}"
 
 
 def format_scores(split: str, content: Mapping[str, Any]) -> str:
@@ -71,17 +73,25 @@ def format_scores(split: str, content: Mapping[str, Any]) -> str:
     if headline == Metric.BLEU4:
         shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
 
-    def line(key: str) -> str:
+    rows = [[f"{split}: {evaluation['clips']} clips, 95 % intervals", *floors]]
+    keys = [key for key in shown if key in model]
+    name_width = max(len(metric_heading(key)) for key in keys)
+    for key in keys:
         interval = f"[{model[key]['low']:.2f}, {model[key]['high']:.2f}]"
-        cells = "".join(f"{systems[floor][key]['value']:>10.2f}" for floor in floors)
-        return f"  {metric_heading(key):<8}{model[key]['value']:>7.2f}  {interval:<17}{cells}"
-
-    head = f"{split}: {evaluation['clips']} clips, 95 % intervals".ljust(36)
+        label = f"  {metric_heading(key):<{name_width}} {model[key]['value']:>6.2f} {interval}"
+        rows.append([label, *(f"{systems[floor][key]['value']:.2f}" for floor in floors)])
+    first, *widths = (max(map(len, cells)) for cells in zip(*rows, strict=True))
     return "\n".join(
         [
-            head + "".join(f"{floor:>10}" for floor in floors),
-            *(line(key) for key in shown if key in model),
-            *(f"  {note}" for note in _describe_scores(split, content, headline)),
+            *(
+                label.ljust(first + 1)
+                + "".join(f" {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+                for label, *cells in rows
+            ),
+            *(
+                textwrap.fill(note, COLUMNS, initial_indent="  ", subsequent_indent="    ")
+                for note in _describe_scores(split, content, headline)
+            ),
             f"  {model[headline]['signature']}\n",
         ]
     )

@@ -60,19 +60,21 @@ def answer_limit() -> str:
 
 
 def run_address(experiment: str, run: str) -> str:
-    """Return as text where MLflow shows a run.
+    """Return as text where MLflow shows a run, by its id and that of its experiment."""
+    where = "MLflow" if store_name().startswith("http") else "MLflow, after `mlflow ui`"
+    return f"{where}: {page_address(f'experiments/{experiment}/runs/{run}')}"
 
-    Its first page is about agents and prompts, and leads to no run.
 
-    Args:
-        experiment: Its id.
-        run: Its id.
+def page_address(page: str) -> str:
+    """Return the address of a page of MLflow, such as `experiments/1/runs`.
+
+    Without its end MLflow 3 shows the pages of agents and prompts, where a training lies below
+    "Evaluations".
     """
-    store = store_name()
-    shown = re.sub(r"://[^/@]*@", "://", store)  # with "***" as password it would be refused
-    base = shown if store.startswith("http") else "http://127.0.0.1:5000"
-    where = "MLflow" if store.startswith("http") else "MLflow, after `mlflow ui`"
-    return f"{where}: {base}/#/experiments/{experiment}/runs/{run}"
+    shown = re.sub(r"://[^/@]*@", "://", store_name())  # with "***" as password: refused
+    base = shown if shown.startswith("http") else "http://127.0.0.1:5000"
+    sign = "&" if "?" in page else "?"
+    return f"{base}/#/{page}{sign}workflowType=machine_learning"
 
 
 def tell_waiting() -> None:

@@ -32,7 +32,8 @@ from signloom.log import ONCE, keep_in_log, log_path
 from signloom.paths import DVC_LOCK, PARAMS, SPOOL
 from signloom.provenance import committed, git_state, project_folder, running_dvc
 from signloom.tracking.journal import Journal, Spool
-from signloom.tracking.mlflow_setup import run_address, store_name
+from signloom.tracking.mlflow_setup import page_address, run_address, store_name
+from signloom.tracking.run_store import SCORES_VIEW
 
 # Tags of runs that `dvc exp run` made: the name in `dvc exp show`, the commit it started from.
 EXPERIMENT, BASELINE = "dvc_experiment", "dvc_baseline"
@@ -318,11 +319,15 @@ def _key_above(key: str) -> str | None:
 
 def _describe_repro() -> dict[str, Any]:
     """Return what the run of this `dvc repro` shows; each of its stages opens it again."""
-    experiment, commit = os.environ.get("DVC_EXP_NAME"), git_state()["git_commit"]
-    name = experiment or (f"of {commit[:7]}" if commit != "unknown" else "")
-    name = ": ".join(filter(None, (name, ", ".join(changed_params(Path.cwd())))))
+    changes, commit = ", ".join(changed_params(Path.cwd())), git_state()["git_commit"]
+    # MLflow's table cuts a name after some twenty letters: what differs stands first.
+    if experiment := os.environ.get("DVC_EXP_NAME"):
+        name = ": ".join(filter(None, (experiment, changes)))
+    else:
+        of_commit = REPRO if commit == "unknown" else f"{REPRO} of {commit[:7]}"
+        name = ", ".join(filter(None, (changes, of_commit)))
     note = {"mlflow.note.content": "The stages of one `dvc repro` lie below."}
-    return {"name": f"{REPRO} {name}".strip(), "tags": _tags(REPRO, "dvc.yaml") | note}
+    return {"name": name, "tags": _tags(REPRO, "dvc.yaml") | note}
 
 
 def _tags(stage: str, source: str) -> dict[str, str]:
@@ -394,6 +399,13 @@ def last_address() -> str:
     """Return where MLflow shows the run that came there last; empty: none is known."""
     runs = [*_spool().status().runs.values()]
     return run_address(*runs[-1]).rpartition(" ")[2] if runs else ""
+
+
+def scores_address() -> str:
+    """Return where MLflow shows the scored runs, the best first; its start if none is known."""
+    runs = [*_spool().status().runs.values()]
+    page = f"experiments/{runs[-1][0]}/runs?viewStateShareKey={SCORES_VIEW}" if runs else ""
+    return page_address(page or "experiments")
 
 
 def _wait(folder: Path, start_s: float, key: str) -> None:

@@ -4,6 +4,7 @@ Everything may be sent twice without harm: a run is found again by its key befor
 MLflow takes a number, tag, parameter or file that it has already for the same one.
 """
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,18 @@ SUMMARY = ("score", "headline")  # metrics and tags that the run of a `dvc repro
 MAX_VALUE_CHARS = 500  # of a param or tag; the whole params.yaml is an artifact anyway
 MAX_PARAMS, MAX_METRICS = 100, 1000  # a call, MLflow's own limits
 REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE")
+SCORES_VIEW = "scores"  # the name in the address of `VIEW`
+VIEW = {  # of MLflow's table of runs, which shows no metric of itself
+    "searchFilter": "metrics.`score/test` > -1000000000",
+    "orderByKey": "metrics.`score/test`",
+    "orderByAsc": False,
+    "startTime": "ALL",
+    "lifecycleFilter": "Active",
+    "modelVersionFilter": "All Runs",
+    "datasetsFilter": [],
+    "selectedColumns": ["metrics.`score/test`", "metrics.`score/dev`", "tags.`changed`"],
+}
+VIEW_TAG = {f"mlflow.sharedViewState.{SCORES_VIEW}": json.dumps(VIEW)}
 Records = Sequence[Mapping[str, Any]]
 logger = logging.getLogger(__name__)
 
@@ -97,13 +110,15 @@ class RunStore:
         existing = self._client.get_experiment_by_name(name)
         if existing is None:
             # If another process makes it in between, this fails and the next try finds it.
-            return str(self._client.create_experiment(name))
+            return str(self._client.create_experiment(name, tags=VIEW_TAG))
         if existing.lifecycle_stage != "active":
             raise WaitError(
                 f"the MLflow experiment {name!r} was deleted: restore it with `mlflow "
                 f"experiments restore -x {existing.experiment_id}` or set another "
                 "`tracking.experiment` in params.yaml"
             )
+        for key in VIEW_TAG.keys() - existing.tags.keys():  # an earlier version made it
+            self._client.set_experiment_tag(existing.experiment_id, key, VIEW_TAG[key])
         return str(existing.experiment_id)
 
     def send(self, box: Outbox, kind: str, records: Records) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from signloom.checkpoint import WEIGHTS
 from signloom.config import check_shape, load_section, read_json
 from signloom.corpus.landmarks import LandmarkSequence
+from signloom.corpus.manifest import CorpusOptions
 from signloom.corpus.quality import measure_quality
 from signloom.detection.detector import DetectorOptions, build_detector
 from signloom.detection.video import Frame
@@ -171,7 +172,8 @@ class Analyst:
         counts = {"train_clips": len(train), "sentences": texts, "signers": signers}
         # The page says it in its own words that there is no champion yet.
         name = "" if model.checkpoint == CHECKPOINT else model.name
-        return {"name": name, **counts, **model.scores}
+        is_drawn = load_section(PARAMS, "corpus", CorpusOptions).is_drawn
+        return {"name": name, "drawn": is_drawn, **counts, **model.scores}
 
     def _translate(
         self, model: ModelInUse | None, sequence: LandmarkSequence, start_s: float = 0.0

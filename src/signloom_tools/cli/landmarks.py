@@ -11,14 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Literal, cast
+from typing import IO, Literal, NamedTuple, cast
 
+import numpy as np
 from tqdm import tqdm
 
 from signloom.config import MIN_FPS
 from signloom.corpus.manifest import VIDEO_SUFFIXES
 from signloom.detection.detector import DetectorOptions, describe_detector
-from signloom.detection.mediapipe_models import MODELS_VARIABLE, own_networks, take_networks
+from signloom.detection.mediapipe_models import (
+    GET_WHEEL,
+    MODELS_VARIABLE,
+    own_networks,
+    take_networks,
+)
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.extract import VideoSegment, count_frames
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
@@ -48,7 +54,7 @@ class LandmarksOptions(CropOption):
         nargs="*",
     )
     write: Literal["pose", "parquet", "npz", "csv", "json"] = option("format of the files", "npz")
-    to: Path | None = option("made if need be (default: here)", None, metavar="FOLDER")
+    to: Path | None = option("made if need be (default: beside the film)", None, metavar="FOLDER")
     face: Literal["mesh", "refined", "none"] = option(
         "refined: with the irises, 478 points; none: a tenth faster", "mesh"
     )
@@ -57,9 +63,8 @@ class LandmarksOptions(CropOption):
     overwrite: bool = option("replace files that already exist", False)
     networks: Path | None = option(
         "first take MediaPipe's networks out of a wheel of mediapipe (0.10.21 or before: later "
-        "ones have none), of any system and Python, and keep them in ~/.signloom/networks: pip "
-        "download --no-deps --only-binary :all: --python-version 3.12 --platform "
-        "manylinux_2_28_x86_64 mediapipe==0.10.21",
+        f"ones have none), of any system and Python, and keep them in ~/.signloom/networks: "
+        f"{GET_WHEEL}",
         None,
         metavar="WHEEL",
     )
@@ -73,6 +78,13 @@ class _Job:
     target: Path | None  # None: standard output
     video: Path | None
     options: LandmarksOptions = field(compare=False)
+
+
+class _Written(NamedTuple):
+    """What a film's file holds."""
+
+    frames: int
+    with_hands: int  # of them
 
 
 def run_landmarks(options: LandmarksOptions) -> None:
@@ -100,14 +112,19 @@ def run_landmarks(options: LandmarksOptions) -> None:
             return
     with contextlib.ExitStack() as stack:
         jobs = list(_plan(options, stack))
-        failed = _run_jobs(jobs)
+        outcomes, failed = _run_jobs(jobs)
     for job, problem in failed:
         print(f"{job.film}: {problem}", file=sys.stderr)
     if failed:
         raise UserError(f"{len(failed)} of {len(jobs)} films have no landmarks; see above")
     if jobs[0].target:
-        folder = jobs[0].target.parent if len(jobs) == 1 else options.to or Path()
-        print(f"{len(jobs)} files in {folder}", file=sys.stderr)
+        frames, with_hands = (sum(counts) for counts in zip(*outcomes, strict=True))
+        place = f"{len(jobs)} files in {options.to}" if options.to else f"{len(jobs)} files"
+        place = str(jobs[0].target) if len(jobs) == 1 else place
+        print(
+            f"{place}: {frames:,} frames, hands in {100 * with_hands / frames:.0f} %",
+            file=sys.stderr,
+        )
 
 
 def _stream_json(film: IO[bytes], options: LandmarksOptions) -> None:
@@ -139,12 +156,13 @@ def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_J
         raise UserError("--video of a film on standard input needs --to FOLDER")
     if is_piped and not options.to and options.write != "json" and sys.stdout.isatty():
         raise UserError(f"{options.write} would be written to the terminal: > FILE, or --to FOLDER")
-    to = options.to or (None if is_piped else Path())
     films = _read_input(stack) if is_piped else _list_films(options.films)
     sources: dict[Path, Path] = {}
     for film, name in films.items():
-        target = to and to / name.parent / f"{name.name}.{options.write}"
-        video = to / name.parent / f"{name.name}.webm" if to and options.video else None
+        to = options.to and options.to / name.parent
+        folder = to if to or is_piped else film.parent
+        target = folder and folder / f"{name.name}.{options.write}"
+        video = folder / f"{name.name}.webm" if folder and options.video else None
         for path in filter(None, (target, video)):
             if earlier_film := sources.get(path):
                 raise UserError(f"{earlier_film} and {film} would both be {path}: write them apart")
@@ -178,14 +196,17 @@ def _read_input(stack: contextlib.ExitStack) -> dict[Path, Path]:
     return {film: Path("film")}
 
 
-def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[_Job, Problem | str]]:
-    """Write what the jobs ask for, several in processes; return those that failed."""
+def _run_jobs(
+    jobs: Sequence[_Job],
+) -> tuple[list[_Written], list[tuple[_Job, Problem | str]]]:
+    """Write what the jobs ask for, several in processes; return what was, and which failed."""
 
     def count(job: _Job) -> int:
         (frames,) = count_frames([VideoSegment(video=job.film, start_s=None, end_s=None)])
         return frames if isinstance(frames, int) else 1
 
     expected = {job: count(job) for job in jobs}
+    written: list[_Written] = []
     failed: list[tuple[_Job, Problem | str]] = []
     with tqdm(
         total=sum(expected.values()),
@@ -196,7 +217,9 @@ def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[_Job, Problem | str]]:
     ) as bar:
         if len(jobs) == 1:
             outcome = _write(jobs[0], threads=2, watch=bar.update)
-            return [] if isinstance(outcome, int) else [(jobs[0], outcome)]
+            if isinstance(outcome, _Written):
+                return [outcome], []
+            return [], [(jobs[0], outcome)]
         run = functools.partial(
             run_in_processes, _write_part, limit_s=lambda part: _LIMIT_S + 2 * expected[part[0]]
         )
@@ -205,17 +228,19 @@ def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[_Job, Problem | str]]:
         with contextlib.closing(attempts) as outcomes:
             for job, outcome in outcomes:
                 bar.update(expected[job])
-                if not isinstance(outcome, int):
+                if isinstance(outcome, _Written):
+                    written.append(outcome)
+                else:
                     failed.append((job, outcome))
-    return failed
+    return written, failed
 
 
-def _write_part(part: Sequence[_Job]) -> list[int | Problem | str]:
+def _write_part(part: Sequence[_Job]) -> list[_Written | Problem | str]:
     return [_write(job) for job in part]
 
 
-def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Problem | str:
-    """Write what a job asks for; return its frames, or why the film cannot be read.
+def _write(job: _Job, *, threads: int = 1, watch: object = None) -> _Written | Problem | str:
+    """Write what a job asks for; return what it is, or why the film cannot be read.
 
     What may be an accident is a `Problem`: it is tried again.
     """
@@ -246,4 +271,5 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> int | Proble
         return str(error.problem)
     except RuntimeError as error:
         return Problem(" ".join(f"the detector failed: {error}".split()), "convert it to .mp4")
-    return len(film.times_s)
+    hands = [np.isfinite(film.parts[hand]).any((1, 2)) for hand in ("left_hand", "right_hand")]
+    return _Written(len(film.times_s), int(np.logical_or(*hands).sum()))

@@ -25,7 +25,7 @@ from signloom import __version__
 from signloom.config import check_shape, read_json, shape
 from signloom.errors import UserError
 from signloom.files import hash_file, hash_folder, to_text, write_file
-from signloom.paths import JUDGEMENTS, OPS, PARAMS, START
+from signloom.paths import DEMO_CORPUS, JUDGEMENTS, OPS, PARAMS, START
 from signloom.terminal import run_program
 from signloom.training.start import write_start
 from signloom_tools.options import argument, option
@@ -37,7 +37,7 @@ CLONE = Path(__file__).parents[3]
 STATE = Path(".signloom.json")  # which version's files a project has, and their hashes
 STAMPS = Path("data/code")
 FORMAT_VERSION = 1
-DRAWN = {"folder": "data/demo/corpus", "manifest": "manifest.tsv"}  # what a project begins with
+DRAWN = {"folder": str(DEMO_CORPUS), "manifest": "manifest.tsv"}  # what a project begins with
 OWN = (PARAMS.as_posix(), OPS.as_posix(), "data/demo/params.yaml")  # values of the user
 
 README = """\

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from signloom.corpus.manifest import VIDEO_SUFFIXES
+from signloom.config import load_section
+from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions
 from signloom.errors import ClipError, UserError, readable_name
 from signloom.files import check_writable
+from signloom.paths import DEMO_CORPUS, PARAMS
 from signloom.progress import progress_file
 from signloom_tools.cli.arguments import refuse_in_corpus
 from signloom_tools.cli.translate_options import (
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from signloom_tools.translate.timed import TimedTranslation
 
 LONG_S = 60.0  # a longer clip is hardly one sentence
-CLIPS_AT_ONCE = 16  # the model translates them together; they are also printed together
+CLIPS_AT_ONCE = 16  # of landmarks, which the model translates together; a film is printed when done
 
 
 def translate_clips(options: TranslateOptions) -> bool:
@@ -73,11 +75,25 @@ def translate_clips(options: TranslateOptions) -> bool:
             for path in (video, video.with_suffix(".vtt")):
                 check_output(path, inputs, overwrite=options.overwrite)
         check_attention(options, len(sources), inputs)
+        _warn_of_demo(options.model.checkpoint, inputs)
         kind = _FilmWork if options.clips.write else _ClipWork
         work = kind(options, source, pool, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
             work.translate(sources, bar)
     return work.end()
+
+
+def _warn_of_demo(checkpoint: Path, inputs: Iterable[Path]) -> None:
+    """Say what the demo's model cannot do, unless all it reads is the demo's."""
+    is_of_project = PARAMS.is_file() and not checkpoint.is_absolute()
+    if not is_of_project or not load_section(PARAMS, "corpus", CorpusOptions).is_drawn:
+        return
+    if not all(path.is_relative_to(DEMO_CORPUS) for path in inputs):
+        print(
+            "warning: this is the demo's model: it knows an invented language of drawn signers "
+            "and understands no person",
+            file=sys.stderr,
+        )
 
 
 def _read_source(options: TranslateOptions) -> "LandmarkSource":
@@ -229,12 +245,13 @@ class _Work:
 class _ClipWork(_Work):
     """Clips of one sentence each: translations are printed."""
 
-    def translate(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> None:
+    def translate(self, sources: Sequence[ClipPath], bar: "tqdm[Any]") -> None:
         """Read, translate, print and film the clips, some at a time; write the attention page."""
+        at_once = 1 if any(source.kind == "video" for source in sources) else CLIPS_AT_ONCE
         options = self._options
         attended: list[tuple[str, SourceSequence, Translation]] = []
         clips = self.read(sources, bar)
-        while batch := list(itertools.islice(clips, CLIPS_AT_ONCE)):
+        while batch := list(itertools.islice(clips, at_once)):
             translator, decoding = self.wait()
             from signloom_tools.translate.timed import translate_timed
 
@@ -255,6 +272,7 @@ class _ClipWork(_Work):
                 if self._options.attention:
                     attended.append((clip.clip_id, clip.sequence, best))
                 self.write_video(clip, [((0.0, clip.sequence.seconds), timed)])
+            sys.stdout.flush()  # who reads a pipe has the line now
         check_attention(self._options, len(attended), self._inputs)
         if attended:
             write_attention(self._options, self.wait()[0], attended)
@@ -315,7 +333,7 @@ class _ClipWork(_Work):
 class _FilmWork(_Work):
     """Films of several sentences: captions are written."""
 
-    def translate(self, sources: Iterable[ClipPath], bar: "tqdm[Any]") -> None:
+    def translate(self, sources: Sequence[ClipPath], bar: "tqdm[Any]") -> None:
         """Cut films into sentences, one film after another, and write their captions."""
         for source in sources:
             path = source.path

@@ -32,8 +32,9 @@ from signloom.tracking.run import (
     TrackingOptions,
     name_run,
     read_tracking,
+    scores_address,
 )
-from signloom.tracking.run_store import KEY, MAX_VALUE_CHARS, RunStore
+from signloom.tracking.run_store import KEY, MAX_VALUE_CHARS, SCORES_VIEW, RunStore
 from signloom.tracking.upload import Uploader, upload_until_done
 from signloom.training.train import describe
 from signloom_tools.cli.main import main
@@ -177,9 +178,8 @@ def test_a_run_is_named_by_what_was_changed_and_two_trainings_never_alike(
     assert name == "d_model 64, epochs 20, train.rest_s 0.5, transformer 2+2"
     with start("x", stage="tune") as run:
         pass
-    assert (
-        f"dvc repro of {git_state()['git_commit'][:7]}: d_model 64, epochs 20"
-        in (run_module._describe_repro()["name"])
+    assert run_module._describe_repro()["name"] == (
+        f"d_model 64, epochs 20, train.rest_s 0.5, dvc repro of {git_state()['git_commit'][:7]}"
     )
     assert read(run).data.tags["changed"] == "d_model 64, epochs 20, train.rest_s 0.5"
     short, long = (describe(tiny.run_options(epochs=epochs)) for epochs in (20, 30))
@@ -253,8 +253,13 @@ def test_the_stages_of_a_repro_are_grouped(monkeypatch: pytest.MonkeyPatch) -> N
         raise UserError("no clip of test")
     read(evaluate)
     above = parent(extract.key)
-    assert (above.info.run_name, above.info.status) == ("dvc repro calm-weft", "FAILED")
+    assert (above.info.run_name, above.info.status) == ("calm-weft", "FAILED")
     assert above.data.metrics == {"score/test": 12.5}
+    experiment = mlflow.MlflowClient().get_experiment(above.info.experiment_id)
+    view = json.loads(experiment.tags[f"mlflow.sharedViewState.{SCORES_VIEW}"])
+    scored = mlflow.MlflowClient().search_runs([experiment.experiment_id], view["searchFilter"])
+    assert {run.info.run_name for run in scored} == {"evaluate w", "calm-weft"}
+    assert f"/experiments/{experiment.experiment_id}/runs?viewStateShareKey" in scores_address()
     assert (above.data.tags["headline"], above.data.tags["stage"]) == ("bleu4", "dvc repro")
     assert find(seed.key).info.run_name == "seed 1"
     assert parent(seed.key).info.run_id == find(train.key).info.run_id

@@ -433,9 +433,9 @@ const tabs = {
   async translate() {
     start = await ask("GET", "/api/start"); // a night may have made another champion
     const { model } = start;
-    $("#model").textContent = !model ? say("no_model")
+    $("#model").textContent = !model ? say("no_model") : model.drawn ? say("model_is_drawn")
       : say("model_is", { ...model, name: model.name || say("trained_last") });
-    $("#grade").textContent = model ? drawGrade(model) : "";
+    $("#grade").textContent = model && !model.drawn ? drawGrade(model) : "";
     $("#translate-camera").append($("#camera"));
     $("#camera").hidden = $("#live").hidden = !model;
   },
@@ -635,7 +635,8 @@ on("#deliver", "click", async () => {
   const done = await ask("POST", "/api/deliver", {});
   await tabs.clips();
   const left = Object.values(done.left).map(inWords).join("\n");
-  const next = done.refused ? `${say("not_taken")} ${inWords(done.refused)}` : say("taken");
+  const taken = done.refused ? `${say("not_taken")} ${inWords(done.refused)}` : say("taken");
+  const next = done.founded ? taken : say("found_next");
   const said = done.takes.length ? `${say("delivered", { count: done.takes.length })} ${next}` : say("nothing");
   tell(`${said}\n${left}`, Boolean(done.refused || left || !done.takes.length));
 });

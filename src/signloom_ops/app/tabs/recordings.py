@@ -14,6 +14,7 @@ from signloom.corpus.manifest import read_day
 from signloom.detection.video import Video
 from signloom.errors import ClipError, UserError
 from signloom.paths import PARAMS
+from signloom_ops.app import founding
 from signloom_ops.app.labels import SUFFIXES, read_labels
 from signloom_ops.app.night_process import find_refusal
 from signloom_ops.app.requests import AppRequest, FilmResponse, route
@@ -158,9 +159,11 @@ class Recordings:
             raise TakeError("ids: expected a list")
         delivered = self._takes.deliver(load_ops(PARAMS).inbox, ids)
         folder = delivered.folder.as_posix() if delivered.folder else None
+        is_founded = founding.is_founded()
         return {
             "folder": folder,
             "takes": delivered.takes,
             "left": delivered.left,
-            "refused": find_refusal(),
+            "founded": is_founded,
+            "refused": find_refusal() if is_founded else "",
         }
