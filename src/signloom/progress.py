@@ -1,7 +1,9 @@
-"""Progress bars, on a terminal as they are, in a log file a line now and then."""
+"""What a terminal shows otherwise than a file: progress bars, long lines."""
 
 import io
+import shutil
 import sys
+import textwrap
 import time
 
 LINE_S = 60.0  # between two lines of a bar in a log file
@@ -13,6 +15,16 @@ def progress_file() -> "_Lines | None":
     A file of messages would hold every state of a bar; so it gets one a minute, as a line.
     """
     return None if sys.stderr.isatty() else _Lines()
+
+
+def wrap(text: str, indent: str = "  ") -> str:
+    """Return a message, indented; on a terminal broken between words to its width."""
+    if not sys.stdout.isatty():
+        return indent + text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        text, width, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
+    )
 
 
 class _Lines(io.TextIOBase):

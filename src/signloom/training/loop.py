@@ -642,12 +642,9 @@ class Trainer:
         self.progress = progress = Progress.of(state["progress"])
         if self.fabric.is_global_zero and not self._is_over():
             steps = len(self.source.plan(progress.epoch))
-            logger.info(
-                "training goes on at epoch %d, step %d of %d",
-                progress.epoch,
-                progress.step + 1,
-                steps,
-            )
+            is_at_end = progress.step >= steps  # all but the epoch's loss on dev is done
+            place = "its end" if is_at_end else f"step {progress.step + 1} of {steps}"
+            logger.info("training goes on at epoch %d, %s", progress.epoch, place)
 
     def _zeros(self) -> Float[Tensor, " 8"]:
         return torch.zeros(8, dtype=torch.float64, device=self.fabric.device)

@@ -423,12 +423,12 @@ class TrainingBar:
     Time left is that of all epochs that are allowed; early stopping may need fewer.
     """
 
-    def __init__(self, epochs: int, fabric: Fabric) -> None:
+    def __init__(self, epochs: int, fabric: Fabric, seed: int) -> None:
         """Take how many epochs there are at most, and the devices: the first shows the bar."""
         self._device, self._dev = fabric.device, ""
         self._bar = tqdm(
             total=epochs,
-            desc="train",
+            desc=f"train, seed {seed}",
             unit="epoch",
             mininterval=0.3,
             disable=not fabric.is_global_zero,
@@ -508,7 +508,7 @@ def train_seed(
         log: Called after every epoch with its record, its speed and its number as `step`, and at
             the end with the best epoch.
     """
-    with contextlib.closing(TrainingBar(options.train.epochs, fabric)) as bar:
+    with contextlib.closing(TrainingBar(options.train.epochs, fabric, options.train.seed)) as bar:
 
         def log_epoch(record: EpochRecord) -> None:
             speed = bar.end_epoch(record)

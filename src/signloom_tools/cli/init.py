@@ -15,6 +15,7 @@ from signloom.corpus.rejects import REJECTS_NAME
 from signloom.errors import Problem, UserError, name_some
 from signloom.files import whole_folder
 from signloom.paths import PARAMS
+from signloom.progress import wrap
 from signloom_tools.cli.landmark_files import import_sources
 from signloom_tools.importing.captioned import CueRows, add_paths, read_films
 from signloom_tools.importing.column_names import KNOWN_NAMES, SPLIT_NAMES
@@ -452,9 +453,9 @@ def print_plan(plan: CorpusPlan) -> None:
         print(f"  {plan.renamed} names hold characters that a clip_id may not; they became _")
     if gaps := plan.gaps():
         print(f"  {gaps}")
-    print(*(f"  {line}\n" for line in _describe_splits(plan)), sep="", end="")
+    print(*(f"{wrap(line)}\n" for line in _describe_splits(plan)), sep="", end="")
     for warning in (*warn_of_leaks(plan.clips), *warn_of_little(plan.clips)):
-        print(f"  warning: {warning}")
+        print(wrap(f"warning: {warning}"))
     for reason, count, row in count_reasons(plan.refusals):
         detail = f": {row.detail}" if row.detail else ""
         print(f"  left out {count}: {reason} (first {row.table} line {row.line}{detail})")
@@ -498,9 +499,9 @@ def print_next(
     )
     if reasons:
         print("a recipe that fits these clips, to start from:")
-        print(*(f"  {reason}" for reason in reasons), sep="\n")
+        print(*map(wrap, reasons), sep="\n")
     if not text_only:
-        print(describe_outlook(plan.clips))
+        print(wrap(describe_outlook(plan.clips), ""))
     if writing.use:
         adopt(writing.params, values)
         print(f"{writing.params} names the corpus now; go on with `dvc repro`")
