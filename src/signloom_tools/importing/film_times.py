@@ -1,12 +1,16 @@
 """Times in tables against the lengths of the films that they cut."""
 
 import statistics
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tqdm import tqdm
+
 from signloom.corpus.manifest import Clip
 from signloom.errors import ClipError, Problem, UserError
+from signloom.progress import progress_file
 from signloom_tools.importing.captions import MIN_INSIDE
 from signloom_tools.importing.fields import FieldSource
 from signloom_tools.importing.new_corpus import CorpusPlan, RefusedRow
@@ -59,15 +63,16 @@ def check_times(plan: CorpusPlan, sources: Mapping[str, FieldSource]) -> None:
     Raises:
         UserError: If most do: they are in another unit, or times of other films.
     """
-    films: dict[Path, _Film | None] = {}
-    cuts = []
+    by_film: dict[Path, list[Clip]] = defaultdict(list)
     for clip in plan.clips:
-        if clip.video is None or (clip.start_s is None and clip.end_s is None):
-            continue
-        if clip.video not in films:
-            films[clip.video] = _measure(plan.videos.get(clip.video, clip.video))
-        if film := films[clip.video]:
-            cuts.append(_Cut(clip, film))
+        if clip.video and (clip.start_s is not None or clip.end_s is not None):
+            by_film[clip.video].append(clip)
+    cuts = []
+    with tqdm(by_film.items(), "measuring", unit=" films", delay=1.0, file=progress_file()) as bar:
+        for path, clips in bar:
+            last_s = max(clip.end_s or clip.start_s or 0.0 for clip in clips)
+            if film := _measure(plan.videos.get(path, path), last_s):
+                cuts += [_Cut(clip, film) for clip in clips]
     beyond = [cut for cut in cuts if not cut.lies_inside(1.0)]
     reason = "its times lie beyond the end of its film"
     if beyond and 2 * len(beyond) >= len(cuts):
@@ -89,16 +94,17 @@ def check_times(plan: CorpusPlan, sources: Mapping[str, FieldSource]) -> None:
         )
 
 
-def _measure(source: Path | PictureFolder) -> _Film | None:
-    """Return length and rate by the header; None where it has no length, or is told elsewhere."""
+def _measure(source: Path | PictureFolder, last_s: float) -> _Film | None:
+    """Return length and rate of a film whose clips end at `last_s`; None where it has no length."""
     from signloom.detection.video import Video  # PyAV loads slowly
 
     if isinstance(source, PictureFolder):
         return _Film(source.length_s, source.fps)
     try:
         with Video(source) as video:
-            return None if video.duration_s is None else _Film(video.duration_s, video.fps)
-    except ClipError:
+            end_s = video.find_end_s(last_s)
+            return None if end_s is None else _Film(end_s, video.fps)
+    except ClipError:  # told by extraction
         return None
 
 
