@@ -121,7 +121,9 @@ def given_flags(options: Any) -> Iterator[str]:
             yield declared.metadata[_OPTION][0] or _flag(declared.name)
 
 
-def read_pairs(texts: Sequence[str], flag: str, allowed: Sequence[str] = ()) -> dict[str, str]:
+def read_pairs(
+    texts: Sequence[str], flag: str, allowed: Sequence[str] = (), *, may_be_empty: bool = False
+) -> dict[str, str]:
     """Parse `KEY=VALUE` arguments of a flag.
 
     Raises:
@@ -130,7 +132,12 @@ def read_pairs(texts: Sequence[str], flag: str, allowed: Sequence[str] = ()) -> 
     pairs: dict[str, str] = {}
     for text in texts:
         key, mark, value = text.partition("=")
-        if not mark or not value or key in pairs or (allowed and key not in allowed):
+        if (
+            not mark
+            or not (value or may_be_empty)
+            or key in pairs
+            or (allowed and key not in allowed)
+        ):
             allowed_keys = f"; KEY is one of {', '.join(allowed)}" if allowed else ""
             raise UserError(
                 f"{flag}: found {text!r}, expected KEY=VALUE, each key once{allowed_keys}"

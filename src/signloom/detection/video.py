@@ -46,6 +46,7 @@ _MOST_KEPT_BYTES = 256_000_000  # of pictures that two segments share
 _TIME_STEP_S = 5e-4  # containers round times to milliseconds: half of one is "the same time"
 _MOST_PIXELS_LIVE = 2_000_000
 _LEAST_SIDE = 16  # pixels, of a picture from a camera or a box
+_LONGEST_LAST_S = 0.5  # that a last picture is taken to be shown
 _UNEVEN_S = 0.1  # a frame this far from its tick of an even clock is at a varying rate
 _LIVE = {"analyzeduration": "500000"}  # microseconds of a pipe that are read for its header
 _SAME_RATE = 0.02  # relative; headers round
@@ -157,6 +158,31 @@ class Video:
             return self._container.duration / av.time_base, max(self._start * self._tick_s, 0.0)
         return None, 0.0
 
+    def find_end_s(self, least_s: float) -> float | None:
+        """Return when the last picture ends; None where the header has no duration.
+
+        By the header, or where that is before `least_s`, by the packets: at a varying rate, the
+        header of an .mp4 adds up steps in the order of decoding, and the last pictures follow.
+        """
+        if self.duration_s is None or self.duration_s >= least_s or self._is_avi:
+            return self.duration_s
+        return max(self.duration_s, self._last_packet_s)
+
+    @functools.cached_property
+    def _last_packet_s(self) -> float:
+        """When the last packet is no longer shown; 0 where that cannot be known."""
+        times: list[int] = []
+        if isinstance(self._path, Path) and self.duration_s is not None:
+            container, stream = _open(self._path)
+            with container, contextlib.suppress(av.FFmpegError):
+                near_s = max(self.duration_s - _SEEK_MARGIN_S, 0.0)
+                container.seek(self._start + round(near_s / self._tick_s), stream=stream)
+                times += [p.pts for p in container.demux(stream) if p.pts is not None]
+        if len(times) < 2:
+            return 0.0
+        before_s, last_s = ((ticks - self._start) * self._tick_s for ticks in sorted(times)[-2:])
+        return last_s + min(last_s - before_s, _LONGEST_LAST_S)
+
     def __enter__(self) -> "Video":
         return self
 
@@ -174,18 +200,20 @@ class Video:
             ClipError: If the segment lies outside the video.
         """
         start_s = start_s or 0.0
-        if self.duration_s is None:
+        least_s = start_s + (MIN_COVERED * (end_s - start_s) if end_s else _TIME_STEP_S)
+        duration_s = self.find_end_s(least_s)
+        if duration_s is None:
             return 0 if end_s is None else round((end_s - start_s) * self.fps)
-        stop_s = self.duration_s if end_s is None else min(end_s, self.duration_s)
+        stop_s = duration_s if end_s is None else min(end_s, duration_s)
         if start_s >= stop_s:
             raise ClipError(
-                f"start_s {start_s:g} is not before the end of the video, {self.duration_s:.2f} s",
+                f"start_s {start_s:g} is not before the end of the video, {duration_s:.2f} s",
                 "correct start_s in the manifest",
             )
         if end_s is not None and stop_s - start_s < MIN_COVERED * (end_s - start_s):
             raise ClipError(
                 f"the segment {start_s:g} to {end_s:g} s runs past the end of the video, "
-                f"{self.duration_s:.2f} s",
+                f"{duration_s:.2f} s",
                 "correct end_s in the manifest",
             )
         return round((stop_s - min(max(start_s, self.begins_s), stop_s)) * self.fps)
@@ -222,7 +250,7 @@ class Video:
         """Yield time and decoded picture of the frames of a segment; raises as `frames`."""
         self.count_frames(start_s, end_s)
         self.missing_frames = 0
-        covered_s = start_s
+        covered_s, step_s = start_s, 0.0
         count, size = 0, None
         pictures = self._pictures(start_s, keep_from_s)
         for time_s, picture in pictures:
@@ -247,7 +275,9 @@ class Video:
                     f"{picture.width}x{picture.height} at {time_s:.2f} s",
                     f"give the clip an end_s before that, or {_CONVERT}",
                 )
-            covered_s = time_s + 1 / self.fps
+            after_s = time_s + 1 / self.fps
+            step_s = after_s - covered_s if count else (picture.duration or 0) * self._tick_s
+            covered_s = after_s
             count += 1
             yield time_s, picture
         if size is None:
@@ -256,7 +286,9 @@ class Video:
                 f"(codec {self._stream.codec_context.name})",
                 f"play it: if it is whole, {_CONVERT}; if not, copy it again",
             )
-        self._check_covered(start_s, end_s, covered_s, count)
+        # In the dark, telephones slow down: the last picture stays as long as the one before.
+        longer_s = max(min(step_s, _LONGEST_LAST_S) - 1 / self.fps, 0.0)
+        self._check_covered(start_s, end_s, covered_s + longer_s, count)
 
     def _pictures(
         self, start_s: float, keep_from_s: float

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import logging
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ import tokenizers
 from signloom.config import Natural, checked_dataclass, read_record
 from signloom.errors import UserError
 from signloom.files import to_sealed, write_file
+
+logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
 SOURCE_SHA256 = "ecb6f9fc369894346f0511f4074ca75cee5cd5f3b06d02f1ba35fcd39f8e121d"
@@ -79,15 +82,24 @@ class Tokenizer:
         """
         source = load_source(source_json)
         used = set(source.controls) if vocabulary == "full" else set()  # or refused
+        spelt_bytes = text_bytes = 0
         for text in texts if source_json or vocabulary == "pruned" else ():
             tokens = source.encode(text)
             used.update(token for token in tokens if token >= 0)
+            spelt_bytes += sum(token < 0 for token in tokens)
+            text_bytes += len(text.encode())
             # SentencePiece spells in bytes what it would change.
             if source_json and source.kind == "bytes" and source.join(tokens) != text.encode():
                 raise UserError(
                     f"tokenize_targets.tokenizer: its tokens of {text!r} spell another text; "
                     "expected a tokenizer.json that changes none (no lower case, no added space)"
                 )
+        if source.model is not None and 2 * spelt_bytes > text_bytes:
+            logger.warning(
+                "tokenize_targets.tokenizer: %.0f %% of the train text is spelt in bytes, since "
+                "no tokens spell its words; take a tokenizer.json of its language and script",
+                100 * min(spelt_bytes / text_bytes, 1),
+            )
         rows = () if vocabulary == "full" else tuple(sorted(used - set(source.byte_ids)))
         pieces = tuple(source.pieces[token] for token in rows)
         return cls(
@@ -362,6 +374,7 @@ def load_source(text: str = "") -> SourceVocabulary:
         raise UserError(f"{where}: the library tokenizers cannot read it: {error}") from None
     model.encode_special_tokens = True
     model.no_truncation()
+    model.no_padding()  # which transformers stores with the file after a padded call
     return SourceVocabulary(model=model, pieces=pieces, byte_ids=byte_ids, added=added, kind=kind)
 
 

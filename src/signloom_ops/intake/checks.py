@@ -1,5 +1,7 @@
 """The checks of new clips: their rows, content, signers, sentences and pictures."""
 
+import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +54,12 @@ class Probed:
     height: int
 
 
+_TS_BYTES = (188, 192)  # of a packet of a transport stream, and of .m2ts
+_PACK = b"\x00\x00\x01\xba"  # begins a program stream
+_PES = re.compile(rb"\x00\x00\x01[\xbc-\xef](..)", re.DOTALL)  # its packets, with their lengths
+_MOST_TAIL = 1 << 18  # bytes; a packet has at most 64 KiB
+
+
 def probe_all(segments: Sequence[Segment]) -> list[Probed | Problem]:
     """Decode clips, by processes that a broken file may bring down; return what each is."""
     if not segments:
@@ -73,6 +81,11 @@ def probe(segment: Segment) -> Probed | Problem:
     height = width = 0
     first_s = last_s = None
     try:
+        if segment.end_s is None and _ends_in_a_packet(segment.video):
+            return Problem(
+                "its last packet is cut off: half of a copy, or a recording that was killed",
+                "deliver the whole film, or give the clip an end_s before that",
+            )
         with Video(segment.video) as video:
             for frame in crop_frames(video.frames(segment.start_s, segment.end_s), segment.box):
                 height, width = frame.rgb.shape[:2]
@@ -83,6 +96,29 @@ def probe(segment: Segment) -> Probed | Problem:
             return Probed(last_s - first_s + 1 / video.fps, width, height)
     except ClipError as error:
         return error.problem
+
+
+def _is_part(part: Path, film: Path) -> bool:
+    """Tell whether a film begins with all bytes of another file, and goes on."""
+    if not part.is_file() or part.stat().st_size >= film.stat().st_size:
+        return False
+    with part.open("rb") as half, film.open("rb") as whole:
+        pieces = iter(lambda: half.read(1 << 20), b"")
+        return all(whole.read(len(piece)) == piece for piece in pieces)
+
+
+def _ends_in_a_packet(video: Path) -> bool:
+    """Tell whether a transport or program stream (.ts, .mpg), which states no length, is torn."""
+    with video.open("rb") as file:
+        head = file.read(_TS_BYTES[1] + _TS_BYTES[0])
+        size = file.seek(0, os.SEEK_END)
+        start = file.seek(max(size - _MOST_TAIL, 0))
+        tail = file.read() if head.startswith(_PACK) else b""
+    for before, packet in zip((0, 4), _TS_BYTES, strict=True):  # .m2ts has a time before each
+        if head[before : before + 1] == head[before + packet : before + packet + 1] == b"G":
+            return size % packet != 0
+    packets = [match for match in _PES.finditer(tail) if match]
+    return bool(packets) and start + packets[-1].end() + int.from_bytes(packets[-1][1]) > size
 
 
 def _limit_s(segment: Segment) -> float:
@@ -305,6 +341,13 @@ class _ClipCheck:
         if signers:
             reason = "in the corpus the same video is signed by another person"
             return [Problem(reason, "correct the signer", tuple(sorted(signers)))]
+        before = self._index.by_id.get(clip_id_of(candidate.name))
+        if before and before.video and candidate.video and _is_part(before.video, candidate.video):
+            reason = "the corpus has its film already, cut off before its end"
+            hint = (
+                "withdraw the batch of that clip, and this one comes in (signloom withdraw BATCH)"
+            )
+            return [Problem(reason, hint, (before.clip_id, before.batch or ""))]
         if other_id(candidate.name, content) in self._ids:
             reason = "other clips have its name and its replacement name"
             return [Problem(reason, "rename the file")]

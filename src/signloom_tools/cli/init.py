@@ -1,6 +1,7 @@
 """`signloom init`: a corpus folder from a user's table and videos."""
 
 import functools
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -18,9 +19,10 @@ from signloom.paths import PARAMS
 from signloom.progress import wrap
 from signloom_tools.cli.landmark_files import import_sources
 from signloom_tools.importing.captioned import CueRows, add_paths, read_films
-from signloom_tools.importing.column_names import KNOWN_NAMES, SPLIT_NAMES
+from signloom_tools.importing.column_names import IN_MS, KNOWN_NAMES, SPLIT_NAMES
 from signloom_tools.importing.dealing import few_takes
 from signloom_tools.importing.fields import Sources, find_sources
+from signloom_tools.importing.film_times import check_times
 from signloom_tools.importing.importer import CLIPS_NAME, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (
     MANIFEST,
@@ -56,11 +58,12 @@ from signloom_tools.options import argument, group, option, read_pairs
 from signloom_tools.outputs import check_output
 from signloom_tools.presets import adopt
 
-LIKE_TIMES = ("start", "end", "begin", "stop", "from", "to", "onset", "offset")  # of what unit?
+EDGES = {"start": ("start", "begin", "onset", "from"), "end": ("end", "stop", "offset", "to")}
+LIKE_TIMES = {name for names in EDGES.values() for name in names}  # of what unit?
 OF_VIDEOS = ("start_s", "end_s", "duration_s", "start_frame", "end_frame", "fps", "box")
 
 
-_pairs_of_fields = functools.partial(read_pairs, allowed=tuple(KNOWN_NAMES))
+_pairs_of_fields = functools.partial(read_pairs, allowed=(*KNOWN_NAMES, *IN_MS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +90,7 @@ class TableOptions:
         "a value for every row",
         {},
         metavar="FIELD=VALUE",
-        read=functools.partial(_pairs_of_fields, flag="--set"),
+        read=functools.partial(_pairs_of_fields, flag="--set", may_be_empty=True),
     )
     pick: dict[str, str] = option(
         "what to take of a column's value: group 1",
@@ -315,6 +318,8 @@ def make_plan(options: InitOptions) -> CorpusPlan:
         for line, why in table.torn
     ]
     plan.refusals[:0] = torn + cue_rows.refusals
+    if options.captions is None:  # whose cues were compared with their films
+        check_times(plan, sources)
     return plan
 
 
@@ -354,19 +359,41 @@ def _find_sources(options: InitOptions, header: list[str], has_splits: bool) -> 
         sources.setdefault("text", sources["gloss"])
     if options.of_takes and "text" in sources:
         sources.setdefault("clip_id", sources["text"])
+    lone = _drop_lone_edge(sources, header)
     for name, source in sources.items():
         print(f"  {name:<11} <- {source}")
     used = {source.column for source in sources.values()}
     if unused := [name for name in header if name and name not in used]:
         print(f"  not used: {', '.join(unused[:12])}{' ...' if len(unused) > 12 else ''}")
-        times = [name for name in unused if name.lower() in LIKE_TIMES]
+        times = [name for name in unused if name in lone or name.lower() in LIKE_TIMES]
         if times and not ({*OF_VIDEOS[:5]} & sources.keys() or options.text_only):
             print(
-                f"  warning: {' and '.join(times)} may be times within films: --column start_s=COL "
-                "end_s=COL, or start_frame and end_frame, cuts the clips out"
+                f"  warning: {' and '.join(times)} may be times within films. To cut the clips "
+                "out, say in which unit: --column start_s=COL end_s=COL (seconds), start_ms and "
+                "end_ms, or start_frame and end_frame with --fps"
             )
     _check_sources(options, set(sources) | ({"split"} if has_splits else set()), header)
     return sources
+
+
+def _drop_lone_edge(sources: Sources, header: Sequence[str]) -> list[str]:
+    """Leave out a guessed start or end whose other edge is in a column of unknown name.
+
+    Returns:
+        The columns of both, if any.
+    """
+    used = {source.column for source in sources.values()}
+    for edge, other in (("start", "end"), ("end", "start")):
+        source = sources.get(f"{edge}_s")
+        words = {
+            name: re.findall("[a-z]+", re.sub("([A-Z])", r" \1", name).lower()) for name in header
+        }
+        alike = [name for name in header if name not in used and {*EDGES[other]} & {*words[name]}]
+        is_lone = not {f"{other}_s", f"{other}_frame", "duration_s"} & sources.keys()
+        if source and source.column and source.guessed and is_lone and alike:
+            del sources[f"{edge}_s"]
+            return [source.column, *alike]
+    return []
 
 
 def _read_tables(options: TableOptions) -> list[tuple[UserTable, str | None]]:
@@ -454,7 +481,7 @@ def print_plan(plan: CorpusPlan) -> None:
     if gaps := plan.gaps():
         print(f"  {gaps}")
     print(*(f"{wrap(line)}\n" for line in _describe_splits(plan)), sep="", end="")
-    for warning in (*warn_of_leaks(plan.clips), *warn_of_little(plan.clips)):
+    for warning in (*plan.notes, *warn_of_leaks(plan.clips), *warn_of_little(plan.clips)):
         print(wrap(f"warning: {warning}"))
     for reason, count, row in count_reasons(plan.refusals):
         detail = f": {row.detail}" if row.detail else ""

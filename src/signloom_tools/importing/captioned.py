@@ -109,8 +109,10 @@ def list_captions(sources: Sequence[Path]) -> list[Path]:
     return list(paths)
 
 
-def measure_film(path: Path) -> float | None:
+def measure_film(path: Path, least_s: float = 0.0) -> float | None:
     """Return how many seconds a film has by its header; None: it does not say.
+
+    If that is less than `least_s`, by its pictures (see `Video.find_end_s`).
 
     Raises:
         ClipError: If it cannot be opened.
@@ -120,7 +122,7 @@ def measure_film(path: Path) -> float | None:
     if path.is_dir():  # of pictures
         return None
     with Video(path) as video:
-        return video.duration_s
+        return video.find_end_s(least_s)
 
 
 def read_films(
@@ -375,7 +377,8 @@ def _add_film(
         return
     table = files[0].path.name
     try:
-        duration_s = measure_film(videos.folder / film)
+        last_s = max((cue.end_s for cue in files[0].cues), default=0.0)
+        duration_s = measure_film(videos.folder / film, last_s + rules.shift_s)
     except ClipError as error:
         cue_rows.refuse(table, 0, name, error.problem.reason, film.as_posix())
         return

@@ -160,15 +160,25 @@ def _plain(text: str) -> str:
     return " ".join(html.unescape(_TAGS.sub("", text)).split())
 
 
+def _rolls(blocks: Sequence[Sequence[str]]) -> bool:
+    """Tell whether most cues begin with a line of the one before, as automatic captions do."""
+    shown = [list(filter(None, map(_plain, lines))) for lines in blocks]
+    pairs = list(itertools.pairwise(shown))
+    rolled = [len(after) for before, after in pairs if after and after[0] in before]
+    return 2 * len(rolled) > len(pairs) and max(rolled) > 1
+
+
 def _new_lines(shown: Sequence[str], before: Sequence[str], *, is_short: bool) -> list[str]:
     """Return the lines of a cue that rolls without those that the cue before it showed.
 
     A line whose words have times of their own is always new.
     """
     lines = [line for line in shown if _plain(line)]
-    old = {_plain(line) for line in before}
+    texts, old = list(map(_plain, lines)), list(filter(None, map(_plain, before)))
     repeats = is_short or len(lines) > 1
-    return [line for line in lines if "<c>" in line or not (repeats and _plain(line) in old)]
+    counts = (n for n in range(len(lines), 0, -1) if repeats and texts[:n] == old[-n:])
+    first = next(counts, 0)  # the last lines before have rolled up to the top
+    return [line for number, line in enumerate(lines) if "<c>" in line or number >= first]
 
 
 def _split_blocks(text: str, heads: re.Pattern[str]) -> Iterator[tuple[int, re.Match[str], str]]:
@@ -193,13 +203,16 @@ def _read_blocks(path: Path, text: str, _: Choice) -> Captions:
     language = next(iter(re.findall(r"^Language:(.*)$", header, re.MULTILINE)), "").strip()
     cues: list[Cue] = []
     broken = []
-    rolls = is_vtt and "><c>" in text  # YouTube's own: each cue also shows the line before
     shown: list[str] = []
-    for number, head, block in _split_blocks(text, _VTT_HEAD if is_vtt else _SRT_HEAD):
+    blocks = list(_split_blocks(text, _VTT_HEAD if is_vtt else _SRT_HEAD))
+    # YouTube's own captions, of which each cue also shows the line before.
+    rolls = (is_vtt and "><c>" in text) or _rolls([block.split("\n") for *_, block in blocks])
+    for number, head, block in blocks:
         times = _TIMES.fullmatch(head[2])
         start_s, end_s = map(parse_time, times.groups()) if times else (None, None)
         if rolls:
-            before, shown = shown, block.partition("\n\n")[0].split("\n")
+            visible = block.partition("\n\n")[0] if is_vtt else block
+            before, shown = shown, visible.split("\n")
             is_short = start_s is not None and end_s is not None and end_s - start_s < _ROLL_S
             lines = _new_lines(shown, before, is_short=is_short)
             if not lines:
@@ -306,6 +319,8 @@ def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
         signers = _beside(elan, tier, choice.signer_tier, tiers) if choice.signer_tier else []
         ids = _beside(elan, tier, "clip", tiers)
         participant = tier.participant or signers_by_name.get(tier.name, "")
+        # An annotation is a sign, such as THANK YOU, or else all glosses of a sentence.
+        is_sign = any(len(_inside(annotation, glosses)) > 1 for annotation in tier.annotations)
         for annotation in tier.annotations:
             cues.append(
                 Cue(
@@ -314,7 +329,7 @@ def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
                     text=" ".join(annotation.value.split()),  # ELAN has no tags
                     signer=_values_in(annotation, signers) or participant,
                     language=tier.language,
-                    gloss=_values_in(annotation, glosses),
+                    gloss=_values_in(annotation, glosses, "-" if is_sign else " "),
                     clip_id=_values_in(annotation, ids),
                     where=f"annotation {annotation.name}",
                 )
@@ -429,14 +444,19 @@ def _twice_middle(annotation: Annotation) -> int:
     return annotation.start_ms + annotation.end_ms
 
 
-def _values_in(outer: Annotation, annotations: Sequence[Annotation]) -> str:
-    """Return the values of the annotations whose middle lies in another one, as they begin."""
+def _inside(outer: Annotation, annotations: Sequence[Annotation]) -> list[Annotation]:
+    """Return the annotations whose middle lies in another one, as they begin."""
     first = bisect_right(annotations, 2 * outer.start_ms, key=_twice_middle)
     last = bisect_left(annotations, 2 * outer.end_ms, key=_twice_middle)
-    inside = sorted(
+    return sorted(
         annotations[first:last], key=lambda annotation: (annotation.start_ms, annotation.end_ms)
     )
-    return " ".join(" ".join(annotation.value for annotation in inside).split())
+
+
+def _values_in(outer: Annotation, annotations: Sequence[Annotation], mark: str = " ") -> str:
+    """Return the values of the annotations inside another one, their words joined by a mark."""
+    values = (mark.join(annotation.value.split()) for annotation in _inside(outer, annotations))
+    return " ".join(filter(None, values))
 
 
 LeftOut = tuple[Cue, Problem]

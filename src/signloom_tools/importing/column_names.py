@@ -15,8 +15,9 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
              "raw_text"),
     "signer": ("signer", "signer_id", "speaker", "participant_id", "participant", "person"),
     "split": ("split", "subset", "partition", "set"),
-    "start_s": ("start_s", "start_ms", "start_time", "time_start", "start_sec"),
-    "end_s": ("end_s", "end_ms", "end_time", "time_end", "end_sec"),
+    "start_s": ("start_s", "start_ms", "start_time", "time_start", "start_sec", "begin_time"),
+    "end_s": ("end_s", "end_ms", "end_time", "time_end", "end_sec", "stop_time", "stop_s",
+              "stop_ms"),
     "duration_s": ("duration_s", "duration_ms", "duration"),  # where clips have no ends
     "start_frame": ("start_frame",),
     "end_frame": ("end_frame",),
@@ -28,6 +29,8 @@ KNOWN_NAMES: dict[str, tuple[str, ...]] = {
     "consent_until": ("consent_until",),
 }  # fmt: skip
 """Fields, and what makers of corpora call their columns, lower-cased, the likeliest first."""
+IN_MS = {name.replace("_s", "_ms"): name for name in ("start_s", "end_s", "duration_s")}
+"""Fields of times, as options call them where columns are in milliseconds."""
 ALL_NAMES = frozenset(name for names in KNOWN_NAMES.values() for name in names)
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from signloom.errors import UserError
 from signloom_tools.importing.cells import BOX_ORDER, COCO_BOX_ORDER, MS_ASL_BOX_ORDER
-from signloom_tools.importing.column_names import INDEX, KNOWN_NAMES, plain_name
+from signloom_tools.importing.column_names import IN_MS, INDEX, KNOWN_NAMES, plain_name
 
 _NUMBERED = {"video": "1", "text": "2"}  # of tables of two columns that nothing names
 
@@ -20,6 +20,7 @@ class FieldSource:
     value: str = ""
     pattern: re.Pattern[str] | None = None  # its first group is the value
     guessed: bool = False
+    in_ms: bool = False  # a time
     order: str = ""  # of the numbers of a box
 
     def of(self, cells: Mapping[str, str]) -> str:
@@ -36,6 +37,7 @@ class FieldSource:
             return f"{self.value!r} in every row"
         picked = f", what {self.pattern.pattern!r} finds in it" if self.pattern else ""
         order = f": {self.order}" if self.order else ""
+        order += ", milliseconds" if self.in_ms else ""
         return self.column + order + picked + (" (guessed)" if self.guessed else "")
 
 
@@ -51,7 +53,7 @@ def find_sources(
     """Decide where each field comes from: as given, or by a known name.
 
     Args:
-        columns: Field and column, as given.
+        columns: Field and column, as given; `start_ms` and such are times in milliseconds.
         constants: Field and value of every row, as given.
         patterns: Field and regular expression with one group, as given.
 
@@ -63,7 +65,10 @@ def find_sources(
             raise UserError(
                 f"--column {field}={column}: no such column; the table has {', '.join(header)}"
             )
-    given_sources = {name: FieldSource(column) for name, column in columns.items()}
+    given_sources = {
+        IN_MS.get(name, name): FieldSource(column, in_ms=name in IN_MS)
+        for name, column in columns.items()
+    }
     given_sources |= {name: FieldSource(None, value) for name, value in constants.items()}
     sources = {**_guess(header, given_sources), **given_sources}
     for field, pattern in patterns.items():
@@ -73,7 +78,7 @@ def find_sources(
         compiled = compile_expression(f"--pick {field}", pattern)
         if compiled.groups != 1:
             raise UserError(f"--pick {field}: {pattern!r} needs one pair of round brackets")
-        sources[field] = FieldSource(source.column, pattern=compiled)
+        sources[field] = replace(source, pattern=compiled, guessed=False)
     if "box" in sources:
         column = sources["box"].column or ""
         order = MS_ASL_BOX_ORDER if column == "box" and "org_text" in header else BOX_ORDER
@@ -86,6 +91,9 @@ def find_sources(
                 "give --column start_s=COLUMN, and neither end_s nor a column of its name"
             )
         del sources["duration_s"]  # of the film
+    for name in {*IN_MS.values()} & sources.keys():
+        if (sources[name].column or "").lower().endswith("_ms"):
+            sources[name] = replace(sources[name], in_ms=True)
     return {name: sources[name] for name in KNOWN_NAMES if name in sources}
 
 

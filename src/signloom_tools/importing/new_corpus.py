@@ -245,6 +245,7 @@ class CorpusPlan:
     rows: dict[str, TableRow] = field(default_factory=dict)  # of the table, by clip
     renamed: int = 0  # clips whose id is not the table's name, since it could name no clip
     dealt_by: str = ""  # of `dealing.UNITS`, where the clips were dealt
+    notes: list[str] = field(default_factory=list)  # what a person should look at
 
     def gaps(self) -> str:
         """Say which folders lack pictures; empty if none does."""
@@ -417,6 +418,10 @@ def count_reasons(rows: Sequence[RefusedRow]) -> list[tuple[str, int, RefusedRow
     return [(reason, count, first[reason]) for reason, count in counts.most_common()]
 
 
+# What the protocols of mDGS write behind each gloss, as in WETTER1/2/9: the frames that it lasts.
+_SPAN = re.compile(r"(?<=\S)([/:|])\d+\1\d+(?!\S)")
+
+
 def _values(row: TableRow, split: str | None, options: RowOptions) -> dict[str, str]:
     """Return the fields of a manifest of a row."""
     values = row.values(options.sources)
@@ -429,6 +434,10 @@ def _values(row: TableRow, split: str | None, options: RowOptions) -> dict[str, 
         values["split"] = options.split_names.get(split_name) or SPLIT_NAMES.get(
             split_name.lower(), split_name
         )
+    if gloss := values.get("gloss"):
+        values["gloss"] = _SPAN.sub("", gloss)
+        if values.get("text") == gloss:
+            values["text"] = values["gloss"]
     for edge in ("start", "end"):
         frame = values.pop(f"{edge}_frame", "")
         if frame not in ("", "-1") and options.fps:  # -1: the whole

@@ -28,6 +28,13 @@ class PictureFolder:
     missing: tuple[int, ...] = ()
     """Numbers that are left out between the first picture and the last."""
 
+    @property
+    def length_s(self) -> float:
+        """Seconds that its pictures take."""
+        numbers = [number for number, _ in number_pictures(self.path)]
+        step = math.gcd(*(number - numbers[0] for number in numbers))
+        return ((numbers[-1] - numbers[0]) // step + 1) / self.fps
+
     def pack(self, target: Path) -> None:
         """Write the video file: no picture is decoded or encoded, so no pixel changes.
 

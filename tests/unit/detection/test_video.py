@@ -41,6 +41,20 @@ def test_a_segment_holds_the_frames_from_start_to_before_end(
     assert numbers(long_video, start_s, end_s) == list(expected)
 
 
+@pytest.mark.parametrize("name", ["a.mp4", "a.mov", "a.mkv", "a.ts"])
+@pytest.mark.parametrize("b_frames", [0, 2])
+@pytest.mark.parametrize("start_s", [1.0, 1.5, 1.7])
+def test_the_last_pictures_of_a_film_that_slows_down_are_there(
+    tmp_path: Path, name: str, b_frames: int, start_s: float
+) -> None:
+    times = [number / 24 for number in range(24)] + [1 + number / 8 for number in range(8)]
+    options = {"preset": "ultrafast", "bf": str(b_frames), "b_strategy": "0"}
+    path = videos.encode_video(tmp_path / name, times, rate=24, options=options)
+    with Video(path) as opened:
+        shown = [frame.time_s for frame in opened.frames(start_s, 2.0)]
+    assert shown == pytest.approx([time_s for time_s in times if time_s >= start_s], abs=1e-3)
+
+
 FILMS = [
     ("a.mp4", "libx264"),
     ("a.mkv", "libx264"),

@@ -194,3 +194,31 @@ def test_a_changed_file_of_ones_own_is_refused(tmp_path: Path, own: dict[str, An
     edit_json(path, source_json=content["source_json"] + " ")
     with pytest.raises(UserError, match=r"made from a tokenizer.json with SHA-256"):
         Tokenizer.load(path)
+
+
+def sentence_pieces() -> str:
+    """Return the tokenizer.json of a SentencePiece vocabulary of four words."""
+    vocab = [("<unk>", 0.0), ("▁je", -1.0), ("▁vais", -1.0), ("▁tu", -1.0), ("▁mange", -1.0)]
+    model = tokenizers.Tokenizer(tokenizers.models.Unigram(vocab, unk_id=0))
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    return model.to_str()
+
+
+@pytest.mark.parametrize("kind", ["bytes", "spaces"])
+def test_padding_that_is_stored_with_the_file_changes_no_id(
+    tmp_path: Path, own: dict[str, Any], kind: str
+) -> None:
+    plain = json.dumps(own) if kind == "bytes" else sentence_pieces()
+    padded = tokenizers.Tokenizer.from_str(plain)
+    padded.enable_padding(length=16)  # as `save_pretrained` leaves it after one padded call
+    ids = load_source(padded.to_str()).encode("je vais")
+    assert ids == load_source(plain).encode("je vais")
+    assert all(index >= 0 for index in ids)
+
+
+def test_words_that_no_token_spells_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    source = sentence_pieces()
+    assert Tokenizer.build(["je vais", "tu mange"], "pruned", source).source_ids
+    assert caplog.text == ""
+    Tokenizer.build(["hé 手话"], "pruned", source)
+    assert "100 % of the train text is spelt in bytes" in caplog.text

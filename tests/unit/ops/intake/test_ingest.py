@@ -27,7 +27,7 @@ from tests.intake import (
     write_rows,
 )
 from tests.tiny import ROOT
-from tests.videos import write_video
+from tests.videos import encode_constant, write_video
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".csv", ".parquet"])
@@ -108,6 +108,18 @@ def test_the_same_content_by_another_name_or_signer_is_left_out(corpus: CorpusOp
     (reject,) = take(corpus, "next/eve", table=table).rejects[:1]
     assert "the same video is signed by another person" in reject.reason
     assert reject.concerns == "ada"
+
+
+def test_the_whole_film_is_not_put_beside_its_half(corpus: CorpusOptions) -> None:
+    whole = encode_constant(deliver(Path("next/ada"), "a", frames=1).with_suffix(".ts"), "libx264")
+    whole.with_suffix(".mp4").unlink()
+    deliver(Path("in/ada"), "a", frames=1).unlink()
+    raw = whole.read_bytes()
+    Path("in/ada/a.ts").write_bytes(raw[: len(raw) // 2 // 188 * 188])  # between two packets
+    batch = take(corpus, "in").clips[0].batch
+    (reject,) = take(corpus, "next").rejects
+    assert "has its film already, cut off before its end" in reject.reason
+    assert reject.concerns == f"a; {batch}"
 
 
 def test_a_name_that_is_taken_becomes_another_always_the_same(corpus: CorpusOptions) -> None:

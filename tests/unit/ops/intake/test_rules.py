@@ -12,7 +12,7 @@ from signloom_ops.intake.changes import Delivery, ledger_text, read_ledger
 from signloom_ops.intake.checks import Probed, Segment, probe, probe_all
 from signloom_ops.intake.ingest import deal_signers
 from tests.intake import OPTIONS
-from tests.videos import FPS, HEIGHT, WIDTH, write_cut_off, write_video
+from tests.videos import FPS, HEIGHT, WIDTH, encode_constant, write_cut_off, write_video
 
 COUNTS = st.dictionaries(st.sampled_from("abcdefghij"), st.integers(1, 30), min_size=1)
 
@@ -67,6 +67,25 @@ def test_clips_are_decoded_in_processes_as_they_are_here(tmp_path: Path) -> None
     assert isinstance(probed[1], Problem)
     assert isinstance(probed[2], Probed)
     assert probed[2].duration_s == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [
+        ("a.ts", "libx264"),
+        ("a.m2ts", "mpeg2video"),
+        ("a.mpg", "mpeg1video"),
+        ("a.vob", "mpeg2video"),
+    ],
+)
+def test_half_of_a_copy_is_refused_unless_the_clip_ends_before(
+    tmp_path: Path, name: str, codec: str
+) -> None:
+    whole = encode_constant(tmp_path / name, codec)
+    assert isinstance(probe(Segment(whole, None, None, 1)), Probed)
+    whole.write_bytes(whole.read_bytes()[:-1999])
+    assert "is cut off" in str(probe(Segment(whole, None, None, 1)))
+    assert isinstance(probe(Segment(whole, 0.2, 0.8, 1)), Probed)
 
 
 def test_a_ledger_is_read_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:

@@ -252,6 +252,7 @@ def init(*argv: str, signer_disjoint: bool = False) -> list[Clip]:
 
 
 SHARES = ["--set", "signer=a", "--shares", "50", "50", "0", "--by", "clip"]
+IN_MS = ("start_ms=start", "end_ms=end")
 
 
 def test_names_and_texts_are_one_however_their_accents_are_written(
@@ -298,8 +299,51 @@ def test_a_clip_is_called_as_its_file_and_no_more_than_tells_it_apart(
     Path("t.csv").write_text("video,text,start,end\na,1,200,900\nlong,2,0,800\n")
     init("--table", "t.csv", *SHARES)
     assert "start and end may be times within films" in capsys.readouterr().out
+    assert [c.end_s for c in init("--table", "t.csv", *SHARES, "--column", *IN_MS)] == [0.9, 0.8]
+    Path("t.csv").write_text("video,text,start_time,stopAt\na,1,0.2,0.9\nlong,2,0,0.8\n")
+    assert [clip.start_s for clip in init("--table", "t.csv", *SHARES)] == [None, None]
+    assert "start_time and stopAt may be times within films" in capsys.readouterr().out
     Path("t.csv").write_text("id,video,text\n/x/p:1.mp4,a,1\nq,long,2\n")
     assert [clip.clip_id for clip in init("--table", "t.csv", *SHARES)] == ["p_1", "q"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "advice"),
+    [
+        (["400,800", "900,1600"], "As milliseconds they would fit: --column start_ms=t0 end_ms=t1"),
+        (["5,20", "20,49"], "As frames (25 a second) they would fit: --column start_frame=t0"),
+        (["400000,800000", "0,1e6"], "As microseconds they would fit: write them in seconds"),
+        (["10.5,11.5", "70,71.25"], "--set start_s= end_s= takes each film whole"),
+        (["00:01:10,00:01:12", "2:00,2:03"], "--set start_s= end_s= takes each film whole"),
+    ],
+)
+def test_times_that_are_no_seconds_of_the_film_are_told_at_once(
+    project: Path, rows: Sequence[str], advice: str
+) -> None:
+    films("a.mp4", "long.mp4")
+    cells = zip(("a", "long"), rows, strict=True)
+    Path("t.csv").write_text("\n".join(["video,text,t0,t1", *(f"{v},{v},{r}" for v, r in cells)]))
+    columns = ["--column", "start_s=t0", "end_s=t1"]
+    with pytest.raises(SystemExit, match="beyond the end of its film") as caught:
+        init("--table", "t.csv", *SHARES, *columns)
+    assert advice in str(caught.value)
+    assert not Path("corpus").exists()
+    clips = init("--table", "t.csv", *SHARES, "--set", "start_s=", "end_s=")
+    assert {(clip.start_s, clip.end_s) for clip in clips} == {(None, None)}
+
+
+def test_a_time_beyond_its_film_among_others_costs_its_row(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    films("a.mp4", "long.mp4")
+    lines = ["a,1,0,0.5", "long,2,0.2,0.9", "long,3,1,1.5", "a,4,7,8"]
+    Path("t.csv").write_text("\n".join(["video,text,start_s,end_s", *lines]))
+    with pytest.raises(SystemExit, match="1 rows were left out"):
+        init("--table", "t.csv", *SHARES)
+    assert "7 to 8 s, the film ends at 2.00 s" in Path("corpus/refused.tsv").read_text()
+    Path("t.csv").write_text("video,text,start_s,end_s\na,1,0,0.05\nlong,2,0.01,0.03\n")
+    init("--table", "t.csv", *SHARES)
+    assert "half of the clips last less than 0.1 s" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -387,6 +431,29 @@ def test_a_sign_of_both_hands_is_one_gloss(
     choice = Choice(tier="Satz_*", gloss_tier="Glosse_*")
     (cue,) = read_captions(eaf(tmp_path / "f.eaf", tiers), choice).cues
     assert cue.gloss == found
+
+
+@pytest.mark.parametrize(
+    ("marks", "found"),
+    [
+        ([(0, 400, "THANK YOU"), (400, 800, " I  SAY "), (800, 900, " ")], "THANK-YOU I-SAY"),
+        ([(0, 1000, "ICH GEHEN HAUS")], "ICH GEHEN HAUS"),  # a line of glosses for a sentence
+    ],
+)
+def test_an_annotation_of_two_words_is_one_sign(tmp_path: Path, marks: Marks, found: str) -> None:
+    path = eaf(tmp_path / "f.eaf", {"Satz_A": [(0, 1000, "Satz.")], "Glosse_A": marks})
+    (cue,) = read_captions(path, Choice(tier="Satz_*", gloss_tier="Glosse_*")).cues
+    assert cue.gloss == found
+
+
+def test_glosses_of_protocols_come_without_their_frames(project: Path) -> None:
+    films("a.mp4", "long.mp4")
+    Path("t.csv").write_text("video,gloss\na,WETTER1/2/9 1/2 HEUTE1A^/10/18\nlong,DU1:0:9\n")
+    clips = init("--table", "t.csv", *SHARES)
+    assert [(clip.gloss, clip.text) for clip in clips] == [
+        ("WETTER1 1/2 HEUTE1A^", "WETTER1 1/2 HEUTE1A^"),
+        ("DU1", "DU1"),
+    ]
 
 
 def test_glosses_are_of_whom_their_tier_is_named_after(tmp_path: Path) -> None:

@@ -125,6 +125,27 @@ fine<00:00:01.000><c> day</c>
     assert [text for *_, text in lines(twice)] == ["oh yes", "oh yes", "no", "no"]
 
 
+@pytest.mark.parametrize(
+    ("blocks", "found"),
+    [
+        (["a b", "a b", "a b\nc d", "c d", "c d\ne f"], ["a b", "c d", "e f"]),  # YouTube's
+        (["a", "a\nb", "a\nb\nc", "b\nc\nd"], ["a", "b", "c", "d"]),  # television's three rows
+        ([" \na", "a", "a\na", "a"], ["a", "a"]),  # the same again
+        (["- ja\n- nein", "- ja\n- doch", "so", "so", "gut"], ["- ja - nein", "- ja - doch", "so",
+                                                             "so", "gut"]),
+        (["ja", "ja"], ["ja", "ja"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["srt", "vtt"])
+def test_captions_that_roll_without_times_of_words(tmp_path, kind, blocks, found):
+    step = "00:00:0{0}.000 --> 00:00:0{0}.{1}"  # what shows nothing new lasts 10 ms
+    rolls = found[0] == "a b" or found[-1] == "a"
+    ends = ["010" if rolls and number % 2 else "900" for number in range(len(blocks))]
+    cues = [f"{step.format(n, end)}\n{blocks[n]}" for n, end in enumerate(ends)]
+    text = "\n\n".join([*(["WEBVTT"] if kind == "vtt" else []), *cues])
+    assert [text for *_, text in lines(write(tmp_path / f"f.{kind}", text))] == found
+
+
 def test_vtt_with_notes_styles_voices_and_ids(tmp_path):
     captions = read_captions(write(tmp_path / "film.vtt", VTT))
     first, second = captions.cues
