@@ -104,6 +104,13 @@ def check_without_decoder(options: RunOptions) -> None:
             "model.decoder_layers: found 0 with train.ctc_weight 0, so that nothing writes a text; "
             "give the model a decoder, or, if it reads landmarks, set train.ctc_weight above 0"
         )
+    if options.model.family == "encoder_only" and options.train.label_smoothing:
+        logger.warning(
+            "train.label_smoothing is %g, but encoder_only has no decoder whose targets it would "
+            "smooth: it changes nothing",
+            options.train.label_smoothing,
+            extra=ONCE,
+        )
     if options.train.consistency and not options.model.has_decoder:
         raise UserError(
             "train.consistency compares predictions of a decoder, and there is none; set it to 0"

@@ -67,6 +67,7 @@ def test_sentences_too_long_for_an_encoder_are_counted(caplog: pytest.LogCapture
     check_run(data, dataclasses.replace(options, model=model))
     assert "2 of 8 train clips have more tokens than memory positions" in caplog.text
     assert "cannot write their sentences" in caplog.text
+    assert "train.label_smoothing is 0.1, but encoder_only has no decoder" in caplog.text
 
 
 def test_the_same_seed_gives_the_same_weights_to_the_bit(tmp_path: Path) -> None:
