@@ -20,6 +20,7 @@ from signloom_tools.importing.captioned import CueRows, add_paths, read_films
 from signloom_tools.importing.column_names import KNOWN_NAMES, SPLIT_NAMES
 from signloom_tools.importing.dealing import few_takes
 from signloom_tools.importing.fields import Sources, find_sources
+from signloom_tools.importing.hands import warn_of_no_hands
 from signloom_tools.importing.importer import CLIPS_NAME, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (
     MANIFEST,
@@ -501,6 +502,8 @@ def print_next(
         print(*(f"  {reason}" for reason in reasons), sep="\n")
     if not text_only:
         print(describe_outlook(plan.clips))
+    if no_hands := warn_of_no_hands(plan.clips):
+        print(no_hands)
     if writing.use:
         adopt(writing.params, values)
         print(f"{writing.params} names the corpus now; go on with `dvc repro`")
