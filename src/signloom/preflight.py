@@ -1,5 +1,6 @@
 """What can be found wrong with the parameters and the corpus before hours of work."""
 
+import contextlib
 import importlib.util
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,18 +14,24 @@ import torch
 from signloom.config import get_map, load_params, load_section
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
-from signloom.corpus.shards import shards_metadata
+from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata
 from signloom.devices import pick_device
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import ONE_SEED, EvaluateOptions
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.extraction.extract import ExtractOptions
 from signloom.features.augment import AugmentOptions
-from signloom.features.features import FeatureOptions, check_groups, feature_width
+from signloom.features.features import (
+    FeatureOptions,
+    check_groups,
+    feature_width,
+    prepared_frames,
+)
+from signloom.features.sources import GlossSource
 from signloom.features.targets import TokenizeOptions, build_glosses, build_targets
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions
-from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, TOKENS, TUNE
+from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, SHARDS, TOKENS, TUNE
 from signloom.provenance import project_folder
 from signloom.report.build import ReportOptions
 from signloom.tracking.run import TrackingOptions
@@ -32,6 +39,7 @@ from signloom.training.options import TrainOptions
 from signloom.training.train import (
     RunOptions,
     check_glosses,
+    check_warmup,
     from_scratch,
     read_run_options,
 )
@@ -127,6 +135,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
             lambda: _refuse(_machine_problems(extract, evaluate, tune)),
             lambda: _refuse(_ctc_problems(clips, tokenize, run)),
             lambda: _refuse(_seed_problems(evaluate, run)),
+            lambda: _check_lengths(clips, corpus, run),
         ]
     )
 
@@ -194,8 +203,12 @@ def _check_texts(clips: Sequence[Clip], tokenize: TokenizeOptions, run: RunOptio
             )
     if not clips:
         return
-    tokenizer, _, _ = build_targets(clips, tokenize)
-    build_glosses(clips, tokenize.source, tokenizer)
+    tokenizer, _, targets = build_targets(clips, tokenize)
+    glosses = build_glosses(clips, tokenize.source, tokenizer)
+    if run.model.source == "glosses":
+        source = GlossSource(vocabulary=glosses)
+        train = source.clips([target for target in targets if target.split == "train"])
+        check_warmup(source.reader(run.features).lengths(train), run.train)
 
 
 def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions) -> None:
@@ -211,6 +224,19 @@ def _check_input(corpus: CorpusOptions, extract: ExtractOptions, run: RunOptions
             build_model(run.model, input_width=width, vocab_size=300, ctc_labels=2, eos=1)
     except ValueError as error:
         raise UserError(f"model: {error}") from None
+
+
+def _check_lengths(clips: Sequence[Clip], corpus: CorpusOptions, run: RunOptions) -> None:
+    """Warn of a warm-up that is longer than training, where landmarks were found before."""
+    shards = corpus.imported_shards if corpus.imported_shards.is_dir() else SHARDS
+    if run.model.source == "glosses" or not shards.is_dir():
+        return
+    with contextlib.suppress(UserError):  # of landmarks that the next stage replaces
+        frames, rates = read_clip_frames(shards), read_clip_rates(shards)
+        train = [c.clip_id for c in clips if c.split == "train" and c.clip_id in frames]
+        if train:
+            lengths = [prepared_frames(frames[c], rates[c], run.features) for c in train]
+            check_warmup(lengths, run.train)
 
 
 def _machine_problems(

@@ -70,13 +70,16 @@ def summarise_model(params: Path, vocab: int | None, width: int | None) -> str:
     output_bytes = sum(part.output_bytes for part in parts)
     counted = ", ".join(f"{name} {number / 1e6:,.1f} million" for name, number in mult_adds.items())
     shown = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in latency.items())
+    source = f"a clip of {sizes.frames} frames with {sizes.input_width:,} features"
+    if model_options.source == "glosses":
+        source = f"{sizes.frames} of {sizes.input_width:,} source tokens"
     return "\n".join(
         (
             format_parts(parts),
             f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB): {halves}",
             f"outputs of all layers: {output_bytes / 1e6:.1f} MB",
-            f"input: a clip of {sizes.frames} frames with {sizes.input_width} features, {TOKENS} "
-            f"of {sizes.vocab_size:,} tokens, {sizes.ctc_labels} CTC labels",
+            f"input: {source}, {TOKENS} of {sizes.vocab_size:,} tokens, "
+            f"{sizes.ctc_labels} CTC labels",
             f"mult-adds: {counted}",
             f"latency on {describe_device(device)}, median of {REPEATS}: {shown}",
         )

@@ -324,7 +324,8 @@ def attend(
     """Return what the model looks at while it is given the reverse of a sequence.
 
     Returns:
-        Where each target position looks, shape (T, M), and the maps of every layer and head.
+        Where each target position looks, shape (T, M), zeros of a model without a decoder, and the
+        maps of every layer and head.
 
     Raises:
         ValueError: If its decoder does not look at the source.
@@ -333,7 +334,10 @@ def attend(
     batch = build_pairs([sequence], task.ids, task.frames)
     src, valid, tgt_in = (x.to(device) for x in (batch.src, batch.src_valid, batch.tgt[:, :-1]))
     with torch.inference_mode():
-        looked = model.align(model.encode(src, valid), tgt_in)[0].float().cpu().numpy()
+        if model.has_decoder:
+            looked = model.align(model.encode(src, valid), tgt_in)[0].float().cpu().numpy()
+        else:
+            looked = np.zeros((tgt_in.shape[1], src.shape[1]), np.float32)
         return looked, model.attention_maps(src, valid, tgt_in).of_clip(0)
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import jaxtyping
 import pytest
 import torch
 from torch.nn import functional
@@ -76,6 +77,53 @@ def test_logits_have_a_row_for_each_token_and_a_column_for_each_id(subject: Subj
         (3, 4, tiny.VOCAB) if subject.model.has_decoder else spelt
     )
     assert subject.model.ctc_logits(memory).shape == (3, positions, 5)
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the types that tests check, as other people's code calls a model."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_source_of_another_shape_is_refused(subject: Subject) -> None:
+    src, valid = subject.source(LENGTHS)
+    encode = subject.model.encode
+    if subject.options.source == "glosses":
+        with pytest.raises(ValueError, match=r"tokens: found float32 of shape \(3, 12\), expected"):
+            encode(src.float(), valid)
+        with pytest.raises(ValueError, match=r"tokens: found ids from .* to 20, expected 0 to 19"):
+            encode(src + (src == src.max()) * (20 - src.max()), valid)
+    else:
+        expected = r"expected numbers of shape \(B, S, 6\)"
+        with pytest.raises(
+            ValueError, match=rf"src: found float32 of shape \(3, 12, 5\), {expected}"
+        ):
+            encode(src[..., :5], valid)
+        with pytest.raises(ValueError, match=rf"src: found float32 of shape \(12, 6\), {expected}"):
+            encode(src[0], valid)
+        with pytest.raises(ValueError, match=rf"src: found int64 of shape \(3, 12\), {expected}"):
+            encode(torch.ones(3, 12, dtype=torch.int64), valid)
+    with pytest.raises(ValueError, match=r"src_valid: found bool of shape \(3, 11\), .*\(3, 12\)"):
+        encode(src, valid[:, 1:])
+    with pytest.raises(ValueError, match="src_valid: found int64 of shape"):
+        encode(src, valid.long())
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_tokens_of_another_shape_are_refused(writer: Subject) -> None:
+    src, valid = writer.source(LENGTHS)
+    for tokens, message in (
+        (
+            TOKENS[..., None],
+            r"tokens: found int64 of shape \(3, 4, 1\), expected ids of .*\(B, T\)",
+        ),
+        (TOKENS.float(), r"tokens: found float32 of shape \(3, 4\), expected ids"),
+        (TOKENS + 9, r"tokens: found ids from 10 to 20, expected 0 to 19"),
+        (TOKENS[:1], "tgt_in: found 1 clips, expected 3, as the memory"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            writer.model(src, valid, tokens)
 
 
 def test_the_head_projects_the_decoders_states(writer: Subject) -> None:

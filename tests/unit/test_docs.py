@@ -74,6 +74,31 @@ def test_every_test_that_a_page_names_exists() -> None:
     assert {(page, name) for page, name in named if name not in names} == set()
 
 
+def read_items() -> list[tuple[str, str]]:
+    """Return each item of the five documents, and where the page says that it works."""
+    items, claims = re.split(
+        r"^## (?:What they claim|Where they).*$",
+        (ROOT / "docs/log/documents.md").read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )[:2]
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", items + claims, re.MULTILINE)
+    return [row for row in rows if row[0] not in ("it shows or says", "claim")]
+
+
+def test_every_item_of_the_documents_has_a_proof() -> None:
+    files = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    items = read_items()
+    assert len(items) > 80
+    proof = re.compile(r"test_\w+|\(\S+\.md\S*\)|-m studies\.|\bno[:,]|^the same")
+    assert [item for item, here in items if not proof.search(here)] == []
+    page = (ROOT / "docs/log/documents.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w./-]+\.(?:py|yaml))`", page))
+    named |= {name.replace(".", "/") + ".py" for name in re.findall(r"-m (studies[\w.]+)", page)}
+    assert {name for name in named if not any(f"/{f}".endswith(f"/{name}") for f in files)} == set()
+
+
 def test_every_path_of_the_repository_that_the_manual_names_exists() -> None:
     houses = "src|studies|pipeline|tests|presets|schemas"
     named = {

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from signloom.models import layers
-from signloom.models.layers import Dropout, SourceEmbedding
+from signloom.models.layers import Dropout, SourceEmbedding, check_source
 from signloom.models.seq2seq import Memory, ModelOptions, SourceTensor
 from signloom.models.transformer import Transformer
 
@@ -95,6 +95,7 @@ class ConvolutionEncoder(nn.Module):
 
     def __init__(self, options: ModelOptions, input_width: int) -> None:
         super().__init__()
+        self.input_width = input_width
         unstrided = replace(options, subsampling=1)
         # A projection of fewer numbers than its result has would only cost time.
         is_narrow = options.source != "glosses" and input_width < options.d_model
@@ -119,6 +120,8 @@ class ConvolutionEncoder(nn.Module):
         self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], maps: list[Tensor] | None = None
     ) -> Memory:
         """Encode features or tokens; there is no attention for `maps`."""
+        if self.source is None:
+            check_source(src, src_valid, self.input_width)
         x, valid = self.source(src, src_valid) if self.source else (src, src_valid)
         for shorten in self.stem:
             x, valid = shorten(x, valid)

@@ -70,7 +70,12 @@ class SourceEmbedding(nn.Module):
     def forward(
         self, src: SourceTensor, valid: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
-        """Return the source's vectors and which of them are real."""
+        """Return the source's vectors and which of them are real.
+
+        Raises:
+            ValueError: If one of them has another shape or type.
+        """
+        check_source(src, valid, getattr(self.projection, "in_features", None))
         return self.subsampling(self.projection(src), valid)
 
 
@@ -115,8 +120,42 @@ class TokenEmbedding(nn.Embedding):
         self.scale = math.sqrt(d_model) if is_scaled else 1.0
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """Look the tokens up."""
-        return super().forward(tokens) * self.scale
+        """Look the tokens up.
+
+        Raises:
+            ValueError: If they are no ids of rows, which on a GPU only PyTorch notices.
+        """
+        if tokens.ndim != 2 or tokens.is_floating_point():
+            raise wrong_shape("tokens", tokens, "ids of shape (B, T)")
+        try:
+            return super().forward(tokens) * self.scale
+        except IndexError:
+            lowest, highest = tokens.min().item(), tokens.max().item()
+            expected = f"0 to {self.num_embeddings - 1}"
+            raise ValueError(
+                f"tokens: found ids from {lowest} to {highest}, expected {expected}"
+            ) from None
+
+
+def check_source(src: SourceTensor, valid: Bool[Tensor, "B S"], width: int | None) -> None:
+    """Raise a ValueError where an encoder gets other tensors than it takes.
+
+    Args:
+        src: Features or ids.
+        valid: Which positions are real.
+        width: Features of a frame, F; None of ids, which their embedding checks.
+    """
+    if width and (not src.is_floating_point() or src.ndim != 3 or src.shape[2] != width):
+        raise wrong_shape("src", src, f"numbers of shape (B, S, {width})")
+    if valid.dtype != torch.bool or valid.shape != src.shape[:2]:
+        expected = f"bool of shape {tuple(src.shape[:2])}, as src has positions"
+        raise wrong_shape("src_valid", valid, expected)
+
+
+def wrong_shape(name: str, tensor: Tensor, expected: str) -> ValueError:
+    """Return the error of a model that got another tensor than it takes."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return ValueError(f"{name}: found {dtype} of shape {tuple(tensor.shape)}, expected {expected}")
 
 
 class TiedEmbedding(nn.Module):

@@ -294,7 +294,13 @@ class Seq2Seq(nn.Module, ABC):
         return self.decode_states(memory, tgt_in).flatten(0, 1).index_select(0, rows)
 
     def decode(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Return the logits of every next token, given the true tokens before it."""
+        """Return the logits of every next token, given the true tokens before it.
+
+        Raises:
+            ValueError: If memory and tokens are not of as many clips.
+        """
+        if (clips := len(memory.valid)) != len(tgt_in):
+            raise ValueError(f"tgt_in: found {len(tgt_in)} clips, expected {clips}, as the memory")
         return self.head(self.decode_states(memory, tgt_in))
 
     def start(self, memory: Memory) -> DecoderState:

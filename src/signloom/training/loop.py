@@ -462,7 +462,7 @@ class Trainer:
         self.schedule = Schedule(
             self.optimizer,
             schedule=options.schedule,
-            warmup_steps=options.warmup_steps,
+            warmup_steps=options.count_warmup(total_steps),
             total_steps=total_steps,
         )
         self.progress = Progress(sums=self._zeros())

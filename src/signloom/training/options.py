@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from signloom.config import (
     Count,
@@ -15,6 +15,13 @@ from signloom.config import (
     checked_dataclass,
 )
 from signloom.training.optim import CLIP_NORM, OptimizerName, ScheduleName
+
+
+def _share_or_steps(warmup: float) -> int | float:
+    """Return a share of the training as it is, and a number of steps as a whole number."""
+    if warmup >= 1 and warmup % 1:
+        raise ValueError(f"found {warmup:g}, expected a share below 1 or a whole number of steps")
+    return int(warmup) if warmup >= 1 else warmup
 
 
 @checked_dataclass
@@ -41,7 +48,8 @@ class TrainOptions:
     optimizer: OptimizerName = "adamw"
     learning_rate: Positive  # highest
     schedule: ScheduleName = "cosine"
-    warmup_steps: Count  # steps from 0 to the highest rate
+    # from 0 to the highest rate: steps, or below 1 a share of the training
+    warmup_steps: Annotated[Positive, AfterValidator(_share_or_steps)]
     weight_decay: NonNegative = 0.01  # of matrices
     clip_norm: NonNegative = CLIP_NORM  # longest gradient; 0: none is cut
     label_smoothing: ShareBelowOne  # share of the target spread over the vocabulary
@@ -64,6 +72,12 @@ class TrainOptions:
                 f"portable: found with precision {self.precision} on device {self.device}; "
                 "expected float32, and cpu or auto on a machine without a GPU"
             )
+
+    def count_warmup(self, total_steps: int) -> int:
+        """Return the steps of the warm-up of a training of this length, at least 1."""
+        if self.warmup_steps >= 1:
+            return int(self.warmup_steps)
+        return max(1, round(self.warmup_steps * total_steps))
 
     @property
     def seed(self) -> int:

@@ -29,7 +29,7 @@ from signloom.config import checked_dataclass, load_section
 from signloom.devices import peak_memory_mb, pick_device
 from signloom.errors import UserError
 from signloom.features.augment import AugmentOptions
-from signloom.features.batches import FixedBatches, TrainingBatches
+from signloom.features.batches import FixedBatches, TrainingBatches, group_by_length
 from signloom.features.features import FeatureOptions
 from signloom.features.sources import Clips
 from signloom.features.targets import NO_LABELS, Target
@@ -49,6 +49,7 @@ from signloom.training.start import read_start
 from signloom.training.warm_start import start_from_text_model, warm_start
 
 SHOW_S = 0.3  # between two drawings of the bar
+ESTIMATE_S, LONG_S = 20.0, 600.0  # of training after which its time is told, if it is so long
 logger = logging.getLogger(__name__)
 
 
@@ -102,6 +103,13 @@ def check_without_decoder(options: RunOptions) -> None:
         raise UserError(
             "model.decoder_layers: found 0 with train.ctc_weight 0, so that nothing writes a text; "
             "give the model a decoder, or, if it reads landmarks, set train.ctc_weight above 0"
+        )
+    if options.model.family == "encoder_only" and options.train.label_smoothing:
+        logger.warning(
+            "train.label_smoothing is %g, but encoder_only has no decoder whose targets it would "
+            "smooth: it changes nothing",
+            options.train.label_smoothing,
+            extra=ONCE,
         )
     if options.train.consistency and not options.model.has_decoder:
         raise UserError(
@@ -160,9 +168,7 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
         )
     if not data.source.has_frames:
         check_glosses(options)
-        _check_room(data, options)
-        return
-    data.source.reader(options.features)  # refuses groups that there are not
+    reader = data.source.reader(options.features)  # refuses groups that there are not
     if options.train.ctc_weight and not data.labels:
         raise UserError(
             f"train.ctc_weight is {options.train.ctc_weight}, but no train clip has CTC labels; "
@@ -170,6 +176,30 @@ def check_run(data: TrainingData, options: RunOptions) -> None:
             "are no labels; choose characters, or set train.ctc_weight: 0"
         )
     _check_room(data, options)
+    check_warmup(reader.lengths(data.train), options.train)
+
+
+def check_warmup(lengths: Sequence[int], options: TrainOptions) -> None:
+    """Warn where training ends before the learning rate has risen.
+
+    Args:
+        lengths: Of the train clips, as batches count them.
+        options: How training goes.
+    """
+    steps = len(group_by_length(lengths, options.max_frames, None))
+    total = options.epochs * steps
+    if (warmup := options.count_warmup(total)) > total:
+        logger.warning(
+            "train.warmup_steps is %s, and this training has %s steps (%d epochs of %d): the "
+            "learning rate only rises, to %.0f %% of train.learning_rate. Write the warm-up as a "
+            "share of the training, such as train.warmup_steps: 0.1",
+            f"{warmup:,}",
+            f"{total:,}",
+            options.epochs,
+            steps,
+            100 * total / warmup,
+            extra=ONCE,
+        )
 
 
 def check_glosses(options: RunOptions) -> None:
@@ -425,7 +455,7 @@ class TrainingBar:
 
     def __init__(self, epochs: int, fabric: Fabric, seed: int) -> None:
         """Take how many epochs there are at most, and the devices: the first shows the bar."""
-        self._device, self._dev = fabric.device, ""
+        self._device, self._dev, self._epochs = fabric.device, "", epochs
         self._bar = tqdm(
             total=epochs,
             desc=f"train, seed {seed}",
@@ -437,16 +467,18 @@ class TrainingBar:
         )
         self._start: StepReport | None = None  # of this epoch, in this process
         self._start_s = self._shown_s = 0.0
+        self._first_s = 0.0  # when training began or went on; 0 once its time was estimated
 
     def watch(self, report: StepReport) -> None:
         """Show how far an epoch is."""
+        epochs = report.epoch - 1 + round(report.step / report.steps, 3)
         if self._start is None:
             self._start, self._start_s = report, time.monotonic()
             if not self._bar.n:
-                self._bar.initial = self._bar.n = report.epoch - 1  # training went on from there
+                self._bar.initial = self._bar.n = epochs  # training went on from there
+                self._first_s = self._start_s
             return
         step = f"step {report.step}/{report.steps}: "
-        epochs = report.epoch - 1 + round(report.step / report.steps, 3)
         self._show(epochs, step, report.loss, report, self._speed(report))
 
     def end_epoch(self, record: EpochRecord) -> dict[str, float]:
@@ -475,6 +507,22 @@ class TrainingBar:
         if time.monotonic() - self._shown_s >= SHOW_S or epochs == self._bar.total:
             self._shown_s = time.monotonic()
             self._bar.refresh()
+            self._estimate(speed["memory_mb"])
+
+    def _estimate(self, memory_mb: float) -> None:
+        """Say once, as soon as it can be known, how long the rest takes where that is long."""
+        trained_s, epochs = time.monotonic() - self._first_s, self._bar.n - self._bar.initial
+        if not self._first_s or trained_s < ESTIMATE_S or not epochs:
+            return
+        self._first_s = 0.0
+        if (rest_s := trained_s / epochs * (self._epochs - self._bar.n)) >= LONG_S:
+            logger.info(
+                "training takes about %s (hours:minutes:seconds) more if all %d epochs are needed, "
+                "and %s MB of memory so far",
+                tqdm.format_interval(rest_s),
+                self._epochs,
+                f"{memory_mb:,.0f}",
+            )
 
     def _speed(self, now: StepReport | EpochRecord) -> dict[str, float]:
         """Return what was done since the epoch's start, or since training went on in it."""

@@ -23,6 +23,7 @@ from signloom_tools.importing.column_names import IN_MS, KNOWN_NAMES, SPLIT_NAME
 from signloom_tools.importing.dealing import few_takes
 from signloom_tools.importing.fields import Sources, find_sources
 from signloom_tools.importing.film_times import check_times
+from signloom_tools.importing.hands import warn_of_no_hands
 from signloom_tools.importing.importer import CLIPS_NAME, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (
     MANIFEST,
@@ -529,6 +530,8 @@ def print_next(
         print(*map(wrap, reasons), sep="\n")
     if not text_only:
         print(wrap(describe_outlook(plan.clips), ""))
+    if no_hands := warn_of_no_hands(plan.clips):
+        print(wrap(no_hands, ""))
     if writing.use:
         adopt(writing.params, values)
         print(f"{writing.params} names the corpus now; go on with `dvc repro`")

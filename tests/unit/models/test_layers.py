@@ -1,5 +1,7 @@
 import copy
+import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +12,13 @@ from signloom.models.layers import (
     Dropout,
     FeedForward,
     PositionalEncoding,
+    Residual,
+    SourceEmbedding,
     TiedProjection,
     TokenEmbedding,
     sinusoids,
 )
+from tests import tiny
 from tests.contract.variants import build
 from tests.unit.models.test_attention import array, linear
 
@@ -69,7 +74,58 @@ def test_a_feed_forward_block_equals_its_formula(activation: str, formula: objec
     np.testing.assert_allclose(array(block(x)), expected, rtol=1e-5, atol=1e-5)
 
 
-FAMILIES = ["transformer", "conformer", "lstm"]
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_residual_connection_equals_its_formula(norm: Any, weight: float) -> None:
+    torch.manual_seed(0)
+    residual, block = Residual(8, dropout=0.0, norm=norm, weight=weight), nn.Linear(8, 8)
+    for parameter in residual.norm.parameters():
+        nn.init.normal_(parameter)  # a gain and a shift that do something
+    x = torch.randn(2, 5, 8)
+    if norm == "pre":
+        expected = array(x) + weight * linear(layer_norm(array(x), residual.norm), block)
+    else:
+        expected = layer_norm(array(x) + weight * linear(array(x), block), residual.norm)
+    np.testing.assert_allclose(array(residual(x, block)), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_residual_connection_drops_of_the_block_alone() -> None:
+    torch.manual_seed(0)
+    residual, x = Residual(8, dropout=0.5, norm="pre"), torch.randn(50, 8)
+    added = residual(x, torch.ones_like) - x
+    torch.testing.assert_close(added, 2 * added.round().bool().float())  # 0, or 1 / (1 - 0.5)
+    assert 0.3 < added.bool().float().mean() < 0.7
+
+
+@pytest.mark.parametrize(("is_scaled", "scale"), [(False, 1.0), (True, 8**0.5)])
+def test_an_embedding_looks_up_rows_of_its_matrix(is_scaled: bool, scale: float) -> None:
+    embedding, tokens = (
+        TokenEmbedding(10, 8, is_scaled=is_scaled),
+        torch.tensor([[3, 0, 3], [9, 1, 2]]),
+    )
+    vectors = embedding(tokens)
+    expected = scale * array(embedding.weight)[tokens.numpy()]
+    np.testing.assert_allclose(array(vectors), expected, rtol=1e-6)
+    vectors.sum().backward()
+    assert embedding.weight.grad is not None
+    counts = torch.tensor([1.0, 1, 1, 2, 0, 0, 0, 0, 0, 1])  # only the rows in use learn
+    torch.testing.assert_close(embedding.weight.grad, (scale * counts)[:, None].expand(10, 8))
+
+
+@pytest.mark.parametrize("kind", ["landmarks", "glosses"])
+def test_a_source_is_projected_or_looked_up(kind: str) -> None:
+    options = dataclasses.replace(tiny.MODEL, source=kind, embedding_scale=True)
+    source = SourceEmbedding(options, 10, width=16)
+    valid = torch.ones(2, 3, dtype=torch.bool)
+    if kind == "landmarks":
+        src = torch.randn(2, 3, 10)
+        expected = linear(array(src), source.projection)
+    else:
+        src = torch.tensor([[3, 0, 3], [9, 1, 2]])
+        expected = 4 * array(source.projection.weight)[src.numpy()]
+    vectors, real = source(src, valid)
+    np.testing.assert_allclose(array(vectors), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(real, valid)
 
 
 def test_a_tied_projection_has_one_name_and_follows_its_embedding() -> None:

@@ -11,7 +11,8 @@ from pipeline.check import main
 from signloom.config import load_params
 from signloom.corpus.manifest import SPLITS, Clip, write_manifest
 from signloom.errors import UserError
-from signloom.paths import PARAMS
+from signloom.paths import PARAMS, SHARDS
+from tests import tiny
 from tests.tiny import ROOT
 
 CORPUS = Path("data/raw/mine")
@@ -59,6 +60,34 @@ def test_a_section_that_no_stage_reads_is_refused() -> None:
     PARAMS.write_text(json.dumps({**load_params(PARAMS), "retrain": {"inbox": "x"}}))
     with pytest.raises(UserError, match=r"no stage reads a section `retrain`: .*in ops\.yaml"):
         main()
+
+
+def test_a_warm_up_longer_than_training_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    message = "train.warmup_steps is 101, and this training has 100 steps (100 epochs of 1)"
+    change(train={"warmup_steps": 101, "epochs": 100})
+    main()
+    assert message not in caplog.text  # how long the clips are is not known yet
+    tiny.write_clips(SHARDS, {split: tiny.sequence() for split in SPLITS})
+    main()
+    assert message in caplog.text
+
+
+def test_a_warm_up_longer_than_a_training_of_glosses_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clips = [
+        Clip(clip_id=s, video=None, text="one two", signer=s, split=s, gloss="ONE TWO")
+        for s in SPLITS
+    ]
+    write_manifest(CORPUS / "manifest.tsv", clips)
+    change(
+        tokenize_targets={"source": "glosses"},
+        model={"source": "glosses", "subsampling": 1, "ctc_feedback": False},
+        train={"warmup_steps": 4000, "epochs": 5, "ctc_weight": 0.0},
+        tune={"trials": 0},
+    )
+    main()
+    assert "this training has 5 steps (5 epochs of 1)" in caplog.text
 
 
 def test_weights_of_a_version_that_is_gone_stop_no_night_before_it_chooses_others() -> None:

@@ -1,11 +1,13 @@
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from signloom.errors import UserError
 from signloom.translation.search import SpecialIds
+from studies.reversal.compare import MODELS, compare
 from studies.reversal.lab import (
     LabOptions,
     ReverseOptions,
@@ -145,6 +147,25 @@ def test_the_command_prints_epochs_and_writes_scores(
     page = out.with_suffix(".html").read_text(encoding="utf-8")
     assert page.count('class="picker"') == 3
     assert "attention of every layer and head in 3 test sequences" in text
+
+
+def test_an_encoder_alone_has_a_page_of_its_own_attention(tmp_path: Path) -> None:
+    out = tmp_path / "lab.json"
+    sets = [part for assignment in TINY for part in ("--set", assignment)]
+    main(["--family", "encoder_only", *sets, "--out", str(out)])
+    page = out.with_suffix(".html").read_text(encoding="utf-8")
+    assert page.count('class="picker"') == 3
+    assert "the source looks at itself" in page
+    assert "the translation looks at" not in page
+
+
+def test_the_table_of_the_families_has_the_rows_of_the_page() -> None:
+    page = (ROOT / "studies/reversal/README.md").read_text(encoding="utf-8")
+    table = page.partition("python -m studies.reversal.compare")[2]
+    rows = re.findall(r"^\| (T\d)? ?\| (.+?) \| [\d.]+ % \|", table, re.MULTILINE)
+    assert rows == list(MODELS)
+    tiny_lines = list(compare({("T1", "a"): ("rnn", "model.attention=none")}, (1, 2), TINY))
+    assert re.fullmatch(r"\| T1 \| a \| [\d.]+ % \| \d+ % \| 0 % \|", tiny_lines[-1])
 
 
 def test_only_an_earlier_result_of_the_task_is_replaced(tmp_path: Path) -> None:

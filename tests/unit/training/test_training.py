@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from signloom.features.targets import NO_LABELS
 from signloom.models.layers import TokenEmbedding
 from signloom.training.data import TrainingData
 from signloom.training.devices import open_devices
-from signloom.training.loop import BatchLoss, EpochRecord, dev_score
-from signloom.training.train import RunOptions, check_run, seed_everything, train
+from signloom.training.loop import BatchLoss, EpochRecord, StepReport, dev_score
+from signloom.training.train import RunOptions, TrainingBar, check_run, seed_everything, train
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.tiny import hold_clips
@@ -66,6 +67,7 @@ def test_sentences_too_long_for_an_encoder_are_counted(caplog: pytest.LogCapture
     check_run(data, dataclasses.replace(options, model=model))
     assert "2 of 8 train clips have more tokens than memory positions" in caplog.text
     assert "cannot write their sentences" in caplog.text
+    assert "train.label_smoothing is 0.1, but encoder_only has no decoder" in caplog.text
 
 
 def test_the_same_seed_gives_the_same_weights_to_the_bit(tmp_path: Path) -> None:
@@ -207,6 +209,53 @@ def test_ctc_without_labels_is_refused() -> None:
     with pytest.raises(UserError, match="no train clip has CTC labels"):
         train(data, tiny.run_options(), provenance={}, log=ignore)
     train(data, tiny.run_options(ctc_weight=0.0), provenance={}, log=ignore)
+
+
+@pytest.mark.parametrize(
+    ("warmup", "message"),
+    [
+        (4000, "train.warmup_steps is 4,000, and this training has 12 steps (6 epochs of 2): the"),
+        (13, "only rises, to 92 % of train.learning_rate"),
+        (12, ""),
+        (0.9, ""),
+    ],
+)
+def test_a_warm_up_longer_than_training_is_told_before_it(
+    warmup: float, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    check_run(tiny.training_data(), tiny.run_options(warmup_steps=warmup, epochs=6))
+    assert message in caplog.text
+    assert bool(caplog.text) == bool(message)
+
+
+def test_a_warm_up_may_be_a_share_of_training() -> None:
+    records: list[EpochRecord] = []
+    options = tiny.run_options(warmup_steps=0.5, epochs=4, schedule="constant", patience=0)
+    train(tiny.training_data(), options, provenance={}, log=records.append)
+    # The rate of the next step after 2, 4, 6 and 8 of 8 steps.
+    assert [r.lr / 0.003 for r in records] == pytest.approx([0.75, 1, 1, 1])
+
+
+@pytest.mark.parametrize("warmup", [0, -1, 1.5, True])
+def test_a_warm_up_that_is_neither_is_refused(warmup: float) -> None:
+    with pytest.raises(UserError, match=f"warmup_steps: found {warmup}, expected "):
+        dataclasses.replace(tiny.TRAIN, warmup_steps=warmup)
+
+
+def test_a_long_training_says_how_long_after_some_seconds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("signloom.training.run.time.monotonic", lambda: clock[0])
+    caplog.set_level("INFO")
+    report = StepReport(epoch=3, step=2, steps=4, loss=1.0, lr=0.1, frames=0, tokens=0, padding=0.0)
+    with contextlib.closing(TrainingBar(12, open_devices(tiny.TRAIN))) as bar:
+        bar.watch(report)
+        for clock[0], step in ((110.0, 3), (340.0, 4), (350.0, 4)):
+            bar.watch(dataclasses.replace(report, step=step))
+    # From 2.5 to 3 of 12 epochs in 240 s.
+    assert caplog.messages[0].startswith("training takes about 1:12:00 (hours:minutes:seconds)")
+    assert len(caplog.messages) == 1
 
 
 def test_two_passes_that_would_be_equal_are_refused() -> None:

@@ -11,6 +11,7 @@ from signloom.config import load_params
 from signloom.corpus.manifest import read_manifest
 from signloom_tools.cli.main import main
 from tests.tiny import ROOT, shared
+from tests.videos import write_video
 
 PHOENIX = "name|video|start|end|speaker|orth|translation"
 
@@ -95,6 +96,21 @@ def test_a_wrong_value_of_the_parameters_is_named_before_the_corpus_is_written(
     with pytest.raises(SystemExit, match=rf"params\.yaml: {section}"):
         init(tables)
     assert not Path("data/raw/weather").exists()
+
+
+@pytest.mark.parametrize("has_hands", [False, True])
+def test_films_without_a_hand_are_told_where_lips_are_read(
+    has_hands: bool, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for film in Path("../films").rglob("*.mp4"):
+        write_video(film)
+    if has_hands:  # a hand in one film is enough
+        shutil.copyfile(ROOT / "tests/golden/signer.mp4", "../films/train/train2.mp4")
+    init(write_tables(project))
+    text = capsys.readouterr().out
+    message = "no hand in the middle of any of "
+    assert (message in text) == (not has_hands)
+    assert ("`signloom adopt --preset lip-conformer`" in text) == (not has_hands)
 
 
 def test_nothing_is_overwritten_unless_asked_for(project: Path) -> None:

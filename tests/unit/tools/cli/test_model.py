@@ -45,6 +45,17 @@ def test_summary_shows_sizes_and_speed(params: Path, capsys: pytest.CaptureFixtu
         assert f"{name} " in f"{text.splitlines()[-1]} "
 
 
+def test_summary_of_a_model_of_text_counts_tokens(
+    params: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["adopt", "--params", str(params), "--preset", "reversal"])
+    capsys.readouterr()
+    main(["summary", "--params", str(params), "--vocab", "300"])
+    text = capsys.readouterr().out
+    assert re.search(r"^input: \d+ of 300 source tokens, 20 of 300 tokens,", text, re.MULTILINE)
+    assert " features" not in text
+
+
 def test_adopt_writes_the_winner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     params, best = tmp_path / "params.yaml", tmp_path / "best.json"
     params.write_text("model:\n  norm: pre  # why\n")
