@@ -79,7 +79,7 @@ def test_no_two_clips_are_written_to_one_file_of_a_disk_that_ignores_case(projec
     for name in ("hello.mp4", "HELLO.mov"):
         (project / "films/a" / name).touch()
     refuse(project, "would both be", "landmarks", "films", "--to", "made")
-    manifest = project / "named/clips.csv"
+    manifest = project / "named/manifest.tsv"
     clips = [
         Clip(
             clip_id=name, video=manifest.parent / f"{name}.{ending}", text="oui", signer="anna",
