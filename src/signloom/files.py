@@ -12,8 +12,9 @@ import shutil
 import sys
 import tempfile
 import threading
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
@@ -54,6 +55,11 @@ def write_file(path: Path, content: str | bytes) -> None:
     r"""Write a `whole_file`; text as UTF-8 with `\n`."""
     with whole_file(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def disk_name(path: PurePath | str) -> str:
+    """Return what names share that mean one file on a disk that ignores case, as macOS's may."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", str(path)).casefold())
 
 
 def check_writable(path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from signloom.errors import UserError
-from signloom.files import check_writable
+from signloom.files import check_writable, disk_name
 
 _UNFINISHED = ".unfinished"  # in a folder that is being made
 
@@ -37,6 +37,24 @@ def check_output(path: Path, inputs: Iterable[Path], *, overwrite: bool) -> None
         raise UserError(
             f"{path} already exists and was not changed; give --overwrite to replace it"
         )
+
+
+def check_distinct(outputs: Iterable[tuple[Path, object]]) -> None:
+    """Refuse to write two things to one file; some disks ignore case.
+
+    Args:
+        outputs: Files that are to be written, each with what it is made of.
+
+    Raises:
+        UserError: If two of different origin have one name.
+    """
+    origins: dict[str, object] = {}
+    for path, origin in outputs:
+        if (earlier := origins.setdefault(disk_name(path), origin)) != origin:
+            raise UserError(
+                f"{earlier} and {origin} would both be {path}, also where their names differ by "
+                "case alone, which some disks ignore; rename one of them"
+            )
 
 
 def begins_as_ours(path: Path, header: str) -> bool:

@@ -190,6 +190,7 @@ NAMES: dict[str, bytes] = {
     "spaces": b"   .mp4",
     "dots": b"....mp4",
     "capitals": b"FILM.MP4",
+    "another's in capitals": b"GOOD.mp4",
     "a backslash": b"..\\..\\etc\\passwd.mp4",
     "a page": b"<script>alert(1)<!--.mp4",
     "a formula": b"=cmd|'calc'!A0.mp4",

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -34,6 +34,7 @@ from typing import Any
 import psutil
 import yaml
 
+from signloom.files import disk_name
 from signloom_tools.importing.captions import READ_SUFFIXES
 from tests.attack import inputs
 from tests.attack.project import (
@@ -808,7 +809,10 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], verb: Verb) -> 
         and not any(fnmatch.fnmatch(name, pattern) for pattern in outputs)
         and not name.startswith("home")
     ]
-    return [f"changed {', '.join(bad[:5])}{' ...' * (len(bad) > 5)}"] if bad else []
+    faults = [f"changed {', '.join(bad[:5])}{' ...' * (len(bad) > 5)}"] if bad else []
+    counts = Counter(map(disk_name, after))
+    twins = [name for name in changed if name in after and counts[disk_name(name)] > 1]
+    return [*faults, f"differ by case alone: {', '.join(twins)}"] if twins else faults
 
 
 def run_all(base: Path, cases: Sequence[Case], jobs: int) -> None:

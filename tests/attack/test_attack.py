@@ -49,6 +49,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, act: object) -> None:
         (lambda _: Path("params.yaml").write_text(""), "changed project/params.yaml"),
         (lambda _: Path("../outside/canary.mp4").unlink(), "changed outside/canary.mp4"),
         (lambda _: Path("pwned").touch(), "changed project/pwned"),
+        (lambda _: [Path(name).touch() for name in ("É", "é")], "alone: project/É, project/é"),
         (lambda _: {}["a key"], "traceback: KeyError: 'a key'"),
         (lambda _: sys.exit(1), "failed without a word"),
         (lambda _: sys.exit("\x1b[2Jred"), "control characters on the terminal"),

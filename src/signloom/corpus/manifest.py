@@ -18,7 +18,7 @@ from pathlib import Path
 from signloom.config import checked_dataclass
 from signloom.corpus.words import find_words, is_unspaced
 from signloom.errors import UserError, name_some
-from signloom.files import hash_file, whole_file
+from signloom.files import disk_name, hash_file, whole_file
 from signloom.paths import DEMO_CORPUS
 
 MANIFEST_VERSION = 1
@@ -298,6 +298,7 @@ class VideoPaths:
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
         self._inside: dict[Path, bool] = {}  # by the folder of a video, links and all
+        self._spellings: dict[str, str] = {}  # of videos, by `disk_name`
 
     def problem(self, video: str) -> str | None:
         """Say why this is no path of a video in the manifest's folder, if it is none."""
@@ -318,6 +319,10 @@ class VideoPaths:
             if path.is_dir():
                 hint = "; `signloom init` makes video files of folders of pictures"
             return f"is not a file in {self._folder}{hint}; restore it or remove the row"
+        spelling = self._spellings.setdefault(disk_name(video), video)
+        if spelling != video and path.samefile(self._folder / spelling):
+            hint = "give one of them another name, where the disk has both"
+            return f"is one file with {spelling!r}, since the disk ignores case; {hint}"
         return None
 
     def _is_inside(self, parent: Path) -> bool:

@@ -312,10 +312,15 @@ class TakeStore:
 
     def last_consents(self) -> dict[str, Consent]:
         """Return what each signer agreed to last; if that is in doubt, what all of it allows."""
-        by_signer = defaultdict(list)
-        for consent in self._read_consents():
+        by_signer, every = defaultdict(list), self._read_consents()
+        for consent in every:
             by_signer[consent.signer].append(consent)
-        return {signer: _last_consent(consents) for signer, consents in by_signer.items()}
+        numbers = [consent.number for consent in every if consent.number]
+        is_mixed = len({*numbers}) < len(numbers)  # each place counts for itself
+        return {
+            signer: _last_consent(consents, is_mixed=is_mixed)
+            for signer, consents in by_signer.items()
+        }
 
     def _read_consents(self) -> list[Consent]:
         return [
@@ -452,10 +457,19 @@ class TakeStore:
         return take
 
 
-def _last_consent(consents: Sequence[Consent]) -> Consent:
-    """Return the consent that was given last, or what all of those allow that may be the last."""
-    newest = max((consent.number, consent.day) for consent in consents)
-    last = [consent for consent in consents if (consent.number, consent.day) == newest]
+def _last_consent(consents: Sequence[Consent], *, is_mixed: bool) -> Consent:
+    """Return the consent that was given last, or what all of those allow that may be the last.
+
+    Args:
+        consents: Of one signer.
+        is_mixed: Whether the files of several places lie in the folder: within a day, their numbers
+            say nothing.
+    """
+    last = [
+        consent
+        for consent in consents
+        if not any(_is_before(consent, later, is_mixed=is_mixed) for later in consents)
+    ]
     purposes = [
         purpose
         for purpose in last[0].purposes
@@ -463,6 +477,14 @@ def _last_consent(consents: Sequence[Consent]) -> Consent:
     ]
     until = min((consent.until for consent in last if consent.until), default="")
     return replace(last[0], purposes=purposes, until=until)
+
+
+def _is_before(consent: Consent, later: Consent, *, is_mixed: bool) -> bool:
+    """Return whether a consent was surely given before another: by its day and its number."""
+    if consent.day == later.day and is_mixed:
+        return False
+    is_ordered = consent.number <= later.number and consent.day <= later.day
+    return is_ordered and (consent.number, consent.day) != (later.number, later.day)
 
 
 def _why_not(take: Take, consent: Consent | None) -> str:

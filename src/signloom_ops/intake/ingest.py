@@ -22,7 +22,7 @@ from signloom.corpus.manifest import (
     id_problem,
 )
 from signloom.errors import UserError, shorten
-from signloom.files import whole_file
+from signloom.files import disk_name, whole_file
 from signloom.progress import progress_file
 from signloom.terminal import printable
 from signloom_ops.intake.changes import (
@@ -154,8 +154,9 @@ def _check_day(day: str | None) -> str:
 def _name_batch(corpus: CorpusOptions, index: Index, day: str) -> str:
     batches = {delivery.batch for delivery in read_deliveries(corpus)}
     batches |= {clip.batch for clip in index.clips if clip.batch}
+    batches = set(map(disk_name, batches))
     number, name, videos = 2, day, corpus.folder / VIDEOS
-    while name in batches or any((videos / name).rglob("*")):
+    while disk_name(name) in batches or any((videos / name).rglob("*")):
         name, number = f"{day}-{number}", number + 1
     return name
 
@@ -168,7 +169,7 @@ def _make_clips(
     batch: str,
 ) -> tuple[list[Clip], dict[str, NewVideo]]:
     """Return the new clips, and by its hash each video that the corpus lacks."""
-    clip_ids = {clip.clip_id for clip in inbox.index.clips}
+    clip_ids = {disk_name(clip.clip_id) for clip in inbox.index.clips}  # they name files
     videos = dict(inbox.index.videos)
     new: dict[str, NewVideo] = {}
     clips = []
@@ -177,8 +178,8 @@ def _make_clips(
         values, sha256 = clip.candidate.values, clip.content.sha256
         clip_id = clip_id_of(clip.candidate.name)
         alternative_id = other_id(clip.candidate.name, clip.content)
-        clip_id = alternative_id if clip_id in clip_ids else clip_id
-        clip_ids.add(clip_id)
+        clip_id = alternative_id if disk_name(clip_id) in clip_ids else clip_id
+        clip_ids.add(disk_name(clip_id))
         if sha256 not in videos:
             suffix = clip.video.suffix.lower()
             target = corpus.folder / VIDEOS / batch / f"{clip_id}{suffix}"

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -20,7 +21,7 @@ from signloom.corpus.manifest import (
 )
 from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
-from signloom.files import flush_to_disk, half_written, hash_file, whole_file
+from signloom.files import disk_name, flush_to_disk, half_written, hash_file, whole_file
 from signloom.paths import WITHDRAWN_VIDEOS
 from signloom_ops.intake.changes import (
     DELIVERIES,
@@ -180,7 +181,11 @@ def _copy_films(
     if table.is_file():
         noted = read_table(table)
         rows = [dict(zip(noted.header, cells, strict=False)) for _, cells in noted.rows]
-    targets = {film: _target(film, sha256, corpus, folder) for film, sha256 in films.items()}
+    names = Counter(map(disk_name, films))
+    targets = {
+        film: _target(film, sha256, corpus, folder, is_alone=names[disk_name(film)] == 1)
+        for film, sha256 in films.items()
+    }
     for clip in clips:
         if clip.video in targets:
             values = {name: getattr(clip, name) for name in _COLUMNS}
@@ -194,10 +199,12 @@ def _copy_films(
             _copy(film, target)
 
 
-def _target(film: Path, sha256: str, corpus: CorpusOptions, folder: Path) -> Path:
+def _target(
+    film: Path, sha256: str, corpus: CorpusOptions, folder: Path, *, is_alone: bool
+) -> Path:
     """Return where a film goes: to a name that no other film has."""
     target = folder / film.relative_to(corpus.folder)
-    is_free = not target.exists() or hash_file(target) == sha256
+    is_free = is_alone and (not target.exists() or hash_file(target) == sha256)
     return target if is_free else target.with_stem(f"{target.stem}-{sha256[:8]}")
 
 

@@ -25,7 +25,7 @@ from signloom_tools.importing.importer import Imported, import_landmarks
 from signloom_tools.importing.options import ImportOptions
 from signloom_tools.importing.pose_files import write_pose
 from signloom_tools.options import argument, group, option
-from signloom_tools.outputs import check_output
+from signloom_tools.outputs import check_distinct, check_output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +100,7 @@ def run_export(options: ExportLandmarksOptions) -> None:
         return
     clip_ids = options.clips or list(read_clip_frames(options.landmarks))
     paths = {clip_id: options.folder / f"{clip_id}.pose" for clip_id in clip_ids}
+    check_distinct((path, clip_id) for clip_id, path in paths.items())
     for clip_id, path in paths.items():
         if problem := id_problem(clip_id):  # of shards from another source
             raise UserError(f"clip_id {clip_id!r} {problem}")
@@ -118,16 +119,17 @@ def _export_captions(options: ExportLandmarksOptions) -> None:
     chosen = [clip for clip in clips if not options.clips or clip.clip_id in options.clips]
     hypotheses = _read_hypotheses(EVALUATION / HYPOTHESES_NAME)
     films = film_cues(chosen, hypotheses)
-    files = {
-        path: (film, cues)
+    files = [
+        (path, film, cues)
         for film, every in films.items()
         for path, cues in caption_files(
             options.folder / film.relative_to(corpus.folder), every
         ).items()
-    }
-    for path in files:
+    ]
+    check_distinct((path, film) for path, film, _ in files)
+    for path, _, _ in files:
         check_output(path, [], overwrite=options.overwrite)
-    for path, (film, cues) in files.items():
+    for path, film, cues in files:
         write_captions(path, cues, film)
     hypothesis_count = sum(bool(cue.hypothesis) for every in films.values() for cue in every)
     print(

@@ -28,7 +28,7 @@ from signloom.detection.mediapipe_models import (
 from signloom.errors import ClipError, Problem, UserError
 from signloom.extraction.extract import VideoSegment, count_frames
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
-from signloom.files import check_writable, write_file
+from signloom.files import check_writable, disk_name, write_file
 from signloom.progress import progress_file
 from signloom_tools.holistic import WRITERS, read_film, stream_json, to_sequence
 from signloom_tools.importing.options import CROWDED, CropOption
@@ -157,16 +157,16 @@ def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_J
     if is_piped and not options.to and options.write != "json" and sys.stdout.isatty():
         raise UserError(f"{options.write} would be written to the terminal: > FILE, or --to FOLDER")
     films = _read_input(stack) if is_piped else _list_films(options.films)
-    sources: dict[Path, Path] = {}
+    sources: dict[str, Path] = {}  # by `disk_name`
     for film, name in films.items():
         to = options.to and options.to / name.parent
         folder = to if to or is_piped else film.parent
         target = folder and folder / f"{name.name}.{options.write}"
         video = folder / f"{name.name}.webm" if folder and options.video else None
         for path in filter(None, (target, video)):
-            if earlier_film := sources.get(path):
+            if earlier_film := sources.get(disk_name(path)):
                 raise UserError(f"{earlier_film} and {film} would both be {path}: write them apart")
-            sources[path] = film
+            sources[disk_name(path)] = film
             check_output(path, films, overwrite=options.overwrite)
         yield _Job(film, target, video, options)
 

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from signloom.config import load_section
 from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions
 from signloom.errors import ClipError, UserError, readable_name
-from signloom.files import check_writable
+from signloom.files import check_writable, disk_name
 from signloom.paths import DEMO_CORPUS, PARAMS
 from signloom.progress import progress_file
 from signloom_tools.cli.arguments import refuse_in_corpus
@@ -138,7 +138,7 @@ class _Work:
         self._source = source
         self._options, self._pool, self._inputs = options, pool, inputs
         self._reader = ClipReader(source.extractor, options.clips.read)
-        self._written: set[Path] = set()  # films and captions
+        self._written: set[str] = set()  # films and captions, by `disk_name`
 
     @functools.cached_property
     def _loading(self) -> "Future[tuple[Translator, DecodingOptions]]":
@@ -199,10 +199,10 @@ class _Work:
         if out.suffix != SUFFIX:
             base = clip.clip_id.replace("/", "_")  # of an archive's member, say
             names = (f"{base}{n}{SUFFIX}" for n in itertools.chain([""], itertools.count(2)))
-            out = next(out / name for name in names if out / name not in self._written)
+            out = next(out / name for name in names if disk_name(out / name) not in self._written)
         captions = out.with_suffix(".vtt")
-        is_new = captions not in self._written  # else --write has just written it
-        self._written |= {out, captions}
+        is_new = disk_name(captions) not in self._written  # else --write has just written it
+        self._written |= {disk_name(out), disk_name(captions)}
         captioned = [
             sentence for sentence in sentences if sentence[1].text or not self._options.skip_unsure
         ]
@@ -356,6 +356,8 @@ class _FilmWork(_Work):
             raise UserError("say with --into FOLDER where the captions are to be written")
         folder = into or source.path.parent
         path = folder / f"{clip_id.replace('/', '_')}.{self._options.clips.write}"
+        if disk_name(path) in self._written:
+            raise UserError(f"{path} has the captions of another film now; write them apart")
         refuse_in_corpus(path)
         check_writable(path)
         check_output(path, self._inputs, overwrite=self._options.overwrite)
@@ -387,7 +389,7 @@ class _FilmWork(_Work):
         cues = make_cues(sentences, for_people=self._options.clips.write != "json")
         cues, signs = ([cue.later(clip.begins_s) for cue in part] for part in (cues, signs))
         write_captions(out, cues, clip.source if clip.source.is_file() else None, signs)
-        self._written.add(out)
+        self._written.add(disk_name(out))
         now = datetime.now().isoformat(sep=" ", timespec="seconds")
         marked = sum(bool(check.word) for check in checks)
         tqdm.write(

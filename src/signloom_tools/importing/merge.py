@@ -114,8 +114,8 @@ def plan_merge(parts: Sequence[MergedCorpus], corpus: Path) -> CorpusPlan:
                         f"{key[1]!r}; give one another name: NAME=FOLDER"
                     )
             if clip.video and not part.shards:
-                video = corpus / VIDEOS / part.name / clip.video.relative_to(part.path.parent)
-                plan.videos[video] = clip.video
+                place = corpus / VIDEOS / part.name / clip.video.relative_to(part.path.parent)
+                video = plan.place(place, clip.video)
             elif part.shards:
                 clip = replace(clip, video=None, start_s=None, end_s=None, box=None)
             plan.clips.append(

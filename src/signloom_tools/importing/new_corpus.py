@@ -1,6 +1,7 @@
 """A new corpus from a user's table and folder of videos (`signloom init`)."""
 
 import filecmp
+import hashlib
 import os
 import re
 import shutil
@@ -29,7 +30,7 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.errors import ClipError, Problem, UserError, name_problem
-from signloom.files import whole_file, write_file
+from signloom.files import disk_name, whole_file, write_file
 from signloom.progress import progress_file
 from signloom.system import link_file
 from signloom.tables import tsv_text
@@ -246,6 +247,19 @@ class CorpusPlan:
     renamed: int = 0  # clips whose id is not the table's name, since it could name no clip
     dealt_by: str = ""  # of `dealing.UNITS`, where the clips were dealt
     notes: list[str] = field(default_factory=list)  # what a person should look at
+    _sources: dict[str, Path | PictureFolder] = field(default_factory=dict)  # of `videos`
+
+    def place(self, target: Path, source: Path | PictureFolder) -> Path:
+        """Note where a video belongs; return its path, whose name no other video has.
+
+        Names that differ by case alone count as one: some disks ignore it.
+        """
+        if self._sources.setdefault(disk_name(target), source) != source:
+            place = source if isinstance(source, Path) else source.path
+            digest = hashlib.sha256(place.as_posix().encode()).hexdigest()[:8]
+            target = target.with_stem(f"{target.stem}-{digest}")
+        self.videos[target] = source
+        return target
 
     def gaps(self) -> str:
         """Say which folders lack pictures; empty if none does."""
@@ -369,14 +383,11 @@ class _Planner:
             except ClipError as error:
                 return replace(error.problem, concerns=(video_name,))
             target = self.corpus / VIDEOS / video.parent / f"{video.name}{PACKED_SUFFIX}"
-            self.plan.videos[target] = pictures
-            return target
+            return self.plan.place(target, pictures)
         folder, root = videos.folder.resolve(), self.corpus.resolve()
         if folder.is_relative_to(root):
             return self.corpus / folder.relative_to(root) / video
-        target = self.corpus / VIDEOS / video
-        self.plan.videos[target] = videos.folder / video
-        return target
+        return self.plan.place(self.corpus / VIDEOS / video, videos.folder / video)
 
 
 def _named_alike(

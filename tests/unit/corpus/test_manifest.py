@@ -1,6 +1,8 @@
 """A good manifest becomes clips; of a bad one, every problem is told with its line."""
 
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -193,6 +195,19 @@ def test_a_missing_video_is_named(write: Callable[..., Path], tmp_path: Path, na
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     problem = problem_of_row(write, f"a\t{name}/b.mp4\tx\ts\ttrain", header=HEADER)
     assert "cannot be looked up" in problem or "is not a file" in problem
+
+
+def test_two_videos_that_are_one_file_on_a_disk_without_case_are_named(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    rows = [f"{name}\tvideos/{name}.mp4\tbonjour\tanna\ttrain" for name in ("a", "A")]
+    path = write(HEADER, *rows)
+    shutil.copy(tmp_path / "videos/a.mp4", tmp_path / "videos/A.mp4")
+    assert len(read_manifest(path)) == 2  # here they are two
+    (tmp_path / "videos/A.mp4").unlink()
+    os.link(tmp_path / "videos/a.mp4", tmp_path / "videos/A.mp4")  # as such a disk answers
+    with pytest.raises(UserError, match=r"'videos/A.mp4' is one file with 'videos/a.mp4'"):
+        read_manifest(path)
 
 
 def test_a_manifest_in_the_working_folder_is_read(

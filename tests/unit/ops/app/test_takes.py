@@ -3,13 +3,14 @@
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from signloom.errors import UserError
+from signloom.files import to_text, write_file
 from signloom_ops.app import takes
 from signloom_ops.app.takes import Consent, FilmPart, Take, TakeError, TakeStore
 from signloom_ops.intake.deliveries import ScanRequest, scan
@@ -280,6 +281,39 @@ def test_the_last_consent_is_the_last_though_copies_and_clocks_change_the_times_
         os.utime(path, (number, number))
     consents = store.last_consents()
     assert ["training" in consents[name].purposes for name in ("yes", "no")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("no", "yes", "strangers", "is_agreed"),
+    [
+        ((2, "2026-11-22"), (7, "2026-11-20"), [], False),  # of a place with more consents
+        ((7, "2026-11-20"), (2, "2026-11-22"), [], False),  # a clock may have been wrong
+        ((2, "2026-11-20"), (7, "2026-11-22"), [], True),
+        ((2, "2026-11-20"), (7, "2026-11-20"), [], True),
+        ((2, "2026-11-20"), (7, "2026-11-20"), [2], False),  # numbers of two places
+        ((2, "2026-11-20"), (7, "2026-11-22"), [2], True),
+        ((2, "2026-11-20"), (2, "2026-11-22"), [], True),
+    ],
+)
+def test_where_the_consents_of_two_places_lie_in_one_folder_doubt_means_no(
+    tmp_path: Path,
+    no: tuple[int, str],
+    yes: tuple[int, str],
+    strangers: list[int],
+    is_agreed: bool,
+) -> None:
+    (tmp_path / "consents").mkdir()
+    consents = [("ada", *no, []), ("ada", *yes, ["training"])]
+    consents += [("bob", number, "2026-11-01", []) for number in strangers]
+    for place, (signer, number, day, purposes) in enumerate(consents):
+        consent = Consent(
+            signer=signer, day=day, purposes=purposes, until="", wording="?", number=number
+        )
+        write_file(tmp_path / f"consents/{place}.json", to_text(asdict(consent)))
+    store = TakeStore(tmp_path)
+    assert ("training" in store.last_consents()["ada"].purposes) == is_agreed
+    record(store, signer="ada")
+    assert bool(store.deliver(tmp_path / "inbox").folder) == is_agreed
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,25 @@ def test_a_name_that_is_taken_becomes_another_always_the_same(corpus: CorpusOpti
     assert take(corpus, "in").known == 1
 
 
+@pytest.mark.parametrize(
+    "names",
+    [("Hello", "hello"), ("É", "é"), ("Ada-0", "ADA-0")],  # ada-0 is a clip of the corpus
+)
+def test_names_that_differ_by_case_alone_get_a_film_each_on_any_disk(
+    corpus: CorpusOptions, names: tuple[str, str]
+) -> None:
+    for signer, name, frames in zip(("ada", "eve"), names, (20, 24), strict=True):
+        deliver(Path("in") / signer, name, f"bonjour {signer}", frames=frames)
+    clips = take(corpus, "in").clips
+    films = [clip.video for clip in read_manifest(corpus.path) if clip.video]
+    assert len({film.as_posix().casefold() for film in films}) == 5 + len(clips)
+    for clip, signer, name in zip(clips, ("ada", "eve"), names, strict=True):
+        assert (clip.signer, clip.text) == (signer, f"bonjour {signer}")
+        assert clip.video
+        assert clip.video.read_bytes() == Path("in", signer, f"{name}.mp4").read_bytes()
+    assert take(corpus, "in").known == 2
+
+
 def test_segments_share_one_copy_of_their_video(corpus: CorpusOptions) -> None:
     rows: list[dict[str, object]] = [
         {

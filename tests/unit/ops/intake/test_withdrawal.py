@@ -78,6 +78,25 @@ def test_a_film_that_was_withdrawn_is_not_overwritten_by_another_of_its_name(
     assert names == {path.relative_to(folder).as_posix() for path in folder.rglob("*.mp4")}
 
 
+def test_withdrawn_films_get_a_name_each_where_the_folder_ignores_case(
+    corpus: CorpusOptions,
+) -> None:
+    rows = [
+        {"video": f"{name}.mp4", "text": f"elle {name}", "signer": "ada", "clip_id": clip_id}
+        for name, clip_id in (("Hello", "a"), ("other", "b"))
+    ]
+    deliver_rows(Path("in"), *rows)
+    take(corpus, "in")
+    films = corpus.folder / "videos" / DAY
+    (films / "b.mp4").rename(films / "A.mp4")  # as an older version named it
+    corpus.path.write_text(corpus.path.read_text().replace("b.mp4", "A.mp4"))
+    contents = {path.read_bytes() for path in films.iterdir()}
+    withdraw(corpus, DAY, "test")
+    moved = list(Path("data/withdrawn", DAY, "videos", DAY).iterdir())
+    assert len({path.name.casefold() for path in moved}) == 2
+    assert {path.read_bytes() for path in moved} == contents
+
+
 def test_a_video_that_dvc_linked_leaves_as_a_file(corpus: CorpusOptions) -> None:
     deliver(Path("in/ada"), "a", frames=20)
     (clip,) = take(corpus, "in").clips

@@ -71,6 +71,29 @@ def test_an_export_replaces_no_file_unless_told(project: Path) -> None:
     refuse(project, "a.pose already exists", *export)
 
 
+def test_no_two_clips_are_written_to_one_file_of_a_disk_that_ignores_case(project: Path) -> None:
+    write_clips(project / "odd", {"É": sequence(0), "é": sequence(1)})
+    words = "É and é would both be poses/é.pose"
+    refuse(project, words, "export", "poses", "--landmarks", "odd")
+    (project / "films/a").mkdir(parents=True)
+    for name in ("hello.mp4", "HELLO.mov"):
+        (project / "films/a" / name).touch()
+    refuse(project, "would both be", "landmarks", "films", "--to", "made")
+    manifest = project / "named/manifest.tsv"
+    clips = [
+        Clip(
+            clip_id=name, video=manifest.parent / f"{name}.{ending}", text="oui", signer="anna",
+            split="train", start_s=0.0, end_s=1.0,
+        )
+        for name, ending in (("a", "mp4"), ("A", "mov"))
+    ]  # fmt: skip
+    for clip in clips:
+        assert clip.video
+        clip.video.touch()
+    write_manifest(manifest, clips)
+    refuse(project, "named/A.mov would both be", "export", "out", "--format", "captions")
+
+
 def test_shards_of_others_name_no_file_outside_of_the_export(project: Path) -> None:
     write_clips(project / "odd", {"../../out": sequence(0)})
     refuse(project, "'/'; use letters", "export", "poses/deep", "--landmarks", "odd")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from signloom.errors import UserError
 from signloom_tools.importing.dealing import deal_splits
 from signloom_tools.importing.fields import find_sources
-from signloom_tools.importing.new_corpus import VideoFolder, clip_id_of
+from signloom_tools.importing.new_corpus import CorpusPlan, VideoFolder, clip_id_of
 from signloom_tools.importing.user_tables import join_rows, read_user_table, same_header
 
 TEXTS = ("ich möchte einen kaffee", 'sie sagt "hallo"', "je vais à la maison, demain")
@@ -190,6 +190,17 @@ def test_a_video_that_is_not_found_is_said_why(videos: VideoFolder, name: str, r
     path, why = videos.find(name)
     assert path is None
     assert reason in why
+
+
+@pytest.mark.parametrize("video", ["a/HELLO.mp4", "a/hello.MP4"])
+def test_videos_that_a_disk_may_take_for_one_get_a_place_each(video: str) -> None:
+    plan, target = CorpusPlan(), Path("corpus/videos", video)
+    first = plan.place(Path("corpus/videos/a/hello.mp4"), Path("films/a/hello.mp4"))
+    other = plan.place(target, Path("films", video))
+    assert first == Path("corpus/videos/a/hello.mp4")
+    assert other.as_posix().casefold() != first.as_posix()
+    assert other == plan.place(target, Path("films", video))  # of a second row
+    assert plan.videos == {first: Path("films/a/hello.mp4"), other: Path("films", video)}
 
 
 def test_names_become_ids() -> None:
