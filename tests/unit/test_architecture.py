@@ -43,7 +43,8 @@ BUDGET = {
     "src/signloom_demo": 1_075,
     "pipeline": 870,
     "studies": 2_760,
-    "tests": 27_050,
+    "tests": 25_720,  # without the benchmarks
+    "tests/bench": 1_275,
 }
 MOST_UNFORMATTED = 60  # statements for which the formatter is switched off, in all houses
 # Names that say nothing of what they hold, share of all bound names: it only goes down.
@@ -76,10 +77,15 @@ def bound_names(tree: ast.AST) -> Iterator[str]:
             yield node.arg
 
 
+def count_statements(house: str) -> int:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources(house)]
+    return sum(is_statement(node) for tree in trees for node in ast.walk(tree))
+
+
 @pytest.mark.parametrize("house", BUDGET)
 def test_no_house_outgrows_its_budget(house: str) -> None:
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources(house)]
-    assert sum(is_statement(node) for tree in trees for node in ast.walk(tree)) <= BUDGET[house]
+    inner = sum(count_statements(row) for row in BUDGET if row.startswith(f"{house}/"))
+    assert count_statements(house) - inner <= BUDGET[house]
 
 
 @pytest.mark.parametrize("house", MOST_VAGUE)
@@ -91,7 +97,8 @@ def test_names_say_what_they_hold(house: str) -> None:
 
 
 def test_the_formatter_is_rarely_switched_off() -> None:
-    texts = [path.read_text(encoding="utf-8") for house in BUDGET for path in sources(house)]
+    paths = {path for house in BUDGET for path in sources(house)}
+    texts = [path.read_text(encoding="utf-8") for path in paths]
     assert sum(text.count("# fmt:") for text in texts) <= MOST_UNFORMATTED
 
 

@@ -2,49 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from signloom.errors import UserError
 from signloom.evaluation.signs import Read, Recognition, choose_search, choose_searches, recognise
-from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
 from signloom.translation.ngram import count_ngrams
 from signloom.translation.options import USUAL_NGRAM
 from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator
 from signloom_tools.importing.recombine import SIGNER
-from tests.unit.evaluation.world import TRAIN, corpus, setup, targets, untrained
-
-NAMES = tuple(sorted({word for text in TRAIN for word in text.upper().split()}))
-CLIPS = corpus()
-
-
-class Reader(Translator):
-    """Reads the glosses of a clip, but for the last `missing` ones; nothing when it is blind."""
-
-    def __init__(self, missing: int = 0, sure: float = 0.9) -> None:
-        model = untrained()
-        self._models = model._models
-        self.spec = replace(model.spec, ctc=CtcLabels(kind="glosses", names=NAMES))
-        self.confidence, self._missing, self._sure = None, missing, sure
-
-    def label_log_probs(self, sequences: Sequence[Any], *, blind: bool = False) -> list[FloatArray]:
-        lines = {len(CLIPS[t.clip_id].points): t.gloss.split() for t in targets()}
-        return [self._read([] if blind else lines[len(clip.points)]) for clip in sequences]
-
-    def _read(self, line: list[str]) -> FloatArray:
-        ids = [NAMES.index(name) + 1 for name in line if name in NAMES]
-        labels = [part for label in ids[: len(ids) - self._missing] for part in (label, 0)]
-        labels += [0] * (12 - len(labels))
-        remainder = (1 - self._sure) / len(NAMES)
-        rows = (
-            np.full((len(labels), len(NAMES) + 1), remainder)
-            + (self._sure - remainder) * np.eye(len(NAMES) + 1)[labels]
-        )
-        return np.log(rows).astype(np.float32)
+from tests.unit.evaluation.world import CLIPS, NAMES, Reader, setup, targets, untrained
 
 
 def recognised(
