@@ -34,8 +34,13 @@ def values(recognitions: dict[str, Recognition]) -> dict[str, float]:
     return {name: score.value for name, score in recognitions["test"].systems.items()}
 
 
-def test_what_is_read_is_scored_beside_its_floors() -> None:
-    recognitions = recognised(Reader())
+@pytest.fixture(scope="module")
+def recognitions() -> dict[str, Recognition]:
+    """What a reader without errors reads; some seconds."""
+    return recognised(Reader())
+
+
+def test_what_is_read_is_scored_beside_its_floors(recognitions: dict[str, Recognition]) -> None:
     test, wer = recognitions["test"], values(recognitions)
     # Of 14 signs VAS is in no train clip: it cannot be read.
     assert wer["model"] == pytest.approx(100 / 14, abs=1e-3)
@@ -58,17 +63,17 @@ def test_what_is_read_is_scored_beside_its_floors() -> None:
     assert rates == pytest.approx([100 / 9, 0])
 
 
-def test_seeds_read_together() -> None:
+def test_seeds_read_together(recognitions: dict[str, Recognition]) -> None:
     alone = values(recognised(Reader(missing=1, sure=0.5)))
     together = recognised(Reader(missing=1, sure=0.5), [Reader(sure=0.9), Reader(sure=0.9)])
     joint = values(together)
     assert "together" not in alone
     assert joint["model"] == alone["model"]
     assert joint["together"] < alone["model"]
-    other_wer = values(recognised(Reader()))["model"]
+    other_wer = values(recognitions)["model"]
     assert together["test"].seeds == pytest.approx([alone["model"], other_wer, other_wer], abs=1e-3)
     assert joint["seeds"] == pytest.approx(sum(together["test"].seeds) / 3, abs=1e-3)
-    assert recognised(Reader())["test"].seeds == []
+    assert recognitions["test"].seeds == []
 
 
 @pytest.mark.slow

@@ -116,11 +116,13 @@ def crown_a_model_of(manifest: Path) -> None:
     store.promote(store.add(Path("made"), Path("scores"), {}), by="a test")
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 @NEEDS_CHROMIUM
 def test_films_found_a_corpus_and_its_champion_translates_live_in_the_page(
     asker: Asker, tmp_path: Path
 ) -> None:
+    """Quick twins: test_founding.py (deliveries found a corpus), test_live.py."""
     camera = SignerBeforeCamera(tmp_path / "camera.y4m")
     camera.sit(PEOPLE[0])
     with open_tab(tmp_path / "profile", 600.0, camera.flags) as tab:
