@@ -12,7 +12,7 @@ from signloom_demo.motion import perform
 from signloom_demo.render import Camera
 from signloom_demo.scene import draw_frames, pose_arms
 from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS
-from tests.unit.report.test_browser import Tab
+from tests.browser import Tab
 
 FPS = 15
 SIGNERS = {signer.name: signer for signer in (*TRAIN_SIGNERS, *DEV_SIGNERS, *TEST_SIGNERS)}

@@ -1,6 +1,7 @@
 """Settings of every test."""
 
 import contextlib
+import gc
 import ipaddress
 import os
 import re
@@ -34,6 +35,11 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     if is_test and NEEDS_POSIX.search(collection_path.read_text(encoding="utf-8")):
         return True
     return None  # pytest decides
+
+
+def pytest_collection_finish() -> None:
+    """Leave what all tests import out of garbage collections, each of which would walk it."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

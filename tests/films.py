@@ -1,10 +1,12 @@
 """Films of many sentences with pauses between them, drawn or sketched as landmarks."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom_demo.draw import DrawOptions, write_video
@@ -108,3 +110,9 @@ def sketch_film(
     points += rng.normal(0, 0.002, points.shape)
     present = np.ones((len(points), len(HANDS_POSE.groups)), np.bool_)
     return replace(still, points=points.astype(np.float32), present=present)
+
+
+def jpeg(brightness: int, size: tuple[int, int] = (64, 48)) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", size, (brightness,) * 3).save(buffer, "JPEG")
+    return buffer.getvalue()

@@ -314,3 +314,9 @@ def hold_clips(examples: Sequence[Example], extractor: Mapping[str, Any] | None 
         source=LandmarkSource(layout=sequences[0].layout, extractor=dict(extractor or {})),
         read=lambda numbers: [sequences[number] for number in numbers],
     )
+
+
+def write_params(folder: Path, text: str) -> Path:
+    path = folder / "params.yaml"
+    path.write_text(text)
+    return path

@@ -72,7 +72,7 @@ def end_second_night(folder: Path) -> None:
     run(folder, *SIGNLOOM, "champion", "promote", "2", "--force")
     run(folder, *SIGNLOOM, "export-model", "data/served", "--format", "mlflow")
     if importlib.util.find_spec("transformers") is not None:
-        from tests.unit.models.test_pretrained import text_model
+        from tests.text_models import text_model
 
         text_model(folder / TEXT_MODEL, "t5")
     _judge(folder)

@@ -8,16 +8,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 import av
-import numpy as np
 import psutil
 import pytest
 import torch
@@ -29,86 +26,38 @@ from signloom.corpus.shards import write_shards
 from signloom.evaluation.judge import Judgements, Pair
 from signloom.features.targets import CtcLabels
 from signloom.paths import SHARDS
-from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
 from signloom_demo.signer import TRAIN_SIGNERS
 from signloom_ops.app.takes import TakeStore
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captions import Cue, write_captions
 from tests import camera
+from tests.app_server import (
+    WAIT_S,
+    Server,
+    agree,
+    begin,
+    camera_flags,
+    open_page,
+    press,
+    wait_for,
+    write,
+)
 from tests.attack.app import Client
+from tests.browser import DESK, NEEDS_CHROMIUM, PHONE, Tab, open_tab
 from tests.extraction import DRAWING
 from tests.films import draw_film
 from tests.intake import found_corpus
 from tests.tiny import ROOT, sequence, write_checkpoint
 from tests.unit.evaluation.judged import task
-from tests.unit.report.test_browser import DESK, PHONE, Tab, find_chromium, open_tab
 from tests.videos import write_video
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.mediapipe,
-    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
+    NEEDS_CHROMIUM,
 ]
-WAIT_S = 240.0  # two cores may have other work
 READY = camera.READY
-wait_for = partial(camera.wait_for, wait_s=WAIT_S)
 EVIL = "<script>alert(1)</script> oui"
-
-
-def write_camera(folder: Path) -> Path:
-    """Draw a signer and write what a camera would see of her, again and again."""
-    options = DrawOptions(
-        out=folder,
-        seed=1,
-        train_signers=1,
-        dev_signers=1,
-        test_signers=1,
-        clips_per_signer=1,
-        max_signs=3,
-        unseen_share=0.0,
-        fps=15,
-        width=320,
-        height=240,
-    )
-    (folder / "videos").mkdir(parents=True)
-    clip = plan_clips(options)[0]
-    draw_clip(clip, options, folder)
-    path = folder / "camera.y4m"
-    with av.open(str(folder / f"videos/{clip.clip_id}.mp4")) as video, path.open("wb") as file:
-        file.write(b"YUV4MPEG2 W640 H480 F15:1 Ip A1:1 C420jpeg\n")
-        frames = [
-            b"FRAME\n" + np.ascontiguousarray(picture.to_ndarray()).tobytes()
-            for frame in video.decode(video=0)
-            for picture in [frame.reformat(width=640, height=480, format="yuv420p")]
-        ]
-        file.writelines([frames[0]] * 10 + frames + [frames[-1]] * 12)  # rests before and after
-    return path
-
-
-class Server:
-    """`signloom app` as a process that may be killed and started again."""
-
-    def __init__(self, project: Path) -> None:
-        self.project = project
-        self.process: subprocess.Popen[str] | None = None
-
-    def start(self, *more: str, by: Sequence[str] = ()) -> str:
-        """Start it, by another program if one is named, and return the address."""
-        program = Path(sys.executable).with_name("signloom")
-        self.process = subprocess.Popen(
-            [*by, program, "app", "--no-browser", "--port", str(8700 + os.getpid() % 90), *more],
-            cwd=self.project,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        with self.process.stdout as output:
-            return output.readline().strip()
-
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        assert self.process is not None
-        self.process.send_signal(how)
-        self.process.wait(20)
 
 
 @pytest.fixture
@@ -125,37 +74,6 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     yield app_server
     if app_server.process is not None and app_server.process.poll() is None:
         app_server.stop(signal.SIGKILL)
-
-
-def press(tab: Tab, selector: str) -> None:
-    tab.run(f"document.querySelector({selector!r}).click()")
-
-
-def write(tab: Tab, selector: str, text: str) -> None:
-    tab.run(f"document.querySelector({selector!r}).value = {text!r}")
-
-
-def begin(tab: Tab) -> None:
-    press(tab, "#go")
-    wait_for(
-        tab, "document.querySelector('#consent').open || !document.querySelector('#stop').hidden"
-    )
-    if tab.run("document.querySelector('#consent').open"):
-        agree(tab)
-    wait_for(tab, "!document.querySelector('#stop').hidden")
-
-
-def agree(tab: Tab) -> None:
-    wait_for(tab, "document.querySelector('#consent').open")
-    press(tab, "#for-training")
-    press(tab, "#consent button[value=yes]")
-
-
-def open_page(tab: Tab, address: str, name: str, width: int = DESK, **media: str) -> None:
-    tab.show(address, width=width, **media)
-    wait_for(tab, "!!document.querySelector('#language')?.value")
-    tab.run(f"location.hash = {name!r}")
-    wait_for(tab, f"!document.querySelector('#{name}').hidden")
 
 
 def press_named(tab: Tab, name: str) -> None:
@@ -205,14 +123,6 @@ def write_webm(source: Path, target: Path) -> None:
             frame.pts, frame.time_base = number, 1 / Fraction(film.average_rate or 25)
             new.mux(stream.encode(frame.reformat(format="yuv420p")))
         new.mux(stream.encode(None))
-
-
-def camera_flags(folder: Path) -> tuple[str, ...]:
-    return (
-        "--use-fake-ui-for-media-stream",
-        "--use-fake-device-for-media-stream",
-        f"--use-file-for-fake-video-capture={write_camera(folder)}",
-    )
 
 
 def test_sentences_are_translated_while_they_are_signed(server: Server, tmp_path: Path) -> None:

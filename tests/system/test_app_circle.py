@@ -23,9 +23,9 @@ from signloom.paths import MODELS
 from signloom_demo.grammar import sentences
 from signloom_ops.nightly.store import ModelStore
 from signloom_tools.cli.project import make_project
+from tests.app_server import Server, begin, press, write
+from tests.browser import NEEDS_CHROMIUM, Tab, open_tab
 from tests.camera import READY, SignerBeforeCamera, begin_live, sign_live, wait_for
-from tests.system.test_app import Server, begin, press, write
-from tests.unit.report.test_browser import Tab, find_chromium, open_tab
 
 TEXTS = ("bonjour maman", "je mange du pain", "tu bois de l'eau", "elle est fatiguée")
 GLOSSES = {sentence.text: sentence.glosses for sentence in sentences(3) if sentence.text in TEXTS}
@@ -166,7 +166,7 @@ def walk(folder: Path, pictures: Path | None = None) -> tuple[list[str], Walk]:
 
 @pytest.mark.slow
 @pytest.mark.mediapipe
-@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+@NEEDS_CHROMIUM
 def test_who_records_herself_in_the_page_is_understood_after_a_night(tmp_path: Path) -> None:
     pictures = tmp_path / "pictures"
     pictures.mkdir()

@@ -9,7 +9,7 @@ from signloom.errors import UserError
 from signloom.tracking.run import TrackingOptions
 from signloom_ops.nightly.registry import sync_registry
 from signloom_ops.nightly.store import ModelStore
-from tests.system.test_tracking_server import Server
+from tests.system.mlflow_server import Server
 from tests.unit.ops.nightly.versions import GATE, add_version, inputs, write_project
 
 TRACKING = TrackingOptions(enabled=True, experiment="tiny")

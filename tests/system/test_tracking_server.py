@@ -1,7 +1,6 @@
 """Real MLflow stores that go away while a stage is killed, and what they have in the end."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -14,7 +13,8 @@ import pytest
 
 from signloom.paths import SPOOL
 from tests import tiny
-from tests.processes import free_port, wait_for_answer, wait_until
+from tests.processes import wait_until
+from tests.system.mlflow_server import Server
 
 EPOCHS = 40
 STAGE = f"""
@@ -34,41 +34,6 @@ with Run.start(options, RunOf(stage="tune", name="parent", key="parent")):
         run.log_params({{"seed": 1}})
 print(json.dumps(longest), flush=True)
 """
-
-
-class Server:
-    """`mlflow server` with a SQLite backend, as a person starts it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.port, self.folder = free_port(), folder
-
-    def start(self) -> None:
-        command = [
-            "server",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(self.port),
-            "--workers",
-            "1",
-            "--backend-store-uri",
-            f"sqlite:///{self.folder / 'server.db'}",
-            "--artifacts-destination",
-            str(self.folder / "artifacts"),
-        ]
-        with (self.folder / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "mlflow", *command],
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        url, log = f"http://127.0.0.1:{self.port}/health", self.folder / "server.log"
-        wait_for_answer(url, self.process, log)
-
-    def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
 
 @pytest.mark.slow

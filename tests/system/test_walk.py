@@ -19,10 +19,10 @@ import pytest
 
 from signloom.paths import HYPOTHESES_NAME
 from signloom_tools.cli.main import find_commands
-from tests.system.test_app import Server, camera_flags, open_page
+from tests.app_server import Server, camera_flags, open_page
+from tests.browser import NEEDS_CHROMIUM, open_tab
+from tests.films import jpeg
 from tests.tiny import ROOT
-from tests.unit.ops.app.test_live import jpeg
-from tests.unit.report.test_browser import find_chromium, open_tab
 
 SMOKE = ROOT / "build/smoke"
 pytestmark = [
@@ -163,7 +163,7 @@ PRESS = """(async () => {
 })()"""
 
 
-@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+@NEEDS_CHROMIUM
 def test_every_button_is_pressed_once(project: Path, tmp_path: Path) -> None:
     server, pressed = Server(project), dict[str, list[str]]()
     address = server.start()

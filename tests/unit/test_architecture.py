@@ -4,6 +4,7 @@ import ast
 import json
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ BUDGET = {
     "src/signloom_demo": 1_075,
     "pipeline": 870,
     "studies": 2_760,
-    "tests": 27_050,
+    "tests": 25_775,  # without the benchmarks
+    "tests/bench": 1_275,
 }
 MOST_UNFORMATTED = 60  # statements for which the formatter is switched off, in all houses
 # Names that say nothing of what they hold, share of all bound names: it only goes down.
@@ -67,6 +69,16 @@ def is_statement(node: ast.AST) -> bool:
     return isinstance(node, ast.stmt) and not (is_text and isinstance(node.value.value, str))
 
 
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def count_statements(house: str) -> int:
+    return sum(is_statement(node) for path in sources(house) for node in ast.walk(parse(path)))
+
+
 def bound_names(tree: ast.AST) -> Iterator[str]:
     """Yield the names of assignments, loops, `with`, comprehensions and parameters."""
     for node in ast.walk(tree):
@@ -78,20 +90,20 @@ def bound_names(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("house", BUDGET)
 def test_no_house_outgrows_its_budget(house: str) -> None:
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources(house)]
-    assert sum(is_statement(node) for tree in trees for node in ast.walk(tree)) <= BUDGET[house]
+    inner = sum(count_statements(row) for row in BUDGET if row.startswith(f"{house}/"))
+    assert count_statements(house) - inner <= BUDGET[house]
 
 
 @pytest.mark.parametrize("house", MOST_VAGUE)
 def test_names_say_what_they_hold(house: str) -> None:
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources(house)]
-    names = [name for tree in trees for name in bound_names(tree) if name != "_"]
+    names = [name for path in sources(house) for name in bound_names(parse(path)) if name != "_"]
     vague = Counter(name for name in names if name.rstrip("0123456789") in VAGUE)
     assert vague.total() <= MOST_VAGUE[house] * len(names), vague.most_common(10)
 
 
 def test_the_formatter_is_rarely_switched_off() -> None:
-    texts = [path.read_text(encoding="utf-8") for house in BUDGET for path in sources(house)]
+    paths = {path for house in BUDGET for path in sources(house)}
+    texts = [path.read_text(encoding="utf-8") for path in paths]
     assert sum(text.count("# fmt:") for text in texts) <= MOST_UNFORMATTED
 
 

@@ -22,6 +22,7 @@ from signloom.config import (
 )
 from signloom.errors import UserError
 from tests.damage import damaged_texts
+from tests.tiny import write_params
 
 
 @checked_dataclass
@@ -59,15 +60,9 @@ other: {}
 """
 
 
-def write(folder: Path, text: str) -> Path:
-    path = folder / "params.yaml"
-    path.write_text(text)
-    return path
-
-
 def test_a_section_becomes_its_dataclass(tmp_path: Path) -> None:
     for text in (GOOD, GOOD.replace("1e-3", "'1e-3'")):  # a number may be written as text
-        assert load_section(write(tmp_path, text), "stage", Options) == Options(
+        assert load_section(write_params(tmp_path, text), "stage", Options) == Options(
             rate=0.001, count=3, norm="pre", inner=Inner(size=4), name="x", sizes=(1, 2), step=1
         )
 
@@ -98,19 +93,19 @@ def test_a_section_becomes_its_dataclass(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_named_with_remedies(tmp_path: Path, old: str, new: str, message: str) -> None:
-    path = write(tmp_path, GOOD.replace(old, new))
+    path = write_params(tmp_path, GOOD.replace(old, new))
     with pytest.raises(UserError, match=message) as caught:
         load_section(path, "stage", Options)
     assert "params.yaml" in str(caught.value)
 
 
 def test_a_removed_option_is_read_where_it_is_off(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD.replace("  count: 3", "  count: 3\n  speed: 1.0"))
+    path = write_params(tmp_path, GOOD.replace("  count: 3", "  count: 3\n  speed: 1.0"))
     assert load_section(path, "stage", Options).count == 3
 
 
 def test_a_value_is_checked_wherever_it_comes_from(tmp_path: Path) -> None:
-    options = load_section(write(tmp_path, GOOD), "stage", Options)
+    options = load_section(write_params(tmp_path, GOOD), "stage", Options)
     assert dataclasses.asdict(options)["inner"] == {"size": 4}
     assert pickle.loads(pickle.dumps(options)) == options
     for wrong in (0, True, 3.5):
@@ -119,7 +114,7 @@ def test_a_value_is_checked_wherever_it_comes_from(tmp_path: Path) -> None:
 
 
 def test_all_mistakes_come_in_one_message(tmp_path: Path) -> None:
-    path = write(
+    path = write_params(
         tmp_path, GOOD.replace("rate:", "rat:").replace("count: 3", "count: x").replace("4", "-4")
     )
     with pytest.raises(UserError) as caught:

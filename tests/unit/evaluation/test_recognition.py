@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,42 +14,13 @@ from signloom.evaluation.recognition import (
     choose_searches,
     recognise,
 )
-from signloom.features.features import FloatArray
 from signloom.features.targets import CtcLabels, Target
 from signloom.translation.ngram import count_ngrams
 from signloom.translation.options import USUAL_NGRAM
 from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator
 from signloom_tools.importing.recombine import SIGNER
-from tests.unit.evaluation.world import TRAIN, corpus, setup, targets, untrained
-
-NAMES = tuple(sorted({word for text in TRAIN for word in text.upper().split()}))
-CLIPS = corpus()
-
-
-class Reader(Translator):
-    """Reads the glosses of a clip, but for the last `missing` ones; nothing when it is blind."""
-
-    def __init__(self, missing: int = 0, sure: float = 0.9) -> None:
-        model = untrained()
-        self._models = model._models
-        self.spec = replace(model.spec, ctc=CtcLabels(kind="glosses", names=NAMES))
-        self.confidence, self._missing, self._sure = None, missing, sure
-
-    def label_log_probs(self, sequences: Sequence[Any], *, blind: bool = False) -> list[FloatArray]:
-        lines = {len(CLIPS[t.clip_id].points): t.gloss.split() for t in targets()}
-        return [self._read([] if blind else lines[len(clip.points)]) for clip in sequences]
-
-    def _read(self, line: list[str]) -> FloatArray:
-        ids = [NAMES.index(name) + 1 for name in line if name in NAMES]
-        labels = [part for label in ids[: len(ids) - self._missing] for part in (label, 0)]
-        labels += [0] * (12 - len(labels))
-        remainder = (1 - self._sure) / len(NAMES)
-        rows = (
-            np.full((len(labels), len(NAMES) + 1), remainder)
-            + (self._sure - remainder) * np.eye(len(NAMES) + 1)[labels]
-        )
-        return np.log(rows).astype(np.float32)
+from tests.unit.evaluation.world import CLIPS, NAMES, Reader, setup, targets, untrained
 
 
 def recognised(
@@ -70,8 +40,13 @@ def values(recognitions: dict[str, Recognition]) -> dict[str, float]:
     return {name: score.value for name, score in recognitions["test"].systems.items()}
 
 
-def test_what_is_read_is_scored_beside_its_floors() -> None:
-    recognitions = recognised(Reader())
+@pytest.fixture(scope="module")
+def recognitions() -> dict[str, Recognition]:
+    """What a reader without errors reads; some seconds."""
+    return recognised(Reader())
+
+
+def test_what_is_read_is_scored_beside_its_floors(recognitions: dict[str, Recognition]) -> None:
     test, wer = recognitions["test"], values(recognitions)
     # Of 14 signs VAS is in no train clip: it cannot be read.
     assert wer["model"] == pytest.approx(100 / 14, abs=1e-3)
@@ -94,17 +69,17 @@ def test_what_is_read_is_scored_beside_its_floors() -> None:
     assert rates == pytest.approx([100 / 9, 0])
 
 
-def test_seeds_read_together() -> None:
+def test_seeds_read_together(recognitions: dict[str, Recognition]) -> None:
     alone = values(recognised(Reader(missing=1, sure=0.5)))
     together = recognised(Reader(missing=1, sure=0.5), [Reader(sure=0.9), Reader(sure=0.9)])
     joint = values(together)
     assert "together" not in alone
     assert joint["model"] == alone["model"]
     assert joint["together"] < alone["model"]
-    other_wer = values(recognised(Reader()))["model"]
+    other_wer = values(recognitions)["model"]
     assert together["test"].seeds == pytest.approx([alone["model"], other_wer, other_wer], abs=1e-3)
     assert joint["seeds"] == pytest.approx(sum(together["test"].seeds) / 3, abs=1e-3)
-    assert recognised(Reader())["test"].seeds == []
+    assert recognitions["test"].seeds == []
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.evaluation.systems import Setup
-from signloom.features.targets import Target
+from signloom.features.features import FloatArray
+from signloom.features.targets import CtcLabels, Target
 from signloom.features.tokenizer import Tokenizer
 from signloom.translation.options import DecodingOptions
 from signloom.translation.search import Hypothesis
@@ -135,3 +136,32 @@ def untrained() -> Translator:
     """A real, untrained model."""
     checkpoint = tiny.checkpoint(Tokenizer.build(TRAIN, "pruned"), seed=0)
     return Translator(checkpoint, torch.device("cpu"))
+
+
+NAMES = tuple(sorted({word for text in TRAIN for word in text.upper().split()}))
+CLIPS = corpus()
+
+
+class Reader(Translator):
+    """Reads the glosses of a clip, but for the last `missing` ones; nothing when it is blind."""
+
+    def __init__(self, missing: int = 0, sure: float = 0.9) -> None:
+        model = untrained()
+        self._models = model._models
+        self.spec = replace(model.spec, ctc=CtcLabels(kind="glosses", names=NAMES))
+        self.confidence, self._missing, self._sure = None, missing, sure
+
+    def label_log_probs(self, sequences: Sequence[Any], *, blind: bool = False) -> list[FloatArray]:
+        lines = {len(CLIPS[t.clip_id].points): t.gloss.split() for t in targets()}
+        return [self._read([] if blind else lines[len(clip.points)]) for clip in sequences]
+
+    def _read(self, line: list[str]) -> FloatArray:
+        ids = [NAMES.index(name) + 1 for name in line if name in NAMES]
+        labels = [part for label in ids[: len(ids) - self._missing] for part in (label, 0)]
+        labels += [0] * (12 - len(labels))
+        remainder = (1 - self._sure) / len(NAMES)
+        rows = (
+            np.full((len(labels), len(NAMES) + 1), remainder)
+            + (self._sure - remainder) * np.eye(len(NAMES) + 1)[labels]
+        )
+        return np.log(rows).astype(np.float32)

@@ -7,22 +7,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from signloom.models.attention import (
-    DistanceEncoding,
-    MultiHeadAttention,
-    masked_softmax,
-)
+from signloom.models.attention import DistanceEncoding, MultiHeadAttention, masked_softmax
+from tests.unit.models.formulas import array, linear
 
 VALID = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
-
-
-def array(tensor: torch.Tensor) -> NDArray[np.float64]:
-    return tensor.detach().double().numpy()
-
-
-def linear(x: NDArray[np.float64], layer: torch.nn.Linear) -> NDArray[np.float64]:
-    result = x @ array(layer.weight).T
-    return result if layer.bias is None else result + array(layer.bias)
 
 
 def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:

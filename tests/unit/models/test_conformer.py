@@ -9,8 +9,7 @@ from torch import nn
 from signloom.models.conformer import ConformerLayer, ConvolutionModule
 from tests import tiny
 from tests.contract.variants import DOCUMENT_003, build
-from tests.unit.models.test_attention import array, linear
-from tests.unit.models.test_layers import layer_norm
+from tests.unit.models.formulas import array, layer_norm, linear
 
 OPTIONS = dataclasses.replace(tiny.MODEL, **DOCUMENT_003)
 VALID = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])

@@ -20,7 +20,7 @@ from signloom.models.layers import (
 )
 from tests import tiny
 from tests.contract.variants import build
-from tests.unit.models.test_attention import array, linear
+from tests.unit.models.formulas import array, layer_norm, linear
 
 
 def test_positions_are_sine_and_cosine_of_falling_rates() -> None:
@@ -50,12 +50,6 @@ def test_a_table_that_grew_in_evaluation_can_be_trained_with() -> None:
     positions(x).sum().backward()
     assert positions.alpha is not None
     assert positions.alpha.grad is not None
-
-
-def layer_norm(x: np.ndarray, norm: nn.LayerNorm) -> np.ndarray:
-    mean = x.mean(axis=-1, keepdims=True)
-    variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
-    return array(norm.weight) * (x - mean) / np.sqrt(variance + 1e-5) + array(norm.bias)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from signloom.models.recurrent import AttentionScore, RecurrentSeq2Seq
 from signloom.models.registry import build_model
 from tests import tiny
 from tests.contract.variants import build
-from tests.unit.models.test_attention import array, linear
-from tests.unit.models.test_layers import layer_norm
+from tests.unit.models.formulas import array, layer_norm, linear
 
 STATES = torch.tensor([[[1.0, 2.0]]])  # (B, T, D)
 MEMORY = torch.tensor([[[3.0, 1.0], [0.0, -1.0]]])  # (B, M, D)

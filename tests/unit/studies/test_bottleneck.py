@@ -14,7 +14,7 @@ from studies.bottleneck.text import read_text, share_alike, train_text
 from studies.reversal.lab import build_pairs, read_lab
 from studies.runs import load_study
 from tests.tiny import ROOT
-from tests.unit.studies.test_components import LAB
+from tests.unit.studies.lab import LAB
 
 STUDIES = ROOT / "studies"
 OPTIONS = BottleneckOptions(

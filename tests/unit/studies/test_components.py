@@ -14,19 +14,7 @@ from studies.components.study import (
 )
 from studies.reversal.lab import read_lab
 from tests.tiny import MODEL
-
-LAB = [
-    "task.symbols=5",
-    "task.min_length=2",
-    "task.max_length=3",
-    "task.train=20",
-    "task.dev=10",
-    "task.test=10",
-    "model.d_model=16",
-    "model.heads=2",
-    "model.d_ff=16",
-    "train.epochs=1",
-]
+from tests.unit.studies.lab import LAB
 
 
 def test_without_feed_forward_its_residual_adds_nothing() -> None:

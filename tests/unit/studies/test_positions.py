@@ -7,7 +7,7 @@ from studies.positions.page import build_page
 from studies.positions.study import Sight, measure_sight, shift_distances, train_positions
 from studies.reversal.lab import read_lab
 from tests.tiny import MODEL
-from tests.unit.studies.test_components import LAB
+from tests.unit.studies.lab import LAB
 
 SMALL = dataclasses.replace(MODEL, encoder_layers=1, decoder_layers=1)
 

@@ -28,7 +28,7 @@ from tests.tiny import ROOT
 from tests.videos import write_video
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def film(films: Path) -> Path:
     return min(films.rglob("*.mp4"))
 
@@ -61,15 +61,31 @@ def test_every_landmark_is_that_of_mediapipes_graph(film: Path) -> None:
         np.testing.assert_array_equal(pose, expected["pose"])
 
 
-def test_all_formats_hold_the_same_landmarks(film: Path, tmp_path: Path) -> None:
-    for name in ("npz", "parquet", "csv", "json", "pose"):
-        main(["landmarks", str(film), "--write", name, "--to", str(tmp_path)])
+OF_SIGNERS = DetectorOptions(detector="holistic", groups=("hands", "pose", "lips"))
+FORMATS = ("npz", "parquet", "csv", "json", "pose")
+
+
+@pytest.fixture(scope="module")
+def written(film: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the landmarks of the film in each format."""
+    folder = tmp_path_factory.mktemp("written")
+    for name in FORMATS:
+        main(["landmarks", str(film), "--write", name, "--to", str(folder)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def extracted(film: Path) -> LandmarkSequence:
+    return extract_video(film, OF_SIGNERS)
+
+
+def test_all_formats_hold_the_same_landmarks(film: Path, written: Path) -> None:
     expected = read_film(film)
-    with np.load(tmp_path / f"{film.stem}.npz") as arrays:
+    with np.load(written / f"{film.stem}.npz") as arrays:
         assert float(arrays["fps"]) == expected.fps
         for part, points in expected.parts.items():
             np.testing.assert_array_equal(arrays[part], points)
-    of_json = json.loads((tmp_path / f"{film.stem}.json").read_text())["frames"]
+    of_json = json.loads((written / f"{film.stem}.json").read_text())["frames"]
     poses = [frame["pose"] for frame in of_json]
     np.testing.assert_array_equal(np.array(poses, np.float32), expected.parts["pose"])
     assert [frame["left_hand"] is None for frame in of_json] == np.isnan(
@@ -77,28 +93,26 @@ def test_all_formats_hold_the_same_landmarks(film: Path, tmp_path: Path) -> None
     ).tolist()
     every = np.concatenate([expected.parts[part] for part in sorted(expected.parts)], axis=1)
     tables = (
-        pq.read_table(tmp_path / f"{film.stem}.parquet"),
-        pyarrow.csv.read_csv(tmp_path / f"{film.stem}.csv"),
+        pq.read_table(written / f"{film.stem}.parquet"),
+        pyarrow.csv.read_csv(written / f"{film.stem}.csv"),
     )
     for table in tables:
         x = table["x"].to_numpy().astype(np.float32).reshape(every.shape[:2])
         np.testing.assert_array_equal(x, every[..., 0])
 
 
-@pytest.mark.parametrize("name", ["npz", "parquet", "csv", "json", "pose"])
-def test_import_reads_what_landmarks_writes(name: str, film: Path, tmp_path: Path) -> None:
-    main(["landmarks", str(film), "--write", name, "--to", str(tmp_path)])
-    options = DetectorOptions(detector="holistic", groups=("hands", "pose", "lips"))
-    expected = extract_video(film, options)
+@pytest.mark.parametrize("name", FORMATS)
+def test_import_reads_what_landmarks_writes(
+    name: str, film: Path, written: Path, extracted: LandmarkSequence
+) -> None:
+    path = written / f"{film.stem}.{name}"
     defaults = SourceDefaults(allow_outside=True)  # the files say their rate and size
-    ((clip_id, sequence),) = read_foreign(
-        tmp_path / f"{film.stem}.{name}", options.layout, defaults
-    )
+    ((clip_id, sequence),) = read_foreign(path, OF_SIGNERS.layout, defaults)
     assert clip_id == film.stem
     assert isinstance(sequence, LandmarkSequence), sequence
-    assert (sequence.fps, sequence.width, sequence.height) == (expected.fps, 320, 240)
-    np.testing.assert_array_equal(sequence.present, expected.present)
-    np.testing.assert_allclose(sequence.points, expected.points, rtol=1e-3, atol=1e-6)
+    assert (sequence.fps, sequence.width, sequence.height) == (extracted.fps, 320, 240)
+    np.testing.assert_array_equal(sequence.present, extracted.present)
+    np.testing.assert_allclose(sequence.points, extracted.points, rtol=1e-3, atol=1e-6)
 
 
 def test_films_of_a_folder_are_shared_among_processes_and_a_broken_one_is_named(

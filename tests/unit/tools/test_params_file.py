@@ -6,19 +6,21 @@ import pytest
 
 from signloom.config import load_params
 from signloom_tools.params_file import update_params
-from tests.unit.test_config import write
+from tests.tiny import write_params
 
 
 def test_a_comment_of_several_lines_stays_whole(tmp_path: Path) -> None:
     text = "evaluate:\n  grid:\n    sizes: [1]  # of several\n                # one\n  seed: 1\n"
-    _, after = update_params(write(tmp_path, text), {"evaluate": {"grid": {"weights": [0.1]}}})
+    _, after = update_params(
+        write_params(tmp_path, text), {"evaluate": {"grid": {"weights": [0.1]}}}
+    )
     assert after == text.replace("  seed", "    weights: [0.1]\n  seed")
 
 
 @pytest.mark.parametrize("indent", ["", "  "])
 def test_a_list_below_its_key_is_replaced(tmp_path: Path, indent: str) -> None:
     text = f"train:\n  seeds:  # of weights\n  {indent}- 1\n  {indent}- 2\n  epochs: 3\n"
-    _, after = update_params(write(tmp_path, text), {"train": {"seeds": [4, 5]}})
+    _, after = update_params(write_params(tmp_path, text), {"train": {"seeds": [4, 5]}})
     assert after == "train:\n  seeds:  # of weights\n    [4, 5]\n  epochs: 3\n"
 
 
@@ -34,7 +36,7 @@ def test_a_list_below_its_key_is_replaced(tmp_path: Path, indent: str) -> None:
     ],
 )
 def test_a_file_from_before_a_knob_gets_the_knob(tmp_path: Path, text: str) -> None:
-    path = write(tmp_path, text)
+    path = write_params(tmp_path, text)
     new = {"stage": {"added": [1, "a b"], "inner": {"b": False}}, "late": {"c": 0.5}}
     expected = load_params(path)
     stage = expected.setdefault("stage", {})

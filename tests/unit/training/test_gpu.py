@@ -19,7 +19,7 @@ from signloom.translation.search import SpecialIds, search
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.contract.variants import EOS, VARIANTS, build
-from tests.unit.training.test_steps import setting
+from tests.unit.training.steps import setting
 
 pytestmark = [
     pytest.mark.gpu,

@@ -9,8 +9,6 @@ import pytest
 import torch
 
 from signloom.errors import UserError
-from signloom.features.batches import TrainingBatches
-from signloom.models.registry import build_model
 from signloom.training.devices import open_devices
 from signloom.training.loop import (
     BatchLoss,
@@ -26,35 +24,11 @@ from signloom.training.snapshots import Snapshots
 from signloom.training.train import train
 from tests import tiny
 from tests.processes import fork, wait
+from tests.unit.training.steps import setting
 
 
 def gradients(loss: BatchLoss) -> dict[str, torch.Tensor]:
     return {n: p.grad.clone() for n, p in loss.named_parameters() if p.grad is not None}
-
-
-def setting(**changes: object) -> tuple[BatchLoss, TrainingBatches]:
-    """Return a model without dropout and its batches."""
-    options, data = tiny.run_options(token_drop=0.0, **changes), tiny.training_data(9)
-    torch.manual_seed(0)
-
-    model = build_model(
-        options.model,
-        input_width=data.source.reader(options.features).width,
-        vocab_size=data.tokenizer.vocab_size,
-        ctc_labels=len(data.labels) + 1,
-    )
-    source = TrainingBatches(
-        data.train,
-        options.features,
-        options.augment,
-        max_frames=200,
-        pad=data.tokenizer.pad,
-        seed=1,
-    )
-    loss = BatchLoss(
-        model, options.train, pad=data.tokenizer.pad, subsampling=options.model.subsampling
-    )
-    return loss, source
 
 
 def test_parts_of_a_batch_add_up_to_its_gradients() -> None:

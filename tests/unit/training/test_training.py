@@ -246,7 +246,7 @@ def test_a_long_training_says_how_long_after_some_seconds(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr("signloom.training.run.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("signloom.training.train.time.monotonic", lambda: clock[0])
     caplog.set_level("INFO")
     report = StepReport(epoch=3, step=2, steps=4, loss=1.0, lr=0.1, frames=0, tokens=0, padding=0.0)
     with contextlib.closing(TrainingBar(12, open_devices(tiny.TRAIN), 1)) as bar:

@@ -27,8 +27,8 @@ from signloom.tune.space import (
 )
 from signloom.tune.storage import FINISHED, REASON
 from tests import tiny
-from tests.unit.evaluation.test_recognition import CLIPS, Reader
-from tests.unit.tune.test_search import HASHES, OFF, OPTIONS, search_in
+from tests.unit.evaluation.world import CLIPS, Reader
+from tests.unit.tune.searches import HASHES, OFF, OPTIONS, search_in
 
 
 def test_the_documents_configuration_is_tried_where_the_space_has_room(tmp_path: Path) -> None:

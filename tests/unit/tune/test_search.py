@@ -14,33 +14,13 @@ import torch
 from signloom.errors import UserError
 from signloom.features.targets import NO_LABELS
 from signloom.provenance import PACKAGE, library_versions
-from signloom.tracking.run import TrackingOptions
 from signloom.training.train import RunOptions
 from signloom.tune import storage
-from signloom.tune.search import Search, open_search, plan_search
+from signloom.tune.search import Search, plan_search
 from signloom.tune.space import TuneOptions, parse_space
 from signloom.tune.storage import FINISHED, OWNER, REASON, SLOT, _retry, identify, quiet
 from tests import tiny
-
-SPACE: dict[str, Any] = {
-    "model.d_model": {"choices": [8, 16]},
-    "model.head_width": {"choices": [4, 8]},
-    "model.norm": {"choices": ["pre", "post"]},
-    "model.encoder_layers": {"low": 1, "high": 2},
-    "train.learning_rate": {"low": 0.001, "high": 0.02, "log": True},
-}
-OPTIONS = tiny.tune_options(seed=5, trials=3, epochs=2, space=SPACE)
-OFF = TrackingOptions(enabled=False, experiment="off")
-HASHES = {"landmarks": "x", "targets": "y"}
-
-
-def search_in(
-    folder: Path, options: TuneOptions = OPTIONS, base: RunOptions | None = None
-) -> Search:
-    """Open a search whose database lies in the folder."""
-    options = dataclasses.replace(options, storage=f"sqlite:///{folder / 'optuna.db'}")
-    base = base or tiny.run_options()
-    return open_search(plan_search(tiny.training_data(), base, options, OFF, hashes=HASHES))
+from tests.unit.tune.searches import HASHES, OFF, OPTIONS, SPACE, search_in
 
 
 def run(

@@ -1,6 +1,5 @@
 """Live translation: where a sentence ends, and frames that are none."""
 
-import io
 import math
 import struct
 from collections.abc import Mapping
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from PIL import Image
 
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.detection.detector import Detector, DetectorOptions
@@ -18,6 +16,7 @@ from signloom.detection.video import Video
 from signloom.errors import ClipError
 from signloom_ops.app.live import MAX_BATCH, Live, unpack_frames
 from signloom_ops.app.takes import TakeError
+from tests.films import jpeg
 
 FPS = 15.0
 NAMES = HANDS_POSE.landmark_names
@@ -58,12 +57,6 @@ class Marionette(Detector):
             if is_up:
                 points[hand, 0] += 0.03 * np.sin(4 * math.pi * time_s + np.arange(21))
         return points, np.ones(len(HANDS_POSE.groups), np.bool_)
-
-
-def jpeg(brightness: int, size: tuple[int, int] = (64, 48)) -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", size, (brightness,) * 3).save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 DARK, BRIGHT = jpeg(20), jpeg(230)

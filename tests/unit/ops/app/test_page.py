@@ -19,18 +19,10 @@ from signloom.training.train import train
 from signloom_demo.draw import write_video
 from signloom_ops.nightly.store import ModelStore
 from tests import tiny
-from tests.camera import (
-    FPS,
-    READY,
-    SignerBeforeCamera,
-    begin_live,
-    draw,
-    sign_live,
-    wait_for,
-)
+from tests.browser import DESK, NEEDS_CHROMIUM, open_tab
+from tests.camera import FPS, READY, SignerBeforeCamera, begin_live, draw, sign_live, wait_for
 from tests.extraction import OPTIONS
 from tests.unit.ops.app.serving import Asker
-from tests.unit.report.test_browser import DESK, find_chromium, open_tab
 
 SIGNS = {"bonjour": ("BONJOUR",), "maison": ("MAISON",)}
 REST = 6  # pictures, before and after
@@ -124,11 +116,13 @@ def crown_a_model_of(manifest: Path) -> None:
     store.promote(store.add(Path("made"), Path("scores"), {}), by="a test")
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
-@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+@NEEDS_CHROMIUM
 def test_films_found_a_corpus_and_its_champion_translates_live_in_the_page(
     asker: Asker, tmp_path: Path
 ) -> None:
+    """Quick twins: test_founding.py (deliveries found a corpus), test_live.py."""
     camera = SignerBeforeCamera(tmp_path / "camera.y4m")
     camera.sit(PEOPLE[0])
     with open_tab(tmp_path / "profile", 600.0, camera.flags) as tab:

@@ -23,10 +23,9 @@ from tests.elan import eaf
 from tests.extraction import OPTIONS as EXTRACT
 from tests.intake import deliver, request_of, tree, write_rows
 from tests.unit.evaluation.world import sequence
-from tests.unit.ops.privacy.test_forget import corpus_options, make_corpus, project, template, words
+from tests.unit.ops.privacy.forget_project import corpus_options, make_corpus, words
 from tests.videos import write_video
 
-__all__ = ["project", "template"]
 OPEN = IngestOptions(
     min_duration_s=0.0,
     max_duration_s=600.0,

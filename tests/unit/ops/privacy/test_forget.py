@@ -4,19 +4,18 @@ import json
 import os
 import shutil
 import unicodedata
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from signloom.config import read_json
-from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest, write_manifest
+from signloom.corpus.manifest import Clip, read_manifest, write_manifest
 from signloom.corpus.shards import read_clip_frames
 from signloom.detection.video import DECODER
 from signloom.errors import UserError
 from signloom.extraction.cache import LandmarkCache, cache_key, pack_landmarks
 from signloom.extraction.extract import extractor_fingerprint
-from signloom.features.targets import Target, write_targets
 from signloom.files import hash_file, to_sealed
 from signloom_ops.intake.changes import (
     DELIVERIES,
@@ -29,67 +28,24 @@ from signloom_ops.intake.changes import (
     write_ledger,
 )
 from signloom_ops.intake.withdraw import withdraw
-from signloom_ops.nightly.card import write_card
 from signloom_ops.nightly.store import ModelStore
 from signloom_tools.cli.main import main
 from signloom_tools.dvc import track_version
 from tests.extraction import OPTIONS as EXTRACT
 from tests.power_cut import RENAMES, PowerCutError, cut_before
 from tests.processes import call
-from tests.tiny import write_clips
 from tests.unit.evaluation.world import sequence
 from tests.unit.ops.nightly.night_project import cut_before_the_pointer
-from tests.unit.ops.nightly.versions import add_evaluated_version
-from tests.videos import write_video
+from tests.unit.ops.privacy.forget_project import (
+    CLIPS,
+    corpus_options,
+    make_corpus,
+    words,
+    write_landmarks,
+)
 
 OPERATIONS = (*RENAMES, "open", "rmdir")
 ZOE = unicodedata.normalize("NFD", "zoë")
-CLIPS = (  # clip_id, signer, split, video, start_s, end_s
-    ("zoë-1", "zoë", "train", "zoë-1.mp4", None, None),
-    ("zoë-2", "zoë", "train", "both.mp4", 0.0, 0.3),
-    ("eve-1", "eve", "train", "both.mp4", 0.3, None),
-    ("eve-2", "eve", "train", "eve-2.mp4", None, None),
-    ("ben-1", "ben", "dev", "ben-1.mp4", None, None),
-    ("cleo-1", "cleo", "test", "cleo-1.mp4", None, None),
-    ("dana-1", "dana", "test", "dana-1.mp4", None, None),
-)
-
-
-def corpus_options() -> CorpusOptions:
-    return CorpusOptions(
-        folder=Path("data/raw/weekly"), manifest="manifest.tsv", signer_disjoint=True
-    )
-
-
-def make_corpus(*, imported: bool = False) -> list[Clip]:
-    """Write the manifest with its videos, or with imported landmarks instead."""
-    folder = corpus_options().folder
-    folder.mkdir(parents=True)
-    clips = []
-    for number, (clip_id, signer, split, video, start_s, end_s) in enumerate(CLIPS):
-        path = folder / "videos" / video
-        if not imported and not path.is_file():
-            path.parent.mkdir(exist_ok=True)
-            write_video(path, frames=10 + number)
-        clip = Clip(
-            clip_id=clip_id,
-            video=path,
-            text=f"phrase {number}",
-            signer=signer,
-            split=split,
-            start_s=start_s,
-            end_s=end_s,
-        )
-        clips.append(replace(clip, video=None, start_s=None, end_s=None) if imported else clip)
-    if imported:
-        write_landmarks(corpus_options().imported_shards, [clip.clip_id for clip in clips])
-    write_manifest(folder / "manifest.tsv", clips)
-    return clips
-
-
-def write_landmarks(folder: Path, clip_ids: list[str]) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    write_clips(folder, dict.fromkeys(clip_ids, sequence(1)))
 
 
 def keys_of(clips: list[Clip]) -> dict[str, str]:
@@ -106,69 +62,6 @@ def keys_of(clips: list[Clip]) -> dict[str, str]:
         )
         cache.store(keys[clip.clip_id], pack_landmarks(sequence(1)))
     return keys
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the stages and two nights leave; the second night started from the first's weights."""
-    root = tmp_path_factory.mktemp("forget")
-    extract = {**asdict(EXTRACT), "groups": list(EXTRACT.groups)}
-    corpus = {"folder": "data/raw/weekly", "manifest": "manifest.tsv", "signer_disjoint": True}
-    tracking = {"enabled": False, "experiment": "weekly"}
-    sections = {"corpus": corpus, "extract": extract, "tracking": tracking}
-    (root / "params.yaml").write_text(json.dumps(sections))
-    targets = [
-        Target(
-            clip_id=clip_id,
-            split=split,
-            signer=signer,
-            text=f"phrase {number}",
-            ids=[0],
-            gloss="",
-            labels=[],
-        )
-        for number, (clip_id, signer, split, *_) in enumerate(CLIPS)
-    ]
-    write_targets(root / "data/tokens/targets.parquet", targets)
-    write_landmarks(root / "data/landmarks/shards", [target.clip_id for target in targets])
-    add_evaluated_version(root, targets, models="data/models")
-    remaining = [target for target in targets if target.signer != "zoë"]
-    store = add_evaluated_version(root, remaining, models="data/models", parent=1)
-    store.apply_decision(
-        {
-            "version": 1,
-            "champion": None,
-            "promote": True,
-            "reasons": [],
-            "verdict": "the best",
-            "test": [target.clip_id for target in targets if target.split == "test"],
-            "slices": [{"kind": "signer", "group": "zoë"}, {"kind": "signer", "group": "eve"}],
-        },
-        by=None,
-    )
-    store.promote(1, by="test")
-    for version in store.versions():
-        write_card(store.folder(version), root / "data/raw/weekly")
-    return root
-
-
-@pytest.fixture
-def project(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = Path(shutil.copytree(template, tmp_path / "project"))
-    monkeypatch.chdir(root)
-    monkeypatch.setenv("SIGNLOOM_CACHE", str(root / "cache"))
-    return root
-
-
-def words(folder: Path) -> dict[str, str]:
-    """Every readable file of a project with its text."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8", errors="replace")
-        for path in folder.rglob("*")
-        if path.is_file()
-        and not {".dvc", ".git", "cache"} & set(path.relative_to(folder).parts)
-        and path.suffix != ".mp4"
-    }
 
 
 @pytest.mark.slow  # DVC is started a dozen times

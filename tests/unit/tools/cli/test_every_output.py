@@ -12,9 +12,6 @@ from signloom_tools.cli.main import build_parser, main
 from signloom_tools.cli.project import OWN
 from tests.intake import tree
 from tests.tiny import sequence, write_clips
-from tests.unit.tools.cli.test_outputs import project
-
-__all__ = ["project"]
 
 # What options of a path only read.
 READ = {

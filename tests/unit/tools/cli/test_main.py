@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from signloom_tools.cli.main import find_commands, main
-from tests.unit.tools.cli.test_results import metrics_file
+from tests.unit.tools.cli.evaluations import metrics_file
 
 
 def test_the_help_lists_every_command_once_and_loads_nothing_heavy() -> None:

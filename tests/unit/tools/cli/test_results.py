@@ -13,6 +13,7 @@ from signloom.evaluation.metrics import ScoreOptions, measure
 from signloom.features.targets import split_hash
 from signloom_tools.cli.main import main
 from tests.processes import call
+from tests.unit.tools.cli.evaluations import metrics_file
 
 REFS = ["je vais à la maison", "tu viens demain", "elle mange une pomme", "il est là"]
 GOOD = [*REFS[:3], "il est"]
@@ -159,63 +160,6 @@ def test_a_run_can_be_a_commit(
     assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
     with pytest.raises(SystemExit, match="git:nowhere: DVC cannot give its"):
         main(["compare", "git:nowhere"])
-
-
-def metrics_file(
-    folder: Path,
-    bleu: float,
-    *,
-    clips: int = 4,
-    floors: dict[str, float] | None = None,
-    split: dict[str, Any] | None = None,
-    headline: str = "bleu4",
-    seeds: dict[str, Any] | None = None,
-    **extra: str,
-) -> Path:
-    """Write metrics.json with more keys, and scores.json with more of a split; return the first."""
-    values = {"bleu4": bleu, "bleu1": 90.0, "chrf": 85.0, "wer": 9.5, "cer": 5.0, "exact": 60.0}
-    every = {"model": values} | {
-        name: dict.fromkeys(values, value)
-        for name, value in ({"constant": 3.25, "blind": 2.0} | (floors or {})).items()
-    }
-    systems = {
-        name: {
-            metric: {"value": value, "low": value, "high": value, "signature": "nrefs:1|..."}
-            for metric, value in scores.items()
-        }
-        for name, scores in every.items()
-    }
-    of_split = {
-        "clips": clips,
-        "missing": [],
-        "constant_sentence": "",
-        "input_check": None,
-        "breakdowns": {},
-        "systems": systems,
-        **(split or {}),
-    }
-    content = {
-        "format_version": 2,
-        "headline": headline,
-        "options": {"score": {}, "precision": "float32"},
-        "decoding": {"beam_size": 1, "length_penalty": 1.0},
-        "grid": [],
-        "seeds": seeds,
-        "splits": {"dev": of_split, "test": of_split},
-    }
-    (folder / "evaluation").mkdir(exist_ok=True)
-    (folder / "evaluation/scores.json").write_text(json.dumps(content))
-    path = folder / "metrics.json"
-    metrics = {
-        "clips": clips,
-        "signature": "nrefs:1",
-        "headline": headline,
-        "wer": 9.5,
-        headline: values[headline],
-        **extra,
-    }
-    path.write_text(json.dumps({"test": metrics}))
-    return path
 
 
 def test_scores_stand_by_their_floors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_films_and_landmarks_of_a_film_get_one_translation(
     checkpoint: Path, tmp_path: Path
 ) -> None:
-    model, film = signloom.load(checkpoint), write_video(tmp_path / "a.mp4")
+    model, film = signloom.load(checkpoint), write_video(tmp_path / "a.mp4", frames=12)
     film_answer = model.translate(film)
     clip = signloom.landmarks(film, detector="hands+pose")
     assert (film_answer.text, film_answer.confidence) == (film_answer.translation.text, None)
