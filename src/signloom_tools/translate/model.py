@@ -21,6 +21,11 @@ from signloom_tools.translate.inputs import (
     find_clips,
     video_seconds,
 )
+from signloom_tools.translate.serving import (
+    fetch_checkpoint,
+    find_checkpoint,
+    translate_payloads,
+)
 from signloom_tools.translate.timed import TimedTranslation, translate_timed
 from signloom_tools.versions import NamedModel, check_kept, find_version
 
@@ -42,8 +47,6 @@ def load(model: str | Path = CHECKPOINT) -> "Model":
     if name in ("champion", "challenger") or name.isdecimal():
         return Model(find_version(name))
     if name.startswith(("models:/", "runs:/")):
-        from signloom_tools.translate.serving import fetch_checkpoint
-
         with tempfile.TemporaryDirectory(prefix="signloom-model-") as folder:
             return Model(NamedModel(fetch_checkpoint(name, Path(folder))))
     return Model(NamedModel(Path(model)))
@@ -102,11 +105,16 @@ class Model:
         """Translate for `mlflow.pyfunc`: as `translate`, but with the fields of JSON.
 
         Args:
-            model_input: A film or a list of films; of a table, those in its first column.
-            params: `n_best`.
+            model_input: A film or a list of films; of a table those in its first column, or the
+                clips of a request, a row each (docs/translation.md has the columns).
+            params: `n_best`; of a request, how to search, `skip_unsure` and `guess`, too.
         """
+        options = params or {}
+        if hasattr(model_input, "iloc") and "frames" in model_input:
+            rows = model_input.to_dict("records")
+            return [*map(to_json, translate_payloads(self.translator, rows, options))]
         films = model_input.iloc[:, 0].tolist() if hasattr(model_input, "iloc") else model_input
-        translations = self.translate(films, **(params or {}))
+        translations = self.translate(films, **options)
         return (
             [*map(to_json, translations)]
             if isinstance(translations, Sequence)
@@ -148,5 +156,5 @@ def _check_length(film: str, seconds: float) -> None:
 
 
 def _load_pyfunc(path: str) -> Model:
-    """Load a model that stage `train` has logged; MLflow calls this by its name."""
-    return Model(NamedModel(Path(path)))
+    """Load a run's checkpoint, or an exported model; MLflow calls this by its name."""
+    return Model(NamedModel(find_checkpoint(Path(path))))

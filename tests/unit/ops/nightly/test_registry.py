@@ -101,7 +101,7 @@ def test_seeds_that_were_measured_as_one_are_all_sent_and_served(store: ModelSto
     downloaded = mlflow.artifacts.download_artifacts("models:/joint@champion")
     (served,) = Path(downloaded).rglob("checkpoint")
     assert Translator.load(served).is_joint
-    assert mlflow.pyfunc.load_model(downloaded).unwrap_python_model()._translator.is_joint
+    assert mlflow.pyfunc.load_model(downloaded)._model_impl.translator.is_joint
 
 
 def test_a_call_that_died_after_sending_the_files_is_made_up_for_without_doubles(

@@ -1,7 +1,10 @@
+import ast
 import copy
 import dataclasses
+import importlib.metadata
 import json
-import warnings
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,14 +13,19 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.errors import UserError
 from signloom.translation.options import DECODING, DecodingOptions
-from signloom.translation.translator import Translator
 from signloom_tools.translate.answer import to_json
-from signloom_tools.translate.serving import REQUEST_FRAMES, check_request, from_payload, to_payload
+from signloom_tools.translate.model import Model, load
+from signloom_tools.translate.serving import (
+    REQUEST_FRAMES,
+    REQUIREMENTS,
+    check_request,
+    from_payload,
+    to_payload,
+)
 from signloom_tools.translate.timed import translate_timed
 from tests import tiny
 
@@ -96,31 +104,36 @@ def test_a_small_request_cannot_occupy_a_served_model(
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
-    """A served model without its server, and the context that it was loaded with."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of MLflow, about its own type hints
-        from mlflow.pyfunc import PythonModelContext
-
-        from signloom_tools.translate.served_code import LandmarkTranslator
-
-    checkpoint = tiny.write_checkpoint(tmp_path_factory.mktemp("served") / "checkpoint")
-    context = PythonModelContext({"checkpoint": str(checkpoint)}, model_config=None)
-    model = LandmarkTranslator()
-    model.load_context(context)
-    return model, context
+def served(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """A served model without its server."""
+    return load(tiny.write_checkpoint(tmp_path_factory.mktemp("served") / "checkpoint"))
 
 
-def test_a_served_model_answers_as_the_translator_does(served: tuple[Any, Any]) -> None:
-    model, context = served
+def test_a_served_model_answers_as_the_translator_does(served: Model) -> None:
     clip = tiny.halve(tiny.sequence())
     params = {"beam_size": 3, "max_tokens": 6, "n_best": 2}
-    answer = model.predict(context, pd.DataFrame([to_payload(clip)]), params)
-    translator = Translator.load(Path(context.artifacts["checkpoint"]), torch.device("cpu"))
+    answer = served.predict(pd.DataFrame([to_payload(clip)]), params)
     options = dataclasses.replace(DECODING, beam_size=3, max_tokens=6)
     assert answer == [
-        to_json(timed) for timed in translate_timed(translator, [clip], options, n_best=2)
+        to_json(timed) for timed in translate_timed(served.translator, [clip], options, n_best=2)
     ]
+
+
+def test_a_served_model_requires_all_that_it_imports() -> None:
+    files = "[m.__file__ for name, m in sys.modules.items() if name.startswith('signloom')]"
+    code = f"import json, sys, signloom_tools.translate.model; print(json.dumps({files}))"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    statements = [
+        statement
+        for path in json.loads(process.stdout)
+        for statement in ast.parse(Path(path).read_text(encoding="utf-8")).body
+    ]
+    names = {s.module or "" for s in statements if isinstance(s, ast.ImportFrom)} | {
+        alias.name for s in statements if isinstance(s, ast.Import) for alias in s.names
+    }
+    by_module, packages = importlib.metadata.packages_distributions(), {*REQUIREMENTS, "signloom"}
+    modules = {name.partition(".")[0] for name in names} & by_module.keys()
+    assert {module for module in modules if packages.isdisjoint(by_module[module])} == set()
 
 
 @pytest.mark.parametrize(
@@ -140,10 +153,9 @@ def test_a_served_model_answers_as_the_translator_does(served: tuple[Any, Any]) 
     ],
 )
 def test_what_a_client_did_wrong_is_in_the_answer(
-    served: tuple[Any, Any], params: dict[str, Any], clip: dict[str, Any], message: str
+    served: Model, params: dict[str, Any], clip: dict[str, Any], message: str
 ) -> None:
-    model, context = served
     table = pd.DataFrame([{**to_payload(tiny.sequence()), **clip}])
     with pytest.raises(mlflow.MlflowException, match=message) as caught:
-        model.predict(context, table, params)
+        served.predict(table, params)
     assert caught.value.get_http_status_code() == 400
