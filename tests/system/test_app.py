@@ -207,6 +207,12 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
         press(tab, "#stop")
         wait_for(tab, "!document.querySelector('#taken').hidden")
         assert tab.run("document.querySelectorAll('#taken canvas').length") == 1
+        wait_for(tab, "document.activeElement.id === 'keep'")
+        assert tab.run(
+            "(box => box.top >= 0 && box.bottom <= innerHeight)"
+            "(document.querySelector('#keep').getBoundingClientRect())"
+        )
+        assert tab.run("document.querySelector('#camera').hidden")
         press(tab, "#keep")
         # The second recording meets a server that dies and comes back.
         write(tab, "#sentence", "elle mange du pain")
@@ -220,6 +226,7 @@ def test_the_drawn_signer_records_herself_and_a_night_can_take_her_in(
         time.sleep(1.0)
         press(tab, "#stop")
         wait_for(tab, "!document.querySelector('#taken').hidden")
+        press(tab, "#keep")
         tab.complaints.clear()
         # In the third the camera is taken away; what there is stays, and the next one begins.
         write(tab, "#sentence", "rien")

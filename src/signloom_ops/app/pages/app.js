@@ -419,7 +419,7 @@ function nextPrompt() {
 const tabs = {
   async record() {
     $("#record-camera").append($("#camera"));
-    $("#camera").hidden = false;
+    showTake(!$("#taken").hidden);
     $("#next").hidden = !start.prompts.length;
     if (!$("#sentence").value) nextPrompt();
   },
@@ -557,16 +557,29 @@ on("#stop", "click", async () => {
   const place = isTranslating() ? $("#answer") : $("#taken");
   place.hidden = false;
   drawLook($(".look", place), take, look);
+  if (place.id === "taken") {
+    showTake(true);
+    $("#keep").focus();
+  }
+  place.scrollIntoView({ block: "nearest" });
 });
 
+// A take stands where the camera was, so that who is two metres away sees what is to be decided.
+function showTake(isTaken) {
+  $("#taken").hidden = !isTaken;
+  $("#camera").hidden = isTaken;
+}
+
 on("#keep", "click", async () => {
-  $("#taken").hidden = true;
+  showTake(false);
+  $("#go").focus();
   nextPrompt();
 });
 
 on("#again", "click", async () => {
   await ask("DELETE", `/api/takes/${current.id}`);
-  $("#taken").hidden = true;
+  showTake(false);
+  $("#go").focus();
 });
 
 // A translation that is not right becomes a clip to be labelled, its text the hypothesis.
