@@ -38,6 +38,7 @@ from signloom.tracking.run_store import KEY, MAX_VALUE_CHARS, RunStore
 from signloom.training.run import describe
 from signloom_tools.cli.main import main
 from tests import tiny
+from tests.commands import refuse
 from tests.processes import call, fork, wait, wait_until
 
 # MLflow's own code uses what its libraries deprecate.
@@ -528,8 +529,7 @@ def test_deliver_asks_a_silent_server_once_and_says_how_long(
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
         with start("x"):
             pass
-        with pytest.raises(SystemExit, match=f"train x: not taken by {uri}: .*timed out"):
-            main(["deliver"])
+        refuse(f"train x: not taken by {uri}: .*timed out", ["deliver"])
         silent.setblocking(False)
         silent.accept()[0].close()
         with pytest.raises(BlockingIOError):  # it was asked once
@@ -564,8 +564,7 @@ def test_each_point_is_there_once_when_two_processes_deliver_in_turn() -> None:
 def test_deliver_does_not_wait_for_a_stage_that_still_writes() -> None:
     run = start("x", key="writing")
     run.log_metrics({"loss": 1.0}, step=1)
-    with pytest.raises(SystemExit, match="train x: still written by a stage"):
-        main(["deliver"])
+    refuse("train x: still written by a stage", ["deliver"])
     assert (find("writing").info.status, points("writing", "loss")) == ("RUNNING", [(1, 1.0)])
     with run:
         pass
@@ -671,8 +670,7 @@ def test_a_database_that_takes_nothing_costs_a_warning_and_the_records_stay(
     run_module._wait(here().boxes()[0].folder, 0.0, run.key)  # as at the end of a stage
     assert "did not take the run yet" in caplog.text
     assert reason in problem()
-    with pytest.raises(SystemExit, match=reason):
-        main(["deliver"])
+    refuse(reason, ["deliver"])
     here().boxes()[0].remove()
 
 
