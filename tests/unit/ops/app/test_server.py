@@ -29,7 +29,7 @@ from signloom_ops.app.server import PAGES, App
 from signloom_ops.app.takes import MAX_PIECE
 from signloom_ops.cli.app import hosts_of
 from signloom_ops.nightly.record import NightRecord, StepResult
-from signloom_tools.cli.main import main
+from tests.commands import refuse
 from tests.tiny import ROOT, write_checkpoint
 from tests.unit.ops.app.serving import PASSWORD, Asker, serve
 from tests.videos import write_video
@@ -265,8 +265,7 @@ def test_words_of_consent_that_are_not_utf_8_are_told(asker: Asker) -> None:
     status, _, content = asker.ask("GET", "/api/start")
     assert status == 422
     assert "consent.txt: byte 0 is 0xea, expected UTF-8" in json.loads(content)["error"]
-    with pytest.raises(SystemExit, match="save it as UTF-8"):
-        main(["app", "--no-browser"])
+    refuse("save it as UTF-8", ["app", "--no-browser"])
 
 
 @pytest.mark.parametrize("name", ["params.yaml", "ops.yaml"])
@@ -275,8 +274,7 @@ def test_unreadable_parameters_end_the_app_before_its_address(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(name).write_bytes(b"\xff\xfe")
-    with pytest.raises(SystemExit, match=f"{name}: byte 0 is 0xff, expected UTF-8"):
-        main(["app", "--no-browser", "--port", "8799"])
+    refuse(f"{name}: byte 0 is 0xff, expected UTF-8", ["app", "--no-browser", "--port", "8799"])
     assert capsys.readouterr().out == ""
 
 
@@ -443,5 +441,4 @@ def test_the_command_refuses_what_would_be_unsafe_or_is_not_there(
 ) -> None:
     Path("latin.txt").write_bytes(b"h\xe9")
     Path("password.txt").write_text("trees and stones")
-    with pytest.raises(SystemExit, match=said):
-        main(["app", "--no-browser", *options])
+    refuse(said, ["app", "--no-browser", *options])

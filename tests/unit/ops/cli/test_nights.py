@@ -13,6 +13,7 @@ from signloom.files import hash_file, hash_folder
 from signloom.paths import SHARDS, TARGETS
 from signloom_ops.nightly.store import ModelStore
 from signloom_tools.cli.main import main
+from tests.commands import refuse
 from tests.damage import edit_json
 from tests.unit.ops.nightly.versions import add_version, write_project
 
@@ -70,8 +71,7 @@ def test_a_version_searches_as_it_was_judged_unless_an_option_changes_it(
 
 def test_only_force_promotes_what_the_gate_refused(project: Path) -> None:
     add_version(project, d_model=8)
-    with pytest.raises(SystemExit, match=r"has not judged version 1.*--force"):
-        main(["champion", "promote", "1"])
+    refuse(r"has not judged version 1.*--force", ["champion", "promote", "1"])
     store = ModelStore()
     refused = {
         "version": 1,
@@ -82,8 +82,7 @@ def test_only_force_promotes_what_the_gate_refused(project: Path) -> None:
         "reasons": ["floors failed: chrF 3.1", "uses_input passed: it does"],
     }
     store.apply_decision(refused, by=None)
-    with pytest.raises(SystemExit, match=r"refused version 1: floors failed: chrF 3\.1\. To"):
-        main(["champion", "promote", "1"])
+    refuse(r"refused version 1: floors failed: chrF 3\.1\. To", ["champion", "promote", "1"])
     assert store.champion() is None
     main(["champion", "promote", "1", "--force"])
     assert store.champion() == 1
@@ -122,15 +121,13 @@ def test_a_damaged_file_of_a_version_is_named(
     assert f"{path}:" in str(caught.value)
     assert "dvc checkout" in str(caught.value)
     if name.endswith("decision.json"):
-        with pytest.raises(SystemExit, match=r"decision\.json: "):
-            main(["champion", "show"])
+        refuse(r"decision\.json: ", ["champion", "show"])
 
 
 def test_the_versions_are_listed_and_the_champion_is_explained(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit, match="no champion yet"):
-        main(["champion"])
+    refuse("no champion yet", ["champion"])
     add_version(project, d_model=8)
     main(["champion", "promote", "1", "--force"])
     add_version(project, d_model=16)
@@ -142,8 +139,7 @@ def test_the_versions_are_listed_and_the_champion_is_explained(
         "2\tchallenger\tnot judged",
     ]
     Path("data/models/0001").rename("away")
-    with pytest.raises(SystemExit, match="has no version 1"):
-        main(["champion", "list"])
+    refuse("has no version 1", ["champion", "list"])
     assert capsys.readouterr().out == "2\tchallenger\tnot judged\n"
     Path("away").rename("data/models/0001")
     main(["champion"])
@@ -154,8 +150,7 @@ def test_the_versions_are_listed_and_the_champion_is_explained(
 
 
 def test_a_trained_model_is_added_by_hand_with_who_is_in_it(project: Path) -> None:
-    with pytest.raises(SystemExit, match="run `dvc repro train` first"):
-        main(["champion", "add"])
+    refuse("run `dvc repro train` first", ["champion", "add"])
     targets = read_targets(TARGETS)
     clips = [
         Clip(clip_id=t.clip_id, video=None, text=t.text, signer=t.signer, split=t.split)
@@ -167,8 +162,7 @@ def test_a_trained_model_is_added_by_hand_with_who_is_in_it(project: Path) -> No
     ModelStore().root.rename(project / "elsewhere")
     (project / "run8-1/checkpoint").rename(project / "data/checkpoint")
     (project / "run8-1/reports").rename(project / "reports")
-    with pytest.raises(SystemExit, match="trained on other landmarks"):
-        main(["champion", "add"])
+    refuse("trained on other landmarks", ["champion", "add"])
     assert ModelStore().versions() == []
     spec = project / "data/checkpoint/checkpoint.json"
     data = {"landmarks": hash_folder(SHARDS), "targets": hash_file(TARGETS)}
@@ -210,5 +204,4 @@ def test_a_registry_that_is_away_does_not_hold_up_a_rollback(
     main(["champion", "rollback"])
     assert ModelStore().champion() == 1
     assert "the registry was not updated" in caplog.text
-    with pytest.raises(SystemExit, match="signloom champion sync"):
-        main(["champion", "sync"])
+    refuse("signloom champion sync", ["champion", "sync"])

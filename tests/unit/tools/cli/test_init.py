@@ -10,6 +10,7 @@ import pytest
 from signloom.config import load_params
 from signloom.corpus.manifest import read_manifest
 from signloom_tools.cli.main import main
+from tests.commands import refuse
 from tests.tiny import ROOT, shared
 from tests.videos import write_video
 
@@ -138,8 +139,7 @@ def test_what_init_lacks_is_named_and_a_manifest_is_used_and_not_made_again(proj
         (tables, "give --videos DIR"),
         ([*tables, "--videos", "nothing"], "no such folder"),
     ):
-        with pytest.raises(SystemExit, match=message):
-            main(["init", "data/raw/weather", *arguments])
+        refuse(message, ["init", "data/raw/weather", *arguments])
     before = sorted(project.rglob("*"))
     init(tables, "--dry-run", "--use")
     assert sorted(project.rglob("*")) == before
@@ -147,8 +147,7 @@ def test_what_init_lacks_is_named_and_a_manifest_is_used_and_not_made_again(proj
     init(tables)
     manifest = "data/raw/weather/manifest.tsv"
     use = r"corpus.folder: data/raw/weather, corpus.manifest: manifest.tsv\); .*signloom ingest"
-    with pytest.raises(SystemExit, match=rf"{manifest} already exists, a Signloom mani.*{use}"):
-        main(["init", "data/raw/weather"])
+    refuse(rf"{manifest} already exists, a Signloom mani.*{use}", ["init", "data/raw/weather"])
     with pytest.raises(SystemExit, match=f"{manifest}: is a Signloom manifest already.*{use}"):
         init(["--table", f"train={manifest}"], corpus="other")
     assert not Path("other").exists()
@@ -170,8 +169,10 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
         "dev2,seven,B\n"
     )
     arguments = ["--fps", "25", "--column", "start_frame=from", "end_frame=to"]
-    with pytest.raises(SystemExit, match=r"6 rows were left out; .*refused\.tsv says why"):
-        main(["init", "corpus", "--videos", "../films", "--table", str(table), *arguments])
+    refuse(
+        r"6 rows were left out; .*refused\.tsv says why",
+        ["init", "corpus", "--videos", "../films", "--table", str(table), *arguments],
+    )
     clips = read_manifest(Path("corpus/manifest.tsv"))
     assert [(clip.clip_id, clip.start_s, clip.end_s) for clip in clips] == [
         ("train0", None, None),
@@ -287,8 +288,10 @@ def test_imported_landmarks_need_no_videos(project: Path) -> None:
     assert params["features"]["normalise"] == "body"
     assert params["tokenize_targets"]["ctc"] == "none"  # six letters have no room in four frames
     assert params["train"]["ctc_weight"] == 0
-    with pytest.raises(SystemExit, match="holds imported landmarks"):
-        main(["init", "corpus", "--table", "t.tsv", "--videos", "../films", "--dry-run", *shares])
+    refuse(
+        "holds imported landmarks",
+        ["init", "corpus", "--table", "t.tsv", "--videos", "../films", "--dry-run", *shares],
+    )
 
 
 def test_a_bare_name_that_files_of_two_folders_share_labels_neither(project: Path) -> None:
@@ -299,8 +302,7 @@ def test_a_bare_name_that_files_of_two_folders_share_labels_neither(project: Pat
     Path("t.csv").write_text("file,text,split\nanna/1.npz,hello,train\nben/1.npz,bye,dev\n")
     size = ["--fps", "25", "--width", "640", "--height", "480"]
     main(["import", "in/ben", "--to", "c", *size])
-    with pytest.raises(SystemExit, match=r"2 rows were left out|no row"):
-        main(["init", "c", "--table", "t.csv", "--set", "signer=x"])
+    refuse(r"2 rows were left out|no row", ["init", "c", "--table", "t.csv", "--set", "signer=x"])
     main(["import", "in", "--to", "both", *size])
     main(["init", "both", "--table", "t.csv", "--set", "signer=x"])
     clips = read_manifest(Path("both/manifest.tsv"), signer_disjoint=False)
@@ -319,8 +321,10 @@ def test_rows_that_name_landmark_files_with_their_ending_are_taken(
     table = Path("t.csv")
     rows = ["anna/a1.npz,hello,train,en", "b1.NPZ,hello,dev,en", "b1.npz,hello,dev,de"]
     table.write_text("\n".join(["file,text,split,lang", *rows, "x9.npz,hello,test,en"]) + "\n")
-    with pytest.raises(SystemExit, match="1 rows were left out"):
-        main(["init", "c", "--table", "t.csv", "--set", "signer=x", "--only", "lang=en"])
+    refuse(
+        "1 rows were left out",
+        ["init", "c", "--table", "t.csv", "--set", "signer=x", "--only", "lang=en"],
+    )
     out = capsys.readouterr().out
     assert "3 of 4 rows by --only" in out
     assert "no landmarks of its name were imported; imported are 3, named as a1" in out
@@ -339,8 +343,7 @@ def test_rows_that_name_landmark_files_with_their_ending_are_taken(
         ("speech=en", "no such column; t.csv has file"),
         ("lang=(", "no regular"),
     ):
-        with pytest.raises(SystemExit, match=message):
-            main(["init", "d", "--table", "t.csv", "--set", "signer=x", "--only", wrong])
+        refuse(message, ["init", "d", "--table", "t.csv", "--set", "signer=x", "--only", wrong])
 
 
 def test_phoenix_2014t_is_read_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,12 +361,12 @@ def test_a_text_corpus_needs_no_videos(project: Path, capsys: pytest.CaptureFixt
     rows = [f"{n}\tsatz {n}\tanna{n % 3}\t{'' if n == 5 else f'GLOSSE {n}'}" for n in range(9)]
     Path("t.tsv").write_text("\n".join(("name\ttext\tsigner\tgloss", *rows)) + "\n")
     arguments = ["init", "texts", "--table", "t.tsv", "--shares", "1", "1", "1"]
-    with pytest.raises(SystemExit, match="--text-only for glosses and sentences"):
-        main(arguments)
-    with pytest.raises(SystemExit, match="without videos and landmarks; found --videos"):
-        main([*arguments, "--text-only", "--videos", "../films"])
-    with pytest.raises(SystemExit, match="1 rows were left out"):
-        main([*arguments, "--text-only", "--use"])
+    refuse("--text-only for glosses and sentences", arguments)
+    refuse(
+        "without videos and landmarks; found --videos",
+        [*arguments, "--text-only", "--videos", "../films"],
+    )
+    refuse("1 rows were left out", [*arguments, "--text-only", "--use"])
     clips = read_manifest(Path("texts/manifest.tsv"))
     assert len(clips) == 8
     assert all(clip.video is None and clip.gloss for clip in clips)
@@ -373,8 +376,10 @@ def test_a_text_corpus_needs_no_videos(project: Path, capsys: pytest.CaptureFixt
     assert (params["model"]["source"], params["model"]["subsampling"]) == ("glosses", 1)
     assert params["train"]["ctc_weight"] == 0
     Path("u.tsv").write_text("name\ttext\tsigner\n1\ta\tb\n")
-    with pytest.raises(SystemExit, match="which column is gloss"):
-        main(["init", "u", "--text-only", "--table", "u.tsv", "--shares", "1", "1", "1"])
+    refuse(
+        "which column is gloss",
+        ["init", "u", "--text-only", "--table", "u.tsv", "--shares", "1", "1", "1"],
+    )
 
 
 def write_takes(folder: Path, takes: int) -> None:
@@ -393,8 +398,7 @@ def test_folders_of_takes_become_a_corpus(
 ) -> None:
     write_takes(project / "MP_Data", 11)
     command = ["init", "mine", "--landmarks", "MP_Data", "--detector", "holistic"]
-    with pytest.raises(SystemExit, match="--fps 30 --width 640 --height 480"):
-        main(command)
+    refuse("--fps 30 --width 640 --height 480", command)
     command += ["--fps", "30", "--width", "640", "--height", "480"]
     main([*command, "--dry-run"])
     assert not Path("mine/manifest.tsv").exists()
@@ -428,8 +432,10 @@ def test_strays_lost_frames_and_the_recorders_rate_are_said_of_takes(
     for path in project.glob("MP_Data/*/*/*.npy"):
         os.utime(path, (1e9, 1e9 + 0.1 * int(path.stem)))  # 10 a second
     size = ["--fps", "30", "--width", "640", "--height", "480"]
-    with pytest.raises(SystemExit, match=r"1 files or clips could not .*hello/hello/3.*--pattern"):
-        main(["init", "mine", "--landmarks", "MP_Data", *size])
+    refuse(
+        r"1 files or clips could not .*hello/hello/3.*--pattern",
+        ["init", "mine", "--landmarks", "MP_Data", *size],
+    )
     assert len(read_manifest(Path("mine/manifest.tsv"), signer_disjoint=False)) == 20
     output = capsys.readouterr().err
     assert "1 frames are missing within 1 takes (first MP_Data/hello/3)" in output
@@ -444,18 +450,18 @@ def test_a_folder_a_person_above_the_signs_says_who_signs(project: Path) -> None
     clips = read_manifest(Path("mine/manifest.tsv"))  # no signer in two splits
     assert {clip.signer for clip in clips} == {"anna", "ben", "cem"}
     assert {clip.text for clip in clips} == {"hello", "thanks"}
-    with pytest.raises(SystemExit, match="expected takes in folders SIGN/TAKE or PERSON"):
-        main(["init", "other", "--landmarks", "MP_Data/anna/hello", *size])
-    with pytest.raises(SystemExit, match="leave --table out"):
-        main(["init", "other", "--landmarks", "MP_Data", "--table", "list.csv"])
+    refuse(
+        "expected takes in folders SIGN/TAKE or PERSON",
+        ["init", "other", "--landmarks", "MP_Data/anna/hello", *size],
+    )
+    refuse("leave --table out", ["init", "other", "--landmarks", "MP_Data", "--table", "list.csv"])
 
 
 def test_takes_that_lie_in_the_corpus_are_refused(project: Path) -> None:
     write_takes(project / "c" / "landmarks", 4)
     files = sorted((project / "c").rglob("*.npy"))
     size = ["--fps", "25", "--width", "640", "--height", "480", "--shares", "0", "0", "0"]
-    with pytest.raises(SystemExit, match=r"overlap|lies in"):
-        main(["init", "c", "--landmarks", "c/landmarks", *size])
+    refuse(r"overlap|lies in", ["init", "c", "--landmarks", "c/landmarks", *size])
     assert files
     assert sorted((project / "c").rglob("*.npy")) == files
 

@@ -12,6 +12,7 @@ from signloom.evaluation.judge import BlindAnswer, Judgements
 from signloom.evaluation.metrics import ScoreOptions, measure
 from signloom.features.targets import split_hash
 from signloom_tools.cli.main import main
+from tests.commands import refuse
 from tests.processes import call
 from tests.unit.tools.cli.evaluations import metrics_file
 
@@ -59,8 +60,7 @@ def test_two_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert f"{metrics['wer']['difference']:+.2f}" in table
     short = write_run(tmp_path / "c", GOOD[:3])
     assert "test: 3 clips, 1 that only one has left out" in printed(capsys, "compare", a, short)
-    with pytest.raises(SystemExit, match="holds no evaluation"):
-        main(["compare", str(tmp_path), str(tmp_path)])
+    refuse("holds no evaluation", ["compare", str(tmp_path), str(tmp_path)])
 
 
 @pytest.mark.parametrize(("clips", "decides"), [(1, False), (5, False), (6, True)])
@@ -93,8 +93,7 @@ def test_runs_that_cannot_be_compared_are_refused(
     changes: dict[str, Any], arguments: list[str], message: str, tmp_path: Path
 ) -> None:
     a, b = write_run(tmp_path / "a", BAD), write_run(tmp_path / "b", GOOD, **changes)
-    with pytest.raises(SystemExit, match=message):
-        main(["compare", str(a), str(b), *arguments])
+    refuse(message, ["compare", str(a), str(b), *arguments])
 
 
 def test_two_runs_are_prepared_for_judges(
@@ -120,8 +119,7 @@ def test_two_runs_are_prepared_for_judges(
         (["judge", str(a)], "give two RUNs to be compared, or --show"),
         (["judge", "--show", "../a"], "there is no task '../a'"),
     ):
-        with pytest.raises(SystemExit, match=re.escape(message)):
-            main(wrong)
+        refuse(re.escape(message), wrong)
 
 
 @pytest.mark.parametrize(
@@ -135,8 +133,7 @@ def test_two_runs_are_prepared_for_judges(
 def test_a_damaged_run_is_named(name: str, change: Callable[[str], str], tmp_path: Path) -> None:
     write_run(tmp_path, BAD)
     (tmp_path / name).write_text(change((tmp_path / name).read_text()))
-    with pytest.raises(SystemExit, match="holds a damaged evaluation"):
-        main(["compare", str(tmp_path), str(tmp_path)])
+    refuse("holds a damaged evaluation", ["compare", str(tmp_path), str(tmp_path)])
 
 
 @pytest.mark.slow
@@ -158,8 +155,7 @@ def test_a_run_can_be_a_commit(
     assert (report["a"], report["b"]) == ("git:HEAD", "reports")
     sentence = report["splits"]["test"]["sentences"][0]
     assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
-    with pytest.raises(SystemExit, match="git:nowhere: DVC cannot give its"):
-        main(["compare", "git:nowhere"])
+    refuse("git:nowhere: DVC cannot give its", ["compare", "git:nowhere"])
 
 
 def test_scores_stand_by_their_floors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,8 +195,7 @@ def test_what_holds_no_scores_is_said(content: str | None, message: str, tmp_pat
     path = tmp_path / "metrics.json" if content else tmp_path
     if content:
         path.write_text(content)
-    with pytest.raises(SystemExit, match=message):
-        main(["scores", "--metrics", str(path)])
+    refuse(message, ["scores", "--metrics", str(path)])
 
 
 def test_seeds_and_a_model_that_ignores_its_input_are_said(
@@ -257,11 +252,9 @@ def test_scores_of_the_demo_are_not_printed_as_those_of_a_users_corpus(
     (tmp_path / "reports").mkdir()
     project_of(tmp_path, "weather", ["rain", "sun"])
     metrics_file(tmp_path / "reports", 87.26)  # as an older version wrote it
-    with pytest.raises(SystemExit, match="the scores of the corpus that is not noted, but"):
-        main(["scores"])
+    refuse("the scores of the corpus that is not noted, but", ["scores"])
     metrics_file(tmp_path / "reports", 87.26, corpus="demo", clips_hash="1")
-    with pytest.raises(SystemExit, match=r"scores of the corpus demo, but params\.yaml names w"):
-        main(["scores"])
+    refuse(r"scores of the corpus demo, but params\.yaml names w", ["scores"])
     assert capsys.readouterr().out == ""
     clips = read_manifest(tmp_path / "data/raw/weather/manifest.tsv")
     ours = {"corpus": "weather", "clips_hash": split_hash(clips, "test")}

@@ -29,6 +29,7 @@ from signloom.training.train import train
 from signloom.translation.translator import Translator
 from signloom_tools.cli.main import main
 from signloom_tools.importing.merge import common_layout, merge_extractors
+from tests.commands import refuse
 from tests.tiny import ROOT, clip, decoding, run_options, sequence
 
 IMPORTED = {"detector": "imported", "import_version": 2}
@@ -160,8 +161,7 @@ def test_videos_of_all_corpora_are_linked_below_their_names() -> None:
         assert row.video
         assert row.video.is_symlink()
         assert row.video.read_bytes() == (b"a" if row.corpus == "a" else b"b")
-    with pytest.raises(SystemExit, match="already exists"):
-        main(["merge", "both", "a", "b"])
+    refuse("already exists", ["merge", "both", "a", "b"])
 
 
 def test_copies_of_a_merge_that_was_killed_are_taken() -> None:
@@ -175,15 +175,16 @@ def test_copies_of_a_merge_that_was_killed_are_taken() -> None:
     assert sorted(Path("both").rglob("*.mp4")) == films
     Path("both/manifest.tsv").unlink()
     films[0].write_bytes(b"another")
-    with pytest.raises(SystemExit, match="already exists; --force"):
-        main(["merge", "both", "a", "b", "--copy"])
+    refuse("already exists; --force", ["merge", "both", "a", "b", "--copy"])
 
 
 def test_videos_and_landmarks_merge_only_as_landmarks() -> None:
     make_films("films")
     make_corpus("points", "fr", HANDS_POSE, "kaggle", train=2)
-    with pytest.raises(SystemExit, match="films has videos, points has landmarks: expected the sa"):
-        main(["merge", "both", "films", "points"])
+    refuse(
+        "films has videos, points has landmarks: expected the sa",
+        ["merge", "both", "films", "points"],
+    )
     assert not Path("both").exists()
     sequences = {split: sequence(place) for place, split in enumerate(("train", "dev"))}
     write_shards(
@@ -223,8 +224,7 @@ def test_videos_and_landmarks_merge_only_as_landmarks() -> None:
 def test_what_cannot_be_merged_is_told(arguments: list[str], message: str) -> None:
     for name in ("a", "b"):
         make_films(name)
-    with pytest.raises(SystemExit, match=re.escape(message)):
-        main(["merge", "both", *arguments])
+    refuse(re.escape(message), ["merge", "both", *arguments])
     assert not Path("both").exists()
 
 
@@ -243,12 +243,16 @@ def test_a_corpus_is_not_merged_into_itself() -> None:
     main(make_both())
     before = Path("data/raw/shop/manifest.tsv").read_bytes()
     for more in (["--force"], ["--dry-run"]):
-        with pytest.raises(SystemExit, match=r"it is the input data/raw/shop/manifest\.tsv"):
-            main(["merge", "data/raw/shop", "data/raw/weather", "data/raw/shop", *more])
+        refuse(
+            r"it is the input data/raw/shop/manifest\.tsv",
+            ["merge", "data/raw/shop", "data/raw/weather", "data/raw/shop", *more],
+        )
     assert Path("data/raw/shop/manifest.tsv").read_bytes() == before
     make_films("films")
-    with pytest.raises(SystemExit, match="found landmarks of another corpus"):
-        main(["merge", "data/raw/both", "films", "other=films", "--force"])
+    refuse(
+        "found landmarks of another corpus",
+        ["merge", "data/raw/both", "films", "other=films", "--force"],
+    )
     read_manifest(Path("data/raw/both/manifest.tsv"))
 
 
@@ -258,7 +262,6 @@ def test_names_that_would_be_the_same_are_refused_before_anything_is_written() -
         clips = read_manifest(Path(folder, "manifest.tsv"))
         renamed = [dataclasses.replace(c, clip_id=name) if c.split == "dev" else c for c in clips]
         write_manifest(Path(folder, "manifest.tsv"), renamed)
-    with pytest.raises(SystemExit, match="both would have the clip 'a-b-dev'; give one another"):
-        main(["merge", "both", "a", "a-b"])
+    refuse("both would have the clip 'a-b-dev'; give one another", ["merge", "both", "a", "a-b"])
     assert not Path("both").exists()
     main(["merge", "both", "a", "c=a-b"])
