@@ -1,6 +1,7 @@
 """The command of the app."""
 
 import argparse
+import re
 import socket
 import ssl
 import sys
@@ -90,8 +91,8 @@ def run_app(options: argparse.Namespace) -> None:
 
 
 def hosts_of(names: Sequence[str], port: int, *, is_secure: bool) -> list[str]:
-    """Return what browsers write into `Host`: without the port where it is the usual one."""
-    usual = 443 if is_secure else 80
+    """Return what browsers write into `Host`: small, without the port where it is the usual one."""
+    usual, names = 443 if is_secure else 80, [name.lower() for name in names]
     return [*(f"{name}:{port}" for name in names), *(names if port == usual else ())]
 
 
@@ -112,6 +113,11 @@ def _check_house(options: argparse.Namespace) -> str:
         raise UserError(
             f"--host {options.host}: others could read along and get in; give "
             f"{', '.join(missing)}, too (without --host the app is for this machine alone)"
+        )
+    if not re.fullmatch(r"[A-Za-z0-9.-]*[A-Za-z1-9][A-Za-z0-9.-]*", options.host):
+        raise UserError(
+            f"--host {options.host}: expected the name of this machine, or its IPv4 address, as "
+            "browsers write it (signs.lan, 192.168.1.20); the app listens on all of its addresses"
         )
     for name, path in needed.items():
         if not path.is_file():
