@@ -140,6 +140,18 @@ class DvcCache:
         cached = self._folder / "files" / "md5" / digest[:2] / digest[2:]
         return cached if cached.exists() else None
 
+    @property
+    def outside(self) -> Path | None:
+        """The folder of the cache, if it is outside of the project: other clones may use it."""
+        folder = self._folder and self._folder.resolve()
+        return None if folder is None or folder.is_relative_to(Path.cwd()) else folder
+
+    @property
+    def is_linked_by_others(self) -> bool:
+        """Whether other clones may have links into the cache, as this one has."""
+        folder = self.outside
+        return folder is not None and any(path.is_relative_to(folder) for path in self._links)
+
     def links(self, cached: Path) -> list[Path]:
         """Return the files of the project that are links to what is kept."""
         return self._links.get(cached.resolve(), [])

@@ -1,6 +1,7 @@
 """What differs between systems, as far as it can be seen on this one."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,9 @@ def test_without_affinity_all_cores_are_usable(monkeypatch: pytest.MonkeyPatch) 
     assert system.usable_cores() == list(range(os.cpu_count() or 1))
 
 
-def test_an_interrupted_process_may_end_as_by_ctrl_c() -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no signals to ignore")
+@pytest.mark.parametrize("is_ignored", [False, True])  # as of what scripts start behind them
+def test_an_interrupted_process_may_end_as_by_ctrl_c(is_ignored: bool) -> None:
     code = """
 try:
     import signal, time
@@ -31,7 +34,13 @@ try:
 except KeyboardInterrupt:
     raise SystemExit(7)
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+    how = signal.SIG_IGN if is_ignored else signal.default_int_handler
+    before = signal.signal(signal.SIGINT, how)
+    try:
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
         assert process.stdout is not None
         process.stdout.readline()
         system.interrupt(psutil.Process(process.pid))

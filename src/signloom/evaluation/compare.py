@@ -45,7 +45,7 @@ class Difference:
     name: str
     a: float  # the mean of A's seeds
     b: float
-    low: float  # of B - A: lower end of the paired bootstrap interval
+    low: float  # of B - A: lower end of the paired bootstrap interval, enlarged as Student's
     high: float
     p_value: float
     """sacreBLEU's: how often equally good systems would differ by more, in one direction."""
@@ -154,7 +154,8 @@ def compare(
 ) -> dict[str, Difference]:
     """Compare two systems by the paired bootstrap over clips, on the metrics that both have.
 
-    The score of a system is the mean of its seeds, in every resample. The p-value is sacreBLEU's
+    The score of a system is the mean of its seeds, in every resample. The interval, by which a
+    difference is significant, is that of `enlarge`. The p-value is sacreBLEU's
     (`sacrebleu --paired-bs`), except that systems with equal scores get 1, where sacreBLEU's count
     of larger differences would make the difference significant. Of a clear difference it counts one
     tail only, so it can be below 0.05 where the 95 % interval holds 0.
@@ -200,11 +201,12 @@ def _score_system(seeds: Sequence[Statistics], options: ScoreOptions) -> _System
 def _difference(name: str, a: _SystemScores, b: _SystemScores, level: float) -> Difference:
     """Return how two systems differ by a metric."""
     drawn = b.resampled[name] - a.resampled[name]
-    low, high = (float(end) for end in np.quantile(drawn, (level / 2, 1 - level / 2)))
     gain = b.sentences[name] - a.sentences[name]
     gain = -gain if name in LOWER_IS_BETTER else gain
     wins, losses = int((gain > TIE).sum()), int((gain < -TIE).sum())
     before, now = float(a.values[name]), float(b.values[name])
+    ends = np.quantile(drawn, (level / 2, 1 - level / 2))
+    low, high = enlarge(now - before, ends, len(gain), level)
     return Difference(
         name=name,
         a=before,
@@ -230,6 +232,29 @@ def _only(counts: Statistics, metrics: Collection[str]) -> Statistics:
 
 def _mean_of(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: np.mean([values[name] for values in seeds], axis=0) for name in seeds[0]}
+
+
+def enlarge(
+    value: float, ends: Iterable[float], units: int, level: float = LEVEL
+) -> tuple[float, float]:
+    """Return an interval of bootstrap resamples that holds what it promises with few units, too.
+
+    The resamples of n units fall short of their spread by the root of (n - 1) / n, and know nothing
+    of Student's tails: on 6 clips, they would tell 13 % of equal systems apart.
+
+    Args:
+        value: What was measured.
+        ends: Quantiles of the resamples at level / 2 and 1 - level / 2.
+        units: Clips or people that were resampled; one counts as two.
+        level: 0.05 for a 95 % interval.
+
+    Source: Hesterberg (2015), What teachers should know about the bootstrap, 4.3 and 5.
+    """
+    units = max(units, 2)
+    student = math.sqrt(units / (units - 1)) * stats.t.isf(level / 2, units - 1)
+    factor = student / stats.norm.isf(level / 2)
+    low, high = (value + float(factor * (end - value)) for end in ends)
+    return low, high
 
 
 def p_value(drawn: FloatArray, difference: float) -> float:

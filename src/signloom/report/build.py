@@ -12,7 +12,7 @@ from signloom.config import Gone, checked_dataclass
 from signloom.corpus.quality import ClipQuality
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
-from signloom.evaluation.compare import compare
+from signloom.evaluation.compare import Difference, compare
 from signloom.evaluation.metrics import measure
 from signloom.evaluation.names import Metric, System, metric_heading, shown_metrics
 from signloom.files import write_file
@@ -254,8 +254,8 @@ def stress_of(sources: Sources) -> list[Row]:
     return [row for row in sources.stress if row["split"] == split]
 
 
-def compare_with_floor(sources: Sources, rows: Sequence[Row]) -> float | None:
-    """Return the p-value of the model's difference to its best floor (paired bootstrap).
+def compare_with_floor(sources: Sources, rows: Sequence[Row]) -> Difference | None:
+    """Return the difference of the best floor and the model (paired bootstrap).
 
     Args:
         rows: The translations of the split that the page is about.
@@ -272,7 +272,7 @@ def compare_with_floor(sources: Sources, rows: Sequence[Row]) -> float | None:
     texts = [constant if is_constant else row[best] for row in rows]
     own_texts = [row["hypothesis"] for row in rows]
     floor, model = (measure(hypotheses, references, options) for hypotheses in (texts, own_texts))
-    return compare([floor], [model], options, metrics=[sources.headline])[sources.headline].p_value
+    return compare([floor], [model], options, metrics=[sources.headline])[sources.headline]
 
 
 def draw_charts(sources: Sources) -> dict[str, list[Chart]]:

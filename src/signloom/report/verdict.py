@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from signloom.evaluation.compare import Difference, enlarge
 from signloom.evaluation.names import (
     FLOORS,
     GLOSS_SYSTEM_LABELS,
@@ -48,17 +49,17 @@ class Verdict:
     text: str
 
 
-def judge(sources: Sources, p_value: float | None) -> Verdict:
+def judge(sources: Sources, difference: Difference | None) -> Verdict:
     """Return what the scores say about the model, in one sentence.
 
     Args:
-        p_value: Of the difference to the best floor; None where it was not computed.
+        difference: Of the best floor and the model; None where it was not computed.
     """
     split, headline = headline_split(sources.splits), sources.headline
     evaluation, systems = sources.splits[split], _systems(sources, split)
     score, best = systems[System.MODEL][headline], strongest_floor(systems, headline)
     floor = systems[best][headline]
-    p_text = "" if p_value is None else f", p = {p_value:.3f}"
+    p_text = "" if difference is None else f", p = {difference.p_value:.3f}"
     clips = count(evaluation["clips"], f"{split} clip")
     scores = (
         f"{metric_heading(headline)} {_interval(score)} on {clips}; the best floor, {best}, has "
@@ -71,9 +72,10 @@ def judge(sources: Sources, p_value: float | None) -> Verdict:
         return Verdict("open", f"There are {TOO_FEW} whether the model is better than a floor.")
     if check and not check["uses_input"]:
         return Verdict("bad", f"The model ignores its input: {check['text']}")
-    if score["low"] > floor["value"]:
+    low, high = enlarge(score["value"], (score["low"], score["high"]), evaluation["clips"])
+    if difference.is_better if difference else low > floor["value"]:
         return Verdict("good", f"The model has learnt to translate: {scores}.")
-    if score["high"] < floor["value"]:
+    if difference.is_worse if difference else high < floor["value"]:
         return Verdict("bad", f"The model is worse than {best}: {scores}.")
     return Verdict("open", f"The model is not clearly better than {best}: {scores}.")
 

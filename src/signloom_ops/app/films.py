@@ -14,6 +14,7 @@ from signloom.corpus.shards import read_shards
 from signloom.paths import PARAMS, SHARDS
 from signloom_ops.app.analysis import draw_points
 from signloom_ops.app.takes import TakeError, TakeStore
+from signloom_tools.importing.cells import name_key
 
 
 class CorpusFilms:
@@ -73,7 +74,9 @@ class CorpusFilms:
                 clips = read_manifest(corpus.path, corpus.signer_disjoint) if written else []
                 hidden = self._takes.not_shown()
                 self._clips = {
-                    clip.clip_id: replace(clip, video=None) if clip.signer in hidden else clip
+                    clip.clip_id: replace(clip, video=None)
+                    if name_key(clip.signer) in hidden
+                    else clip
                     for clip in clips
                 }
                 self._stamp = stamp

@@ -93,7 +93,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if headers.get("host") not in self._hosts:
+        if headers.get("host", "").lower() not in self._hosts:
             return _refuse("this server has another name", 421)
         method, path = scope["method"], scope["path"]
         if method not in ("GET", "HEAD") and self._is_from_another_page(headers, path):
@@ -121,7 +121,7 @@ class Guard:
 
     def _is_from_another_page(self, headers: Headers, path: str) -> bool:
         origin = headers.get("origin")
-        own_origin = f"{'https' if self._secure else 'http'}://{headers['host']}"
+        own_origin = f"{'https' if self._secure else 'http'}://{headers['host'].lower()}"
         is_form = headers.get("x-signloom") != "1" and path != TRANSLATE
         return origin not in (None, own_origin) or is_form
 

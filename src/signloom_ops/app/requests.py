@@ -50,7 +50,9 @@ class AppRequest:
             TakeError: If it holds none.
         """
         try:
-            content = json.loads(self.body)
+            # Half a surrogate, which JSON can say, can be encoded nowhere: it becomes "?".
+            text = json.dumps(json.loads(self.body), ensure_ascii=False)
+            content = json.loads(text.encode(errors="replace"))
         except (ValueError, RecursionError):  # or lists that lie in each other too deep
             raise TakeError("expected JSON") from None
         if not isinstance(content, dict):

@@ -81,7 +81,9 @@ def index_recordings(
         try:
             encoded.append((take, encode_film(takes.film(take), translator, weights)))
         except (ClipError, UserError) as error:
-            logger.warning("recording %s is left out: %s", take.id, error)
+            # The hint of a film is about the row of a manifest.
+            why = error.problem.reason if isinstance(error, ClipError) else error
+            logger.warning("recording %s is left out: %s", take.id, why)
     return index.beside(
         [take.id for take, _ in encoded],
         [take.text for take, _ in encoded],

@@ -33,6 +33,7 @@ from signloom.corpus.manifest import VIDEO_SUFFIXES, has_ended
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, to_sealed, to_text, write_file
 from signloom.paths import APP
+from signloom_tools.importing.cells import name_key
 
 MAX_FILM = 2 * 10**9  # bytes of one film
 MAX_PIECE = 8 * 10**6  # bytes of one piece
@@ -311,10 +312,10 @@ class TakeStore:
             write_file(self._consents / name, to_text(asdict(consent)))
 
     def last_consents(self) -> dict[str, Consent]:
-        """Return what each signer agreed to last; if that is in doubt, what all of it allows."""
+        """Return what each signer, by `name_key`, agreed to last; in doubt, what all allows."""
         by_signer, every = defaultdict(list), self._read_consents()
         for consent in every:
-            by_signer[consent.signer].append(consent)
+            by_signer[name_key(consent.signer)].append(consent)
         numbers = [consent.number for consent in every if consent.number]
         is_mixed = len({*numbers}) < len(numbers)  # each place counts for itself
         return {
@@ -333,7 +334,7 @@ class TakeStore:
         return self._consents.stat().st_mtime_ns if self._consents.is_dir() else 0
 
     def not_shown(self) -> set[str]:
-        """Return the signers whose last consent does not let others see their films."""
+        """Return the signers, by `name_key`, whose last consent lets nobody see their films."""
         return {
             signer
             for signer, consent in self.last_consents().items()
@@ -360,7 +361,7 @@ class TakeStore:
             for take in chosen:
                 if take.state == "delivered":
                     continue
-                if why := _why_not(take, consents.get(take.signer)):
+                if why := _why_not(take, consents.get(name_key(take.signer))):
                     reasons[take.id] = why
                 else:
                     takes.append(take)
@@ -385,12 +386,12 @@ class TakeStore:
 
     def _write(self, takes: Sequence[Take], consents: Mapping[str, Consent], hidden: Path) -> None:
         """Write the files of a delivery."""
-        agreed = {take.signer: asdict(consents[take.signer]) for take in takes}
+        agreed = {take.signer: asdict(consents[name_key(take.signer)]) for take in takes}
         rows = ["\t".join(_COLUMNS)]
         for take in takes:
             name = f"{take.id}{take.suffix}"
             _link(self.film(take), hidden / name)
-            until = consents[take.signer].until
+            until = consents[name_key(take.signer)].until
             rows += ["\t".join((*row, name, take.signer, until)) for row in _rows(take)]
         write_file(hidden / "table.tsv", "\n".join(rows) + "\n")
         write_file(hidden / "consent.json", to_text(agreed))
@@ -407,7 +408,8 @@ class TakeStore:
 
     def signers(self) -> set[str]:
         """Return who signs in a take or said what they agree to."""
-        return ({take.signer for take in self._readable()} | {*self.last_consents()}) - {""}
+        agreed = {consent.signer for consent in self._read_consents()}
+        return ({take.signer for take in self._readable()} | agreed) - {""}
 
     def films_of(self, signer: str) -> dict[Path, set[Span]]:
         """Return the films of a signer, and the clips in each.
@@ -419,7 +421,7 @@ class TakeStore:
             self.film(take): {(take.start_s, take.end_s)}
             | {(p.start_s, p.end_s) for p in take.parts}
             for take in self._readable()
-            if take.signer == signer
+            if name_key(take.signer) == name_key(signer)
         }
 
     def places_of(self, signer: str) -> list[Path]:
@@ -431,7 +433,7 @@ class TakeStore:
         consents = [
             path
             for path in sorted(self._consents.glob("*.json"))
-            if read_record(path, Consent, hint="remove it").signer == signer
+            if name_key(read_record(path, Consent, hint="remove it").signer) == name_key(signer)
         ]
         return [film.parent for film in self.films_of(signer)] + consents
 

@@ -1,5 +1,6 @@
 """The command of the app."""
 
+import re
 import socket
 import ssl
 import sys
@@ -95,8 +96,8 @@ def run_app(options: AppOptions) -> None:
 
 
 def hosts_of(names: Sequence[str], port: int, *, is_secure: bool) -> list[str]:
-    """Return what browsers write into `Host`: without the port where it is the usual one."""
-    usual = 443 if is_secure else 80
+    """Return what browsers write into `Host`: small, without the port where it is the usual one."""
+    usual, names = 443 if is_secure else 80, [name.lower() for name in names]
     return [*(f"{name}:{port}" for name in names), *(names if port == usual else ())]
 
 
@@ -116,6 +117,11 @@ def _check_house(house: HouseOptions) -> str:
         raise UserError(
             f"--host {house.host}: others could read along and get in; give "
             f"{', '.join(missing)}, too (without --host the app is for this machine alone)"
+        )
+    if not re.fullmatch(r"[A-Za-z0-9.-]*[A-Za-z1-9][A-Za-z0-9.-]*", house.host):
+        raise UserError(
+            f"--host {house.host}: expected the name of this machine, or its IPv4 address, as "
+            "browsers write it (signs.lan, 192.168.1.20); the app listens on all of its addresses"
         )
     for name, path in files.items():
         if not path.is_file():

@@ -284,6 +284,8 @@ def run_forget(options: ForgetOptions) -> None:
     else:
         for part in plan_removal(removal.person, project):
             print(f"{len(part.found):6,}  {part.what}")
+    for name in removal.person.alike:
+        print(f"{name} is like this name and stays: the same person? Then forget {name}, too")
     print("\n".join(tell_models(removal.trained, project.store)))
     if options.dry_run:
         print("nothing was removed (--dry-run)")

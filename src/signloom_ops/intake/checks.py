@@ -27,6 +27,7 @@ from signloom.progress import progress_file
 from signloom_ops.intake.deliveries import Candidate
 from signloom_ops.intake.inbox import Content, Inbox, other_id
 from signloom_ops.options import IngestOptions
+from signloom_tools.importing.cells import like_key
 from signloom_tools.importing.new_corpus import clip_id_of
 
 _LIMIT_S = 60.0  # for a clip, and another for each `_BYTES_A_SECOND` of its file
@@ -223,7 +224,7 @@ class _ClipCheck:
         self._ids = {clip.clip_id for clip in self._index.clips}
         self._spellings: dict[str, set[str]] = defaultdict(set)
         for signer in (*self._index.splits, *requested):
-            self._spellings[_fold(signer)].add(signer)
+            self._spellings[like_key(signer)].add(signer)
 
     def check_new(self, new: Sequence[_New]) -> tuple[list[Accepted], list[_Reject]]:
         """Return which new clips may come in, and the others with their problems."""
@@ -356,7 +357,7 @@ class _ClipCheck:
     def _spelling(self, candidate: Candidate) -> list[Problem]:
         """Let no person come in under two names."""
         signer = candidate.values.get("signer", "")
-        spellings = self._spellings[_fold(signer)] - {signer} if signer else set()
+        spellings = self._spellings[like_key(signer)] - {signer} if signer else set()
         if not spellings or signer in self._index.splits:
             return []
         concerns = tuple(sorted(spellings))
@@ -413,8 +414,3 @@ class _ClipCheck:
             [picture] = probe_all([Segment(video, *times, self._size(video), box)])
             problems += self._picture(picture)
         return problems
-
-
-def _fold(signer: str) -> str:
-    """Return what is left of a name without case, spaces and signs."""
-    return "".join(c for c in signer.casefold() if c.isalnum()) or signer

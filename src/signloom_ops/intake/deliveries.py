@@ -9,7 +9,6 @@ import math
 import os
 import re
 import time
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -206,7 +205,7 @@ class _Place:
                 return named, problem
             if folder == self.source:
                 break
-        name = unicodedata.normalize("NFC", " ".join(self.folder.resolve().name.split()))
+        name = clean(self.folder.resolve().name)
         is_inbox = self.request.inbox and self.folder == self.source
         if not is_inbox and any(character.isalpha() for character in name):
             return name, problem  # `forget` finds it even where its file cannot be read
@@ -433,7 +432,7 @@ def _settle_row(
     values: dict[str, str], problems: list[Problem], signer: str, no_signer: Problem | None
 ) -> str:
     """Fill in the signer, split and name of a row's clip; return the cell that means its video."""
-    values["signer"] = unicodedata.normalize("NFC", values.get("signer") or signer)
+    values["signer"] = clean(values.get("signer") or signer)
     if not values["signer"] and no_signer:
         problems.append(no_signer)
     elif not values["signer"] and not problems:
@@ -458,7 +457,7 @@ def _read_signer(folder: Path, request: ScanRequest) -> tuple[str, Problem | Non
     if request.signer or not os.path.lexists(folder / SIGNER_FILE):
         return request.signer or "", None
     line, problem = _read_line(folder / SIGNER_FILE)
-    return unicodedata.normalize("NFC", line), problem
+    return clean(line), problem
 
 
 def _fresh(paths: Sequence[Path], request: ScanRequest) -> list[Path]:

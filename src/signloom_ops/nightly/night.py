@@ -291,6 +291,9 @@ def _end_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, lambda *_: None)
         raise Terminated
 
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as scripts start what runs behind them
+        # Its stages would inherit that, and are asked to end by this signal.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield

@@ -23,7 +23,6 @@ import json
 import logging
 import os
 import shutil
-import unicodedata
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -99,6 +98,7 @@ from signloom_ops.privacy.names import (
     videos_like,
 )
 from signloom_tools.dvc import DvcCache, check_names, refuse_drawn, track_again, track_version
+from signloom_tools.importing.cells import like_key, name_key
 from signloom_tools.versions import POINTER
 
 # Written by stages, which write them again without the person; and logs.
@@ -161,11 +161,11 @@ def find_removal(signer: str, project: Project) -> Removal:
         UserError: If nothing names them, with names that are near; if the removal of somebody else
             is not finished; if the corpus is drawn, or without them there is nothing to learn from.
     """
-    name = unicodedata.normalize("NFC", signer.strip())
+    name = name_key(signer)
     if is_interrupted(project):
         hint = "remove it, and forget the person again"
         person = read_record(removal_note(project.corpus), Person, hint=hint)
-        if person.signer != name:
+        if not person.signs_as(name):
             raise UserError(
                 f"the removal of {person.signer!r} was interrupted; finish it first: "
                 f"`signloom forget {person.signer}`"
@@ -174,10 +174,10 @@ def find_removal(signer: str, project: Project) -> Removal:
     clips = _read_clips(project.corpus)
     stored = {t.clip_id: t.signer for t in read_targets(TARGETS)} if TARGETS.is_file() else {}
     by_clip = {**stored, **{clip.clip_id: clip.signer for clip in clips}}
-    theirs = tuple(sorted(clip_id for clip_id, who in by_clip.items() if who == name))
+    theirs = tuple(sorted(clip_id for clip_id, who in by_clip.items() if name_key(who) == name))
     signers = {*by_clip.values(), *versions_of(project.store).keys()}
     signers |= project.recordings.signers() | delivered_signers(project.copies)
-    if name not in signers:
+    if name not in map(name_key, signers):
         folded = {signer_name.casefold(): signer_name for signer_name in signers}
         matches = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
         near = [folded[match] for match in matches]
@@ -189,8 +189,11 @@ def find_removal(signer: str, project: Project) -> Removal:
     if theirs:
         refuse_drawn(project.corpus.folder)
         check_names(project.corpus.folder)
-        check_splits(project.corpus.path, [clip for clip in clips if clip.signer != name])
+        remaining = [clip for clip in clips if name_key(clip.signer) != name]
+        check_splits(project.corpus.path, remaining)
     person = _describe(name, theirs, clips, project)
+    alike = {who for who in signers if like_key(who) == like_key(name) and name_key(who) != name}
+    person = replace(person, alike=tuple(sorted(alike)))
     return Removal(person, trained_on(person, project.store))
 
 
@@ -211,7 +214,7 @@ def _describe(
     corpus_spans = _spans_in_corpus(name, clips)
     delivered = find_delivered(project.copies, name)
     spans = _with_copies(corpus_spans, project.recordings.films_of(name), delivered.films)
-    films_of_others = {clip.video for clip in clips if clip.video and clip.signer != name}
+    films_of_others = {clip.video for clip in clips if clip.video and name_key(clip.signer) != name}
     films_of_others.update(delivered.shared)
     hashed = VideoHashes(cache_folder()).hash_videos([*spans, *films_of_others])
     exclusive = _exclusive_films(spans, films_of_others, hashed)
@@ -239,7 +242,7 @@ def _spans_in_corpus(name: str, clips: Iterable[Clip]) -> dict[Path, set[Span]]:
     """Return the films of the corpus that show a signer, with when and where in the picture."""
     spans: dict[Path, set[Span]] = defaultdict(set)
     for clip in clips:
-        if clip.video and clip.signer == name:
+        if clip.video and name_key(clip.signer) == name:
             spans[clip.video].add((clip.start_s, clip.end_s, parse_box(clip.box or "")))
     return spans
 
@@ -407,7 +410,7 @@ def _scrub_tables(
 
 def _scrub_ledgers(person: Person, corpus: CorpusOptions) -> dict[Path, str]:
     """Take the names out of the corpus's own tables, and list its films of the person there."""
-    named = {*person.clip_ids, *person.files, person.signer}
+    named = set(map(name_key, (*person.clip_ids, *person.files, person.signer)))
     deliveries = [
         replace(row, source=blank_folders(row.source, person)) for row in read_deliveries(corpus)
     ]
@@ -416,14 +419,17 @@ def _scrub_ledgers(person: Person, corpus: CorpusOptions) -> dict[Path, str]:
             row,
             delivery=blank_folders(row.delivery, person),
             concerns="; ".join(
-                BLANK if concern in named else concern for concern in row.concerns.split("; ")
+                BLANK if name_key(concern) in named else concern
+                for concern in row.concerns.split("; ")
             ),
         )
         for row in read_rejects(corpus)
         if row.clip_id not in person.clip_ids
     ]
     refused = {
-        sha256: replace(row, file=BLANK) if sha256 in person.videos or row.file in named else row
+        sha256: replace(row, file=BLANK)
+        if sha256 in person.videos or name_key(row.file) in named
+        else row
         for sha256, row in read_withdrawn(corpus).items()
     }
     films = [corpus.folder / name for name in person.files]
@@ -521,15 +527,16 @@ def find_traces(person: Person, project: Project) -> list[Path]:
 def _remove_kept(parts: Sequence[RemovalPart], further: Sequence[Path]) -> None:
     """Remove what DVC keeps of the present content of files; links to it become files.
 
+    Where other clones have links to it, too, the tables stay, or they would have no corpus.
+
     Args:
         parts: What is to be removed and rewritten.
     """
     cache = DvcCache()
     removed = {file for part in parts for path in part.removed for file in _files_of(path)}
     rewritten = [path for part in parts for path in part.rewritten]
-    cached_files = {
-        cached for path in (*removed, *rewritten, *further) if (cached := cache.kept(path))
-    }
+    changed = () if cache.is_linked_by_others else (*rewritten, *further)
+    cached_files = {cached for path in (*removed, *changed) if (cached := cache.kept(path))}
     for file in cached_files:
         for link in cache.links(file):
             if link not in removed:

@@ -1,6 +1,7 @@
 """The leftovers of a removal: what this program cannot reach, or must not touch."""
 
 import subprocess
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from signloom.corpus.manifest import CorpusOptions
 from signloom.paths import CHECKPOINT, MODELS, REPORTS, SPOOL, WEIGHTS_NAME
 from signloom_ops.intake.changes import changes_folder
 from signloom_ops.privacy.names import OLD_SUFFIXES, Person, files_naming, is_word
-from signloom_tools.dvc import ask_dvc
+from signloom_tools.dvc import DvcCache, ask_dvc
 from signloom_tools.importing.captions import READ_SUFFIXES
 
 # MLflow's own files, and what waits to be sent there.
@@ -102,6 +103,12 @@ def _dvc() -> Iterator[str]:
         f"`dvc add {MODELS}` if DVC keeps them, commit; then `dvc gc --workspace` removes "
         "everything that the present state does not use, on every machine"
     )
+    if folder := DvcCache().outside:
+        yield (
+            f"DVC's cache is outside of this project ({folder}), and other clones may use it: what "
+            "was removed is missing there, too, and tables that name the person may stay. Pull the "
+            "commit in each (`git pull`, `dvc checkout`, `dvc repro`); then `dvc gc --projects`"
+        )
     for line in ask_dvc("remote", "list").splitlines():
         name = line.split()[0]
         yield (
@@ -122,6 +129,8 @@ def _tracked_files_naming(person: Person) -> list[str]:
     """
     if not is_word(person.signer):
         return []
-    command = ["git", "grep", "--cached", "-l", "-w", "-F", "-e", person.signer]
+    decomposed = unicodedata.normalize("NFD", person.signer)
+    names = ["-e", person.signer, "-e", decomposed]
+    command = ["git", "grep", "--cached", "-l", "-w", "-F", *names]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     return process.stdout.splitlines() if process.returncode == 0 else []

@@ -48,7 +48,8 @@ def trained_on(person: Person, store: ModelStore) -> list[TrainedVersion]:
         clips = {s: set(facts.get("clips", {}).get(s, ())) for s in SPLITS}
         theirs = {s: len(ids & set(person.clip_ids)) for s, ids in clips.items()}
         for split in SPLITS:  # clips that have left the corpus long ago are known by number
-            count = facts.get("signers", {}).get(split, {}).get(person.signer, 0)
+            counts = facts.get("signers", {}).get(split, {})
+            count = sum(counts[name] for name in counts if person.signs_as(name))
             theirs[split] = max(theirs[split], count)
         parent = facts.get("parent")
         through = parent if parent in trained and trained[parent].has_traces else None

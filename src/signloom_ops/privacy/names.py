@@ -29,6 +29,7 @@ from signloom.paths import METRICS
 from signloom.tables import to_parquet
 from signloom_ops.intake.deliveries import SIGNER_FILE, Candidate, ScanRequest, scan
 from signloom_tools.importing.captions import READ_SUFFIXES, split_name
+from signloom_tools.importing.cells import name_key
 from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.separated_text import QUOTED, SEPARATORS
 
@@ -39,6 +40,7 @@ CONSENTS = "consent.json"  # of a delivery: what each signer agreed to
 Span = tuple[float | None, float | None, Box | None]
 """Start and end of a clip in its film, seconds, and its part of the picture; None: the film's."""
 
+_MOST_TEXT = 10**7  # bytes: in longer files names are found only as they are written
 _BY_SIGNER = "by_signer.csv"  # its columns `name` and `group` have signers
 _SIGNER_KEYS = ("signer", "signers", "judge")
 _CLIP_KEYS = ("clip_id", "clips", "missing", "rejected", "test", "answers")
@@ -50,7 +52,7 @@ _PATH_KEYS = ("delivery", "source")
 class Person:
     """Who is to be forgotten, and by what they can be found."""
 
-    signer: str  # the name, NFC
+    signer: str  # the name, as `name_key` returns it
     request: str  # names this removal without naming the person
     clip_ids: tuple[str, ...]  # of all their clips
     videos: tuple[str, ...]  # SHA-256 of the videos that show no one else
@@ -60,11 +62,16 @@ class Person:
     copies: tuple[str, ...] = ()  # films, texts and folders of theirs in deliveries, quoted
     shared_copies: tuple[str, ...] = ()  # films, captions of deliveries that also show others
     recordings: tuple[str, ...] = ()  # folders and files of the app
+    alike: tuple[str, ...] = ()  # signers whose names are like theirs, and not the same
 
     @property
     def signer_names(self) -> set[str]:
-        """Whole cells and values that name them among signers."""
+        """Whole cells and values that name them among signers, by `name_key`."""
         return {self.signer, *(f"{split} {self.signer}" for split in SPLITS)}
+
+    def signs_as(self, name: str) -> bool:
+        """Return whether a name is theirs, however it is written."""
+        return name_key(name) == name_key(self.signer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,7 @@ def find_delivered(folders: Sequence[Path], signer: str) -> DeliveredTraces:
     of_others: set[Path] = set()
     by_folder: dict[Path, list[bool]] = defaultdict(list)
     for source, candidate in _candidates(folders):
-        is_theirs = candidate.values.get("signer") == signer
+        is_theirs = name_key(candidate.values.get("signer", "")) == name_key(signer)
         place = Path(candidate.delivery)
         for above in (place, *place.parents):
             if above.resolve() == source.resolve():
@@ -147,7 +154,7 @@ def scrub_value(value: Any, person: Person, names: Set[str] = frozenset()) -> An
 
     Args:
         value: Of JSON.
-        names: The person's names among the keys, items or values that stand here.
+        names: The person's names among the keys, items or values that stand here, by `name_key`.
     """
     if isinstance(value, dict) and names and _is_by_split(value):
         return {split: scrub_value(inner, person, names) for split, inner in value.items()}
@@ -155,11 +162,11 @@ def scrub_value(value: Any, person: Person, names: Set[str] = frozenset()) -> An
         return {
             key: _scrub_field(key, inner, person)
             for key, inner in value.items()
-            if key not in names
+            if name_key(key) not in names
         }
     if isinstance(value, list):
         return [scrub_value(item, person) for item in value if not _is_theirs(item, person, names)]
-    return BLANK if isinstance(value, str) and value in names else value
+    return BLANK if isinstance(value, str) and name_key(value) in names else value
 
 
 def _scrub_field(key: str, value: Any, person: Person) -> Any:
@@ -169,7 +176,7 @@ def _scrub_field(key: str, value: Any, person: Person) -> Any:
     if key in _SIGNER_KEYS:
         return scrub_value(value, person, person.signer_names)
     if key in _CLIP_KEYS and (isinstance(value, list | str) or key in _CLIP_MAPS):
-        return scrub_value(value, person, set(person.clip_ids))
+        return scrub_value(value, person, set(map(name_key, person.clip_ids)))
     return scrub_value(value, person)
 
 
@@ -183,18 +190,21 @@ def _is_by_split(value: Mapping[str, Any]) -> bool:
 def _is_theirs(item: Any, person: Person, names: Set[str]) -> bool:
     """Return whether a list item is the person's: a name, or a map with one in its place."""
     if not isinstance(item, dict):
-        return isinstance(item, str) and item in names
+        return isinstance(item, str) and name_key(item) in names
     if "check" in item:
         return False  # what a check found stays, without the name
     is_of_signers = person.signer in names or item.get("kind") == "signer"
     keys = [*_SIGNER_KEYS, *(("group", "name") if is_of_signers else ())]
-    named = {item[key] for key in keys if isinstance(item.get(key), str)}
+    named = {name_key(item[key]) for key in keys if isinstance(item.get(key), str)}
     return item.get("clip_id") in person.clip_ids or not named.isdisjoint(person.signer_names)
 
 
 def blank_folders(paths: str, person: Person) -> str:
     """Return paths, with "; " between them, without the names of a person's folders."""
-    return re.sub(rf"(?:(?<=/)|(?<=; )|^){re.escape(person.signer)}(?=/|; |$)", BLANK, paths)
+    return "; ".join(
+        "/".join(BLANK if person.signs_as(folder) else folder for folder in path.split("/"))
+        for path in paths.split("; ")
+    )
 
 
 def scrub_table(name: str, text: str, person: Person) -> str:
@@ -213,17 +223,17 @@ def scrub_table(name: str, text: str, person: Person) -> str:
     remaining = [
         row
         for row, cells in rows
-        if not any(n < len(cells) and cells[n] in theirs for n, theirs in columns.items())
+        if not any(n < len(cells) and name_key(cells[n]) in of for n, of in columns.items())
     ]
     return "".join([*lines[:start], header, *remaining])
 
 
 def _columns(name: str, header: Sequence[str], person: Person) -> dict[int, Set[str]]:
-    """Return which columns have names, and which of the person's occur there."""
+    """Return which columns have names, and which of the person's occur there, by `name_key`."""
     sources = find_sources(header)
     fields = {
-        "clip_id": set(person.clip_ids),
-        "video": set(person.files),
+        "clip_id": set(map(name_key, person.clip_ids)),
+        "video": set(map(name_key, person.files)),
         "signer": person.signer_names,
     }
     columns: dict[int, Set[str]] = {
@@ -266,7 +276,7 @@ def scrub_file(path: Path, person: Person) -> str | bytes | None:
         scrubbed = (_scrub_json(path.name, line, person) for line in lines)
         after = "\n".join(line.removesuffix("\n") for line in scrubbed)
     elif path.name == SIGNER_FILE:
-        after = f"{BLANK}\n" if before.strip() == person.signer else before
+        after = f"{BLANK}\n" if person.signs_as(before.partition("\n")[0]) else before
     else:
         after = scrub_table(path.name, before, person)
     if after == before:
@@ -288,7 +298,7 @@ def _scrub_json(name: str, before: str, person: Person) -> str:
     except (ValueError, RecursionError):
         return before
     if name == CONSENTS and isinstance(after, dict):
-        after.pop(person.signer, None)
+        after = {name: inner for name, inner in after.items() if not person.signs_as(name)}
     return before if after == content else _dump_like(before, after)
 
 
@@ -326,6 +336,13 @@ def files_naming(
     """
     names = filter(is_word, (person.signer, *person.clip_ids, *person.files))
     words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)) or "(?!)"
-    pattern = re.compile(rf"(?<![\w-])(?:{words})(?![\w-])".encode())
+    word = rf"(?<![\w-])(?:{words})(?![\w-])"
+    pattern, normal = re.compile(word.encode()), re.compile(word)
     paths = {path for folder in folders for glob in patterns for path in folder.rglob(glob)}
-    return [p for p in sorted(paths) if p.is_file() and pattern.search(p.read_bytes())]
+
+    def has_name(path: Path) -> bool:
+        raw = path.read_bytes()
+        text = raw.decode(errors="ignore") if len(raw) < _MOST_TEXT else ""
+        return bool(pattern.search(raw) or normal.search(name_key(text)))
+
+    return [path for path in sorted(paths) if path.is_file() and has_name(path)]

@@ -25,7 +25,7 @@ from signloom_tools.cli.init import (
 )
 from signloom_tools.importing.compose import draw_takes, stock_takes, write_composed
 from signloom_tools.importing.merge import find_shared, merge_landmarks, plan_merge, read_parts
-from signloom_tools.importing.new_corpus import MANIFEST, RefusedRow, check_free
+from signloom_tools.importing.new_corpus import MANIFEST, RefusedRow, check_free, unfinished
 from signloom_tools.importing.recombine import recombine, write_recombined
 from signloom_tools.importing.user_tables import how_to_use
 from signloom_tools.options import argument, group, option
@@ -200,7 +200,8 @@ def _recombine(options: ComposeOptions, count: int) -> None:
     if options.writing.dry_run:
         print("nothing was written")
         return
-    write_recombined(options.corpus, clips, new_clips, landmarks, SHARDS)
+    with unfinished(options.corpus):
+        write_recombined(options.corpus, clips, new_clips, landmarks, SHARDS)
     if options.writing.use:
         named = {"folder": options.corpus.as_posix(), "manifest": MANIFEST}
         adopt(options.writing.params, {"corpus": named})

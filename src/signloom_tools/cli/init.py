@@ -1,5 +1,6 @@
 """`signloom init`: a corpus folder from a user's table and videos."""
 
+import contextlib
 import functools
 import re
 import shutil
@@ -37,6 +38,7 @@ from signloom_tools.importing.new_corpus import (
     count_reasons,
     imported_clips,
     plan_corpus,
+    unfinished,
     write_corpus,
 )
 from signloom_tools.importing.options import CaptionOptions, ImportOptions
@@ -272,9 +274,10 @@ def finish_corpus(
         print("nothing was written")
         return
     params = read_params(writing.params)  # before anything is written
-    if write:
-        write()
-    write_corpus(plan, corpus, copy=writing.copy, force=writing.force)
+    with unfinished(corpus) if write else contextlib.nullcontext():
+        if write:
+            write()
+        write_corpus(plan, corpus, copy=writing.copy, force=writing.force)
     print(f"wrote {corpus / MANIFEST}")
     print_next(corpus, writing, plan, params, text_only=text_only)
     if plan.refusals:

@@ -66,7 +66,8 @@ def run_scores(options: ScoresOptions) -> None:
 def _scores_of(metrics: Path) -> Path:
     """Return the scores.json of a metrics.json: below it, or next to it in a version's folder."""
     below = metrics.with_name(EVALUATION.name) / SCORES_NAME
-    return below if below.parent.is_dir() else metrics.with_name(SCORES_NAME)
+    is_below = metrics == METRICS or below.parent.is_dir()
+    return below if is_below else metrics.with_name(SCORES_NAME)
 
 
 def _check_corpus(metrics: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from signloom.devices import pick_device
 from signloom.errors import UserError
+from signloom.evaluation.compare import enlarge
 from signloom.evaluation.metrics import (
     INTERVAL,
     Estimate,
@@ -316,11 +317,15 @@ def draw_outlook(results: Sequence[OutlookResult], have: int, seed: int) -> Outl
     rows = (chosen * tested + within).reshape(RESAMPLES, -1)
     means, centre = values[rows].mean(axis=1), values.mean(axis=0)
     logs = np.log2(sizes)
+    doubling = _estimate(
+        (centre[-1] - centre[0]) / logs[-1], (means[:, -1] - means[:, 0]) / logs[-1]
+    )
+    people = len({signer for _, signer in units})
+    ends = enlarge(doubling.value, (doubling.low, doubling.high), people)
+    low, high = (min(max(end, -100.0), 100.0) for end in ends)
     return Outlook(
         curve={size: _estimate(centre[n], means[:, n]) for n, size in enumerate(sizes)},
-        doubling=_estimate(
-            (centre[-1] - centre[0]) / logs[-1], (means[:, -1] - means[:, 0]) / logs[-1]
-        ),
+        doubling=replace(doubling, low=low, high=high),
         expected={
             count: _expect(logs, means, math.log2(count), generator)
             for count in (have, 2 * have)

@@ -1,5 +1,6 @@
 """A new corpus from a user's table and folder of videos (`signloom init`)."""
 
+import contextlib
 import filecmp
 import hashlib
 import os
@@ -7,7 +8,7 @@ import re
 import shutil
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -30,7 +31,7 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.errors import ClipError, Problem, UserError, name_problem
-from signloom.files import disk_name, whole_file, write_file
+from signloom.files import disk_name, half_written, whole_file, write_file
 from signloom.progress import progress_file
 from signloom.system import link_file
 from signloom.tables import tsv_text
@@ -561,6 +562,18 @@ REFUSED = "refused.tsv"
 _REFUSED_HEADER = "table\tline\tclip_id\treason\tdetail"
 
 
+_UNFINISHED = ".unfinished"  # in a corpus whose landmarks are written before its manifest
+
+
+@contextlib.contextmanager
+def unfinished(corpus: Path) -> Iterator[None]:
+    """Note that a corpus is being made, so that the same command makes it anew after a kill."""
+    corpus.mkdir(parents=True, exist_ok=True)
+    (corpus / _UNFINISHED).touch()
+    yield
+    (corpus / _UNFINISHED).unlink()
+
+
 def check_free(corpus: Path, *, landmarks: bool = False) -> None:
     """Refuse a folder that has a manifest or, where some will be written, landmarks.
 
@@ -568,7 +581,7 @@ def check_free(corpus: Path, *, landmarks: bool = False) -> None:
         UserError: Says what is there, and how it is used.
     """
     path = corpus / MANIFEST
-    if not path.exists() and landmarks:
+    if not path.exists() and landmarks and not (corpus / _UNFINISHED).exists():
         path = corpus / IMPORTED_SHARDS
     if not path.exists():
         return
@@ -593,6 +606,8 @@ def write_corpus(plan: CorpusPlan, corpus: Path, *, copy: bool, force: bool) -> 
     if not (force or begins_as_ours(corpus / REFUSED, _REFUSED_HEADER)):
         raise UserError(f"{corpus / REFUSED} is there and no list of ours; --force replaces it")
     corpus.mkdir(parents=True, exist_ok=True)
+    for leftover in [*half_written(corpus / VIDEOS, "**/.*.tmp")]:
+        leftover.unlink()
     places = tqdm(plan.videos.items(), "placing", unit=" videos", delay=1.0, file=progress_file())
     for target, source in places:
         try:

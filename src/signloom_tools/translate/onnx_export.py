@@ -142,7 +142,7 @@ def _export_encoder(model: Transformer, checkpoint: Checkpoint, path: Path) -> N
         verbose=False,
     )
     assert program is not None, "the exporter returns a program unless it is given a file"
-    program.save(path)
+    _save(program, path)
 
 
 def _export_decoder_step(model: Transformer, checkpoint: Checkpoint, path: Path) -> None:
@@ -170,6 +170,14 @@ def _export_decoder_step(model: Transformer, checkpoint: Checkpoint, path: Path)
         verbose=False,
     )
     assert program is not None, "the exporter returns a program unless it is given a file"
+    _save(program, path)
+
+
+def _save(program: torch.onnx.ONNXProgram, path: Path) -> None:
+    """Write a model without stack traces: they name folders of this machine."""
+    for graph in (*program.model.graphs(), *program.model.functions.values()):
+        for node in graph:
+            node.metadata_props.clear()
     program.save(path)
 
 

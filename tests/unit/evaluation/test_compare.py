@@ -1,3 +1,4 @@
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -62,8 +63,11 @@ def test_the_interval_is_that_of_the_differences_on_the_same_resamples() -> None
         rows = rng.integers(0, 40, 40)
         values = [counted.select(rows).values()["wer"] for counted in (counted_a, counted_b)]
         differences.append(values[1] - values[0])
+    student = np.sqrt(40 / 39) * 2.0227 / 1.9600  # of 39 degrees of freedom, and the normal one
+    ends = np.quantile(differences, [0.025, 0.975])
+    value = difference.difference
     assert (difference.low, difference.high) == pytest.approx(
-        np.quantile(differences, [0.025, 0.975])
+        value + student * (ends - value), rel=1e-3
     )
 
 
@@ -76,6 +80,35 @@ def test_what_is_significant_at_a_level_needs_as_many_clips_as_the_sign_test() -
         assert {
             difference.is_better for difference in compare([poor], [good], options()).values()
         } == {is_better}
+
+
+@pytest.mark.parametrize(
+    ("clips", "draws"),
+    [
+        (6, 200),
+        pytest.param(6, 1000, marks=pytest.mark.slow),
+        pytest.param(8, 1000, marks=pytest.mark.slow),
+        pytest.param(10, 1000, marks=pytest.mark.slow),
+        pytest.param(20, 1000, marks=pytest.mark.slow),
+        pytest.param(100, 1000, marks=pytest.mark.slow),
+    ],
+)
+def test_few_of_equal_systems_are_called_different(clips: int, draws: int) -> None:
+    """The table of docs/evaluation.md, of sentences with as many random errors in A as in B."""
+    refs = sentences(2000, seed=0, shortest=2)
+    settings = options(resamples=500)
+    a, b = (measure(noisy(refs, seed=seed), refs, settings) for seed in (1, 2))
+    rng, different, names = np.random.default_rng(3), Counter[str](), ["bleu4", "chrf", "wer"]
+    for seed in range(draws):
+        rows = rng.integers(0, len(refs), clips)
+        pair = compare(
+            [a.select(rows)], [b.select(rows)], replace(settings, seed=seed), metrics=names
+        )
+        different.update(name for name, d in pair.items() if d.is_better or d.is_worse)
+    rates = {name: different[name] / draws for name in names}
+    print(clips, {name: f"{100 * rate:.1f} %" for name, rate in rates.items()})
+    # 5 % are promised; the rest is the chance of so many draws, at three standard errors.
+    assert max(rates.values()) <= 0.05 + 0.015 + 3 * np.sqrt(0.05 * 0.95 / draws)
 
 
 def run_of_signs(read: list[str], rules: GlossRules = "none") -> PastRun:

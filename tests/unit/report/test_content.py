@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from signloom.evaluation.compare import Difference
 from signloom.evaluation.names import Metric
 from signloom.report.build import compare_with_floor
 from signloom.report.samples import mark_words, pick_samples
@@ -39,7 +40,7 @@ def test_sentences_below_say_on_what_the_scores_were_measured(sources: Sources) 
             {},
             "good",
             "has learnt to translate: BLEU-4 80.0 [75.0, 85.0] on 8 test clips; the best "
-            "floor, retrieval, has 20.0, p = 0.012",
+            "floor, retrieval, has 20.0.",
         ),
         ({"systems": {"model": 22.0}}, "open", "not clearly better than retrieval"),
         ({"systems": {"model": 12.0}}, "bad", "worse than retrieval"),
@@ -55,21 +56,35 @@ def test_one_sentence_judges_the_model(
     for system, value in changes.pop("systems", {}).items():
         results["systems"][system]["bleu4"] = score(value)
     results |= changes
-    verdict = judge(sources, 0.0123)
+    verdict = judge(sources, None)
     assert (verdict.kind, said in verdict.text) == (kind, True), verdict
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind"), [((1.0, 90.0), "good"), ((-1.0, 90.0), "open"), ((-9.0, -1.0), "bad")]
+)
+def test_the_interval_of_the_difference_to_the_best_floor_decides(
+    sources: Sources, ends: tuple[float, float], kind: str
+) -> None:
+    difference = Difference(
+        name="bleu4", a=20.0, b=80.0, low=ends[0], high=ends[1], p_value=0.0123, spread=1.0,
+        clips=8, resamples=1000, level=0.05, wins=5, losses=3, ties=0,
+    )  # fmt: skip
+    verdict = judge(sources, difference)
+    assert (verdict.kind, "has 20.0, p = 0.012" in verdict.text) == (kind, True)
 
 
 def test_the_difference_to_the_best_floor_is_tested_on_the_same_clips(sources: Sources) -> None:
     single_seed = dataclasses.replace(sources, seeds=None)
     rows = [row for row in single_seed.hypotheses if row["split"] == "test"]
-    assert (
-        compare_with_floor(single_seed, [{**row, "hypothesis": row["reference"]} for row in rows])
-        < 0.05
+    right, floor = (
+        compare_with_floor(single_seed, [{**row, "hypothesis": row[name]} for row in rows])
+        for name in ("reference", "retrieval")
     )
-    assert (
-        compare_with_floor(single_seed, [{**row, "hypothesis": row["retrieval"]} for row in rows])
-        == 1
-    )
+    assert right
+    assert floor
+    assert right.p_value < 0.05
+    assert floor.p_value == 1
     assert compare_with_floor(sources, rows) is None  # the page has a mean of seeds
 
 

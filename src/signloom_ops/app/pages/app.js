@@ -81,6 +81,10 @@ $("#language").addEventListener("change", (event) => { speak(event.target.value)
 
 // --- sending a film in pieces --------------------------------------------------------------------
 
+// Answers after which the same request may succeed: the app was started again and waits for its new
+// cookie, too many asked at a time, the disk is full. The page keeps the film and tries again.
+const FOR_NOW = [401, 429, 503, 507];
+
 // Sends pieces as they come and tries again until the server has them: it says how much it has.
 class Sender {
   constructor(id, sent = 0) {
@@ -107,7 +111,7 @@ class Sender {
         await ask("PUT", path, blob);
         this.pieces.shift();
       } catch (error) {
-        if (error.status && error.status !== 507) throw error;
+        if (error.status && !FOR_NOW.includes(error.status)) throw error;
         tell(error.status ? error.message : say("waiting"), true);
         await pause(1500);
       }
@@ -120,8 +124,8 @@ class Sender {
       try {
         return await ask("POST", `/api/takes/${this.id}/whole`, { size: this.size });
       } catch (error) {
-        if (error.status) throw error;
-        tell(say("waiting"), true);
+        if (error.status && !FOR_NOW.includes(error.status)) throw error;
+        tell(error.status ? error.message : say("waiting"), true);
         await pause(1500);
       }
     }

@@ -28,6 +28,7 @@ from signloom_ops.app.takes import (
     one_line,
 )
 from signloom_ops.options import load_ops
+from signloom_tools.importing.cells import name_key
 
 MAX_NAME = 100  # letters of a signer's name
 
@@ -61,7 +62,8 @@ class Recordings:
         consents = self._takes.last_consents()
         agreed = {signer for signer, consent in consents.items() if consent.day == today}
         return [
-            {**asdict(take), "bytes": self._takes.size(take), "agreed": take.signer in agreed}
+            asdict(take)
+            | {"bytes": self._takes.size(take), "agreed": name_key(take.signer) in agreed}
             for take in self._takes.list_takes()
         ]
 

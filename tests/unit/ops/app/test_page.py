@@ -5,6 +5,8 @@ Films come by HTTP instead of from the camera, and the champion is a tiny model 
 
 import dataclasses
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from signloom.features.tokenizer import Tokenizer
 from signloom.training.data import TrainingData
 from signloom.training.train import train
 from signloom_demo.draw import write_video
+from signloom_ops.app.server import PAGES
 from signloom_ops.nightly.store import ModelStore
 from tests import tiny
 from tests.browser import DESK, NEEDS_CHROMIUM, open_tab
@@ -27,6 +30,32 @@ from tests.unit.ops.app.serving import Asker
 SIGNS = {"bonjour": ("BONJOUR",), "maison": ("MAISON",)}
 REST = 6  # pictures, before and after
 PEOPLE = ("anouk", "bakary", "fatou")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+@pytest.mark.parametrize("status", ["undefined", "401", "429", "503", "507"])
+def test_a_page_keeps_a_film_until_the_app_takes_it_again(status: str) -> None:
+    """The app is killed in the middle, is back with another cookie, and gets it at last."""
+    script = (PAGES / "app.js").read_text(encoding="utf-8")
+    sender = script[script.index("const FOR_NOW") : script.index("// --- camera")]
+    code = f"""
+const start = {{ piece: 4 }}, got = [], tell = () => {{}}, say = (name) => name;
+const pause = async () => {{}};
+let away = 3;
+async function ask(method, path, body) {{
+  if (got.length && away-- > 0) throw Object.assign(new Error("no"), {{ status: {status} }});
+  got.push(method === "PUT" ? await body.text() : body.size);
+  if (method === "POST") return got;
+  away += got.length === 3 ? 2 : 0;
+}}
+{sender}
+const film = new Sender("x");
+film.add(new Blob(["one film"]));
+film.add(new Blob([" more"]));
+film.finish().then((all) => console.log(JSON.stringify(all)));
+"""
+    process = subprocess.run(["node", "-e", code], capture_output=True, text=True, timeout=60)
+    assert json.loads(process.stdout) == ["one ", "film", " mor", "e", 13], process.stderr
 
 
 def deliver(asker: Asker, folder: Path) -> Path:

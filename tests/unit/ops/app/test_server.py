@@ -137,6 +137,7 @@ def test_guessing_ends_and_pages_of_others_keep_nobody_out(asker: Asker) -> None
 
 
 HOUSE = ["--host", "signs.lan", "--password-file", "password.txt"]
+ALL_FILES = ["--password-file", "none.txt", "--certificate", "none.pem", "--key", "none.pem"]
 
 
 def test_in_a_house_the_password_opens_and_the_token_of_an_address_does_not(house: Asker) -> None:
@@ -145,6 +146,27 @@ def test_in_a_house_the_password_opens_and_the_token_of_an_address_does_not(hous
         "POST", "/login", {"password": PASSWORD}, token=False, x_signloom="1"
     )
     assert (status, house.guard.token in headers["set-cookie"]) == (200, True)
+
+
+def test_half_a_surrogate_is_a_wrong_password(house: Asker) -> None:
+    for password, expected in (("\ud800", 403), (PASSWORD, 200)):
+        status, _, _ = house.ask(
+            "POST", "/login", {"password": password}, token=False, x_signloom="1"
+        )
+        assert status == expected
+
+
+@pytest.mark.parametrize("host", ["signs.lan:8000", "SIGNS.LAN:8000"])
+def test_a_house_has_its_name_in_capitals_too(host: str) -> None:
+    hosts = hosts_of(["Signs.Lan"], 8000, is_secure=True)
+    guard = Guard(App(prompts=[]).build(), hosts=hosts, password="trees and stones", secure=True)
+    scope = {
+        "type": "http", "method": "POST", "path": "/login", "query_string": b"",
+        "headers": [
+            (b"host", host.encode()), (b"origin", b"https://signs.lan:8000"), (b"x-signloom", b"1")
+        ],
+    }  # fmt: skip
+    assert guard._refusal(scope) is None
 
 
 def test_nothing_that_a_client_sends_becomes_a_path(asker: Asker, project: Path) -> None:
@@ -391,6 +413,7 @@ def test_a_browser_leaves_the_usual_port_out() -> None:
     assert hosts_of(["signs.lan"], 443, is_secure=True) == ["signs.lan:443", "signs.lan"]
     assert hosts_of(["localhost"], 80, is_secure=False) == ["localhost:80", "localhost"]
     assert hosts_of(["localhost"], 443, is_secure=False) == ["localhost:443"]
+    assert hosts_of(["Signs.Lan"], 8000, is_secure=True) == ["signs.lan:8000"]  # all write so
 
 
 def test_every_text_of_the_pages_is_in_every_language() -> None:
@@ -431,6 +454,10 @@ def test_every_message_that_is_translated_is_said_by_the_code() -> None:
     [
         (["--host", "signs.lan"], "--certificate, --key, --password-file"),
         (["--key", "key.pem"], "only with --host"),
+        *(
+            (["--host", host, *ALL_FILES], f"--host {re.escape(host)}: expected the name of this")
+            for host in ("0.0.0.0", "::", "*", "https://signs.lan", "signs.lan:8000", "0")
+        ),
         (["--prompts", "none.txt"], "there is no such file"),
         (["--prompts", "latin.txt"], "latin.txt: byte 1 is 0xe9, expected UTF-8"),
         ([*HOUSE, "--certificate", "latin.txt", "--key", "latin.txt"], "no TLS can be spoken"),

@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
 from signloom.corpus.manifest import load_manifest, read_manifest, write_manifest
 from signloom.corpus.quality import write_quality
 from signloom.paths import RETRAIN_LOCK
+from signloom.system import interrupt
 from signloom_ops.lock import hold_lock
 from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.night import Terminated, _end_on_sigterm, run_night
@@ -279,6 +281,24 @@ def test_ctrl_c_stops_the_stage_and_is_passed_on() -> None:
     with pytest.raises(KeyboardInterrupt):
         commands.dvc("repro", "extract")
     assert not is_alive(int(Path("stage").read_text()))
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_a_night_hands_no_ignored_ctrl_c_on_to_its_stages(is_ignored: bool) -> None:
+    """A script starts what runs behind it with SIGINT ignored, and programs inherit that."""
+    how = signal.SIG_IGN if is_ignored else signal.default_int_handler
+    before = signal.signal(signal.SIGINT, how)
+    code = "import time; print('up', flush=True); time.sleep(60)"
+    try:
+        with _end_on_sigterm():
+            stage = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with stage:
+        assert stage.stdout is not None
+        stage.stdout.readline()
+        interrupt(psutil.Process(stage.pid))
+        assert stage.wait(timeout=20) == -signal.SIGINT
 
 
 def test_a_night_makes_all_that_training_reads() -> None:

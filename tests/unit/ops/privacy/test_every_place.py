@@ -213,6 +213,20 @@ def test_somebody_who_is_nowhere_but_in_app_or_inbox_is_forgotten(
     assert len(read_manifest(corpus_options().path)) == 7
 
 
+def test_names_like_that_of_who_is_forgotten_stay_and_are_listed(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_corpus()
+    record(frames=33, signer="zo\u200bë")
+    record(frames=35, signer="ZOË")
+    main(["forget", "zoë", "--dry-run"])
+    assert "ZOË is like this name and stays" in capsys.readouterr().out
+    main(["forget", "zoë", "--yes"])
+    output = capsys.readouterr().out
+    assert "ZOË is like this name and stays" in output
+    assert TakeStore().signers() == {"ZOË"}
+
+
 def test_somebody_in_the_app_of_a_project_without_a_corpus_is_forgotten(project: Path) -> None:
     record("nina")
     main(["forget", "nina", "--yes"])

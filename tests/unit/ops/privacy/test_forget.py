@@ -1,5 +1,6 @@
 """A signer is removed from a real little project: Git, DVC, videos, cache, models, reports."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -29,8 +30,10 @@ from signloom_ops.intake.changes import (
 )
 from signloom_ops.intake.withdraw import withdraw
 from signloom_ops.nightly.store import ModelStore
+from signloom_ops.privacy.forget import RemovalPart, _remove_kept
+from signloom_tools import dvc
 from signloom_tools.cli.main import main
-from signloom_tools.dvc import track_version
+from signloom_tools.dvc import DvcCache, track_version
 from tests.commands import refuse
 from tests.extraction import OPTIONS as EXTRACT
 from tests.power_cut import RENAMES, PowerCutError, cut_before
@@ -271,6 +274,32 @@ def test_landmarks_that_are_there_again_are_named_and_go_with_the_second_call(
     main(["forget", "zoë", "--yes"])
     assert not Path("data/landmarks").exists()
     assert not is_unfinished(corpus_options())
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_clone_that_shares_dvcs_cache_by_links_keeps_its_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool
+) -> None:
+    project, clone = tmp_path / "project", tmp_path / "clone"
+    cache = (tmp_path if is_shared else project) / "cache"
+    for name in ("manifest.tsv", "film.mp4"):
+        digest = hashlib.md5(name.encode()).hexdigest()
+        kept = cache / "files/md5" / digest[:2] / digest[2:]
+        kept.parent.mkdir(parents=True)
+        kept.write_text(name)
+        for folder in (project, clone):
+            (folder / "data/raw").mkdir(parents=True, exist_ok=True)
+            (folder / "data/raw" / name).symlink_to(kept)
+    (project / ".dvc").mkdir()
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(dvc, "ask_dvc", lambda *_: f"{cache}\n")
+    manifest, film = Path("data/raw/manifest.tsv"), Path("data/raw/film.mp4")
+    part = RemovalPart("all", [film], rewritten={manifest: ""}, removed=[film])
+    _remove_kept([part], [manifest])
+    assert (clone / manifest).exists() == is_shared
+    assert not (clone / film).exists()
+    assert manifest.read_text() == "manifest.tsv"  # what is written next replaces it
+    assert bool(DvcCache().outside) == is_shared
 
 
 def test_the_tables_beside_the_manifest_lose_the_name_and_keep_their_counts(project: Path) -> None:

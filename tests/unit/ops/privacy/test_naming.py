@@ -1,5 +1,7 @@
 """What names a person goes, and nothing else, also where the name is a number."""
 
+import json
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,38 @@ TEST = person("test", "maison", "7")
 )
 def test_rows_go_by_the_columns_of_names_alone(name: str, text: str, after: str | None) -> None:
     assert scrub_table(name, text, ONE) == (text if after is None else after)
+
+
+SPELLINGS = (
+    "Zoë Le Blanc",
+    unicodedata.normalize("NFD", "Zoë Le Blanc"),
+    "Zoë  Le Blanc",
+    "Zoë\u00a0Le Blanc",
+    "Zoë Le\u202fBlanc",
+    "Zo\u200bë Le Blanc\ufeff",
+    "Zoë Le\u200d Blanc",
+)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_name_goes_however_it_is_written_and_names_like_it_stay(
+    tmp_path: Path, spelling: str
+) -> None:
+    zoe = person("Zoë Le Blanc")
+    table = f"film;text;speaker\na.mp4;oui;{spelling}\nb.mp4;non;zoë le blanc\n"
+    assert scrub_table("x.csv", table, zoe) == "film;text;speaker\nb.mp4;non;zoë le blanc\n"
+    assert scrub_value({"signers": {spelling: 1, "Zoë": 2}}, zoe) == {"signers": {"Zoë": 2}}
+    assert scrub_value({"signer": spelling}, zoe) == {"signer": "(forgotten)"}
+    assert blank_folders(f"in/{spelling}; in/zoë", zoe) == "in/(forgotten); in/zoë"
+    note = tmp_path / "signer.txt"
+    note.write_text(f"{spelling}\n", encoding="utf-8")
+    assert scrub_file(note, zoe) == b"(forgotten)\n"
+    assert files_naming([tmp_path], zoe) == [note]
+    consents = tmp_path / "consent.json"
+    consents.write_text(json.dumps({spelling: 1, "zoë le blanc": 2}), encoding="utf-8")
+    after = scrub_file(consents, zoe)
+    assert after
+    assert json.loads(after) == {"zoë le blanc": 2}
 
 
 def test_a_name_that_sentences_have_stays_in_them() -> None:

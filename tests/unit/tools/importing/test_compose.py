@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from signloom.config import load_params
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, read_manifest, write_manifest
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
+from signloom_tools.cli import init
 from signloom_tools.cli.main import main
 from signloom_tools.importing.compose import join_takes
 from tests.tiny import ROOT, halve, lose, sequence
@@ -118,6 +120,23 @@ def test_the_example_composes_each_sentence_of_takes_of_one_signer_of_its_split(
             used.add(take)
         assert len(remaining) == 0
     assert len(used) > len(SENTENCES)
+
+
+def test_a_composition_that_was_killed_before_its_manifest_is_simply_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(init, "write_corpus", lambda *_, **__: sys.exit("killed"))
+        with pytest.raises(SystemExit, match="killed"):
+            compose()
+    assert not (CORPUS / "manifest.tsv").exists()
+    assert (CORPUS / IMPORTED_SHARDS).is_dir()
+    assert compose()
+    with pytest.raises(SystemExit, match="already exists"):
+        compose()
+    (CORPUS / "manifest.tsv").unlink()  # landmarks alone may be those of an import
+    with pytest.raises(SystemExit, match="already exists"):
+        compose()
 
 
 def test_a_seed_gives_the_same_bytes_and_another_one_others() -> None:

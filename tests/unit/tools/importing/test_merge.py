@@ -171,8 +171,11 @@ def test_copies_of_a_merge_that_was_killed_are_taken() -> None:
     Path("both/manifest.tsv").unlink()  # what is written last
     films = sorted(Path("both").rglob("*.mp4"))
     films[-1].unlink()
+    half = films[-1].with_name(f".{films[-1].name}.999999999-1f.tmp")
+    half.write_text("half")
     main(["merge", "both", "a", "b", "--copy"])
     assert sorted(Path("both").rglob("*.mp4")) == films
+    assert not half.exists()
     Path("both/manifest.tsv").unlink()
     films[0].write_bytes(b"another")
     refuse("already exists; --force", ["merge", "both", "a", "b", "--copy"])
