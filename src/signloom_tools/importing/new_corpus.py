@@ -52,6 +52,10 @@ from signloom_tools.outputs import begins_as_ours
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
 
 
+# The id at the end of a name that yt-dlp or youtube-dl gives, `Title [id].mp4`, `Title-id.mp4`.
+_WEB_ID = re.compile(r"\[([^\[\]]+)\]$|-([\w-]{11})$")
+
+
 class VideoFolder:
     """All videos below a folder, found by path, by name, or by name without its ending.
 
@@ -70,6 +74,7 @@ class VideoFolder:
         self._by_stem: dict[str, list[Path]] = defaultdict(list)
         self._pictures: dict[str, list[Path]] = defaultdict(list)  # folders of them, one a clip
         self._by_pattern: dict[str, list[Path]] = defaultdict(list)
+        self._by_web_id: dict[str, list[Path]] = defaultdict(list)
         self._parts: dict[Path, tuple[str, ...]] = {}  # of their paths, as they are seen
         visited: set[tuple[int, int]] = set()
         for root, folders, names in os.walk(folder, followlinks=follow_links):
@@ -88,6 +93,8 @@ class VideoFolder:
     def _add(self, index: dict[str, list[Path]], path: Path) -> None:
         self._parts[path] = tuple(map(clean, (*path.parts[:-1], stem(path.name))))
         index[self._parts[path][-1].casefold()].append(path)
+        if web_id := _WEB_ID.search(self._parts[path][-1]):
+            self._by_web_id[(web_id[1] or web_id[2]).casefold()].append(path)
         if clip := self.fields_of(path).get("clip"):
             self._by_pattern[clip.casefold()].append(path)
 
@@ -108,7 +115,7 @@ class VideoFolder:
         """
         cell_path = _read_path(name)
         key = cell_path.name.casefold()
-        names = self._by_stem, self._pictures, self._by_pattern
+        names = self._by_stem, self._pictures, self._by_pattern, self._by_web_id
         paths = next((index[key] for index in names if key in index), [])
         if len(paths) > 1:
             parts = cell_path.parts

@@ -16,7 +16,7 @@ import math
 import posixpath
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,13 @@ from signloom_tools.importing.skeletons import SKELETONS
 Array = npt.NDArray[np.generic]
 T = TypeVar("T")
 
+PART_NAMES = {
+    **{name: name for name in PART_POINTS},
+    "lh": "left_hand", "left": "left_hand", "lefthand": "left_hand", "hand_left": "left_hand",
+    "rh": "right_hand", "right": "right_hand", "righthand": "right_hand",
+    "hand_right": "right_hand", "body": "pose",
+}  # fmt: skip
+"""What people call the files and folders of the parts."""
 _OF_ONE = ("keypoints", "frames", "features", "feature", "sign")  # arrays of one clip
 ONE_HAND = 63
 MOST = 1e6  # of a coordinate, pixels
@@ -83,6 +90,24 @@ def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
             yield name, partial(_refuse, error)
 
 
+def read_part_files(
+    path: Path, files: Mapping[str, Path], defaults: SourceDefaults
+) -> Iterator[ClipSource]:
+    """Yield the one clip of some `.npy` files, the points of a part each.
+
+    Raises:
+        ClipError: If a file cannot be read, or has not the points of its part.
+        UserError: If a default is missing.
+    """
+    parts = {}
+    for name, file in files.items():
+        with file.open("rb") as opened:
+            parts[name] = _part(name, Archive(file, opened, defaults).read(file.stem))
+    fps, width, height = require(path, defaults)
+    clip = partial(ForeignClip, clip_id=path.name, fps=fps, width=width, height=height)
+    yield path.name, partial(clip, parts=parts)
+
+
 def read_packed(path: Path, defaults: SourceDefaults) -> Iterator[tuple[str, dict[str, Array]]]:
     """Yield name and arrays of each clip of an HDF5 or MATLAB file: a group, or an array of many.
 
@@ -93,7 +118,7 @@ def read_packed(path: Path, defaults: SourceDefaults) -> Iterator[tuple[str, dic
         UserError: If h5py or SciPy is not installed.
     """
     sizes = {defaults.keys.get(key, key) for key in SIZES}
-    array_names = {*PART_POINTS, *_OF_ONE, *defaults.keys.values()} - sizes
+    array_names = {*PART_POINTS, *_OF_ONE, *defaults.keys.values(), *keypoints.POINTS} - sizes
     clips = dict[str, dict[str, Any]]()
     try:
         with _open_packed(path, sizes, defaults) as groups:
@@ -171,16 +196,16 @@ def _open_packed(
 
 
 def read_array_frames(
-    path: Path, files: Sequence[Path], defaults: SourceDefaults
+    path: Path, files: Sequence[Path | None], defaults: SourceDefaults
 ) -> Iterator[ClipSource]:
-    """Yield the one clip of some `.npy` files, a row of W numbers each, in order.
+    """Yield the one clip of some `.npy` files, a row of W numbers each, in order; None: no row.
 
     Raises:
         ClipError: If a file cannot be read, or they differ in W.
         UserError: If a default is missing.
     """
     rows = []
-    for file in files:
+    for file in filter(None, files):
         with file.open("rb") as opened:
             rows.append(Archive(file, opened, defaults).read(file.stem).reshape(-1))
     lengths = sorted({len(row) for row in rows})
@@ -190,7 +215,9 @@ def read_array_frames(
             f"save {' or '.join(map(str, ROWS))} a frame",
         )
     fps, width, height = require(path, defaults)
-    parts = _split_rows(np.stack(rows).astype(np.float32))
+    matrix = np.full((len(files), lengths[0]), np.nan, np.float32)
+    matrix[[file is not None for file in files]] = np.stack(rows)
+    parts = _split_rows(matrix)
     yield (
         path.name,
         partial(ForeignClip, clip_id=path.name, parts=parts, fps=fps, width=width, height=height),
@@ -277,6 +304,10 @@ class Archive:
                 self._names[ours] = self._names.pop(theirs)
             elif name in self._names:
                 self._inner[ours] = name, inner
+        for ours, spelt in (("keypoints", keypoints.POINTS), ("scores", keypoints.SCORES)):
+            theirs = next((name for name in spelt if name in self._names), ours)
+            if self._zip and ours not in self and theirs in self._names:
+                self._names[ours] = self._names.pop(theirs)
         self.shapes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         for name in self._names:
             try:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 import scipy.io
@@ -223,6 +224,49 @@ def test_pose_files_hold_what_shards_hold(tmp_path: Path, choices: list[str]) ->
     result, clips = run([tmp_path / "pose"], tmp_path / "corpus", tuple(choices), anywhere)
     assert result.layout == layout
     assert_equal(clips["clip"], clip)
+
+
+@pytest.mark.parametrize("name", ["{part}/{clip}.npy", "{clip}/{part}.npy", "x/{part}/{clip}.npy"])
+def test_a_folder_or_a_file_a_part_makes_one_clip(tmp_path: Path, name: str) -> None:
+    parts = holistic()
+    for clip in ("a", "b"):
+        for part in ("left_hand", "right_hand", "pose"):
+            path = tmp_path / "in" / name.format(part=part, clip=clip)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, parts[part])
+    _, clips = run([tmp_path / "in"], tmp_path / "corpus")
+    assert [clip_id.removeprefix("x_") for clip_id in clips] == ["a", "b"]
+    np.testing.assert_array_equal(
+        clips["a" if "a" in clips else "x_a"].points, expected(parts, ("hands", "pose"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "column", "hands"),
+    [
+        (("sample_id", "frame_id"), "{part}_{index}_{axis}", ("hand_0", "hand_1")),
+        (("name", "frame_number"), "{part}_{axis}{index}", ("left_hand", "right_hand")),
+        (("", "frame"), "{part}_{axis}_{index}", ("lh", "rh")),
+    ],
+)
+def test_a_table_with_a_row_a_frame(
+    tmp_path: Path, keys: tuple[str, str], column: str, hands: tuple[str, str]
+) -> None:
+    parts = holistic()
+    named = {hands[0]: parts["left_hand"], hands[1]: parts["right_hand"], "pose": parts["pose"]}
+    columns = {
+        column.format(part=part, index=index, axis=axis): points[:, index, number]
+        for part, points in named.items()
+        for index in range(points.shape[1])
+        for number, axis in enumerate("xyz")
+    }
+    table = {keys[0]: ["k::1"] * 5} if keys[0] else {}
+    table |= {keys[1]: np.arange(5), "empty": [None] * 5, **columns}
+    pacsv.write_csv(pa.table(table), tmp_path / "frames.csv")
+    _, clips = run([tmp_path / "frames.csv"], tmp_path / "corpus")
+    assert list(clips) == ["k__1" if keys[0] else "frames"]
+    (clip,) = clips.values()
+    np.testing.assert_allclose(clip.points, expected(parts, ("hands", "pose")), atol=1e-3)
 
 
 def test_pose_files_open_in_their_own_library(tmp_path: Path) -> None:
