@@ -466,8 +466,9 @@ def _read_file(
             raise ClipError(problem.reason, problem.hint)
         match = options.pattern.fullmatch(source.below.as_posix()) if options.pattern else None
         if options.pattern and not match:
+            form = re.sub(r"\(\?P<(\w+)>.*?\)", r"{\1}", options.pattern.pattern)
             raise ClipError(
-                f"its path {source.below} does not fit --pattern", "correct one of them"
+                f"its path {source.below} is not of the form {form}", "move it, or say --pattern"
             )
         path_fields = match.groupdict() if match else {}
         if source.frames:

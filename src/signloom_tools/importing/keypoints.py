@@ -34,7 +34,10 @@ _FRAMES = ("instance_info", "frames", "results")  # MMPose's, ours and those of 
 _PEOPLE_NAMES = ("people", "instances", "instance_info")
 _JSON_GROWTH = 8  # a number in JSON takes this many times its text in memory
 # MediaPipe's results, of any language: names without case, `_` and `landmarks`.
-_PARTS = {"pose": "pose", "face": "face", "lefthand": "left_hand", "righthand": "right_hand"}
+_PARTS = {
+    "pose": "pose", "face": "face", "lefthand": "left_hand", "righthand": "right_hand",
+    "lh": "left_hand", "rh": "right_hand", "handleft": "left_hand", "handright": "right_hand",
+}  # fmt: skip
 _HANDS = ("multihand", "hand", "")  # of Hands and HandLandmarker, in no order of sides
 _SIDES = ("left_hand", "right_hand")
 _TIMES = {
@@ -138,9 +141,11 @@ def find_clips(
         for key, entry in clips.items():
             yield str(key), partial(_clip, path, str(key), entry, outer, defaults)
         return
-    if isinstance(content, list) and content and _frames_in(content[0]):  # cameras, as DGS has
+    # A clip an entry: of cameras, as DGS has them, or of lists of frames for each part.
+    if isinstance(content, list) and content and _frames_in(content[0]):
         for number, entry in enumerate(content):
-            key = str(entry.get("id") or entry.get("camera") or f"{name}-{number + 1}")
+            alone = name if len(content) == 1 else f"{name}-{number + 1}"
+            key = str(entry.get("id") or entry.get("name") or alone)
             yield key, partial(_clip, path, key, entry, outer, defaults)
         return
     if isinstance(content, list) and content and _points_in(content[0], defaults):
@@ -157,14 +162,17 @@ def _frames_in(content: Any) -> Any:
     """Return the frames of a map that has them under one of their names; None: it has not."""
     fields = content if isinstance(content, dict) and not is_frame(content) else {}
     frames = (_by_number(fields[name]) for name in _FRAMES if name in fields)
-    return next((frame for frame in frames if isinstance(frame, list)), None)
+    series = (*frames, _by_frame(fields))
+    return next((frames for frames in series if isinstance(frames, list)), None)
 
 
 def _clip(
     path: Path, clip_id: str, content: Any, outer: Mapping[str, Any], defaults: SourceDefaults
 ) -> ForeignClip:
     fields: Mapping[str, Any] = content if isinstance(content, dict) else {}
-    stated = _stated_sizes(fields, outer, defaults)
+    first = content[0] if isinstance(content, list) and content else None
+    holder = first if isinstance(first, dict) else fields  # of a list, each says it
+    stated = _stated_sizes(holder, outer, defaults)
     label = str(fields.get("text") or fields.get("label") or "")
     content = _by_number(_frames_in(fields) or content)
     if parts := _clip_parts(content):
@@ -302,8 +310,7 @@ def _arrays(content: Mapping[str, Any], defaults: SourceDefaults) -> tuple[Any, 
     """Return the points of a dict, and their scores or None."""
     points_key = _points_in(content, defaults)
     if points_key is None:
-        keys = ", ".join(map(str, list(content)[:8]))
-        raise ClipError(f"its keys are {keys}", "say --keys keypoints=NAME")
+        raise _unknown_keys("its clips", content)
     scores_key = defaults.keys.get("scores")
     named = [scores_key] if scores_key else [key for key in SCORES if key in content]
     return content[points_key], content[named[0]] if named else None
@@ -347,9 +354,20 @@ def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
     for frame in content:
         people = frame
         if isinstance(frame, dict):
-            people = next((frame[name] for name in _PEOPLE_NAMES if name in frame), [])
+            people = next((frame[name] for name in _PEOPLE_NAMES if name in frame), None)
+        if people is None:
+            raise _unknown_keys("its frames", frame)
         people = [people] if isinstance(people, dict) else people  # AI-Hub's, of one person
         yield [_person(person) for person in people]
+
+
+def _unknown_keys(holder: str, content: Mapping[str, Any]) -> ClipError:
+    """Return the refusal of maps that have no points under a known name."""
+    return ClipError(
+        f"{holder} have the keys {', '.join(map(str, list(content)[:8]))}",
+        "expected people, keypoints, or parts such as pose and left_hand; leave out what holds no "
+        "landmarks",
+    )
 
 
 def _person(person: Mapping[str, Any]) -> DetectedPerson:
@@ -367,6 +385,8 @@ def _person(person: Mapping[str, Any]) -> DetectedPerson:
         ]
         identity = next(iter(np.ravel(person.get("person_id") or -1)))
         return DetectedPerson(np.concatenate(padded), None if identity == -1 else identity)
+    if "keypoints" not in person:
+        raise _unknown_keys("its people", person)
     points = np.asarray(person["keypoints"], np.float32)
     identity = person.get("track_id", person.get("idx"))
     identity = None if isinstance(identity, list) else identity

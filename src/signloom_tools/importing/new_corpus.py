@@ -39,6 +39,7 @@ from signloom_tools.importing.dealing import deal_clips
 from signloom_tools.importing.fields import FieldSource
 from signloom_tools.importing.file_names import without_ending
 from signloom_tools.importing.pictures import (
+    OTHER_SUFFIXES,
     PACKED_SUFFIX,
     PictureFolder,
     describe_gaps,
@@ -74,6 +75,7 @@ class VideoFolder:
         self._by_stem: dict[str, list[Path]] = defaultdict(list)
         self._pictures: dict[str, list[Path]] = defaultdict(list)  # folders of them, one a clip
         self._by_pattern: dict[str, list[Path]] = defaultdict(list)
+        self._unread: set[str] = set()  # folders of other pictures
         self._by_web_id: dict[str, list[Path]] = defaultdict(list)
         self._parts: dict[Path, tuple[str, ...]] = {}  # of their paths, as they are seen
         visited: set[tuple[int, int]] = set()
@@ -89,6 +91,8 @@ class VideoFolder:
                     self._add(self._by_stem, below / name)
             if is_picture_folder(names):
                 self._add(self._pictures, below)
+            elif sum(name.lower().endswith(OTHER_SUFFIXES) for name in names) > 1:
+                self._unread.add(clean(below.name).casefold())
 
     def _add(self, index: dict[str, list[Path]], path: Path) -> None:
         self._parts[path] = tuple(map(clean, (*path.parts[:-1], stem(path.name))))
@@ -128,6 +132,8 @@ class VideoFolder:
             return paths[0], ""
         if paths:
             return None, f"{len(paths)} videos have its name"
+        if key in self._unread:
+            return None, f"its pictures are {' or '.join(OTHER_SUFFIXES)}: convert them to .png"
         return None, "no video of its name"
 
     def _is_at(self, path: Path, name: str) -> bool:

@@ -53,6 +53,11 @@ PART_NAMES = {
     "hand_right": "right_hand", "body": "pose",
 }  # fmt: skip
 """What people call the files and folders of the parts."""
+_SPELT = {
+    "keypoints": keypoints.POINTS,
+    "scores": keypoints.SCORES,
+    **{part: [name for name in PART_NAMES if PART_NAMES[name] == part] for part in PART_POINTS},
+}
 _OF_ONE = ("keypoints", "frames", "features", "feature", "sign")  # arrays of one clip
 ONE_HAND = 63
 MOST = 1e6  # of a coordinate, pixels
@@ -304,7 +309,7 @@ class Archive:
                 self._names[ours] = self._names.pop(theirs)
             elif name in self._names:
                 self._inner[ours] = name, inner
-        for ours, spelt in (("keypoints", keypoints.POINTS), ("scores", keypoints.SCORES)):
+        for ours, spelt in _SPELT.items():
             theirs = next((name for name in spelt if name in self._names), ours)
             if self._zip and ours not in self and theirs in self._names:
                 self._names[ours] = self._names.pop(theirs)
@@ -316,6 +321,14 @@ class Archive:
                 if not self._zip:
                     raise _unreadable(path.name, error) from None
                 # Of an archive it is told where the array is needed.
+            if not self._zip and not self.shapes[name][1].hasobject:
+                shape, kind = self.shapes[name]
+                end = file.tell() + math.prod(shape) * kind.itemsize
+                if file.seek(0, io.SEEK_END) > end:
+                    raise ClipError(
+                        f"it holds more behind its first array, of the shape {shape}",
+                        "numpy.savez(FILE, left_hand=..., right_hand=..., pose=...) names several",
+                    )
 
     def __contains__(self, name: str) -> bool:
         """Say whether there is an array of this name, whole or damaged."""

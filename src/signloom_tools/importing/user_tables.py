@@ -205,7 +205,8 @@ def _name_columns(path: Path, how: str, lines: Lines, names: Sequence[str]) -> U
     if is_one or len({*header}) < len(header):
         raise UserError(
             f"{path}: read as {how}, the first line names the columns {first}; expected two or "
-            "more, each once. Say --separator, --encoding, or --names if it is no line of names"
+            "more, each once. Say --separator, --encoding, or --names if it is no line of names; "
+            "two files of a line a sentence become a table by: paste GLOSSES SENTENCES > table.tsv"
         )
     return build_table(path, how, header, rows[1:])
 
