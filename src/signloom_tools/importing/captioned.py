@@ -224,7 +224,8 @@ def _advise(cuts: Sequence[_Cut], sources: Mapping[str, FieldSource]) -> str:
             rate = f" --fps {fps:g}" * (kind == "frame")
             how = f"--column {pairs}{rate}" if kind else "write them in seconds"
             return f"As {name} they would fit: {how}"
-    empty = " ".join(f"{edge}_s=" for edge in columns or ("start", "end"))
+    names = ("start_s", "end_s", "duration_s", "start_frame", "end_frame")
+    empty = " ".join(f"{name}=" for name in names if name in sources)
     return (
         "Are they times of longer films, of which these are parts? "
         f"--set {empty} takes each film whole"
