@@ -118,7 +118,7 @@ def _ends_in_a_packet(video: Path) -> bool:
     for before, packet in zip((0, 4), _TS_BYTES, strict=True):  # .m2ts has a time before each
         if head[before : before + 1] == head[before + packet : before + packet + 1] == b"G":
             return size % packet != 0
-    packets = [match for match in _PES.finditer(tail) if match]
+    packets = list(_PES.finditer(tail))
     return bool(packets) and start + packets[-1].end() + int.from_bytes(packets[-1][1]) > size
 
 

@@ -19,11 +19,10 @@ from signloom.files import whole_folder
 from signloom.paths import PARAMS
 from signloom.progress import wrap
 from signloom_tools.cli.landmark_files import import_sources
-from signloom_tools.importing.captioned import CueRows, add_paths, read_films
+from signloom_tools.importing.captioned import CueRows, add_paths, check_times, read_films
 from signloom_tools.importing.column_names import IN_MS, KNOWN_NAMES, SPLIT_NAMES
 from signloom_tools.importing.dealing import few_takes
 from signloom_tools.importing.fields import Sources, find_sources
-from signloom_tools.importing.film_times import check_times
 from signloom_tools.importing.hands import warn_of_no_hands
 from signloom_tools.importing.importer import CLIPS_NAME, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (

@@ -1,14 +1,20 @@
 """Films with captions: what belongs to which film, and a row for each cue."""
 
+import contextlib
 import re
+import statistics
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from tqdm import tqdm
+
 from signloom.corpus.manifest import Clip
 from signloom.errors import ClipError, Problem, UserError, name_problem
+from signloom.progress import progress_file
 from signloom_tools.importing.captions import (
+    MIN_INSIDE,
     READ_SUFFIXES,
     Captions,
     Cue,
@@ -16,8 +22,9 @@ from signloom_tools.importing.captions import (
     read_captions,
     split_name,
 )
-from signloom_tools.importing.fields import find_sources
+from signloom_tools.importing.fields import FieldSource, find_sources
 from signloom_tools.importing.new_corpus import (
+    CorpusPlan,
     RefusedRow,
     VideoFolder,
     clip_id_of,
@@ -28,6 +35,7 @@ from signloom_tools.importing.new_corpus import (
     stem,
 )
 from signloom_tools.importing.options import Choice, CueRules
+from signloom_tools.importing.pictures import PictureFolder
 from signloom_tools.importing.user_tables import TableRow, UserTable
 
 CAPTIONS = "captions"  # the column of a table of films that names their caption files
@@ -123,6 +131,105 @@ def measure_film(path: Path, least_s: float = 0.0) -> float | None:
         return None
     with Video(path) as video:
         return video.find_end_s(least_s)
+
+
+_Cut = tuple[Clip, float, float]  # a part of a film, with the seconds and frame rate of that film
+_SHORTEST_S = 0.1  # half of the clips last longer, or their times are no seconds
+_UNITS = {"milliseconds": 1e-3, "microseconds": 1e-6, "steps of 100 ns": 1e-7}
+
+
+def check_times(plan: CorpusPlan, sources: Mapping[str, FieldSource]) -> None:
+    """Leave out the clips whose times lie beyond the end of their film.
+
+    Args:
+        plan: Its clips of films whose header says no length stay.
+        sources: Where the times come from.
+
+    Raises:
+        UserError: If half of them do: they are in another unit, or times of other films.
+    """
+    by_film: dict[Path, list[Clip]] = defaultdict(list)
+    for clip in plan.clips:
+        if clip.video and (clip.start_s, clip.end_s) != (None, None):
+            by_film[clip.video].append(clip)
+    cuts: list[_Cut] = []
+    films = tqdm(by_film.items(), "measuring", unit=" films", delay=1.0, file=progress_file())
+    for path, clips in films:
+        last_s = max(clip.end_s or clip.start_s or 0.0 for clip in clips)
+        with contextlib.suppress(ClipError):  # which extraction tells
+            length_s, fps = _measure(plan.videos.get(path, path), last_s)
+            cuts += [(clip, length_s, fps) for clip in clips if length_s]
+    reason = "its times lie beyond the end of its film"
+    beyond = [
+        RefusedRow(row.table, row.line, clip.clip_id, Problem(reason, "", (_tell(clip, length_s),)))
+        for clip, length_s, _ in cuts
+        if not _fits(_edges(clip, length_s), length_s) and (row := plan.rows[clip.clip_id])
+    ]
+    if beyond and 2 * len(beyond) >= len(cuts):
+        raise UserError(
+            f"{beyond[0].table} line {beyond[0].line}: {reason} ({beyond[0].detail}), and so it is "
+            f"with {len(beyond)} of {len(cuts)} clips. {_advise(cuts, sources)}"
+        )
+    plan.refusals += beyond
+    lost = {row.clip_id for row in beyond}
+    plan.clips = [clip for clip in plan.clips if clip.clip_id not in lost]
+    lengths_s = [c.end_s - (c.start_s or 0.0) for c in plan.clips if c.end_s is not None]
+    if lengths_s and statistics.median(lengths_s) < _SHORTEST_S:
+        plan.notes.append(
+            f"half of the clips last less than {_SHORTEST_S:g} s: are their times seconds?"
+        )
+
+
+def _measure(source: Path | PictureFolder, last_s: float) -> tuple[float, float]:
+    """Return seconds, 0 if unknown, and rate of a film whose clips end at `last_s`."""
+    from signloom.detection.video import Video  # PyAV loads slowly
+
+    if isinstance(source, PictureFolder):
+        return source.length_s, source.fps
+    with Video(source) as video:
+        return video.find_end_s(last_s) or 0.0, video.fps
+
+
+def _edges(clip: Clip, length_s: float, factor: float = 1.0) -> tuple[float, float]:
+    """Return start and end of a clip if its times are multiplied."""
+    return factor * (clip.start_s or 0.0), length_s if clip.end_s is None else factor * clip.end_s
+
+
+def _fits(edges_s: tuple[float, float], length_s: float) -> bool:
+    inside_s = min(edges_s[1], length_s) - edges_s[0]
+    return inside_s > 0 and inside_s >= MIN_INSIDE * (edges_s[1] - edges_s[0])
+
+
+def _tell(clip: Clip, length_s: float) -> str:
+    end = "s on" if clip.end_s is None else f"to {clip.end_s:g} s"
+    return f"{clip.start_s or 0:g} {end}, the film ends at {length_s:.2f} s"
+
+
+def _advise(cuts: Sequence[_Cut], sources: Mapping[str, FieldSource]) -> str:
+    """Say in which unit all times would fit, and the option for it."""
+    columns = {
+        edge: source.column
+        for edge in ("start", "end")
+        if (source := sources.get(f"{edge}_s")) and source.column
+    }
+    times = (time_s for clip, *_ in cuts for time_s in (clip.start_s, clip.end_s))
+    is_whole = all(time_s is None or time_s.is_integer() for time_s in times)
+    fps = statistics.median(fps for *_, fps in cuts)
+    for name, factor in {f"frames ({fps:g} a second)": 1 / fps, **_UNITS}.items():
+        edges = [(_edges(clip, length_s, factor), length_s) for clip, length_s, _ in cuts]
+        length_s = statistics.median(end_s - start_s for (start_s, end_s), _ in edges)
+        if is_whole and columns and length_s > _SHORTEST_S and all(_fits(*pair) for pair in edges):
+            kind = {"frames": "frame", "milliseconds": "ms"}.get(name.split()[0])
+            pairs = " ".join(f"{edge}_{kind}={column}" for edge, column in columns.items())
+            rate = f" --fps {fps:g}" * (kind == "frame")
+            how = f"--column {pairs}{rate}" if kind else "write them in seconds"
+            return f"As {name} they would fit: {how}"
+    names = ("start_s", "end_s", "duration_s", "start_frame", "end_frame")
+    empty = " ".join(f"{name}=" for name in names if name in sources)
+    return (
+        "Are they times of longer films, of which these are parts? "
+        f"--set {empty} takes each film whole"
+    )
 
 
 def read_films(

@@ -149,7 +149,7 @@ def layout_of(clip: ForeignClip, choices: Collection[str] | None) -> Layout:
     except ValueError as error:
         raise ClipError(
             f"it has no {error} (found {', '.join(sorted(clip.parts))})",
-            "choose what is there with --groups",
+            "name what it has, as in --keys left_hand=NAME, or choose what is there with --groups",
         ) from None
 
 

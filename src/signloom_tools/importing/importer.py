@@ -1,11 +1,12 @@
 """Import of landmark files: they become shards in a corpus folder."""
 
 import json
+import math
 import pickle
 import re
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -32,12 +33,17 @@ from signloom.progress import progress_file
 from signloom.tables import tsv_text
 from signloom_tools.importing import keypoints, numpy_arrays
 from signloom_tools.importing.feature_files import read_features
-from signloom_tools.importing.file_names import FORMATS, without_ending
+from signloom_tools.importing.file_names import FORMATS, MOST_GAPS, ending_of, without_ending
 from signloom_tools.importing.foreign import ClipSource, ForeignClip, layout_of, to_sequence
 from signloom_tools.importing.kaggle import read_kaggle
 from signloom_tools.importing.keypoints import read_keypoint_frames, read_keypoints
 from signloom_tools.importing.new_corpus import clip_id_of
-from signloom_tools.importing.numpy_arrays import read_array_frames, read_arrays
+from signloom_tools.importing.numpy_arrays import (
+    PART_NAMES,
+    read_array_frames,
+    read_arrays,
+    read_part_files,
+)
 from signloom_tools.importing.options import (
     MIN_SCORE,
     ImportOptions,
@@ -85,19 +91,19 @@ class _SourceFile:
 
     path: Path  # of the file or the clip
     below: PurePosixPath  # its path from the folder that was named, without its ending
-    frames: tuple[Path, ...] = ()  # the files of the frames, in order
-    missing: int = 0  # numbers between the first and the last frame that no file has
+    frames: tuple[Path | None, ...] = ()  # the files of the frames, in order; None: it is missing
+    parts: Mapping[str, Path] = field(default_factory=dict)  # files of arrays, one a part
 
     @property
     def dated_fps(self) -> float:
         """Frames a second by the dates of the files, as a recorder left them; 0: they say none."""
-        dates = [path.stat().st_mtime for path in self.frames]
+        dates = [path.stat().st_mtime for path in self.frames if path]
         step_s = float(np.median(np.diff(dates))) if len(dates) > 1 else 0.0
         return 1 / step_s if MIN_FPS <= 1 / max(step_s, 1e-6) <= _MOST_DATED_FPS else 0.0
 
     @property
     def suffix(self) -> str:
-        return (self.frames[0] if self.frames else self.path).suffix.lower()
+        return ending_of((next(filter(None, self.frames), self.path)).name)
 
 
 def guess_pattern(sources: Sequence[Path]) -> re.Pattern[str]:
@@ -197,6 +203,9 @@ class _ReadClips:
                 continue
             of = f"{len(group.landmarks)} of {len(landmarks[group.name])} landmarks"
             notes.append(f"{group.name}: {of}, in {share:.0%} of the frames")
+        hands = [name for name in self.layout.group_names if name.endswith("hand")]
+        if hands and not any(self.shown[name] for name in hands):
+            notes.append("warning: no frame shows a hand; are they among other points of the file?")
         if self.layout.name.endswith(FLAT):
             notes.append("no depth: z is 0 everywhere")
         rates = Counter(row.fps for row in self.rows.values())
@@ -281,8 +290,8 @@ def import_landmarks(
 
 def _note_frames(files: Sequence[_SourceFile], fps: float | None) -> Iterator[str]:
     """Say what clips of a file a frame lack, and at what rate they were recorded."""
-    if torn := [source for source in files if source.missing]:
-        lost, first = sum(source.missing for source in torn), torn[0].path
+    if torn := [source for source in files if None in source.frames]:
+        lost, first = sum(source.frames.count(None) for source in torn), torn[0].path
         yield f"warning: {lost} frames are missing within {len(torn)} takes (first {first})"
     dated = float(np.median([source.dated_fps for source in files if source.dated_fps] or [0.0]))
     if dated and fps and not 1 / _SAME_RATE < dated / fps < _SAME_RATE:
@@ -350,7 +359,7 @@ def read_foreign(
     rejects: list[Reject] = []
     with _noting(rejects, path.stem, path):
         kind = FEATURES if layout.name.startswith(FEATURES) else "auto"
-        for clip_id, make in _READERS[_format_of(path.suffix, kind, path)](path, defaults):
+        for clip_id, make in _READERS[_format_of(kind, path)](path, defaults):
             sequence: LandmarkSequence | None = None
             with _noting(rejects, clip_id, path):
                 sequence = to_sequence(make(), layout, allow_outside=defaults.allow_outside)
@@ -366,13 +375,14 @@ def _find_files(sources: Sequence[Path], name: str) -> list[_SourceFile]:
     for source in sources:
         if source.is_dir():
             inside = sorted(path for path in source.rglob("*") if path.is_file())
-            paths = [path for path in inside if path.suffix.lower() in suffixes]
+            paths = [path for path in inside if ending_of(path.name) in suffixes]
             # Next to other landmarks, JSON and CSV most often describe them.
             for telling in ((".csv",), FORMATS["keypoints"] if name == "auto" else ()):
-                paths = [path for path in paths if path.suffix.lower() not in telling] or paths
-            files |= {file.path: file for file in _join_frames(paths, source, name)}
+                paths = [path for path in paths if ending_of(path.name) not in telling] or paths
+            joined = _join_parts(paths, source) if name in ("auto", "numpy") else []
+            files |= {file.path: file for file in joined or _join_frames(paths, source, name)}
         elif source.is_file():
-            files[source] = _SourceFile(source, PurePosixPath(source.stem))
+            files[source] = _SourceFile(source, PurePosixPath(without_ending(source.name)))
         else:
             raise UserError(f"{source}: no such file or folder")
     if not files:
@@ -394,28 +404,52 @@ def _join_frames(files: Sequence[Path], source: Path, kind: str) -> Iterator[_So
             below = PurePosixPath(parent.relative_to(source).as_posix())
             path = parent / prefix if prefix else parent
             name = below / prefix if prefix else below if below.name else PurePosixPath(source.name)
-            numbers, paths = zip(*sorted(numbered), strict=True)
-            yield _SourceFile(path, name, paths, numbers[-1] - numbers[0] + 1 - len(numbers))
+            paths = _place_frames(sorted(numbered))
+            yield _SourceFile(path, name, paths)
             continue
         for _, path in numbered:
             yield _SourceFile(
-                path, PurePosixPath(path.relative_to(source).with_suffix("").as_posix())
+                path, PurePosixPath(without_ending(path.relative_to(source).as_posix()))
             )
+
+
+def _place_frames(numbered: Sequence[tuple[int, Path]]) -> tuple[Path | None, ...]:
+    """Return the files at the times that their numbers say, every one or every second and so on."""
+    numbers = [number for number, _ in numbered]
+    step = math.gcd(*(number - numbers[0] for number in numbers)) or 1
+    places = [(number - numbers[0]) // step for number in numbers]
+    if places[-1] >= MOST_GAPS * len(numbers):  # numbers that say something else
+        return tuple(path for _, path in numbered)
+    files = dict(zip(places, (path for _, path in numbered), strict=True))
+    return tuple(files.get(place) for place in range(places[-1] + 1))
+
+
+def _join_parts(files: Sequence[Path], source: Path) -> list[_SourceFile]:
+    """Return the clips of arrays of one part each, PART/CLIP.npy or CLIP/PART.npy; or none."""
+    clips: dict[PurePosixPath, dict[str, Path]] = defaultdict(dict)
+    for path in files:
+        names = without_ending(path.relative_to(source).as_posix()).split("/")
+        places = [n for n, name in enumerate(names) if name.lower() in PART_NAMES]
+        if path.suffix.lower() != ".npy" or len(places) != 1 or len(names) == 1:
+            return []
+        part = PART_NAMES[names.pop(places[0]).lower()]
+        clips[PurePosixPath(*names)][part] = path
+    return [_SourceFile(source / below, below, parts=parts) for below, parts in clips.items()]
 
 
 def _is_frame(path: Path) -> bool:
     if path.suffix == ".npy":
         return numpy_arrays.is_frame(path)
     try:
-        return keypoints.is_frame(json.loads(path.read_bytes()))
+        return keypoints.is_frame(json.loads(path.read_bytes()))  # of .json.gz, a file is a clip
     except (ValueError, RecursionError, OSError):  # told where it is read
         return False
 
 
-def _format_of(suffix: str, name: str, path: Path) -> str:
+def _format_of(name: str, path: Path) -> str:
     if name != "auto":
         return name
-    formats = [key for key, suffixes in FORMATS.items() if suffix.lower() in suffixes]
+    formats = [key for key, suffixes in FORMATS.items() if ending_of(path.name) in suffixes]
     if not formats:
         raise UserError(f"{path}: of what format is it? Say so with --format {'|'.join(FORMATS)}")
     return formats[0]
@@ -431,16 +465,18 @@ def _read_file(
             raise ClipError(problem.reason, problem.hint)
         match = options.pattern.fullmatch(source.below.as_posix()) if options.pattern else None
         if options.pattern and not match:
+            form = re.sub(r"\(\?P<(\w+)>.*?\)", r"{\1}", options.pattern.pattern)
             raise ClipError(
-                f"its path {source.below} does not fit --pattern", "correct one of them"
+                f"its path {source.below} is not of the form {form}", "move it, or say --pattern"
             )
         path_fields = match.groupdict() if match else {}
         if source.frames:
             read = read_array_frames if source.suffix == ".npy" else read_keypoint_frames
             clips = read(path, source.frames, options.defaults)
+        elif source.parts:
+            clips = read_part_files(source.path, source.parts, options.defaults)
         else:
-            which = _format_of(source.suffix, options.format, path)
-            clips = _READERS[which](path, options.defaults)
+            clips = _READERS[_format_of(options.format, path)](path, options.defaults)
         clip_id = None
         for clip_id, make in clips:
             # The name of the file, and the number or name of a clip within.
@@ -476,7 +512,11 @@ def _cell(text: str) -> str:
 
 
 def _fingerprint(files: Sequence[_SourceFile], options: ImportOptions, layout: Layout) -> str:
-    formats = sorted({_format_of(source.suffix, options.format, source.path) for source in files})
+    paths = (next(iter(source.parts.values()), source.path) for source in files)
+    paths = (
+        next(filter(None, source.frames), path) for source, path in zip(files, paths, strict=True)
+    )
+    formats = sorted({_format_of(options.format, path) for path in paths})
     fingerprint: dict[str, object] = {
         "detector": "imported",
         "source": "+".join(formats),

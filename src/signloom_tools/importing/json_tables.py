@@ -99,9 +99,57 @@ def _rows_of_texts(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"name": name, "text": text} for name, text in content.items()]
 
 
+def _are_columns_by_word(content: Any) -> bool:
+    """Tell whether there are columns below each word, maybe below splits, as in BOBSL."""
+    if isinstance(content, dict) and content and {*map(str.lower, content)} <= {*SPLIT_NAMES}:
+        return all(map(_are_columns_by_word, content.values()))
+    words = content.values() if isinstance(content, dict) else ()
+    return bool(words) and all(
+        isinstance(columns, dict)
+        and len(columns) > 1
+        and len(
+            {len(column) if isinstance(column, list) else -1 for column in columns.values()} - {-1}
+        )
+        == 1
+        and all(isinstance(column, list) for column in columns.values())
+        for columns in words
+    )
+
+
+def _rows_of_words(content: Mapping[str, Any], split: str = "") -> list[dict[str, Any]]:
+    if {*map(str.lower, content)} <= {*SPLIT_NAMES}:
+        below = (_rows_of_words(words, name) for name, words in content.items())
+        return [row for rows in below for row in rows]
+    return [
+        {"word": word, **row, **({"split": split} if split else {})}
+        for word, columns in content.items()
+        for row in _rows_of_columns(columns)
+    ]
+
+
+def _is_film(content: Any) -> bool:
+    """Tell whether it is a film with its signs, as AI-Hub's label files are."""
+    return isinstance(content, dict) and {*content} >= {"metaData", "data"}
+
+
+def _rows_of_film(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    film = content["metaData"].get("name", "")
+    return [
+        {
+            "video": film,
+            "start_s": sign.get("start"),
+            "end_s": sign.get("end"),
+            "sign": " ".join(attribute.get("name", "") for attribute in sign.get("attributes", ())),
+        }
+        for sign in content["data"]
+    ]
+
+
 _SHAPES: dict[
     str, tuple[Callable[[Any], bool], Callable[[Mapping[str, Any]], list[dict[str, Any]]]]
 ] = {
+    "a film with its signs, as AI-Hub has them": (_is_film, _rows_of_film),
+    "columns by word, as BOBSL's spottings are": (_are_columns_by_word, _rows_of_words),
     "columns, as pandas writes them": (_are_columns, _rows_of_columns),
     "boxes by name, as OpenASL has them": (_are_boxes, _rows_of_boxes),
     "texts by name": (_are_texts, _rows_of_texts),

@@ -6,9 +6,11 @@ file. Both hold shares of the picture and say neither its size nor the frame rat
 that `signloom landmarks` writes, as Parquet or CSV: they have columns for both.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from pyarrow import csv
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
-from signloom_tools.importing.file_names import SIZES
+from signloom_tools.importing.file_names import MOST_GAPS, SIZES
 from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -31,12 +33,26 @@ from signloom_tools.importing.options import SourceDefaults
 
 _LONG = ("frame", "type", "landmark_index", "x", "y", "z")
 _WIDE = ("sequence_id", "frame", "x_left_hand_0")
+_WIDE_NAMES = {
+    "sequence_id": ("sequence_id", "sample_id", "clip_id", "video_id", "video", "name"),
+    "frame": ("frame", "frame_id", "frame_idx", "frame_number", "frame_no"),
+}
+"""What others call the columns of a row a frame; without the first, a file is a clip."""
+_COLUMNS = ("{axis}_{part}_{index}", "{part}_{index}_{axis}", "{part}_{axis}_{index}",
+            "{part}_{axis}{index}", "{part}{index}_{axis}")  # fmt: skip
+_HANDS: tuple[Mapping[str, str], ...] = (
+    {},
+    {"left_hand": "hand_0", "right_hand": "hand_1"},
+    {"left_hand": "lh", "right_hand": "rh"},
+    {"left_hand": "left", "right_hand": "right"},
+    {"left_hand": "hand_left", "right_hand": "hand_right"},
+)
+_OF_PICTURES = (42, 63, 84, 126)  # numbers of one hand or two
 _KEYS = ("sequence_id", "frame", "type", "landmark_index")  # say where a row belongs
 _WHOLE = "whole numbers"
 _KINDS = {"type": ("texts",), "sequence_id": (_WHOLE, "texts"), "landmark_index": (_WHOLE,)}
 _ROW_BYTES = 64  # of each row, in addition to its columns: where it belongs
 _FRAME_BYTES = 4 * COORDINATES * sum(PART_POINTS.values())
-_MOST_GAPS = 10  # frame numbers may span this many times the frames that are there
 
 
 def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
@@ -54,8 +70,10 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
             pq.write_table(csv.read_csv(path), sink)
             source = pa.BufferReader(sink.getvalue())
         # Texts stay numbers that point at a text: each is in the file, and in memory, once.
-        names = set(pq.read_schema(source).names)
-        texts = sorted(names & {"type", "sequence_id"})
+        schema = pq.read_schema(source)
+        names = {column.name for column in schema if column.type != pa.null()}
+        wide = _find_wide(names)
+        texts = sorted(names & {"type", *(key for key in wide if wide[key] == "sequence_id")})
         with pq.ParquetFile(source, read_dictionary=texts) as file:
             size_columns = [
                 column.name
@@ -65,12 +83,20 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
             if set(_LONG) <= names:
                 tables = iter([(path.stem, _read_table(file, [*_LONG, *size_columns], defaults))])
                 read = _long_parts
-            elif set(_WIDE) <= names:
-                tables = _by_sequence(
-                    _read_table(file, [*_wide_columns(names), *size_columns], defaults)
-                )
+            elif wide:
+                table = _read_table(file, [*wide, *size_columns], defaults, wide)
+                table = table.rename_columns([wide.get(name, name) for name in table.column_names])
+                has_clips = "sequence_id" in table.column_names
+                tables = _by_sequence(table) if has_clips else iter([(path.stem, table)])
                 read = _wide_parts
             else:
+                numbers = sum(map(pa.types.is_floating, schema.types))
+                if numbers in _OF_PICTURES:
+                    raise ClipError(
+                        f"each row is one picture ({', '.join(schema.names[:4])}, ...: {numbers} "
+                        "numbers of hands), and a clip has many",
+                        f"number the frames of each clip: columns {', '.join(_WIDE)}, ...",
+                    )
                 raise ClipError(
                     f"its columns are {', '.join(sorted(names)[:6])}, ...",
                     f"use files with the columns {', '.join(_LONG)}, or {', '.join(_WIDE)}, ...",
@@ -82,8 +108,19 @@ def read_kaggle(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         yield clip_id, partial(_read_clip, path, clip_id, table, read, defaults)
 
 
-def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefaults) -> pa.Table:
+def _read_table(
+    file: pq.ParquetFile,
+    names: Sequence[str],
+    defaults: SourceDefaults,
+    ours: Mapping[str, str] = MappingProxyType({}),
+) -> pa.Table:
     """Read some columns, if they are what they should be and the rows are not too many.
+
+    Args:
+        file: The open file.
+        names: Of the columns.
+        defaults: How much memory they may take.
+        ours: What Kaggle calls a column, where that is another name.
 
     Raises:
         ClipError: If not.
@@ -91,7 +128,10 @@ def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefa
     row_bytes = _ROW_BYTES
     for name in names:
         kind = file.schema_arrow.field(name).type
-        is_text, expected = pa.types.is_dictionary(kind), _KINDS.get(name, ("numbers", _WHOLE))
+        is_text, expected = (
+            pa.types.is_dictionary(kind),
+            _KINDS.get(ours.get(name, name), ("numbers", _WHOLE)),
+        )
         fallback = "numbers" if pa.types.is_floating(kind) else ""
         category = "texts" if is_text else _WHOLE if pa.types.is_integer(kind) else fallback
         if category not in expected:
@@ -102,7 +142,7 @@ def _read_table(file: pq.ParquetFile, names: Sequence[str], defaults: SourceDefa
         row_bytes += 4 if is_text else kind.bit_width // 8
     check_memory(file.metadata.num_rows * row_bytes, defaults)
     table = file.read(columns=list(names))
-    empty = [name for name in names if name in _KEYS and table[name].null_count]
+    empty = [name for name in names if ours.get(name, name) in _KEYS and table[name].null_count]
     if empty:
         raise ClipError(f"some rows have no {empty[0]}", "leave these rows out")
     return table
@@ -141,7 +181,7 @@ def _frame_rows(frames: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     if (frames != np.floor(frames)).any():
         raise ClipError("its frames are no whole numbers", "number the frames one by one")
     positions = frames.astype(np.int64) - int(frames.min())
-    if positions.max() >= _MOST_GAPS * len(np.unique(positions)):
+    if positions.max() >= MOST_GAPS * len(np.unique(positions)):
         raise ClipError(
             f"its frames are numbered up to {frames.max()}, but only {len(np.unique(positions))} "
             "are there",
@@ -165,14 +205,25 @@ def _long_parts(table: pa.Table, rows: npt.NDArray[np.int64]) -> dict[str, Landm
     return parts
 
 
-def _wide_columns(names: set[str]) -> list[str]:
-    columns = [
-        f"{axis}_{part}_{number}"
-        for part, count in PART_POINTS.items()
-        for number in range(count)
-        for axis in "xyz"
-    ]
-    return [*_WIDE[:2], *(name for name in columns if name in names)]
+def _find_wide(names: set[str]) -> dict[str, str]:
+    """Return the columns of a table with a row a frame, and what Kaggle calls them; or none."""
+    found = (
+        (next((n for n in spelt if n in names), ""), ours) for ours, spelt in _WIDE_NAMES.items()
+    )
+    keys = {name: ours for name, ours in found if name}
+    for column, hands in itertools.product(_COLUMNS, _HANDS):
+        columns = {
+            column.format(
+                axis=axis, part=hands.get(part, part), index=index
+            ): f"{axis}_{part}_{index}"
+            for part, count in PART_POINTS.items()
+            for index in range(count)
+            for axis in "xyz"
+        }
+        columns = {name: ours for name, ours in columns.items() if name in names}
+        if "frame" in keys.values() and any("hand" in ours for ours in columns.values()):
+            return keys | columns
+    return {}
 
 
 def _by_sequence(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:

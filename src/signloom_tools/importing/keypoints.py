@@ -1,8 +1,10 @@
 """Keypoint files of other detectors, and of MediaPipe: JSON and pickles."""
 
 import collections
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,7 +15,7 @@ import numpy as np
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
-from signloom_tools.importing.file_names import SIZES
+from signloom_tools.importing.file_names import MOST_GAPS, SIZES, without_ending
 from signloom_tools.importing.foreign import (
     ClipSource,
     ForeignClip,
@@ -26,12 +28,16 @@ from signloom_tools.importing.options import SourceDefaults
 from signloom_tools.importing.people import DetectedPerson, Points, clip_of_points, follow_signer
 from signloom_tools.importing.pickles import load_pickle
 
-_POINTS = ("keypoints", "keypoint", "pose_keypoints", "poses")  # what people call them
-_SCORES = ("scores", "keypoint_scores", "score", "confidence")
+POINTS = ("keypoints", "keypoint", "pose_keypoints", "poses")  # what people call them
+SCORES = ("scores", "keypoint_scores", "score", "confidence")
 _FRAMES = ("instance_info", "frames", "results")  # MMPose's, ours and those of pages
+_PEOPLE_NAMES = ("people", "instances", "instance_info")
 _JSON_GROWTH = 8  # a number in JSON takes this many times its text in memory
 # MediaPipe's results, of any language: names without case, `_` and `landmarks`.
-_PARTS = {"pose": "pose", "face": "face", "lefthand": "left_hand", "righthand": "right_hand"}
+_PARTS = {
+    "pose": "pose", "face": "face", "lefthand": "left_hand", "righthand": "right_hand",
+    "lh": "left_hand", "rh": "right_hand", "handleft": "left_hand", "handright": "right_hand",
+}  # fmt: skip
 _HANDS = ("multihand", "hand", "")  # of Hands and HandLandmarker, in no order of sides
 _SIDES = ("left_hand", "right_hand")
 _TIMES = {
@@ -51,21 +57,42 @@ def read_keypoints(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]
     Raises:
         ClipError: If it cannot be read, or a pickle may not be.
     """
-    is_json = path.suffix.lower() == ".json"
+    is_json = path.name.lower().endswith((".json", ".json.gz"))
     content = load_json(path, defaults) if is_json else load_pickle(path, defaults)
-    yield from find_clips(path, path.stem.removesuffix(".pkl"), content, defaults)
+    name = without_ending(path.name).removesuffix(".pkl")
+    yield from find_clips(path, name, content, defaults)
 
 
 def read_keypoint_frames(
-    path: Path, files: Sequence[Path], defaults: SourceDefaults
+    path: Path, files: Sequence[Path | None], defaults: SourceDefaults
 ) -> Iterator[ClipSource]:
-    """Yield the one clip of some JSON files, one a frame, in order."""
-    content = [load_json(file, defaults) for file in files]
-    yield from find_clips(path, path.name, content, defaults)
+    """Yield the one clip of some JSON files, one a frame, in order; None: nobody is there."""
+    content = [load_json(file, defaults) if file else None for file in files]
+    yield from find_clips(path, path.name, _fill(content), defaults)
+
+
+def _fill(frames: Sequence[Any]) -> list[Any]:
+    """Return frames with one that shows nobody where there is none."""
+    first: Any = next(filter(None, frames), {})
+    nobody = {"people": []} if isinstance(first, dict) and not _parts(first) else type(first)()
+    return [nobody if frame is None else frame for frame in frames]
+
+
+def _by_number(content: Any) -> Any:
+    """Return the frames of a map that has them by their numbers, in order; else what it is."""
+    if not (isinstance(content, dict) and content and all(map(str.isdecimal, map(str, content)))):
+        return content
+    frames = {int(number): frame for number, frame in content.items()}
+    first, last = min(frames), max(frames)
+    if last - first >= MOST_GAPS * len(frames) or not all(map(is_frame, frames.values())):
+        return content
+    return _fill([frames.get(number) for number in range(first, last + 1)])
 
 
 def is_frame(content: Any) -> bool:
     """Return whether a JSON file holds one frame: of OpenPose, MMPose or MediaPipe."""
+    if isinstance(content, dict):
+        content = content.get("instance_info", content)  # of Sapiens; MMPose has frames below it
     if isinstance(content, dict):
         return "people" in content or bool(_parts(content))
     return (
@@ -82,9 +109,14 @@ def load_json(path: Path, defaults: SourceDefaults) -> Any:
         ClipError: If it is none, or too big.
     """
     check_memory(_JSON_GROWTH * path.stat().st_size, defaults)
+    most = defaults.memory_mb * 1_000_000 // _JSON_GROWTH + 1
     try:
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
+        open_file = gzip.open if path.suffix.lower() == ".gz" else open
+        with open_file(path, "rb") as file:
+            text = file.read(most)
+        check_memory(_JSON_GROWTH * len(text), defaults)
+        return json.loads(text)
+    except (ValueError, RecursionError, OSError, EOFError, zlib.error) as error:
         raise ClipError(f"{path.name} is not readable JSON ({error})", "write it again") from None
 
 
@@ -93,8 +125,8 @@ def find_clips(
 ) -> Iterator[ClipSource]:
     """Yield the clips, whichever of the known shapes the content has."""
     outer = content if isinstance(content, dict) else {}
-    frames = next((outer[n] for n in _FRAMES if isinstance(outer.get(n), list)), None)
-    content = _by_frame(content if frames is None else frames)
+    frames = None if is_frame(content) else _frames_in(outer)
+    content = _by_frame(_by_number(content if frames is None else frames))
     if isinstance(content, dict) and not (is_frame(content) or _points_in(content, defaults)):
         clips = {
             key: entry
@@ -109,6 +141,13 @@ def find_clips(
         for key, entry in clips.items():
             yield str(key), partial(_clip, path, str(key), entry, outer, defaults)
         return
+    # A clip an entry: of cameras, as DGS has them, or of lists of frames for each part.
+    if isinstance(content, list) and content and _frames_in(content[0]):
+        for number, entry in enumerate(content):
+            alone = name if len(content) == 1 else f"{name}-{number + 1}"
+            key = str(entry.get("id") or entry.get("name") or alone)
+            yield key, partial(_clip, path, key, entry, outer, defaults)
+        return
     if isinstance(content, list) and content and _points_in(content[0], defaults):
         first = content[0]
         if not {"image_id", "keypoint_scores", "instances"} & first.keys():  # a clip an entry
@@ -119,13 +158,23 @@ def find_clips(
     yield name, partial(_clip, path, name, content, outer, defaults)
 
 
+def _frames_in(content: Any) -> Any:
+    """Return the frames of a map that has them under one of their names; None: it has not."""
+    fields = content if isinstance(content, dict) and not is_frame(content) else {}
+    frames = (_by_number(fields[name]) for name in _FRAMES if name in fields)
+    series = (*frames, _by_frame(fields))
+    return next((frames for frames in series if isinstance(frames, list)), None)
+
+
 def _clip(
     path: Path, clip_id: str, content: Any, outer: Mapping[str, Any], defaults: SourceDefaults
 ) -> ForeignClip:
     fields: Mapping[str, Any] = content if isinstance(content, dict) else {}
-    stated = _stated_sizes(fields, outer, defaults)
+    first = content[0] if isinstance(content, list) and content else None
+    holder = first if isinstance(first, dict) else fields  # of a list, each says it
+    stated = _stated_sizes(holder, outer, defaults)
     label = str(fields.get("text") or fields.get("label") or "")
-    content = next((fields[n] for n in _FRAMES if isinstance(fields.get(n), list)), content)
+    content = _by_number(_frames_in(fields) or content)
     if parts := _clip_parts(content):
         dated = replace(defaults, fps=defaults.fps or _rate(content))
         fps, width, height = require(path, dated, stated)
@@ -250,7 +299,7 @@ def _rate(frames: Sequence[Mapping[str, Any]]) -> float | None:
     """Return the frames a second by the times of the frames; None: they have none."""
     for name, units in _TIMES.items():
         times = [frame[name] for frame in frames if isinstance(frame.get(name), int | float)]
-        if len(times) == len(frames) > 1 and times[-1] > times[0]:
+        if len(times) == sum(map(bool, frames)) > 1 and times[-1] > times[0]:
             rate = (len(times) - 1) / (times[-1] - times[0])
             rates = (round(rate / unit, 3) for unit in units)
             return next((fps for fps in rates if _FPS[0] <= fps <= _FPS[1]), None)
@@ -261,16 +310,15 @@ def _arrays(content: Mapping[str, Any], defaults: SourceDefaults) -> tuple[Any, 
     """Return the points of a dict, and their scores or None."""
     points_key = _points_in(content, defaults)
     if points_key is None:
-        keys = ", ".join(map(str, list(content)[:8]))
-        raise ClipError(f"its keys are {keys}", "say --keys keypoints=NAME")
+        raise _unknown_keys("its clips", content)
     scores_key = defaults.keys.get("scores")
-    named = [scores_key] if scores_key else [key for key in _SCORES if key in content]
+    named = [scores_key] if scores_key else [key for key in SCORES if key in content]
     return content[points_key], content[named[0]] if named else None
 
 
 def _points_in(content: Any, defaults: SourceDefaults) -> str | None:
     """Return what the points are called in a dict."""
-    names = [defaults.keys["keypoints"]] if "keypoints" in defaults.keys else _POINTS
+    names = [defaults.keys["keypoints"]] if "keypoints" in defaults.keys else POINTS
     return next((name for name in names if isinstance(content, dict) and name in content), None)
 
 
@@ -306,8 +354,20 @@ def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
     for frame in content:
         people = frame
         if isinstance(frame, dict):
-            people = frame.get("people", frame.get("instances", []))
+            people = next((frame[name] for name in _PEOPLE_NAMES if name in frame), None)
+        if people is None:
+            raise _unknown_keys("its frames", frame)
+        people = [people] if isinstance(people, dict) else people  # AI-Hub's, of one person
         yield [_person(person) for person in people]
+
+
+def _unknown_keys(holder: str, content: Mapping[str, Any]) -> ClipError:
+    """Return the refusal of maps that have no points under a known name."""
+    return ClipError(
+        f"{holder} have the keys {', '.join(map(str, list(content)[:8]))}",
+        "expected people, keypoints, or parts such as pose and left_hand; leave out what holds no "
+        "landmarks",
+    )
 
 
 def _person(person: Mapping[str, Any]) -> DetectedPerson:
@@ -323,8 +383,10 @@ def _person(person: Mapping[str, Any]) -> DetectedPerson:
             parts[name] if len(parts[name]) == size else np.zeros((size, 3), np.float32)
             for name, size in sizes.items()
         ]
-        identity = (person.get("person_id") or [-1])[0]
+        identity = next(iter(np.ravel(person.get("person_id") or -1)))
         return DetectedPerson(np.concatenate(padded), None if identity == -1 else identity)
+    if "keypoints" not in person:
+        raise _unknown_keys("its people", person)
     points = np.asarray(person["keypoints"], np.float32)
     identity = person.get("track_id", person.get("idx"))
     identity = None if isinstance(identity, list) else identity

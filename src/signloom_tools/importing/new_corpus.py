@@ -41,6 +41,7 @@ from signloom_tools.importing.dealing import deal_clips
 from signloom_tools.importing.fields import FieldSource
 from signloom_tools.importing.file_names import without_ending
 from signloom_tools.importing.pictures import (
+    OTHER_SUFFIXES,
     PACKED_SUFFIX,
     PictureFolder,
     describe_gaps,
@@ -52,6 +53,10 @@ from signloom_tools.importing.user_tables import TableRow, how_to_use
 from signloom_tools.outputs import begins_as_ours
 
 VIDEOS = "videos"  # folder in the corpus for videos that lie elsewhere
+
+
+# The id at the end of a name that yt-dlp or youtube-dl gives, `Title [id].mp4`, `Title-id.mp4`.
+_WEB_ID = re.compile(r"\[([^\[\]]+)\]$|-([\w-]{11})$")
 
 
 class VideoFolder:
@@ -72,6 +77,8 @@ class VideoFolder:
         self._by_stem: dict[str, list[Path]] = defaultdict(list)
         self._pictures: dict[str, list[Path]] = defaultdict(list)  # folders of them, one a clip
         self._by_pattern: dict[str, list[Path]] = defaultdict(list)
+        self._unread: set[str] = set()  # folders of other pictures
+        self._by_web_id: dict[str, list[Path]] = defaultdict(list)
         self._parts: dict[Path, tuple[str, ...]] = {}  # of their paths, as they are seen
         visited: set[tuple[int, int]] = set()
         for root, folders, names in os.walk(folder, followlinks=follow_links):
@@ -86,10 +93,14 @@ class VideoFolder:
                     self._add(self._by_stem, below / name)
             if is_picture_folder(names):
                 self._add(self._pictures, below)
+            elif sum(name.lower().endswith(OTHER_SUFFIXES) for name in names) > 1:
+                self._unread.add(clean(below.name).casefold())
 
     def _add(self, index: dict[str, list[Path]], path: Path) -> None:
         self._parts[path] = tuple(map(clean, (*path.parts[:-1], stem(path.name))))
         index[self._parts[path][-1].casefold()].append(path)
+        if web_id := _WEB_ID.search(self._parts[path][-1]):
+            self._by_web_id[(web_id[1] or web_id[2]).casefold()].append(path)
         if clip := self.fields_of(path).get("clip"):
             self._by_pattern[clip.casefold()].append(path)
 
@@ -110,7 +121,7 @@ class VideoFolder:
         """
         cell_path = _read_path(name)
         key = cell_path.name.casefold()
-        names = self._by_stem, self._pictures, self._by_pattern
+        names = self._by_stem, self._pictures, self._by_pattern, self._by_web_id
         paths = next((index[key] for index in names if key in index), [])
         if len(paths) > 1:
             parts = cell_path.parts
@@ -123,6 +134,8 @@ class VideoFolder:
             return paths[0], ""
         if paths:
             return None, f"{len(paths)} videos have its name"
+        if key in self._unread:
+            return None, f"its pictures are {' or '.join(OTHER_SUFFIXES)}: convert them to .png"
         return None, "no video of its name"
 
     def _is_at(self, path: Path, name: str) -> bool:

@@ -16,7 +16,7 @@ import math
 import posixpath
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,18 @@ from signloom_tools.importing.skeletons import SKELETONS
 Array = npt.NDArray[np.generic]
 T = TypeVar("T")
 
+PART_NAMES = {
+    **{name: name for name in PART_POINTS},
+    "lh": "left_hand", "left": "left_hand", "lefthand": "left_hand", "hand_left": "left_hand",
+    "rh": "right_hand", "right": "right_hand", "righthand": "right_hand",
+    "hand_right": "right_hand", "body": "pose",
+}  # fmt: skip
+"""What people call the files and folders of the parts."""
+_SPELT = {
+    "keypoints": keypoints.POINTS,
+    "scores": keypoints.SCORES,
+    **{part: [name for name in PART_NAMES if PART_NAMES[name] == part] for part in PART_POINTS},
+}
 _OF_ONE = ("keypoints", "frames", "features", "feature", "sign")  # arrays of one clip
 ONE_HAND = 63
 MOST = 1e6  # of a coordinate, pixels
@@ -83,6 +95,24 @@ def read_arrays(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
             yield name, partial(_refuse, error)
 
 
+def read_part_files(
+    path: Path, files: Mapping[str, Path], defaults: SourceDefaults
+) -> Iterator[ClipSource]:
+    """Yield the one clip of some `.npy` files, the points of a part each.
+
+    Raises:
+        ClipError: If a file cannot be read, or has not the points of its part.
+        UserError: If a default is missing.
+    """
+    parts = {}
+    for name, file in files.items():
+        with file.open("rb") as opened:
+            parts[name] = _part(name, Archive(file, opened, defaults).read(file.stem))
+    fps, width, height = require(path, defaults)
+    clip = partial(ForeignClip, clip_id=path.name, fps=fps, width=width, height=height)
+    yield path.name, partial(clip, parts=parts)
+
+
 def read_packed(path: Path, defaults: SourceDefaults) -> Iterator[tuple[str, dict[str, Array]]]:
     """Yield name and arrays of each clip of an HDF5 or MATLAB file: a group, or an array of many.
 
@@ -93,7 +123,7 @@ def read_packed(path: Path, defaults: SourceDefaults) -> Iterator[tuple[str, dic
         UserError: If h5py or SciPy is not installed.
     """
     sizes = {defaults.keys.get(key, key) for key in SIZES}
-    array_names = {*PART_POINTS, *_OF_ONE, *defaults.keys.values()} - sizes
+    array_names = {*PART_POINTS, *_OF_ONE, *defaults.keys.values(), *keypoints.POINTS} - sizes
     clips = dict[str, dict[str, Any]]()
     try:
         with _open_packed(path, sizes, defaults) as groups:
@@ -171,16 +201,16 @@ def _open_packed(
 
 
 def read_array_frames(
-    path: Path, files: Sequence[Path], defaults: SourceDefaults
+    path: Path, files: Sequence[Path | None], defaults: SourceDefaults
 ) -> Iterator[ClipSource]:
-    """Yield the one clip of some `.npy` files, a row of W numbers each, in order.
+    """Yield the one clip of some `.npy` files, a row of W numbers each, in order; None: no row.
 
     Raises:
         ClipError: If a file cannot be read, or they differ in W.
         UserError: If a default is missing.
     """
     rows = []
-    for file in files:
+    for file in filter(None, files):
         with file.open("rb") as opened:
             rows.append(Archive(file, opened, defaults).read(file.stem).reshape(-1))
     lengths = sorted({len(row) for row in rows})
@@ -190,7 +220,9 @@ def read_array_frames(
             f"save {' or '.join(map(str, ROWS))} a frame",
         )
     fps, width, height = require(path, defaults)
-    parts = _split_rows(np.stack(rows).astype(np.float32))
+    matrix = np.full((len(files), lengths[0]), np.nan, np.float32)
+    matrix[[file is not None for file in files]] = np.stack(rows)
+    parts = _split_rows(matrix)
     yield (
         path.name,
         partial(ForeignClip, clip_id=path.name, parts=parts, fps=fps, width=width, height=height),
@@ -277,6 +309,10 @@ class Archive:
                 self._names[ours] = self._names.pop(theirs)
             elif name in self._names:
                 self._inner[ours] = name, inner
+        for ours, spelt in _SPELT.items():
+            theirs = next((name for name in spelt if name in self._names), ours)
+            if self._zip and ours not in self and theirs in self._names:
+                self._names[ours] = self._names.pop(theirs)
         self.shapes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         for name in self._names:
             try:
@@ -285,6 +321,14 @@ class Archive:
                 if not self._zip:
                     raise _unreadable(path.name, error) from None
                 # Of an archive it is told where the array is needed.
+            if not self._zip and not self.shapes[name][1].hasobject:
+                shape, kind = self.shapes[name]
+                end = file.tell() + math.prod(shape) * kind.itemsize
+                if file.seek(0, io.SEEK_END) > end:
+                    raise ClipError(
+                        f"it holds more behind its first array, of the shape {shape}",
+                        "numpy.savez(FILE, left_hand=..., right_hand=..., pose=...) names several",
+                    )
 
     def __contains__(self, name: str) -> bool:
         """Say whether there is an array of this name, whole or damaged."""

@@ -12,6 +12,7 @@ from signloom.config import FrameRate, parse_number
 from signloom.errors import ClipError, UserError, name_problem
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
+OTHER_SUFFIXES = (".webp", ".bmp", ".tif", ".tiff", ".ppm")  # which are not read
 PACKED_SUFFIX = ".mov"  # it counts time in frames, and takes PNG and JPEG as they are
 _FEWEST = 2  # pictures of a clip; one alone is a cover or a thumbnail
 _MOST_BYTES = 2**28  # of a picture

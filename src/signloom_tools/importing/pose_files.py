@@ -5,6 +5,7 @@ Format: https://github.com/sign-language-processing/pose/blob/master/docs/specs/
 
 import io
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import (
+    COORDINATES,
     GROUP_INDICES,
     HAND_LANDMARKS,
     POSE_LANDMARKS,
@@ -24,7 +26,8 @@ from signloom.errors import ClipError, UserError
 from signloom.files import write_file
 from signloom_tools.importing.foreign import ClipSource, ForeignClip, LandmarkPart
 from signloom_tools.importing.options import SourceDefaults
-from signloom_tools.importing.people import clip_of_points
+from signloom_tools.importing.people import DetectedPerson, clip_of_points, follow_signer
+from signloom_tools.importing.skeletons import SKELETONS
 
 Points = npt.NDArray[np.float32]  # x, y, z in the last axis
 
@@ -36,7 +39,14 @@ _PARTS = {
     "RIGHT_HAND_LANDMARKS": "right_hand",
 }  # by the name of the component; POSE_WORLD_LANDMARKS are no image coordinates
 
-_OPENPOSE = ("pose", "hand_left", "hand_right", "face")  # its components, in `people`'s order
+_FLAT = (
+    ("pose", "hand_left", "hand_right", "face"),  # OpenPose
+    ("body", "face", "left_hand", "right_hand"),  # COCO-WholeBody, AlphaPose
+    ("body",),
+)
+"""Components without depth, their numbers apart, in the order of a skeleton of `SKELETONS`."""
+_LEAST_FILLED = 0.02  # of width and height, by all points of a clip
+_MOST_CONFIDENCE = 2.0  # detectors give up to 1, some a little more
 _SIDED = ("eye_inner", "eye", "eye_outer")
 _PAIRS = (
     "shoulder",
@@ -79,56 +89,84 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
     """Yield the one clip of a `.pose` file: pixels, as the library writes them.
 
     Raises:
-        ClipError: If it cannot be read, shows several people or none of Holistic's components.
+        ClipError: If it cannot be read, its points are no pixels, or those of another detector; or
+            it shows several people by Holistic.
     """
     pose = _load(path)
-    frames, people, _, coordinates = pose.body.data.shape
+    frames, people, count, coordinates = pose.body.data.shape
     sizes = {component.name: len(component.points) for component in pose.header.components}
-    is_flat = {f"{name}_keypoints_2d" for name in _OPENPOSE} == sizes.keys()
-    if frames == 0 or people != 1 or (coordinates < 3 and not is_flat):
+    plain_names = [re.sub(r"_keypoints_2d$|_\d+$", "", name.lower()) for name in sizes]
+    flat = next((names for names in _FLAT if {*names} == {*plain_names}), ())
+    listed = ", ".join(f"{name} ({size} points)" for name, size in sizes.items())
+    if not (flat and count in SKELETONS) and not _PARTS.keys() & sizes.keys():
         raise ClipError(
-            f"it has {frames} frames, {people} people and {coordinates} coordinates",
-            "write it with one person, in three coordinates",
+            f"its components are {listed}",
+            f"use {', '.join(_PARTS)}, or those of OpenPose or COCO-WholeBody",
+        )
+    if frames == 0 or people == 0:
+        raise ClipError(f"it has {frames} frames and {people} people", "leave it out")
+    if not flat and people > 1:
+        raise ClipError(f"it shows {people} people", "write it with one person")
+    if not flat and coordinates < COORDINATES:
+        raise ClipError(
+            f"its points have {coordinates} coordinates, MediaPipe's have three", "write all three"
         )
     header = pose.header.dimensions
     if header.width < 1 or header.height < 1:
         raise ClipError(
             f"its picture is {header.width}x{header.height}", "write the picture's size into it"
         )
+    points, scores = pose.body.data.data, pose.body.confidence
+    _check_pixels(points[scores > 0], header.width, header.height)
     # The file has a float of 4 bytes; its shortest decimal is what was meant, such as 29.97.
-    fps = float(str(np.float32(pose.body.fps)))
-    if is_flat:
-        every = np.dstack([pose.body.data.data[:, 0, :, :2], pose.body.confidence[:, 0]])
-        by_component = dict(
-            zip(sizes, np.split(every, np.cumsum([*sizes.values()])[:-1], 1), strict=True)
-        )
-        flat_points = np.concatenate(
-            [by_component[f"{n}_keypoints_2d"] for n in _OPENPOSE], 1, dtype=np.float32
-        )
-        rate_and_size = fps, header.width, header.height
-        yield (
-            path.stem,
-            partial(clip_of_points, path.stem, flat_points, None, rate_and_size, defaults),
-        )
+    rate_and_size = float(str(np.float32(pose.body.fps))), header.width, header.height
+    if flat:
+        every = np.concatenate([points[..., :2], scores[..., None]], axis=-1, dtype=np.float32)
+        blocks = np.split(every, np.cumsum([*sizes.values()])[:-1], axis=2)
+        by_name = dict(zip(plain_names, blocks, strict=True))
+        ordered = np.concatenate([by_name[name] for name in flat], axis=2)
+        shown = [
+            [DetectedPerson(person) for person in frame if (person[:, 2] > 0).any()]
+            for frame in ordered
+        ]
+        crowd = max(map(len, shown))
+        signer = follow_signer(shown)
+        make = partial(clip_of_points, path.stem, signer, None, rate_and_size, defaults)
+        yield path.stem, partial(make, people=crowd)
         return
-    points = np.array(pose.body.data.data[:, 0, :, :3], np.float32)
-    points[pose.body.confidence[:, 0] <= 0] = np.nan
-    points[..., :2] /= np.array([header.width, header.height], np.float32)
+    xyz = np.array(points[:, 0, :, :COORDINATES], np.float32)
+    xyz[scores[:, 0] <= 0] = np.nan
+    xyz[..., :2] /= np.array([header.width, header.height], np.float32)
     parts, first = {}, 0
     for component in pose.header.components:
         columns = slice(first, first + len(component.points))
         first = columns.stop
         if component.name in _PARTS:
             part = _PARTS[component.name]
-            parts[part] = _part(part, component.points, points[:, columns])
-    if not parts:
-        names = ", ".join(component.name for component in pose.header.components)
-        raise ClipError(f"its components are {names}", f"use {', '.join(_PARTS)}")
-    size = {"width": header.width, "height": header.height}
+            parts[part] = _part(part, component.points, xyz[:, columns])
+    fps, width, height = rate_and_size
+    size = {"width": width, "height": height}
     yield (
         path.stem,
         partial(ForeignClip, clip_id=path.stem, parts=parts, fps=fps, states_size=True, **size),
     )
+
+
+def _check_pixels(points: Points, width: int, height: int) -> None:
+    """Refuse points (N, 2 or 3) that fill next to nothing of the picture.
+
+    Raises:
+        ClipError: If they do, as behind `normalize` of pose-format: the shoulders are 1 apart.
+    """
+    if len(points) == 0:
+        return
+    low, high = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
+    if (high - low < _LEAST_FILLED * np.array([width, height])).all():
+        raise ClipError(
+            f"its points are no pixels of its picture of {width}x{height}: x from {low[0]:.3g} to "
+            f"{high[0]:.3g}, y from {low[1]:.3g} to {high[1]:.3g}",
+            "write it without the library's normalize(), or multiply shares by the picture's size",
+        )
 
 
 def write_pose(path: Path, sequence: LandmarkSequence) -> None:
@@ -220,11 +258,34 @@ def _pose_format() -> Any:
 
 def _load(path: Path) -> Any:
     pose_class = _pose_format().Pose
+    from pose_format.numpy import NumPyPoseBody
+    from pose_format.pose_header import PoseHeader
+    from pose_format.utils.reader import BufferReader
+
+    reader = BufferReader(path.read_bytes())
     try:
-        return pose_class.read(path.read_bytes())
+        header = PoseHeader.read(reader)
+        begin = reader.read_offset
+        pose = pose_class(header, NumPyPoseBody.read(header, reader))
     except Exception as error:  # The library checks nothing: a torn file raises anything.
         reason = " ".join(f"not a readable .pose file ({type(error).__name__}: {error})".split())
         raise ClipError(reason, "restore it from where it came") from None
+    # Up to version 0.1 the frames are counted by the file's length, and noted up to 65,535.
+    noted = int.from_bytes(reader.buffer[begin + 2 : begin + 4], "little")
+    is_counted = round(header.version, 3) != 0.1 or noted == len(pose.body.data) % 2**16
+    if reader.bytes_left() or not is_counted:
+        raise ClipError(
+            f"it has {len(reader.buffer):,} bytes, and not what its header declares",
+            "write it again: points and coordinates of the header are those of the numbers",
+        )
+    confidence = pose.body.confidence
+    if not ((confidence >= 0) & (confidence <= _MOST_CONFIDENCE)).all():
+        raise ClipError(
+            f"its confidences are {confidence.min():.3g} to {confidence.max():.3g}, expected 0 to "
+            "1: its numbers are not in the order that its header declares",
+            "write it again with pose-format",
+        )
+    return pose
 
 
 def _part(part: str, names: list[str], points: npt.NDArray[np.float32]) -> LandmarkPart:

@@ -151,6 +151,18 @@ _ISHARAH = Skeleton(
         "pose": {61 + index: index for index in range(25)},
     },
 )
+# Sapiens: each finger from its tip to its base, the wrist behind; of the face nothing is taken.
+_TIPS_FIRST = {
+    4 * finger + joint: 4 * finger + 4 - joint for finger in range(5) for joint in range(4)
+}
+_SAPIENS = Skeleton(
+    "Sapiens, 308 points",
+    {
+        "pose": {0: 0, 5: 11, 6: 12, 7: 13, 8: 14, 62: 15, 41: 16},
+        "right_hand": {41: 0, **{21 + number: index for number, index in _TIPS_FIRST.items()}},
+        "left_hand": {62: 0, **{42 + number: index for number, index in _TIPS_FIRST.items()}},
+    },
+)
 # By the number of points, in which they all differ.
 SKELETONS: Mapping[int, Skeleton] = MappingProxyType(
     {
@@ -159,6 +171,7 @@ SKELETONS: Mapping[int, Skeleton] = MappingProxyType(
         42: _mediapipe("MediaPipe's hands", *_HANDS),
         75: _mediapipe("MediaPipe's pose and hands", "pose", *_HANDS),
         86: _ISHARAH,
+        128: _skeleton("DWPose, 128 points", _OPENPOSE_POSE, face=18, hands=(86, 107)),
         130: _skeleton(
             "OpenPose, 18 points, hands and face", _OPENPOSE_POSE, hands=(18, 39), face=60
         ),
@@ -167,6 +180,7 @@ SKELETONS: Mapping[int, Skeleton] = MappingProxyType(
         135: _skeleton("OpenPose BODY_135", _COCO_POSE, hands=(25, 45), wrists=(9, 10), face=65),
         136: _skeleton("Halpe, 136 points", _COCO_POSE, face=26, hands=(94, 115)),
         137: _skeleton("OpenPose BODY_25, hands and face", _OPENPOSE_POSE, hands=(25, 46), face=67),
+        308: _SAPIENS,
         543: _mediapipe("MediaPipe Holistic", "face", "left_hand", "pose", "right_hand"),
     }
 )

@@ -77,6 +77,8 @@ def read_user_table(
         UserError: If it cannot be read, is a manifest already, or its header names no columns or
             one twice.
     """
+    if path.is_dir():
+        return _read_folder(path, separator, encoding, names)
     if not path.is_file():
         raise UserError(f"{path}: no such table")
     if path.suffix == ".parquet":
@@ -96,9 +98,31 @@ def read_user_table(
     return _name_columns(path, f"{how}, {parted}", lines, names)
 
 
+def _read_folder(
+    folder: Path, separator: str | None, encoding: str | None, names: Sequence[str]
+) -> UserTable:
+    """Read a folder of JSON files, one a film, as one table."""
+    paths = sorted(path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz")))
+    if not paths:
+        raise UserError(f"{folder}: a folder without .json files; name the table in it")
+    tables = [read_user_table(path, separator, encoding, names) for path in paths]
+    header = list(dict.fromkeys(name for table in tables for name in table.header))
+    empty = dict.fromkeys(header, "")
+    rows = [replace(row, cells=empty | row.cells) for table in tables for row in table.rows]
+    how = f"{len(paths)} files, the first {tables[0].how}"
+    return UserTable(folder, how, header, rows, [torn for table in tables for torn in table.torn])
+
+
 def _read_bytes(path: Path) -> bytes:
     try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        raw = path.read_bytes()
+        raw = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
+        if re.match(rb"\x80[\2-\5]", raw):  # of which each is a program
+            raise UserError(
+                f"{path}: a pickle, which is a program, and none is run here; if you trust who "
+                "made it, write its records as JSON or CSV"
+            )
+        return raw
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None
 
@@ -181,7 +205,8 @@ def _name_columns(path: Path, how: str, lines: Lines, names: Sequence[str]) -> U
     if is_one or len({*header}) < len(header):
         raise UserError(
             f"{path}: read as {how}, the first line names the columns {first}; expected two or "
-            "more, each once. Say --separator, --encoding, or --names if it is no line of names"
+            "more, each once. Say --separator, --encoding, or --names if it is no line of names; "
+            "two files of a line a sentence become a table by: paste GLOSSES SENTENCES > table.tsv"
         )
     return build_table(path, how, header, rows[1:])
 

@@ -1,6 +1,8 @@
 """Tables, films and ELAN files as other programs and people leave them."""
 
+import gzip
 import json
+import pickle
 import shutil
 import unicodedata
 import zipfile
@@ -112,6 +114,39 @@ def test_a_table_without_a_line_of_names_keeps_its_first_row(
     assert read(tmp_path / "t.txt", content) == found
 
 
+def test_a_folder_of_files_is_a_table_of_films(tmp_path: Path) -> None:
+    for number, sign in enumerate(("왼쪽", "학교")):
+        signs = [{"start": 0.2, "end": 0.9, "attributes": [{"name": sign}]}]
+        content = {"metaData": {"name": f"{number}.mp4", "duration": 2.5}, "data": signs}
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}/a_morpheme.json").write_text(json.dumps(content))
+    table = read_user_table(tmp_path, None, None)
+    rows = [row.values(find_sources(table.header)) for row in table.rows]
+    assert [[row[name] for name in ("video", "text", "start_s", "end_s")] for row in rows] == [
+        ["0.mp4", "왼쪽", "0.2", "0.9"],
+        ["1.mp4", "학교", "0.2", "0.9"],
+    ]
+
+
+def test_what_is_no_table_says_so(tmp_path: Path) -> None:
+    (tmp_path / "labels.train").write_bytes(gzip.compress(pickle.dumps({"a": {"text": "x"}})))
+    with pytest.raises(UserError, match="a pickle, which is a program, and none is run here"):
+        read_user_table(tmp_path / "labels.train", None, None)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"a folder without \.json files"):
+        read_user_table(tmp_path / "empty", None, None)
+
+
+def test_films_are_found_by_the_ids_that_downloaders_write(project: Path) -> None:
+    films("My first [-abC1dEfG_h].mp4", "What - ok-x_Y-z123456.mp4", "x-corrections.mp4")
+    Path("t.csv").write_text("video,text\n-abC1dEfG_h,1\nx_Y-z123456,2\nx-corrections,3\n")
+    assert [clip.clip_id for clip in init("--table", "t.csv", *SHARES)] == [
+        "_-abC1dEfG_h",
+        "x_Y-z123456",
+        "x-corrections",
+    ]
+
+
 def test_names_are_given_to_a_table_that_has_none(tmp_path: Path) -> None:
     rows = read(tmp_path / "t.csv", "ICH,ich\nDU,du\n", "gloss", "clip_id")
     assert rows == [("ich", "ICH"), ("du", "DU")]
@@ -133,6 +168,15 @@ def test_names_are_given_to_a_table_that_has_none(tmp_path: Path) -> None:
         ),  # signs
         (json.dumps({"a.mp4": {"text": "x"}, "b.mp4": {"text": "y", "box": [0, 1]}}), JSON_ROWS),
         (json.dumps({"a.mp4": "x", "b.mp4": "y"}), JSON_ROWS),
+        (
+            json.dumps(
+                {
+                    "train": {"x": {"video": ["a.mp4"], "probs": [0.9]}},
+                    "val": {"y": {"video": ["b.mp4"], "probs": [0.8]}},
+                }
+            ),
+            JSON_ROWS,
+        ),  # BOBSL's spottings
         (json.dumps([["video", "text"], *LISTS]), JSON_ROWS),
         (json.dumps(LISTS), JSON_ROWS),
         (json.dumps({"columns": ["video", "text"], "index": [0, 1], "data": LISTS}), JSON_ROWS),

@@ -122,16 +122,19 @@ def results_of(kind: str, frame: dict[str, np.ndarray | None]) -> dict[str, Any]
 
 
 @pytest.mark.parametrize("kind", ["js", "js tasks", "python tasks", "hands", "hand landmarker"])
-@pytest.mark.parametrize("form", ["list", "frames", "files", "clips", "pickle"])
+@pytest.mark.parametrize("form", ["list", "frames", "files", "clips", "entries", "pickle"])
 def test_results_of_mediapipe_keep_their_sides_and_gaps(
     tmp_path: Path, kind: str, form: str
 ) -> None:
+    if form == "entries" and "hand" in kind:
+        pytest.skip("a list of hands for all frames does not say which frame is whose")
     parts = {name: np.dstack([part, part[..., 0] - 0.5]) for name, part in truth().items()}
     frames: list[dict[str, np.ndarray | None]] = [
         {name: part[number] for name, part in parts.items()} for number in range(6)
     ]
     frames[2]["left_hand"] = None
-    step = {"list": 0.04, "frames": 40, "clips": 40_000, "pickle": 40_000_000, "files": 100}[form]
+    steps = {"list": 0.04, "clips": 40_000, "pickle": 40_000_000, "files": 100}
+    step = steps.get(form, 40)
     results = [{**results_of(kind, frame), "timestamp": step * n} for n, frame in enumerate(frames)]
     (tmp_path / "in").mkdir()
     size = ["--width", "640", "--height", "480"]
@@ -143,13 +146,16 @@ def test_results_of_mediapipe_keep_their_sides_and_gaps(
         np.save(tmp_path / "in" / "take.npy", np.array({"take": results}, dtype=object))
         size += ["--allow-pickle"]
     else:
+        series = {key: [frame.get(key) for frame in results] for key in results[0]}
         content = {
+            "entries": [{"info": {"fps": 25}, **series}],
             "frames": {"fps": 25, "width": 640, "height": 480, "frames": results},
             "list": results,
             "clips": {"take": results},
         }[form]
         (tmp_path / "in" / "take.json").write_text(json.dumps(content))
         size = [] if form == "frames" else size
+        size += ["--keys", "fps=info.fps"] if form == "entries" else []
     ((clip,), layout) = (lambda imported: (list(imported[0].values()), imported[1]))(
         bring(tmp_path, *size)
     )
@@ -266,6 +272,23 @@ def test_openpose_in_pose_files_has_its_own_points(tmp_path: Path) -> None:
         ),
         (543, [(0, "face", 0), (468, "left_hand", 0), (489, "pose", 0), (522, "right_hand", 0)]),
         (75, [(11, "pose", 11), (33, "left_hand", 0), (54, "right_hand", 0)]),
+        (
+            128,
+            [(2, "pose", 12), (26, "face", 152), (86, "left_hand", 0), (127, "right_hand", 20)],
+        ),
+        (
+            308,
+            [
+                (5, "pose", 11),
+                (41, "right_hand", 0),
+                (21, "right_hand", 4),
+                (24, "right_hand", 1),
+                (40, "right_hand", 17),
+                (62, "left_hand", 0),
+                (46, "left_hand", 8),
+                (62, "pose", 15),
+            ],
+        ),
     ],
 )
 def test_a_detectors_points_are_the_landmarks_that_its_authors_say(
@@ -276,6 +299,122 @@ def test_a_detectors_points_are_the_landmarks_that_its_authors_say(
     for columns in SKELETONS[count].parts.values():
         assert max(columns) < count
         assert len(set(columns.values())) == len(columns)
+
+
+def write_pose(path: Path, points: np.ndarray, components: list[Any]) -> None:
+    """Write points (S, people, K, 3), x, y and score, as pose-format does."""
+    from pose_format import Pose
+    from pose_format.numpy import NumPyPoseBody
+    from pose_format.pose_header import PoseHeader, PoseHeaderDimensions
+
+    body = NumPyPoseBody(25, points[..., :2], points[..., 2])
+    with path.open("wb") as file:
+        Pose(PoseHeader(0.2, PoseHeaderDimensions(WIDTH, HEIGHT), components), body).write(file)
+
+
+def connected() -> dict[str, np.ndarray]:
+    """The truth with hands whose wrists are the body's."""
+    parts = truth()
+    for hand, wrist in (("left_hand", 15), ("right_hand", 16)):
+        parts[hand][:, 0] = parts["pose"][:, wrist]
+    return parts
+
+
+def write_as(shape: str, folder: Path) -> None:
+    """Write the clip `a` of `truth` as somebody else's files have it."""
+    frames = [{"people": [openpose(points)]} for points in seen_by(137, connected())]
+    if shape == "AI-Hub":
+        for number, frame in enumerate(frames):
+            person = frame["people"][0] | {"person_id": -1, "pose_keypoints_3d": [0.0] * 100}
+            text = json.dumps({"version": 1.3, "people": person})
+            (folder / f"a_{number:012}_keypoints.json").write_text(text)
+    elif shape == "DGS":
+        by_number = {str(number): frame for number, frame in enumerate(frames)}
+        camera = {"id": "a", "camera": "a1", "width": WIDTH, "height": HEIGHT, "frames": by_number}
+        (folder / "x_openpose.json.gz").write_bytes(gzip.compress(json.dumps([camera]).encode()))
+    elif shape == "numbers":
+        (folder / "a.json").write_text(json.dumps({str(10 + n): f for n, f in enumerate(frames)}))
+    elif shape == "Sapiens":
+        for number, points in enumerate(seen_by(308, connected())):
+            instance = {
+                "keypoints": points[:, :2].tolist(),
+                "keypoint_scores": points[:, 2].tolist(),
+            }
+            (folder / f"a_{number}.json").write_text(json.dumps({"instance_info": [instance]}))
+    elif shape == "HDF5":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(folder / "a.h5", "w") as file:
+            points = seen_by(133, connected())
+            file["poses"], file["confidence"] = points[..., :2], points[..., 2]
+            file["frame_idx"] = np.zeros((len(points), 2), np.int64)
+            file.attrs["fps"] = 25.0
+    elif shape == "COCO in .pose":
+        from pose_format.utils.cocowholebody133_header import cocowholebody_components
+
+        write_pose(
+            folder / "a.pose", seen_by(133, connected())[:, None], cocowholebody_components()
+        )
+    else:  # of two people in a .pose, the second is the larger one
+        from pose_format.utils.openpose import OpenPose_Components
+
+        points = seen_by(137, connected())
+        points = np.concatenate([points[:, :25], points[:, 67:], points[:, 25:67]], axis=1)
+        people = np.stack([points * [0.1, 0.1, 1], points], axis=1)
+        write_pose(folder / "a.pose", people, OpenPose_Components)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ["AI-Hub", "DGS", "numbers", "Sapiens", "HDF5", "COCO in .pose", "two people in .pose"],
+)
+def test_files_of_other_people_show_the_same_clip(tmp_path: Path, shape: str) -> None:
+    (tmp_path / "in").mkdir()
+    write_as(shape, tmp_path / "in")
+    clips, _ = bring(tmp_path, *SIZE)
+    assert list(clips) == ["a"]
+    assert_seen(clips["a"], connected())
+
+
+@pytest.mark.parametrize("kind", ["people", "parts", "rows"])
+@pytest.mark.parametrize("step", [1, 5])
+def test_the_numbers_of_files_are_times(tmp_path: Path, kind: str, step: int) -> None:
+    (tmp_path / "in").mkdir()
+    row = np.concatenate([truth()[hand].reshape(6, -1) for hand in ("left_hand", "right_hand")], 1)
+    for number in (0, 1, 3, 4, 5):
+        path = tmp_path / "in" / f"{step * number}.json"
+        if kind == "people":
+            path.write_text(json.dumps({"people": [openpose(seen_by(137, truth())[number])]}))
+        elif kind == "parts":
+            points = np.dstack([truth()["right_hand"], np.zeros((6, 21))])[number].tolist()
+            path.write_text(json.dumps({"right_hand": points}))
+        else:
+            np.save(path.with_suffix(".npy"), np.resize(row[number], 126))
+    clips, layout = bring(tmp_path, *SIZE)
+    shown = clips["in"].present[:, layout.group("right_hand")]
+    assert shown.tolist() == [True, True, False, True, True, True]
+
+
+def test_a_pose_file_that_is_not_what_it_declares_is_refused(tmp_path: Path) -> None:
+    from pose_format.utils.cocowholebody133_header import cocowholebody_components
+
+    (tmp_path / "in").mkdir()
+    path, points = tmp_path / "in" / "a.pose", seen_by(133, truth())[:, None]
+    middle = points[..., :2].mean(axis=(0, 1, 2))
+    changes = {
+        "its points are no pixels of its picture": np.dstack([points[:, 0] / [200, 200, 1]])[
+            :, None
+        ],
+        "its confidences are": points * [1, 1, 500],
+    }
+    for words, changed in changes.items():
+        write_pose(path, changed, cocowholebody_components())
+        with pytest.raises(SystemExit, match=words):
+            bring(tmp_path, *SIZE)
+    write_pose(path, points, cocowholebody_components())
+    path.write_bytes(path.read_bytes() + bytes(400))
+    with pytest.raises(SystemExit, match="bytes, and not what its header declares"):
+        bring(tmp_path, *SIZE)
+    assert middle.min() > 100  # in pixels
 
 
 def test_wholebody_keypoints_become_hands_pose_lips_and_outline(

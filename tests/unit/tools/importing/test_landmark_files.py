@@ -1,7 +1,9 @@
 """Landmarks of other tools become ours, ours become theirs, and what cannot be read is told."""
 
 import csv
+import io
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 import scipy.io
@@ -223,6 +226,99 @@ def test_pose_files_hold_what_shards_hold(tmp_path: Path, choices: list[str]) ->
     result, clips = run([tmp_path / "pose"], tmp_path / "corpus", tuple(choices), anywhere)
     assert result.layout == layout
     assert_equal(clips["clip"], clip)
+
+
+@pytest.mark.parametrize("name", ["{part}/{clip}.npy", "{clip}/{part}.npy", "x/{part}/{clip}.npy"])
+def test_a_folder_or_a_file_a_part_makes_one_clip(tmp_path: Path, name: str) -> None:
+    parts = holistic()
+    for clip in ("a", "b"):
+        for part in ("left_hand", "right_hand", "pose"):
+            path = tmp_path / "in" / name.format(part=part, clip=clip)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, parts[part])
+    _, clips = run([tmp_path / "in"], tmp_path / "corpus")
+    assert [clip_id.removeprefix("x_") for clip_id in clips] == ["a", "b"]
+    np.testing.assert_array_equal(
+        clips["a" if "a" in clips else "x_a"].points, expected(parts, ("hands", "pose"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "column", "hands"),
+    [
+        (("sample_id", "frame_id"), "{part}_{index}_{axis}", ("hand_0", "hand_1")),
+        (("name", "frame_number"), "{part}_{axis}{index}", ("left_hand", "right_hand")),
+        (("", "frame"), "{part}_{axis}_{index}", ("lh", "rh")),
+    ],
+)
+def test_a_table_with_a_row_a_frame(
+    tmp_path: Path, keys: tuple[str, str], column: str, hands: tuple[str, str]
+) -> None:
+    parts = holistic()
+    named = {hands[0]: parts["left_hand"], hands[1]: parts["right_hand"], "pose": parts["pose"]}
+    columns = {
+        column.format(part=part, index=index, axis=axis): points[:, index, number]
+        for part, points in named.items()
+        for index in range(points.shape[1])
+        for number, axis in enumerate("xyz")
+    }
+    table = {keys[0]: ["k::1"] * 5} if keys[0] else {}
+    table |= {keys[1]: np.arange(5), "empty": [None] * 5, **columns}
+    pacsv.write_csv(pa.table(table), tmp_path / "frames.csv")
+    _, clips = run([tmp_path / "frames.csv"], tmp_path / "corpus")
+    assert list(clips) == ["k__1" if keys[0] else "frames"]
+    (clip,) = clips.values()
+    np.testing.assert_allclose(clip.points, expected(parts, ("hands", "pose")), atol=1e-3)
+
+
+def npy(*arrays: object) -> bytes:
+    """Arrays that were saved into one file, one behind the other."""
+    buffer = io.BytesIO()
+    for array in arrays:
+        np.save(buffer, np.array(array))
+    return buffer.getvalue()
+
+
+def npz(**arrays: object) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+HAND = np.full((5, 21, 3), 0.5)
+UNKNOWN = {
+    "four.npy": (npy(HAND, HAND, HAND[:, :5]), "more behind its first array, of the shape .5, 21"),
+    "objects.npy": (npy([None]), "not objects; --allow-pickle"),
+    "k51.npy": (npy(np.ones((5, 51, 3))), r"k51 \(5, 51, 3\)"),
+    "wide.npy": (npy(np.ones((5, 1629))), r"wide \(5, 1629\)"),
+    "names.npz": (npz(links=HAND, rechts=HAND), r"links \(5, 21, 3\).*rechts.*--keys left_hand="),
+    "torso.npz": (npz(torso=HAND[:, :9]), r"torso \(5, 9, 3\)"),
+    "torn.npz": (b"PK\x03\x04torn", "torn.npz is not a readable NumPy array"),
+    "letters.csv": (b"label,x0,y0\n" + b"A" + b",0.5" * 2, "its columns are label, x0, y0"),
+    "hands.csv": (
+        ",".join(["label", *(f"x{n}" for n in range(42))]).encode() + b"\nA" + b",0.5" * 42,
+        "each row is one picture .label, x0, x1, x2, ...: 42 numbers",
+    ),
+    "classes.csv": (b"class_id,sign\n1,hello\n", "its columns are class_id, sign"),
+    "wlasl.json": (b'[{"gloss": "A", "instances": [{"video_id": "1"}]}]', "the keys video_id"),
+    "smplx.json": (b'[{"betas": [0.1], "expression": [0.2]}]', "the keys betas, expression"),
+    "info.json": (b'{"year": 2026, "version": "1"}', "its keys are year, version"),
+    "empty.json": (b"[]", r"the shape \(0,\)"),
+    "h36m.json": (json.dumps({"poses": [[[1, 2]] * 32]}).encode(), "its frames have 32 points"),
+    "text.json": (b"no json", "text.json is not readable JSON"),
+    "numbers.json.gz": (b"\x1f\x8btorn", "numbers.json.gz is not readable JSON"),
+    "torn.pose": (bytes(40), "not a readable .pose file"),
+    "some.pkl": (pickle.dumps({"a": 1}), "a pickle is a program"),
+    "torn.parquet": (b"PAR1 torn PAR1", "not a readable Parquet file"),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_cannot_be_read_is_told_by_what_is_in_it(tmp_path: Path, name: str) -> None:
+    content, words = UNKNOWN[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=words):
+        run([tmp_path / name], tmp_path / "corpus")
 
 
 def test_pose_files_open_in_their_own_library(tmp_path: Path) -> None:
