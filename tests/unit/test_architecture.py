@@ -37,12 +37,12 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 # Statements of Python a house, docstrings apart. Who needs more changes a number in a commit of its
 # own that names the figure or the user who asks for it, and takes something out first.
 BUDGET = {
-    "src/signloom": 13_840,
-    "src/signloom_tools": 7_450,
-    "src/signloom_ops": 5_720,
+    "src/signloom": 13_820,
+    "src/signloom_tools": 7_435,
+    "src/signloom_ops": 5_710,
     "src/signloom_demo": 1_075,
-    "pipeline": 870,
-    "studies": 2_760,
+    "pipeline": 865,
+    "studies": 2_755,
     "tests": 27_050,
 }
 MOST_UNFORMATTED = 60  # statements for which the formatter is switched off, in all houses
