@@ -20,6 +20,7 @@ import signloom
 from signloom.config import flatten, get_map, keep_params, load_params
 from signloom.errors import UserError, name_some
 from signloom.files import hash_file
+from signloom.grouping import group_pairs
 from signloom.paths import CHECKPOINT, DVC_LOCK, PARAMS, START
 
 PIPELINES = (Path("dvc.yaml"), Path("data/demo/dvc.yaml"))
@@ -235,10 +236,10 @@ def _describe(paths_by_kind: Mapping[str, list[Path]], dependencies: Iterable[Pa
     sources = {source for dependency in dependencies for source in _sources(dependency)}
     lines: dict[Path, list[str]] = defaultdict(list)
     for kind, paths in paths_by_kind.items():
-        by_source: dict[Path, list[Path]] = defaultdict(list)
-        for path in paths:
-            source = next(parent for parent in (path, *path.parents) if parent in sources)
-            by_source[source].append(path)
+        by_source = group_pairs(
+            (next(parent for parent in (path, *path.parents) if parent in sources), path)
+            for path in paths
+        )
         for source, inner in by_source.items():
             names = name_some(path.relative_to(source) for path in inner)
             count = f"{len(inner)} {kind} ({names})"

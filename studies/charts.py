@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from statistics import mean, stdev
 from typing import Any, TypeVar
 
+from signloom.grouping import group_pairs
 from signloom.report import canvas
 from signloom.report.canvas import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
 from signloom_tools.evaluate.study_page import Figure, StudyTable
@@ -126,10 +127,7 @@ def by_variant(row: Row) -> str:
 
 def group(rows: Iterable[Row], name: Callable[[Row], str] = by_variant) -> dict[str, list[Row]]:
     """Put rows of one name together, in the order in which the names come."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(name(row), []).append(row)
-    return groups
+    return group_pairs((name(row), row) for row in rows)
 
 
 def build_table(

@@ -48,15 +48,19 @@ def clips(train: int = 12, dev: int = 4, test: int = 4) -> list[Clip]:
     ]
 
 
-def tokenize_options(kind: GlossKind) -> TokenizeOptions:
+def tokenize_options(kind: GlossKind, tokenizer: str = "") -> TokenizeOptions:
     """Return the section `tokenize_targets`."""
-    return TokenizeOptions(vocabulary="pruned", max_tokens=60, ctc="none", source=kind)
+    return TokenizeOptions(
+        vocabulary="pruned", max_tokens=60, ctc="none", source=kind, tokenizer=tokenizer
+    )
 
 
-def training_data(kind: GlossKind = "glosses", corpus: Sequence[Clip] = ()) -> TrainingData:
+def training_data(
+    kind: GlossKind = "glosses", corpus: Sequence[Clip] = (), tokenizer_path: str = ""
+) -> TrainingData:
     """Return what a run on glosses reads."""
     corpus = corpus or clips()
-    tokenizer, labels, targets = build_targets(corpus, tokenize_options(kind))
+    tokenizer, labels, targets = build_targets(corpus, tokenize_options(kind, tokenizer_path))
     glosses = build_glosses(corpus, kind, tokenizer)
     train, dev = (
         GlossSource(vocabulary=glosses).clips([t for t in targets if t.split == split])

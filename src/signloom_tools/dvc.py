@@ -8,12 +8,12 @@ import re
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from signloom.config import get_map, load_params
 from signloom.errors import UserError, name_problem, readable_name
+from signloom.grouping import group_pairs
 from signloom.paths import REPORTS
 
 _WAIT_S, _PAUSE_S = 600.0, 2.0  # for another DVC
@@ -159,12 +159,8 @@ class DvcCache:
     @functools.cached_property
     def _links(self) -> dict[Path, list[Path]]:
         """Which files are links to what (`cache.type symlink`): files that are alike share one."""
-        links = defaultdict(list)
-        for folder in _LINKED:
-            for path in folder.rglob("*"):
-                if path.is_symlink():
-                    links[path.resolve()].append(path)
-        return links
+        paths = (path for folder in _LINKED for path in folder.rglob("*"))
+        return group_pairs((path.resolve(), path) for path in paths if path.is_symlink())
 
 
 def ask_dvc(*arguments: str) -> str:

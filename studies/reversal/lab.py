@@ -18,6 +18,7 @@ import torch
 from signloom.config import Count, checked_dataclass, load_params, parse_options, read_json
 from signloom.errors import UserError
 from signloom.features.batches import Batch, EpochBatches, pad_ids
+from signloom.grouping import group_pairs
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import FloatArray, ModelOptions, Seq2Seq
 from signloom.training.devices import open_devices
@@ -260,9 +261,8 @@ def _train(
 
 def share_by_length(right: Mapping[Symbols, bool]) -> dict[int, float]:
     """Return the share that is right of each length, ascending."""
-    by_length: dict[int, list[bool]] = {}
-    for sequence, is_right in sorted(right.items(), key=lambda item: len(item[0])):
-        by_length.setdefault(len(sequence), []).append(is_right)
+    pairs = sorted(right.items(), key=lambda item: len(item[0]))
+    by_length = group_pairs((len(sequence), is_right) for sequence, is_right in pairs)
     return {length: sum(flags) / len(flags) for length, flags in by_length.items()}
 
 

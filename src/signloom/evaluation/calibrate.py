@@ -12,6 +12,7 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.names import rounded
 from signloom.evaluation.stress import NONE, Tried, change_some
 from signloom.evaluation.systems import Setup, SplitResult
+from signloom.grouping import group_pairs
 from signloom.translation.confidence import (
     LEAST_LIMIT,
     Check,
@@ -41,10 +42,11 @@ class Reliability:
     @property
     def levels(self) -> list[tuple[float, int, int]]:
         """Each confidence, how many clips have it, and how many of them are right."""
-        rights: dict[float, list[bool]] = {}
-        for check, is_right in zip(self.checks, self.right, strict=True):
-            if check.confidence is not None:
-                rights.setdefault(check.confidence, []).append(is_right)
+        rights = group_pairs(
+            (check.confidence, is_right)
+            for check, is_right in zip(self.checks, self.right, strict=True)
+            if check.confidence is not None
+        )
         return [(value, len(level), sum(level)) for value, level in sorted(rights.items())]
 
     @property

@@ -32,6 +32,7 @@ from signloom.evaluation.stress import StressRow
 from signloom.evaluation.systems import SplitResult
 from signloom.features.sources import Source
 from signloom.features.targets import Target
+from signloom.grouping import group_pairs
 from signloom.translation.translator import Alignment
 
 INPUT_METRIC = Metric.CHRF  # of the check whether a model uses its input: it tells weak ones apart
@@ -295,9 +296,7 @@ def break_down(
     single = [kind for kind in KINDS[-2:] if not any(getattr(t, kind) for t in result.targets)]
     by_kind: dict[str, list[GroupScores]] = {}
     for kind in (kind for kind in KINDS if kind not in single):
-        groups: dict[str, list[int]] = {}
-        for index, names in enumerate(group_of):
-            groups.setdefault(names[kind], []).append(index)
+        groups = group_pairs((names[kind], index) for index, names in enumerate(group_of))
         by_kind[kind] = [
             GroupScores(
                 group=group,

@@ -23,6 +23,7 @@ from signloom.features.features import FloatArray
 from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Source, SourceSequence
 from signloom.features.targets import Target, split_hash
+from signloom.grouping import group_pairs
 from signloom.progress import progress_file
 from signloom.translation.confidence import share_with_hands
 from signloom.translation.options import DecodingOptions
@@ -270,9 +271,7 @@ def swap_clips(texts: Sequence[str], rng: np.random.Generator) -> list[int] | No
         For each clip the index of the other; a permutation without fixed points. None where all
         have one sentence, so that another clip would be no other input.
     """
-    groups: dict[str, list[int]] = {}
-    for index in rng.permutation(len(texts)).tolist():
-        groups.setdefault(texts[index], []).append(index)
+    groups = group_pairs((texts[index], index) for index in rng.permutation(len(texts)).tolist())
     if len(groups) < 2:
         return None
     # Sentence by sentence in a circle: a step as long as the largest group leaves every group.

@@ -63,6 +63,7 @@ from signloom.extraction.pool import (
     run_on_ray,
     run_with_retry,
 )
+from signloom.grouping import group_pairs
 from signloom.progress import progress_file
 
 # Raise it when the same video gives other landmarks, or another reject.
@@ -577,9 +578,7 @@ def _read_headers(
 
 def _split_films(segments: Iterable[VideoSegment], most: int) -> list[list[VideoSegment]]:
     """Return segments in parts of one video each, in the order of their starts."""
-    films: dict[Path, list[VideoSegment]] = {}
-    for segment in segments:
-        films.setdefault(segment.video, []).append(segment)
+    films = group_pairs((segment.video, segment) for segment in segments)
     parts = []
     for film in films.values():
         film.sort(key=lambda segment: (segment.start_s or 0.0, segment.end_s or math.inf))

@@ -156,11 +156,6 @@ class DecoderOnly(Seq2Seq):
             layers.append(key_value)
         return PrefixMemory(self.encoder.norm(x), valid, layers)
 
-    @property
-    def head(self) -> nn.Module:
-        """The projection of decoder states to logits."""
-        return self.decoder.output
-
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return what the head projects at every position, given the true tokens before it."""
         return self._read(tgt_in, memory)

@@ -39,10 +39,6 @@ class EncoderOnly(Seq2Seq):
         self.ctc = nn.Linear(options.d_model, ctc_labels) if ctc_labels else None
         initialise(self, options)
 
-    def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
-        """Encode the source; padding influences nothing."""
-        return self.encoder(src, src_valid)
-
     def text_logits(self, memory: Memory) -> Float[Tensor, "B M K"]:
         """Return the logits of the blank and of each token, whose id is one less than its place."""
         logits = self.emit(memory.states)

@@ -249,15 +249,6 @@ class Pretrained(Seq2Seq):
             if (is_layer and not is_new) or (is_row and options.freeze == "all"):
                 parameter.requires_grad_(False)
 
-    def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
-        """Encode the source; padding influences nothing."""
-        return self.encoder(src, src_valid)
-
-    @property
-    def head(self) -> nn.Module:
-        """The projection of decoder states to logits."""
-        return self.decoder.output
-
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T P"]:
         """Return what the head projects at every position, given the true tokens before it."""
         return self.decoder.read(tgt_in, self.start(memory).memory)[0]
@@ -382,6 +373,7 @@ def _build_stacks(text: TextModel, options: ModelOptions) -> tuple[Any, Any]:
         "pad_token_id": 1,
         "bos_token_id": 0,
         "eos_token_id": 0,
+        "forced_eos_token_id": None,  # mBART's own is outside two rows: a warning
         "attn_implementation": "eager",
     }
     try:

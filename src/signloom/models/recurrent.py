@@ -237,15 +237,6 @@ class RecurrentSeq2Seq(Seq2Seq):
             for recurrence in (self.encoder.recurrence, self.decoder.recurrence):
                 initialise_recurrence(recurrence)
 
-    def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> RecurrentMemory:
-        """Encode the source; padding influences nothing."""
-        return self.encoder(src, src_valid)
-
-    @property
-    def head(self) -> nn.Module:
-        """The projection of decoder states to logits."""
-        return self.decoder.output
-
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return what the head projects at every position, given the true tokens before it."""
         states, _ = self.decoder.attend(*self.decoder.read(tgt_in, self.start(memory)))

@@ -253,7 +253,7 @@ class DecoderState(ABC):
         """Return a state of W beams a clip, which continue the given beams of the same clip."""
 
 
-class Seq2Seq(nn.Module, ABC):
+class Seq2Seq(nn.Module):
     """A model that decoding and training can use without knowing its family."""
 
     ctc: nn.Linear | None  # over the labels of the source, on the memory
@@ -263,7 +263,6 @@ class Seq2Seq(nn.Module, ABC):
     encodes_in_parts = False
     has_int8 = True  # whether its matrices may be multiplied in int8
 
-    @abstractmethod
     def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
         """Encode the source.
 
@@ -271,11 +270,15 @@ class Seq2Seq(nn.Module, ABC):
             src: Features (B, S, F), or token ids (B, S), as `ModelOptions.source` says.
             src_valid: Which positions are real; padding comes after them and influences nothing.
         """
+        memory: Memory = self.get_submodule("encoder")(src, src_valid)
+        return memory
 
     @property
     def head(self) -> nn.Module:
         """The projection of decoder states to logits; a `Head` unless precision is reduced."""
-        raise ValueError(NO_DECODER)
+        if not self.has_decoder:
+            raise ValueError(NO_DECODER)
+        return self.get_submodule("decoder.output")
 
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return what the head projects at every position, given the true tokens before it."""

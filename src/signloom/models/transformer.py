@@ -353,16 +353,6 @@ class Transformer(Seq2Seq):
         """Build what gives the memory."""
         return TransformerEncoder(options, input_width)
 
-    def encode(self, src: SourceTensor, src_valid: Bool[Tensor, "B S"]) -> Memory:
-        """Encode the source; padding influences nothing."""
-        memory: Memory = self.encoder(src, src_valid)
-        return memory
-
-    @property
-    def head(self) -> nn.Module:
-        """The projection of decoder states to logits."""
-        return self.decoder.output
-
     def decode_states(self, memory: Memory, tgt_in: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return what the head projects at every position, given the true tokens before it."""
         states, _ = self.decoder.read(tgt_in, self.start(memory))

@@ -8,6 +8,7 @@ from statistics import mean, median
 from signloom.corpus.manifest import SPLITS
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
+from signloom.grouping import group_pairs
 
 GROUP_LABELS = {
     "left_hand": "left",
@@ -202,9 +203,7 @@ def table_by(
         faults: Names of the checks that a clip fails, by clip id.
         group_of: The group of each clip, by clip id.
     """
-    groups: dict[str, list[ClipQuality]] = {}
-    for row in rows:
-        groups.setdefault(group_of.get(row.clip_id, "not in the manifest"), []).append(row)
+    groups = group_pairs((group_of.get(row.clip_id, "not in the manifest"), row) for row in rows)
     return [_sum_up(name, clips, faults) for name, clips in groups.items()]
 
 

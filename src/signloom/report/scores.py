@@ -16,6 +16,7 @@ from signloom.evaluation.names import (
     metric_label,
     shown_metrics,
 )
+from signloom.grouping import group_pairs
 from signloom.paths import REPORT_PAGE
 from signloom.report.stage_files import (
     MetricChange,
@@ -128,10 +129,12 @@ def _describe_scores(split: str, content: Mapping[str, Any], headline: Metric) -
 
 def format_changes(changes: Iterable[MetricChange]) -> str:
     """Return a line a split; how sure the changes are is for `signloom compare` to say."""
-    parts: dict[str, list[str]] = {}
-    for change in changes:
-        parts.setdefault(change.split, []).append(
+    parts = group_pairs(
+        (
+            change.split,
             f"{metric_label(change.metric)} {change.before:.2f} -> {change.now:.2f} "
-            f"({change.now - change.before:+.2f})"
+            f"({change.now - change.before:+.2f})",
         )
+        for change in changes
+    )
     return "\n".join(f"  {split}: {', '.join(changes)}" for split, changes in parts.items())

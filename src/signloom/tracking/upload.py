@@ -15,6 +15,7 @@ import psutil  # type: ignore[import-untyped]
 from filelock import Timeout
 
 from signloom.errors import UserError
+from signloom.grouping import group_pairs
 from signloom.paths import SPOOL
 from signloom.system import is_alive, lower_priority
 from signloom.tracking.journal import Outbox, Spool
@@ -180,10 +181,9 @@ def _check_empty(spool: Spool) -> None:
     Raises:
         UserError: If there are any.
     """
-    remaining: dict[str, list[str]] = {}
-    for box in spool.boxes():
-        if box.start:
-            remaining.setdefault(box.start.get("store", spool.store), []).append(box.name)
+    remaining = group_pairs(
+        (box.start.get("store", spool.store), box.name) for box in spool.boxes() if box.start
+    )
     problem, lines = spool.status().problem, []
     for store, names in remaining.items():
         if store != spool.store:

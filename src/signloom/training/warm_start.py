@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -23,6 +23,7 @@ from signloom.errors import UserError
 from signloom.features.targets import CtcLabels
 from signloom.features.tokenizer import read_source
 from signloom.files import hash_folder
+from signloom.models.layers import TokenEmbedding
 from signloom.models.pretrained import TextModel, load_text_weights
 from signloom.paths import START
 
@@ -72,6 +73,8 @@ def describe_start(folder: str, text_model: str = "") -> dict[str, Any]:
 def start_from_text_model(checkpoint: Checkpoint) -> None:
     """Give an untrained model of family `pretrained` the weights of its text model.
 
+    Its encoder then reads glosses by the vectors that it reads text by, if their ids are shared.
+
     Raises:
         UserError: If they do not fit, or the text was cut into tokens by another tokeniser.
     """
@@ -82,6 +85,12 @@ def start_from_text_model(checkpoint: Checkpoint) -> None:
             f"tokenize_targets.tokenizer: {folder} and tokenize_targets.vocabulary: pruned"
         )
     load_text_weights(checkpoint.model, folder, tokenizer.source_rows)
+    if checkpoint.spec.source.is_shared and checkpoint.spec.model.text_encoder:
+        source, target = (
+            cast(TokenEmbedding, checkpoint.model.get_submodule(name))
+            for name in ("encoder.source.projection", "decoder.embedding")
+        )
+        source.load_state_dict({"weight": target.weight * (target.scale / source.scale)})
     logger.info("training starts from the text model %s", folder)
 
 

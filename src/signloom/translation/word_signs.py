@@ -21,6 +21,7 @@ from pydantic import Field
 
 from signloom.config import NonNegative, Share, checked_dataclass
 from signloom.corpus.words import locate_words
+from signloom.grouping import group_pairs
 
 ROUNDS = 10  # of expectation and maximisation
 LEAST = 0.05  # words and signs whose weight is less do not belong together
@@ -172,10 +173,8 @@ def fit_sign_coverage(texts: Sequence[str], glosses: Sequence[Sequence[str]]) ->
     """
     lines = [[word for word, _, _ in locate_words(text)] for text in texts]
     chances = sorted((chance, *pair) for pair, chance in _translate(glosses, lines).items())
-    words_of: dict[str, list[str]] = {}  # the surest last
-    for chance, sign, word in chances:
-        if chance > 0.5:
-            words_of.setdefault(sign, []).append(word)
+    # The surest last.
+    words_of = group_pairs((sign, word) for chance, sign, word in chances if chance > 0.5)
     written, signed = _count_in(lines), _count_in(glosses)
     coverage = SignCoverage()
     for sign, words in sorted(words_of.items()):

@@ -105,9 +105,7 @@ def ingest(
     day = _check_day(day)
     check_growable(corpus, request.sources)
     with change_corpus(corpus):
-        inbox = read_inbox(corpus, request, options, former)
-        checked = check_candidates(inbox, options, signer_disjoint=corpus.signer_disjoint)
-        plan = _make_plan(corpus, inbox, checked, options, day)
+        plan = plan_ingest(corpus, request, options, day=day, former=former)
         return _apply(corpus, plan, day, request.sources)
 
 

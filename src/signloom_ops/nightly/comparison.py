@@ -23,6 +23,7 @@ from signloom.evaluation.summary import SeenInTrain
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets
 from signloom.files import to_sealed, write_file
+from signloom.grouping import group_pairs
 from signloom.paths import REJECTS, SHARDS, TARGETS
 from signloom.translation.confidence import find_confidence, seed_folders
 from signloom.translation.options import DecodingOptions
@@ -147,10 +148,7 @@ class GateInputs:
 
 def newest_first(clips: Sequence[Clip]) -> list[list[str]]:
     """Return the ids of each batch, newest batch first; the manifest has it last."""
-    of_batch: dict[str, list[str]] = {}
-    for clip in clips:
-        if clip.batch:
-            of_batch.setdefault(clip.batch, []).append(clip.clip_id)
+    of_batch = group_pairs((clip.batch, clip.clip_id) for clip in clips if clip.batch)
     return list(reversed(of_batch.values()))
 
 

@@ -21,6 +21,7 @@ from signloom.errors import UserError
 from signloom.evaluation.names import reads_glosses
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
+from signloom.grouping import group_pairs
 from signloom.paths import DVC_LOCK, SHARDS, TARGETS
 from signloom.provenance import git_state
 from signloom.tracking.run import TrackingOptions, read_tracking
@@ -294,11 +295,11 @@ def new_clips(clips: Sequence[Clip], store: ModelStore) -> dict[str, list[str]]:
     """
     decided = store.decided()
     seen_ids = {name for version in decided for name in seen_clips(store.facts(version))}
-    by_delivery: dict[str, list[str]] = {}
-    for clip in clips:
-        if clip.clip_id not in seen_ids and (decided or clip.batch):
-            by_delivery.setdefault(clip.batch or BY_HAND, []).append(clip.clip_id)
-    return by_delivery
+    return group_pairs(
+        (clip.batch or BY_HAND, clip.clip_id)
+        for clip in clips
+        if clip.clip_id not in seen_ids and (decided or clip.batch)
+    )
 
 
 def seen_clips(facts: dict[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ from signloom.training.train import RunOptions, count_parameters, prepare, train
 from signloom.training.warm_start import describe_start
 from signloom.translation.translator import Translator
 from signloom_tools.translate.onnx_export import export_onnx
-from tests import tiny
+from tests import glosses, tiny
 from tests.text_models import FAMILIES, NLLB, T5, sentence_pieces, text_model
 
 CPU = torch.device("cpu")
@@ -68,6 +68,19 @@ def test_the_weights_compute_what_transformers_computes(family: str, tmp_path: P
     torch.testing.assert_close(
         logits[is_real][:, is_known], expected[is_real][:, is_known], rtol=1e-4, atol=1e-4
     )
+
+
+def test_shared_glosses_begin_with_the_vectors_of_the_text(tmp_path: Path) -> None:
+    text_model(tmp_path, "byt5")
+    data = glosses.training_data("shared", tokenizer_path=str(tmp_path))
+    model = dataclasses.replace(
+        glosses.MODEL, family="pretrained", text_model=str(tmp_path), text_encoder=True
+    )
+    checkpoint, _ = prepare(data, glosses.run_options(model), provenance={})
+    modules = ("encoder.source.projection", "decoder.embedding")
+    source, target = (checkpoint.model.get_submodule(name) for name in modules)
+    tokens = torch.arange(data.tokenizer.vocab_size)[None]
+    torch.testing.assert_close(source(tokens), target(tokens))
 
 
 def test_a_row_that_the_text_model_has_not_begins_as_the_mean(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """New clips of a corpus, the old ones they are compared with, and what was measured of both."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +9,7 @@ from scipy.stats import ks_2samp
 from signloom.corpus.manifest import Clip
 from signloom.corpus.quality import ClipQuality
 from signloom.features.tokenizer import load_source, normalise_text
+from signloom.grouping import group_pairs
 from signloom_ops.intake.drift.movement import Movement
 
 MIN_CLIPS = 5  # fewest clips, of a signer or a batch, whose distributions are judged
@@ -88,10 +88,9 @@ class Comparison:
 
 
 def _by_signer(clips: Sequence[Clip], measured: Collection[str]) -> dict[str, tuple[str, ...]]:
-    clip_ids: dict[str, list[str]] = defaultdict(list)
-    for clip in clips:
-        if clip.clip_id in measured:
-            clip_ids[clip.signer].append(clip.clip_id)
+    clip_ids = group_pairs(
+        (clip.signer, clip.clip_id) for clip in clips if clip.clip_id in measured
+    )
     return {signer: tuple(names) for signer, names in clip_ids.items()}
 
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median, stdev
 
+from signloom.grouping import group_pairs
 from signloom_ops.intake.drift.comparison import ALPHA, MIN_CLIPS, Comparison, compare
 from signloom_ops.intake.drift.findings import Measured, worst
 
@@ -88,9 +89,7 @@ def measure_spread(values: Mapping[str, float], signers: Mapping[str, str]) -> t
 
     From few signers nothing can be said of others, so the clips are taken instead.
     """
-    by_signer: dict[str, list[float]] = defaultdict(list)
-    for clip, value in values.items():
-        by_signer[signers[clip]].append(value)
+    by_signer = group_pairs((signers[clip], value) for clip, value in values.items())
     medians = [median(row) for row in by_signer.values()]
     sample = medians if len(medians) >= _SIGNERS else list(values.values())
     if not sample:
