@@ -56,7 +56,7 @@ VAGUE = {
     "these", "those", "this", "that", "it", "thing", "things", "what", "whose", "came", "gone",
     "taken", "read_", "got", "had", "done", "whole",
 }  # fmt: skip
-MOST_COMMANDS, MOST_PARAMETERS = 27, 138
+MOST_COMMANDS, MOST_PARAMETERS = 27, 139
 
 
 def sources(house: str) -> list[Path]:

@@ -15,6 +15,8 @@ from tqdm import tqdm
 from signloom.config import Count, Gone, Natural, NonNegative, Share, checked_dataclass, get_map
 from signloom.errors import UserError
 from signloom.evaluation.calibrate import check_split, fit_confidence
+from signloom.evaluation.floors import fit_view, frames_vectors
+from signloom.evaluation.labelling import find_exchanged
 from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
@@ -183,8 +185,11 @@ def evaluate(
         metric=headline_metric(target.text for target in targets if target.split == "train"),
     )
     searches = choose_searches(setup, [*named.values()], options.grid.ngram)
+    linear = fit_view(setup.translator, targets, sequences)
+    if linear:
+        _warn_of_exchanged(setup)
     translator, *further = (
-        seed_translator.with_signs(searches.each, coverage)
+        seed_translator.with_signs(searches.each, coverage, linear)
         for seed_translator in (setup.translator, *named.values())
     )
     if options.together:
@@ -206,6 +211,14 @@ def evaluate(
     )
 
 
+def _warn_of_exchanged(setup: Setup) -> None:
+    """Name the signers of train who seem to have exchanged two single signs."""
+    train = setup.split("train")
+    vectors = frames_vectors(setup.translator, setup.clips(train))
+    for message in find_exchanged(vectors, [t.text for t in train], [t.signer for t in train]):
+        logger.warning("%s; compare their takes with the others', and correct the table", message)
+
+
 def _add_searches(confidence: Confidence, setup: Setup, glossed: Sequence[Target]) -> Confidence:
     """Return a confidence with how the model searches, and with the words of train's signs."""
     translator = setup.translator
@@ -215,6 +228,7 @@ def _add_searches(confidence: Confidence, setup: Setup, glossed: Sequence[Target
         words=learn_words([t.text for t in glossed], [t.gloss.split() for t in glossed]),
         signs=translator.sign_search if translator.spec.ctc.kind == "glosses" else None,
         signs_said=translator.sign_costs,
+        linear=translator.linear,
     )
 
 

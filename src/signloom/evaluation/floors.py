@@ -3,10 +3,8 @@
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist as cdist_strings
 from sacrebleu.metrics.bleu import BLEU
@@ -16,15 +14,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from signloom.corpus.landmarks import FEATURES, LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.metrics import MAX_ORDER, FloatArray, ScoreOptions, bleu_of_sums
 from signloom.evaluation.names import Metric
-from signloom.features.features import HANDS, feature_names
 from signloom.features.glosses import GlossSequence, split_glosses
 from signloom.features.sources import Rows, SourceSequence
 from signloom.features.targets import Target
+from signloom.translation.confidence import rounded
 from signloom.translation.translator import Translator
+from signloom.translation.views import LinearView, Vector, frames_vector
 
 
 def best_constant(
@@ -88,11 +86,10 @@ def _ngrams(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield from (tuple(tokens[i : i + order]) for i in range(len(tokens) - order + 1))
 
 
-Vector = npt.NDArray[np.float32]
 Floor = Callable[[Sequence[SourceSequence]], list[str]]
 """What gives each of some clips a text."""
 RETRIEVAL_FRAMES = 16  # every clip is resampled to this many to be compared
-LINEAR_FRAMES = 8  # that the linear classifier sees of a clip
+NEVER = -20.0  # logit of a label that no clip shows
 PENALTIES = (1.0, 0.1, 0.01, 0.001)  # that it is tried with, scikit-learn's C
 MOST_STEPS = 200  # of the logistic regression
 MOST_TRAIN = 20_000  # training clips that are read: each is compared with each evaluated clip
@@ -146,6 +143,16 @@ def _feature_distances(
 def fit_linear(
     translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
 ) -> Floor | None:
+    """Return what names clips by `fit_regression`; None where texts are no classes."""
+    model = fit_regression(translator, targets, sequences)
+    return model and (
+        lambda clips: [str(text) for text in model.predict(frames_vectors(translator, clips))]
+    )
+
+
+def fit_regression(
+    translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
+) -> Pipeline | None:
     """Fit a logistic regression from clips to texts; None where texts are no classes.
 
     It is what anyone would try first: every training text a class, some frames of a clip, what is
@@ -159,21 +166,42 @@ def fit_linear(
     texts = [target.text for target in train]
     if not (translator.source.has_frames and 2 <= len(set(texts)) <= MOST_CLASSES):
         return None
-
-    def vectors(clips: Iterable[SourceSequence]) -> Vector:
-        return np.stack([frames_vector(translator, clip) for clip in clips])
-
-    train_vectors = vectors(sequences[target.clip_id] for target in train)
+    train_vectors = frames_vectors(translator, (sequences[target.clip_id] for target in train))
     models = (fit_classifier(train_vectors, texts, penalty) for penalty in PENALTIES)
-    if dev:
-        dev_vectors = vectors(sequences[target.clip_id] for target in dev)
-        dev_texts = [target.text for target in dev]
-        model = max(
-            models, key=lambda classifier: np.mean(classifier.predict(dev_vectors) == dev_texts)
-        )
-    else:
-        model = next(models)
-    return lambda clips: [str(text) for text in model.predict(vectors(clips))]
+    if not dev:
+        return next(models)
+    dev_vectors = frames_vectors(translator, (sequences[target.clip_id] for target in dev))
+    dev_texts = [target.text for target in dev]
+    return max(models, key=lambda model: np.mean(model.predict(dev_vectors) == dev_texts))
+
+
+def frames_vectors(translator: Translator, clips: Iterable[SourceSequence]) -> Vector:
+    """Return `frames_vector` of each clip, shape (N, D)."""
+    source, features = translator.source, translator.spec.features
+    return np.stack([frames_vector(source, features, clip) for clip in clips])
+
+
+def fit_view(
+    translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
+) -> LinearView | None:
+    """Return `fit_regression` as what a model of single signs is read with; else None."""
+    names, is_read = translator.spec.ctc.names, translator.reads_single_signs
+    model = fit_regression(translator, targets, sequences) if is_read else None
+    if model is None:
+        return None
+    imputer, scaler, regression = (step for _, step in model.steps)
+    weights = np.zeros((len(names), len(scaler.scale_)))
+    bias = np.full(len(names), NEVER)  # of a sign whose clips have no landmarks
+    rows = [names.index(text) for text in regression.classes_]
+    # Of two signs scikit-learn has the second one's logit alone.
+    is_whole = len(regression.coef_) == len(rows)
+    bias[rows], rows = 0.0, rows if is_whole else rows[1:]
+    weights[rows], bias[rows] = regression.coef_ / scaler.scale_, regression.intercept_
+    return LinearView(
+        middle=rounded(imputer.statistics_),
+        weights=tuple(map(rounded, weights)),
+        bias=rounded(bias),
+    )
 
 
 def fit_classifier(vectors: Vector, texts: Sequence[str], penalty: float = 1.0) -> Pipeline:
@@ -194,26 +222,6 @@ def fit_classifier(vectors: Vector, texts: Sequence[str], penalty: float = 1.0) 
         warnings.simplefilter("ignore", UserWarning)
         model.fit(vectors, texts)
     return model
-
-
-def frames_vector(translator: Translator, sequence: SourceSequence) -> Vector:
-    """Return some frames of a clip, flattened: each hand in its own size, NaN what is missing."""
-    options = replace(translator.spec.features, differences=0, presence=True)
-    rows = np.array(translator.source.reader(options).rows(sequence), np.float32)
-    frames = np.linspace(0, len(rows) - 1, LINEAR_FRAMES).round().astype(np.int64)
-    assert isinstance(sequence, LandmarkSequence)  # what has frames
-    if sequence.layout.group_names == (FEATURES,):
-        return rows[frames].ravel()
-    names = feature_names(options, sequence.layout)
-    for name in {name.split(".")[0] for name in names}:
-        part_columns = [n for n, feature in enumerate(names) if feature.split(".")[0] == name]
-        columns, bit = part_columns[:-1], part_columns[-1]
-        rows[np.ix_(rows[:, bit] == 0, columns)] = np.nan
-        if name in HANDS and np.isfinite(rows[:, columns]).any():
-            # Without a body in the picture nothing else says how near the camera is.
-            shape = [n for n in columns if ".at." not in names[n]]
-            rows[:, shape] /= max(float(np.sqrt(np.nanmean(rows[:, shape] ** 2))), 1e-6)
-    return rows[frames].ravel()
 
 
 def gloss_distances(lines: Sequence[Sequence[str]]) -> Callable[[SourceSequence], FloatArray]:

@@ -68,6 +68,7 @@ class FeatureOptions:
     max_gap_s: ClipSeconds  # a group missing no longer than this is interpolated, seconds
     # Stillness kept before and after the signing, seconds (features/rests.py); 0: all, as without.
     rest_s: ClipSeconds = 0.0
+    right_handed: bool = False  # clips whose left hand leads are read as a mirror shows them
 
     def __post_init__(self) -> None:
         if not self.groups or len(set(self.groups)) < len(self.groups):

@@ -57,6 +57,7 @@ from signloom.features.features import (
     resample,
 )
 from signloom.features.glosses import NO_GLOSSES, UNKNOWN, GlossSequence, GlossVocabulary, IntArray
+from signloom.features.leading import turn_right
 from signloom.features.rests import find_signing, trim_rests
 from signloom.features.targets import Target, read_glosses
 from signloom.log import ONCE
@@ -328,8 +329,9 @@ class _LandmarkReader(Reader):
         return compute_features(self.trim(sequence), self.features)
 
     def trim(self, sequence: SourceSequence) -> LandmarkSequence:
-        """Return a clip without the rests at its ends."""
-        return trim_rests(_check_layout(sequence, self.layout), self.features.rest_s)
+        """Return a clip without the rests at its ends, its leading hand being the right one."""
+        clip = trim_rests(_check_layout(sequence, self.layout), self.features.rest_s)
+        return turn_right(clip) if self.features.right_handed else clip
 
     def start_s(self, sequence: SourceSequence) -> float:
         clip = _check_layout(sequence, self.layout)

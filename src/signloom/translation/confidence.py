@@ -34,6 +34,7 @@ from signloom.files import hash_file, to_sealed, write_file
 from signloom.paths import EVALUATION, SEEDS_NAME
 from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import Hypothesis
+from signloom.translation.views import LinearView
 from signloom.translation.word_signs import SignCoverage, WordOfSign
 
 logger = logging.getLogger(__name__)
@@ -288,6 +289,7 @@ class Confidence:
     )  # by which sentences are held to signs
     seeds: dict[str, str] = field(default_factory=dict)
     """`hash_seeds` of the checkpoint of a measured ensemble; empty: the first seed was measured."""
+    linear: LinearView | None = None  # with which a model of single signs is read
 
     def check(
         self, hypothesis: Hypothesis, sequence: SourceSequence, encoding: FloatArray | None
@@ -385,7 +387,7 @@ def describe_train(
         means.append(encodings[of].mean(axis=0, dtype=np.float64))
         within[of] -= means[-1]
     train_clips = TrainClips(
-        figures=ranges, signs=tuple(map(_rounded, means)), **_fit_mahalanobis(within)
+        figures=ranges, signs=tuple(map(rounded, means)), **_fit_mahalanobis(within)
     )
     limits = (SIGN_FARTHER, SIGN_WITHIN) if signs else (FARTHER, 1.0)
     return replace(train_clips, limit=train_clips.find_limit(held_out_states, *limits))
@@ -410,8 +412,8 @@ def describe_postures(
     middle = np.where(finite, every, 0).sum(axis=0) / count
     spread = np.sqrt((np.where(finite, every - middle, 0) ** 2).sum(axis=0) / count)
     frame = Posture(
-        middle=_rounded(middle),
-        scale=_rounded(spread + LEAST_SPREAD),
+        middle=rounded(middle),
+        scale=rounded(spread + LEAST_SPREAD),
         centre=(),
         directions=(),
         deviations=(),
@@ -433,9 +435,9 @@ def _fit_mahalanobis(vectors: FloatArray) -> dict[str, Any]:
     remainder = variances[count:].sum() / (width - count)
     least = max(LEAST * float(spread[0]), 1e-9)
     return {
-        "centre": _rounded(centre),
-        "directions": tuple(_rounded(direction) for direction in directions[:count]),
-        "deviations": _rounded(np.maximum(np.sqrt(variances[:count]), least)),
+        "centre": rounded(centre),
+        "directions": tuple(rounded(direction) for direction in directions[:count]),
+        "deviations": rounded(np.maximum(np.sqrt(variances[:count]), least)),
         "rest": _round(max(remainder**0.5, least)),
         "limit": 1.0,
     }
@@ -445,7 +447,8 @@ def _round(value: float) -> float:
     return float(f"{value:.5g}")  # more digits differ from machine to machine
 
 
-def _rounded(values: npt.NDArray[np.float64]) -> tuple[float, ...]:
+def rounded(values: npt.NDArray[np.float64]) -> tuple[float, ...]:
+    """Return numbers as files keep them."""
     return tuple(_round(value) for value in values.tolist())
 
 
@@ -454,6 +457,8 @@ def write_confidence(path: Path, confidence: Confidence) -> None:
     content = {"format_version": FORMAT_VERSION, **asdict(confidence)}
     if confidence.train and not confidence.train.signs:
         del content["train"]["signs"]
+    if not confidence.linear:
+        del content["linear"]
     write_file(path, to_sealed(content))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from signloom.features.features import FloatArray
 from signloom.translation.ngram import build_ngram
@@ -88,13 +89,16 @@ def _add(log_a: float, log_b: float) -> float:
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
-def weigh_labels(log_probs: FloatArray) -> list[float]:
+def weigh_labels(log_probs: FloatArray, view: npt.NDArray[np.float64] | None = None) -> list[float]:
     """Return what speaks against each label by the mean over the positions, as in training; nats.
 
     Args:
         log_probs: Of the labels at each position, shape (M, K).
+        view: The log-probabilities of all but the blank by another view of the clip.
     """
     means = log_probs[:, 1:].mean(axis=0, dtype=np.float64)
+    if view is not None:
+        means = means - np.logaddexp.reduce(means) + view
     costs = np.logaddexp.reduce(means) - means
     return [min(cost, UNREAD) for cost in costs.tolist()]
 

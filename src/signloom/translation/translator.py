@@ -44,6 +44,7 @@ from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
 from signloom.translation.tokens import NotFiniteError, check_finite, mean_log_probs
+from signloom.translation.views import LinearView, frames_vector
 from signloom.translation.word_signs import SignCoverage
 
 # Source frames of a part, padding included: what the layers of a model of width 512 compute of
@@ -112,6 +113,7 @@ class Translator:
         self.confidence = confidence
         self.sign_costs = confidence.signs_said if confidence else SignCoverage()
         self.sign_search = (confidence and confidence.signs) or SignSearch()
+        self.linear = confidence.linear if confidence else None
         self._name = name
         self._models = Ensemble([reduce_precision(checkpoint.model, precision)], device)
         self._tokenizer = checkpoint.tokenizer
@@ -137,7 +139,9 @@ class Translator:
         first = folder.parent.parent
         is_further = folder.parent.name == SEEDS_NAME and (first / WEIGHTS).is_file()
         if is_further and (checked := find_confidence(first)):
-            translator = translator.with_signs(checked.signs or SignSearch(), checked.signs_said)
+            translator = translator.with_signs(
+                checked.signs or SignSearch(), checked.signs_said, checked.linear
+            )
         if confidence and confidence.seeds:
             further = [load_checkpoint(seed_folder, device) for seed_folder in seed_folders(folder)]
             return translator.with_seeds(
@@ -146,12 +150,16 @@ class Translator:
         return translator
 
     def with_signs(
-        self, search: SignSearch | None = None, costs: SignCoverage | None = None
+        self,
+        search: SignSearch | None = None,
+        costs: SignCoverage | None = None,
+        linear: LinearView | None = None,
     ) -> "Translator":
-        """Return a translator with another search of signs, or other costs of them."""
+        """Return a translator with another search of signs, other costs, or another linear view."""
         translator = copy.copy(self)
         translator.sign_search = search or self.sign_search
         translator.sign_costs = costs or self.sign_costs
+        translator.linear = linear or self.linear
         return translator
 
     def with_seeds(self, further: "Sequence[Translator]") -> "Translator":
@@ -281,7 +289,7 @@ class Translator:
                 hypotheses = (
                     self._search(memories, clips, options, n_best, blind=blind)
                     if self._model.has_decoder
-                    else self._read_texts(memories, clip_rows, n_best)
+                    else self._read_texts(memories, clips, clip_rows, n_best, blind=blind)
                 )
             batch = [self._spell(candidates) for candidates in hypotheses]
             if not blind:
@@ -327,18 +335,38 @@ class Translator:
         return hypotheses
 
     def _read_texts(
-        self, memories: Sequence[Memory], rows: Sequence[Rows], n_best: int
+        self,
+        memories: Sequence[Memory],
+        sequences: Sequence[SourceSequence],
+        rows: Sequence[Rows],
+        n_best: int,
+        *,
+        blind: bool,
     ) -> list[list[Hypothesis]]:
         """Return the best hypotheses of a batch by a model without a decoder."""
-        return [
-            self._read_text(log_probs, n_best) for log_probs in self._paces(rows, "text", memories)
-        ]
+        has_view = self.linear is not None and not blind
+        views = [self.linear_log_probs(clip) if has_view else None for clip in sequences]
+        pairs = zip(self._paces(rows, "text", memories), views, strict=True)
+        return [self._read_text(*pair, n_best) for pair in pairs]
 
-    def _read_text(self, log_probs: FloatArray, n_best: int) -> list[Hypothesis]:
+    def linear_log_probs(self, sequence: SourceSequence) -> npt.NDArray[np.float64]:
+        """Return the log-probabilities of single signs by the linear view alone, shape (K,)."""
+        assert self.linear
+        return self.linear.log_probs(frames_vector(self.source, self.spec.features, sequence))
+
+    @property
+    def reads_single_signs(self) -> bool:
+        """Whether each of its texts is one label, and nothing else is written."""
+        is_single = self.spec.ctc.kind == "texts" and not self._model.has_decoder
+        return is_single and not self._model.spells_tokens
+
+    def _read_text(
+        self, log_probs: FloatArray, view: npt.NDArray[np.float64] | None, n_best: int
+    ) -> list[Hypothesis]:
         """Return the best texts by the log-probabilities of what CTC spells alone, (M, K)."""
         names, spells_tokens = self.spec.ctc.names, self._model.spells_tokens
-        if self.spec.ctc.kind == "texts" and not spells_tokens:
-            costs = enumerate(weigh_labels(log_probs), start=1)
+        if self.reads_single_signs:
+            costs = enumerate(weigh_labels(log_probs, view), start=1)
             readings = sorted((Reading((n,), -c, -c) for n, c in costs), key=lambda one: -one.score)
         else:
             readings = rank_signs(log_probs, SignSearch() if spells_tokens else self.sign_search)

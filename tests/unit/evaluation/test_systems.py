@@ -1,18 +1,27 @@
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from signloom.checkpoint import WEIGHTS, save_checkpoint
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate
-from signloom.evaluation.floors import fit_linear, fit_nearest
+from signloom.evaluation.floors import fit_linear, fit_nearest, fit_view
 from signloom.evaluation.names import System
 from signloom.evaluation.systems import run_systems, swap_clips
-from signloom.features.targets import Target
+from signloom.features.targets import CtcLabels, Target
+from signloom.features.tokenizer import Tokenizer
+from signloom.files import hash_file
+from signloom.translation.confidence import CONFIDENCE, Confidence, write_confidence
+from signloom.translation.labels import weigh_labels
 from signloom.translation.translator import Translator
+from tests import tiny
 from tests.unit.evaluation.world import (
+    DECODING,
     OPTIONS,
     TEST,
     TRAIN,
@@ -165,3 +174,51 @@ def test_references_never_leak(translator: Translator, monkeypatch: pytest.Monke
     with pytest.raises(AssertionError, match="given a target"):
         translator._model(torch.zeros(1, 4, 4), torch.ones(1, 4, dtype=torch.bool), [[0]])
     assert say(targets()) == honest
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_single_signs_are_read_with_the_linear_view(count: int, tmp_path: Path) -> None:
+    clips, labelled = corpus(), targets()
+    texts = {target.clip_id: TRAIN[n % count] for n, target in enumerate(labelled)}
+    labelled = [replace(target, text=texts[target.clip_id]) for target in labelled]
+    names = (*sorted(TRAIN[:count]), "zzz, of which no clip is there")
+    model = replace(tiny.MODEL, family="convolution", decoder_layers=0)
+    base = tiny.checkpoint(
+        Tokenizer.build(TRAIN, "pruned"), model=model, ctc=CtcLabels(kind="texts", names=names)
+    )
+    plain = Translator(base, torch.device("cpu"))
+    view, floor = (fit(plain, labelled, clips) for fit in (fit_view, fit_linear))
+    assert view
+    assert floor
+    translator = plain.with_signs(linear=view)
+    sequences = [clips[target.clip_id] for target in labelled]
+    read = np.stack([translator.linear_log_probs(clip) for clip in sequences])
+    assert [names[n] for n in read.argmax(axis=1)] == floor(sequences)
+    np.testing.assert_allclose(np.exp(read).sum(axis=1), 1)
+    own = [weigh_labels(log_probs) for log_probs in plain._paces(plain._rows(sequences), "text")]
+    product = read - np.array(own)
+    said = translator.translate(sequences, DECODING)
+    assert [t.text for t in said] == [names[n] for n in product.argmax(axis=1)]
+    best = product.max(axis=1) - np.logaddexp.reduce(product, axis=1)
+    np.testing.assert_allclose([t.hypothesis.log_prob for t in said], best, atol=1e-5)
+    blind = [t.text for t in translator.translate(sequences, DECODING, blind=True)]
+    assert blind == [t.text for t in plain.translate(sequences, DECODING, blind=True)]
+    # What `evaluate` has scored is what every program loads.
+    save_checkpoint(tmp_path, base)
+    confidence = Confidence(
+        weights=hash_file(tmp_path / WEIGHTS), unsure_below=0.5, levels=(), train=None, linear=view
+    )
+    write_confidence(tmp_path / CONFIDENCE, confidence)
+    loaded = Translator.load(tmp_path, torch.device("cpu"))
+    assert [t.text for t in loaded.translate(sequences, DECODING)] == [t.text for t in said]
+    results = run_systems(setup(loaded, targets=labelled))
+    assert [result.texts[System.LINEAR] for result in results] == [
+        floor(result.clips) for result in results
+    ]
+
+
+def test_other_models_have_no_linear_view(translator: Translator, tmp_path: Path) -> None:
+    assert fit_view(translator, targets(), corpus()) is None
+    confidence = Confidence(weights="", unsure_below=0.5, levels=(), train=None)
+    write_confidence(tmp_path / CONFIDENCE, confidence)
+    assert "linear" not in json.loads((tmp_path / CONFIDENCE).read_text(encoding="utf-8"))

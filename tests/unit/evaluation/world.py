@@ -84,6 +84,7 @@ class Knowing(Translator):
         return [Translation(text=text, hypothesis=hypothesis) for text in texts]
 
     hand_columns = (0, 1)
+    linear = None
 
     def encode_signs(self, sequences):  # type: ignore[no-untyped-def]
         states = self.encode_clips(sequences)
