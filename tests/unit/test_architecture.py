@@ -37,13 +37,13 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 # Statements of Python a house, docstrings apart. Who needs more changes a number in a commit of its
 # own that names the figure or the user who asks for it, and takes something out first.
 BUDGET = {
-    "src/signloom": 13_840,
+    "src/signloom": 13_900,
     "src/signloom_tools": 7_450,
     "src/signloom_ops": 5_720,
     "src/signloom_demo": 1_075,
     "pipeline": 870,
-    "studies": 2_760,
-    "tests": 27_050,
+    "studies": 2_770,
+    "tests": 27_100,
 }
 MOST_UNFORMATTED = 60  # statements for which the formatter is switched off, in all houses
 # Names that say nothing of what they hold, share of all bound names: it only goes down.

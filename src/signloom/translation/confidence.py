@@ -58,9 +58,9 @@ SIGN_WITHIN = 0.9  # of dev: the farthest one may be five times as far as the ne
 FOLDS = 5  # of the training clips, each judged by the others
 FEWEST_PEOPLE = 3  # whose clips say how far those of further people may lie
 FEWEST_SIGNS = 3
-KNOWN_WITHIN = 0.9  # of the held-out clips of known signs
+KNOWN_WITHIN = 0.75, 0.95  # of the held-out clips of known signs, at least and at most
 UNKNOWN_WITHIN = 0.03  # of those of unknown signs
-UNKNOWN_COST = 4.0  # of naming an unknown sign, in known ones that are not named
+UNKNOWN_COST = 3.0  # of naming an unknown sign, in known ones that are not named
 LEAST_SPREAD = 1e-3  # shoulder widths: a landmark that train holds still may move a little
 LEAST = 1e-4  # smallest deviation, as a share of the largest: rounding must not count
 SIGN_SHARE = 0.2  # 0.1 to 1 part right from wrong about as well
@@ -502,12 +502,12 @@ def _choose_posture_limit(
     Takes of the same people do not say how far those of others lie, so as much passes then as
     unknown signs allow.
     """
-    within = float(np.quantile(known, KNOWN_WITHIN))
+    fewest, most = np.quantile(known, KNOWN_WITHIN).tolist()
     if not by_people:
-        return max(within, float(np.quantile(unknown, UNKNOWN_WITHIN)))
+        return max(most, float(np.quantile(unknown, UNKNOWN_WITHIN)))
     limits = np.unique(np.concatenate((known, unknown)))
     costs = [np.mean(known > x) + UNKNOWN_COST * np.mean(unknown <= x) for x in limits]
-    return min(within, float(limits[np.argmin(costs)]))
+    return float(np.clip(limits[np.argmin(costs)], fewest, most))
 
 
 def _nearness(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
