@@ -6,7 +6,10 @@ they get the same landmarks and as few clips?
 With --lookup: are signs found by the encoder's states and by the means of the hands, also signs
 that the model never learnt, and by which cosine?
 
-Usage: python -m studies.coffee.signs [--share 0.03] [--seeds 1 2 3] [--lookup]
+With --unknown: half of the signs are taught; which share of the takes of each half is named without
+a mark, and rightly?
+
+Usage: python -m studies.coffee.signs [--share 0.03] [--seeds 1 2 3] [--lookup | --unknown]
 """
 
 import argparse
@@ -182,6 +185,42 @@ def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -
     return by_split
 
 
+def tell_unknown(options: CoffeeOptions, share: float, seed: int) -> dict[str, float]:
+    """Train on half of the signs; return what is named without a mark, %.
+
+    Returns:
+        `known`: of the test takes of these signs; `right`: of them, what is named rightly, too;
+        `unknown`: of the takes of the other signs, in every split.
+    """
+    clips = choose_clips(options, share, seed)
+    names = np.random.default_rng(seed).permutation(sorted({clip.text for clip in clips}))
+    taught = [clip for clip in clips if clip.text in names[: len(names) // 2]]
+    unknown = [clip for clip in clips if clip.text not in names[: len(names) // 2]]
+    translator, files = _train(options, taught, seed)
+    sequences = read_shards(files.shards, [clip.clip_id for clip in clips])
+    targets = read_targets(files.targets)
+    translator.confidence = evaluate(translator, targets, sequences, read_scoring()).confidence
+    known = [clip for clip in taught if clip.split == "test"]
+    texts = {
+        clip.clip_id: translation.text
+        for group in (known, unknown)
+        for clip, translation in zip(
+            group,
+            translator.translate(
+                [sequences[clip.clip_id] for clip in group],
+                translator.decoding,
+                skip_unsure=True,
+            ),
+            strict=True,
+        )
+    }
+    return {
+        "known": 100 * fmean(bool(texts[clip.clip_id]) for clip in known),
+        "right": 100 * fmean(texts[clip.clip_id] == clip.text for clip in known),
+        "unknown": 100 * fmean(bool(texts[clip.clip_id]) for clip in unknown),
+    }
+
+
 def find_ranks(
     near: FloatArray, gallery: Sequence[Clip], queries: Sequence[Clip]
 ) -> dict[str, list[float]]:
@@ -208,6 +247,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.03, help="of the train takes")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--lookup", action="store_true", help="look signs up")
+    parser.add_argument("--unknown", action="store_true", help="teach half of the signs")
     parser.add_argument("--study", type=Path, default=STUDY)
     arguments = parser.parse_args()
     options, results = load_section(arguments.study, "study", CoffeeOptions), {}
@@ -218,10 +258,11 @@ def main() -> None:
             path = OUT / f"lookup-{arguments.share:g}.json"
             write_file(path, json.dumps(results, indent=1) + "\n")
         return
+    measure, name = (tell_unknown, "unknown") if arguments.unknown else (learn, "signs")
     for seed in arguments.seeds:
-        results[seed] = learn(options, arguments.share, seed)
+        results[seed] = measure(options, arguments.share, seed)
         logging.info("seed %d, share %g: %s", seed, arguments.share, results[seed])
-        path = OUT / f"signs-{arguments.share:g}.json"
+        path = OUT / f"{name}-{arguments.share:g}.json"
         write_file(path, json.dumps(results, indent=1) + "\n")
 
 

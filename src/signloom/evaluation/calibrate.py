@@ -20,6 +20,7 @@ from signloom.translation.confidence import (
     Level,
     TrainClips,
     describe_postures,
+    describe_sign_postures,
     describe_train,
     fit_levels,
     plain_score,
@@ -131,15 +132,21 @@ def _describe_known(setup: Setup, dev: SplitResult | None, tried: Sequence[Tried
     """
     translator = setup.translator
     of_train = (target for target in setup.targets if target.split == "train")
-    read = [(setup.sequences.get(target.clip_id), target.text) for target in of_train]
-    pairs = [(clip, text) for clip, text in read if isinstance(clip, LandmarkSequence)]
-    train, texts = zip(*pairs[:: -(-len(pairs) // MOST_CLIPS)], strict=True)
+    read = [(setup.sequences.get(target.clip_id), target) for target in of_train]
+    pairs = [(clip, target) for clip, target in read if isinstance(clip, LandmarkSequence)]
+    train, targets = zip(*pairs[:: -(-len(pairs) // MOST_CLIPS)], strict=True)
+    texts = [target.text for target in targets]
     states = translator.encode_clips(train)
     held_out_states = states if dev is None or dev.encodings is None else dev.encodings
     # What varies within a sign is not known from one take of each.
     are_signs = translator.spec.ctc.kind == "texts" and len(texts) >= 2 * len({*texts})
     signs = texts if are_signs and held_out_states is not states else ()
-    train_clips = describe_train(_read_as(translator, train), states, held_out_states, signs)
+    clips = _read_as(translator, train)
+    train_clips = describe_train(clips, states, held_out_states, signs)
+    if signs and (
+        posture := describe_sign_postures(clips, texts, [target.signer for target in targets])
+    ):
+        return replace(train_clips, posture=posture)
     if not tried:
         return train_clips
     held_out = [clip for change in tried for clip in change.clips]

@@ -6,11 +6,12 @@ docs/translation.md describes both.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,12 @@ DIRECTIONS = 32  # in which the deviation of the training encodings is kept one 
 FARTHER = 1.25  # times the farthest clip of dev: the limit of what is like train
 SIGN_FARTHER = 2.0  # times the distance from the nearest sign within which `SIGN_WITHIN` lie
 SIGN_WITHIN = 0.9  # of dev: the farthest one may be five times as far as the next
+FOLDS = 5  # of the training clips, each judged by the others
+FEWEST_PEOPLE = 3  # whose clips say how far those of further people may lie
+FEWEST_SIGNS = 3
+KNOWN_WITHIN = 0.75, 0.95  # of the held-out clips of known signs, at least and at most
+UNKNOWN_WITHIN = 0.03  # of those of unknown signs
+UNKNOWN_COST = 3.0  # of naming an unknown sign, in known ones that are not named
 LEAST_SPREAD = 1e-3  # shoulder widths: a landmark that train holds still may move a little
 LEAST = 1e-4  # smallest deviation, as a share of the largest: rounding must not count
 SIGN_SHARE = 0.2  # 0.1 to 1 part right from wrong about as well
@@ -102,6 +109,9 @@ class MahalanobisModel:
     deviations: tuple[Positive, ...]  # of the training vectors along them, shape (K,)
     rest: Positive  # deviation in every other direction
     limit: Positive  # a distance beyond it is unlike train
+    signs: tuple[tuple[float, ...], ...] = ()
+    """Mean vector of the clips of each sign, shape (K, D), where each clip is one: deviations are
+    then those within a sign."""
 
     def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
         """Return how far vectors (N, D) are from train's, shape (N,)."""
@@ -115,6 +125,10 @@ class MahalanobisModel:
     def _axes(self) -> npt.NDArray[np.float64]:
         return np.array(self.directions).reshape(-1, len(self.centre))
 
+    def sign_distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
+        """Return how far vectors (N, D) are from each sign, shape (N, K)."""
+        return np.stack([self._lengths(vectors - np.array(sign)) for sign in self.signs], axis=1)
+
     def _lengths(self, offset: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         along = offset @ self._axes.T
         beside = np.maximum((offset**2).sum(axis=1) - (along**2).sum(axis=1), 0)
@@ -123,11 +137,26 @@ class MahalanobisModel:
 
 
 @checked_dataclass
+class HeldOut:
+    """How far training clips lie from signs that were measured without them."""
+
+    by: Literal["people", "takes"]  # what is held out in turn
+    known: Share  # of these clips that are within the limit, and
+    unknown: Share  # if all clips of their sign are held out, too
+    curve: tuple[tuple[float, Share, Share], ...]  # other limits, with these two shares
+
+
+@checked_dataclass
 class Posture(MahalanobisModel):
     """Where hands and body are held, see `measure_posture`, in train's deviations of each."""
 
     middle: tuple[float, ...]  # mean of each number over train, shape (D,)
     scale: tuple[Positive, ...]  # its deviation
+    held_out: "HeldOut | None" = None  # what the limit was chosen by, of signs
+
+    def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
+        """Return how far vectors (N, D) are from train's, or how near to no single sign."""
+        return _nearness(self.sign_distances(vectors)) if self.signs else super().distances(vectors)
 
     def scaled(self, postures: npt.NDArray[np.float64]) -> FloatArray:
         """Return postures (N, D) in train's deviations; what no frame shows is as in train."""
@@ -145,20 +174,16 @@ class TrainClips(MahalanobisModel):
 
     figures: dict[str, Range]  # of `measure_clip`, by name
     posture: Posture | None = None  # None: not measured
-    signs: tuple[tuple[float, ...], ...] = ()
-    """Mean encoding of the clips of each sign, shape (K, D), where each clip is one: an encoding
-    is then as far as from the nearest (Lee et al. 2018, "A simple unified framework for detecting
-    out-of-distribution samples and adversarial attacks")."""
 
     def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
-        """Return how far vectors (N, D) are from train's, or from the nearest sign's."""
+        """Return how far vectors (N, D) are from train's, or from the nearest sign's.
+
+        Source: Lee et al. (2018), "A simple unified framework for detecting out-of-distribution
+        samples and adversarial attacks".
+        """
         if not self.signs:
             return super().distances(vectors)
-        return np.array([self._lengths(vector - self._centres).min() for vector in vectors])
-
-    @cached_property
-    def _centres(self) -> npt.NDArray[np.float64]:
-        return np.array(self.signs)
+        return cast(npt.NDArray[np.float64], self.sign_distances(vectors).min(axis=1))
 
     def differences(self, sequence: LandmarkSequence, encoding: FloatArray) -> tuple[str, ...]:
         """Say in what a clip is unlike train's; nothing where it is like them."""
@@ -381,14 +406,7 @@ def describe_train(
     for name in figures[0]:
         low, high = np.quantile([row[name] for row in figures], [TAIL, 1 - TAIL])
         ranges[name] = Range(low=_round(low), high=_round(high))
-    within, means = encodings.copy(), []
-    for sign in dict.fromkeys(signs):
-        of = np.array([text == sign for text in signs])
-        means.append(encodings[of].mean(axis=0, dtype=np.float64))
-        within[of] -= means[-1]
-    train_clips = TrainClips(
-        figures=ranges, signs=tuple(map(rounded, means)), **_fit_mahalanobis(within)
-    )
+    train_clips = TrainClips(figures=ranges, **_fit_mahalanobis(encodings, signs))
     limits = (SIGN_FARTHER, SIGN_WITHIN) if signs else (FARTHER, 1.0)
     return replace(train_clips, limit=train_clips.find_limit(held_out_states, *limits))
 
@@ -406,11 +424,110 @@ def describe_postures(
     held_out = [row for clip in held_out_clips if (row := measure_posture(clip)) is not None]
     if not rows or not held_out:
         return None
-    every = np.stack(rows)
-    finite = np.isfinite(every)
+    model = _fit_posture(np.stack(rows))
+    return replace(model, limit=model.find_limit(model.scaled(np.stack(held_out))))
+
+
+def describe_sign_postures(
+    train: Sequence[LandmarkSequence], signs: Sequence[str], signers: Sequence[str]
+) -> Posture | None:
+    """Measure how each of some signs is held; None for features, or fewer than three signs.
+
+    The limit is from train alone. Each clip is judged by the clips of other people, or of fewer
+    than three people by other takes, as one of a known sign; and without its sign's clips, as one
+    of an unknown sign.
+
+    Args:
+        train: Training clips.
+        signs: What each of them shows.
+        signers: Who shows it.
+    """
+    rows = [row for clip in train if (row := measure_posture(clip)) is not None]
+    if len(rows) < len(train) or len({*signs}) < 3:
+        return None
+    postures, names = np.stack(rows), np.array(signs)
+    by_people = len({*signers}) >= FEWEST_PEOPLE
+    by_people &= len({*zip(signs, signers, strict=True)}) >= 2 * len({*signs})
+    folds = np.array(_deal_people(signers) if by_people else _deal_takes(signs))
+    known, unknown = list[float](), list[float]()
+    for fold in range(FOLDS):
+        is_out = folds == fold
+        columns = np.array([*dict.fromkeys(names[~is_out].tolist())])
+        if not is_out.any() or len(columns) < FEWEST_SIGNS:
+            continue
+        model = _fit_posture(postures[~is_out], names[~is_out].tolist())
+        sign_distances = model.sign_distances(model.scaled(postures[is_out]))
+        for name, distances in zip(names[is_out], sign_distances, strict=True):
+            unknown.append(float(_nearness(distances[columns != name])))
+            if name in columns:
+                known.append(float(_nearness(distances)))
+    if not known:
+        return None
+    known_at, unknown_at = np.array(known), np.array(unknown)
+    limit = _choose_posture_limit(known_at, unknown_at, by_people=by_people)
+    points = [
+        (_round(x), _round(np.mean(known_at <= x)), _round(np.mean(unknown_at <= x)))
+        for x in (limit, *np.quantile(known_at, np.linspace(0.5, 1, 11)))
+    ]
+    held_out = HeldOut(
+        by="people" if by_people else "takes",
+        known=points[0][1],
+        unknown=points[0][2],
+        curve=tuple(points[1:]),
+    )
+    return replace(_fit_posture(postures, signs), limit=points[0][0], held_out=held_out)
+
+
+def _deal_people(signers: Sequence[str]) -> list[int]:
+    """Return a fold for each clip, the same for all of a person."""
+    numbers = {signer: number for number, signer in enumerate(dict.fromkeys(signers))}
+    return [numbers[signer] % FOLDS for signer in signers]
+
+
+def _deal_takes(signs: Sequence[str]) -> list[int]:
+    """Return a fold for each clip, as many as possible for those of a sign."""
+    counts, folds = Counter[str](), []
+    for sign in signs:
+        folds.append(counts[sign] % FOLDS)
+        counts[sign] += 1
+    return folds
+
+
+def _choose_posture_limit(
+    known: npt.NDArray[np.float64], unknown: npt.NDArray[np.float64], *, by_people: bool
+) -> float:
+    """Return the limit of postures, by the nearness of held-out clips of known and other signs.
+
+    Takes of the same people do not say how far those of others lie, so as much passes then as
+    unknown signs allow.
+    """
+    fewest, most = np.quantile(known, KNOWN_WITHIN).tolist()
+    if not by_people:
+        return max(most, float(np.quantile(unknown, UNKNOWN_WITHIN)))
+    limits = np.unique(np.concatenate((known, unknown)))
+    costs = [np.mean(known > x) + UNKNOWN_COST * np.mean(unknown <= x) for x in limits]
+    return float(np.clip(limits[np.argmin(costs)], fewest, most))
+
+
+def _nearness(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the distance to the nearest sign, more where the next is as near, shape (...).
+
+    Distances differ from person to person, their ratio less (Lowe 2004, "Distinctive image
+    features from scale-invariant keypoints").
+
+    Args:
+        distances: To each sign, shape (..., K).
+    """
+    nearest, second = np.moveaxis(np.partition(distances, 1, axis=-1)[..., :2], -1, 0)
+    return np.asarray(nearest * (nearest / np.maximum(second, 1e-9)) ** 2)
+
+
+def _fit_posture(postures: npt.NDArray[np.float64], signs: Sequence[str] = ()) -> Posture:
+    """Return where postures (N, D) lie, its limit still open."""
+    finite = np.isfinite(postures)
     count = np.maximum(finite.sum(axis=0), 1)
-    middle = np.where(finite, every, 0).sum(axis=0) / count
-    spread = np.sqrt((np.where(finite, every - middle, 0) ** 2).sum(axis=0) / count)
+    middle = np.where(finite, postures, 0).sum(axis=0) / count
+    spread = np.sqrt((np.where(finite, postures - middle, 0) ** 2).sum(axis=0) / count)
     frame = Posture(
         middle=rounded(middle),
         scale=rounded(spread + LEAST_SPREAD),
@@ -420,12 +537,22 @@ def describe_postures(
         rest=1.0,
         limit=1.0,
     )
-    model = replace(frame, **_fit_mahalanobis(frame.scaled(every)))
-    return replace(model, limit=model.find_limit(frame.scaled(np.stack(held_out))))
+    return replace(frame, **_fit_mahalanobis(frame.scaled(postures), signs))
 
 
-def _fit_mahalanobis(vectors: FloatArray) -> dict[str, Any]:
-    """Return the fields of a `MahalanobisModel` of vectors (N, D), its limit still open."""
+def _fit_mahalanobis(vectors: FloatArray, signs: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the fields of a `MahalanobisModel` of vectors (N, D), its limit still open.
+
+    Args:
+        vectors: Of the training clips.
+        signs: What each clip shows, if each shows one sign.
+    """
+    means = []
+    vectors = vectors.copy()
+    for sign in dict.fromkeys(signs):
+        is_of_sign = np.array([name == sign for name in signs])
+        means.append(vectors[is_of_sign].mean(axis=0, dtype=np.float64))
+        vectors[is_of_sign] -= means[-1]
     centre = vectors.mean(axis=0, dtype=np.float64)
     _, spread, directions = np.linalg.svd(vectors - centre, full_matrices=False)
     variances = spread**2 / max(len(vectors) - 1, 1)
@@ -435,6 +562,7 @@ def _fit_mahalanobis(vectors: FloatArray) -> dict[str, Any]:
     remainder = variances[count:].sum() / (width - count)
     least = max(LEAST * float(spread[0]), 1e-9)
     return {
+        "signs": tuple(map(rounded, means)),
         "centre": rounded(centre),
         "directions": tuple(rounded(direction) for direction in directions[:count]),
         "deviations": rounded(np.maximum(np.sqrt(variances[:count]), least)),
@@ -459,6 +587,8 @@ def write_confidence(path: Path, confidence: Confidence) -> None:
         del content["train"]["signs"]
     if not confidence.linear:
         del content["linear"]
+    if (posture := content["train"] and content["train"]["posture"]) and not posture["signs"]:
+        del posture["signs"], posture["held_out"]
     write_file(path, to_sealed(content))
 
 

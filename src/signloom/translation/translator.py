@@ -243,6 +243,18 @@ class Translator:
         fps = part.fps * min(max(pace, 1 / MOST_PACE), MOST_PACE)
         return replace(part, fps=min(max(fps, MIN_FPS), MAX_FPS))
 
+    def differences(self, sequence: SourceSequence) -> tuple[str, ...] | None:
+        """Say in what a clip of one sign is unlike the training clips.
+
+        None where that was not measured, or the model reads sentences.
+        """
+        train = self.confidence and self.confidence.train
+        paced = self._paced(sequence)
+        part = self.trim(paced)
+        if not train or self.spec.ctc.kind != "texts" or not isinstance(part, LandmarkSequence):
+            return None
+        return train.differences(part, self.encode_clips([paced])[0])
+
     def translate(
         self,
         sequences: Sequence[SourceSequence],

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from signloom_tools.translate.inputs import ClipReader, GivenClip, find_clips
 MORE_SIGNS = "signloom.signs"  # entry points: further indexes, such as the app's recordings
 
 if TYPE_CHECKING:
+    from signloom.translation.confidence import Check
     from signloom.translation.lookup import NearSign
 
 
@@ -43,6 +44,7 @@ def run_lookup(options: LookupOptions) -> None:
         UserError: If anything cannot be read, or the model or its index is not there.
     """
     checkpoint = options.choice.find().checkpoint
+    from signloom.translation.confidence import NOT_CHECKED
     from signloom.translation.lookup import find_nearest, open_index
     from signloom.translation.translator import Translator
 
@@ -58,7 +60,11 @@ def run_lookup(options: LookupOptions) -> None:
             if isinstance(clip, GivenClip):
                 encoding = translator.encode_signs([clip.sequence])[0]
                 signs = find_nearest(indexes, encoding, options.k)
-                _print(clip, signs, as_json=options.json)
+                # The model was never taught what was recorded since.
+                is_recorded = bool(signs) and signs[0].is_recording
+                unlike = None if is_recorded else translator.differences(clip.sequence)
+                check = replace(NOT_CHECKED, unlike=unlike)
+                _print(clip, signs, check, as_json=options.json)
             else:
                 failed += 1
                 print(f"error: {clip.name}: {clip.problem}", file=sys.stderr)
@@ -66,13 +72,15 @@ def run_lookup(options: LookupOptions) -> None:
         raise UserError(f"not looked up: {failed} of the clips, see above")
 
 
-def _print(clip: GivenClip, signs: "list[NearSign]", *, as_json: bool) -> None:
+def _print(clip: GivenClip, signs: "list[NearSign]", check: "Check", *, as_json: bool) -> None:
     if as_json:
         origin = {"source": str(clip.source), "clip_id": clip.clip_id}
-        content = {**origin, "signs": [asdict(sign) for sign in signs]}
+        familiar = None if check.unlike is None else not check.unlike
+        content = {**origin, "familiar": familiar, "signs": [asdict(sign) for sign in signs]}
         print(json.dumps(content, ensure_ascii=False))
         return
-    print(readable_name(clip.source if clip.is_video else f"{clip.source}: {clip.clip_id}"))
+    name = readable_name(clip.source if clip.is_video else f"{clip.source}: {clip.clip_id}")
+    print(f"{name}\t{check.note}" if check.unlike else name)
     for sign in signs:
         where = "recorded in the app" if sign.is_recording else sign.clip_id
         print(f"  {sign.similarity:.2f}\t{sign.text}\t{where}")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.stats import binomtest
 from signloom.checkpoint import WEIGHTS
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
+from signloom.features.rests import trim_rests
 from signloom.files import SEAL, hash_file
 from signloom.paths import EVALUATION
 from signloom.translation.confidence import (
@@ -21,9 +23,13 @@ from signloom.translation.confidence import (
     UNFAMILIAR,
     Confidence,
     Level,
+    Posture,
+    describe_postures,
+    describe_sign_postures,
     describe_train,
     find_confidence,
     fit_levels,
+    measure_posture,
     read_confidence,
     wilson,
     write_confidence,
@@ -31,11 +37,15 @@ from signloom.translation.confidence import (
 from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Translator
+from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
+from signloom_demo.signs import LEXICON
+from signloom_demo.uncut import CUT, Manner
 from signloom_tools.cli.main import build_parser, main
 from signloom_tools.cli.translate_options import TranslateOptions, load_translator
 from signloom_tools.options import read_options
 from tests import tiny
 from tests.damage import edit_json
+from tests.drawn_signs import draw_sign
 
 CPU = torch.device("cpu")
 TRAIN = [tiny.sequence(seed, frames=10 + seed % 5) for seed in range(24)]
@@ -289,3 +299,96 @@ def test_one_training_clip_and_one_frame_are_enough() -> None:
     clip = tiny.sequence(frames=1)
     train = describe_train([clip], np.ones((1, 4), np.float32), np.ones((1, 4), np.float32))
     assert train.differences(clip, np.ones(4, np.float32)) == ()
+
+
+PEOPLE = [p for p in (*TRAIN_SIGNERS, *DEV_SIGNERS, *TEST_SIGNERS) if not p.left_handed]
+TAUGHT = sorted(LEXICON)[::2]
+UNKNOWN = sorted(LEXICON)[1::2]
+RESTING = Manner(before_s=1.0, after_s=1.0)
+
+
+def draw_takes(
+    signs: Sequence[str], people: Sequence[Signer], seeds: Sequence[int], manner: Manner = CUT
+) -> list[LandmarkSequence]:
+    takes = [
+        draw_sign(sign, person, seed, manner=manner)
+        for sign in signs
+        for person in people
+        for seed in seeds
+    ]
+    return [trim_rests(take, 0.2) for take in takes]
+
+
+def share_within(posture: Posture, clips: Sequence[LandmarkSequence]) -> float:
+    rows = [row for clip in clips if (row := measure_posture(clip)) is not None]
+    return float(np.mean(posture.distances(posture.scaled(np.stack(rows))) <= posture.limit))
+
+
+@pytest.fixture(scope="module")
+def taught() -> list[LandmarkSequence]:
+    return draw_takes(TAUGHT, PEOPLE[:4], range(3))
+
+
+@pytest.fixture(scope="module")
+def posture(taught: list[LandmarkSequence]) -> Posture:
+    signs = [sign for sign in TAUGHT for _ in range(12)]
+    signers = [person.name for _ in TAUGHT for person in PEOPLE[:4] for _ in range(3)]
+    posture = describe_sign_postures(taught, signs, signers)
+    assert posture is not None
+    return posture
+
+
+@pytest.mark.parametrize(
+    ("people", "manner"),
+    [(PEOPLE[:1], CUT), (PEOPLE[4:6], CUT), (PEOPLE[4:6], RESTING)],
+    ids=["who taught it", "other people", "other people, with rests"],
+)
+def test_signs_that_were_never_taught_are_unlike_those_that_were(
+    posture: Posture, people: list[Signer], manner: Manner
+) -> None:
+    assert share_within(posture, draw_takes(UNKNOWN, people, [7], manner)) <= 0.1
+    assert share_within(posture, draw_takes(TAUGHT, people, [7], manner)) >= 0.75
+
+
+def test_one_cloud_of_all_training_clips_cannot_tell_unknown_signs(
+    taught: list[LandmarkSequence],
+) -> None:
+    pooled = describe_postures(taught, draw_takes(TAUGHT, PEOPLE[6:7], [7]))
+    assert pooled
+    assert share_within(pooled, draw_takes(UNKNOWN, PEOPLE[:1], [7])) > 0.5
+
+
+def test_the_limit_of_postures_is_a_point_of_a_curve_over_held_out_people(
+    posture: Posture, tmp_path: Path
+) -> None:
+    held_out = posture.held_out
+    assert held_out
+    assert held_out.by == "people"
+    assert held_out.known > 0.75
+    assert held_out.unknown < 0.1
+    limits, known, unknown = (list(column) for column in zip(*held_out.curve, strict=True))
+    for column in (limits, known, unknown):
+        assert column == sorted(column)
+    assert known[-1] == 1
+    train = describe_train(TRAIN[:4], np.ones((4, 4), np.float32), np.ones((1, 4), np.float32))
+    confidence = Confidence(
+        weights="",
+        unsure_below=0.5,
+        levels=(),
+        train=dataclasses.replace(train, posture=posture),
+    )
+    write_confidence(tmp_path / CONFIDENCE, confidence)
+    assert read_confidence(tmp_path / CONFIDENCE) == confidence
+
+
+def test_takes_of_one_person_are_held_out_take_by_take() -> None:
+    signs = ["tea", "bread", "milk", "soup"]
+    takes = draw_takes(TAUGHT[:4], PEOPLE[:1], range(6))
+    names = [sign for sign in signs for _ in range(6)]
+    posture = describe_sign_postures(takes, names, ["anouk"] * 24)
+    assert posture
+    assert posture.held_out
+    assert (posture.held_out.by, len(posture.signs)) == ("takes", 4)
+    assert posture.held_out.known >= 0.9
+    two = describe_sign_postures(takes[:12], names[:12], ["anouk"] * 12)
+    assert two is None  # without one of two signs nothing is the nearest but one

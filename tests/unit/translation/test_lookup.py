@@ -7,14 +7,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from signloom.checkpoint import WEIGHTS
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.features.features import feature_names
-from signloom.features.targets import Target, write_targets
+from signloom.features.targets import CtcLabels, Target, write_targets
+from signloom.files import hash_file
+from signloom.paths import CHECKPOINT, SHARDS, TARGETS
 from signloom.translation import lookup
+from signloom.translation.confidence import (
+    CONFIDENCE,
+    UNFAMILIAR,
+    Confidence,
+    describe_train,
+    write_confidence,
+)
 from signloom.translation.lookup import SignIndex, View, Whitening, find_nearest, open_index
 from signloom.translation.translator import Translator
+from signloom_tools.cli.main import main
 from tests import tiny
 
 MADE = {"detector": "tiny"}
@@ -138,3 +149,41 @@ def test_encodings_are_means_of_states_and_of_hands(tmp_path: Path) -> None:
     translator = Translator.load(tmp_path)
     translator.spec = replace(translator.spec, features=body)
     assert translator.hand_columns == list(range(len(feature_names(body, HANDS_POSE))))
+
+
+def test_a_sign_that_is_like_none_of_train_is_marked_as_by_translate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_corpus(tmp_path)
+    signs = CtcLabels(kind="texts", names=("word0", "word1", "word2"))
+    tiny.write_checkpoint(CHECKPOINT, extractor=MADE, ctc=signs)
+    for made, place in (("shards", SHARDS), ("targets.parquet", TARGETS)):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Path(made).rename(place)
+    known = tiny.sequence(0)
+    handless = known
+    for hand in ("left_hand", "right_hand"):
+        handless = tiny.lose(handless, hand, slice(None))
+    tiny.write_clips(Path("new"), {"a": known, "b": handless}, json.dumps(MADE))
+
+    def look_up() -> list[bool | None]:
+        main(["lookup", "new", "--json"])
+        return [json.loads(line)["familiar"] for line in capsys.readouterr().out.splitlines()]
+
+    assert look_up() == [None, None]  # nothing was measured of this model
+    translator = Translator.load(CHECKPOINT)
+    clips = [*read_shards(SHARDS).values()]
+    states = translator.encode_clips(clips)
+    confidence = Confidence(
+        weights=hash_file(CHECKPOINT / WEIGHTS),
+        unsure_below=0.5,
+        levels=(),
+        train=describe_train(clips, states, states),
+    )
+    write_confidence(CHECKPOINT / CONFIDENCE, confidence)
+    assert look_up() == [True, False]
+    main(["lookup", "new", "-k", "1"])
+    first, _, second, _ = capsys.readouterr().out.splitlines()
+    assert first == "new: a"
+    assert second.startswith(f"new: b\t{UNFAMILIAR}: a hand in 0 % of its frames")
