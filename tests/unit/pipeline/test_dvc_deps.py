@@ -11,13 +11,14 @@ import yaml
 from tests.tiny import ROOT
 
 PIPELINES = ("dvc.yaml", "data/demo/dvc.yaml")
-# Reading options, writing files, bars, logs, records of runs: they change no result.
+# Reading options, writing files, grouping, bars, logs, records of runs: they change no result.
 UNDECIDING = {
     "code_path",
     "config",
     "devices",
     "errors",
     "files",
+    "grouping",
     "log",
     "paths",
     "processes",

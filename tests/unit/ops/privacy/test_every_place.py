@@ -67,6 +67,7 @@ PLACES: dict[str, Callable[[Path], None] | str] = {
     "PARAMS": "knobs",
     "DVC_LOCK": "hashes",
     "PRESETS": "knobs",
+    "DEMO_CORPUS": "drawn signers",
     "LANDMARKS": lambda place: note(place / "rejects.tsv"),
     "SHARDS": lambda place: note(place / "zoë.json", NOTED),
     "REJECTS": lambda place: note(place, "clip_id\tsigner\nzoë-1\tzoë\n"),

@@ -665,15 +665,15 @@ def test_keys_are_listed_and_mapped_and_the_archive_says_rate_and_size(
     for number, fps in enumerate((25, 30, 30)):
         np.savez(
             tmp_path / f"in/{number}.npz",
-            lh=rng.uniform(0, 1, (5, 63)),
-            rh=rng.uniform(0, 1, (5, 21, 3)),
+            hand_a=rng.uniform(0, 1, (5, 63)),
+            hand_b=rng.uniform(0, 1, (5, 21, 3)),
             rate=fps,
             size_x=100,
             height=50,
         )
-    with pytest.raises(SystemExit, match=r"arrays are lh \(5, 63\).*--keys left_hand=lh"):
+    with pytest.raises(SystemExit, match=r"arrays are hand_a \(5, 63\).*--keys left_hand="):
         bring(tmp_path, *SIZE)
-    keys = ["left_hand=lh", "right_hand=rh", "fps=rate", "width=size_x"]
+    keys = ["left_hand=hand_a", "right_hand=hand_b", "fps=rate", "width=size_x"]
     clips, _ = bring(tmp_path, "--keys", *keys)
     assert {(clip.fps, clip.width, clip.height) for clip in clips.values()} == {
         (25.0, 100, 50),
