@@ -40,7 +40,7 @@ def name_key(name: str) -> str:
 
 
 def like_key(name: str) -> str:
-    """Return what is left of a name without case, spaces and signs: who is like it is asked for."""
+    """Return a name in lower-case letters and digits alone, to ask about near matches."""
     return "".join(c for c in name_key(name).casefold() if c.isalnum()) or name
 
 

@@ -270,7 +270,7 @@ def test_without_mediapipe_the_networks_of_the_user_are_found(
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setattr("signloom.detection.mediapipe_models._find_package", lambda: None)
     with pytest.raises(
-        ValueError, match="(?s)pip download .* mediapipe==0.10.21.*landmarks --networks mediapipe-"
+        ValueError, match=r"(?s)pip download .* mediapipe==0.10.21.*landmarks --networks mediapipe-"
     ):
         models_folder()
     take_networks(wheel, tmp_path / ".signloom" / "networks")
