@@ -19,6 +19,7 @@ from signloom_tools.importing.captions import (
     Captions,
     Cue,
     apply_rules,
+    last_end_s,
     read_captions,
     split_name,
 )
@@ -484,8 +485,8 @@ def _add_film(
         return
     table = files[0].path.name
     try:
-        last_s = max((cue.end_s for cue in files[0].cues), default=0.0)
-        duration_s = measure_film(videos.folder / film, last_s + rules.shift_s)
+        last_s = last_end_s(files[0].cues) + rules.shift_s
+        duration_s = measure_film(videos.folder / film, last_s)
     except ClipError as error:
         cue_rows.refuse(table, 0, name, error.problem.reason, film.as_posix())
         return

@@ -462,6 +462,11 @@ def _values_in(outer: Annotation, annotations: Sequence[Annotation], mark: str =
 LeftOut = tuple[Cue, Problem]
 
 
+def last_end_s(cues: Sequence[Cue]) -> float:
+    """Return when the last cue ends; 0 if there is none."""
+    return max((cue.end_s for cue in cues), default=0.0)
+
+
 def apply_rules(
     cues: Sequence[Cue], rules: CueRules, duration_s: float | None
 ) -> tuple[list[Cue], list[LeftOut]]:
