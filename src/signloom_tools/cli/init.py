@@ -357,6 +357,12 @@ def _read_rows(
     cue_rows = read_films(
         videos, options.captions, tables, options.tables.column, cues.choice, cues.rules
     )
+    if names := cue_rows.with_gloss_lines:
+        print(
+            f"  warning: in {len(names)} ELAN files (first {names[0]}) each sentence has one gloss "
+            "annotation; its words are taken as separate signs. Write a sign of two words with a "
+            "hyphen, as THANK-YOU"
+        )
     if cue_rows.signers:
         signers = (f"{name} is {who}" for name, who in cue_rows.signers.items())
         print(f"  signers by the names of tiers and films: {name_some(signers, 12)}")

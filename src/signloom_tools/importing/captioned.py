@@ -51,6 +51,7 @@ class CueRows:
     refusals: list[RefusedRow] = field(default_factory=list)
     header: list[str] = field(default_factory=list)
     signers: dict[str, str] = field(default_factory=dict)  # by names, as `Captions` has them
+    with_gloss_lines: list[str] = field(default_factory=list)  # names of such ELAN files
 
     def refuse(self, table: str, line: int, name: str, reason: str, *concerns: str) -> None:
         """Note what becomes no clip."""
@@ -306,6 +307,7 @@ def _read_captions(
             continue
         captions, parts = deal_cues(videos, captions, named.get(path, ()), film_cells)
         cue_rows.signers |= captions.signers
+        cue_rows.with_gloss_lines += [path.name] * captions.has_gloss_lines
         for film, cues in parts.items():
             if isinstance(film, Path):
                 files[film].append(replace(captions, cues=cues))
