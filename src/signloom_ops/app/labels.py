@@ -14,6 +14,7 @@ from signloom_tools.importing.captions import (
     READ_SUFFIXES,
     TABLE_SUFFIXES,
     apply_rules,
+    last_end_s,
     read_captions,
     split_name,
 )
@@ -64,7 +65,7 @@ def read_labels(
 def _read_cues(path: Path, film: Path) -> tuple[Labels, list[str]]:
     captions = read_captions(path)
     try:
-        duration_s = measure_film(film)
+        duration_s = measure_film(film, last_end_s(captions.cues))
     except ClipError:
         duration_s = None  # "Check" says why
     cues, left_out = apply_rules(captions.cues, CueRules(), duration_s)

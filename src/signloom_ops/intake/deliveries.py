@@ -24,6 +24,7 @@ from signloom_tools.importing.captions import (
     READ_SUFFIXES,
     Cue,
     apply_rules,
+    last_end_s,
     read_captions,
     split_name,
 )
@@ -387,7 +388,8 @@ def _cues_of(
             why = Problem(film.partition(";")[0], "call the films by who signs in them")
             broken += [(cue.where, why) for cue in cues]
             continue
-        accepted, left_out = apply_rules(cues, rules, measure_film(path.parent / film))
+        duration_s = measure_film(path.parent / film, last_end_s(cues) + rules.shift_s)
+        accepted, left_out = apply_rules(cues, rules, duration_s)
         film_cues += [(path.parent / film, cue) for cue in accepted]
         broken += [(cue.where, why) for cue, why in left_out]
     return film_cues, broken

@@ -105,7 +105,7 @@ def correct_clip(clip: Clip, values: Mapping[str, str]) -> Clip:
         start_s = clip.start_s
     last_s = clip.end_s
     if last_s is None and clip.video is not None:
-        last_s = measure_film(clip.video)
+        last_s = measure_film(clip.video, end_s or 0.0)
     if end_s is None or last_s is None or abs(end_s - last_s) <= _SAME_S:
         end_s = clip.end_s
     gloss = values.get("gloss") or clip.gloss  # a file without glosses takes none away

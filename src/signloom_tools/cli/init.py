@@ -24,7 +24,7 @@ from signloom_tools.importing.column_names import IN_MS, KNOWN_NAMES, SPLIT_NAME
 from signloom_tools.importing.dealing import few_takes
 from signloom_tools.importing.fields import Sources, find_sources
 from signloom_tools.importing.hands import warn_of_no_hands
-from signloom_tools.importing.importer import CLIPS_NAME, check_place, guess_pattern
+from signloom_tools.importing.importer import CLIPS_NAME, ELSEWHERE, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (
     MANIFEST,
     REFUSED,
@@ -63,6 +63,7 @@ from signloom_tools.presets import adopt
 EDGES = {"start": ("start", "begin", "onset", "from"), "end": ("end", "stop", "offset", "to")}
 LIKE_TIMES = {name for names in EDGES.values() for name in names}  # of what unit?
 OF_VIDEOS = ("start_s", "end_s", "duration_s", "start_frame", "end_frame", "fps", "box")
+_MOST_NAMES = 5  # of files in a warning
 
 
 _pairs_of_fields = functools.partial(read_pairs, allowed=(*KNOWN_NAMES, *IN_MS))
@@ -222,10 +223,20 @@ def _init_landmarks(options: InitOptions) -> None:
         finish_corpus(options.corpus, writing, plan, place)
     if imported.rejects and writing.dry_run:
         print(*(f"  {reject.video}: {reject.problem}" for reject in imported.rejects), sep="\n")
-    elif imported.rejects:
-        first = f"{imported.rejects[0].video}: {imported.rejects[0].problem}"
+        return
+    is_guessed = options.imports.pattern is None
+    strays = [r.video for r in imported.rejects if is_guessed and r.problem.hint == ELSEWHERE]
+    if strays:
+        more = ", ..." * (len(strays) > _MOST_NAMES)
+        print(
+            f"warning: {len(strays)} files lie at another depth and were left out "
+            f"({', '.join(strays[:_MOST_NAMES])}{more}); {folder / REJECTS_NAME} lists them"
+        )
+    if len(strays) < len(imported.rejects):
+        reject = next(r for r in imported.rejects if r.video not in strays)
+        first = f"{reject.video}: {reject.problem}"
         raise UserError(
-            f"{len(imported.rejects)} files or clips could not be imported; "
+            f"{len(imported.rejects) - len(strays)} files or clips could not be imported; "
             f"{folder / REJECTS_NAME} says why, the first is {first}"
         )
 
@@ -346,6 +357,12 @@ def _read_rows(
     cue_rows = read_films(
         videos, options.captions, tables, options.tables.column, cues.choice, cues.rules
     )
+    if names := cue_rows.with_gloss_lines:
+        print(
+            f"  warning: in {len(names)} ELAN files (first {names[0]}) each sentence has one gloss "
+            "annotation; its words are taken as separate signs. Write a sign of two words with a "
+            "hyphen, as THANK-YOU"
+        )
     if cue_rows.signers:
         signers = (f"{name} is {who}" for name, who in cue_rows.signers.items())
         print(f"  signers by the names of tiers and films: {name_some(signers, 12)}")

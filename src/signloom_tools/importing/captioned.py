@@ -19,6 +19,7 @@ from signloom_tools.importing.captions import (
     Captions,
     Cue,
     apply_rules,
+    last_end_s,
     read_captions,
     split_name,
 )
@@ -50,6 +51,7 @@ class CueRows:
     refusals: list[RefusedRow] = field(default_factory=list)
     header: list[str] = field(default_factory=list)
     signers: dict[str, str] = field(default_factory=dict)  # by names, as `Captions` has them
+    with_gloss_lines: list[str] = field(default_factory=list)  # names of such ELAN files
 
     def refuse(self, table: str, line: int, name: str, reason: str, *concerns: str) -> None:
         """Note what becomes no clip."""
@@ -305,6 +307,7 @@ def _read_captions(
             continue
         captions, parts = deal_cues(videos, captions, named.get(path, ()), film_cells)
         cue_rows.signers |= captions.signers
+        cue_rows.with_gloss_lines += [path.name] * captions.has_gloss_lines
         for film, cues in parts.items():
             if isinstance(film, Path):
                 files[film].append(replace(captions, cues=cues))
@@ -484,8 +487,8 @@ def _add_film(
         return
     table = files[0].path.name
     try:
-        last_s = max((cue.end_s for cue in files[0].cues), default=0.0)
-        duration_s = measure_film(videos.folder / film, last_s + rules.shift_s)
+        last_s = last_end_s(files[0].cues) + rules.shift_s
+        duration_s = measure_film(videos.folder / film, last_s)
     except ClipError as error:
         cue_rows.refuse(table, 0, name, error.problem.reason, film.as_posix())
         return

@@ -94,6 +94,8 @@ class Captions:
     """Films that it names, and by how many seconds its times are later there."""
     signers: Mapping[str, str] = field(default_factory=dict)
     """Who signs, where that is taken from the name of a tier or film."""
+    has_gloss_lines: bool = False
+    """An ELAN file whose sentences have one annotation of glosses each, some of several words."""
 
 
 def split_name(path: Path) -> tuple[str, str]:
@@ -312,7 +314,7 @@ def _read_table(path: Path) -> Captions:
 
 def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
     elan = read_elan(path, text)
-    cues, tiers = [], _text_tiers(path, elan, choice)
+    cues, tiers, has_gloss_lines = [], _text_tiers(path, elan, choice), False
     signers_by_name = _signers_by_name(tiers, " ".join([path.stem, *elan.media]))
     for tier in tiers:
         glosses = _beside(elan, tier, choice.gloss_tier or "gloss", tiers)
@@ -321,6 +323,8 @@ def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
         participant = tier.participant or signers_by_name.get(tier.name, "")
         # An annotation is a sign, such as THANK YOU, or else all glosses of a sentence.
         is_sign = any(len(_inside(annotation, glosses)) > 1 for annotation in tier.annotations)
+        if choice.gloss_tier and not is_sign:  # in our own files, glosses are such lines
+            has_gloss_lines |= any(len(gloss.value.split()) > 1 for gloss in glosses)
         for annotation in tier.annotations:
             cues.append(
                 Cue(
@@ -336,7 +340,9 @@ def _read_eaf(path: Path, text: str, choice: Choice) -> Captions:
             )
     media = {name: later_ms / 1000 for name, later_ms in elan.media.items()}
     ordered = sorted(cues, key=lambda cue: cue.start_s)
-    return Captions(path, ordered, media=media, signers=signers_by_name)
+    return Captions(
+        path, ordered, media=media, signers=signers_by_name, has_gloss_lines=has_gloss_lines
+    )
 
 
 def _end_of(tier: Tier) -> str:
@@ -460,6 +466,11 @@ def _values_in(outer: Annotation, annotations: Sequence[Annotation], mark: str =
 
 
 LeftOut = tuple[Cue, Problem]
+
+
+def last_end_s(cues: Sequence[Cue]) -> float:
+    """Return when the last cue ends; 0 if there is none."""
+    return max((cue.end_s for cue in cues), default=0.0)
 
 
 def apply_rules(

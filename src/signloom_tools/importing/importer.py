@@ -68,6 +68,7 @@ CLIPS_NAME, _CLIPS_HEADER = "clips.tsv", "clip_id\tframes\tfps\tlabel\tsource"
 IMPORTED = (CLIPS_NAME, REJECTS_NAME, IMPORTED_SHARDS.name)  # what an import writes
 _WITH_PATTERN = f"{_CLIPS_HEADER}\tsigner\tsplit"  # of a pattern's fields
 _FRAME_NAME = re.compile(r"(.*?)[_-]?([0-9]+)(_keypoints)?")  # of a file that holds one frame
+ELSEWHERE = "move it, or say --pattern"  # the hint of every file whose path has another form
 _MOST_STRAY = 0.8  # of the takes lie so deep at least; the others are rejected by their paths
 _MOST_DATED_FPS = 60.0  # faster, files were copied
 _SAME_RATE = 1.2  # times: recorders are not even
@@ -466,9 +467,7 @@ def _read_file(
         match = options.pattern.fullmatch(source.below.as_posix()) if options.pattern else None
         if options.pattern and not match:
             form = re.sub(r"\(\?P<(\w+)>.*?\)", r"{\1}", options.pattern.pattern)
-            raise ClipError(
-                f"its path {source.below} is not of the form {form}", "move it, or say --pattern"
-            )
+            raise ClipError(f"its path {source.below} is not of the form {form}", ELSEWHERE)
         path_fields = match.groupdict() if match else {}
         if source.frames:
             read = read_array_frames if source.suffix == ".npy" else read_keypoint_frames

@@ -7,7 +7,7 @@ import pytest
 from signloom.errors import UserError
 from signloom_ops.app.labels import Labels, read_labels
 from signloom_ops.app.takes import FilmPart, Take, TakeStore
-from tests.videos import write_video
+from tests.videos import encode_video, write_video
 
 SRT = """1
 00:00:00,500 --> 00:00:01,000
@@ -55,6 +55,16 @@ def test_captions_cut_the_film_of_their_name(tmp_path: Path, films: Found) -> No
     }
     assert len(left_out) == 1
     assert "day.fr.srt line 10" in left_out[0]
+
+
+def test_the_last_caption_of_a_film_that_slows_down_stays(tmp_path: Path, films: Found) -> None:
+    times = [number / 24 for number in range(24)] + [1 + number / 8 for number in range(8)]
+    options = {"preset": "ultrafast", "bf": "2", "b_strategy": "0"}
+    encode_video(films[1][1], times, rate=24, options=options)  # its header ends at 1.75 s
+    text = "1\n00:00:01,650 --> 00:00:01,950\nmerci\n"
+    labels, left_out = read_labels(write(tmp_path, "day.srt", text), films)
+    assert [part.end_s for part in labels[films[1][0].id].parts or []] == [1.95]
+    assert left_out == []
 
 
 def test_a_text_beside_a_film_is_its_sentence(tmp_path: Path, films: Found) -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from signloom.corpus.manifest import CorpusOptions
 from signloom_ops.intake import deliveries
-from signloom_ops.intake.inbox import has_new_files
+from signloom_ops.intake.inbox import correct_clip, has_new_files
 from signloom_ops.intake.ingest import ingest
 from signloom_ops.privacy.names import find_delivered
 from tests.attack import inputs
 from tests.elan import eaf
 from tests.intake import DAY, OPTIONS, deliver, reasons, request_of, take, write_rows
-from tests.videos import write_cut_off, write_pictures, write_video
+from tests.videos import encode_video, write_cut_off, write_pictures, write_video
 
 
 def test_what_is_no_good_video_is_left_out(corpus: CorpusOptions) -> None:
@@ -114,6 +114,21 @@ def test_one_elan_file_of_two_films_brings_each_its_own_sentences(corpus: Corpus
     assert sentences == [("bonjour a", "A", "14_A"), ("bonjour b", "B", "14_B")]
     assert ["14_wide.mp4" in reject.where for reject in result.rejects] == [True, False]
     assert "which of its films shows its signer" in result.rejects[1].reason
+
+
+def test_the_last_caption_of_a_film_that_slows_down_comes_in(corpus: CorpusOptions) -> None:
+    film = Path("in/ada/day.mp4")
+    film.parent.mkdir(parents=True)
+    times = [number / 24 for number in range(24)] + [1 + number / 8 for number in range(8)]
+    options = {"preset": "ultrafast", "bf": "2", "b_strategy": "0"}
+    encode_video(film, times, rate=24, options=options)  # its header ends at 1.75 s
+    film.with_suffix(".srt").write_text("1\n00:00:01,000 --> 00:00:01,950\nmerci\n")
+    (clip,) = take(corpus, "in").clips
+    assert (clip.start_s, clip.end_s) == (1.0, 1.95)
+    whole = replace(clip, start_s=None, end_s=None)
+    for end_s, corrected_s in (("1.95", 1.95), ("2.0", None)):  # to its end: it stays whole
+        values = {"text": "merci", "start_s": "0", "end_s": end_s}
+        assert correct_clip(whole, values).end_s == corrected_s
 
 
 @pytest.mark.parametrize("texts", [0, 1, 2])

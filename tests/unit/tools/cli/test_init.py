@@ -432,12 +432,19 @@ def test_strays_lost_frames_and_the_recorders_rate_are_said_of_takes(
     for path in project.glob("MP_Data/*/*/*.npy"):
         os.utime(path, (1e9, 1e9 + 0.1 * int(path.stem)))  # 10 a second
     size = ["--fps", "30", "--width", "640", "--height", "480"]
-    refuse(
-        r"1 files or clips could not .*hello/hello/3.*--pattern",
-        ["init", "mine", "--landmarks", "MP_Data", *size],
-    )
+    command = ["init", "mine", "--landmarks", "MP_Data", *size]
+    main(command)
     assert len(read_manifest(Path("mine/manifest.tsv"), signer_disjoint=False)) == 20
-    output = capsys.readouterr().err
+    printed, output = capsys.readouterr()
+    assert "1 files lie at another depth and were left out (MP_Data/hello/hello/3)" in printed
+    assert "hello/hello/3" in Path("mine/landmarks/rejects.tsv").read_text()
+    for path in project.glob("MP_Data/thanks/9/*.npy"):
+        np.save(path, np.full(258, 500.0))
+    refuse(r"1 files or clips could not .*the first is MP_Data/thanks/9", [*command, "--force"])
+    refuse(
+        r"could not be imported.*--pattern",
+        [*command, "--force", "--pattern", "{text}/{clip}"],
+    )
     assert "1 frames are missing within 1 takes (first MP_Data/hello/3)" in output
     assert "recorded at 10 frames a second, not at 30" in output
 

@@ -490,6 +490,26 @@ def test_an_annotation_of_two_words_is_one_sign(tmp_path: Path, marks: Marks, fo
     assert cue.gloss == found
 
 
+@pytest.mark.parametrize(
+    ("marks", "is_warned"),
+    [
+        ([(0, 400, "BUENOS DIAS"), (500, 900, "HAUS")], True),
+        ([(0, 400, "BUENOS-DIAS"), (500, 900, "HAUS")], False),
+        ([(0, 200, "BUENOS DIAS"), (200, 400, "DU"), (500, 900, "HAUS")], False),  # a sign each
+    ],
+)
+def test_words_of_a_sentences_only_gloss_that_become_signs_are_warned_of(
+    project: Path, capsys: pytest.CaptureFixture[str], marks: Marks, is_warned: bool
+) -> None:
+    films("a.mp4")
+    tiers = {"Satz_A": [(0, 450, "Guten Tag."), (450, 1000, "Haus.")], "Glosse_A": marks}
+    eaf(Path("in/a.eaf"), tiers)
+    clips = init("--captions", "--tier", "Satz_*", "--gloss-tier", "Glosse_*", *SHARES)
+    assert (clips[0].gloss == "BUENOS DIAS") == is_warned
+    words = "in 1 ELAN files (first a.eaf) each sentence has one gloss annotation"
+    assert (words in capsys.readouterr().out) == is_warned
+
+
 def test_glosses_of_protocols_come_without_their_frames(project: Path) -> None:
     films("a.mp4", "long.mp4")
     Path("t.csv").write_text("video,gloss\na,WETTER1/2/9 1/2 HEUTE1A^/10/18\nlong,DU1:0:9\n")
