@@ -150,17 +150,7 @@ def check_times(plan: CorpusPlan, sources: Mapping[str, FieldSource]) -> None:
     Raises:
         UserError: If half of them do: they are in another unit, or times of other films.
     """
-    by_film: dict[Path, list[Clip]] = defaultdict(list)
-    for clip in plan.clips:
-        if clip.video and (clip.start_s, clip.end_s) != (None, None):
-            by_film[clip.video].append(clip)
-    cuts: list[_Cut] = []
-    films = tqdm(by_film.items(), "measuring", unit=" films", delay=1.0, file=progress_file())
-    for path, clips in films:
-        last_s = max(clip.end_s or clip.start_s or 0.0 for clip in clips)
-        with contextlib.suppress(ClipError):  # which extraction tells
-            length_s, fps = _measure(plan.videos.get(path, path), last_s)
-            cuts += [(clip, length_s, fps) for clip in clips if length_s]
+    cuts = _measure_films(plan)
     reason = "its times lie beyond the end of its film"
     beyond = [
         RefusedRow(row.table, row.line, clip.clip_id, Problem(reason, "", (_tell(clip, length_s),)))
@@ -180,6 +170,22 @@ def check_times(plan: CorpusPlan, sources: Mapping[str, FieldSource]) -> None:
         plan.notes.append(
             f"half of the clips last less than {_SHORTEST_S:g} s: are their times seconds?"
         )
+
+
+def _measure_films(plan: CorpusPlan) -> list[_Cut]:
+    """Return the clips that are parts of films whose length is known, with that length."""
+    by_film: dict[Path, list[Clip]] = defaultdict(list)
+    for clip in plan.clips:
+        if clip.video and (clip.start_s, clip.end_s) != (None, None):
+            by_film[clip.video].append(clip)
+    cuts: list[_Cut] = []
+    films = tqdm(by_film.items(), "measuring", unit=" films", delay=1.0, file=progress_file())
+    for path, clips in films:
+        last_s = max(clip.end_s or clip.start_s or 0.0 for clip in clips)
+        with contextlib.suppress(ClipError):  # which extraction tells
+            length_s, fps = _measure(plan.videos.get(path, path), last_s)
+            cuts += [(clip, length_s, fps) for clip in clips if length_s]
+    return cuts
 
 
 def _measure(source: Path | PictureFolder, last_s: float) -> tuple[float, float]:
@@ -214,13 +220,9 @@ def _advise(cuts: Sequence[_Cut], sources: Mapping[str, FieldSource]) -> str:
         for edge in ("start", "end")
         if (source := sources.get(f"{edge}_s")) and source.column
     }
-    times = (time_s for clip, *_ in cuts for time_s in (clip.start_s, clip.end_s))
-    is_whole = all(time_s is None or time_s.is_integer() for time_s in times)
     fps = statistics.median(fps for *_, fps in cuts)
     for name, factor in {f"frames ({fps:g} a second)": 1 / fps, **_UNITS}.items():
-        edges = [(_edges(clip, length_s, factor), length_s) for clip, length_s, _ in cuts]
-        length_s = statistics.median(end_s - start_s for (start_s, end_s), _ in edges)
-        if is_whole and columns and length_s > _SHORTEST_S and all(_fits(*pair) for pair in edges):
+        if columns and _are_in_unit(cuts, factor):
             kind = {"frames": "frame", "milliseconds": "ms"}.get(name.split()[0])
             pairs = " ".join(f"{edge}_{kind}={column}" for edge, column in columns.items())
             rate = f" --fps {fps:g}" * (kind == "frame")
@@ -232,6 +234,15 @@ def _advise(cuts: Sequence[_Cut], sources: Mapping[str, FieldSource]) -> str:
         "Are they times of longer films, of which these are parts? "
         f"--set {empty} takes each film whole"
     )
+
+
+def _are_in_unit(cuts: Sequence[_Cut], factor: float) -> bool:
+    """Return whether whole numbers times a factor are seconds that fit all films."""
+    times = (time_s for clip, *_ in cuts for time_s in (clip.start_s, clip.end_s))
+    edges = [(_edges(clip, length_s, factor), length_s) for clip, length_s, _ in cuts]
+    median_s = statistics.median(end_s - start_s for (start_s, end_s), _ in edges)
+    is_whole = all(time_s is None or time_s.is_integer() for time_s in times)
+    return is_whole and median_s > _SHORTEST_S and all(_fits(*pair) for pair in edges)
 
 
 def read_films(

@@ -79,11 +79,8 @@ def find_sources(
         if compiled.groups != 1:
             raise UserError(f"--pick {field}: {pattern!r} needs one pair of round brackets")
         sources[field] = replace(source, pattern=compiled, guessed=False)
-    if "box" in sources:
-        column = sources["box"].column or ""
-        order = MS_ASL_BOX_ORDER if column == "box" and "org_text" in header else BOX_ORDER
-        order = COCO_BOX_ORDER if plain_name(column) == "bbox_xywh" else order
-        sources["box"] = replace(sources["box"], order=order)
+    if box := sources.get("box"):
+        sources["box"] = replace(box, order=_order_of_box(box.column or "", header))
     if "duration_s" in sources and ("start_s" not in sources or "end_s" in sources):
         if not sources["duration_s"].guessed:
             raise UserError(
@@ -95,6 +92,13 @@ def find_sources(
         if (sources[name].column or "").lower().endswith("_ms"):
             sources[name] = replace(sources[name], in_ms=True)
     return {name: sources[name] for name in KNOWN_NAMES if name in sources}
+
+
+def _order_of_box(column: str, header: Sequence[str]) -> str:
+    """Return in which order a column has the edges of a box."""
+    if plain_name(column) == "bbox_xywh":
+        return COCO_BOX_ORDER
+    return MS_ASL_BOX_ORDER if column == "box" and "org_text" in header else BOX_ORDER
 
 
 def _guess(header: Sequence[str], given_sources: Mapping[str, FieldSource]) -> Sources:
