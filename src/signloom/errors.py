@@ -89,6 +89,11 @@ def name_some(names: Iterable[object], most: int = 5) -> str:
     return ", ".join(listed[:most] + ["..."] * (len(listed) > most))
 
 
+def count_of(number: int, noun: str) -> str:
+    """Return `1 clip`, `2 clips` and so on."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def _cut(text: str, most: int) -> str:
     left_out = len(text) - most
     if left_out <= 0:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from signloom.config import load_section
-from signloom.errors import UserError
+from signloom.errors import UserError, count_of
 from signloom.paths import LANDMARKS, PARAMS
 from signloom_ops.options import load_ops
 from signloom_tools.cli.arguments import confirm
@@ -70,7 +70,9 @@ def run_ingest(options: IngestCommand) -> None:
     if ended:
         will = "would leave" if options.dry_run else "left"
         listed = ", ".join(clip.clip_id for clip in ended[:MAX_LISTED])
-        print(f"{len(ended)} clips {will} the corpus: {ENDED} ({listed})", file=sys.stderr)
+        print(
+            f"{count_of(len(ended), 'clip')} {will} the corpus: {ENDED} ({listed})", file=sys.stderr
+        )
     print(_ingest_json(result) if options.json else _ingest_text(result))
     if result.rejects:
         table = "" if options.dry_run else f"; {corpus.folder}/intake_rejects.tsv lists them"
@@ -106,20 +108,25 @@ def _ingest_text(result: "IngestPlan") -> str:
 
     is_done = result.version is not None
     will = "came in" if is_done else "would come in"
-    lines = [f"{len(result.clips)} clips {will}" + (f" as {result.batch}" if result.batch else "")]
+    lines = [
+        f"{count_of(len(result.clips), 'clip')} {will}"
+        + (f" as {result.batch}" if result.batch else "")
+    ]
     for split in SPLITS:
         if clips := [clip for clip in result.clips if clip.split == split]:
             signers = ", ".join(sorted({clip.signer for clip in clips}))
-            lines.append(f"  {split:<5} {len(clips)} clips by {signers}")
+            lines.append(f"  {split:<5} {count_of(len(clips), 'clip')} by {signers}")
     if result.changes:
-        lines.append(f"{len(result.changes)} clips {'were' if is_done else 'would be'} corrected")
+        lines.append(
+            f"{count_of(len(result.changes), 'clip')} {'' if is_done else 'would be '}corrected"
+        )
     for before, after in result.changes:
         lines.append(f"  {before.clip_id}")
         for name in CORRECTED:
             old, new = getattr(before, name), getattr(after, name)
             lines += [f"    - {name}: {old}", f"    + {name}: {new}"] if old != new else []
     if result.known:
-        lines.append(f"{result.known} clips were in the corpus before")
+        lines.append(f"{count_of(result.known, 'clip')} in the corpus before")
     if result.waiting:
         lines.append(
             f"{len(result.waiting)} files changed a moment ago and may still be on their way; "
@@ -159,7 +166,7 @@ def run_withdraw(options: WithdrawOptions) -> None:
         print(f"{options.batch} was withdrawn before; nothing changed")
         return
     parts = [f"{sum(clip.split == split for clip in withdrawn)} {split}" for split in SPLITS]
-    print(f"{len(withdrawn)} clips left the corpus ({', '.join(parts)})")
+    print(f"{count_of(len(withdrawn), 'clip')} left the corpus ({', '.join(parts)})")
     print("models that were trained on them still carry traces; `dvc repro` trains without them")
 
 

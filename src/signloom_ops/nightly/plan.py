@@ -17,7 +17,7 @@ from typing import Any, Literal
 from signloom.config import get_map, load_params, load_section, parse_options
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest, has_ended, load_manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
-from signloom.errors import UserError
+from signloom.errors import UserError, count_of
 from signloom.evaluation.names import reads_glosses
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
@@ -181,10 +181,12 @@ def dry_run(request: NightRequest) -> DryRun:
         incoming = plan_ingest(corpus, delivered, ops.ingest, former=manifest)
     lines = [f"because {reason}" for reason in plan.reasons] or ["nothing is new"]
     if ended:
-        lines.append(f"{len(ended)} clips would leave the corpus: {ENDED}")
+        lines.append(f"{count_of(len(ended), 'clip')} would leave the corpus: {ENDED}")
     if incoming:
         clip_count = len(manifest.clips)
-        lines.append(f"{len(incoming.clips)} clips would come to the {clip_count} of the corpus")
+        lines.append(
+            f"{count_of(len(incoming.clips), 'clip')} would come to the {clip_count} of the corpus"
+        )
         lines += [f"rejected: {row.where}: {row.reason}" for row in incoming.rejects]
     if plan.kind != "nothing":
         more = ["track"] if ops.commit or ops.remote else []
@@ -239,7 +241,9 @@ def _corpus_reasons(clips: Sequence[Clip], store: ModelStore) -> list[str]:
         return ["no model has been decided on yet"]
     new = {name: len(ids) for name, ids in new_clips(clips, store).items()}
     if new:
-        return [f"{count} clips of {name} wait in the corpus" for name, count in new.items()]
+        return [
+            f"{count_of(count, 'clip')} of {name} wait in the corpus" for name, count in new.items()
+        ]
     return ["clips left the corpus or were changed since the last model"]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from signloom.config import NonNegative, flatten
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS
 from signloom.corpus.rejects import REJECTS_NAME
-from signloom.errors import Problem, UserError, name_some
+from signloom.errors import Problem, UserError, count_of, name_some
 from signloom.files import whole_folder
 from signloom.paths import PARAMS
 from signloom.progress import wrap
@@ -206,7 +206,7 @@ def _init_landmarks(options: InitOptions) -> None:
         corpus = Path(name)
         imported = import_sources(options.landmarks, corpus, imports)
         print(
-            f"{imported.clips} clips, {imported.frames} frames, "
+            f"{count_of(imported.clips, 'clip')}, {imported.frames} frames, "
             f"{len(imported.rejects)} not imported"
         )
         table = corpus / IMPORTED_SHARDS.parent / CLIPS_NAME
@@ -291,7 +291,9 @@ def finish_corpus(
     print(f"wrote {corpus / MANIFEST}")
     print_next(corpus, writing, plan, params, text_only=text_only)
     if plan.refusals:
-        raise UserError(f"{len(plan.refusals)} rows were left out; {corpus / REFUSED} says why")
+        raise UserError(
+            f"{count_of(len(plan.refusals), 'row')} left out; {corpus / REFUSED} says why"
+        )
 
 
 def make_plan(options: InitOptions) -> CorpusPlan:
@@ -422,7 +424,7 @@ def _read_tables(options: TableOptions) -> list[tuple[UserTable, str | None]]:
     def read(path: Path) -> UserTable:
         names = () if path == options.join else options.names
         table = read_user_table(path, options.separator, options.encoding, names)
-        print(f"{path}: {len(table.rows) + len(table.torn)} rows, {table.how}")
+        print(f"{path}: {count_of(len(table.rows) + len(table.torn), 'row')}, {table.how}")
         return table
 
     tables: list[tuple[UserTable, str | None]] = []
@@ -486,12 +488,13 @@ def _check_videos(options: InitOptions, is_imported: bool) -> None:
 
 def print_plan(plan: CorpusPlan) -> None:
     """Print what will be taken, what not and why."""
-    print(f"{len(plan.clips)} rows taken, {len(plan.refusals)} left out")
+    print(f"{count_of(len(plan.clips), 'row')} taken, {len(plan.refusals)} left out")
     for split in SPLITS:
         clips = [clip for clip in plan.clips if clip.split == split]
         signers = len({clip.signer for clip in clips})
         texts = len({clip.text for clip in clips})
-        print(f"  {split:<5} {len(clips)} clips, {signers} signers, {texts} different texts")
+        counts = {"clip": len(clips), "signer": signers, "different text": texts}
+        print(f"  {split:<5} {', '.join(count_of(*pair[::-1]) for pair in counts.items())}")
     is_cut = bool(plan.clips) and plan.clips[0].end_s is not None
     for clip in plan.clips[: 5 if is_cut else 1]:
         times = f" {clip.start_s or 0:.3f} to {clip.end_s:.3f} s" if clip.end_s else ""

@@ -13,7 +13,7 @@ from signloom.config import NonNegative, load_section
 from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import CorpusOptions, id_problem, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards
-from signloom.errors import UserError
+from signloom.errors import UserError, count_of
 from signloom.extraction.cache import LandmarkCache, VideoHashes, cache_folder
 from signloom.paths import EVALUATION, HYPOTHESES_NAME, PARAMS, SHARDS
 from signloom.progress import progress_file
@@ -46,7 +46,7 @@ def run_import(options: ImportCommand) -> None:
     folder = options.to / "landmarks"
     imported = import_sources(options.sources, options.to, options.imports, force=options.force)
     print(
-        f"{imported.clips} clips, {imported.frames} frames in {folder}, layout "
+        f"{count_of(imported.clips, 'clip')}, {imported.frames} frames in {folder}, layout "
         f"{imported.layout.name}; {folder / 'clips.tsv'} lists them for your manifest",
         file=sys.stderr,
     )
@@ -107,7 +107,7 @@ def run_export(options: ExportLandmarksOptions) -> None:
         check_output(path, [], overwrite=options.overwrite)
     for clip_id, path in tqdm(paths.items(), "writing", unit=" clips", file=progress_file()):
         write_pose(path, read_shards(options.landmarks, [clip_id])[clip_id])
-    print(f"{len(paths)} files in {options.folder}", file=sys.stderr)
+    print(f"{count_of(len(paths), 'file')} in {options.folder}", file=sys.stderr)
 
 
 def _export_captions(options: ExportLandmarksOptions) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from signloom.corpus.manifest import SPLITS, Clip
 from signloom.corpus.words import find_words
-from signloom.errors import UserError
+from signloom.errors import UserError, count_of
 
 UNITS = ("signer", "film", "sentence", "order", "clip")
 """What may be dealt. `sentence`: all clips of a sentence to one split; `order`: of each signer and
@@ -118,7 +118,8 @@ def deal_splits(of: Mapping[str, str], shares: Sequence[float], by: str) -> dict
         if by == "clip":
             hint = "Bring more, or say 0 in --shares for what may stay empty"
         raise UserError(
-            f"found {len(sizes)} {by}s for {len(splits)} splits; expected one or more each. {hint}"
+            f"found {count_of(len(sizes), by)} for {len(splits)} splits; expected one or more "
+            f"each. {hint}"
         )
     order = sorted(sizes, key=lambda unit: (-sizes[unit], hashlib.sha256(unit.encode()).digest()))
     goal = {name: share / sum(shares) * len(of) for name, share in zip(SPLITS, shares, strict=True)}

@@ -27,7 +27,14 @@ from signloom.corpus.manifest import IMPORTED_SHARDS, SUFFIXES, id_problem, read
 from signloom.corpus.rejects import REJECTS_HEADER, REJECTS_NAME, Reject, write_rejects
 from signloom.corpus.shards import write_shards
 from signloom.detection.detector import DetectorOptions
-from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
+from signloom.errors import (
+    ClipError,
+    Problem,
+    UserError,
+    count_of,
+    name_problem,
+    readable_name,
+)
 from signloom.files import check_output_folder, whole_folder, write_file
 from signloom.progress import progress_file
 from signloom.tables import tsv_text
@@ -197,7 +204,9 @@ class _ReadClips:
         landmarks = {
             group.name: group.landmarks for groups in GROUP_CHOICES.values() for group in groups
         }
-        notes = [f"points of {name}: {count} clips" for name, count in self.skeletons.items()]
+        notes = [
+            f"points of {name}: {count_of(count, 'clip')}" for name, count in self.skeletons.items()
+        ]
         for group in self.layout.groups:
             share = self.shown[group.name] / frames
             if group.name not in landmarks:  # features
@@ -210,7 +219,9 @@ class _ReadClips:
         if self.layout.name.endswith(FLAT):
             notes.append("no depth: z is 0 everywhere")
         rates = Counter(row.fps for row in self.rows.values())
-        rate = ", ".join(f"{fps:g} ({count} clips)" for fps, count in rates.most_common(5))
+        rate = ", ".join(
+            f"{fps:g} ({count_of(count, 'clip')})" for fps, count in rates.most_common(5)
+        )
         notes.append(f"frames a second: {rate}" + ", ..." * (len(rates) > 5))
         if self.crowded:
             notes.append(

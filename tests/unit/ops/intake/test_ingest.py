@@ -263,7 +263,7 @@ def test_the_commands_print_what_came_in_and_what_left(
     Path("ops.yaml").write_text("ingest: {settle_s: 0.0, min_side: 48}\n")
     deliver(Path("data/inbox/ada"), "a", frames=20)
     main(["ingest", "data/inbox", "--dry-run"])
-    assert "1 clips would come in as" in capsys.readouterr().out
+    assert "1 clip would come in as" in capsys.readouterr().out
     main(["ingest", "data/inbox", "--json"])
     report = json.loads(capsys.readouterr().out)
     assert [clip["clip_id"] for clip in report["clips"]] == ["a"]
@@ -272,10 +272,10 @@ def test_the_commands_print_what_came_in_and_what_left(
     with pytest.raises(SystemExit, match="1 were left out"):
         main(["ingest", "data/inbox"])
     shown = capsys.readouterr().out
-    assert "1 clips were in the corpus before" in shown
+    assert "1 clip in the corpus before" in shown
     assert "left out data/inbox/b.mp4: no signer is named" in shown
     main(["withdraw", report["batch"], "--reason", "test"])
-    assert "1 clips left the corpus (1 train, 0 dev, 0 test)" in capsys.readouterr().out
+    assert "1 clip left the corpus (1 train, 0 dev, 0 test)" in capsys.readouterr().out
 
 
 def test_a_name_that_is_not_utf8_is_rejected_and_the_others_come_in(corpus: CorpusOptions) -> None:

@@ -132,7 +132,7 @@ def test_clips_whose_consent_has_ended_leave_the_corpus() -> None:
     first, *remaining = read_manifest(settings.corpus.path)
     ended = replace(first, consent_until="2020-01-31")
     write_manifest(settings.corpus.path, [ended, *remaining])
-    assert any("1 clips would leave the corpus" in line for line in dry_run(ASK).lines)
+    assert any("1 clip would leave the corpus" in line for line in dry_run(ASK).lines)
     assert dry_run(ASK).kind == "train"
     night = run_night(ASK)  # as far as it comes without DVC
     step = night["steps"][0]
@@ -179,7 +179,7 @@ def test_a_dry_run_lists_what_would_be_done_and_writes_nothing() -> None:
     deliver(settings.ops.inbox / "ada", "new", frames=25)
     before = sorted(Path().rglob("*"))
     preview = dry_run(ASK)
-    assert "1 clips would come to the 5 of the corpus" in preview.lines
+    assert "1 clip would come to the 5 of the corpus" in preview.lines
     assert "training would start from data/models/0002/checkpoint" in preview.lines
     assert any("level 0.0039: 1 refused" in line for line in preview.lines)
     assert [p for p in sorted(Path().rglob("*")) if "cache" not in p.parts] == before

@@ -82,7 +82,7 @@ def test_a_delivery_is_news_in_the_inbox_and_in_the_corpus(settings: Settings) -
     assert plan(settings).reasons == ("something new lies in data/inbox",)
     # A night that was cut after its ingest leaves it there, and it is new still.
     batch = take(settings)
-    assert plan(settings).reasons == (f"1 clips of {batch} wait in the corpus",)
+    assert plan(settings).reasons == (f"1 clip of {batch} wait in the corpus",)
     assert new_clips(read_manifest(settings.corpus.path), ModelStore()) == {batch: ["new"]}
     keep_decided(settings, ModelStore(), promote=False)
     assert plan(settings).kind == "nothing"

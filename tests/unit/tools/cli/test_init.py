@@ -170,7 +170,7 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
     )
     arguments = ["--fps", "25", "--column", "start_frame=from", "end_frame=to"]
     refuse(
-        r"6 rows were left out; .*refused\.tsv says why",
+        r"6 rows left out; .*refused\.tsv says why",
         ["init", "corpus", "--videos", "../films", "--table", str(table), *arguments],
     )
     clips = read_manifest(Path("corpus/manifest.tsv"))
@@ -211,7 +211,7 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
                 "--by",
                 "signer",
             ],
-            "found 1 signers for 3 splits",
+            "found 1 signer for 3 splits",
         ),
         (
             ["--column", "text=signs", "--set", "signer=a", "--shares", "8", "0", "1"],
@@ -278,7 +278,7 @@ def test_imported_landmarks_need_no_videos(project: Path) -> None:
     header = "sequence_id\tsign\tparticipant_id\tbbox"
     Path("t.tsv").write_text("\n".join((header, *rows)) + "\n")
     shares = ["--shares", "1", "1", "0"]
-    with pytest.raises(SystemExit, match="1 rows were left out"):  # there are five takes
+    with pytest.raises(SystemExit, match="1 row left out"):  # there are five takes
         main(["init", "corpus", "--table", "t.tsv", *shares, "--use"])
     clips = read_manifest(Path("corpus/manifest.tsv"))
     assert {clip.clip_id for clip in clips} == {f"takes-{n}" for n in range(1, 6)}
@@ -302,7 +302,7 @@ def test_a_bare_name_that_files_of_two_folders_share_labels_neither(project: Pat
     Path("t.csv").write_text("file,text,split\nanna/1.npz,hello,train\nben/1.npz,bye,dev\n")
     size = ["--fps", "25", "--width", "640", "--height", "480"]
     main(["import", "in/ben", "--to", "c", *size])
-    refuse(r"2 rows were left out|no row", ["init", "c", "--table", "t.csv", "--set", "signer=x"])
+    refuse(r"2 rows left out|no row", ["init", "c", "--table", "t.csv", "--set", "signer=x"])
     main(["import", "in", "--to", "both", *size])
     main(["init", "both", "--table", "t.csv", "--set", "signer=x"])
     clips = read_manifest(Path("both/manifest.tsv"), signer_disjoint=False)
@@ -322,7 +322,7 @@ def test_rows_that_name_landmark_files_with_their_ending_are_taken(
     rows = ["anna/a1.npz,hello,train,en", "b1.NPZ,hello,dev,en", "b1.npz,hello,dev,de"]
     table.write_text("\n".join(["file,text,split,lang", *rows, "x9.npz,hello,test,en"]) + "\n")
     refuse(
-        "1 rows were left out",
+        "1 row left out",
         ["init", "c", "--table", "t.csv", "--set", "signer=x", "--only", "lang=en"],
     )
     out = capsys.readouterr().out
@@ -366,7 +366,7 @@ def test_a_text_corpus_needs_no_videos(project: Path, capsys: pytest.CaptureFixt
         "without videos and landmarks; found --videos",
         [*arguments, "--text-only", "--videos", "../films"],
     )
-    refuse("1 rows were left out", [*arguments, "--text-only", "--use"])
+    refuse("1 row left out", [*arguments, "--text-only", "--use"])
     clips = read_manifest(Path("texts/manifest.tsv"))
     assert len(clips) == 8
     assert all(clip.video is None and clip.gloss for clip in clips)

@@ -539,7 +539,7 @@ zu spät
 def test_a_film_is_in_one_split_also_where_two_people_sign_in_it(tmp_path, films, capsys):
     write_captions(films / "two.vtt", [cue(0, 0.5, signer="Anna"), cue(1, 1.5, signer="Bo")])
     assert init(tmp_path, "--captions", "--shares", "1", "1", "0", "--by", "signer") == 1
-    assert "found 1 signers for 2 splits" in capsys.readouterr().err
+    assert "found 1 signer for 2 splits" in capsys.readouterr().err
     assert init(tmp_path, "--captions", "--shares", "1", "1", "0") == 0
     assert "dealt by film" in capsys.readouterr().out
     clips = read_manifest(tmp_path / "corpus" / "manifest.tsv", signer_disjoint=False)

@@ -140,7 +140,7 @@ def test_csl_daily() -> None:
     for name in names:
         folder = Path(f"CSL-Daily/sentence/frames_512x512/{name}")
         write_pictures(folder, "{:06d}.jpg", range(6))
-    with pytest.raises(SystemExit, match="1 rows were left out"):  # split_1.txt lacks one
+    with pytest.raises(SystemExit, match="1 row left out"):  # split_1.txt lacks one
         run("CSL-Daily")
     clips = read_manifest(Path("data/raw/csl-daily/manifest.tsv"))
     assert [(clip.text, clip.signer, clip.split) for clip in clips] == [

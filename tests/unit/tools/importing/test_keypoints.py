@@ -679,7 +679,7 @@ def test_keys_are_listed_and_mapped_and_the_archive_says_rate_and_size(
         (25.0, 100, 50),
         (30.0, 100, 50),
     }
-    assert "frames a second: 30 (2 clips), 25 (1 clips)" in capsys.readouterr().err
+    assert "frames a second: 30 (2 clips), 25 (1 clip)" in capsys.readouterr().err
 
 
 def test_a_files_own_video_info_is_named_by_keys(

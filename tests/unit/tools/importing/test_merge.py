@@ -198,7 +198,7 @@ def test_videos_and_landmarks_merge_only_as_landmarks() -> None:
         extractor='{"detector": "holistic"}',
         frames_per_shard=100,
     )
-    with pytest.raises(SystemExit, match="1 rows were left out"):  # test has none
+    with pytest.raises(SystemExit, match="1 row left out"):  # test has none
         main(["merge", "both", "films", "points", "--landmarks", "films=shards"])
     extractor = json.loads(shards_metadata(Path("both") / IMPORTED_SHARDS).extractor)
     assert extractor == IMPORTED | {"source": "holistic+kaggle"}

@@ -234,10 +234,10 @@ def test_clips_are_dealt_by_share() -> None:
     signers = {f"clip{number}": "one" for number in range(100)}
     dealt = deal_splits(dict(zip(signers, signers, strict=True)), (80.0, 10.0, 10.0), "clip")
     assert Counter(dealt.values()) == {"train": 80, "dev": 10, "test": 10}
-    with pytest.raises(UserError, match="found 1 signers for 3 splits"):
+    with pytest.raises(UserError, match="found 1 signer for 3 splits"):
         deal_splits(signers, (80.0, 10.0, 10.0), "signer")
 
 
 def test_who_deals_by_clip_is_told_to_deal_by_clip() -> None:
-    with pytest.raises(UserError, match=r"found 1 clips for 2 splits.*Bring more"):
+    with pytest.raises(UserError, match=r"found 1 clip for 2 splits.*Bring more"):
         deal_splits({"a": "a"}, (50.0, 50.0, 0.0), "clip")
