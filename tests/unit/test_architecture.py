@@ -39,7 +39,7 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 # own that names the figure or the user who asks for it, and takes something out first.
 BUDGET = {
     "src/signloom": 14_175,
-    "src/signloom_tools": 7_845,
+    "src/signloom_tools": 7_850,
     "src/signloom_ops": 5_775,
     "src/signloom_demo": 1_075,
     "pipeline": 860,
