@@ -20,6 +20,7 @@ _OUT_OF_MEMORY = re.compile(
 )
 _HINTS = {
     **dict.fromkeys(FULL_DISK, "the disk is full: free some space and run the same again"),
+    errno.EDQUOT: "your share of the disk is used up: remove files, or ask for a larger share",
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _NO_RIGHT),
     **dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.EISDIR), _IN_THE_WAY),
     errno.ENOMEM: _MORE_MEMORY,

@@ -40,11 +40,11 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 BUDGET = {
     "src/signloom": 14_175,
     "src/signloom_tools": 7_850,
-    "src/signloom_ops": 5_775,
+    "src/signloom_ops": 5_780,
     "src/signloom_demo": 1_075,
     "pipeline": 860,
     "studies": 2_795,
-    "tests": 26_630,  # without the benchmarks
+    "tests": 26_645,  # without the benchmarks
     "tests/bench": 1_275,
 }
 MOST_UNFORMATTED = 60  # statements for which the formatter is switched off, in all houses

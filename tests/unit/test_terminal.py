@@ -70,6 +70,7 @@ def test_a_message_does_not_echo_a_megabyte() -> None:
         (PermissionError(errno.EACCES, "", "data/x"), "data/x: Permission denied; ask the owner"),
         (OSError(errno.EROFS, ""), "Read-only file system; ask the owner"),
         (OSError(errno.ENOSPC, "", "a"), "a: No space left on device; the disk is full"),
+        (OSError(errno.EDQUOT, "", "a"), "a: Disk quota exceeded; your share of the disk is used"),
         (OSError(errno.EFBIG, "", b"caf\xe9"), r"caf\xe9: File too large; the disk is full"),
         (NotADirectoryError(errno.ENOTDIR, "", "a/b"), "a/b: Not a directory; something with"),
         (RuntimeError("Symlink loop from 'a'"), "Symlink loop from 'a'; links that lead"),

@@ -39,6 +39,7 @@ FILES = (
 )
 _MAX_LOGIN, LOGIN_S = 10_000, 10.0  # bytes and seconds: no password is needed to send them
 _CONSENT = "consent.txt"  # in data/app: the organisation's own words
+_CONSENT_FILM = "consent.webm"  # there, too: the same, signed
 
 
 class App:
@@ -71,6 +72,7 @@ class App:
             *(route(f"/{name}", partial(_send_page, name)) for name in FILES),
             route("/report", _send_report),
             route("/api/start", self._start),
+            route("/api/consent-film", _send_consent_film),
             *(tab_route for tab in self._tabs for tab_route in tab.routes()),
         ]
 
@@ -91,6 +93,7 @@ class App:
         return {
             "prompts": self._prompts,
             "consent": read_consent(),
+            "consent_film": (APP / _CONSENT_FILM).is_file(),
             "model": self._analyst.describe(),
             "piece": MAX_PIECE // 2,
             "videos": VIDEO_SUFFIXES,
@@ -105,6 +108,12 @@ def _send_report(_: AppRequest) -> Response:
     if not REPORT_PAGE.is_file():
         raise TakeError("there is no report yet: the first night writes it", 404)
     return FileResponse(REPORT_PAGE, headers={"content-security-policy": REPORT_POLICY})
+
+
+def _send_consent_film(_: AppRequest) -> Response:
+    if not (APP / _CONSENT_FILM).is_file():
+        raise TakeError("there is no such recording", 404)
+    return FileResponse(APP / _CONSENT_FILM)
 
 
 def read_consent() -> str:

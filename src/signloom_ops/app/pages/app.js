@@ -397,8 +397,12 @@ async function consentOf(signer) {
   const takes = await ask("GET", "/api/takes");
   if (agreed.has(signer + day) || takes.some((one) => one.signer === signer && one.agreed)) return true;
   const dialog = $("#consent");
-  const wording = start.consent || say("consent_words");
-  $("#consent-words").textContent = wording;
+  const isOwn = Boolean(start.consent); // the organisation's words, and its film
+  $("#consent-words").textContent = start.consent || say("consent_words");
+  $("#consent-more").hidden = isOwn;
+  $("#consent-film").hidden = !start.consent_film;
+  if (start.consent_film) $("#consent-film").src = "/api/consent-film";
+  const wording = start.consent || `${say("consent_words")} ${say("consent_details")}`;
   $("#for-training").checked = $("#for-showing").checked = false;
   dialog.showModal();
   await new Promise((done) => dialog.addEventListener("close", done, { once: true }));
@@ -449,8 +453,9 @@ const tabs = {
 // The score in a sentence, for who has never heard of its metric.
 function drawGrade({ words: right, low, floor_score: floor, clips }) {
   if (low === undefined) return say("not_scored");
+  if (low <= floor) return say("grade_unsure", { clips }); // its share of right words is luck
   const count = right === undefined ? "" : say("grade_words", { right: Math.round(right) });
-  return `${say(low > floor ? "grade_above" : "grade_unsure", { clips })} ${count}`;
+  return `${say("grade_above", { clips })} ${count}`;
 }
 
 const { showClip, drawLookup } = makeClips({ ask, element, guarded, say, tell });

@@ -290,6 +290,16 @@ def test_words_of_consent_that_are_not_utf_8_are_told(asker: Asker) -> None:
     refuse("save it as UTF-8", ["app", "--no-browser"])
 
 
+def test_the_question_of_consent_may_be_a_film(asker: Asker) -> None:
+    assert not json.loads(asker.ask("GET", "/api/start")[2])["consent_film"]
+    assert asker.ask("GET", "/api/consent-film")[0] == 404
+    Path("data/app").mkdir(parents=True, exist_ok=True)
+    Path("data/app/consent.webm").write_bytes(b"a film")
+    assert json.loads(asker.ask("GET", "/api/start")[2])["consent_film"]
+    status, _, content = asker.ask("GET", "/api/consent-film")
+    assert (status, content) == (200, b"a film")
+
+
 @pytest.mark.parametrize("name", ["params.yaml", "ops.yaml"])
 def test_unreadable_parameters_end_the_app_before_its_address(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
