@@ -198,8 +198,8 @@ def dry_run(request: NightRequest) -> DryRun:
         refused = store.refused_before(None, YEAR_DAYS)
         level = level_tonight(ops.gate.level, refused)
         lines.append(
-            f"the gate would ask for level {level:.2g}: {refused} refused in {YEAR_DAYS} days "
-            f"share the year's {ops.gate.level:g}"
+            f"the gate would accept a gain that luck brings with probability {level:.2g} at most: "
+            f"{ops.gate.level:g} a year, shared with {refused} refused in {YEAR_DAYS} days"
         )
         parent = choose_parent(store, request.start or ops.start)
         start = str(store.checkpoint(parent)) if parent is not None else "scratch"

@@ -469,7 +469,7 @@ _RULES = (
         values={"model": {"dropout": 0.3}, "augment": {"mirror": 0.1, "hand_drop": 0.0}},
         why=(
             f"dropout 0.3: fewer than {FEW} train clips are soon learnt by heart",
-            "mirror 0.1, no lost hands: what looks like no clip is learnt in its place",
+            "mirror 0.1, no hands hidden in training: of so few clips the changes would be learnt",
         ),
     ),
     _RecipeRule(  # docs/recognition.md
