@@ -141,6 +141,18 @@ def test_signs_without_sentences_are_recognised() -> None:
 
 
 @pytest.mark.parametrize(
+    ("clips", "known", "is_to_the_end"), [(14, 0.0, True), (14, 1.0, False), (60, 0.0, False)]
+)
+def test_few_clips_whose_dev_sentences_are_new_are_learnt_to_the_end(
+    clips: int, known: float, is_to_the_end: bool
+) -> None:
+    facts = Facts(**SENTENCES | {"clips": clips, "sentences": clips, "known": known})
+    recipe, reasons = choose_recipe(facts, PARAMS)
+    assert (recipe["train"]["patience"] == 0) == is_to_the_end
+    assert any("the last epoch is kept" in reason for reason in reasons) == is_to_the_end
+
+
+@pytest.mark.parametrize(
     ("facts", "labels", "step", "reason"),
     [
         (SIGNS, "texts", 2, "whole text is one label"),
