@@ -109,8 +109,12 @@ def _to_yaml(value: object) -> str:
     # In a list, where nothing is said that braces around it would change.
     writer.dump(_plain(value) if is_map else [_plain(value)], buffer)
     text = buffer.getvalue().strip(" \n")[not is_map : None if is_map else -1]
-    is_line = len(text.splitlines()) == 1  # also by Unicode's line ends
-    return text if is_line else json.dumps(_plain(value))  # JSON is also YAML
+    try:  # it may lie in braces, where a colon ends more; and Unicode has more line ends
+        in_braces = read_yaml(f"section: {{name: {text}, next: 0}}\n")["section"]
+        is_read = len(text.splitlines()) == 1 and in_braces == {"name": _plain(value), "next": 0}
+    except ruamel.yaml.error.YAMLError:
+        is_read = False
+    return text if is_read else json.dumps(_plain(value))  # JSON is also YAML
 
 
 def _plain(value: object) -> Any:

@@ -39,7 +39,9 @@ VALUES = st.one_of(
     st.integers(-(10**9), 10**9),
     st.floats(allow_nan=False, allow_infinity=False, width=32),
     WORDS,
-    st.sampled_from(["true", "1e-3", "0x1F", "null", "", " a", "- b", "a: b", "x # y", "@", "*z"]),
+    st.sampled_from(
+        ["true", "1e-3", "0x1F", "null", "", " a", "- b", "a: b", "x # y", "@", "*z", ":a", "? a"]
+    ),
     st.lists(st.one_of(st.integers(), WORDS), max_size=3),
 )
 
