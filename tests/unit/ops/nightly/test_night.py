@@ -181,7 +181,9 @@ def test_a_dry_run_lists_what_would_be_done_and_writes_nothing() -> None:
     preview = dry_run(ASK)
     assert "1 clip would come to the 5 of the corpus" in preview.lines
     assert "training would start from data/models/0002/checkpoint" in preview.lines
-    assert any("level 0.0039: 1 refused" in line for line in preview.lines)
+    assert any(
+        "0.0039 at most: 0.05 a year, shared with 1 refused" in line for line in preview.lines
+    )
     assert [p for p in sorted(Path().rglob("*")) if "cache" not in p.parts] == before
 
 

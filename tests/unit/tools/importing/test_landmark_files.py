@@ -555,7 +555,7 @@ def test_small_files_that_unpack_to_gigabytes_are_refused_by_their_headers(tmp_p
         text=True,
     )
     assert process.returncode == 1, process.stderr
-    assert "1 clips, 5 frames" in process.stderr
+    assert "1 clip, 5 frames" in process.stderr
     assert "Traceback" not in process.stderr
     (peak_kb,) = re.findall(r"VmHWM:\s+(\d+) kB", process.stdout)
     assert int(peak_kb) < 500_000
