@@ -4,6 +4,7 @@ Quick twins: test_build.py (what the page says, escapes and refers to), test_ske
 """
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,10 +21,12 @@ SECOND = "new Promise((done) => setTimeout(done, 1000))"
 
 
 @pytest.fixture
-def page(built: Path) -> Path:
-    weights = re.findall(r'data-for="([^"]+)"', (built / "index.html").read_text())[0]
-    (built / "made.js").write_text(f'window.made = {{"commit": "0a1b2c", "weights": "{weights}"}};')
-    return built / "index.html"
+def page(built: Path, tmp_path: Path) -> Path:
+    folder = shutil.copytree(built, tmp_path / "report")  # other tests compare what was built
+    weights = re.findall(r'data-for="([^"]+)"', (folder / "index.html").read_text())[0]
+    made = f'window.made = {{"commit": "0a1b2c", "weights": "{weights}"}};'
+    (folder / "made.js").write_text(made)
+    return folder / "index.html"
 
 
 @pytest.fixture(scope="module")
