@@ -1,6 +1,5 @@
 """The scores of an evaluation on a terminal, as stage `report` and `signloom scores` print them."""
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from signloom.evaluation.names import (
 )
 from signloom.grouping import group_pairs
 from signloom.paths import REPORT_PAGE
+from signloom.progress import wrap
 from signloom.report.stage_files import (
     MetricChange,
     list_changes,
@@ -26,7 +26,6 @@ from signloom.report.stage_files import (
 )
 from signloom.tracking.run import scores_address
 
-COLUMNS = 80  # of a terminal
 # What is shown next to a score: the floors, then the model without its input and with a wrong one.
 BESIDE = (
     System.CONSTANT,
@@ -89,10 +88,7 @@ def format_scores(split: str, content: Mapping[str, Any]) -> str:
                 + "".join(f" {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
                 for label, *cells in rows
             ),
-            *(
-                textwrap.fill(note, COLUMNS, initial_indent="  ", subsequent_indent="    ")
-                for note in _describe_scores(split, content, headline)
-            ),
+            *map(wrap, _describe_scores(split, content, headline)),
             f"  {model[headline]['signature']}\n",
         ]
     )

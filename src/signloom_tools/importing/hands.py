@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 
 from signloom.corpus.manifest import Clip
-from signloom.errors import ClipError, UserError
+from signloom.errors import ClipError, UserError, count_of
 
 PROBED = 30  # clips of which a picture is looked at, until one shows a hand
 NO_HANDS = (
-    "warning: no hand in the middle of any of {} films. If they show faces that speak, "
+    "warning: no hand in the middle of any of {}. If they show faces that speak, "
     "`signloom adopt --preset lip-conformer` reads their lips; docs/lips.md has that, and what to "
     "do with films of mouths alone"
 )
@@ -37,4 +37,4 @@ def warn_of_no_hands(clips: Sequence[Clip]) -> str:
         except (ClipError, UserError, RuntimeError):
             continue
         handless += 1
-    return NO_HANDS.format(handless) if handless else ""
+    return NO_HANDS.format(count_of(handless, "film")) if handless else ""
