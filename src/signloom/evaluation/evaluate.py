@@ -17,6 +17,14 @@ from signloom.errors import UserError
 from signloom.evaluation.calibrate import check_split, fit_confidence
 from signloom.evaluation.floors import fit_view, frames_vectors
 from signloom.evaluation.labelling import find_exchanged
+from signloom.evaluation.metric_names import (
+    LOOKUPS,
+    Metric,
+    System,
+    describe_only,
+    headline_metric,
+    rounded,
+)
 from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
@@ -28,14 +36,6 @@ from signloom.evaluation.metrics import (
     score_corpus,
     score_statistics,
     sentence_scores,
-)
-from signloom.evaluation.names import (
-    LOOKUPS,
-    Metric,
-    System,
-    describe_only,
-    headline_metric,
-    rounded,
 )
 from signloom.evaluation.recognition import SignSearches, choose_searches, recognise
 from signloom.evaluation.stress import has_no_warning, stress_row, try_changes

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from signloom.config import check_shape, read_json
 from signloom.evaluation.evaluate import Evaluation
+from signloom.evaluation.metric_names import MAIN_METRICS, Metric, System, rounded
 from signloom.evaluation.metrics import count_confusions, sentence_scores
-from signloom.evaluation.names import MAIN_METRICS, Metric, System, rounded
 from signloom.evaluation.schemas import EPOCHS
 from signloom.evaluation.stress import StressRow
 from signloom.evaluation.summary import COLUMNS, KINDS, SplitEvaluation

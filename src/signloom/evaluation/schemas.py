@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from pydantic import FiniteFloat as Finite
 
 from signloom.config import Count, Natural, shape
-from signloom.evaluation.names import MAIN_METRICS, Metric, System
+from signloom.evaluation.metric_names import MAIN_METRICS, Metric, System
 
 _ALWAYS = (System.MODEL, System.BLIND, System.CONSTANT)  # scored in every evaluation
 _NUMBER: Any = float | None

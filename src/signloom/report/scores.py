@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from signloom.evaluation.names import (
+from signloom.evaluation.metric_names import (
     LOOKUPS,
     TOO_FEW,
     Metric,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from signloom.evaluation.compare import Difference, enlarge
-from signloom.evaluation.names import (
+from signloom.evaluation.metric_names import (
     FLOORS,
     GLOSS_SYSTEM_LABELS,
     SYSTEM_LABELS,
@@ -49,7 +49,7 @@ class Verdict:
     text: str
 
 
-def judge(sources: Sources, difference: Difference | None) -> Verdict:
+def reach_verdict(sources: Sources, difference: Difference | None) -> Verdict:
     """Return what the scores say about the model, in one sentence.
 
     Args:

@@ -16,7 +16,7 @@ from signloom.corpus.quality import measure_quality
 from signloom.detection.detector import DetectorOptions, build_detector
 from signloom.detection.video import Frame
 from signloom.errors import UserError
-from signloom.evaluation.names import FLOORS, Metric, metric_label
+from signloom.evaluation.metric_names import FLOORS, Metric, metric_label
 from signloom.evaluation.schemas import SCORES
 from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
 from signloom.features.targets import read_targets
