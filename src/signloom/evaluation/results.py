@@ -126,6 +126,7 @@ def _scores(evaluation: Evaluation) -> dict[str, Any]:
             for split, split_evaluation in splits.items()
             if split_evaluation.recognition
         },
+        **({"exchanged": evaluation.exchanged} if evaluation.exchanged else {}),
     }
 
 

@@ -134,6 +134,7 @@ SCORES = shape(
     stress=(_list(_STRESS), []),
     recognition=(_map(_RECOGNITION), {}),
     tables=(dict[str, str], {}),
+    exchanged=(list[str], []),
 )
 # metrics.json, as far as runs are compared by its splits
 KEPT = _map(

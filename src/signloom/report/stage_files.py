@@ -69,6 +69,7 @@ class Sources:
     stress: list[Row]  # `StressRow`, each split under each change; empty where none was tried
     recognition: dict[str, Any]  # error rates of the signs, by split; empty where none are read
     signs: dict[str, Row]  # those that were read, by clip; likewise
+    exchanged: list[str]  # signers who seem to have exchanged two single signs
     seeds: dict[str, Any] | None  # means and spreads of several models
     hypotheses: list[Row]
     confusions: list[Row]
@@ -128,6 +129,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         stress=scores.get("stress", []),
         recognition=_test_first(scores.get("recognition", {})),
         signs=_read_signs(paths.evaluation / SIGNS_NAME, tables),
+        exchanged=scores.get("exchanged", []),
         seeds=scores["seeds"],
         hypotheses=read_table(
             paths.evaluation / HYPOTHESES_NAME, stage="evaluate", checksums=tables

@@ -107,6 +107,7 @@ def verdict_sentences(sources: Sources) -> list[str]:
         sentences.append("So few clips say little, and their intervals are too narrow.")
     if check := evaluation.get("input_check"):
         sentences.append(check["text"])
+    sentences += [f"Labels of train: {case}; compare the takes." for case in sources.exchanged]
     if evaluation["missing"]:
         clips = count(len(evaluation["missing"]), "clip")
         lacking = "glosses" if sources.reads_glosses else "landmarks"

@@ -25,12 +25,14 @@ def sources(tmp_path: Path) -> Sources:
 
 def test_sentences_below_say_on_what_the_scores_were_measured(sources: Sources) -> None:
     sources.splits["test"]["missing"] = ["x"]
-    text = " ".join(verdict_sentences(sources))
+    case = "signer p7: `tea` and `cup` seem exchanged, 43 -> 88 %"
+    text = " ".join(verdict_sentences(dataclasses.replace(sources, exchanged=[case])))
     assert "On 8 test clips of 1 signer, none of whom is in train, BLEU-4 is 80.0" in text
     assert "So few clips say little" in text
     assert "The test video is looked at." in text
     assert "Over 2 seeds BLEU-4 is 71.5, give or take 12.2 (standard deviation)." in text
     assert "without landmarks: 1 clip." in text
+    assert f"Labels of train: {case}; compare the takes." in text
 
 
 @pytest.mark.parametrize(
