@@ -72,6 +72,7 @@ _SPLIT = shape(
     clips_hash=(str, ""),
     constant_sentence=str,
     only_sentence=(str, ""),
+    next_step=(str, ""),
     input_check=(_INPUT_CHECK | None, None),
     systems=Annotated[_map(_map(_SCORE)), AfterValidator(_check_systems)],
     breakdowns=_map(_list(Annotated[_SHOWN, AfterValidator(_check_group)])),

@@ -128,7 +128,7 @@ def run_compare(options: CompareOptions) -> None:
     if options.json:
         print(json.dumps(comparison_map(a, b, comparisons), ensure_ascii=False, indent=2))
         return
-    print(f"A: {a.name}\nB: {b.name}")
+    print(f"A: {a.title}\nB: {b.title}")
     for split, part in comparisons.items():
         left_out = f", {part.left_out} that only one has left out" if part.left_out else ""
         print(
