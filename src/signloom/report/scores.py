@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from signloom.evaluation.names import (
+from signloom.evaluation.metric_names import (
     LOOKUPS,
     TOO_FEW,
     Metric,
@@ -112,15 +112,19 @@ def _describe_scores(split: str, content: Mapping[str, Any], headline: Metric) -
             for name in names
         )
         count = spreads[headline]["n"]
-        yield f"mean and standard deviation of {count} seeds: {', '.join(shown)}"
+        is_joint = content["options"].get("together")
+        above = "" if is_joint else " (means above)"
+        yield f"mean and standard deviation of {count} seeds{above}: {', '.join(shown)}"
         if joint := seeds.get("together", {}).get(split):
             scores = (f"{metric_label(name)} {joint[name]['value']:.2f}" for name in names)
-            above = ", as above" if content["options"].get("together") else ""
+            above = ", as above" if is_joint else ""
             yield f"all seeds as one, their probabilities averaged{above}: {', '.join(scores)}"
     if "only_sentence" in evaluation:
         yield describe_only(evaluation["only_sentence"], evaluation["clips"])
     if (check := evaluation["input_check"]) and not check["uses_input"]:
         yield "THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score"
+    if next_step := evaluation.get("next_step"):
+        yield next_step
 
 
 def format_changes(changes: Iterable[MetricChange]) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 from signloom.checkpoint import WEIGHTS
 from signloom.config import check_shape, read_json
 from signloom.corpus.manifest import SPLITS, corpus_name
-from signloom.evaluation.judge import JudgementResult, Judgements
-from signloom.evaluation.names import (
+from signloom.evaluation.judgements import JudgementResult, Judgements
+from signloom.evaluation.metric_names import (
     GLOSS_SYSTEM_LABELS,
     SYSTEM_LABELS,
     Metric,

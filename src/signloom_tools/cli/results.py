@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from signloom.config import Count, Natural, load_section
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
-from signloom.evaluation.names import (
+from signloom.evaluation.metric_names import (
     GLOSS_WER,
     TOO_FEW,
     Metric,
@@ -128,7 +128,7 @@ def run_compare(options: CompareOptions) -> None:
     if options.json:
         print(json.dumps(comparison_map(a, b, comparisons), ensure_ascii=False, indent=2))
         return
-    print(f"A: {a.name}\nB: {b.name}")
+    print(f"A: {a.title}\nB: {b.title}")
     for split, part in comparisons.items():
         left_out = f", {part.left_out} that only one has left out" if part.left_out else ""
         print(
@@ -256,7 +256,7 @@ class JudgeOptions:
 def run_judge(options: JudgeOptions) -> None:
     """Prepare a task, or show results."""
     from signloom.evaluation.compare import read_run
-    from signloom.evaluation.judge import Judgements, prepare_task, to_map
+    from signloom.evaluation.judgements import Judgements, prepare_task, to_map
 
     judgements = Judgements()
     if options.show or options.json:

@@ -441,7 +441,7 @@ const tabs = {
   async translate() {
     start = await ask("GET", "/api/start"); // a night may have made another champion
     const { model } = start;
-    $("#model").textContent = !model ? say("no_model") : model.drawn ? say("model_is_drawn")
+    $("#model").textContent = !model ? say(start.in_training ? "in_training" : "no_model") : model.drawn ? say("model_is_drawn")
       : say("model_is", { ...model, name: model.name || say("trained_last") });
     $("#grade").textContent = model && !model.drawn ? drawGrade(model) : "";
     $("#translate-camera").append($("#camera"));

@@ -8,7 +8,7 @@ import pytest
 
 from signloom.corpus.manifest import Clip, read_manifest, write_manifest
 from signloom.evaluation.compare import compare
-from signloom.evaluation.judge import BlindAnswer, Judgements
+from signloom.evaluation.judgements import BlindAnswer, Judgements
 from signloom.evaluation.metrics import ScoreOptions, measure
 from signloom.features.targets import split_hash
 from signloom_tools.cli.main import main
@@ -219,14 +219,15 @@ def test_seeds_and_a_model_that_ignores_its_input_are_said(
         tmp_path,
         50.0,
         seeds=seeds,
-        split={"input_check": check, "only_sentence": ""},
+        split={"input_check": check, "only_sentence": "", "next_step": "next: record more"},
         floors={"swapped": 49.0},
     )
     text = printed(capsys, "scores", "--metrics", path)
     text += printed(capsys, "scores", "--metrics", metrics_file(tmp_path, 0.0, headline="exact"))
     assert "\n  exact, %" in text
     assert "This model writes nothing for each of the 4 clips" in text
-    assert "of 3 seeds: BLEU-4 52.25 ± 1.50, chrF" in text
+    assert "of 3 seeds (means above): BLEU-4 52.25 ± 1.50, chrF" in " ".join(text.split())
+    assert "next: record more" in text
     assert "THIS MODEL IGNORES ITS INPUT" in text
     assert "49.00" in text
 
