@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from signloom.errors import count_of
 from signloom.evaluation.names import (
     LOOKUPS,
     TOO_FEW,
@@ -73,7 +74,7 @@ def format_scores(split: str, content: Mapping[str, Any]) -> str:
     if headline == Metric.BLEU4:
         shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
 
-    rows = [[f"{split}: {evaluation['clips']} clips, 95 % intervals", *floors]]
+    rows = [[f"{split}: {count_of(evaluation['clips'], 'clip')}, 95 % intervals", *floors]]
     keys = [key for key in shown if key in model]
     name_width = max(len(metric_heading(key)) for key in keys)
     for key in keys:
