@@ -23,7 +23,7 @@ from signloom.checkpoint import load_checkpoint, save_checkpoint
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import read_manifest
 from signloom.corpus.shards import write_shards
-from signloom.evaluation.judge import Judgements, Pair
+from signloom.evaluation.judgements import Judgements, Pair
 from signloom.features.targets import CtcLabels
 from signloom.paths import SHARDS
 from signloom_demo.signer import TRAIN_SIGNERS

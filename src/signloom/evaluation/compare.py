@@ -14,6 +14,7 @@ from scipy import stats
 
 from signloom.config import explained, parse_options, read_json
 from signloom.errors import UserError
+from signloom.evaluation.metric_names import LEVEL, LOWER_IS_BETTER, Metric, are_few, rounded
 from signloom.evaluation.metrics import (
     FloatArray,
     ScoreOptions,
@@ -22,7 +23,6 @@ from signloom.evaluation.metrics import (
     measure,
     sentence_scores,
 )
-from signloom.evaluation.names import LEVEL, LOWER_IS_BETTER, Metric, are_few, rounded
 from signloom.paths import (
     EVALUATION,
     HYPOTHESES_NAME,

@@ -17,6 +17,14 @@ from signloom.errors import UserError
 from signloom.evaluation.calibrate import check_split, fit_confidence
 from signloom.evaluation.floors import fit_view, frames_vectors
 from signloom.evaluation.labelling import find_exchanged
+from signloom.evaluation.metric_names import (
+    LOOKUPS,
+    Metric,
+    System,
+    describe_only,
+    headline_metric,
+    rounded,
+)
 from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
@@ -28,14 +36,6 @@ from signloom.evaluation.metrics import (
     score_corpus,
     score_statistics,
     sentence_scores,
-)
-from signloom.evaluation.names import (
-    LOOKUPS,
-    Metric,
-    System,
-    describe_only,
-    headline_metric,
-    rounded,
 )
 from signloom.evaluation.recognition import SignSearches, choose_searches, recognise
 from signloom.evaluation.stress import has_no_warning, stress_row, try_changes
@@ -118,6 +118,7 @@ class Evaluation:
     splits: dict[str, SplitEvaluation]
     seeds: list[str]  # their names, the first one's first; empty of a single model
     confidence: Confidence  # what translations of the model are checked by
+    exchanged: list[str]  # the signers of train who seem to have exchanged two single signs
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -184,8 +185,7 @@ def evaluate(
     )
     searches = choose_searches(setup, [*named.values()], options.grid.ngram)
     linear = fit_view(setup.translator, targets, sequences)
-    if linear:
-        _warn_of_exchanged(setup)
+    exchanged = _find_exchanged(setup) if linear else []
     translator, *further = (
         seed_translator.with_signs(searches.each, coverage, linear)
         for seed_translator in (setup.translator, *named.values())
@@ -206,15 +206,18 @@ def evaluate(
         splits=splits,
         seeds=[seed_name(translator.spec.provenance), *named] if named else [],
         confidence=replace(confidence, seeds=dict(seeds or {}) if options.together else {}),
+        exchanged=exchanged,
     )
 
 
-def _warn_of_exchanged(setup: Setup) -> None:
-    """Name the signers of train who seem to have exchanged two single signs."""
+def _find_exchanged(setup: Setup) -> list[str]:
+    """Name the signers of train who seem to have exchanged two single signs, with a warning."""
     train = setup.split("train")
     vectors = frames_vectors(setup.translator, setup.clips(train))
-    for message in find_exchanged(vectors, [t.text for t in train], [t.signer for t in train]):
-        logger.warning("%s; compare their takes with the others', and correct the table", message)
+    cases = find_exchanged(vectors, [t.text for t in train], [t.signer for t in train])
+    for case in cases:
+        logger.warning("%s; compare their takes with the others', and correct the table", case)
+    return cases
 
 
 def _add_searches(confidence: Confidence, setup: Setup, glossed: Sequence[Target]) -> Confidence:

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from signloom.config import check_shape, read_json
 from signloom.evaluation.evaluate import Evaluation
+from signloom.evaluation.metric_names import MAIN_METRICS, Metric, System, rounded
 from signloom.evaluation.metrics import count_confusions, sentence_scores
-from signloom.evaluation.names import MAIN_METRICS, Metric, System, rounded
 from signloom.evaluation.schemas import EPOCHS
 from signloom.evaluation.stress import StressRow
 from signloom.evaluation.summary import COLUMNS, KINDS, SplitEvaluation
@@ -126,6 +126,7 @@ def _scores(evaluation: Evaluation) -> dict[str, Any]:
             for split, split_evaluation in splits.items()
             if split_evaluation.recognition
         },
+        **({"exchanged": evaluation.exchanged} if evaluation.exchanged else {}),
     }
 
 

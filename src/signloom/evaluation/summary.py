@@ -11,15 +11,7 @@ from signloom.corpus.words import KnownSentences
 from signloom.errors import count_of
 from signloom.evaluation.calibrate import Reliability
 from signloom.evaluation.compare import Difference, compare
-from signloom.evaluation.metrics import (
-    Score,
-    ScoreOptions,
-    Statistics,
-    score_statistics,
-    seed_interval,
-    split_words,
-)
-from signloom.evaluation.names import (
+from signloom.evaluation.metric_names import (
     FLOORS,
     GLOSS_WER,
     LEAST_SIGNERS,
@@ -28,6 +20,14 @@ from signloom.evaluation.names import (
     System,
     are_few,
     rounded,
+)
+from signloom.evaluation.metrics import (
+    Score,
+    ScoreOptions,
+    Statistics,
+    score_statistics,
+    seed_interval,
+    split_words,
 )
 from signloom.evaluation.recognition import Recognition
 from signloom.evaluation.stress import StressRow
@@ -67,7 +67,7 @@ class SeenInTrain:
         """Return the group of a clip in each kind that train decides."""
         return {
             "sentence": SEEN if target.text in self.texts else UNSEEN,
-            "novelty": self._sentences.judge(target.text) or KNOWN,
+            "novelty": self._sentences.novelty(target.text) or KNOWN,
             "new_signer": SEEN if target.signer in self.signers else UNSEEN,
         }
 

@@ -17,8 +17,8 @@ from tqdm import tqdm
 
 from signloom.errors import UserError, count_of
 from signloom.evaluation.floors import Floor, best_constant, fit_linear, fit_nearest
+from signloom.evaluation.metric_names import Metric, System
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import Metric, System
 from signloom.features.features import FloatArray
 from signloom.features.glosses import GlossSequence
 from signloom.features.sources import Source, SourceSequence

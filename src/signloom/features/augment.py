@@ -237,9 +237,9 @@ def _move(
 
 
 def _draw_runs(length: int, most: float, longest: int, generator: np.random.Generator) -> BoolArray:
-    """Draw frames, shape (S,): none of every other clip, else runs that make up to a share."""
+    """Draw a mask of runs of frames, shape (S,): empty for half of the clips, up to `most` full."""
     share = most * max(0.0, 2 * generator.random() - 1)
-    # Of runs that begin anywhere with this chance the given share of the frames is in one.
+    # Where runs begin at any frame with this chance, they cover the given share of the frames.
     chance = 1 - (1 - share) ** (2 / (longest + 1))
     begins = generator.random(length) < chance
     stops = np.arange(length) + generator.integers(1, longest, size=length, endpoint=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.errors import count_of
-from signloom.evaluation.names import (
+from signloom.evaluation.metric_names import (
     LOOKUPS,
     TOO_FEW,
     Metric,

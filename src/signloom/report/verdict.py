@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from signloom.evaluation.compare import Difference, enlarge
-from signloom.evaluation.names import (
+from signloom.evaluation.metric_names import (
     FLOORS,
     GLOSS_SYSTEM_LABELS,
     SYSTEM_LABELS,
@@ -49,7 +49,7 @@ class Verdict:
     text: str
 
 
-def judge(sources: Sources, difference: Difference | None) -> Verdict:
+def reach_verdict(sources: Sources, difference: Difference | None) -> Verdict:
     """Return what the scores say about the model, in one sentence.
 
     Args:
@@ -113,6 +113,7 @@ def verdict_sentences(sources: Sources) -> list[str]:
         sentences.append("So few clips say little, and their intervals are too narrow.")
     if check := evaluation.get("input_check"):
         sentences.append(check["text"])
+    sentences += [f"Labels of train: {case}; compare the takes." for case in sources.exchanged]
     if next_step := evaluation.get("next_step"):
         sentences.append(f"{next_step[0].upper()}{next_step[1:]}.")
     if evaluation["missing"]:

@@ -24,7 +24,6 @@ from signloom.errors import UserError
 from signloom.features.batches import Batch, BuiltAhead, EpochBatches, split
 from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
-from signloom.training.devices import all_reduce, all_reduce_gradients, count_builders
 from signloom.training.loss import (
     consistency_loss,
     count_read,
@@ -36,6 +35,7 @@ from signloom.training.loss import (
 )
 from signloom.training.optim import Schedule, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
+from signloom.training.parallel import all_reduce, all_reduce_gradients, count_builders
 from signloom.training.snapshots import Snapshots, State
 
 # Minimum seconds between progress reports. Reading a GPU result makes the program wait for the GPU.

@@ -14,7 +14,7 @@ from typing import Any
 import optuna
 
 from signloom.errors import UserError
-from signloom.evaluation.names import GLOSS_WER
+from signloom.evaluation.metric_names import GLOSS_WER
 from signloom.tracking.run import Run, RunOf, TrackingOptions
 from signloom.training.data import TrainingData
 from signloom.training.train import RunOptions, check_run

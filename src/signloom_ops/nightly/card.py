@@ -15,8 +15,8 @@ from signloom.checkpoint import WEIGHTS
 from signloom.config import check_shape, read_json
 from signloom.corpus.manifest import SPLITS, corpus_name
 from signloom.errors import count_of
-from signloom.evaluation.judge import JudgementResult, Judgements
-from signloom.evaluation.names import (
+from signloom.evaluation.judgements import JudgementResult, Judgements
+from signloom.evaluation.metric_names import (
     GLOSS_SYSTEM_LABELS,
     SYSTEM_LABELS,
     Metric,

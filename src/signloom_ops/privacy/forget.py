@@ -104,7 +104,7 @@ from signloom_tools.dvc import (
     track_again,
     track_version,
 )
-from signloom_tools.importing.cells import like_key, name_key
+from signloom_tools.importing.person_names import like_key, name_key
 from signloom_tools.versions import POINTER
 
 # Written by stages, which write them again without the person; and logs.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from signloom.config import Count, Natural, load_section
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError, count_of
-from signloom.evaluation.names import (
+from signloom.evaluation.metric_names import (
     GLOSS_WER,
     TOO_FEW,
     Metric,
@@ -256,7 +256,7 @@ class JudgeOptions:
 def run_judge(options: JudgeOptions) -> None:
     """Prepare a task, or show results."""
     from signloom.evaluation.compare import read_run
-    from signloom.evaluation.judge import Judgements, prepare_task, to_map
+    from signloom.evaluation.judgements import Judgements, prepare_task, to_map
 
     judgements = Judgements()
     if options.show or options.json:

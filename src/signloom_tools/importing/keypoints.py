@@ -246,11 +246,15 @@ def _parts(frame: Any) -> dict[str, Points]:
 
 
 def _by_frame(content: Any) -> Any:
-    """Return the frames of a dict that has a list of frames for each part; else what it is."""
+    """Return the frames of a dict that has a series of frames for each part; else what it is."""
     entries = content.items() if isinstance(content, dict) and not is_frame(content) else ()
+    arrays = (
+        (key, list(np.atleast_1d(np.asarray(e))) if hasattr(e, "__array__") else e)
+        for key, e in entries
+    )
     parts = {
         key: series
-        for key, series in entries
+        for key, series in arrays
         if isinstance(series, list) and any(_parts({key: frame}) for frame in series)
     }
     if len({*map(len, parts.values())}) > 1:

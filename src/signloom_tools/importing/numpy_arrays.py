@@ -229,13 +229,13 @@ def read_array_frames(
     )
 
 
-def is_frame(file: Path) -> bool:
-    """Return whether a `.npy` file holds one frame, by its header."""
+def is_frame(file: Path) -> bool | None:
+    """Return whether a `.npy` file holds one frame, by its header; None: it has none."""
     try:
         with file.open("rb") as opened:
             shape, _ = _read_header(opened)
     except (OSError, ValueError):
-        return False
+        return None
     return math.prod(shape) in ROWS and math.prod(shape[:-1]) == 1
 
 

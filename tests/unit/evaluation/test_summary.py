@@ -11,8 +11,8 @@ import torch
 from signloom.errors import UserError
 from signloom.evaluation.compare import compare_runs, read_run
 from signloom.evaluation.evaluate import evaluate, seed_name
+from signloom.evaluation.metric_names import Metric, System
 from signloom.evaluation.metrics import measure, score_corpus, seed_interval
-from signloom.evaluation.names import Metric, System
 from signloom.evaluation.results import hypothesis_rows, write_evaluation
 from signloom.evaluation.summary import KINDS, SeenInTrain, check_input
 from signloom.translation.confidence import plain_score, seed_folders

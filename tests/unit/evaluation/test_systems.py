@@ -11,7 +11,7 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.floors import fit_linear, fit_nearest, fit_view
-from signloom.evaluation.names import System
+from signloom.evaluation.metric_names import System
 from signloom.evaluation.systems import run_systems, swap_clips
 from signloom.features.targets import CtcLabels, Target
 from signloom.features.tokenizer import Tokenizer

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -193,3 +194,29 @@ def test_a_word_without_a_sign_is_written_without_a_time(films: list[Path]) -> N
     tokens = Analyst().look(TakeStore().film(take))["translation"]["tokens"]
     assert tokens
     assert {token["start_s"] for token in tokens} == {None}
+
+
+@pytest.mark.parametrize(("text", "expected"), [("tea", "tea"), ("word1", ""), ("", "")])
+def test_a_recorded_sign_is_recognised_live_unless_it_was_taught(
+    films: list[Path], text: str, expected: str
+) -> None:
+    shutil.rmtree(CHECKPOINT)
+    names = tuple(f"word{n}" for n in range(5))
+    tiny.write_checkpoint(
+        CHECKPOINT, ctc=CtcLabels(kind="texts", names=names), decoder_layers=0, family="convolution"
+    )
+    store, analyst = TakeStore(), Analyst()
+    take = record(store, films[0], text)
+    with Video(films[0]) as video:
+        pictures = [
+            cv2.imencode(".jpg", frame.rgb[..., ::-1])[1].tobytes() for frame in video.frames()
+        ]
+    pictures += pictures[-1:] * 20  # at rest
+    session = analyst.begin_live()
+    translations = [
+        analyst.add_live(session, [(number / 8, picture)], store)["translation"]
+        for number, picture in enumerate(pictures)
+    ]
+    (translation,) = [translation for translation in translations if translation]
+    assert translation.get("recording", "") == (take.id if expected else "")
+    assert translation["text"] == expected or not expected

@@ -8,7 +8,7 @@ import pytest
 
 from signloom.corpus.manifest import Clip, read_manifest, write_manifest
 from signloom.evaluation.compare import compare
-from signloom.evaluation.judge import BlindAnswer, Judgements
+from signloom.evaluation.judgements import BlindAnswer, Judgements
 from signloom.evaluation.metrics import ScoreOptions, measure
 from signloom.features.targets import split_hash
 from signloom_tools.cli.main import main

@@ -17,9 +17,9 @@ from signloom.features.targets import Target, read_targets, write_targets
 from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.train import RunOptions, read_run_options
 from signloom.translation.translator import Translator
+from signloom_tools import outlook
 from signloom_tools.cli.main import main
-from signloom_tools.evaluate import outlook
-from signloom_tools.evaluate.outlook import OutlookResult, draw_outlook, plan_trainings, read_folds
+from signloom_tools.outlook import OutlookResult, draw_outlook, plan_trainings, read_folds
 from tests.tiny import ROOT, write_project
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from signloom.checkpoint import load_checkpoint
 from signloom.errors import UserError
-from signloom.training.devices import open_devices
+from signloom.training.parallel import open_devices
 from signloom.training.snapshots import Snapshots
 from signloom.training.train import (
     deciding_options,

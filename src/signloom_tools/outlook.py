@@ -11,6 +11,7 @@ from tqdm import tqdm
 from signloom.devices import pick_device
 from signloom.errors import UserError, count_of
 from signloom.evaluation.compare import enlarge
+from signloom.evaluation.metric_names import GLOSS_WER, LEAST_SIGNERS, Metric, headline_metric
 from signloom.evaluation.metrics import (
     INTERVAL,
     Estimate,
@@ -22,7 +23,6 @@ from signloom.evaluation.metrics import (
     score_corpus,
     score_statistics,
 )
-from signloom.evaluation.names import GLOSS_WER, LEAST_SIGNERS, Metric, headline_metric
 from signloom.evaluation.recognition import (
     HeldOutLabels,
     count_signed,

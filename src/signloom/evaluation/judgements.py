@@ -18,6 +18,7 @@ from pydantic import Field
 from signloom.config import Natural, checked_dataclass, read_record
 from signloom.errors import UserError
 from signloom.evaluation.compare import PastRun, compare_runs
+from signloom.evaluation.metric_names import rounded
 from signloom.evaluation.metrics import (
     INTERVAL,
     Estimate,
@@ -26,7 +27,6 @@ from signloom.evaluation.metrics import (
     Statistics,
     mean,
 )
-from signloom.evaluation.names import rounded
 from signloom.files import to_text, write_file
 from signloom.paths import JUDGEMENTS
 

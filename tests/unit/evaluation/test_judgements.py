@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from signloom.errors import UserError
-from signloom.evaluation.judge import (
+from signloom.evaluation.judgements import (
     BlindAnswer,
     Judgements,
     krippendorff_alpha,
