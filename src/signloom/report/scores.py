@@ -51,6 +51,8 @@ def describe_scores(
     """
     for split in sorted(content["splits"], reverse=True):
         yield format_scores(split, content)
+    steps = (evaluation.get("next_step") for evaluation in content["splits"].values())
+    yield from (f"{wrap(step)}\n" for step in dict.fromkeys(filter(None, steps)))
     before = read_committed(path)
     if changes := list_changes(metrics, before):
         yield f"against the last commit:\n{format_changes(changes)}\n"
@@ -124,8 +126,6 @@ def _describe_scores(split: str, content: Mapping[str, Any], headline: Metric) -
         yield describe_only(evaluation["only_sentence"], evaluation["clips"])
     if (check := evaluation["input_check"]) and not check["uses_input"]:
         yield "THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score"
-    if next_step := evaluation.get("next_step"):
-        yield next_step
 
 
 def format_changes(changes: Iterable[MetricChange]) -> str:
