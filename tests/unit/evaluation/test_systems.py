@@ -108,7 +108,7 @@ def test_missing_clips_are_not_scored(knowing: Knowing, caplog: pytest.LogCaptur
     clips = corpus()
     del clips["test1"], clips["train2"]
     evaluation = evaluate(knowing, targets(), clips, OPTIONS)
-    assert "test: 1 clips without landmarks: test1" in caplog.text
+    assert "test: 1 clip without landmarks: test1" in caplog.text
     assert evaluation.splits["test"].result.missing == ["test1"]
     assert evaluation.metrics["test"]["clips"] == 2
     assert evaluation.metrics["test"]["missing"] == 1
