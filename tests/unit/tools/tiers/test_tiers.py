@@ -120,7 +120,7 @@ def test_a_picture_shows_the_film_and_each_event(
 def test_a_table_and_json_hold_the_same_events(film: Path, tmp_path: Path) -> None:
     main(["landmarks", str(film), "--write", "tiers.csv", "--to", str(tmp_path), "--fps", "8"])
     rows = list(csv.DictReader((tmp_path / "film.tiers.csv").read_text("utf-8").splitlines()))
-    events = find_events(measure(read_film(film, face="refined", fps=8)))
+    events = find_events(measure(read_film(film, face="refined", fps=8.0)))
     of_json = json.loads(to_json(events))["events"]
     assert {row["tier"] for row in rows} >= {"head turn", "mouth"}
     assert rows == [
