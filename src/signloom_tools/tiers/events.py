@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.features.rests import STILL, find_runs
-from signloom_tools.tiers.signals import SIDES, UNITS, Signals
+from signloom_tools.tiers.signals import SHAKE_DEG, SIDES, UNITS, Signals
 from signloom_tools.translate.segmentation import LEAST_S, PAUSE_S
 
 
@@ -79,24 +79,24 @@ RULES = (
     *(rule for side in SIDES for rule in _of_hand(side)),
     Rule("leading hand", "right", "lead", 0.4, 0.2, 0.3, source=_DRAWN),
     Rule("leading hand", "left", "lead", -0.4, -0.2, 0.3, source=_DRAWN),
-    Rule("hands", "two-handed", "raised", 1.6, 1.5, 0.2, source=_DRAWN),
-    Rule("hands", "one-handed", "raised", 1.4, 1.5, 0.2, source=_DRAWN),
+    Rule("hands", "two-handed", "raised", 1.6, 1.5, 0.2, number="speed", source=_DRAWN),
+    Rule("hands", "one-handed", "raised", 1.4, 1.5, 0.2, number="speed", source=_DRAWN),
     Rule("hands apart", "together", "between", 0.45, 0.6, 0.15, source=_DRAWN),
     Rule("hands apart", "apart", "between", 1.0, 0.85, 0.15, source=_DRAWN),
-    Rule("head movement", "shake", "shake", 4.0, 1.5, 0.3, 0.3, source=_DRAWN),
-    Rule("head movement", "nod", "nod", 4.0, 1.5, 0.2, 0.3, source=_DRAWN),
-    Rule("head turn", "left", "yaw", 12.0, 8.0, 0.3, source=_DRAWN),
-    Rule("head turn", "right", "yaw", -12.0, -8.0, 0.3, source=_DRAWN),
-    Rule("head tilt", "left", "roll", 8.0, 5.0, 0.3, source=_DRAWN),
-    Rule("head tilt", "right", "roll", -8.0, -5.0, 0.3, source=_DRAWN),
-    Rule("brows", "up", "brow", 0.015, 0.008, 0.2, source=_DRAWN),
-    Rule("brows", "down", "brow", -0.015, -0.008, 0.2, source=_DRAWN),
+    Rule("head movement", "shake", "shake", SHAKE_DEG, 1.5, 0.3, 0.3, source=_DRAWN),
+    Rule("head movement", "nod", "nod", 5.0, 2.0, 0.2, 0.3, source=_DRAWN),
+    Rule("head turn", "left", "yaw", 10.0, 6.0, 0.3, source=_DRAWN),
+    Rule("head turn", "right", "yaw", -10.0, -6.0, 0.3, source=_DRAWN),
+    Rule("head tilt", "left", "roll", 6.0, 4.0, 0.3, source=_DRAWN),
+    Rule("head tilt", "right", "roll", -6.0, -4.0, 0.3, source=_DRAWN),
+    Rule("brows", "up", "brow", 0.015, 0.009, 0.2, source=_DRAWN),
+    Rule("brows", "down", "brow", -0.01, -0.006, 0.2, source=_DRAWN),
     Rule("eyes", "blink", "closing", 0.4, 0.25, 0.06, 0.04, source="Stern 1984; " + _DRAWN),
-    Rule("eyes", "wide", "aperture", 0.25, 0.15, 0.2, source=_DRAWN),
+    Rule("eyes", "wide", "aperture", 0.12, 0.08, 0.2, source=_DRAWN),
     Rule("gaze", "left", "gaze_side", 0.1, 0.06, 0.15, source=_DRAWN),
     Rule("gaze", "right", "gaze_side", -0.1, -0.06, 0.15, source=_DRAWN),
     Rule("gaze", "down", "gaze_down", 0.1, 0.06, 0.2, source=_DRAWN),
-    Rule("mouth", "open", "mouth_open", 0.03, 0.02, 0.1, source=_DRAWN),
+    Rule("mouth", "open", "mouth_open", 0.04, 0.02, 0.1, source=_DRAWN),
     Rule("mouth", "stretched", "mouth_width", 0.03, 0.02, 0.15, source=_DRAWN),
     Rule("mouth", "rounded", "mouth_width", -0.03, -0.02, 0.15, source=_DRAWN),
     Rule("mouth movement", "moving", "mouthing", 0.03, 0.015, 0.3, 0.3, source=_DRAWN),
