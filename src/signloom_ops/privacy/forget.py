@@ -208,7 +208,7 @@ def is_interrupted(project: Project) -> bool:
     return removal_note(project.corpus).is_file()
 
 
-def _read_clips(corpus: CorpusOptions) -> list[Clip]:
+def _read_clips(corpus: CorpusOptions) -> Sequence[Clip]:
     """Return the clips of a corpus; where only the app has recorded so far, there is none."""
     return read_manifest(corpus.path, corpus.signer_disjoint) if corpus.path.is_file() else []
 
