@@ -16,7 +16,7 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
 from signloom.evaluation.evaluate import Evaluation, evaluate, load_seeds
-from signloom.evaluation.names import System
+from signloom.evaluation.metric_names import System
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.files import hash_file
 from signloom.paths import PARAMS

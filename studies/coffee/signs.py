@@ -30,7 +30,7 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
 from signloom.evaluation.floors import clip_vector
-from signloom.evaluation.names import LOOKUPS, Metric, System, rounded
+from signloom.evaluation.metric_names import LOOKUPS, Metric, System, rounded
 from signloom.features.features import FloatArray, resample
 from signloom.files import write_file
 from signloom.translation.lookup import View

@@ -12,9 +12,9 @@ from signloom.config import check_shape, check_version, explained, read_json, sh
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.evaluation import schemas
 from signloom.evaluation.compare import read_weights
-from signloom.evaluation.judge import JudgementResult, Judgements
+from signloom.evaluation.judgements import JudgementResult, Judgements
+from signloom.evaluation.metric_names import Metric, metric_label, reads_glosses, shown_metrics
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import Metric, metric_label, reads_glosses, shown_metrics
 from signloom.features.targets import Target, read_targets
 from signloom.paths import HISTORY_NAME, HYPOTHESES_NAME, JUDGEMENTS, SCORES_NAME, SIGNS_NAME
 from signloom.provenance import committed

@@ -16,7 +16,7 @@ from signloom.corpus.quality import measure_quality
 from signloom.detection.detector import DetectorOptions, build_detector
 from signloom.detection.video import Frame
 from signloom.errors import UserError
-from signloom.evaluation.names import FLOORS, Metric, metric_label
+from signloom.evaluation.metric_names import FLOORS, Metric, metric_label
 from signloom.evaluation.schemas import SCORES
 from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
 from signloom.features.targets import read_targets
@@ -30,6 +30,7 @@ from signloom.translation.translator import Translator
 from signloom_ops.app.live import MOST_S, Live
 from signloom_ops.app.signs import encode_film, index_recordings
 from signloom_ops.app.takes import Take, TakeError, TakeStore
+from signloom_tools.dvc import stages_at_work
 from signloom_tools.translate.answer import to_json
 from signloom_tools.translate.model import Model
 from signloom_tools.translate.segmentation import cut, segment_by_rest
@@ -40,6 +41,8 @@ DARK = 50.0  # mean brightness of 255 below which hands are seen badly
 _EVERY = 10  # frames of which one is looked at for its brightness
 _BEST = 3
 _SIGNS = 5  # that are found for a recording
+_NO_MODEL = "there is no model yet: let one learn"
+_IN_TRAINING = "a model is being trained, and the last one is not there meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,7 @@ class Analyst:
 
     def _loaded(self) -> ModelInUse:
         if (model := self._load()) is None:
-            raise UserError("there is no model yet: let one learn")
+            raise UserError(_IN_TRAINING if stages_at_work() else _NO_MODEL)
         return model
 
     def _load(self) -> ModelInUse | None:
@@ -232,8 +235,9 @@ class Analyst:
     def _load_current(self) -> ModelInUse | None:
         current = find_current()
         checkpoint, weights = current.checkpoint, current.checkpoint / WEIGHTS
-        if not weights.is_file():
-            return None
+        if not weights.is_file():  # a training is at work, or there was none
+            last = self._model
+            return last if last and last.checkpoint == checkpoint and stages_at_work() else None
         # What was measured says whether several seeds are one model, and when it is unsure.
         files = [path for path in (weights, current.evaluation / CONFIDENCE) if path.is_file()]
         stamp = [(path, path.stat().st_mtime_ns) for path in files]

@@ -34,8 +34,12 @@ from signloom_tools.holistic import WRITERS, read_film, stream_json, to_sequence
 from signloom_tools.importing.options import CROWDED, CropOption
 from signloom_tools.options import argument, option
 from signloom_tools.outputs import check_output
+from signloom_tools.tiers.events import find_events
+from signloom_tools.tiers.files import WRITERS as TIER_WRITERS
+from signloom_tools.tiers.signals import measure
 
 STANDARD_INPUT = Path("-")
+_ENDINGS = {"elan": "eaf"}  # of formats; the others are their own
 _LIMIT_S = 60.0  # of a film; and one more for each of its frames
 
 
@@ -53,7 +57,9 @@ class LandmarksOptions(CropOption):
         "FILM",
         nargs="*",
     )
-    write: Literal["pose", "parquet", "npz", "csv", "json"] = option("format of the files", "npz")
+    write: Literal["pose", "parquet", "npz", "csv", "json", "elan", "tiers.csv", "tiers.json"] = (
+        option("format of the files; the last three: what hands, head and face do", "npz")
+    )
     to: Path | None = option("made if need be (default: beside the film)", None, metavar="FOLDER")
     face: Literal["mesh", "refined", "none"] = option(
         "refined: with the irises, 478 points; none: a tenth faster", "mesh"
@@ -77,6 +83,7 @@ class _Job:
     film: Path
     target: Path | None  # None: standard output
     video: Path | None
+    picture: Path | None
     options: LandmarksOptions = field(compare=False)
 
 
@@ -161,14 +168,15 @@ def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_J
     for film, name in films.items():
         to = options.to and options.to / name.parent
         folder = to if to or is_piped else film.parent
-        target = folder and folder / f"{name.name}.{options.write}"
+        target = folder and folder / f"{name.name}.{_ENDINGS.get(options.write, options.write)}"
         video = folder / f"{name.name}.webm" if folder and options.video else None
-        for path in filter(None, (target, video)):
+        picture = folder / f"{name.name}.svg" if folder and options.write == "elan" else None
+        for path in filter(None, (target, video, picture)):
             if earlier_film := sources.get(disk_name(path)):
                 raise UserError(f"{earlier_film} and {film} would both be {path}: write them apart")
             sources[disk_name(path)] = film
             check_output(path, films, overwrite=options.overwrite)
-        yield _Job(film, target, video, options)
+        yield _Job(film, target, video, picture, options)
 
 
 def _list_films(paths: Sequence[Path]) -> dict[Path, Path]:
@@ -245,16 +253,25 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> _Written | P
     What may be an accident is a `Problem`: it is tried again.
     """
     options = job.options
+    has_tiers = options.write in TIER_WRITERS
     try:
         film = read_film(
             job.film,
-            face=options.face,
+            face="refined" if has_tiers and options.face != "none" else options.face,
             fps=options.fps,
             crop=options.crop,
             threads=threads,
             watch=watch if callable(watch) else lambda: None,
         )
-        content = WRITERS[options.write](film)
+        signals = measure(film) if has_tiers else None
+        events = find_events(signals) if signals else []
+        if has_tiers:
+            linked, folder = (job.film, job.target.parent) if job.target else (None, Path())
+            content = TIER_WRITERS[options.write](
+                events, linked, folder, is_crowded=film.is_crowded
+            )
+        else:
+            content = WRITERS[options.write](film)
         if job.target:
             write_file(job.target, content)
         else:
@@ -264,7 +281,15 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> _Written | P
 
             sequence = to_sequence(film)
             pictures = even_pictures(job.film, sequence.fps, fps=options.fps, crop=options.crop)
+            if signals:
+                from signloom_tools.tiers.picture import mark_pictures
+
+                pictures = mark_pictures(pictures, events, signals)
             write_skeleton(job.video, pictures, sequence)
+        if job.picture and signals:
+            from signloom_tools.tiers.picture import draw_timeline
+
+            write_file(job.picture, draw_timeline(job.film, events, signals, crop=options.crop))
         if film.is_crowded:
             print(f"warning: {job.film}: {CROWDED}", file=sys.stderr)
     except ClipError as error:

@@ -10,6 +10,7 @@ from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
@@ -25,6 +26,11 @@ _CONSTRAINTS = {  # ELAN's own words; it expects all four in every file
     "Symbolic_Association": "1-1 association with a parent annotation",
     "Included_In": "Time alignable annotations within the parent annotation's time interval, gaps "
     "are allowed",
+}
+_ANY_LANGUAGE = {  # of a vocabulary, as ELAN writes it
+    "LANG_DEF": "http://cdb.iso.org/lg/CDB-00130975-001",
+    "LANG_ID": "und",
+    "LANG_LABEL": "undetermined (und)",
 }
 _SCHEMA = "http://www.mpi.nl/tools/elan/EAFv3.0.xsd"
 _XSI = "http://www.w3.org/2001/XMLSchema-instance"
@@ -51,6 +57,8 @@ class Tier:
     parent: str = ""  # the tier whose annotations these describe; empty: none
     annotations: Sequence[Annotation] = field(default_factory=list)
     """None overlaps another one where ELAN wrote the file."""
+    vocabulary: Sequence[str] = ()
+    """What the annotations may say; empty: anything. Not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +228,25 @@ def _media_paths(descriptors: Sequence[ET.Element]) -> dict[str, int]:
 
 
 def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
-    """Write an .eaf file that ELAN opens, always the same for the same tiers.
+    """Write what `render_elan` returns."""
+    write_file(path, render_elan(tiers, film, path.parent))
+
+
+def render_elan(
+    tiers: Sequence[Tier],
+    film: Path | None,
+    folder: Path,
+    *,
+    properties: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:
+    """Return an .eaf file that ELAN opens, always the same for the same tiers.
 
     Args:
         tiers: Parents before their children, whose annotations each name another parent. The
             names of annotations are given anew.
-        film: The film that is annotated, linked by its path as seen from the file.
+        film: The film that is annotated, linked by its path as seen from the folder.
+        folder: Of the file.
+        properties: Facts for its header.
     """
     root = ET.Element(
         "ANNOTATION_DOCUMENT",
@@ -240,15 +261,17 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
     ET.register_namespace("xsi", _XSI)
     header = ET.SubElement(root, "HEADER", {"MEDIA_FILE": "", "TIME_UNITS": "milliseconds"})
     if film is not None:
-        relative = quote(Path(os.path.relpath(film, path.parent)).as_posix())
+        relative = quote(Path(os.path.relpath(film, folder)).as_posix())
         address = f"./{relative}"
         kind = mimetypes.guess_type(film.name)[0] or "video/*"
         media = {"MEDIA_URL": address, "MIME_TYPE": kind, "RELATIVE_MEDIA_URL": address}
         ET.SubElement(header, "MEDIA_DESCRIPTOR", media)
+    for name, text in properties.items():
+        ET.SubElement(header, "PROPERTY", {"NAME": name}).text = text
     slots = _write_times(ET.SubElement(root, "TIME_ORDER"), tiers)
     names: dict[str, str] = {}
     for index, tier in enumerate(tiers):
-        kind = "detail" if tier.parent else "sentence"
+        kind = "detail" if tier.parent else tier.name if tier.vocabulary else "sentence"
         attributes = {
             "LINGUISTIC_TYPE_REF": kind,
             "TIER_ID": tier.name,
@@ -285,12 +308,33 @@ def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
                 **constraint,
             },
         )
+    closed = [tier for tier in tiers if tier.vocabulary]
+    for tier in closed:
+        ET.SubElement(
+            root,
+            "LINGUISTIC_TYPE",
+            {
+                "CONTROLLED_VOCABULARY_REF": tier.name,
+                "GRAPHIC_REFERENCES": "false",
+                "LINGUISTIC_TYPE_ID": tier.name,
+                "TIME_ALIGNABLE": "true",
+            },
+        )
+    if closed:
+        ET.SubElement(root, "LANGUAGE", _ANY_LANGUAGE)
     for language in sorted({tier.language for tier in tiers} - {""}):
         ET.SubElement(root, "LANGUAGE", {"LANG_ID": language, "LANG_LABEL": language})
     for name, meaning in _CONSTRAINTS.items():
         ET.SubElement(root, "CONSTRAINT", {"STEREOTYPE": name, "DESCRIPTION": meaning})
+    for number, tier in enumerate(closed):
+        vocabulary = ET.SubElement(root, "CONTROLLED_VOCABULARY", {"CV_ID": tier.name})
+        ET.SubElement(vocabulary, "DESCRIPTION", {"LANG_REF": _ANY_LANGUAGE["LANG_ID"]})
+        for index, value in enumerate(tier.vocabulary):
+            entry = ET.SubElement(vocabulary, "CV_ENTRY_ML", {"CVE_ID": f"cve{number}_{index}"})
+            attributes = {"DESCRIPTION": "", "LANG_REF": _ANY_LANGUAGE["LANG_ID"]}
+            ET.SubElement(entry, "CVE_VALUE", attributes).text = value
     ET.indent(root)
-    write_file(path, ET.tostring(root, encoding="UTF-8", xml_declaration=True) + b"\n")
+    return ET.tostring(root, encoding="UTF-8", xml_declaration=True) + b"\n"
 
 
 def _write_times(order: ET.Element, tiers: Sequence[Tier]) -> dict[tuple[bool, int, int], str]:

@@ -28,7 +28,7 @@ def warn_of_exchanged(
     from signloom.evaluation.labelling import MOST_TAKES, find_exchanged  # so does scikit-learn
     from signloom.features.features import FeatureOptions
     from signloom.features.sources import LandmarkSource
-    from signloom.translation.views import frames_vector
+    from signloom.translation.linear_view import frames_vector
 
     section = {**params["features"], **recipe["features"]}
     features = parse_options(section, FeatureOptions, where="features")

@@ -1,0 +1,1 @@
+"""What can be seen in a film of signing without a model: events in tiers, and a picture of them."""
