@@ -140,15 +140,12 @@ def _find_spans(
     joined: list[tuple[int, int]] = []
     for start, stop in runs:
         last = joined[-1] if joined else (0, -1)
-        if (
-            joined
-            and start - last[1] < rule.join_s * signals.fps
-            and is_free[last[1] : start].all()
-        ):
+        is_near_last = joined and start - last[1] < rule.join_s * signals.fps
+        if is_near_last and is_free[last[1] : start].all():
             joined[-1] = last[0], stop
         else:
             joined.append((start, stop))
-    # A film shows whole frames: one of 0.06 s is there at 15 a second as well.
+    # Rounded down: what lasts 0.06 s shows at 15 frames a second as well.
     least = max(1, int(rule.least_s * signals.fps))
     yield from (span for span in joined if span[1] - span[0] >= least)
 
@@ -165,7 +162,8 @@ def _name(tier: str, spans: list[tuple[int, int, Rule]], signals: Signals) -> It
             yield Event(tier, BETWEEN[tier], seconds(last_stop), seconds(start), np.nan, "")
         numbers = signals.values[rule.number or rule.signal][start:stop]
         is_low = rule.on < rule.off and rule.on >= 0  # nearer or slower is stronger
-        number = np.nanmin(numbers) if is_low else numbers[np.nanargmax(np.abs(numbers))]
+        sizes = np.nan_to_num(np.abs(numbers), nan=np.inf if is_low else -np.inf)
+        number = numbers[np.argmin(sizes) if is_low else np.argmax(sizes)]
         yield Event(tier, rule.value, seconds(start), seconds(stop), float(number), rule.unit)
         last_stop = stop
     frames = len(signals.values["signing"])
