@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.features.rests import STILL, find_runs
-from signloom_tools.tiers.signals import SHAKE_DEG, SIDES, UNITS, Signals
+from signloom_tools.tiers.signals import CLOSED, SHAKE_DEG, SIDES, UNITS, Signals
 from signloom_tools.translate.segmentation import LEAST_S, PAUSE_S
 
 
@@ -84,14 +84,14 @@ RULES = (
     Rule("hands apart", "together", "between", 0.45, 0.6, 0.15, source=_DRAWN),
     Rule("hands apart", "apart", "between", 1.0, 0.85, 0.15, source=_DRAWN),
     Rule("head movement", "shake", "shake", SHAKE_DEG, 1.5, 0.3, 0.3, source=_DRAWN),
-    Rule("head movement", "nod", "nod", 5.0, 2.0, 0.2, 0.3, source=_DRAWN),
+    Rule("head movement", "nod", "nod", 4.5, 2.0, 0.2, 0.3, source=_DRAWN),
     Rule("head turn", "left", "yaw", 10.0, 6.0, 0.3, source=_DRAWN),
     Rule("head turn", "right", "yaw", -10.0, -6.0, 0.3, source=_DRAWN),
     Rule("head tilt", "left", "roll", 6.0, 4.0, 0.3, source=_DRAWN),
     Rule("head tilt", "right", "roll", -6.0, -4.0, 0.3, source=_DRAWN),
     Rule("brows", "up", "brow", 0.015, 0.009, 0.2, source=_DRAWN),
     Rule("brows", "down", "brow", -0.01, -0.006, 0.2, source=_DRAWN),
-    Rule("eyes", "blink", "closing", 0.4, 0.25, 0.06, 0.04, source="Stern 1984; " + _DRAWN),
+    Rule("eyes", "blink", "closing", 0.4, CLOSED, 0.06, 0.04, source="Stern 1984; " + _DRAWN),
     Rule("eyes", "wide", "aperture", 0.12, 0.08, 0.2, source=_DRAWN),
     Rule("gaze", "left", "gaze_side", 0.1, 0.06, 0.15, source=_DRAWN),
     Rule("gaze", "right", "gaze_side", -0.1, -0.06, 0.15, source=_DRAWN),
