@@ -5,7 +5,7 @@ from pathlib import Path
 from pipeline.stage import run
 from signloom.config import load_params, load_section
 from signloom.corpus.manifest import CorpusOptions
-from signloom.evaluation.judge import make_judgements
+from signloom.evaluation.judgements import make_judgements
 from signloom.files import write_file
 from signloom.paths import PARAMS, START
 from signloom.preflight import check_corpus, check_params, check_together

@@ -18,7 +18,7 @@ from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
 from signloom.tracking.run import Run, RunOf
 from signloom.training.data import TrainingFiles
-from signloom.training.devices import choose_threads, count_jobs, open_devices
+from signloom.training.parallel import choose_threads, count_jobs, open_devices
 from signloom.training.train import count_parameters, read_run_options
 from signloom.tune.search import Progress, Search, SearchPlan, open_search
 from signloom.tune.space import TuneOptions

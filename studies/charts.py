@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from signloom.grouping import group_pairs
 from signloom.report import canvas
 from signloom.report.canvas import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
-from signloom_tools.evaluate.study_page import Figure, StudyTable
+from studies.study_page import Figure, StudyTable
 
 COLOURS = (ORANGE, PURPLE, GREEN, BLUE, GREY, INK)
 MARKS = ("o", "s", "^", "v", "D", "P", "X")

@@ -9,7 +9,6 @@ from signloom.config import load_section
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions, score_corpus
 from signloom.paths import PARAMS
-from signloom_tools.evaluate.study_page import Figure, Section
 from studies.charts import (
     Groups,
     Panel,
@@ -19,6 +18,7 @@ from studies.charts import (
     dots_figure,
     spread,
 )
+from studies.study_page import Figure, Section
 
 BY_LENGTH = Mapping[str, Mapping[str, Row]]  # variant to words to scores
 FOUR_GRAM = 4  # words; shorter sentences have BLEU-4 near 0 or near 100 by chance

@@ -12,8 +12,8 @@ from signloom.corpus.landmark_folder import write_rejects
 from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence
 from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import write_shards
+from signloom.evaluation.metric_names import MAIN_METRICS, Metric
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import MAIN_METRICS, Metric
 from signloom.evaluation.results import write_alignments
 from signloom.features.targets import Target, write_targets
 from signloom.report.build import ReportOptions

@@ -18,7 +18,7 @@ from pipeline.ci.lock_state import read_state
 from pipeline.ci.markdown import code, folded, interval_bars, line_chart, table
 from pipeline.stage import run
 from signloom.errors import UserError
-from signloom.evaluation.names import Metric, metric_label, shown_metrics
+from signloom.evaluation.metric_names import Metric, metric_label, shown_metrics
 from signloom.files import write_file
 from signloom.paths import EVALUATION
 from signloom.tables import read_rows

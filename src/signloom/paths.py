@@ -47,6 +47,7 @@ SEEDS_NAME = "seeds"  # a folder: checkpoints of further seeds
 HISTORY_NAME = "history.json"
 SCORES_NAME = "scores.json"
 HYPOTHESES_NAME = "hypotheses.tsv"
+SEED_COLUMN = "seed_"  # begins the name of its columns with the sentences of further seeds
 SIGNS_NAME = "signs.tsv"
 
 

@@ -1,4 +1,4 @@
-"""The terminal: what is shown there does nothing else; errors end in a message."""
+"""The terminal: text made safe to show there, and errors that end in a message."""
 
 import atexit
 import contextlib

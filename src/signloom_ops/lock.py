@@ -11,14 +11,12 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
-import psutil  # type: ignore[import-untyped]
 from filelock import lock_descriptor
 
 from signloom.errors import UserError
@@ -26,8 +24,6 @@ from signloom.paths import RETRAIN_LOCK
 
 _PAUSE_S = 0.2  # between two tries
 _HINT = "wait until it ends, or stop it"
-# Words of DVC's commands that run stages, or write what stages made.
-_WRITING = {"repro", "run", "exec-run", "queue-worker", "commit", "checkout", "pull", "apply"}
 
 logger = logging.getLogger(__name__)
 
@@ -84,39 +80,6 @@ def holder(path: Path = RETRAIN_LOCK) -> str:
             return "" if is_free else _describe(_read(file), _HINT)
     except FileNotFoundError:
         return ""
-
-
-def stages_at_work() -> list[str]:
-    """Return what runs stages of this project or writes what they made, DVC's work included.
-
-    Also in a copy of the project that `dvc exp run` works in; not what other machines do.
-    """
-    descriptions = []
-    for process in psutil.process_iter():
-        try:
-            words = process.cmdline()
-            if _is_stage(words) and _is_here(Path(process.cwd())):
-                since = datetime.fromtimestamp(process.create_time()).strftime("%H:%M")
-                name = " ".join([Path(words[0]).name, *words[1:]])
-                descriptions.append(f"`{name}` (process {process.pid}, since {since})")
-        except (psutil.Error, OSError):  # it has ended, or is another user's
-            continue
-    return descriptions
-
-
-def _is_stage(words: Sequence[str]) -> bool:
-    # `python -m dvc repro`, `python .../bin/dvc repro`, `dvc.exe repro`; not `git commit dvc.lock`
-    is_dvc = any(Path(word).name in ("dvc", "dvc.exe") for word in words)
-    is_script = any(pair[0] == "-m" and pair[1].startswith("pipeline.") for pair in pairwise(words))
-    return is_script or (is_dvc and not _WRITING.isdisjoint(words))
-
-
-def _is_here(folder: Path) -> bool:
-    """Return whether a process in this folder works for the project in the working folder."""
-    project = Path().resolve()
-    parents = (folder, *folder.parents)
-    nearest = next((parent for parent in parents if (parent / ".dvc").is_dir()), folder)
-    return nearest == project or project / ".dvc" in folder.parents
 
 
 def _wait_for(file: IO[str], path: Path, wait_s: float, hint: str) -> None:

@@ -1,4 +1,4 @@
-"""Requests to DVC: versions of folders, the stages' outputs, the cache."""
+"""Requests to DVC: versions of folders, the stages' outputs and processes, the cache."""
 
 import functools
 import hashlib
@@ -8,8 +8,13 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import psutil  # type: ignore[import-untyped]
 
 from signloom.config import get_map, load_params
 from signloom.errors import UserError, name_problem, readable_name
@@ -19,6 +24,9 @@ from signloom.paths import REPORTS
 _WAIT_S, _PAUSE_S = 600.0, 2.0  # for another DVC
 _BUSY = re.compile("unable to acquire lock|is busy|blocked by", re.IGNORECASE)
 _LINKED = (Path("data"), REPORTS)  # where DVC puts files
+
+# Words of DVC's commands that run stages, or write what stages made.
+_WRITING = {"repro", "run", "exec-run", "queue-worker", "commit", "checkout", "pull", "apply"}
 
 logger = logging.getLogger(__name__)
 
@@ -180,3 +188,36 @@ def ask_dvc(*arguments: str) -> str:
 def _md5(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def stages_at_work() -> list[str]:
+    """Return what runs stages of this project or writes what they made, DVC's work included.
+
+    Also in a copy of the project that `dvc exp run` works in; not what other machines do.
+    """
+    descriptions = []
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+            if _is_stage(words) and _is_here(Path(process.cwd())):
+                since = datetime.fromtimestamp(process.create_time()).strftime("%H:%M")
+                name = " ".join([Path(words[0]).name, *words[1:]])
+                descriptions.append(f"`{name}` (process {process.pid}, since {since})")
+        except (psutil.Error, OSError):  # it has ended, or is another user's
+            continue
+    return descriptions
+
+
+def _is_stage(words: Sequence[str]) -> bool:
+    # `python -m dvc repro`, `python .../bin/dvc repro`, `dvc.exe repro`; not `git commit dvc.lock`
+    is_dvc = any(Path(word).name in ("dvc", "dvc.exe") for word in words)
+    is_script = any(pair[0] == "-m" and pair[1].startswith("pipeline.") for pair in pairwise(words))
+    return is_script or (is_dvc and not _WRITING.isdisjoint(words))
+
+
+def _is_here(folder: Path) -> bool:
+    """Return whether a process in this folder works for the project in the working folder."""
+    project = Path().resolve()
+    parents = (folder, *folder.parents)
+    nearest = next((parent for parent in parents if (parent / ".dvc").is_dir()), folder)
+    return nearest == project or project / ".dvc" in folder.parents

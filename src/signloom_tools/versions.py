@@ -22,6 +22,7 @@ from signloom.evaluation import schemas
 from signloom.files import hash_folder
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, SCORES_NAME
 from signloom.translation.options import DecodingOptions
+from signloom_tools.dvc import stages_at_work
 
 if TYPE_CHECKING:
     from signloom.translation.precision import Precision
@@ -201,6 +202,15 @@ class NamedModel:
     checkpoint: Path
     decoding: DecodingOptions | None = None  # None: as `evaluate` chose
     precision: "Precision" = "float32"
+
+    def __post_init__(self) -> None:
+        """Refuse the project's checkpoint while DVC, which has removed it, trains another."""
+        is_missing = self.checkpoint == CHECKPOINT and not self.checkpoint.exists()
+        if is_missing and (working := stages_at_work()):
+            raise UserError(
+                f"{CHECKPOINT} is being trained: {', '.join(working)}. DVC removed the last model "
+                "when that began; wait until it ends, or name a kept one with `--model VERSION`"
+            )
 
 
 def check_kept(checkpoint: Path) -> None:

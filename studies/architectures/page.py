@@ -3,9 +3,9 @@
 from statistics import mean
 
 from signloom.evaluation.metrics import ScoreOptions
-from signloom_tools.evaluate.study_page import Section, StudyPage
 from studies.charts import Groups, Row, build_table, group
 from studies.sentences import lengths_section, score_by_length, score_columns, score_dots
+from studies.study_page import Section, StudyPage
 
 COMMAND = "python -m studies.architectures.run"
 LENGTHS = (3, 5, 7)  # most words of each group but the last

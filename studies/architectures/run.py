@@ -9,11 +9,11 @@ from signloom.config import load_section
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.train import from_scratch, read_run_options
-from signloom_tools.evaluate.study_page import render_study
 from studies.architectures.page import build_page
 from studies.architectures.study import ArchitecturesOptions, plan_corpus
 from studies.runs import run_jobs, write_results
 from studies.sentences import read_scoring
+from studies.study_page import render_study
 
 STUDY = Path("studies/architectures/params.yaml")
 OUT = Path("reports/studies/architectures")

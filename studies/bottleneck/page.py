@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from statistics import mean
 from typing import Any
 
-from signloom_tools.evaluate.study_page import Section, StudyPage
 from studies.bottleneck.text import NEIGHBOURS, SCORE
 from studies.charts import (
     COLOURS,
@@ -21,6 +20,7 @@ from studies.charts import (
     spread,
 )
 from studies.sentences import lengths_section, score_by_length, score_columns, score_dots
+from studies.study_page import Section, StudyPage
 
 CELLS = ("RNN", "GRU", "LSTM", "Transformer")  # begin the names of variants
 WAYS = ("one way", "both ways")  # end the names of recurrent ones

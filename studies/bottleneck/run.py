@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pipeline.stage import run
 from signloom.training.train import read_run_options
-from signloom_tools.evaluate.study_page import render_study
 from studies.bottleneck.page import build_page
 from studies.bottleneck.study import BottleneckOptions, train_reversal
 from studies.bottleneck.text import read_text, train_text
 from studies.runs import load_study, write_results
+from studies.study_page import render_study
 
 FOLDER = Path("studies")
 OUT = Path("reports/studies/bottleneck")

@@ -16,8 +16,8 @@ from signloom.config import load_section
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.words import find_words
 from signloom.evaluation.evaluate import EvaluateOptions
+from signloom.evaluation.metric_names import Metric
 from signloom.evaluation.metrics import score_corpus
-from signloom.evaluation.names import Metric
 from signloom.features.batches import pad_ids
 from signloom.features.targets import Target, read_targets
 from signloom.models.attention import MultiHeadAttention

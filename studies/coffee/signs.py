@@ -31,7 +31,7 @@ from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.floors import clip_vector
-from signloom.evaluation.names import LOOKUPS, Metric, System, rounded
+from signloom.evaluation.metric_names import LOOKUPS, Metric, System, rounded
 from signloom.features.features import FloatArray
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.files import write_file

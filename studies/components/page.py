@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import mean
 
-from signloom_tools.evaluate.study_page import Section, StudyPage
 from studies.charts import Row, build_table, dots_figure, group, spread
+from studies.study_page import Section, StudyPage
 
 COMMAND = "python -m studies.components.run"
 

@@ -5,10 +5,10 @@ import logging
 from pathlib import Path
 
 from pipeline.stage import run
-from signloom_tools.evaluate.study_page import render_study
 from studies.components.page import build_page
 from studies.components.study import ComponentsOptions, train_components
 from studies.runs import load_study, write_results
+from studies.study_page import render_study
 
 PARAMS = Path("studies/components/params.yaml")
 OUT = Path("reports/studies/components")

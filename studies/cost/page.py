@@ -2,8 +2,8 @@
 
 import math
 
-from signloom_tools.evaluate.study_page import Section, StudyPage, StudyTable
 from studies.charts import Panel, Row, build_table, curves_figure, group
+from studies.study_page import Section, StudyPage, StudyTable
 
 COMMAND = "python -m studies.cost.run"
 MEASURES = {"ms": "ms a step", "memory_mb": "memory of a step, MiB"}

@@ -9,10 +9,10 @@ import torch
 from pipeline.stage import run
 from signloom.config import load_section
 from signloom.models.seq2seq import ModelOptions
-from signloom_tools.evaluate.study_page import render_study
 from studies.cost.page import build_page
 from studies.cost.study import CostOptions, plan_jobs
 from studies.runs import load_study, run_jobs, write_results
+from studies.study_page import render_study
 
 PARAMS = Path("studies/cost/params.yaml")
 OUT = Path("reports/studies/cost")

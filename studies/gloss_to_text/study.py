@@ -12,8 +12,8 @@ from statistics import mean, stdev
 from typing import Any
 
 from signloom.evaluation.evaluate import seed_name
+from signloom.evaluation.metric_names import MAIN_METRICS, Metric, System
 from signloom.evaluation.metrics import ScoreOptions, Tokenizer, score_corpus
-from signloom.evaluation.names import MAIN_METRICS, Metric, System
 from signloom.evaluation.systems import plain_texts
 from signloom.features.glosses import split_glosses
 from signloom.features.targets import Target

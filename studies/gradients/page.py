@@ -5,9 +5,9 @@ from statistics import mean
 from typing import Any
 
 from signloom.report.canvas import BLUE, GREEN, GREY, ORANGE
-from signloom_tools.evaluate.study_page import Section, StudyPage
 from studies.charts import Panel, Row, build_table, curves_figure, group, spread
 from studies.gradients.study import INITIALIZATIONS, NO_WARMUP, PRINTED
+from studies.study_page import Section, StudyPage
 
 Rows = Sequence[Row]
 NORMS = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}

@@ -6,7 +6,6 @@ from pathlib import Path
 from pipeline.stage import run
 from signloom.config import checked_dataclass, load_section
 from signloom.models.seq2seq import ModelOptions
-from signloom_tools.evaluate.study_page import render_study
 from studies.gradients.page import build_page
 from studies.gradients.study import (
     GradientOptions,
@@ -17,6 +16,7 @@ from studies.gradients.study import (
 )
 from studies.reversal.lab import read_lab
 from studies.runs import write_results
+from studies.study_page import render_study
 
 PARAMS = Path("studies/gradients/params.yaml")
 OUT = Path("reports/studies/gradients")

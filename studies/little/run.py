@@ -12,13 +12,13 @@ from typing import Any
 from pipeline.stage import run
 from signloom.config import load_section
 from signloom.features.targets import TokenizeOptions
-from signloom_tools.evaluate.study_page import Section, StudyPage, StudyTable, render_study
 from studies.charts import spread
 from studies.coffee.run import STUDY as COFFEE
 from studies.coffee.study import CoffeeOptions
 from studies.little.study import LittleOptions, train_each
 from studies.runs import write_results
 from studies.sentences import read_scoring
+from studies.study_page import Section, StudyPage, StudyTable, render_study
 
 STUDY = Path("studies/little/params.yaml")
 OUT = Path("reports/studies/little")

@@ -22,8 +22,8 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards, shards_metadata, write_shards
 from signloom.evaluation.evaluate import EvaluateOptions, Evaluation, evaluate, try_searches
+from signloom.evaluation.metric_names import Metric, System
 from signloom.evaluation.metrics import score_corpus
-from signloom.evaluation.names import Metric, System
 from signloom.evaluation.systems import Setup, plain_texts
 from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.paths import PARAMS

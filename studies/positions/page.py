@@ -8,9 +8,9 @@ import numpy as np
 
 from signloom.models.layers import sinusoids
 from signloom.report.attention import START, Axes, draw_heatmap, find_size, place_picture
-from signloom_tools.evaluate.study_page import Figure, Section, StudyPage, StudyTable
 from studies.charts import Panel, curves_figure, mean_curve
 from studies.positions.study import BoolMatrix, FloatMatrix, Sight, shift_distances
+from studies.study_page import Figure, Section, StudyPage, StudyTable
 
 COMMAND = "python -m studies.positions.run"
 Rows = Sequence[Mapping[str, Any]]

@@ -6,11 +6,11 @@ from typing import Any
 
 from pipeline.stage import run
 from signloom.config import checked_dataclass, load_section
-from signloom_tools.evaluate.study_page import render_study
 from studies.positions.page import build_page
 from studies.positions.study import measure_sight, train_positions
 from studies.reversal.lab import read_lab
 from studies.runs import change_options, write_results
+from studies.study_page import render_study
 
 PARAMS = Path("studies/positions/params.yaml")
 OUT = Path("reports/studies/positions")

@@ -21,9 +21,9 @@ from signloom.features.batches import Batch, EpochBatches, pad_ids
 from signloom.grouping import group_pairs
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import FloatArray, ModelOptions, Seq2Seq
-from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, Fit, Trainer
 from signloom.training.options import TrainOptions
+from signloom.training.parallel import open_devices
 from signloom.training.train import seed_everything
 from signloom.translation.labels import search_signs
 from signloom.translation.options import DecodingOptions, SignSearch

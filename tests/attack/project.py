@@ -18,7 +18,7 @@ import yaml
 
 from signloom.config import parse_options
 from signloom.corpus.manifest import Clip, read_manifest, write_manifest
-from signloom.evaluation.judge import BlindAnswer, Judgements
+from signloom.evaluation.judgements import BlindAnswer, Judgements
 from signloom.paths import APP, JUDGEMENTS
 from signloom_demo.draw import DrawOptions, draw_corpus
 from signloom_ops.app.takes import TakeStore

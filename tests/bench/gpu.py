@@ -26,9 +26,9 @@ from signloom.features.batches import EpochBatches, FixedBatches, TrainingBatche
 from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
-from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, Trainer
 from signloom.training.options import TrainOptions
+from signloom.training.parallel import open_devices
 from signloom.training.train import seed_everything
 from tests.bench.synthetic import (
     DOCUMENT,

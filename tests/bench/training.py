@@ -22,9 +22,9 @@ from signloom.features.features import compute_features
 from signloom.features.sources import Clips
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
-from signloom.training.devices import has_bfloat16, open_devices
 from signloom.training.loop import BatchLoss, Trainer
 from signloom.training.options import TrainOptions
+from signloom.training.parallel import has_bfloat16, open_devices
 from signloom.training.train import seed_everything
 from tests.bench.document_000 import DROPOUT, LONGEST, SIZES, VOCABULARY, Document000, build_loop
 from tests.bench.figures import Figure, in_new_process

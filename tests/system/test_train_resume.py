@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from signloom.training.devices import usable_cores
+from signloom.training.parallel import usable_cores
 from tests import tiny
 from tests.processes import wait_until
 

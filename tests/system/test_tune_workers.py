@@ -14,7 +14,7 @@ import pytest
 from pipeline.tune import work_alone
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
-from signloom.training.devices import usable_cores
+from signloom.training.parallel import usable_cores
 from signloom.tune.search import Search, open_search
 from signloom.tune.storage import FINISHED, OWNER, SLOT
 from signloom.tune.worker import read_search, work_together

@@ -39,11 +39,11 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 # own that names the figure or the user who asks for it, and takes something out first.
 BUDGET = {
     "src/signloom": 14_175,
-    "src/signloom_tools": 7_855,
+    "src/signloom_tools": 7_830,
     "src/signloom_ops": 5_780,
     "src/signloom_demo": 1_075,
     "pipeline": 860,
-    "studies": 2_795,
+    "studies": 2_820,
     "tests": 26_650,  # without the benchmarks
     "tests/bench": 1_275,
 }

@@ -89,7 +89,7 @@ class KnownSentences:
                 self._frames[self._ids[word]].add(frames.setdefault(frame, len(frames)))
         self._by_length = {length: np.array(rows) for length, rows in by_length.items()}
 
-    def judge(self, text: str) -> Novelty | None:
+    def novelty(self, text: str) -> Novelty | None:
         """Return what is new in a text; None if nothing but marks and capitals is."""
         line = tuple(find_words(text))
         if line in self._lines:

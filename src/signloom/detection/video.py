@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from av.container import InputContainer
 from av.sidedata.sidedata import SideData
+from av.sidedata.sidedata import Type as SideDataType
 from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
@@ -77,6 +78,16 @@ T = TypeVar("T")
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom: up to 1 shares of the picture, else pixels."""
 Picture = npt.NDArray[np.uint8]  # shape (height, width, 3), red first
+
+
+def _keep_unknown(kinds: type[SideDataType], number: int) -> SideDataType:
+    """Let PyAV read frames with side data that FFmpeg knows and it does not, as EXIF of photos."""
+    kind = object.__new__(kinds)
+    kind._name_ = kind._value_ = str(number)  # type: ignore[assignment]
+    return kind
+
+
+SideDataType._missing_ = classmethod(_keep_unknown)  # type: ignore[assignment]  # else it raises
 
 
 @dataclass(frozen=True, slots=True, eq=False)

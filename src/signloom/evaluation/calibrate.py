@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.evaluation.names import rounded
+from signloom.evaluation.metric_names import rounded
 from signloom.evaluation.stress import NONE, Tried, change_some
 from signloom.evaluation.systems import Setup, SplitResult
 from signloom.grouping import group_pairs

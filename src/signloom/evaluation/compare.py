@@ -14,6 +14,7 @@ from scipy import stats
 
 from signloom.config import explained, parse_options, read_json
 from signloom.errors import UserError
+from signloom.evaluation.metric_names import LEVEL, LOWER_IS_BETTER, Metric, are_few, rounded
 from signloom.evaluation.metrics import (
     FloatArray,
     ScoreOptions,
@@ -22,11 +23,11 @@ from signloom.evaluation.metrics import (
     measure,
     sentence_scores,
 )
-from signloom.evaluation.names import LEVEL, LOWER_IS_BETTER, Metric, are_few, rounded
 from signloom.paths import (
     EVALUATION,
     HYPOTHESES_NAME,
     SCORES_NAME,
+    SEED_COLUMN,
     SIGNS_NAME,
 )
 from signloom.tables import read_rows
@@ -120,6 +121,7 @@ class ScoredSentence:
 
     reference: str
     hypothesis: str
+    seeds: tuple[str, ...] = ()  # the hypotheses of further seeds, of which the score is the mean
     glosses: tuple[str, ...] = ()  # of a model that reads signs: the true ones
     signs: tuple[str, ...] = ()  # and those that it read
 
@@ -132,6 +134,12 @@ class PastRun:
     options: ScoreOptions
     splits: dict[str, dict[str, ScoredSentence]]  # split to clip id
     weights: str = ""  # SHA-256 of the model's weights; empty: not known
+
+    @property
+    def title(self) -> str:
+        """The name, and what the scores are where there are several seeds."""
+        further = {len(clip.seeds) for clips in self.splits.values() for clip in clips.values()}
+        return self.name + "".join(f" (mean of {n + 1} seeds)" for n in further if n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,6 +355,7 @@ def _split_sentences(rows: Iterable[Mapping[str, str]]) -> dict[str, dict[str, S
         splits.setdefault(row["split"], {})[row["clip_id"]] = ScoredSentence(
             reference=row["reference"],
             hypothesis=row["hypothesis"],
+            seeds=tuple(text for name, text in row.items() if name.startswith(SEED_COLUMN)),
         )
     return splits
 
@@ -422,17 +431,18 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
     clips = common_clips(a, b, split)
     of_a, of_b = a.splits[split], b.splits[split]
     counts_a, counts_b = (_count_sentences(run, clips, a.options) for run in (of_a, of_b))
+    differences = compare(counts_a, counts_b, a.options)
     is_read = [bool(of_a[clip].glosses and of_b[clip].glosses) for clip in clips]
-    if any(is_read):
-        counts_a, counts_b = (
-            _count_signs(counts, [run[clip] for clip in clips], is_read, a.options)
-            for counts, run in ((counts_a, of_a), (counts_b, of_b))
+    if any(is_read):  # the signs of the first seed alone are kept
+        signs_a, signs_b = (
+            _count_signs([run[clip] for clip in clips], is_read, a.options) for run in (of_a, of_b)
         )
-    single_a, single_b = (sentence_scores(c)[SENTENCE_METRIC] for c in (counts_a, counts_b))
+        differences |= compare([signs_a], [signs_b], a.options)
+    single_a, single_b = (sentence_scores(c[0])[SENTENCE_METRIC] for c in (counts_a, counts_b))
     return SplitComparison(
         clips=clips,
         left_out=len(of_a) + len(of_b) - 2 * len(clips),
-        differences=compare([counts_a], [counts_b], a.options),
+        differences=differences,
         sentences=[
             {
                 "clip_id": clip,
@@ -449,25 +459,26 @@ def compare_runs(a: PastRun, b: PastRun, split: str) -> SplitComparison:
 
 def _count_sentences(
     sentences: Mapping[str, ScoredSentence], clips: Sequence[str], options: ScoreOptions
-) -> Statistics:
-    """Count what the metrics need in some clips."""
+) -> list[Statistics]:
+    """Count what the metrics need in some clips, for each seed."""
     chosen = [sentences[clip] for clip in clips]
-    return measure([s.hypothesis for s in chosen], [s.reference for s in chosen], options)
+    refs = [sentence.reference for sentence in chosen]
+    seeds = zip(*((sentence.hypothesis, *sentence.seeds) for sentence in chosen), strict=True)
+    return [measure(list(hypotheses), refs, options) for hypotheses in seeds]
 
 
 def _count_signs(
-    counts: Statistics,
     clips: Sequence[ScoredSentence],
     is_read: Sequence[bool],
     options: ScoreOptions,
 ) -> Statistics:
-    """Add the signs that were read; a clip whose signs one run alone has counts none."""
+    """Count the signs that were read; a clip whose signs one run alone has counts none."""
     pairs = list(zip(clips, is_read, strict=True))
     read = [clip.signs if is_glossed else () for clip, is_glossed in pairs]
     signs = count_gloss_wer(
         read, [clip.glosses if is_glossed else () for clip, is_glossed in pairs], options
     )
-    return Statistics(parts=(*counts.parts, signs))
+    return Statistics(parts=(signs,))
 
 
 def comparison_map(

@@ -17,6 +17,14 @@ from signloom.errors import UserError
 from signloom.evaluation.calibrate import check_split, fit_confidence
 from signloom.evaluation.floors import fit_view, frames_vectors
 from signloom.evaluation.labelling import find_exchanged
+from signloom.evaluation.metric_names import (
+    LOOKUPS,
+    Metric,
+    System,
+    describe_only,
+    headline_metric,
+    rounded,
+)
 from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
@@ -28,14 +36,6 @@ from signloom.evaluation.metrics import (
     score_corpus,
     score_statistics,
     sentence_scores,
-)
-from signloom.evaluation.names import (
-    LOOKUPS,
-    Metric,
-    System,
-    describe_only,
-    headline_metric,
-    rounded,
 )
 from signloom.evaluation.recognition import SignSearches, choose_searches, recognise
 from signloom.evaluation.stress import has_no_warning, stress_row, try_changes
@@ -118,14 +118,13 @@ class Evaluation:
     splits: dict[str, SplitEvaluation]
     seeds: list[str]  # their names, the first one's first; empty of a single model
     confidence: Confidence  # what translations of the model are checked by
+    exchanged: list[str]  # the signers of train who seem to have exchanged two single signs
 
     @property
     def metrics(self) -> dict[str, Any]:
         """What decides, as in reports/metrics.json, test first."""
         return {
-            split: evaluation.to_metrics(
-                corpus=self.corpus, metric=self.headline, together=self.options.together
-            )
+            split: evaluation.to_metrics(corpus=self.corpus, metric=self.headline)
             for split, evaluation in sorted(self.splits.items(), reverse=True)
         }
 
@@ -186,8 +185,7 @@ def evaluate(
     )
     searches = choose_searches(setup, [*named.values()], options.grid.ngram)
     linear = fit_view(setup.translator, targets, sequences)
-    if linear:
-        _warn_of_exchanged(setup)
+    exchanged = _find_exchanged(setup) if linear else []
     translator, *further = (
         seed_translator.with_signs(searches.each, coverage, linear)
         for seed_translator in (setup.translator, *named.values())
@@ -208,15 +206,18 @@ def evaluate(
         splits=splits,
         seeds=[seed_name(translator.spec.provenance), *named] if named else [],
         confidence=replace(confidence, seeds=dict(seeds or {}) if options.together else {}),
+        exchanged=exchanged,
     )
 
 
-def _warn_of_exchanged(setup: Setup) -> None:
-    """Name the signers of train who seem to have exchanged two single signs."""
+def _find_exchanged(setup: Setup) -> list[str]:
+    """Name the signers of train who seem to have exchanged two single signs, with a warning."""
     train = setup.split("train")
     vectors = frames_vectors(setup.translator, setup.clips(train))
-    for message in find_exchanged(vectors, [t.text for t in train], [t.signer for t in train]):
-        logger.warning("%s; compare their takes with the others', and correct the table", message)
+    cases = find_exchanged(vectors, [t.text for t in train], [t.signer for t in train])
+    for case in cases:
+        logger.warning("%s; compare their takes with the others', and correct the table", case)
+    return cases
 
 
 def _add_searches(confidence: Confidence, setup: Setup, glossed: Sequence[Target]) -> Confidence:
@@ -261,23 +262,27 @@ def _evaluate_splits(
         split, counted = result.split, counts[result.split]
         model = counted[System.MODEL]
         shown = [has_no_warning(change, setup.translator, confidence) for change in tried[split]]
-        splits[split] = SplitEvaluation(
+        systems = {
+            name: score_statistics(statistics, setup.score) for name, statistics in counted.items()
+        }
+        seeds = _score_seeds(setup, further, result, searches)
+        if seeds and not options.together:
+            systems[System.MODEL] = seeds.average(systems[System.MODEL])
+        evaluated = SplitEvaluation(
             result=result,
             counts=counted,
-            systems={
-                name: score_statistics(statistics, setup.score)
-                for name, statistics in counted.items()
-            },
+            systems=systems,
             input_check=check_input(counted, setup.score, result.source),
             breakdowns=break_down(result, model, train_texts, setup.score),
-            seeds=_score_seeds(setup, further, result, model, searches),
+            seeds=seeds,
             reliability=check_split(setup.translator, confidence, result, right[split]),
             lookup=look_up(result) if look_up else {},
             recognition=recognised.get(split),
             stress=[stress_row(*pair) for pair in zip(tried[split], shown, strict=True)],
             alignments=_align(setup, result, model),
         )
-        if (sentence := splits[split].only_sentence) is not None:
+        splits[split] = evaluated.with_next_step(train_texts, setup.metric)
+        if (sentence := evaluated.only_sentence) is not None:
             logger.warning("%s: %s", split, describe_only(sentence, len(result.targets)))
     return splits, confidence
 
@@ -451,7 +456,6 @@ def _score_seeds(
     setup: Setup,
     further: Sequence[Translator],
     result: SplitResult,
-    counted: Statistics,
     searches: SignSearches,
 ) -> SeedScores | None:
     """Score the models of further seeds on a split, and all together.
@@ -459,7 +463,6 @@ def _score_seeds(
     Args:
         setup: The model, or the ensemble of all seeds.
         result: The clips.
-        counted: What was counted in the sentences of the model.
     """
     if not further:
         return None
@@ -468,15 +471,15 @@ def _score_seeds(
         single = translator.first_seed.with_signs(searches.each)
     else:
         joint = translator.with_seeds(further).with_signs(searches.joint)
-    *seeds, together = (
-        counted
+    *texts, together = (
+        result.texts[System.MODEL]
         if model is translator
-        else measure(
-            plain_texts(model.translate(result.clips, setup.decoding)), result.refs, setup.score
-        )
+        else plain_texts(model.translate(result.clips, setup.decoding))
         for model in (single, *further, joint)
     )
-    return score_seeds(seeds, together, setup.score)
+    seeds = [measure(written, result.refs, setup.score) for written in texts]
+    joint_counts = measure(together, result.refs, setup.score)
+    return score_seeds(seeds, joint_counts, setup.score, texts)
 
 
 def _align(setup: Setup, result: SplitResult, counted: Statistics) -> dict[str, Alignment]:

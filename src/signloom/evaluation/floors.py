@@ -15,14 +15,14 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from signloom.errors import UserError
+from signloom.evaluation.metric_names import Metric
 from signloom.evaluation.metrics import MAX_ORDER, FloatArray, ScoreOptions, bleu_of_sums
-from signloom.evaluation.names import Metric
 from signloom.features.glosses import GlossSequence, split_glosses
 from signloom.features.sources import Rows, SourceSequence
 from signloom.features.targets import Target
-from signloom.translation.confidence import rounded
+from signloom.translation.confidence import rounded_floats
+from signloom.translation.linear_view import LinearView, Vector, frames_vector
 from signloom.translation.translator import Translator
-from signloom.translation.views import LinearView, Vector, frames_vector
 
 
 def best_constant(
@@ -198,9 +198,9 @@ def fit_view(
     bias[rows], rows = 0.0, rows if is_whole else rows[1:]
     weights[rows], bias[rows] = regression.coef_ / scaler.scale_, regression.intercept_
     return LinearView(
-        middle=rounded(imputer.statistics_),
-        weights=tuple(map(rounded, weights)),
-        bias=rounded(bias),
+        middle=rounded_floats(imputer.statistics_),
+        weights=tuple(map(rounded_floats, weights)),
+        bias=rounded_floats(bias),
     )
 
 

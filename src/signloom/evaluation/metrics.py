@@ -24,7 +24,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from signloom.config import Seed, checked_dataclass
-from signloom.evaluation.names import GLOSS_WER, Metric, rounded
+from signloom.evaluation.metric_names import GLOSS_WER, Metric, rounded
 
 FloatArray = NDArray[np.float64]
 Words = Sequence[Sequence[str]]
@@ -275,7 +275,8 @@ RowT = TypeVar("RowT", bound=Mapping[str, Any])
 def pick_clips(rows: Sequence[RowT], count: int, options: ScoreOptions) -> list[tuple[str, RowT]]:
     """Choose the best, median and worst translations, each sentence once.
 
-    All by word error rate; of the best, the longest sentences. Fewer of them are among more.
+    They are ranked by word error rate; of equally good ones the longest come first. A smaller
+    `count` picks a subset of what a larger one picks.
 
     Args:
         rows: Clips with `clip_id`, `reference`, `wer` and `bleu`.

@@ -17,6 +17,7 @@ from rapidfuzz.process import cdist
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.floors import fit_linear, fit_nearest
+from signloom.evaluation.metric_names import GLOSS_WER, rounded
 from signloom.evaluation.metrics import (
     GlossRules,
     Score,
@@ -30,7 +31,6 @@ from signloom.evaluation.metrics import (
     seed_interval,
     sentence_scores,
 )
-from signloom.evaluation.names import GLOSS_WER, rounded
 from signloom.evaluation.systems import Setup, swap_clips
 from signloom.features.features import FloatArray
 from signloom.features.targets import Target

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from signloom.config import check_shape, read_json
 from signloom.evaluation.evaluate import Evaluation
+from signloom.evaluation.metric_names import MAIN_METRICS, Metric, System, rounded
 from signloom.evaluation.metrics import count_confusions, sentence_scores
-from signloom.evaluation.names import MAIN_METRICS, Metric, System, rounded
 from signloom.evaluation.schemas import EPOCHS
 from signloom.evaluation.stress import StressRow
 from signloom.evaluation.summary import COLUMNS, KINDS, SplitEvaluation
 from signloom.files import hash_file, to_sealed, write_file
-from signloom.paths import HYPOTHESES_NAME, SCORES_NAME, SIGNS_NAME
+from signloom.paths import HYPOTHESES_NAME, SCORES_NAME, SEED_COLUMN, SIGNS_NAME
 from signloom.tables import write_parquet, write_rows
 from signloom.translation.confidence import CONFIDENCE, write_confidence
 from signloom.translation.translator import Alignment
@@ -95,7 +95,7 @@ def _scores(evaluation: Evaluation) -> dict[str, Any]:
         seeds = {
             "names": evaluation.seeds,
             "splits": {
-                split: {str(name): seed_scores.spread(name) for name in seed_scores.values}
+                split: {str(name): seed_scores.spread(name) for name in MAIN_METRICS}
                 for split, seed_scores in scored.items()
             },
             "together": {
@@ -126,12 +126,16 @@ def _scores(evaluation: Evaluation) -> dict[str, Any]:
             for split, split_evaluation in splits.items()
             if split_evaluation.recognition
         },
+        **({"exchanged": evaluation.exchanged} if evaluation.exchanged else {}),
     }
 
 
 def hypothesis_rows(split: SplitEvaluation, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     """Yield one row a clip: reference, sentences of the systems, scores of the model's."""
     result, singly = split.result, sentence_scores(split.counts[System.MODEL])
+    further = {}  # of the seeds after the first, where the score is the mean of all
+    if split.seeds and not evaluation.options.together:
+        further = dict(zip(evaluation.seeds[1:], split.seeds.texts[1:], strict=True))
     clips = zip(
         result.targets, result.facts, result.translations, split.reliability.checks, strict=True
     )
@@ -146,6 +150,7 @@ def hypothesis_rows(split: SplitEvaluation, evaluation: Evaluation) -> Iterator[
                 "seen_in_train": int(facts.is_seen),
                 "reference": target.text,
                 "hypothesis": texts[System.MODEL],
+                **{f"{SEED_COLUMN}{name}": every[row] for name, every in further.items()},
                 **{str(system): texts.get(system, "") for system in SHOWN_SYSTEMS},
                 "bleu": float(singly[Metric.BLEU4][row]),
                 "chrf": float(singly[Metric.CHRF][row]),
@@ -214,8 +219,8 @@ def _breakdown_rows(evaluated: SplitEvaluation, kind: str) -> Iterator[dict[str,
 
 
 Rows = Callable[[SplitEvaluation, Evaluation], Iterable[dict[str, Any]]]
-# To write a table: what yields its rows of a split, and its columns; without them the table is left
-# out where there is no row.
+# For each table, the function that yields a split's rows, and its columns; where these are None, a
+# table without rows is not written.
 TABLES: dict[str, tuple[Rows, Sequence[str] | None]] = {
     HYPOTHESES_NAME: (hypothesis_rows, None),
     SIGNS_NAME: (_sign_rows, None),

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from pydantic import FiniteFloat as Finite
 
 from signloom.config import Count, Natural, shape
-from signloom.evaluation.names import MAIN_METRICS, Metric, System
+from signloom.evaluation.metric_names import MAIN_METRICS, Metric, System
 
 _ALWAYS = (System.MODEL, System.BLIND, System.CONSTANT)  # scored in every evaluation
 _NUMBER: Any = float | None
@@ -72,6 +72,7 @@ _SPLIT = shape(
     clips_hash=(str, ""),
     constant_sentence=str,
     only_sentence=(str, ""),
+    next_step=(str, ""),
     input_check=(_INPUT_CHECK | None, None),
     systems=Annotated[_map(_map(_SCORE)), AfterValidator(_check_systems)],
     breakdowns=_map(_list(Annotated[_SHOWN, AfterValidator(_check_group)])),
@@ -134,6 +135,7 @@ SCORES = shape(
     stress=(_list(_STRESS), []),
     recognition=(_map(_RECOGNITION), {}),
     tables=(dict[str, str], {}),
+    exchanged=(list[str], []),
 )
 # metrics.json, as far as runs are compared by its splits
 KEPT = _map(

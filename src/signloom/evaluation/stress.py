@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from signloom.corpus.landmarks import FEATURES, LandmarkSequence
+from signloom.evaluation.metric_names import Metric
 from signloom.evaluation.metrics import (
     Score,
     are_right,
@@ -23,7 +24,6 @@ from signloom.evaluation.metrics import (
     measure,
     score_statistics,
 )
-from signloom.evaluation.names import Metric
 from signloom.evaluation.systems import Setup
 from signloom.features.augment import mirror
 from signloom.features.features import HANDS, FloatArray, resample, stretch

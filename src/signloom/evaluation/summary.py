@@ -3,13 +3,24 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from signloom.corpus.words import KnownSentences
+from signloom.errors import count_of
 from signloom.evaluation.calibrate import Reliability
 from signloom.evaluation.compare import Difference, compare
+from signloom.evaluation.metric_names import (
+    FLOORS,
+    GLOSS_WER,
+    LEAST_SIGNERS,
+    MAIN_METRICS,
+    Metric,
+    System,
+    are_few,
+    rounded,
+)
 from signloom.evaluation.metrics import (
     Score,
     ScoreOptions,
@@ -17,15 +28,6 @@ from signloom.evaluation.metrics import (
     score_statistics,
     seed_interval,
     split_words,
-)
-from signloom.evaluation.names import (
-    FLOORS,
-    GLOSS_WER,
-    MAIN_METRICS,
-    Metric,
-    System,
-    are_few,
-    rounded,
 )
 from signloom.evaluation.recognition import Recognition
 from signloom.evaluation.stress import StressRow
@@ -56,6 +58,7 @@ class SeenInTrain:
     def __init__(self, targets: Iterable[Target]) -> None:
         """Take the train clips of some targets."""
         train = [target for target in targets if target.split == "train"]
+        self.clips = len(train)
         self.texts = frozenset(target.text for target in train)
         self.signers = frozenset(target.signer for target in train)
         self._sentences = KnownSentences(self.texts)
@@ -64,7 +67,7 @@ class SeenInTrain:
         """Return the group of a clip in each kind that train decides."""
         return {
             "sentence": SEEN if target.text in self.texts else UNSEEN,
-            "novelty": self._sentences.judge(target.text) or KNOWN,
+            "novelty": self._sentences.novelty(target.text) or KNOWN,
             "new_signer": SEEN if target.signer in self.signers else UNSEEN,
         }
 
@@ -128,9 +131,18 @@ class InputCheck:
 class SeedScores:
     """Scores on one split of models that differ in their seed alone, two or more."""
 
-    values: dict[Metric, list[float]]  # of each seed, the first one first
-    intervals: dict[Metric, tuple[float, float]]  # of their mean, 95 % over seeds and clips
+    values: dict[str, list[float]]  # of each seed, the first one first
+    intervals: dict[str, tuple[float, float]]  # of their mean, 95 % over seeds and clips
+    texts: list[list[str]]  # the sentences of each seed, in the same order
     together: dict[Metric, Score]  # of the ensemble of all seeds: the mean of their probabilities
+
+    def average(self, scores: Mapping[str, Score]) -> dict[str, Score]:
+        """Return the scores of the first seed as means of all."""
+        return {
+            name: replace(score, value=mean(self.values[name]), low=low, high=high)
+            for name, score in scores.items()
+            for low, high in [self.intervals[name]]
+        }
 
     def spread(self, metric: Metric) -> dict[str, Any]:
         """Return mean, its interval, standard deviation (n - 1), number and values of a metric."""
@@ -140,14 +152,18 @@ class SeedScores:
 
 
 def score_seeds(
-    seeds: Sequence[Statistics], together: Statistics, options: ScoreOptions
+    seeds: Sequence[Statistics],
+    together: Statistics,
+    options: ScoreOptions,
+    texts: Sequence[list[str]],
 ) -> SeedScores:
-    """Return the main metrics of each seed, and the interval of their mean.
+    """Return the metrics of each seed, and the interval of their mean.
 
     Args:
         seeds: What was counted in the sentences of each seed.
         together: In those of the ensemble of all seeds.
         options: For the resamples.
+        texts: The sentences of each seed.
     """
     drawn, every = (
         [statistics.resample(options) for statistics in seeds],
@@ -155,12 +171,12 @@ def score_seeds(
     )
     joint = score_statistics(together, options)
     return SeedScores(
-        values={name: [values[name] for values in every] for name in MAIN_METRICS},
+        values={name: [values[name] for values in every] for name in joint},
         intervals={
-            name: seed_interval([values[name] for values in drawn], options)
-            for name in MAIN_METRICS
+            name: seed_interval([values[name] for values in drawn], options) for name in joint
         },
         together={name: joint[name] for name in MAIN_METRICS},
+        texts=list(texts),
     )
 
 
@@ -170,7 +186,8 @@ class SplitEvaluation:
 
     result: SplitResult
     counts: dict[System, Statistics]  # what was counted in the sentences
-    systems: dict[System, dict[str, Score]]  # system to metric to score
+    systems: dict[System, dict[str, Score]]
+    """System to metric to score; of seeds that are not one model the model's is their mean."""
     input_check: InputCheck | None  # None where all have one sentence, or clips are too few
     breakdowns: dict[str, list[GroupScores]]
     """Each of `KINDS` to its groups; language and corpus only where there are several."""
@@ -180,6 +197,7 @@ class SplitEvaluation:
     recognition: Recognition | None  # None of a model that reads no signs
     stress: list[StressRow]  # under each change; empty where none was tried
     alignments: dict[str, Alignment]  # by clip id; empty for a model without attention
+    next_step: str = ""  # what helps a model that is not clearly better than its floors
 
     @property
     def only_sentence(self) -> str | None:
@@ -195,6 +213,8 @@ class SplitEvaluation:
             remarks["only_sentence"] = self.only_sentence
         if not self.result.source.has_frames:
             remarks["unknown_glosses"] = sum(len(fact.unknown or ()) for fact in self.result.facts)
+        if self.next_step:
+            remarks["next_step"] = self.next_step
         if self.lookup:
             remarks["lookup"] = {name: score.interval for name, score in self.lookup.items()}
         return remarks
@@ -218,22 +238,19 @@ class SplitEvaluation:
             **self.remarks,
         }
 
-    def to_metrics(self, *, corpus: str, metric: Metric, together: bool) -> dict[str, Any]:
+    def to_metrics(self, *, corpus: str, metric: Metric) -> dict[str, Any]:
         """Return what reports/metrics.json has: what decides, in the headline metric.
 
         Args:
             corpus: Its name.
             metric: The headline; it comes first.
-            together: Whether several seeds are one model; else a score is their mean.
         """
         systems = self.systems
-        metrics = self._score(metric, together).named(metric)
-        metrics[Metric.WER] = self._score(Metric.WER, together).value
+        metrics = systems[System.MODEL][metric].named(metric)
+        metrics[Metric.WER] = systems[System.MODEL][Metric.WER].value
         if self.recognition:
             metrics[GLOSS_WER] = self.recognition.systems[System.MODEL].value
-        metrics["best_floor"] = max(
-            systems[system][metric].value for system in FLOORS if system in systems
-        )
+        metrics["best_floor"] = self._best_floor(metric)
         controls = [system for system in (System.BLIND, System.SWAPPED) if system in systems]
         metrics |= {str(system): systems[system][metric].value for system in controls}
         if self.stress:  # the lowest score under any change
@@ -249,14 +266,32 @@ class SplitEvaluation:
             "signature": systems[System.MODEL][metric].signature,
         }
 
-    def _score(self, metric: str, together: bool) -> Score:
-        """Return the model's score; of seeds that are not one model their mean."""
-        score = self.systems[System.MODEL][metric]
-        if self.seeds is None or together or metric not in self.seeds.values:
-            return score
-        name = Metric(metric)
-        low, high = self.seeds.intervals[name]
-        return replace(score, value=mean(self.seeds.values[name]), low=low, high=high)
+    def with_next_step(self, train: SeenInTrain, metric: Metric) -> Self:
+        """Return the same with what to record next, if the score is not clearly above the floors.
+
+        Args:
+            train: What the model learnt from.
+            metric: The headline.
+        """
+        if self.systems[System.MODEL][metric].low > self._best_floor(metric):
+            return self
+        people = len(train.signers)
+        outlook = (
+            "`signloom outlook` says what they would bring"
+            if people >= LEAST_SIGNERS
+            else f"with {LEAST_SIGNERS} signers `signloom outlook` says what more of them bring"
+        )
+        return replace(
+            self,
+            next_step="next: the model is not clearly better than the best floor. If dev's loss "
+            "still falls at the end, raise train.epochs. Else add to train, which has "
+            f"{count_of(train.clips, 'clip')} of {count_of(people, 'signer')}, as many again of "
+            f"{count_of(people, 'new signer')}; {outlook} (docs/troubleshooting.md)",
+        )
+
+    def _best_floor(self, metric: str) -> float:
+        systems = self.systems
+        return max(systems[system][metric].value for system in FLOORS if system in systems)
 
 
 def check_input(

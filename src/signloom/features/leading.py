@@ -11,7 +11,7 @@ from signloom.features.augment import mirror
 from signloom.features.features import FloatArray, normalise
 from signloom.features.rests import TORSO, wrist_tracks
 
-CLEARLY = 1.15  # times the other hand's effort: what both hands do alike stays as it is
+CLEARLY = 1.5  # times the other hand's effort: signs of both hands alike have up to 1.4 by chance
 STEADY = 0.2  # shoulder widths of movement that a hand is worth which is held up without any
 
 

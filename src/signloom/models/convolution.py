@@ -1,4 +1,4 @@
-"""Convolutional encoder: a position sees its neighbours alone, which few clips are enough to teach.
+"""Convolutional encoder: each position sees only its neighbours, so that few clips suffice.
 
 The decoder is the Transformer's. Shape letters as in `seq2seq`.
 """

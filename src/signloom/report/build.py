@@ -13,8 +13,8 @@ from signloom.corpus.quality import ClipQuality
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.evaluation.compare import Difference, compare
+from signloom.evaluation.metric_names import Metric, System, metric_heading, shown_metrics
 from signloom.evaluation.metrics import measure
-from signloom.evaluation.names import Metric, System, metric_heading, shown_metrics
 from signloom.files import write_file
 from signloom.paths import HYPOTHESES_NAME
 from signloom.report import charts, quality, tables, tuning, verdict
@@ -26,7 +26,7 @@ from signloom.report.quality import WORST, Assessment
 from signloom.report.samples import Sample, SampleView, mark_words, pick_samples, show_sample
 from signloom.report.skeletons import Player, build_player
 from signloom.report.stage_files import ReportPaths, Row, Sources, read_sources
-from signloom.report.verdict import Verdict, headline_split, judge, strongest_floor
+from signloom.report.verdict import Verdict, headline_split, reach_verdict, strongest_floor
 
 METRIC_ORDER = (  # of the table
     Metric.BLEU4,
@@ -85,7 +85,7 @@ class Page:
     @property
     def verdict(self) -> Verdict:
         """The sentence above everything else."""
-        return judge(self.sources, compare_with_floor(self.sources, self.hypotheses))
+        return reach_verdict(self.sources, compare_with_floor(self.sources, self.hypotheses))
 
     @property
     def first(self) -> SampleView:

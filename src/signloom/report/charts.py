@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from signloom.evaluation.names import Metric, System, metric_heading
+from signloom.evaluation.metric_names import Metric, System, metric_heading
 from signloom.report.canvas import (
     BLUE,
     GREY,

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from signloom.evaluation.names import (
+from signloom.errors import count_of
+from signloom.evaluation.metric_names import (
     LOOKUPS,
     TOO_FEW,
     Metric,
@@ -50,6 +51,8 @@ def describe_scores(
     """
     for split in sorted(content["splits"], reverse=True):
         yield format_scores(split, content)
+    steps = (evaluation.get("next_step") for evaluation in content["splits"].values())
+    yield from (f"{wrap(step)}\n" for step in dict.fromkeys(filter(None, steps)))
     before = read_committed(path)
     if changes := list_changes(metrics, before):
         yield f"against the last commit:\n{format_changes(changes)}\n"
@@ -73,7 +76,7 @@ def format_scores(split: str, content: Mapping[str, Any]) -> str:
     if headline == Metric.BLEU4:
         shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
 
-    rows = [[f"{split}: {evaluation['clips']} clips, 95 % intervals", *floors]]
+    rows = [[f"{split}: {count_of(evaluation['clips'], 'clip')}, 95 % intervals", *floors]]
     keys = [key for key in shown if key in model]
     name_width = max(len(metric_heading(key)) for key in keys)
     for key in keys:
@@ -112,10 +115,12 @@ def _describe_scores(split: str, content: Mapping[str, Any], headline: Metric) -
             for name in names
         )
         count = spreads[headline]["n"]
-        yield f"mean and standard deviation of {count} seeds: {', '.join(shown)}"
+        is_joint = content["options"].get("together")
+        above = "" if is_joint else " (means above)"
+        yield f"mean and standard deviation of {count} seeds{above}: {', '.join(shown)}"
         if joint := seeds.get("together", {}).get(split):
             scores = (f"{metric_label(name)} {joint[name]['value']:.2f}" for name in names)
-            above = ", as above" if content["options"].get("together") else ""
+            above = ", as above" if is_joint else ""
             yield f"all seeds as one, their probabilities averaged{above}: {', '.join(scores)}"
     if "only_sentence" in evaluation:
         yield describe_only(evaluation["only_sentence"], evaluation["clips"])

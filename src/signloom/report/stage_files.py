@@ -12,9 +12,9 @@ from signloom.config import check_shape, check_version, explained, read_json, sh
 from signloom.corpus.quality import ClipQuality, read_quality
 from signloom.evaluation import schemas
 from signloom.evaluation.compare import read_weights
-from signloom.evaluation.judge import JudgementResult, Judgements
+from signloom.evaluation.judgements import JudgementResult, Judgements
+from signloom.evaluation.metric_names import Metric, metric_label, reads_glosses, shown_metrics
 from signloom.evaluation.metrics import ScoreOptions
-from signloom.evaluation.names import Metric, metric_label, reads_glosses, shown_metrics
 from signloom.features.targets import Target, read_targets
 from signloom.paths import HISTORY_NAME, HYPOTHESES_NAME, JUDGEMENTS, SCORES_NAME, SIGNS_NAME
 from signloom.provenance import committed
@@ -69,6 +69,7 @@ class Sources:
     stress: list[Row]  # `StressRow`, each split under each change; empty where none was tried
     recognition: dict[str, Any]  # error rates of the signs, by split; empty where none are read
     signs: dict[str, Row]  # those that were read, by clip; likewise
+    exchanged: list[str]  # signers who seem to have exchanged two single signs
     seeds: dict[str, Any] | None  # means and spreads of several models
     hypotheses: list[Row]
     confusions: list[Row]
@@ -128,6 +129,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         stress=scores.get("stress", []),
         recognition=_test_first(scores.get("recognition", {})),
         signs=_read_signs(paths.evaluation / SIGNS_NAME, tables),
+        exchanged=scores.get("exchanged", []),
         seeds=scores["seeds"],
         hypotheses=read_table(
             paths.evaluation / HYPOTHESES_NAME, stage="evaluate", checksums=tables

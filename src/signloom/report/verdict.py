@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from signloom.evaluation.compare import Difference, enlarge
-from signloom.evaluation.names import (
+from signloom.evaluation.metric_names import (
     FLOORS,
     GLOSS_SYSTEM_LABELS,
     SYSTEM_LABELS,
@@ -49,14 +49,14 @@ class Verdict:
     text: str
 
 
-def judge(sources: Sources, difference: Difference | None) -> Verdict:
+def reach_verdict(sources: Sources, difference: Difference | None) -> Verdict:
     """Return what the scores say about the model, in one sentence.
 
     Args:
         difference: Of the best floor and the model; None where it was not computed.
     """
     split, headline = headline_split(sources.splits), sources.headline
-    evaluation, systems = sources.splits[split], _systems(sources, split)
+    evaluation, systems = sources.splits[split], sources.splits[split]["systems"]
     score, best = systems[System.MODEL][headline], strongest_floor(systems, headline)
     floor = systems[best][headline]
     p_text = "" if difference is None else f", p = {difference.p_value:.3f}"
@@ -90,7 +90,7 @@ def verdict_sentences(sources: Sources) -> list[str]:
     """Return sentences that say what the scores are worth."""
     split = headline_split(sources.splits)
     evaluation = sources.splits[split]
-    systems, headline = _systems(sources, split), sources.headline
+    systems, headline = evaluation["systems"], sources.headline
     first, wer = systems[System.MODEL][headline], systems[System.MODEL][Metric.WER]
     train = {target.signer for target in sources.targets if target.split == "train"}
     signers = {target.signer for target in sources.targets if target.split == split}
@@ -101,12 +101,21 @@ def verdict_sentences(sources: Sources) -> list[str]:
         f"{_interval(wer)} %."
     ]
     if sources.seeds and headline in (spreads := sources.seeds["splits"].get(split, {})):
-        tell = _as_one_sentence if sources.is_joint else _seeds_sentence
-        sentences.append(tell(spreads[headline], headline))
+        spread = spreads[headline]
+        sentences.append(
+            f"This is the score of {spread['n']} seeds as one model, whose probabilities are "
+            f"averaged; alone they have {spread['mean']:.1f} {_points(headline)} in the mean."
+            if sources.is_joint
+            else f"These are means of {spread['n']} seeds with intervals over seeds and clips; one "
+            f"seed is give or take {spread['std']:.1f} (standard deviation) from them."
+        )
     if evaluation["clips"] < FEW_CLIPS:
         sentences.append("So few clips say little, and their intervals are too narrow.")
     if check := evaluation.get("input_check"):
         sentences.append(check["text"])
+    sentences += [f"Labels of train: {case}; compare the takes." for case in sources.exchanged]
+    if next_step := evaluation.get("next_step"):
+        sentences.append(f"{next_step[0].upper()}{next_step[1:]}.")
     if evaluation["missing"]:
         clips = count(len(evaluation["missing"]), "clip")
         lacking = "glosses" if sources.reads_glosses else "landmarks"
@@ -123,47 +132,10 @@ def _points(headline: Metric) -> str:
     return metric_label(headline) if headline == Metric.BLEU4 else "points"
 
 
-def _systems(sources: Sources, split: str) -> dict[str, Any]:
-    """Return the scores of a split's systems; the model's are means of seeds that are not one."""
-    systems = sources.splits[split]["systems"]
-    means = {
-        name: {**systems[System.MODEL][name], **spread, "value": spread["mean"]}
-        for name, spread in _spreads(sources, split).items()
-        if "low" in spread  # older evaluations have no interval over seeds
-    }
-    return {**systems, System.MODEL: systems[System.MODEL] | means}
-
-
-def _spreads(sources: Sources, split: str) -> dict[str, Any]:
-    if sources.seeds is None or sources.is_joint:
-        return {}
-    return dict(sources.seeds["splits"].get(split, {}))
-
-
-def _as_one_sentence(spread: dict[str, Any], headline: Metric) -> str:
-    return (
-        f"This is the score of {spread['n']} seeds as one model, whose probabilities are averaged; "
-        f"alone they have {spread['mean']:.1f} {_points(headline)} in the mean."
-    )
-
-
-def _seeds_sentence(spread: dict[str, Any], headline: Metric) -> str:
-    deviation = f"{spread['std']:.1f} (standard deviation)"
-    if "low" in spread:
-        return (
-            f"These are means of {spread['n']} seeds with intervals over seeds and clips; one seed "
-            f"is give or take {deviation} from them."
-        )
-    return (
-        f"Over {spread['n']} seeds {_subject(headline)} {spread['mean']:.1f}, give or take "
-        f"{deviation}."
-    )
-
-
 def tiles(sources: Sources) -> list[Tile]:
     """Return the few numbers at the top of the page."""
     split = headline_split(sources.splits)
-    systems, headline = _systems(sources, split), sources.headline
+    systems, headline = sources.splits[split]["systems"], sources.headline
     model = systems[System.MODEL]
     first, *further = shown_metrics(headline)
     shown = [

@@ -24,7 +24,6 @@ from signloom.errors import UserError
 from signloom.features.batches import Batch, BuiltAhead, EpochBatches, split
 from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
-from signloom.training.devices import all_reduce, all_reduce_gradients, count_builders
 from signloom.training.loss import (
     consistency_loss,
     count_read,
@@ -36,6 +35,7 @@ from signloom.training.loss import (
 )
 from signloom.training.optim import Schedule, build_optimizer, clip_gradients
 from signloom.training.options import TrainOptions
+from signloom.training.parallel import all_reduce, all_reduce_gradients, count_builders
 from signloom.training.snapshots import Snapshots, State
 
 # Minimum seconds between progress reports. Reading a GPU result makes the program wait for the GPU.
@@ -118,7 +118,7 @@ class BatchLoss(nn.Module):
     one after another, or on several devices: the gradients add up to those of the whole.
     """
 
-    is_pooled = False  # whether a clip has one label, which the mean of its positions is to name
+    is_pooled = False  # whether a clip has one label, read from the mean over its positions
 
     def __init__(self, model: Seq2Seq, options: TrainOptions, *, pad: int, subsampling: int):
         """Take the model and how it is trained.

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 # Embeddings of at least this many rows are updated by the rows that a batch uses. A pruned
-# vocabulary stays below and so with the usual mathematics; the full one costs too much
+# vocabulary has fewer and is updated in the usual way, which is too slow for the full one
 # (tests/bench/loss.py).
 SPARSE_ROWS = 65_536
 BETAS = (0.9, 0.98)

@@ -41,9 +41,9 @@ from signloom.models.seq2seq import ModelOptions, check_family
 from signloom.paths import HISTORY_NAME, START
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData
-from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, Fit, StepReport, Trainer
 from signloom.training.options import TrainOptions
+from signloom.training.parallel import open_devices
 from signloom.training.snapshots import Snapshots
 from signloom.training.start import read_start
 from signloom.training.warm_start import start_from_text_model, warm_start
@@ -561,7 +561,8 @@ def train_seed(
         def log_epoch(record: EpochRecord) -> None:
             speed = bar.end_epoch(record)
             if log is not None:
-                log({**asdict(record), "speed": speed}, step=record.epoch)
+                # MLflow shows what begins with `system/` apart, below losses and scores.
+                log({**asdict(record), "system": speed}, step=record.epoch)
 
         checkpoint, fit = train(
             data,

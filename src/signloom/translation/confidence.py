@@ -33,9 +33,9 @@ from signloom.features.features import HANDS, FloatArray, normalise, resample
 from signloom.features.sources import SourceSequence
 from signloom.files import hash_file, to_sealed, write_file
 from signloom.paths import EVALUATION, SEEDS_NAME
+from signloom.translation.linear_view import LinearView
 from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import Hypothesis
-from signloom.translation.views import LinearView
 from signloom.translation.word_signs import SignCoverage, WordOfSign
 
 logger = logging.getLogger(__name__)
@@ -529,8 +529,8 @@ def _fit_posture(postures: npt.NDArray[np.float64], signs: Sequence[str] = ()) -
     middle = np.where(finite, postures, 0).sum(axis=0) / count
     spread = np.sqrt((np.where(finite, postures - middle, 0) ** 2).sum(axis=0) / count)
     frame = Posture(
-        middle=rounded(middle),
-        scale=rounded(spread + LEAST_SPREAD),
+        middle=rounded_floats(middle),
+        scale=rounded_floats(spread + LEAST_SPREAD),
         centre=(),
         directions=(),
         deviations=(),
@@ -562,10 +562,10 @@ def _fit_mahalanobis(vectors: FloatArray, signs: Sequence[str] = ()) -> dict[str
     remainder = variances[count:].sum() / (width - count)
     least = max(LEAST * float(spread[0]), 1e-9)
     return {
-        "signs": tuple(map(rounded, means)),
-        "centre": rounded(centre),
-        "directions": tuple(rounded(direction) for direction in directions[:count]),
-        "deviations": rounded(np.maximum(np.sqrt(variances[:count]), least)),
+        "signs": tuple(map(rounded_floats, means)),
+        "centre": rounded_floats(centre),
+        "directions": tuple(rounded_floats(direction) for direction in directions[:count]),
+        "deviations": rounded_floats(np.maximum(np.sqrt(variances[:count]), least)),
         "rest": _round(max(remainder**0.5, least)),
         "limit": 1.0,
     }
@@ -575,7 +575,7 @@ def _round(value: float) -> float:
     return float(f"{value:.5g}")  # more digits differ from machine to machine
 
 
-def rounded(values: npt.NDArray[np.float64]) -> tuple[float, ...]:
+def rounded_floats(values: npt.NDArray[np.float64]) -> tuple[float, ...]:
     """Return numbers as files keep them."""
     return tuple(_round(value) for value in values.tolist())
 

@@ -1,4 +1,4 @@
-"""Look-up: the known clips that are nearest to a clip, by means of states and of hands."""
+"""Look-up: the known clips nearest to a clip, by mean encoder states and mean hand positions."""
 
 import hashlib
 import json

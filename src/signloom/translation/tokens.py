@@ -76,7 +76,7 @@ def mean_log_probs(every: Sequence[Float[Tensor, "... V"]]) -> Float[Tensor, "..
 def subtract(
     log_probs: Float[Tensor, "R V"], expected: Float[Tensor, "R V"], weight: float
 ) -> Float[Tensor, "R V"]:
-    """Take from each token's log-probability a share of that which it has without a source.
+    """Lower each token's log-probability by a share of the one that it has without a source.
 
     Args:
         log_probs: Given the source.

@@ -40,11 +40,11 @@ from signloom.translation.confidence import (
     seed_folders,
 )
 from signloom.translation.labels import Reading, rank_signs, search_signs, weigh_labels
+from signloom.translation.linear_view import LinearView, frames_vector
 from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
 from signloom.translation.tokens import NotFiniteError, check_finite, mean_log_probs
-from signloom.translation.views import LinearView, frames_vector
 from signloom.translation.word_signs import SignCoverage
 
 # Source frames of a part, padding included: what the layers of a model of width 512 compute of

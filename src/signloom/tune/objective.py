@@ -12,13 +12,13 @@ import torch
 from signloom.checkpoint import Checkpoint
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.devices import peak_memory_mb, pick_device, reset_peak_memory
+from signloom.evaluation.metric_names import GLOSS_WER, Metric
 from signloom.evaluation.metrics import (
     ScoreOptions,
     Statistics,
     count_gloss_wer,
     score_corpus,
 )
-from signloom.evaluation.names import GLOSS_WER, Metric
 from signloom.features.sources import SourceSequence
 from signloom.tracking.run import Run
 from signloom.training.data import TrainingData

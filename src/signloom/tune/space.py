@@ -11,7 +11,7 @@ from pydantic import Field
 
 from signloom.config import Count, Gone, Natural, checked_dataclass, parse_options
 from signloom.errors import UserError
-from signloom.evaluation.names import Metric, headline_metric
+from signloom.evaluation.metric_names import Metric, headline_metric
 from signloom.models.seq2seq import READ_BY, ModelOptions
 from signloom.training.train import RunOptions, check_without_decoder
 

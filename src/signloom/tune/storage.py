@@ -321,12 +321,16 @@ def wait_for_dead_trials(study: optuna.Study, silent_s: int) -> None:
     Else a search of one process would go on with the next slot, and end otherwise than one that
     was not interrupted.
     """
+    # The database counts whole seconds, so a trial is dead up to one later.
     end_s, states = time.monotonic() + silent_s + 1, (TrialState.RUNNING,)
     if running := study.get_trials(deepcopy=False, states=states):
         logger.info("%d running trials: up to %d s for a sign of life", len(running), silent_s)
-    while study.get_trials(deepcopy=False, states=states) and time.monotonic() < end_s:
+    while study.get_trials(deepcopy=False, states=states):
+        is_last = time.monotonic() > end_s  # a slow machine looks then as well
         fail_dead_trials(study, silent_s)
-        time.sleep(0.2)  # those that are left then run in other processes
+        if is_last:
+            return  # those that are left run in other processes
+        time.sleep(0.2)
 
 
 def _retry(study: optuna.Study, trial: FrozenTrial) -> None:

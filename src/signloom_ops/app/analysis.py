@@ -16,12 +16,12 @@ from signloom.corpus.quality import measure_quality
 from signloom.detection.detector import DetectorOptions, build_detector
 from signloom.detection.video import Frame
 from signloom.errors import UserError
-from signloom.evaluation.names import FLOORS, Metric, metric_label
+from signloom.evaluation.metric_names import FLOORS, Metric, metric_label
 from signloom.evaluation.schemas import SCORES
 from signloom.extraction.extract import ExtractOptions, extract_video, options_of_fingerprint
 from signloom.features.targets import read_targets
 from signloom.files import hash_file
-from signloom.paths import CHECKPOINT, PARAMS, SCORES_NAME, TARGETS
+from signloom.paths import CHECKPOINT, PARAMS, SCORES_NAME, SHARDS, TARGETS
 from signloom.report.quality import CHECKS
 from signloom.report.skeletons import list_strokes
 from signloom.translation.confidence import CONFIDENCE
@@ -30,6 +30,7 @@ from signloom.translation.translator import Translator
 from signloom_ops.app.live import MOST_S, Live
 from signloom_ops.app.signs import encode_film, index_recordings
 from signloom_ops.app.takes import Take, TakeError, TakeStore
+from signloom_tools.dvc import stages_at_work
 from signloom_tools.translate.answer import to_json
 from signloom_tools.translate.model import Model
 from signloom_tools.translate.segmentation import cut, segment_by_rest
@@ -40,6 +41,8 @@ DARK = 50.0  # mean brightness of 255 below which hands are seen badly
 _EVERY = 10  # frames of which one is looked at for its brightness
 _BEST = 3
 _SIGNS = 5  # that are found for a recording
+_NO_MODEL = "there is no model yet: let one learn"
+_IN_TRAINING = "a model is being trained, and the last one is not there meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,14 @@ class Analyst:
         faults += ["crowded"] * sequence.is_crowded
         return [*faults, "dark"] if light and np.mean([*light]) < DARK else faults
 
-    def add_live(self, session: str, frames: Sequence[tuple[float, bytes]]) -> dict[str, Any]:
+    def add_live(
+        self, session: str, frames: Sequence[tuple[float, bytes]], takes: TakeStore
+    ) -> dict[str, Any]:
         """Look at the next frames of a session.
+
+        Args:
+            takes: Recordings, whose signs are named, too, before a model of single signs learns
+                them.
 
         Returns:
             `signing`, and `translation` where a sentence has just ended, else None.
@@ -148,7 +157,25 @@ class Analyst:
             live = self._session(session)
             ended = live.add(frames)
             translation = None if ended is None else self._translate(self._load(), ended)
+            if ended and translation and (sign := self._find_recorded(ended, takes)):
+                translation |= {"text": sign.text, "familiar": True, "recording": sign.clip_id}
             return {"signing": live.is_signing, "translation": translation}
+
+    def _find_recorded(self, clip: LandmarkSequence, takes: TakeStore) -> NearSign | None:
+        """Return the recording of a single sign that is nearest to a clip.
+
+        None where a training clip is nearer, or the model was taught the sign.
+        """
+        model = self._loaded()
+        translator = model.translator
+        if not translator.reads_single_signs or not SHARDS.is_dir():
+            return None
+        index = open_index(translator, model.checkpoint)
+        recordings = index_recordings(takes, index, translator, model.weights)
+        encoding = translator.encode_signs([clip])[0]
+        (nearest,) = find_nearest([index, recordings], encoding, 1)
+        is_new = nearest.is_recording and nearest.text not in translator.spec.ctc.names
+        return nearest if is_new else None
 
     def write_live(self, session: str, folder: Path) -> Path | None:
         """Write the film of the last sentence of a session into a folder."""
@@ -197,7 +224,7 @@ class Analyst:
 
     def _loaded(self) -> ModelInUse:
         if (model := self._load()) is None:
-            raise UserError("there is no model yet: let one learn")
+            raise UserError(_IN_TRAINING if stages_at_work() else _NO_MODEL)
         return model
 
     def _load(self) -> ModelInUse | None:
@@ -208,8 +235,9 @@ class Analyst:
     def _load_current(self) -> ModelInUse | None:
         current = find_current()
         checkpoint, weights = current.checkpoint, current.checkpoint / WEIGHTS
-        if not weights.is_file():
-            return None
+        if not weights.is_file():  # a training is at work, or there was none
+            last = self._model
+            return last if last and last.checkpoint == checkpoint and stages_at_work() else None
         # What was measured says whether several seeds are one model, and when it is unsure.
         files = [path for path in (weights, current.evaluation / CONFIDENCE) if path.is_file()]
         stamp = [(path, path.stat().st_mtime_ns) for path in files]

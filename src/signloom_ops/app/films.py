@@ -14,7 +14,7 @@ from signloom.corpus.shards import read_shards
 from signloom.paths import PARAMS, SHARDS
 from signloom_ops.app.analysis import draw_points
 from signloom_ops.app.takes import TakeError, TakeStore
-from signloom_tools.importing.cells import name_key
+from signloom_tools.importing.person_names import name_key
 
 
 class CorpusFilms:

@@ -23,6 +23,7 @@ from signloom_ops.app.tabs.recordings import Recordings
 from signloom_ops.app.tabs.translation import TranslationTab
 from signloom_ops.app.takes import MAX_PIECE, TakeError, TakeStore
 from signloom_ops.options import load_ops
+from signloom_tools.dvc import stages_at_work
 
 PAGES = Path(__file__).parent / "pages"
 FILES = (
@@ -90,11 +91,13 @@ class App:
 
     def _start(self, _: AppRequest) -> dict[str, Any]:
         """What a page needs to begin."""
+        model = self._analyst.describe()
         return {
             "prompts": self._prompts,
             "consent": read_consent(),
             "consent_film": (APP / _CONSENT_FILM).is_file(),
-            "model": self._analyst.describe(),
+            "model": model,
+            "in_training": model is None and bool(stages_at_work()),
             "piece": MAX_PIECE // 2,
             "videos": VIDEO_SUFFIXES,
         }

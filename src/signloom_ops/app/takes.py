@@ -33,7 +33,7 @@ from signloom.corpus.manifest import VIDEO_SUFFIXES, has_ended
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, to_sealed, to_text, write_file
 from signloom.paths import APP
-from signloom_tools.importing.cells import name_key
+from signloom_tools.importing.person_names import name_key
 
 MAX_FILM = 2 * 10**9  # bytes of one film
 MAX_PIECE = 8 * 10**6  # bytes of one piece

@@ -27,8 +27,8 @@ from signloom.progress import progress_file
 from signloom_ops.intake.deliveries import Candidate
 from signloom_ops.intake.inbox import Content, Inbox, other_id
 from signloom_ops.options import IngestOptions
-from signloom_tools.importing.cells import like_key
 from signloom_tools.importing.new_corpus import clip_id_of
+from signloom_tools.importing.person_names import like_key
 
 _LIMIT_S = 60.0  # for a clip, and another for each `_BYTES_A_SECOND` of its file
 _BYTES_A_SECOND = 200_000  # slower than any decoder

@@ -17,8 +17,8 @@ from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadat
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.evaluation.floors import best_constant, fit_nearest, thin_train
+from signloom.evaluation.metric_names import GLOSS_WER, Metric, System, headline_metric
 from signloom.evaluation.metrics import GlossRules, ScoreOptions, clean_glosses
-from signloom.evaluation.names import GLOSS_WER, Metric, System, headline_metric
 from signloom.evaluation.summary import SeenInTrain
 from signloom.evaluation.systems import plain_texts
 from signloom.features.targets import Target, read_targets

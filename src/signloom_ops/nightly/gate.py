@@ -15,6 +15,16 @@ from typing import Any, Literal
 import numpy as np
 
 from signloom.evaluation.compare import Difference, compare
+from signloom.evaluation.metric_names import (
+    GLOSS_WER,
+    SYSTEM_LABELS,
+    TOO_FEW,
+    Metric,
+    System,
+    are_few,
+    metric_label,
+    rounded,
+)
 from signloom.evaluation.metrics import (
     ScoreOptions,
     Statistics,
@@ -24,16 +34,6 @@ from signloom.evaluation.metrics import (
     count_wer,
     measure,
     split_words,
-)
-from signloom.evaluation.names import (
-    GLOSS_WER,
-    SYSTEM_LABELS,
-    TOO_FEW,
-    Metric,
-    System,
-    are_few,
-    metric_label,
-    rounded,
 )
 from signloom.evaluation.summary import INPUT_METRIC, LENGTHS, SeenInTrain
 from signloom.evaluation.systems import swap_clips

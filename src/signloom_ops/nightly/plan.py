@@ -18,7 +18,7 @@ from signloom.config import get_map, load_params, load_section, parse_options
 from signloom.corpus.manifest import SPLITS, Clip, CorpusOptions, Manifest, has_ended, load_manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates
 from signloom.errors import UserError, count_of
-from signloom.evaluation.names import reads_glosses
+from signloom.evaluation.metric_names import reads_glosses
 from signloom.features.targets import read_targets
 from signloom.files import hash_file, hash_folder
 from signloom.grouping import group_pairs

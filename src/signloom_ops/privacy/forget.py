@@ -79,11 +79,9 @@ from signloom_ops.intake.changes import (
     remove_paths,
     settle,
 )
-from signloom_ops.lock import stages_at_work
 from signloom_ops.nightly.card import CARD, write_card
 from signloom_ops.nightly.store import FROZEN, MARKS, ModelStore
 from signloom_ops.options import load_ops
-from signloom_ops.privacy.models import TrainedVersion, mark_versions, trained_on, versions_of
 from signloom_ops.privacy.names import (
     BLANK,
     CONSENTS,
@@ -97,8 +95,21 @@ from signloom_ops.privacy.names import (
     texts_of,
     videos_like,
 )
-from signloom_tools.dvc import DvcCache, check_names, refuse_drawn, track_again, track_version
-from signloom_tools.importing.cells import like_key, name_key
+from signloom_ops.privacy.trained_versions import (
+    TrainedVersion,
+    mark_versions,
+    trained_on,
+    versions_of,
+)
+from signloom_tools.dvc import (
+    DvcCache,
+    check_names,
+    refuse_drawn,
+    stages_at_work,
+    track_again,
+    track_version,
+)
+from signloom_tools.importing.person_names import like_key, name_key
 from signloom_tools.versions import POINTER
 
 # Written by stages, which write them again without the person; and logs.
@@ -202,7 +213,7 @@ def is_interrupted(project: Project) -> bool:
     return removal_note(project.corpus).is_file()
 
 
-def _read_clips(corpus: CorpusOptions) -> list[Clip]:
+def _read_clips(corpus: CorpusOptions) -> Sequence[Clip]:
     """Return the clips of a corpus; where only the app has recorded so far, there is none."""
     return read_manifest(corpus.path, corpus.signer_disjoint) if corpus.path.is_file() else []
 

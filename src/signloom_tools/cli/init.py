@@ -22,6 +22,7 @@ from signloom_tools.cli.landmark_files import import_sources
 from signloom_tools.importing.captioned import CueRows, add_paths, check_times, read_films
 from signloom_tools.importing.column_names import IN_MS, KNOWN_NAMES, SPLIT_NAMES
 from signloom_tools.importing.dealing import few_takes
+from signloom_tools.importing.exchanged import warn_of_exchanged
 from signloom_tools.importing.fields import Sources, find_sources
 from signloom_tools.importing.hands import warn_of_no_hands
 from signloom_tools.importing.importer import CLIPS_NAME, ELSEWHERE, check_place, guess_pattern
@@ -554,6 +555,8 @@ def print_next(
         print(wrap(describe_outlook(plan.clips), ""))
     if no_hands := warn_of_no_hands(plan.clips):
         print(wrap(no_hands, ""))
+    for warning in () if text_only else warn_of_exchanged(plan.clips, corpus, params, values):
+        print(wrap(warning, ""))
     if writing.use:
         adopt(writing.params, values)
         print(f"{writing.params} names the corpus now; go on with `dvc repro`")

@@ -122,7 +122,7 @@ def run_outlook(options: OutlookOptions) -> None:
     from signloom.evaluation.evaluate import EvaluateOptions
     from signloom.training.data import TrainingFiles
     from signloom.training.train import read_run_options
-    from signloom_tools.evaluate.outlook import draw_outlook, have_signers, measure_outlook, to_map
+    from signloom_tools.outlook import draw_outlook, have_signers, measure_outlook, to_map
 
     plain, mode = OutlookOptions(), "not with" if options.folds else "only with"
     useless = ("draws", "steps", "seed", "json") if options.folds else ("use",)
@@ -160,7 +160,7 @@ def _read_folds(files: "TrainingFiles", options: OutlookOptions, count: int) -> 
     from signloom.evaluation.recognition import choose_search
     from signloom.training.train import read_run_options
     from signloom.translation.options import SignSearch
-    from signloom_tools.evaluate.outlook import read_folds, score_folds
+    from signloom_tools.outlook import read_folds, score_folds
 
     scoring = load_section(options.params, "evaluate", EvaluateOptions).score
     model, folds = read_folds(files, read_run_options(options.params), count)

@@ -134,7 +134,9 @@ def make_project(folder: Path) -> None:
     Raises:
         UserError: If the folder holds something, or DVC is missing or fails.
     """
-    from signloom.evaluation.judge import make_judgements  # imports scores, which takes a while
+    from signloom.evaluation.judgements import (
+        make_judgements,  # imports scores, which takes a while
+    )
 
     files = project_files()
     with made_whole(folder):

@@ -19,7 +19,6 @@ _INVISIBLE = dict.fromkeys(
         0xFEFF,
     )
 )
-_JOINERS = dict.fromkeys((0x200C, 0x200D))
 _CLOCK = re.compile(r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,9}))?")
 _NUMBER = re.compile(r"(?:(?<!\d)-)?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")  # 10-20 are two
 BOX_ORDER = "left top right bottom"  # WLASL's pixels, OpenASL's shares of the picture
@@ -29,19 +28,6 @@ MS_ASL_BOX_ORDER, COCO_BOX_ORDER = "top left bottom right", "left top width heig
 def clean(text: str) -> str:
     """Return a text or name as it is seen: accents composed, single spaces, no invisible marks."""
     return unicodedata.normalize("NFC", " ".join(text.translate(_INVISIBLE).split()))
-
-
-def name_key(name: str) -> str:
-    """Return what spellings of a name share that are one person's; `forget` and the app use it.
-
-    Accents composed or not, any blanks between its parts, marks without a shape and joiners.
-    """
-    return clean(name.translate(_JOINERS))
-
-
-def like_key(name: str) -> str:
-    """Return a name in lower-case letters and digits alone, to ask about near matches."""
-    return "".join(c for c in name_key(name).casefold() if c.isalnum()) or name
 
 
 def parse_time(text: str) -> float | None:

@@ -25,6 +25,7 @@ from signloom_tools.importing.skeletons import FLAT, partial_layout
 
 # Share of hands' points that far outside of the picture; more where the file itself says its size.
 _OUTSIDE, _OUTSIDE_OF_STATED, _MARGIN = 0.2, 0.5, 0.1
+CORRECT_KEYS = "correct --keys"  # how the hint begins of what is not where they say
 _FARTHEST = 4.0  # pictures: most landmarks lie nearer than this, or they are no shares of a picture
 
 
@@ -42,7 +43,7 @@ def check_memory(size_bytes: int, defaults: SourceDefaults) -> None:
         )
 
 
-def require(
+def require_rate_and_size(
     path: Path, defaults: SourceDefaults, stated_sizes: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[float, int, int]:
     """Return frame rate, width and height of a source, which may say some of them.
@@ -80,8 +81,10 @@ def pick(value: Any, name: str) -> Any:
         except (LookupError, ValueError, TypeError):
             keys = getattr(getattr(value, "dtype", None), "names", None) or value
             shown = ", ".join(map(str, keys)) if isinstance(keys, dict | tuple) else value
+            is_list = isinstance(value, np.ndarray | list | tuple)
+            place = "; in a list, places are names, from 0 on: info.0" if is_list else ""
             raise ClipError(
-                f"it has no {part} of {name} (found {str(shown)[:80]})", "correct --keys"
+                f"it has no {part} of {name} (found {str(shown)[:80]})", f"{CORRECT_KEYS}{place}"
             ) from None
     return value
 

@@ -1,5 +1,6 @@
 """Import of landmark files: they become shards in a corpus folder."""
 
+import contextlib
 import json
 import math
 import pickle
@@ -7,15 +8,14 @@ import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
 import numpy as np
 from tqdm import tqdm
 
-from signloom.config import MIN_FPS
+from signloom.config import MAX_SIDE, MIN_FPS
 from signloom.corpus.landmarks import (
     FEATURES,
     GROUP_CHOICES,
@@ -40,8 +40,14 @@ from signloom.progress import progress_file
 from signloom.tables import tsv_text
 from signloom_tools.importing import keypoints, numpy_arrays
 from signloom_tools.importing.feature_files import read_features
-from signloom_tools.importing.file_names import FORMATS, MOST_GAPS, ending_of, without_ending
-from signloom_tools.importing.foreign import ClipSource, ForeignClip, layout_of, to_sequence
+from signloom_tools.importing.file_names import FORMATS, MOST_GAPS, SIZES, ending_of, without_ending
+from signloom_tools.importing.foreign import (
+    CORRECT_KEYS,
+    ClipSource,
+    ForeignClip,
+    layout_of,
+    to_sequence,
+)
 from signloom_tools.importing.kaggle import read_kaggle
 from signloom_tools.importing.keypoints import read_keypoint_frames, read_keypoints
 from signloom_tools.importing.new_corpus import clip_id_of
@@ -271,7 +277,10 @@ def import_landmarks(
         batch = _ReadClips(spool)
         with tqdm(files, "reading", unit=" files", file=progress_file()) as bar:
             for source in bar:
-                _read_file(source, names.get(source.below), options, batch)
+                try:
+                    _read_file(source, names.get(source.below), options, batch)
+                except UserError as error:
+                    raise UserError(f"{error}{_name_further(source, options)}") from None
                 bar.set_postfix_str(f"{len(batch.rows)} clips, {len(batch.rejects)} rejected")
         write_rejects(temporary / REJECTS_NAME, batch.rejects)
         if batch.layout:
@@ -285,9 +294,9 @@ def import_landmarks(
                 frames_per_shard=_FRAMES_PER_SHARD,
             )
         elif is_there:
-            raise _nothing_imported(batch)
+            raise _nothing_imported(batch, files[0], options)
     if not batch.layout:
-        raise _nothing_imported(batch)
+        raise _nothing_imported(batch, files[0], options)
     notes = batch.notes()
     paths = [without_ending(source.path.as_posix()).split("/") for source in files]
     ends = {"/".join(parts[n:]) for parts in paths for n in range(len(parts))}
@@ -318,12 +327,35 @@ def _note_frames(files: Sequence[_SourceFile], fps: float | None) -> Iterator[st
         )
 
 
-def _nothing_imported(batch: _ReadClips) -> UserError:
+def _nothing_imported(batch: _ReadClips, source: _SourceFile, options: ImportOptions) -> UserError:
     first = batch.rejects[0]
+    is_key = first.problem.hint.startswith(CORRECT_KEYS)  # most often of the rate or the size
     return UserError(
         f"no clip could be imported; {REJECTS_NAME} lists why, the first is {first.video}: "
-        f"{first.problem}"
+        f"{first.problem}{_name_further(source, options, first.problem) if is_key else ''}"
     )
+
+
+def _name_further(
+    source: _SourceFile, options: ImportOptions, problem: Problem | None = None
+) -> str:
+    """Say what else is wrong with a file, were its frame rate and its picture's size known."""
+    given = options.defaults
+    sizes = replace(
+        given,
+        fps=given.fps or MIN_FPS,
+        width=given.width or MAX_SIDE,  # which holds any pixel
+        height=given.height or MAX_SIDE,
+        keys={ours: theirs for ours, theirs in given.keys.items() if ours not in SIZES},
+    )
+    with contextlib.suppress(UserError), tempfile.TemporaryFile() as spool:
+        _read_file(source, None, replace(options, defaults=sizes), batch := _ReadClips(spool))
+        further = next((str(reject.problem) for reject in batch.rejects), "")
+        if further and further != str(problem):
+            for unknown in (f" of {MAX_SIDE}x{MAX_SIDE}", f" ({MAX_SIDE}?)"):
+                further = further.replace(unknown, "")
+            return f". Also: {further}"
+    return ""
 
 
 def check_place(sources: Sequence[Path], corpus: Path, *, force: bool) -> None:
@@ -411,8 +443,10 @@ def _join_frames(files: Sequence[Path], source: Path, kind: str) -> Iterator[_So
         key = (path.parent, match[1], path.suffix) if match else (path, "", "")
         series[key].append((int(match[2]) if match else 0, path))
     for (parent, prefix, _), numbered in series.items():
-        first = numbered[0][1]
-        if kind != "features" and first != parent and _is_frame(first):
+        is_series = kind != "features" and numbered[0][1] != parent
+        # A torn frame does not say whether the others are frames.
+        states = (state for _, file in numbered if (state := _is_frame(file)) is not None)
+        if is_series and next(states, False):
             below = PurePosixPath(parent.relative_to(source).as_posix())
             path = parent / prefix if prefix else parent
             name = below / prefix if prefix else below if below.name else PurePosixPath(source.name)
@@ -449,13 +483,14 @@ def _join_parts(files: Sequence[Path], source: Path) -> list[_SourceFile]:
     return [_SourceFile(source / below, below, parts=parts) for below, parts in clips.items()]
 
 
-def _is_frame(path: Path) -> bool:
+def _is_frame(path: Path) -> bool | None:
+    """Return whether a file holds one frame; None: it cannot be read."""
     if path.suffix == ".npy":
         return numpy_arrays.is_frame(path)
     try:
         return keypoints.is_frame(json.loads(path.read_bytes()))  # of .json.gz, a file is a clip
     except (ValueError, RecursionError, OSError):  # told where it is read
-        return False
+        return None
 
 
 def _format_of(name: str, path: Path) -> str:
@@ -498,7 +533,7 @@ def _read_file(
             raise ClipError("it has no clip", "leave it out")
 
 
-@contextmanager
+@contextlib.contextmanager
 def _noting(rejects: list[Reject], clip_id: str, path: Path) -> Iterator[None]:
     """Note what is wrong with a clip or a file, and go on."""
     try:

@@ -22,7 +22,7 @@ from signloom_tools.importing.foreign import (
     LandmarkPart,
     check_memory,
     pick,
-    require,
+    require_rate_and_size,
 )
 from signloom_tools.importing.options import SourceDefaults
 from signloom_tools.importing.people import DetectedPerson, Points, clip_of_points, follow_signer
@@ -177,7 +177,7 @@ def _clip(
     content = _by_number(_frames_in(fields) or content)
     if parts := _clip_parts(content):
         dated = replace(defaults, fps=defaults.fps or _rate(content))
-        fps, width, height = require(path, dated, stated)
+        fps, width, height = require_rate_and_size(path, dated, stated)
         return ForeignClip(
             clip_id=clip_id,
             parts=parts,
@@ -187,7 +187,7 @@ def _clip(
             label=label,
             states_size={"width", "height"} <= stated.keys(),
         )
-    size = require(path, defaults, stated)
+    size = require_rate_and_size(path, defaults, stated)
     content = _unwrap_people(content, defaults)
     if isinstance(content, list) and any(map(_is_people, content)):
         frames = list(_frames(content))
@@ -246,11 +246,15 @@ def _parts(frame: Any) -> dict[str, Points]:
 
 
 def _by_frame(content: Any) -> Any:
-    """Return the frames of a dict that has a list of frames for each part; else what it is."""
+    """Return the frames of a dict that has a series of frames for each part; else what it is."""
     entries = content.items() if isinstance(content, dict) and not is_frame(content) else ()
+    arrays = (
+        (key, list(np.atleast_1d(np.asarray(e))) if hasattr(e, "__array__") else e)
+        for key, e in entries
+    )
     parts = {
         key: series
-        for key, series in entries
+        for key, series in arrays
         if isinstance(series, list) and any(_parts({key: frame}) for frame in series)
     }
     if len({*map(len, parts.values())}) > 1:

@@ -10,7 +10,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from tqdm import tqdm
 
@@ -41,7 +41,6 @@ from signloom_tools.importing.dealing import deal_clips
 from signloom_tools.importing.fields import FieldSource
 from signloom_tools.importing.file_names import without_ending
 from signloom_tools.importing.pictures import (
-    OTHER_SUFFIXES,
     PACKED_SUFFIX,
     PictureFolder,
     describe_gaps,
@@ -62,8 +61,9 @@ _WEB_ID = re.compile(r"\[([^\[\]]+)\]$|-([\w-]{11})$")
 class VideoFolder:
     """All videos below a folder, found by path, by name, or by name without its ending.
 
-    A folder of pictures is one of its name, where no file has that name. How accents are written,
-    and capitals if no other name fits, make no difference.
+    A folder of pictures is one of its name, where no file has that name; a picture alone is one
+    where the pattern or the rows name it. How accents are written, and capitals if no other name
+    fits, make no difference.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class VideoFolder:
         self._by_stem: dict[str, list[Path]] = defaultdict(list)
         self._pictures: dict[str, list[Path]] = defaultdict(list)  # folders of them, one a clip
         self._by_pattern: dict[str, list[Path]] = defaultdict(list)
-        self._unread: set[str] = set()  # folders of other pictures
+        self._alone: dict[str, list[Path]] = defaultdict(list)  # pictures that are a clip each
         self._by_web_id: dict[str, list[Path]] = defaultdict(list)
         self._parts: dict[Path, tuple[str, ...]] = {}  # of their paths, as they are seen
         visited: set[tuple[int, int]] = set()
@@ -88,16 +88,19 @@ class VideoFolder:
                 continue
             visited.add((status.st_dev, status.st_ino))
             folders[:] = [name for name in folders if not name_problem(name)]
-            for name in sorted(name for name in names if not name_problem(name)):
-                if PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES:
-                    self._add(self._by_stem, below / name)
-            if is_picture_folder(names):
+            paths = [below / name for name in sorted(names) if not name_problem(name)]
+            films = [path for path in paths if path.suffix.lower() in VIDEO_SUFFIXES]
+            fitting = [p for p in paths if is_picture(p.name) and self._fields(_read_parts(p))]
+            for path in films:
+                self._add(self._by_stem, path)
+            if fitting and not films:  # next to films, pictures are their thumbnails
+                for path in fitting:
+                    self._add(self._alone, path)
+            elif is_picture_folder(names):
                 self._add(self._pictures, below)
-            elif sum(name.lower().endswith(OTHER_SUFFIXES) for name in names) > 1:
-                self._unread.add(clean(below.name).casefold())
 
     def _add(self, index: dict[str, list[Path]], path: Path) -> None:
-        self._parts[path] = tuple(map(clean, (*path.parts[:-1], stem(path.name))))
+        self._parts[path] = _read_parts(path)
         index[self._parts[path][-1].casefold()].append(path)
         if web_id := _WEB_ID.search(self._parts[path][-1]):
             self._by_web_id[(web_id[1] or web_id[2]).casefold()].append(path)
@@ -106,22 +109,37 @@ class VideoFolder:
 
     def all(self, *, pictures: bool = False) -> list[Path]:
         """Return the paths of all videos below the folder, in order; and folders of pictures."""
-        groups = [*self._by_stem.values(), *(self._pictures.values() if pictures else ())]
+        folders = [*self._pictures.values(), *self._alone.values()] if pictures else ()
+        groups = [*self._by_stem.values(), *folders]
         return sorted(path for paths in groups for path in paths)
 
     def fields_of(self, path: Path) -> dict[str, str]:
         """Return what the path of a video says by the pattern; nothing if it does not fit."""
-        match = self.pattern and self.pattern.fullmatch("/".join(self._parts[path]))
+        return self._fields(self._parts[path])
+
+    def _fields(self, parts: Sequence[str]) -> dict[str, str]:
+        match = self.pattern and self.pattern.fullmatch("/".join(parts))
         return match.groupdict() if match else {}
+
+    def take_alone(self, names: Iterable[str]) -> None:
+        """Take each picture as a clip where cells name several pictures of one folder."""
+        by_folder: dict[Path | None, set[str]] = defaultdict(set)
+        for name in filter(is_picture, names):
+            by_folder[self.find(name)[0]].add(name)
+        for folder, cells in by_folder.items():
+            if folder and len(cells) > 1 and (self.folder / folder).is_dir():
+                for path in sorted((self.folder / folder).iterdir()):
+                    if is_picture(path.name):
+                        self._add(self._alone, folder / path.name)
 
     def find(self, name: str) -> tuple[Path | None, str]:
         """Return the path below the folder of the video that a cell means, or None and why not.
 
         Of several videos with the name, the one counts whose path ends as the cell says.
         """
-        cell_path = _read_path(name)
+        cell_path = self._read_path(name)
         key = cell_path.name.casefold()
-        names = self._by_stem, self._pictures, self._by_pattern, self._by_web_id
+        names = self._by_stem, self._alone, self._pictures, self._by_pattern, self._by_web_id
         paths = next((index[key] for index in names if key in index), [])
         if len(paths) > 1:
             parts = cell_path.parts
@@ -134,13 +152,11 @@ class VideoFolder:
             return paths[0], ""
         if paths:
             return None, f"{len(paths)} videos have its name"
-        if key in self._unread:
-            return None, f"its pictures are {' or '.join(OTHER_SUFFIXES)}: convert them to .png"
         return None, "no video of its name"
 
     def _is_at(self, path: Path, name: str) -> bool:
         """Tell whether a video lies where a cell says, as far as both say it."""
-        place, cell_place = "/".join(("", *self._parts[path])).casefold(), _read_place(name)
+        place, cell_place = "/".join(("", *self._parts[path])).casefold(), self._read_place(name)
         return place.endswith(cell_place) or (cell_place.endswith(place) and place.count("/") > 1)
 
     def find_astray(self, names: Iterable[str]) -> set[str]:
@@ -151,21 +167,26 @@ class VideoFolder:
         return {
             name
             for path, of in cells.items()
-            if path and len({*map(_read_place, of)}) > 1
+            if path and len({*map(self._read_place, of)}) > 1
             for name in of
             if not self._is_at(path, name)
         }
 
+    def _read_path(self, cell: str) -> PurePosixPath:
+        """Return the path that a cell says, without its ending."""
+        path = PurePosixPath(clean(cell.replace("\\", "/")))
+        if is_picture(path.name):  # PHOENIX's tables say NAME/1/*.png
+            path = path.with_suffix("") if path.stem.casefold() in self._alone else path.parent
+        return path.parent / stem(path.name)
 
-def _read_path(cell: str) -> PurePosixPath:
-    """Return the path that a cell says, without its ending."""
-    path = PurePosixPath(clean(cell.replace("\\", "/")))
-    path = path.parent if is_picture(path.name) else path  # PHOENIX's tables say NAME/1/*.png
-    return path.parent / stem(path.name)
+    def _read_place(self, cell: str) -> str:
+        return f"/{self._read_path(cell).as_posix().lstrip('/')}".casefold()
 
 
-def _read_place(cell: str) -> str:
-    return f"/{_read_path(cell).as_posix().lstrip('/')}".casefold()
+def _read_parts(path: PurePath) -> tuple[str, ...]:
+    """Return the parts of a path without the ending of a film or picture, as they are seen."""
+    name = PurePosixPath(path.name).stem if is_picture(path.name) else stem(path.name)
+    return tuple(map(clean, (*path.parts[:-1], name)))
 
 
 def find_as_written(path: Path) -> Path:
@@ -331,6 +352,8 @@ def plan_corpus(
     ]
     alike = _named_alike(entries, imported) if imported else {}
     video_names = [values.get("video") or name for _, name, values in entries]
+    if videos:
+        videos.take_alone(video_names)
     astray = videos.find_astray(video_names) if videos else set[str]()
     planner = _Planner(options, corpus, videos, imported, alike, astray, plan := CorpusPlan())
     for row, name, values in entries:
@@ -389,7 +412,7 @@ class _Planner:
             video, reason = None, "no video at its path"
         if video is None:
             return Problem(reason, "", (video_name,))
-        if (videos.folder / video).is_dir():
+        if (videos.folder / video).is_dir() or is_picture(video.name):
             try:
                 pictures = open_pictures(
                     videos.folder / video, values.get("fps") or self.options.fps

@@ -1,20 +1,28 @@
-"""Folders of numbered pictures, and how one becomes a video file that holds the same bytes."""
+"""Pictures, numbered in a folder or alone, and how they become a video file of the same pixels."""
 
+import contextlib
 import itertools
 import math
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from signloom.config import FrameRate, parse_number
 from signloom.errors import ClipError, UserError, name_problem
 
+if TYPE_CHECKING:  # it loads slowly
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
+
 SUFFIXES = (".png", ".jpg", ".jpeg")
-OTHER_SUFFIXES = (".webp", ".bmp", ".tif", ".tiff", ".ppm")  # which are not read
+OTHER_SUFFIXES = (".webp", ".bmp", ".tif", ".tiff", ".ppm")  # which become PNG
 PACKED_SUFFIX = ".mov"  # it counts time in frames, and takes PNG and JPEG as they are
-_FEWEST = 2  # pictures of a clip; one alone is a cover or a thumbnail
+_FEWEST = 2  # pictures in a folder; one alone is a cover or a thumbnail
+_ANY_FPS = 25.0  # of a picture alone
 _MOST_BYTES = 2**28  # of a picture
 _MOST_GAPS = 3  # numbers may span this many times the pictures that are there
 _KINDS = {b"\x89PNG": ("png", "rgb24"), b"\xff\xd8\xff": ("mjpeg", "yuvj420p")}
@@ -24,7 +32,7 @@ _KINDS = {b"\x89PNG": ("png", "rgb24"), b"\xff\xd8\xff": ("mjpeg", "yuvj420p")}
 class PictureFolder:
     """A clip as pictures."""
 
-    path: Path  # the folder
+    path: Path  # the folder, or the file of a picture that is a clip alone
     fps: float  # frames a second
     missing: tuple[int, ...] = ()
     """Numbers that are left out between the first picture and the last."""
@@ -33,11 +41,11 @@ class PictureFolder:
     def length_s(self) -> float:
         """Seconds that its pictures take."""
         numbers = [number for number, _ in number_pictures(self.path)]
-        step = math.gcd(*(number - numbers[0] for number in numbers))
+        step = math.gcd(*(number - numbers[0] for number in numbers)) or 1
         return ((numbers[-1] - numbers[0]) // step + 1) / self.fps
 
     def pack(self, target: Path) -> None:
-        """Write the video file: no picture is decoded or encoded, so no pixel changes.
+        """Write the video file, in which no pixel changes: PNG and JPEG are taken as they are.
 
         Where a number is left out, the picture before it stays longer. The bytes of the file
         depend on those of the pictures, their numbers and the frame rate only.
@@ -46,14 +54,14 @@ class PictureFolder:
             target: Ends in `PACKED_SUFFIX`, unless only the caller reads it.
 
         Raises:
-            ClipError: If a picture is neither PNG nor JPEG, or some are of another kind.
+            ClipError: If a picture cannot be read, or some are of another kind.
         """
         import av  # here, since it loads slowly
 
         numbers, files = zip(*number_pictures(self.path), strict=True)
-        step = math.gcd(*(number - numbers[0] for number in numbers))
+        step = math.gcd(*(number - numbers[0] for number in numbers)) or 1
         rate = Fraction(self.fps).limit_denominator(1001)
-        kind = _kind(files[0], files[0].read_bytes())
+        kind = _kind(files[0], _read(files[0]))
         with av.open(
             f"file:{target.absolute()}", "w", format="mov", options={"fflags": "+bitexact"}
         ) as container:
@@ -62,7 +70,7 @@ class PictureFolder:
             stream.width, stream.height = _size(files[0])
             stream.pix_fmt = kind[1]
             for number, file in zip(numbers, files, strict=True):
-                content = file.read_bytes()
+                content = _read(file)
                 if _kind(file, content) != kind:
                     raise ClipError(
                         f"{files[0].name} and {file.name} are pictures of two kinds",
@@ -76,15 +84,17 @@ class PictureFolder:
 
 
 def open_pictures(folder: Path, fps: float | str | None) -> PictureFolder:
-    """Look at a folder of pictures; none is opened.
+    """Look at a folder of pictures, or a picture that is a clip alone; none is opened.
 
     Args:
+        folder: Or the file of the picture, which needs no frame rate.
         fps: Frames a second, as a number or as a table has it; nothing: it is not given.
 
     Raises:
         ClipError: If the pictures have no order, or there is no frame rate.
     """
     numbers = [number for number, _ in number_pictures(folder)]
+    fps = fps or (_ANY_FPS if len(numbers) == 1 else None)
     if not fps:
         raise ClipError(
             "it is a folder of pictures, which has no frame rate",
@@ -94,7 +104,7 @@ def open_pictures(folder: Path, fps: float | str | None) -> PictureFolder:
         rate = parse_number(str(fps), FrameRate)
     except UserError as error:
         raise ClipError(f"its frame rate: {error}", "correct it") from None
-    step = math.gcd(*(number - numbers[0] for number in numbers))
+    step = math.gcd(*(number - numbers[0] for number in numbers)) or 1
     expected = range(numbers[0], numbers[-1], step)
     if len(expected) > _MOST_GAPS * len(numbers):
         raise ClipError(
@@ -106,19 +116,24 @@ def open_pictures(folder: Path, fps: float | str | None) -> PictureFolder:
 
 def is_picture_folder(names: Iterable[str]) -> bool:
     """Return whether files of these names in one folder are pictures enough to be a clip."""
-    return sum(map(is_picture, names)) >= _FEWEST
+    endings = Counter(
+        PurePath(name).suffix.lower() in SUFFIXES for name in filter(is_picture, names)
+    )
+    return max(endings.values(), default=0) >= _FEWEST
 
 
 def number_pictures(folder: Path) -> list[tuple[int, Path]]:
     """Return the pictures of a folder in the order of their numbers: img9 before img10.
 
-    The number is the one run of digits in which the names differ.
+    The number is the one run of digits in which the names differ; a picture that is a clip alone
+    has 0.
 
     Raises:
         ClipError: If it has too few, or their names differ in something else.
     """
-    files = _pictures(folder)
-    if len(files) < _FEWEST:
+    is_alone = not folder.is_dir()
+    files = [folder] if is_alone else _pictures(folder)
+    if len(files) < _FEWEST and not is_alone:
         raise ClipError(
             f"a folder with {len(files)} pictures is no video", f"give one with {_FEWEST} or more"
         )
@@ -130,6 +145,8 @@ def number_pictures(folder: Path) -> list[tuple[int, Path]]:
         if file.stat().st_size > _MOST_BYTES:
             reason = f"{file.name} has more than {_MOST_BYTES:,} bytes, which no picture takes"
             raise ClipError(reason, "write it again, or leave it out")
+    if is_alone:
+        return [(0, folder)]
     shapes = {re.sub("[0-9]+", "#", file.stem): file.name for file in files}
     columns = list(zip(*(re.findall("[0-9]+", file.stem) for file in files), strict=False))
     differing = [column for column in columns if len(set(column)) > 1]
@@ -164,12 +181,14 @@ def describe_gaps(folders: Iterable[PictureFolder]) -> str:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if is_picture(path.name))
+    files = sorted(path for path in folder.iterdir() if is_picture(path.name))
+    # Thumbnails of the web are .webp, among frames as PNG or JPEG.
+    return [file for file in files if file.suffix.lower() in SUFFIXES] or files
 
 
 def is_picture(name: str) -> bool:
     """Return whether a file of this name is taken for a picture."""
-    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
+    return name.lower().endswith(SUFFIXES + OTHER_SUFFIXES) and not name.startswith(".")
 
 
 def _kind(file: Path, content: bytes) -> tuple[str, str]:
@@ -180,14 +199,38 @@ def _kind(file: Path, content: bytes) -> tuple[str, str]:
     raise ClipError(f"{file.name} is no PNG and no JPEG", "write it again, or leave it out")
 
 
-def _size(file: Path) -> tuple[int, int]:
+def _read(file: Path) -> bytes:
+    """Return the bytes of a PNG or JPEG; of other kinds, a PNG of the same pixels."""
+    if file.suffix.lower() in SUFFIXES:
+        return file.read_bytes()
     import av
 
-    try:
-        with av.open(f"file:{file.absolute()}") as picture:
-            stream = picture.streams.video[0]
-            if stream.width and stream.height:
-                return stream.width, stream.height
-    except (av.FFmpegError, IndexError):
-        pass
+    from signloom.detection.video import MAX_PIXELS
+
+    with _open(file) as (container, stream):
+        stream.codec_context.options = {"max_pixels": str(2 * MAX_PIXELS)}
+        picture = next(container.decode(stream))
+        encoder = av.CodecContext.create("png", "w")
+        assert isinstance(encoder, av.VideoCodecContext)
+        encoder.width, encoder.height, encoder.pix_fmt = picture.width, picture.height, "rgb24"
+        encoder.time_base = Fraction(1)
+        packets = [*encoder.encode(picture.reformat(format="rgb24")), *encoder.encode(None)]
+        return b"".join(map(bytes, packets))
+
+
+def _size(file: Path) -> tuple[int, int]:
+    with _open(file) as (_, stream):
+        return stream.width, stream.height
+
+
+@contextlib.contextmanager
+def _open(file: Path) -> Iterator[tuple["InputContainer", "VideoStream"]]:
+    import av
+
+    damages = (av.FFmpegError, IndexError, StopIteration)
+    with contextlib.suppress(*damages), av.open(f"file:{file.absolute()}") as container:
+        stream = container.streams.video[0]
+        if stream.width and stream.height:
+            yield container, stream
+            return
     raise ClipError(f"{file.name} is a damaged picture", "copy it again")

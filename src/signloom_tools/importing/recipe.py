@@ -214,7 +214,9 @@ def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
         )
     elif not are_words and texts["test"]:
         known_sentences = KnownSentences(texts["train"])
-        kinds = Counter(known_sentences.judge(clip.text) for clip in clips if clip.split == "test")
+        kinds = Counter(
+            known_sentences.novelty(clip.text) for clip in clips if clip.split == "test"
+        )
         listed = ", ".join(
             f"{count} {kind or 'known'}"
             for kind, count in sorted(kinds.items(), key=lambda kind_count: str(kind_count[0]))

@@ -27,7 +27,7 @@ ORDERS = [
     ],
 )
 def test_new_words_and_new_frames_are_distinguished(text: str, kind: Novelty | None) -> None:
-    assert KnownSentences(ORDERS).judge(text) == kind
+    assert KnownSentences(ORDERS).novelty(text) == kind
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_words_of_every_script_keep_their_vowel_signs(text: str, words: str) -> 
 
 
 def test_novelty_compares_what_a_script_writes_together() -> None:
-    assert KnownSentences(["我要茶", "我要水", "你要茶"]).judge("你要水") == Novelty.OLD_OLD
-    assert KnownSentences(["लड़की है"]).judge("लड़का है") is not None
+    assert KnownSentences(["我要茶", "我要水", "你要茶"]).novelty("你要水") == Novelty.OLD_OLD
+    assert KnownSentences(["लड़की है"]).novelty("लड़का है") is not None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.evaluation.compare import PastRun, ScoredSentence
-from signloom.evaluation.judge import (
+from signloom.evaluation.judgements import (
     BlindAnswer,
     JudgementResult,
     Judgements,

@@ -8,8 +8,8 @@ from sacrebleu.significance import PairedTest
 
 from signloom.errors import UserError
 from signloom.evaluation.compare import PastRun, ScoredSentence, compare, compare_runs
+from signloom.evaluation.metric_names import Metric, are_few
 from signloom.evaluation.metrics import GlossRules, measure
-from signloom.evaluation.names import Metric, are_few
 from tests.unit.evaluation.texts import noisy, options, sentences
 
 

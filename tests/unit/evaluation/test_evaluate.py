@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from signloom.evaluation.evaluate import GridOptions, evaluate, try_searches
-from signloom.evaluation.names import Metric, System, headline_metric
+from signloom.evaluation.metric_names import Metric, System, headline_metric
 from signloom.evaluation.results import write_evaluation
 from signloom.features.targets import Target, split_hash
 from signloom.report.scores import format_scores

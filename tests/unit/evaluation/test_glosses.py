@@ -13,7 +13,7 @@ from signloom.checkpoint import Checkpoint, save_checkpoint
 from signloom.corpus.landmark_folder import write_no_landmarks
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.floors import fit_nearest, gloss_distances
-from signloom.evaluation.names import System
+from signloom.evaluation.metric_names import System
 from signloom.evaluation.results import write_evaluation
 from signloom.evaluation.systems import run_systems
 from signloom.features.glosses import GlossSequence, GlossVocabulary

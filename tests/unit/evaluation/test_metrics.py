@@ -6,6 +6,7 @@ import pytest
 import sacrebleu
 
 from signloom.evaluation.floors import best_constant
+from signloom.evaluation.metric_names import Metric
 from signloom.evaluation.metrics import (
     WordEdit,
     align_words,
@@ -16,7 +17,6 @@ from signloom.evaluation.metrics import (
     score_statistics,
     sentence_scores,
 )
-from signloom.evaluation.names import Metric
 from tests.unit.evaluation.texts import noisy, options, sentences
 
 

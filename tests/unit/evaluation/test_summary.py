@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from signloom.errors import UserError
+from signloom.evaluation.compare import compare_runs, read_run
 from signloom.evaluation.evaluate import evaluate, seed_name
+from signloom.evaluation.metric_names import Metric, System
 from signloom.evaluation.metrics import measure, score_corpus, seed_interval
-from signloom.evaluation.names import Metric, System
+from signloom.evaluation.results import hypothesis_rows, write_evaluation
 from signloom.evaluation.summary import KINDS, SeenInTrain, check_input
 from signloom.translation.confidence import plain_score, seed_folders
 from tests.tiny import TRAIN
@@ -23,6 +25,7 @@ from tests.unit.evaluation.world import (
     Changed,
     Knowing,
     corpus,
+    history,
     targets,
     untrained,
 )
@@ -135,6 +138,11 @@ def test_a_model_that_writes_nothing_or_one_sentence_is_named(
     assert evaluation.splits["dev"].to_map()["only_sentence"] == said
     single = evaluate(knowing, targets(), corpus(), OPTIONS).splits["test"]
     assert "only_sentence" not in single.to_map()
+    assert "next_step" not in single.to_map()
+    assert (
+        "train, which has 4 clips of 2 signers, as many again of 2 new signers; with 3 signers "
+        "`signloom outlook` says"
+    ) in evaluation.splits["test"].to_map()["next_step"]
 
 
 def test_different_sentences_that_have_nothing_to_do_with_the_video_are_named_too() -> None:
@@ -161,7 +169,7 @@ def test_different_sentences_that_have_nothing_to_do_with_the_video_are_named_to
     )
 
 
-def test_several_seeds_have_mean_and_spread(knowing: Knowing) -> None:
+def test_several_seeds_have_mean_and_spread(knowing: Knowing, tmp_path: Path) -> None:
     second, third = (
         Changed(knowing, lambda text, _, word=word: text.replace("maison", word))
         for word in ("gare", "ville maintenant")
@@ -184,7 +192,15 @@ def test_several_seeds_have_mean_and_spread(knowing: Knowing) -> None:
     single = evaluate(knowing, targets(), corpus(), OPTIONS)
     assert single.seeds == []
     assert single.metrics["dev"]["wer"] == 0
-    assert single.splits["dev"].to_map() == evaluation.splits["dev"].to_map()
+    every, alone = (of.splits["dev"].to_map() for of in (evaluation, single))
+    assert every["systems"].pop("model")["wer"]["value"] == 12.5
+    assert alone["systems"].pop("model")["wer"]["value"] == 0
+    assert every == alone  # all else is of the first seed
+    # `signloom compare` compares the same number.
+    write_evaluation(tmp_path, evaluation, history(tmp_path))
+    run = read_run(str(tmp_path))
+    assert run.title == f"{tmp_path} (mean of 3 seeds)"
+    assert compare_runs(run, run, "dev").differences["wer"].a == 12.5
 
 
 def test_no_interval_of_seeds_leaves_what_a_metric_can_be() -> None:
@@ -218,6 +234,8 @@ def test_seeds_as_one_are_the_model_where_this_is_asked_for() -> None:
         assert evaluation.splits[split].seeds == apart.splits[split].seeds
     seeds = evaluation.splits["test"].seeds
     assert seeds is not None
+    columns = next(hypothesis_rows(evaluation.splits["test"], evaluation))
+    assert not any(name.startswith("seed_") for name in columns)
     for name in (Metric.BLEU4, Metric.WER):
         joint, mean = seeds.together[name].value, seeds.spread(name)["mean"]
         assert evaluation.metrics["test"][name] == pytest.approx(joint, abs=1e-3)

@@ -11,7 +11,7 @@ from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.floors import fit_linear, fit_nearest, fit_view
-from signloom.evaluation.names import System
+from signloom.evaluation.metric_names import System
 from signloom.evaluation.systems import run_systems, swap_clips
 from signloom.features.targets import CtcLabels, Target
 from signloom.features.tokenizer import Tokenizer
@@ -108,7 +108,7 @@ def test_missing_clips_are_not_scored(knowing: Knowing, caplog: pytest.LogCaptur
     clips = corpus()
     del clips["test1"], clips["train2"]
     evaluation = evaluate(knowing, targets(), clips, OPTIONS)
-    assert "test: 1 clips without landmarks: test1" in caplog.text
+    assert "test: 1 clip without landmarks: test1" in caplog.text
     assert evaluation.splits["test"].result.missing == ["test1"]
     assert evaluation.metrics["test"]["clips"] == 2
     assert evaluation.metrics["test"]["missing"] == 1

@@ -11,8 +11,8 @@ import pytest
 import sacrebleu
 
 from signloom.evaluation.floors import best_constant
+from signloom.evaluation.metric_names import Metric
 from signloom.evaluation.metrics import ScoreOptions, Statistics, count_gloss_wer, score_corpus
-from signloom.evaluation.names import Metric
 from tests.tiny import shared
 from tests.unit.evaluation.texts import noisy, options, sentences
 

@@ -36,6 +36,7 @@ def sign(right_cm: float, left_cm: float, *, low: str = "") -> LandmarkSequence:
         (sign(1, 10), True),
         (sign(10, 10), False),  # alike
         (sign(10, 10.5), False),  # nearly
+        (sign(10, 14), False),  # as signs of both hands alike are by chance
         (sign(0, 0, low="left"), False),  # a held sign of one hand
         (sign(0, 0, low="right"), True),
         (tiny.lose(sign(5, 5), "pose", slice(None)), False),

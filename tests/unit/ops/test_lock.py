@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from signloom_ops.lock import BusyError, hold_lock, holder, stages_at_work
+from signloom_ops.lock import BusyError, hold_lock, holder
 from tests.processes import fork, wait
 
 
@@ -81,42 +81,3 @@ def test_a_child_that_outlives_a_killed_night_keeps_the_next_away(tmp_path: Path
         pass
     with hold_lock(path) as held:
         assert held.left
-
-
-@pytest.mark.parametrize(
-    ("folder", "words", "is_at_work"),
-    [
-        (".", ("dvc", "repro", "train"), True),
-        ("reports", ("dvc", "exp", "run"), True),
-        (".dvc/tmp/exps/temp", ("dvc", "exp", "exec-run"), True),
-        (".", ("-X", "dev", "dvc", "repro"), True),
-        (".", ("-m", "pipeline.extract", "--share", "1/8"), True),
-        (".", ("-c", "input()", "commit", "dvc.lock"), False),  # as of Git
-        (".", ("dvc", "exp", "show"), False),  # as an editor asks now and then
-        ("corpora/other", ("dvc", "repro"), False),  # a project of its own
-    ],
-)
-def test_who_runs_stages_in_the_project_is_found(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    folder: str,
-    words: tuple[str, ...],
-    is_at_work: bool,
-) -> None:
-    for name in (".dvc", ".dvc/tmp/exps/temp/.dvc", "corpora/other/.dvc", "reports", folder):
-        (tmp_path / name).mkdir(parents=True, exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / folder / "dvc").write_text("input()")
-    (tmp_path / folder / "pipeline").mkdir()
-    (tmp_path / folder / "pipeline/extract.py").write_text("input()")
-    assert stages_at_work() == []
-    process = subprocess.Popen(
-        [sys.executable, *words], cwd=folder, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    try:
-        found = stages_at_work()
-        assert len(found) == is_at_work
-        assert all(f"{' '.join(words)}` (process {process.pid}, since" in text for text in found)
-    finally:
-        process.communicate(b"\n")
-    assert stages_at_work() == []

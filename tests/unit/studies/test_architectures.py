@@ -5,10 +5,10 @@ import pytest
 from signloom.evaluation.evaluate import EvaluateOptions, GridOptions
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.training.data import TrainingFiles
-from signloom_tools.evaluate.study_page import render_study
 from studies.architectures.page import build_page
 from studies.architectures.study import ArchitecturesOptions, plan_corpus
 from studies.sentences import score_by_length
+from studies.study_page import render_study
 from tests import tiny
 from tests.tiny import run_options
 

@@ -7,12 +7,12 @@ import torch
 
 from signloom.models.registry import build_model
 from signloom.training.train import read_run_options
-from signloom_tools.evaluate.study_page import render_study
 from studies.bottleneck.page import build_page
 from studies.bottleneck.study import BottleneckOptions, differentiate, train_reversal
 from studies.bottleneck.text import read_text, share_alike, train_text
 from studies.reversal.lab import build_pairs, read_lab
 from studies.runs import load_study
+from studies.study_page import render_study
 from tests.tiny import ROOT
 from tests.unit.studies.lab import LAB
 

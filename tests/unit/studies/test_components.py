@@ -4,7 +4,6 @@ import torch
 
 from signloom.models.layers import FeedForward
 from signloom.models.registry import build_model
-from signloom_tools.evaluate.study_page import render_study
 from studies.components.page import build_page
 from studies.components.study import (
     ComponentsOptions,
@@ -13,6 +12,7 @@ from studies.components.study import (
     train_components,
 )
 from studies.reversal.lab import read_lab
+from studies.study_page import render_study
 from tests.tiny import MODEL
 from tests.unit.studies.lab import LAB
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from signloom_tools.evaluate.study_page import render_study
 from studies.cost.page import build_page
 from studies.cost.study import CostOptions, plan_jobs
+from studies.study_page import render_study
 from tests.tiny import MODEL
 
 OPTIONS = CostOptions(

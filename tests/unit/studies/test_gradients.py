@@ -6,7 +6,6 @@ import torch
 from signloom.models.layers import Residual
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions
-from signloom_tools.evaluate.study_page import render_study
 from studies.gradients.page import build_page
 from studies.gradients.study import (
     Flow,
@@ -16,6 +15,7 @@ from studies.gradients.study import (
     rewire,
     summarise_flows,
 )
+from studies.study_page import render_study
 from tests.tiny import MODEL
 
 OPTIONS = GradientOptions(

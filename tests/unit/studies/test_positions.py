@@ -2,10 +2,10 @@ import dataclasses
 
 import numpy as np
 
-from signloom_tools.evaluate.study_page import render_study
 from studies.positions.page import build_page
 from studies.positions.study import Sight, measure_sight, shift_distances, train_positions
 from studies.reversal.lab import read_lab
+from studies.study_page import render_study
 from tests.tiny import MODEL
 from tests.unit.studies.lab import LAB
 

@@ -1,5 +1,6 @@
 """A version is kept though another DVC is at work, or that one is named."""
 
+import contextlib
 import json
 import logging
 import os
@@ -10,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from signloom.errors import UserError
+from signloom.paths import CHECKPOINT
 from signloom_ops.intake.changes import is_unfinished
 from signloom_tools import dvc
+from signloom_tools.dvc import stages_at_work
+from signloom_tools.versions import NamedModel
 from tests.intake import deliver, found_corpus, take
 
 BUSY = "ERROR: 'corpus' is busy, it is being blocked by:\n  (PID 17): dvc repro"
@@ -96,3 +100,45 @@ def test_an_ingest_beside_dvc_repro_leaves_a_version_or_is_finished_later(
     later = take(corpus, "in")
     assert (later.clips, later.known) == ([], 1)
     assert Path("data/raw/weekly.dvc").is_file()
+
+
+@pytest.mark.parametrize(
+    ("folder", "words", "is_at_work"),
+    [
+        (".", ("dvc", "repro", "train"), True),
+        ("reports", ("dvc", "exp", "run"), True),
+        (".dvc/tmp/exps/temp", ("dvc", "exp", "exec-run"), True),
+        (".", ("-X", "dev", "dvc", "repro"), True),
+        (".", ("-m", "pipeline.extract", "--share", "1/8"), True),
+        (".", ("-c", "input()", "commit", "dvc.lock"), False),  # as of Git
+        (".", ("dvc", "exp", "show"), False),  # as an editor asks now and then
+        ("corpora/other", ("dvc", "repro"), False),  # a project of its own
+    ],
+)
+def test_who_runs_stages_in_the_project_is_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    folder: str,
+    words: tuple[str, ...],
+    is_at_work: bool,
+) -> None:
+    for name in (".dvc", ".dvc/tmp/exps/temp/.dvc", "corpora/other/.dvc", "reports", folder):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / folder / "dvc").write_text("input()")
+    (tmp_path / folder / "pipeline").mkdir()
+    (tmp_path / folder / "pipeline/extract.py").write_text("input()")
+    assert stages_at_work() == []
+    process = subprocess.Popen(
+        [sys.executable, *words], cwd=folder, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        found = stages_at_work()
+        assert len(found) == is_at_work
+        refused = pytest.raises(UserError, match=rf"is being trained: .*process {process.pid}")
+        with refused if is_at_work else contextlib.nullcontext():
+            NamedModel(CHECKPOINT)
+        assert all(f"{' '.join(words)}` (process {process.pid}, since" in text for text in found)
+    finally:
+        process.communicate(b"\n")
+    assert stages_at_work() == []

@@ -11,8 +11,8 @@ import torch
 from signloom.checkpoint import load_checkpoint, save_checkpoint
 from signloom.errors import UserError
 from signloom.models.seq2seq import ModelOptions
-from signloom.training.devices import open_devices
 from signloom.training.loop import EpochRecord, accumulate_gradients
+from signloom.training.parallel import open_devices
 from signloom.training.snapshots import Snapshots
 from signloom.training.train import RunOptions, train
 from signloom.translation.search import SpecialIds, search

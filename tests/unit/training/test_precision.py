@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from signloom.training.devices import has_bfloat16, open_devices
+from signloom.training.parallel import has_bfloat16, open_devices
 from signloom.training.train import train
 from tests import tiny
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from signloom.errors import UserError
-from signloom.training.devices import open_devices
 from signloom.training.loop import (
     BatchLoss,
     Counts,
@@ -20,6 +19,7 @@ from signloom.training.loop import (
     real_rows,
 )
 from signloom.training.loss import consistency_loss
+from signloom.training.parallel import open_devices
 from signloom.training.snapshots import Snapshots
 from signloom.training.train import train
 from tests import tiny

@@ -13,8 +13,8 @@ from signloom.features.batches import FixedBatches
 from signloom.features.targets import NO_LABELS
 from signloom.models.layers import TokenEmbedding
 from signloom.training.data import TrainingData
-from signloom.training.devices import open_devices
 from signloom.training.loop import BatchLoss, EpochRecord, StepReport, dev_score
+from signloom.training.parallel import open_devices
 from signloom.training.train import RunOptions, TrainingBar, check_run, seed_everything, train
 from signloom.translation.translator import Translator
 from tests import tiny

@@ -16,7 +16,7 @@ from signloom.features.targets import NO_LABELS
 from signloom.provenance import PACKAGE, library_versions
 from signloom.training.train import RunOptions
 from signloom.tune import storage
-from signloom.tune.search import Search, plan_search
+from signloom.tune.search import plan_search
 from signloom.tune.space import TuneOptions, parse_space
 from signloom.tune.storage import FINISHED, OWNER, REASON, SLOT, _retry, identify, quiet
 from tests import tiny
@@ -81,9 +81,15 @@ def start_and_leave(study: optuna.Study, slot: int, *, has_begun: bool) -> optun
     return trial
 
 
-def work_in_a_process(folder: str, options: TuneOptions) -> None:
+def work_until_killed(folder: str, options: TuneOptions, trials_before: int) -> None:
+    """Work on a search up to the first epoch of the trial after so many; then kill -9."""
     torch.set_num_threads(1)  # as in this process: another number sums in another order
-    run(Path(folder), options)
+
+    def kill(trials: int, epochs: int) -> None:
+        if trials >= trials_before and epochs > trials * options.epochs:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    search_in(Path(folder), options).work(kill)
 
 
 @pytest.mark.slow
@@ -96,23 +102,17 @@ def test_kill_9_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path) -> None
     spawn = multiprocessing.get_context("spawn")
     search = search_in(tmp_path / "killed", options)
     for trials_before in (1, 2):
-        process = spawn.Process(target=work_in_a_process, args=(str(tmp_path / "killed"), options))
+        arguments = (str(tmp_path / "killed"), options, trials_before)
+        process = spawn.Process(target=work_until_killed, args=arguments)
         process.start()
-        while search.done()[0] < trials_before or not running_epochs(search):
-            assert process.is_alive()
-            time.sleep(0.005)
-        os.kill(process.pid or 0, signal.SIGKILL)
         process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert search.done()[0] == trials_before
     search.work()
     assert search.summary() == expected
     assert len(search.study.get_trials(states=FINISHED)) == 4
     dead = search.study.get_trials(states=(optuna.trial.TrialState.FAIL,))
-    assert 1 <= len(dead) <= 2
-
-
-def running_epochs(search: Search) -> int:
-    trials = search.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
-    return sum(len(trial.intermediate_values) for trial in trials)
+    assert len(dead) == 2
 
 
 def test_two_trials_of_one_slot_count_once(tmp_path: Path) -> None:

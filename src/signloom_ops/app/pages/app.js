@@ -441,7 +441,7 @@ const tabs = {
   async translate() {
     start = await ask("GET", "/api/start"); // a night may have made another champion
     const { model } = start;
-    $("#model").textContent = !model ? say("no_model") : model.drawn ? say("model_is_drawn")
+    $("#model").textContent = !model ? say(start.in_training ? "in_training" : "no_model") : model.drawn ? say("model_is_drawn")
       : say("model_is", { ...model, name: model.name || say("trained_last") });
     $("#grade").textContent = model && !model.drawn ? drawGrade(model) : "";
     $("#translate-camera").append($("#camera"));
@@ -516,7 +516,7 @@ function drawTake(take) {
   }));
   const count = take.parts.length;
   const state = [take.name, take.made.slice(0, 16).replace("T", " "), say(`state_${take.state}`),
-    count ? say("clips_of", { count }) : ""].filter(Boolean).join(" · ");
+    count === 1 ? say("clip_of") : count ? say("clips_of", { count }) : ""].filter(Boolean).join(" · ");
   const fields = [labelled("signer", signer), ...(count ? [] : [labelled("sentence", text)])];
   return element("li", {},
     element("p", { class: "soft", text: state }),

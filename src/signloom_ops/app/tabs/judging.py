@@ -6,7 +6,7 @@ from starlette.responses import FileResponse
 from starlette.routing import Route
 
 from signloom.config import parse_options
-from signloom.evaluation.judge import BlindAnswer, Judgements, show_blind
+from signloom.evaluation.judgements import BlindAnswer, Judgements, show_blind
 from signloom_ops.app.films import CorpusFilms
 from signloom_ops.app.requests import AppRequest, route
 

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from signloom.config import check_shape, load_section, read_json, shape
 from signloom.corpus.manifest import CorpusOptions
 from signloom.paths import NIGHTS, PARAMS, REPORT_PAGE
-from signloom_ops.app import founding
+from signloom_ops.app import first_corpus
 from signloom_ops.app.night_process import NightProcess, find_refusal
 from signloom_ops.app.requests import AppRequest, route
 from signloom_ops.app.takes import TakeError
@@ -46,11 +46,13 @@ class Nights:
             # A second request finds the corpus founded.
             route(
                 "/api/found",
-                lambda request: founding.found(_splits_of(request)),
+                lambda request: first_corpus.found(_splits_of(request)),
                 "POST",
                 status=201,
             ),
-            route("/api/propose", lambda request: founding.propose(_splits_of(request)), "POST"),
+            route(
+                "/api/propose", lambda request: first_corpus.propose(_splits_of(request)), "POST"
+            ),
             route("/api/learn", lambda _: self._night.state()),
             route("/api/learn", lambda _: self._night.start(), "POST", status=202),
             route("/api/learn", lambda _: self._night.stop(), "DELETE", status=202),
@@ -59,9 +61,9 @@ class Nights:
 
 
 def _describe(_: AppRequest) -> dict[str, Any]:
-    store, is_founded = ModelStore(), founding.is_founded()
+    store, is_founded = ModelStore(), first_corpus.is_founded()
     return {
-        "founding": None if is_founded else asdict(founding.propose()),
+        "founding": None if is_founded else asdict(first_corpus.propose()),
         "refused": find_refusal() if is_founded else "",
         "champion": store.champion(),
         "history": [asdict(change) for change in store.pointer().history],

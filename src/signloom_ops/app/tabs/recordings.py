@@ -14,7 +14,7 @@ from signloom.corpus.manifest import read_day
 from signloom.detection.video import Video
 from signloom.errors import ClipError, UserError
 from signloom.paths import PARAMS
-from signloom_ops.app import founding
+from signloom_ops.app import first_corpus
 from signloom_ops.app.labels import SUFFIXES, read_labels
 from signloom_ops.app.night_process import find_refusal
 from signloom_ops.app.requests import AppRequest, FilmResponse, route
@@ -28,7 +28,7 @@ from signloom_ops.app.takes import (
     one_line,
 )
 from signloom_ops.options import load_ops
-from signloom_tools.importing.cells import name_key
+from signloom_tools.importing.person_names import name_key
 
 MAX_NAME = 100  # letters of a signer's name
 
@@ -161,7 +161,7 @@ class Recordings:
             raise TakeError("ids: expected a list")
         delivered = self._takes.deliver(load_ops(PARAMS).inbox, ids)
         folder = delivered.folder.as_posix() if delivered.folder else None
-        is_founded = founding.is_founded()
+        is_founded = first_corpus.is_founded()
         return {
             "folder": folder,
             "takes": delivered.takes,

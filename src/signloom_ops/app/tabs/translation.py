@@ -88,7 +88,7 @@ class TranslationTab:
         }
 
     def _add(self, request: AppRequest) -> dict[str, Any]:
-        return self._analyst.add_live(request.id, unpack_frames(request.body))
+        return self._analyst.add_live(request.id, unpack_frames(request.body), self._takes)
 
     def _keep(self, request: AppRequest) -> Take:
         """Make a take of the last sentence, its text what was understood."""

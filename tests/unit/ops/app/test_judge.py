@@ -12,7 +12,7 @@ import yaml
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.manifest import Clip, write_manifest
 from signloom.corpus.shards import write_shards
-from signloom.evaluation.judge import Judgements
+from signloom.evaluation.judgements import Judgements
 from signloom.paths import SHARDS
 from tests import tiny
 from tests.unit.evaluation.judged import task

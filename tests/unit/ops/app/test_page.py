@@ -151,7 +151,7 @@ def crown_a_model_of(manifest: Path) -> None:
 def test_films_found_a_corpus_and_its_champion_translates_live_in_the_page(
     asker: Asker, tmp_path: Path
 ) -> None:
-    """Quick twins: test_founding.py (deliveries found a corpus), test_live.py."""
+    """Quick twins: test_first_corpus.py (deliveries found a corpus), test_live.py."""
     camera = SignerBeforeCamera(tmp_path / "camera.y4m")
     camera.sit(PEOPLE[0])
     with open_tab(tmp_path / "profile", 600.0, camera.flags) as tab:

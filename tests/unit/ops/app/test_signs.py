@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from signloom.checkpoint import WEIGHTS
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import write_shards
 from signloom.detection.video import Video
+from signloom.errors import UserError
 from signloom.extraction.extract import extractor_fingerprint
 from signloom.features.targets import CtcLabels, Target, write_targets
 from signloom.files import hash_file
@@ -18,6 +20,7 @@ from signloom.paths import CHECKPOINT, EVALUATION, SHARDS, TARGETS
 from signloom.translation.confidence import CONFIDENCE, Confidence, hash_seeds, write_confidence
 from signloom.translation.word_signs import WordOfSign
 from signloom_demo.draw import DrawOptions, draw_clip, plan_clips
+from signloom_ops.app import analysis
 from signloom_ops.app.analysis import Analyst
 from signloom_ops.app.signs import ENCODING
 from signloom_ops.app.takes import Take, TakeStore
@@ -124,8 +127,11 @@ def test_a_film_that_is_none_is_left_out_and_said(
     torn = tmp_path / "torn.webm"
     torn.write_bytes(bytes(3000))
     take = record(TakeStore(), torn, "noise")
+    TakeStore().film(record(TakeStore(), films[0], "gone")).unlink()
     main(["lookup", str(SHARDS)])
     assert f"recording {take.id} is left out" in caplog.text
+    assert "the file is missing" in caplog.text
+    assert "manifest" not in caplog.text  # which has no row of a recording
 
 
 def test_a_recording_of_two_people_is_called_so(films: list[Path]) -> None:
@@ -141,7 +147,9 @@ def test_a_recording_of_two_people_is_called_so(films: list[Path]) -> None:
     assert ["warning" in finding["translation"] for finding in findings] == [True, False]
 
 
-def test_all_seeds_are_one_model_as_soon_as_they_were_measured_so(films: list[Path]) -> None:
+def test_all_seeds_are_one_model_as_soon_as_they_were_measured_so(
+    films: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tiny.write_checkpoint(CHECKPOINT / "seeds/2")
     analyst = Analyst()
     before = analyst._load()
@@ -162,6 +170,13 @@ def test_all_seeds_are_one_model_as_soon_as_they_were_measured_so(films: list[Pa
     assert after is not None
     assert after.translator.is_joint
     assert analyst._load() is after
+    monkeypatch.setattr(analysis, "stages_at_work", lambda: ["`dvc repro`"])
+    shutil.rmtree(CHECKPOINT)  # as DVC does before it trains
+    assert analyst._load() is after
+    with pytest.raises(UserError, match="a model is being trained"):
+        Analyst().begin_live()
+    monkeypatch.setattr(analysis, "stages_at_work", list)
+    assert analyst._load() is None
 
 
 def test_a_word_without_a_sign_is_written_without_a_time(films: list[Path]) -> None:
@@ -182,3 +197,29 @@ def test_a_word_without_a_sign_is_written_without_a_time(films: list[Path]) -> N
     tokens = Analyst().look(TakeStore().film(take))["translation"]["tokens"]
     assert tokens
     assert {token["start_s"] for token in tokens} == {None}
+
+
+@pytest.mark.parametrize(("text", "expected"), [("tea", "tea"), ("word1", ""), ("", "")])
+def test_a_recorded_sign_is_recognised_live_unless_it_was_taught(
+    films: list[Path], text: str, expected: str
+) -> None:
+    shutil.rmtree(CHECKPOINT)
+    names = tuple(f"word{n}" for n in range(5))
+    tiny.write_checkpoint(
+        CHECKPOINT, ctc=CtcLabels(kind="texts", names=names), decoder_layers=0, family="convolution"
+    )
+    store, analyst = TakeStore(), Analyst()
+    take = record(store, films[0], text)
+    with Video(films[0]) as video:
+        pictures = [
+            cv2.imencode(".jpg", frame.rgb[..., ::-1])[1].tobytes() for frame in video.frames()
+        ]
+    pictures += pictures[-1:] * 20  # at rest
+    session = analyst.begin_live()
+    translations = [
+        analyst.add_live(session, [(number / 8, picture)], store)["translation"]
+        for number, picture in enumerate(pictures)
+    ]
+    (translation,) = [translation for translation in translations if translation]
+    assert translation.get("recording", "") == (take.id if expected else "")
+    assert translation["text"] == expected or not expected

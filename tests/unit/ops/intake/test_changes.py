@@ -9,6 +9,7 @@ import pytest
 
 from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
+from signloom.extraction import cache
 from signloom_ops.intake.changes import (
     begin,
     change_corpus,
@@ -26,6 +27,12 @@ from tests.power_cut import RENAMES, PowerCutError, cut_before
 
 # Without those by which a scan clears its temporary folder.
 OPERATIONS = (*RENAMES, "open", "mkdir", "link", "fsync")
+
+
+@pytest.fixture(autouse=True)
+def hashes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of films that lie there for seconds: else how long a call takes decides what it writes."""
+    monkeypatch.setattr(cache, "_SETTLED_NS", -1)
 
 
 def films(folder: Path) -> list[str]:

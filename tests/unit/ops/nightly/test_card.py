@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from signloom.errors import UserError
-from signloom.evaluation.names import MAIN_METRICS, metric_label
+from signloom.evaluation.metric_names import MAIN_METRICS, metric_label
 from signloom.files import hash_file
 from signloom.paths import JUDGEMENTS
 from signloom_ops.app.analysis import read_scores

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from signloom.evaluation.compare import compare, enlarge
-from signloom.evaluation.names import System
+from signloom.evaluation.metric_names import System
 from signloom.evaluation.summary import SeenInTrain
 from signloom_ops.nightly.gate import TESTS, count_system, level_tonight
 from tests.unit.ops.nightly.systems import SCORE, decided, gate_clips, rule, system, targets

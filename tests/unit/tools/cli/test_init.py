@@ -423,6 +423,18 @@ def test_folders_of_takes_become_a_corpus(
     main([*command, "--force"])  # as often as one likes
 
 
+@pytest.mark.parametrize("frame", ["0", "2"])
+def test_a_take_with_a_torn_frame_is_refused_for_that_frame(project: Path, frame: str) -> None:
+    """Not for its path, where the first frame is the one that is torn."""
+    write_takes(project / "MP_Data", 10)
+    (project / f"MP_Data/hello/3/{frame}.npy").write_bytes(b"")
+    size = ["--fps", "30", "--width", "640", "--height", "480"]
+    refuse(
+        rf"1 files or clips could not .* MP_Data/hello/3: {frame}\.npy is not a readable NumPy",
+        ["init", "mine", "--landmarks", "MP_Data", *size],
+    )
+
+
 def test_strays_lost_frames_and_the_recorders_rate_are_said_of_takes(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

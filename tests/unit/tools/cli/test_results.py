@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from signloom.corpus.manifest import Clip, read_manifest, write_manifest
 from signloom.evaluation.compare import compare
-from signloom.evaluation.judge import BlindAnswer, Judgements
+from signloom.evaluation.judgements import BlindAnswer, Judgements
 from signloom.evaluation.metrics import ScoreOptions, measure
 from signloom.features.targets import split_hash
 from signloom_tools.cli.main import main
@@ -198,6 +199,16 @@ def test_what_holds_no_scores_is_said(content: str | None, message: str, tmp_pat
     refuse(message, ["scores", "--metrics", str(path)])
 
 
+def test_where_the_missing_scores_belong_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reports").mkdir()
+    metrics_file(Path("reports"), 60.0)
+    shutil.rmtree("reports/evaluation")
+    refuse(r"reports/evaluation/scores\.json", ["scores"])
+
+
 def test_seeds_and_a_model_that_ignores_its_input_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,14 +230,15 @@ def test_seeds_and_a_model_that_ignores_its_input_are_said(
         tmp_path,
         50.0,
         seeds=seeds,
-        split={"input_check": check, "only_sentence": ""},
+        split={"input_check": check, "only_sentence": "", "next_step": "next: record more"},
         floors={"swapped": 49.0},
     )
     text = printed(capsys, "scores", "--metrics", path)
     text += printed(capsys, "scores", "--metrics", metrics_file(tmp_path, 0.0, headline="exact"))
     assert "\n  exact, %" in text
     assert "This model writes nothing for each of the 4 clips" in text
-    assert "of 3 seeds: BLEU-4 52.25 ± 1.50, chrF" in text
+    assert "of 3 seeds (means above): BLEU-4 52.25 ± 1.50, chrF" in " ".join(text.split())
+    assert "next: record more" in text
     assert "THIS MODEL IGNORES ITS INPUT" in text
     assert "49.00" in text
 

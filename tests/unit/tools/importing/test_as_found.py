@@ -1,6 +1,7 @@
 """Tables, films and ELAN files as other programs and people leave them."""
 
 import gzip
+import itertools
 import json
 import pickle
 import shutil
@@ -17,11 +18,12 @@ from signloom_tools.cli.main import main
 from signloom_tools.importing.captions import read_captions
 from signloom_tools.importing.cells import parse_time
 from signloom_tools.importing.fields import find_sources
-from signloom_tools.importing.options import Choice
+from signloom_tools.importing.new_corpus import VideoFolder
+from signloom_tools.importing.options import Choice, compile_pattern
 from signloom_tools.importing.user_tables import read_user_table
 from tests.elan import Marks, eaf
 from tests.tiny import ROOT
-from tests.videos import write_video
+from tests.videos import write_picture, write_video
 
 ROWS = [("a.mp4", 'she says "yes", twice'), ("b.mp4", "été")]
 LINES = "video;text\na.mp4;x\nb.mp4;été\n"
@@ -604,3 +606,45 @@ def test_times_of_a_second_film_are_its_own(project: Path) -> None:
     eaf(Path("in/1.eaf"), tiers, ["1_a.mp4", '1_b.mp4 TIME_ORIGIN="250"'])
     clips = init("--captions", "--tier", "T_*", "--shares", "1", "1", "0", "--by", "clip")
     assert {(clip.text, clip.start_s) for clip in clips} == {("eins", 0.0), ("zwei", 0.25)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--pattern", "{signer}/{text}/{clip}"),
+        ("--table", "letters.csv", "--column", "video=image", "text=letter"),
+    ],
+    ids=["paths", "table"],
+)
+def test_pictures_of_letters_are_a_clip_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Sequence[str]
+) -> None:
+    """Not the frames of one film, as the pictures of a folder are elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "params.yaml", ".")
+    lines = ["image,letter,signer"]
+    for signer, letter in itertools.product(("ann", "bo"), "AB"):
+        folder = Path("letters", signer, letter)
+        folder.mkdir(parents=True)
+        for number in (1, 2):
+            name = write_picture(folder / f"{letter}{number}.jpg", "jpg").name
+            lines.append(f"{signer}/{letter}/{name},{letter},{signer}")
+    Path("letters.csv").write_text("\n".join(lines))
+    shares = ("--shares", "50", "50", "0")
+    main(["init", "corpus", "--videos", "letters", *options, *shares])
+    clips = read_manifest(Path("corpus/manifest.tsv"))
+    read = {(c.signer, c.text, c.video.as_posix()) for c in clips if c.video}
+    assert read == {
+        (signer, letter, f"corpus/videos/{signer}/{letter}/{letter}{number}.jpg.mov")
+        for signer, letter, number in itertools.product(("ann", "bo"), "AB", (1, 2))
+    }
+
+
+def test_a_picture_next_to_a_film_is_no_clip(tmp_path: Path) -> None:
+    folder = tmp_path / "films" / "A"
+    folder.mkdir(parents=True)
+    write_video(folder / "take.mp4")
+    write_picture(folder / "take.webp", "webp")
+    videos = VideoFolder(tmp_path / "films", compile_pattern("{text}/{clip}"))
+    assert videos.all(pictures=True) == [Path("A/take.mp4")]
+    assert videos.find("take") == (Path("A/take.mp4"), "")

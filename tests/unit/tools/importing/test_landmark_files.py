@@ -653,6 +653,33 @@ def test_mistakes_of_the_user_are_told(
     assert not Path("corpus/landmarks/shards").exists()
 
 
+@pytest.mark.parametrize("ending", [".npz", ".pkl"])
+def test_what_is_wrong_with_every_file_is_told_in_one_refusal(
+    tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Letters whose hands leave the picture, and whose rate and size are a list."""
+    points = np.random.default_rng(0).uniform(0, 1.6, (4, 75, 3))
+    parts = {"lh": points[:, :21], "rh": points[:, 21:42], "pose": points[:, 42:]}
+    letter = {**parts, "video_info": np.array([12.5, 640, 480])}
+    file = tmp_path / f"ka{ending}"
+    if ending == ".npz":
+        np.savez(file, **letter)
+    else:
+        file.write_bytes(pickle.dumps(letter))
+    command = ["import", str(file), "--to", str(tmp_path / "corpus"), "--allow-pickle"]
+    outside = r"Also: \d+% of its hands lie outside of the picture \(x .*--allow-outside"
+    for options, problem in (
+        ([], r"does not say its frame rate.*\. "),
+        (["--keys", "fps=video_info.fps"], r"it has no fps .*places are names.*info\.0\. "),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main([*command, *options])
+        assert re.search(problem + outside, str(caught.value))
+    places = [f"{name}=video_info.{place}" for place, name in enumerate(("fps", "width", "height"))]
+    main([*command, "--allow-outside", "--keys", *places])
+    assert "frames a second: 12.5 (1 clip)" in capsys.readouterr().err
+
+
 def test_matlab_files_give_their_arrays(tmp_path: Path) -> None:
     hands = np.random.default_rng(0).uniform(0.2, 0.8, (5, 21, 3))
     named = {"left_hand": hands, "right_hand": hands, "fps": 12.5, "cells": np.array(["x", 1], "O")}

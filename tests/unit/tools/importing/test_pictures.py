@@ -7,6 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from PIL import Image
 
 from signloom.detection.video import Video
 from signloom.errors import ClipError
@@ -49,6 +50,42 @@ def test_packing_changes_no_pixel_and_no_time_and_gives_the_same_bytes_again(
     assert pack(folder, 29.97).read_bytes() == before
     shutil.copy(folder / "1.png", folder / "2.png")
     assert pack(folder, 29.97).read_bytes() != before
+
+
+@pytest.mark.parametrize("ending", ["webp", "bmp", "tif"])
+def test_pictures_of_other_kinds_are_read(tmp_path: Path, ending: str) -> None:
+    folder = write_pictures(tmp_path / "clip", f"{{}}.{ending}")
+    assert is_picture_folder(path.name for path in folder.iterdir())
+    assert numbers(pack(folder)) == list(range(5))
+    (folder / f"3.{ending}").write_bytes(b"no picture")
+    with pytest.raises(ClipError, match=f"3.{ending} is a damaged picture"):
+        pack(folder)
+    write_pictures(tmp_path / "frames").joinpath(f"7.{ending}").write_bytes(b"a thumbnail")
+    assert numbers(pack(tmp_path / "frames")) == list(range(5))
+
+
+def test_a_picture_alone_is_a_film_of_one_frame(tmp_path: Path) -> None:
+    picture = write_picture(tmp_path / "A.jpg", "jpg")
+    assert numbers(pack(picture)) == [5]
+
+
+@pytest.mark.parametrize(("orientation", "shape"), [(1, (64, 96, 3)), (6, (96, 64, 3))])
+def test_photos_of_a_telephone_are_turned_as_their_exif_says(
+    tmp_path: Path, orientation: int, shape: tuple[int, ...]
+) -> None:
+    photo, exif = tmp_path / "A.jpg", Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(numbered_frame(5)).save(photo, exif=exif)
+    with Video(pack(photo)) as video:
+        assert [frame.rgb.shape for frame in video.frames()] == [shape]
+
+
+def test_a_mirrored_photo_is_refused(tmp_path: Path) -> None:
+    photo, exif = tmp_path / "A.jpg", Image.Exif()
+    exif[0x0112] = 2
+    Image.fromarray(numbered_frame(5)).save(photo, exif=exif)
+    with pytest.raises(ClipError, match="asks for a mirror image"):
+        numbers(pack(photo))
 
 
 def test_a_picture_that_lacks_is_told_and_the_one_before_stays(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from signloom.corpus.manifest import Clip
 from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.training.train import read_run_options
 from signloom.tune.space import TuneOptions
-from signloom_tools.evaluate.outlook import plan_trainings
 from signloom_tools.importing.recipe import (
     Facts,
     choose_recipe,
@@ -20,6 +19,7 @@ from signloom_tools.importing.recipe import (
     read_facts,
     warn_of_little,
 )
+from signloom_tools.outlook import plan_trainings
 from signloom_tools.presets import adopt
 from tests.tiny import ROOT
 from tests.videos import write_video

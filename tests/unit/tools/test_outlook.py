@@ -17,9 +17,9 @@ from signloom.features.targets import Target, read_targets, write_targets
 from signloom.training.data import TrainingData, TrainingFiles
 from signloom.training.train import RunOptions, read_run_options
 from signloom.translation.translator import Translator
+from signloom_tools import outlook
 from signloom_tools.cli.main import main
-from signloom_tools.evaluate import outlook
-from signloom_tools.evaluate.outlook import OutlookResult, draw_outlook, plan_trainings, read_folds
+from signloom_tools.outlook import OutlookResult, draw_outlook, plan_trainings, read_folds
 from tests.tiny import ROOT, write_project
 
 
@@ -53,6 +53,13 @@ def test_twice_as_many_signers_bring_what_was_foretold(step: float) -> None:
         widths.append(estimate.high - estimate.low)
     assert held >= 16  # signers left out are few, so that a 95 % interval is often too narrow
     assert np.median(widths) < 45
+
+
+@pytest.mark.parametrize("draws", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_where_more_signers_bring_nothing_few_outlooks_say_otherwise(draws: int) -> None:
+    ends = [draw_outlook(corpus(seed, 0.0), 7, seed).doubling for seed in range(draws)]
+    different = sum(doubling.low > 0 or doubling.high < 0 for doubling in ends)
+    assert different / draws <= 0.05 + 0.015 + 3 * np.sqrt(0.05 * 0.95 / draws)
 
 
 def test_a_curve_that_nears_its_ceiling_is_not_continued_in_a_line() -> None:

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from signloom.errors import UserError
-from signloom.training.devices import choose_threads, count_jobs, open_devices, usable_cores
 from signloom.training.loop import EpochRecord
+from signloom.training.parallel import choose_threads, count_jobs, open_devices, usable_cores
 from signloom.training.snapshots import Snapshots
 from signloom.training.train import RunOptions, train, write_history
 from tests import tiny
@@ -96,7 +96,7 @@ def test_threads_follow_the_model_size(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_as_many_seeds_at_a_time_as_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = open_devices(tiny.TRAIN)
-    monkeypatch.setattr("signloom.training.devices.usable_cores", lambda: 6)
+    monkeypatch.setattr("signloom.training.parallel.usable_cores", lambda: 6)
     assert [count_jobs(seeds, 2, fabric) for seeds in (1, 2, 9)] == [1, 2, 3]
     assert count_jobs(9, 6, fabric) == 1
 

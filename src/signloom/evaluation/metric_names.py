@@ -11,6 +11,7 @@ from signloom.corpus.manifest import is_single_word
 DECIMALS = 4  # of every number written; scores are 0 to 100
 LEVEL = 0.05  # of significance; intervals have the rest, 95 %
 TOO_FEW = "too few clips to decide"
+LEAST_SIGNERS = 3  # in train, for `signloom outlook`: to learn from one, from two, and to test on
 
 
 def rounded(value: Any, digits: int = DECIMALS) -> Any:

@@ -1,4 +1,4 @@
-"""Another view of a clip of one sign than the model's: a linear classifier of its frames."""
+"""A linear classifier of the frames of single signs, read together with the model."""
 
 from dataclasses import replace
 from functools import cached_property

@@ -55,5 +55,5 @@ def render_study(page: StudyPage) -> str:
         if isinstance(part, Figure)
     }
     return render_page(
-        "study.html", package=__package__, trim_blocks=True, page=page, figures=figures
+        "study.html", package="studies", trim_blocks=True, page=page, figures=figures
     )

@@ -9,8 +9,9 @@ import numpy as np
 from tqdm import tqdm
 
 from signloom.devices import pick_device
-from signloom.errors import UserError
+from signloom.errors import UserError, count_of
 from signloom.evaluation.compare import enlarge
+from signloom.evaluation.metric_names import GLOSS_WER, LEAST_SIGNERS, Metric, headline_metric
 from signloom.evaluation.metrics import (
     INTERVAL,
     Estimate,
@@ -22,7 +23,6 @@ from signloom.evaluation.metrics import (
     score_corpus,
     score_statistics,
 )
-from signloom.evaluation.names import GLOSS_WER, Metric, headline_metric
 from signloom.evaluation.recognition import (
     HeldOutLabels,
     count_signed,
@@ -40,7 +40,6 @@ from signloom.training.train import RunOptions, from_scratch, prepare, train
 from signloom.translation.options import DECODING, SignSearch
 from signloom.translation.translator import Translator
 
-LEAST = 3  # training signers: one to learn from, two, and one to be tested on
 STEPS = 3600  # of all models together: about five CPU-minutes on the demo
 RESAMPLES = 2000
 WIDE = 30.0  # points: a wider interval is reported as unknown
@@ -115,10 +114,10 @@ def plan_trainings(signers: Sequence[str], draws: int, seed: int) -> list[Traini
         UserError: If there are too few.
     """
     names = sorted({*signers})
-    if len(names) < LEAST:
+    if len(names) < LEAST_SIGNERS:
         raise UserError(
-            f"train has {len(names)} signers; an outlook needs {LEAST} or more, since it tests on "
-            "those it leaves out. Record more people first"
+            f"train has {count_of(len(names), 'signer')}; an outlook needs {LEAST_SIGNERS} or "
+            "more, since it tests on those it leaves out. Record more people first"
         )
     most = 2 ** int(math.log2(len(names) - 1))
     generator = np.random.default_rng(seed)

@@ -10,7 +10,7 @@ from signloom.config import load_params
 from signloom.corpus.manifest import read_manifest
 from signloom.errors import UserError
 from signloom.paths import PARAMS
-from signloom_ops.app import founding
+from signloom_ops.app import first_corpus
 from signloom_ops.app.takes import Consent, TakeStore
 from tests.unit.ops.app.serving import Asker
 from tests.videos import write_video
@@ -36,13 +36,15 @@ def deliver(*signers: str, takes: int = 1) -> None:
 def test_two_presses_at_once_found_one_corpus_that_a_night_can_begin_with(asker: Asker) -> None:
     deliver("anouk", takes=2)
     deliver("gildas é", "joao")  # deliveries of several days become one corpus
-    proposal = founding.propose()
+    proposal = first_corpus.propose()
     splits = {person.signer: person.split for person in proposal.people}
     assert splits["anouk"] == "train"
     assert {*splits.values()} == {"train", "dev", "test"}
     assert [lack.kind for lack in proposal.lacks] == ["test_clips", "takes"]
     splits = {"anouk": "train", "gildas é": "test", "joao": "dev"}  # as a person chose
-    assert [lack.kind for lack in founding.propose({**splits, "joao": "test"}).lacks] == ["uses"]
+    assert [lack.kind for lack in first_corpus.propose({**splits, "joao": "test"}).lacks] == [
+        "uses"
+    ]
     with ThreadPoolExecutor(2) as two:
         answers = list(
             two.map(lambda _: asker.change("POST", "/api/found", {"splits": splits}), range(2))
@@ -55,16 +57,16 @@ def test_two_presses_at_once_found_one_corpus_that_a_night_can_begin_with(asker:
     assert params["corpus"]["folder"] == "data/raw/mine"
     assert params["train"]["seeds"] == [1, 2, 3]  # as many as the gate asks for
     before = MANIFEST.stat().st_mtime_ns
-    founding.found(splits)
+    first_corpus.found(splits)
     assert MANIFEST.stat().st_mtime_ns == before
 
 
 def test_what_was_cut_off_before_the_parameters_is_founded_again(project: Path) -> None:
     deliver("anouk", "gildas", "joao")
-    founding.found()
+    first_corpus.found()
     shutil.copy(Path(__file__).parents[4] / "params.yaml", PARAMS)  # as it was
     deliver("hana")
-    founding.found()
+    first_corpus.found()
     assert len(read_manifest(MANIFEST)) == 8
 
 
@@ -72,24 +74,24 @@ def test_a_corpus_that_is_not_pulled_yet_is_not_replaced(project: Path) -> None:
     deliver("anouk", "gildas", "joao")
     Path("data/demo").mkdir()
     Path("data/demo/corpus.dvc").write_text("outs: []\n")
-    founding.found()
+    first_corpus.found()
     assert not MANIFEST.exists()
 
 
 def test_who_is_missing_is_said_and_others_clips_are_not_replaced(asker: Asker) -> None:
     deliver("anouk", "gildas")
-    proposal = founding.propose()
+    proposal = first_corpus.propose()
     assert [(lack.kind, lack.count, lack.wanted) for lack in proposal.lacks] == [("people", 2, 3)]
     assert {person.split for person in proposal.people} == {""}
     status, answer = asker.change("POST", "/api/found", {"splits": {}})
     assert status == 422
     assert "look at the table again" in answer["error"]
     with pytest.raises(UserError, match="a corpus needs 3 signers"):
-        founding.found()
+        first_corpus.found()
     deliver("joao")
-    founding.found()
+    first_corpus.found()
     shutil.copy(Path(__file__).parents[4] / "params.yaml", PARAMS)
     shutil.rmtree("data/inbox")
     deliver("kiri", "lou", "mo")
     with pytest.raises(UserError, match="has clips that the page did not deliver"):
-        founding.found()
+        first_corpus.found()

@@ -1,4 +1,4 @@
-"""The first corpus of a project, founded of what the page delivered."""
+"""The first corpus of a project, made of what was delivered on the page."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -15,7 +15,7 @@ from signloom.errors import UserError
 from signloom.processes import check_parent, each_end, ending, start_module
 from signloom.provenance import library_versions
 from signloom.training.data import TrainingData, TrainingFiles
-from signloom.training.devices import choose_threads, count_jobs, open_devices
+from signloom.training.parallel import choose_threads, count_jobs, open_devices
 from signloom.training.snapshots import Snapshots, hold_snapshots, open_snapshots
 from signloom.training.train import (
     RunOptions,
