@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -16,7 +17,7 @@ from signloom.corpus.landmarks import build_layout
 from signloom.corpus.manifest import Clip, CorpusOptions, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata
 from signloom.devices import pick_device
-from signloom.errors import UserError
+from signloom.errors import UserError, name_some
 from signloom.evaluation.evaluate import ONE_SEED, EvaluateOptions
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.extraction.extract import ExtractOptions
@@ -29,11 +30,13 @@ from signloom.features.features import (
 )
 from signloom.features.sources import GlossSource
 from signloom.features.targets import TokenizeOptions, build_glosses, build_targets
+from signloom.files import disk_name
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions
 from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, SHARDS, TOKENS, TUNE
 from signloom.provenance import project_folder
 from signloom.report.build import ReportOptions
+from signloom.tables import read_columns
 from signloom.tracking.run import TrackingOptions
 from signloom.training.options import TrainOptions
 from signloom.training.train import (
@@ -125,6 +128,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
     searched, _ = tune.for_model(run.model)
     # A drawn corpus is not there yet.
     clips = read_manifest(corpus.path, signer_disjoint=False) if corpus.path.is_file() else []
+    _warn_of_alike({clip.video for clip in clips if clip.video})
     _run_all(
         [
             lambda: pick_device(run.train.device),
@@ -167,6 +171,19 @@ def check_corpus(corpus: CorpusOptions, *, is_drawn: bool) -> None:
         "params.yaml: data/demo/corpus is the demo corpus, which is drawn when it is needed."
         f"{hint}"
     )
+
+
+def _warn_of_alike(films: Iterable[Path]) -> None:
+    """Name films that a disk which ignores case takes for one, as where the corpus is pulled."""
+    by_name: dict[str, list[Path]] = defaultdict(list)
+    for film in sorted(films):
+        by_name[disk_name(film)].append(film)
+    if alike := [" and ".join(map(str, paths)) for paths in by_name.values() if len(paths) > 1]:
+        logger.warning(
+            "the names of films differ by capitals alone (%s): a disk that ignores case, as most "
+            "of macOS and Windows, keeps one of them; rename them here and in the manifest",
+            name_some(alike),
+        )
 
 
 def _run_all(checks: Iterable[Callable[[], object]]) -> None:
@@ -233,7 +250,8 @@ def _check_lengths(clips: Sequence[Clip], corpus: CorpusOptions, run: RunOptions
         return
     with contextlib.suppress(UserError):  # of landmarks that the next stage replaces
         frames, rates = read_clip_frames(shards), read_clip_rates(shards)
-        train = [c.clip_id for c in clips if c.split == "train" and c.clip_id in frames]
+        pairs = read_columns(clips, "clip_id", "split")
+        train = [clip_id for clip_id, split in pairs if split == "train" and clip_id in frames]
         if train:
             lengths = [prepared_frames(frames[c], rates[c], run.features) for c in train]
             check_warmup(lengths, run.train)
@@ -264,7 +282,8 @@ def _ctc_problems(
     """Name what the CTC loss would find nothing to spell in."""
     if not run.train.ctc_weight or run.model.source != "landmarks":
         return
-    has_glosses = any(clip.gloss for clip in clips if clip.split == "train") or not clips
+    pairs = read_columns(clips, "split", "gloss")
+    has_glosses = any(gloss for split, gloss in pairs if split == "train") or not clips
     hint = "or set train.ctc_weight: 0"
     if tokenize.ctc == "none":
         yield (

@@ -1,4 +1,4 @@
-"""What a terminal shows otherwise than a file: progress bars, long lines."""
+"""Output that differs between a terminal and a file: progress bars, long lines."""
 
 import io
 import shutil

@@ -1,7 +1,11 @@
-"""Draws a signer whose head and face do what a script says."""
+"""Draws a signer whose head and face do what a script says.
+
+`python -m studies.tiers.draw film.mp4` draws the film of the manual's picture.
+"""
 
 import itertools
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +18,7 @@ from signloom_demo.draw import write_video
 from signloom_demo.face import Expression
 from signloom_demo.motion import perform
 from signloom_demo.render import FAR, Camera, Picture, draw
-from signloom_demo.signer import Signer, backdrop
+from signloom_demo.signer import TEST_SIGNERS, Signer, backdrop
 from signloom_demo.skeleton import Floats
 
 EASE_S = 0.1  # in which a face or a head gets from one place to another
@@ -155,22 +159,35 @@ def _rotate(held: dict[str, float]) -> tuple[float, ...]:
 
 
 def draw_script(
-    acts: Sequence[Act], signer: Signer, *, face_px: int, fps: float, seconds: float, seed: int = 1
+    acts: Sequence[Act],
+    signer: Signer,
+    *,
+    face_px: int,
+    fps: float,
+    seconds: float,
+    glosses: Sequence[str] = (),
+    seed: int = 1,
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield BGR pictures, square, of a signer whose hands rest.
+    """Yield BGR pictures, square, of a signer.
 
     Args:
         face_px: Height of the face in the picture.
+        seconds: Of a film without signs.
+        glosses: Signs of the hands; none: they rest, and the camera is nearer.
     """
-    side = 2 * round(face_px / FACE_CM * 95.0 / ZOOM / 2)
-    camera = Camera(width=side, height=side, shift_y=12.0, zoom=ZOOM)
+    zoom, shift_y = (1.0, 0.0) if glosses else (ZOOM, 12.0)
+    side = 2 * round(face_px / FACE_CM * 95.0 / zoom / 2)
+    camera = Camera(width=side, height=side, shift_y=shift_y, zoom=zoom)
     rays, rng = camera.rays(), np.random.default_rng(seed)
     wall = backdrop(signer, side, side, rng).reshape(-1, 3).astype(np.float32)
     empty = Picture(wall, np.full(len(wall), FAR, np.float32))
-    arms = scene.pose_arms(perform(("BONJOUR",), signer, 15.0, rng), signer)
-    still = scene._together(*(scene._arm_at(arm, signer, 0) for arm in arms))
-    trunk = scene._together(scene._solids(scene._trunk(signer), signer), still)
-    body = draw(trunk, empty, camera, rays)  # the arms hang down
+    performance = perform(glosses or ("BONJOUR",), signer, fps if glosses else 15.0, rng)
+    arms = scene.pose_arms(performance, signer)
+    trunk = scene._solids(scene._trunk(signer), signer)
+    if not glosses:  # the arms hang down
+        still = scene._together(*(scene._arm_at(arm, signer, 0) for arm in arms))
+        trunk = scene._together(trunk, still)
+    body = draw(trunk, empty, camera, rays)
     middle = camera.project(scene.HEAD * signer.size)
     half = round(0.75 * face_px)
     part = _HeadCamera(
@@ -183,9 +200,9 @@ def draw_script(
         size=signer.size,
     )
     calm: NDArray[np.uint8] | None = None  # most of the time nothing happens
-    for number in range(round(seconds * fps)):
+    for number in range(len(performance.sign) if glosses else round(seconds * fps)):
         held = hold(acts, number / fps)
-        if not held and calm is not None:
+        if not held and not glosses and calm is not None:
             yield calm
             continue
         turn = _rotate(held)
@@ -202,7 +219,8 @@ def draw_script(
             start=_turn_head(solids.start, turn, signer.size),
             end=_turn_head(solids.end, turn, signer.size),
         )
-        drawn = draw(solids, body, camera, rays).colour.reshape(side, side, 3)
+        with_head = draw(solids, body, camera, rays)
+        drawn = with_head.colour.reshape(side, side, 3)
         eyes = replace(part, turn=turn)
         rows, columns = (slice(low, low + part.width) for low in (part.top, part.left))
         bare = Picture(drawn[rows, columns].reshape(-1, 3), empty.depth[: part.width**2])
@@ -210,6 +228,10 @@ def draw_script(
         if sunk:
             painted = _sink_irises(painted, bare, signer, eyes, expression, sunk)
         drawn[rows, columns] = painted.colour.reshape(part.height, part.width, 3)
+        if glosses:
+            both = scene._together(*(scene._arm_at(arm, signer, number) for arm in arms))
+            picture = replace(with_head, colour=drawn.reshape(-1, 3))
+            drawn = draw(both, picture, camera, rays).colour.reshape(side, side, 3)
         shown_picture = drawn.astype(np.uint8)
         calm = calm if held else shown_picture
         yield shown_picture
@@ -240,8 +262,34 @@ def _sink_irises(
     return replace(picture, colour=image.reshape(-1, 3))
 
 
-def draw_film(path: Path, acts: Sequence[Act], signer: Signer, *, face_px: int, fps: float) -> None:
-    """Write a film of a script, with a second at its end."""
-    frames = draw_script(acts, signer, face_px=face_px, fps=fps, seconds=acts[-1].end_s + 1.0)
+def draw_film(
+    path: Path,
+    acts: Sequence[Act],
+    signer: Signer,
+    *,
+    face_px: int,
+    fps: float,
+    glosses: Sequence[str] = (),
+) -> None:
+    """Write a film of a script, with a second at its end; arguments as those of `draw_script`."""
+    frames = draw_script(
+        acts, signer, face_px=face_px, fps=fps, seconds=acts[-1].end_s + 1.0, glosses=glosses
+    )
     first = next(frames)
     write_video(path, itertools.chain([first], frames), fps, (first.shape[1], first.shape[0]))
+
+
+QUESTION = ("TOI", "VOULOIR", "CAFE", "QUESTION", "MOI", "CAFE", "AIMER", "NON")
+ASKED = (
+    Act("eyes", "blink", 0.3, 0.52),
+    Act("brows", "up", 0.9, 2.9),
+    Act("mouth movement", "moving", 1.1, 2.5, times=4),
+    Act("eyes", "blink", 3.2, 3.42),
+    Act("head movement", "shake", 3.7, 5.5, times=3),
+    Act("gaze", "left", 5.8, 6.6),
+)
+"""The film of the manual's picture: do you want coffee? I do not like coffee."""
+
+
+if __name__ == "__main__":
+    draw_film(Path(sys.argv[1]), ASKED, TEST_SIGNERS[0], face_px=100, fps=25.0, glosses=QUESTION)

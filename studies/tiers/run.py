@@ -15,10 +15,11 @@ from signloom_tools.holistic import read_film
 from signloom_tools.tiers.events import Event, find_events
 from signloom_tools.tiers.signals import measure
 from studies.tiers.draw import Act, draw_film, write_script
-from studies.tiers.scores import Counts
+from studies.tiers.scores import Counts, measure_overlap
 
-SIZES, RATES = (60, 100, 150), (15.0, 25.0, 30.0, 60.0)  # pixels, frames a second
-SIGNERS = (TRAIN_SIGNERS[0], TRAIN_SIGNERS[5], TEST_SIGNERS[1])  # of three skins; one a size
+SIGNERS: dict[int, Signer] = {60: TRAIN_SIGNERS[5], 100: TRAIN_SIGNERS[0], 150: TEST_SIGNERS[1]}
+"""Of three skins, by the height of the face in pixels."""
+FILMS = ("60,25", "100,15", "100,25", "100,30", "100,60", "150,25")
 
 
 def find_drawn(acts: list[Act], signer: Signer, *, face_px: int, fps: float) -> list[Event]:
@@ -34,23 +35,37 @@ def to_events(acts: list[Act]) -> list[Event]:
     return [Event(act.tier, act.value, act.start_s, act.end_s, np.nan, "") for act in acts]
 
 
+def count(acts: list[Act], found: list[Event], counts: Counts) -> None:
+    """Count the events of kinds that were drawn; a mouth that moves is also open at times."""
+    kinds = {(act.tier, act.value) for act in acts}
+    moving = [act for act in to_events(acts) if act.tier == "mouth movement"]
+    counts.add(
+        to_events(acts),
+        [
+            event
+            for event in found
+            if (event.tier, event.value) in kinds
+            and not (
+                event.tier == "mouth" and any(measure_overlap(event, act) > 0 for act in moving)
+            )
+        ],
+    )
+
+
 def main() -> None:
     """Print a table for each film, and one of all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of the face, pixels")
-    parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="frames a second")
-    options = parser.parse_args()
-    acts, every = write_script(), Counts()
-    kinds = {(act.tier, act.value) for act in acts} | {("mouth", "closed")}
-    for face_px, signer in zip(SIZES, SIGNERS, strict=True):
-        for fps in options.rates if face_px in options.sizes else ():
-            found = find_drawn(acts, signer, face_px=face_px, fps=fps)
-            faces = [event for event in found if (event.tier, event.value) in kinds]
-            counts = Counts()
-            for table in (counts, every):
-                table.add(to_events(acts), faces)
-            print(f"{signer.name}, face of {face_px} pixels, {fps:g} frames/s", flush=True)
-            print(counts.to_table(), flush=True)
+    parser.add_argument("--films", nargs="+", default=FILMS, help="pixels of a face,frames/s")
+    every = Counts()
+    for name in parser.parse_args().films:
+        size, rate = name.split(",")
+        acts = write_script(1 if rate == "60" else 2)
+        signer = SIGNERS[int(size)]
+        found = find_drawn(acts, signer, face_px=int(size), fps=float(rate))
+        counts = Counts()
+        for table in (counts, every):
+            count(acts, found, table)
+        print(f"{signer.name}, face of {size} pixels, {rate} frames/s\n{counts.to_table()}")
     print(f"all\n{every.to_table()}")
 
 

@@ -42,8 +42,8 @@ KEPT = (
     "reports/evaluation",
     "reports/metrics.json",
 )
-# What says when and why it was, and which commit of the project lay around it; the lock has the
-# parameters with which stage `check` ran last, before or after `train.start_from` was written.
+# Parts that record when and why a night ran, and the project's commit at that time; the lock has
+# the parameters with which stage `check` ran last, before or after `train.start_from` was written.
 _TIME = re.compile(
     rb"\d{4}-\d\d-\d\dT[\d:.]+([+-]\d\d:\d\d|Z)?"
     rb'|"(trigger|git_\w+|dvc_lock|signloom\.sha256)": [^\n]*'

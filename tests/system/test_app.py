@@ -442,6 +442,38 @@ def test_an_upload_that_was_cut_goes_on_when_the_film_is_chosen_again(
     assert store.film(take).read_bytes() == film.read_bytes()
 
 
+def test_a_film_that_is_sent_while_the_app_is_started_again_is_whole(
+    server: Server, tmp_path: Path
+) -> None:
+    """Until the new address is opened, the app answers that it does not know the page."""
+    film = write_video(tmp_path / "day.mp4")
+    with film.open("ab") as file:
+        file.write(bytes(9_000_000))
+    address, store = server.start(), TakeStore()
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1}
+    with open_tab(tmp_path / "profile", 240.0) as tab:
+        open_page(tab, address, "clips")
+        tab.send("Network.emulateNetworkConditions", **slow, uploadThroughput=2e6)
+        choose_files(tab, "#files", film)
+        until = time.monotonic() + WAIT_S
+        while not any(store.size(take) for take in store.list_takes()):
+            assert time.monotonic() < until, tab.run("document.body.innerText")
+            tab.run("new Promise((done) => setTimeout(done, 100))")
+        server.stop(signal.SIGKILL)
+        token = server.start().partition("token=")[2]
+        while sum("401" in complaint for complaint in tab.complaints) < 2:
+            assert time.monotonic() < until, tab.run("document.body.innerText")
+            tab.run("new Promise((done) => setTimeout(done, 100))")
+        (take,) = store.list_takes()
+        assert (take.state, store.size(take) < film.stat().st_size) == ("recording", True)
+        tab.send("Network.emulateNetworkConditions", **slow, uploadThroughput=-1)
+        tab.send("Network.setCookie", name="signloom", value=token, url=address.partition("?")[0])
+        wait_for(tab, "document.querySelector('#list').innerText.includes('not delivered')")
+    (take,) = store.list_takes()
+    assert (take.state, take.name) == ("whole", "day.mp4")
+    assert store.film(take).read_bytes() == film.read_bytes()
+
+
 def test_two_hundred_uploads_leave_memory_as_it_was_and_nothing_twice(
     server: Server, tmp_path: Path
 ) -> None:

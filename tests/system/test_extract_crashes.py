@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from signloom.corpus.manifest import read_manifest, write_manifest
+from signloom.errors import count_of
 from signloom.extraction.cache import unpack_frames
 from signloom_demo.draw import DrawOptions, draw_corpus
 from tests.extraction import contents
@@ -117,7 +118,7 @@ def test_a_stage_that_is_killed_keeps_what_it_has_and_goes_on(project: Path) -> 
     assert not (project / "data/landmarks/shards").exists()
     with Stage(project, workers=1) as stage:
         assert stage.wait() == 0
-        assert f"{count} clips were looked at in an earlier run" in stage.errors()
+        assert f"{count_of(count, 'clip')} of an earlier run" in stage.errors()
     assert contents(project / "data/landmarks") == contents(project / "expected")
 
 
@@ -230,7 +231,7 @@ def test_a_full_disk_keeps_what_is_done_and_says_what_to_do(
     subprocess.run(["mount", "-o", "remount,size=10m", str(project / place)], check=True)
     with Stage(project) as stage:
         assert stage.wait() == 0, stage.errors()
-        assert f"{count} clips were looked at in an earlier run" in stage.errors()
+        assert f"{count_of(count, 'clip')} of an earlier run" in stage.errors()
     assert contents(project / "data/landmarks") == contents(project / "expected")
 
 

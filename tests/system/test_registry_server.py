@@ -55,7 +55,7 @@ def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
         assert sorted(changes) == [
             "champion is version 2",
             "no challenger",
-            "signloom.forgotten of version 1",
+            "tags of version 1",
         ]
         assert read_registry()[0] == {"champion": "2"}
         store.rollback(by="a person")

@@ -199,7 +199,7 @@ def _jitter(wrist: npt.NDArray[np.float32]) -> float | None:
 
 
 def _median(values: npt.NDArray[np.float32]) -> np.float32 | None:
-    """The middle one of the values that are not NaN, None without any; numpy's takes 10 times."""
+    """The middle value of those that are not NaN, or None; numpy's takes ten times as long."""
     ordered = np.sort(values[values >= 0])
     return ordered[len(ordered) // 2] if len(ordered) else None
 

@@ -372,7 +372,7 @@ def quiet_native_code() -> Iterator[None]:
                 os.close(saved)
 
 
-_quiet: list[int] = []  # what stderr was, as often as a thread is quiet
+_quiet: list[int] = []  # saved stderr, once for each thread that silences it now
 _quiet_lock = threading.Lock()
 
 

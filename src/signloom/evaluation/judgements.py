@@ -17,7 +17,7 @@ from pydantic import Field
 
 from signloom.config import Natural, checked_dataclass, read_record
 from signloom.errors import UserError
-from signloom.evaluation.compare import PastRun, compare_runs
+from signloom.evaluation.compare import PastRun, compare_runs, enlarge
 from signloom.evaluation.metric_names import rounded
 from signloom.evaluation.metrics import (
     INTERVAL,
@@ -307,8 +307,8 @@ class JudgementResult:
 def summarise(name: str, task: JudgeTask, sheets: Sequence[Answers]) -> JudgementResult | None:
     """Return what came of a task; None before the first answer.
 
-    Intervals are those of the bootstrap over clips that evaluation uses. Answers about clips that
-    are in the task no more are left out.
+    Intervals are those of the bootstrap over clips by which `signloom compare` decides. Answers
+    about clips that are in the task no more are left out.
     """
     shape = (len(sheets), len(task.pairs))
     preferred, of_a, of_b = (np.full(shape, np.nan) for _ in range(3))
@@ -326,10 +326,11 @@ def summarise(name: str, task: JudgeTask, sheets: Sequence[Answers]) -> Judgemen
     values = {"preference": 100 * preference, "difference": score_b - score_a}
     parts = tuple(mean(key, "", ratings.tolist()) for key, ratings in values.items())
     drawn = Statistics(parts=parts).resample(task.score)
-    estimates = {
-        key: Estimate(float(ratings.mean()), *np.quantile(drawn[key], INTERVAL))
-        for key, ratings in values.items()
-    }
+    estimates = {}
+    for key, ratings in values.items():
+        centre, ends = float(ratings.mean()), np.quantile(drawn[key], INTERVAL)
+        low, high = np.clip(enlarge(centre, ends, len(ratings)), -100, 100)
+        estimates[key] = Estimate(centre, float(low), float(high))
     return JudgementResult(
         task=name,
         a=task.a.name,

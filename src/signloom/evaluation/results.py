@@ -219,8 +219,8 @@ def _breakdown_rows(evaluated: SplitEvaluation, kind: str) -> Iterator[dict[str,
 
 
 Rows = Callable[[SplitEvaluation, Evaluation], Iterable[dict[str, Any]]]
-# To write a table: what yields its rows of a split, and its columns; without them the table is left
-# out where there is no row.
+# For each table, the function that yields a split's rows, and its columns; where these are None, a
+# table without rows is not written.
 TABLES: dict[str, tuple[Rows, Sequence[str] | None]] = {
     HYPOTHESES_NAME: (hypothesis_rows, None),
     SIGNS_NAME: (_sign_rows, None),

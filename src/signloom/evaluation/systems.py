@@ -15,7 +15,7 @@ from functools import cached_property, partial
 import numpy as np
 from tqdm import tqdm
 
-from signloom.errors import UserError
+from signloom.errors import UserError, count_of
 from signloom.evaluation.floors import Floor, best_constant, fit_linear, fit_nearest
 from signloom.evaluation.metric_names import Metric, System
 from signloom.evaluation.metrics import ScoreOptions
@@ -236,7 +236,8 @@ def _find_missing(setup: Setup, split: str) -> list[str]:
     if missing:
         names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
         source_name = setup.translator.source.name
-        logger.warning("%s: %d clips without %s: %s", split, len(missing), source_name, names)
+        count = count_of(len(missing), "clip")
+        logger.warning("%s: %s without %s: %s", split, count, source_name, names)
     return missing
 
 

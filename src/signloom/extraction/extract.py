@@ -44,7 +44,7 @@ from signloom.detection.video import (
     even_frames,
     measure_fps,
 )
-from signloom.errors import ClipError, Problem, UserError
+from signloom.errors import ClipError, Problem, UserError, count_of
 from signloom.extraction.cache import (
     HashedVideo,
     LandmarkCache,
@@ -448,7 +448,7 @@ def extract_corpus(clips: Sequence[Clip], options: ExtractOptions, folder: Path)
         ) from None
     sizes = [path.stat().st_size for path in (folder / SHARDS_NAME).iterdir()]
     rows = {
-        "cached": f"{cached:,} clips were looked at in an earlier run",
+        "cached": f"{count_of(cached, 'clip')} of an earlier run",
         "new": new,
         "shards": f"{len(sizes):,}, {sum(sizes) / 1e6:,.2f} MB",
     }

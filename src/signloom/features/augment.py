@@ -23,8 +23,8 @@ from signloom.features.features import (
     stretch_arrays,
 )
 
-# Of features of another network:
-SPANS = 2  # that are taken of every clip
+# For features that another network found:
+SPANS = 2  # stretches of time that are masked in every clip
 NOISE = 0.2  # of each number, share of `feature_shift`
 BEND = 0.1  # by how much of the clip the slowest of three sines moves its frames, at most
 LOST_S = 0.4  # longest run in which a hand is lost; longer ones arise where two meet
@@ -110,7 +110,7 @@ def augment_rows(
     generator: np.random.Generator,
     duration: float | None = None,
 ) -> FloatArray:
-    """Change features that another network found, of which nothing is known but that time passes.
+    """Change features that another network found; all that is known of them is their time axis.
 
     `stretch` also lets time run faster and slower within the clip. `scale` and `feature_shift` are
     of each column by itself, the latter in its own deviation in the clip, and a fifth of it is

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from signloom.errors import count_of
 from signloom.evaluation.metric_names import (
     LOOKUPS,
     TOO_FEW,
@@ -50,6 +51,8 @@ def describe_scores(
     """
     for split in sorted(content["splits"], reverse=True):
         yield format_scores(split, content)
+    steps = (evaluation.get("next_step") for evaluation in content["splits"].values())
+    yield from (f"{wrap(step)}\n" for step in dict.fromkeys(filter(None, steps)))
     before = read_committed(path)
     if changes := list_changes(metrics, before):
         yield f"against the last commit:\n{format_changes(changes)}\n"
@@ -73,7 +76,7 @@ def format_scores(split: str, content: Mapping[str, Any]) -> str:
     if headline == Metric.BLEU4:
         shown = dict.fromkeys((headline, Metric.BLEU1, *shown))
 
-    rows = [[f"{split}: {evaluation['clips']} clips, 95 % intervals", *floors]]
+    rows = [[f"{split}: {count_of(evaluation['clips'], 'clip')}, 95 % intervals", *floors]]
     keys = [key for key in shown if key in model]
     name_width = max(len(metric_heading(key)) for key in keys)
     for key in keys:
@@ -123,8 +126,6 @@ def _describe_scores(split: str, content: Mapping[str, Any], headline: Metric) -
         yield describe_only(evaluation["only_sentence"], evaluation["clips"])
     if (check := evaluation["input_check"]) and not check["uses_input"]:
         yield "THIS MODEL IGNORES ITS INPUT: another clip's video gets the same score"
-    if next_step := evaluation.get("next_step"):
-        yield next_step
 
 
 def format_changes(changes: Iterable[MetricChange]) -> str:

@@ -118,7 +118,7 @@ class BatchLoss(nn.Module):
     one after another, or on several devices: the gradients add up to those of the whole.
     """
 
-    is_pooled = False  # whether a clip has one label, which the mean of its positions is to name
+    is_pooled = False  # whether a clip has one label, read from the mean over its positions
 
     def __init__(self, model: Seq2Seq, options: TrainOptions, *, pad: int, subsampling: int):
         """Take the model and how it is trained.

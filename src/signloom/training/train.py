@@ -561,7 +561,8 @@ def train_seed(
         def log_epoch(record: EpochRecord) -> None:
             speed = bar.end_epoch(record)
             if log is not None:
-                log({**asdict(record), "speed": speed}, step=record.epoch)
+                # MLflow shows what begins with `system/` apart, below losses and scores.
+                log({**asdict(record), "system": speed}, step=record.epoch)
 
         checkpoint, fit = train(
             data,

@@ -94,9 +94,8 @@ def plan_search(
         _check_signs(data, base)
     space = parse_space(options.space)
     check_fit(base, space, options.objective)
-    for first in parse_first(options.first, space):
-        if first.note:
-            logger.info("%s", first.note)
+    if any(first.note for first in parse_first(options.first, space)):
+        logger.info("tune.first: what tune.space has no room for is tried as near as it can be")
     parts = identify(base, options, hashes)
     return SearchPlan(
         data=data,

@@ -282,7 +282,7 @@ def run_forget(options: ForgetOptions) -> None:
         sync_marks,
     )
     from signloom_ops.privacy.leftovers import tell_left
-    from signloom_ops.privacy.models import tell_models
+    from signloom_ops.privacy.trained_versions import tell_models
 
     project = read_project(options.params)
     removal = find_removal(options.signer, project)

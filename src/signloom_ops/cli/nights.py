@@ -84,7 +84,7 @@ class PromoteOptions(VersionOptions):
 
 
 def add_champion(parser: argparse.ArgumentParser) -> None:
-    """Describe `signloom champion` and its actions, which have no description but their line."""
+    """Describe `signloom champion` and its actions, each with one line of help."""
     describe_command(parser, _show_champion)
     actions = parser.add_subparsers(title="actions", metavar="ACTION")
     for name, run, line in (
@@ -173,7 +173,7 @@ def _sync_registry(options: ChampionOptions) -> None:
 
 
 def _update_registry() -> None:
-    """Tell the registry, which may be away: the store is what counts."""
+    """Update the registry if it can be reached; what counts is the store."""
     from signloom.tracking.run import read_tracking
     from signloom_ops.nightly.registry import sync_registry
     from signloom_ops.nightly.store import ModelStore

@@ -14,6 +14,7 @@ from typing import Any
 from signloom.checkpoint import WEIGHTS
 from signloom.config import check_shape, read_json
 from signloom.corpus.manifest import SPLITS, corpus_name
+from signloom.errors import count_of
 from signloom.evaluation.judgements import JudgementResult, Judgements
 from signloom.evaluation.metric_names import (
     GLOSS_SYSTEM_LABELS,
@@ -209,9 +210,9 @@ def _limits(version: VersionFiles) -> Iterator[str]:
             f"{len(familiar)} of the {len(tested_signers)} signers it was tested on are among "
             "them, so the scores say little about others"
             if familiar
-            else f"it was tested on {len(tested_signers)} others"
+            else f"it was tested on {count_of(len(tested_signers), 'other')}"
         )
-        yield f"It has learned from {len(train)} signers; {tested}."
+        yield f"It has learned from {count_of(len(train), 'signer')}; {tested}."
     yield "It knows the words of its training sentences; others it can at best spell in bytes."
     if reads_glosses(version.spec):
         yield "It reads glosses, no videos: what glosses leave out is lost."

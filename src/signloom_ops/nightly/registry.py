@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from signloom.errors import UserError
+from signloom.errors import UserError, count_of
 from signloom.paths import SEEDS_NAME
 from signloom.tracking.mlflow_setup import first_line, import_mlflow, store_name
 from signloom.tracking.run import TrackingOptions
@@ -160,12 +160,13 @@ class _Registry:
     def _tag(self, version: int, registered: Any) -> None:
         tags = _decision_tags(self._store.decision(version))
         if forgotten := self._store.forgotten(version):
-            tags["signloom.forgotten"] = f"{forgotten} clips"
-        for key, value in tags.items():
-            text = value[:MAX_TAG_CHARS]
-            if registered.tags.get(key) != text:
-                self._client.set_model_version_tag(self._name, registered.version, key, text)
-                self._changes.append(f"{key} of version {version}")
+            tags["signloom.forgotten"] = count_of(forgotten, "clip")
+        texts = {key: value[:MAX_TAG_CHARS] for key, value in tags.items()}
+        changed = {key: text for key, text in texts.items() if registered.tags.get(key) != text}
+        for key, text in changed.items():
+            self._client.set_model_version_tag(self._name, registered.version, key, text)
+        if changed and f"version {version}" not in self._changes:  # else it comes with them
+            self._changes.append(f"tags of version {version}")
 
     def _point(self, alias: str, target: str | None, now: Any, number: int | None) -> None:
         if target is None and now is not None:

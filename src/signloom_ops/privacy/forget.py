@@ -82,7 +82,6 @@ from signloom_ops.intake.changes import (
 from signloom_ops.nightly.card import CARD, write_card
 from signloom_ops.nightly.store import FROZEN, MARKS, ModelStore
 from signloom_ops.options import load_ops
-from signloom_ops.privacy.models import TrainedVersion, mark_versions, trained_on, versions_of
 from signloom_ops.privacy.names import (
     BLANK,
     CONSENTS,
@@ -95,6 +94,12 @@ from signloom_ops.privacy.names import (
     scrub_file,
     texts_of,
     videos_like,
+)
+from signloom_ops.privacy.trained_versions import (
+    TrainedVersion,
+    mark_versions,
+    trained_on,
+    versions_of,
 )
 from signloom_tools.dvc import (
     DvcCache,
@@ -208,7 +213,7 @@ def is_interrupted(project: Project) -> bool:
     return removal_note(project.corpus).is_file()
 
 
-def _read_clips(corpus: CorpusOptions) -> list[Clip]:
+def _read_clips(corpus: CorpusOptions) -> Sequence[Clip]:
     """Return the clips of a corpus; where only the app has recorded so far, there is none."""
     return read_manifest(corpus.path, corpus.signer_disjoint) if corpus.path.is_file() else []
 

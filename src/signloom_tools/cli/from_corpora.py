@@ -13,7 +13,7 @@ from signloom.config import Count, Natural, load_section
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip, CorpusOptions, has_ended, read_manifest
 from signloom.corpus.shards import read_clip_frames, read_shards
-from signloom.errors import Problem, UserError
+from signloom.errors import Problem, UserError, count_of
 from signloom.paths import CHECKPOINT, SHARDS
 from signloom_tools.cli.init import (
     InitOptions,
@@ -56,7 +56,7 @@ def run_merge(options: MergeOptions) -> None:
     """Plan, report, and unless it is a dry run, write."""
     parts = read_parts(options.parts, options.landmarks)
     for part in parts:
-        print(f"{part.name}: {len(part.clips)} clips, {part.kind}")
+        print(f"{part.name}: {count_of(len(part.clips), 'clip')}, {part.kind}")
     shards = [part.shards for part in parts if part.shards]
     check_apart(options.corpus, [*(part.path for part in parts), *shards])
     if not shards and (corpus_shards := options.corpus / IMPORTED_SHARDS).is_dir():

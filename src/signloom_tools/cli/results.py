@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from signloom.config import Count, Natural, load_section
 from signloom.corpus.manifest import CorpusOptions, read_manifest
-from signloom.errors import UserError
+from signloom.errors import UserError, count_of
 from signloom.evaluation.metric_names import (
     GLOSS_WER,
     TOO_FEW,
@@ -132,7 +132,7 @@ def run_compare(options: CompareOptions) -> None:
     for split, part in comparisons.items():
         left_out = f", {part.left_out} that only one has left out" if part.left_out else ""
         print(
-            f"\n{split}: {len(part.clips)} clips{left_out}, paired bootstrap, "
+            f"\n{split}: {count_of(len(part.clips), 'clip')}{left_out}, paired bootstrap, "
             f"{a.options.resamples} resamples"
         )
         print(format_differences(part.differences))
@@ -225,7 +225,7 @@ def run_stress(options: StressOptions) -> None:
 
 
 def _stress_lines(split: str, rows: "Sequence[StressRow]", metric: Metric) -> Iterator[str]:
-    yield f"{split}: {rows[0].clips} clips, 95 % interval; said: without a warning"
+    yield f"{split}: {count_of(rows[0].clips, 'clip')}, 95 % interval; said: without a warning"
     yield f"  {'change':<42}{metric_heading(metric):>8}{'':19}right  WER  said  wrong of these"
     for row in rows:
         interval = f"[{row.score_low:.1f}, {row.score_high:.1f}]"
@@ -288,7 +288,8 @@ def run_judge(options: JudgeOptions) -> None:
     plain = "-".join(Path(run.rpartition(":")[2]).resolve().name for run in options.runs)
     name = options.name or re.sub(r"[^\w.-]+", "-", plain).strip(".-")
     path = judgements.add(name, task)
-    print(f"{path}: {len(task.pairs)} clips of {task.split}. `signloom app`, tab Judge; then")
+    clips = f"{count_of(len(task.pairs), 'clip')} of {task.split}"
+    print(f"{path}: {clips}. `signloom app`, tab Judge; then")
     print(f"signloom judge {name} --show")
 
 

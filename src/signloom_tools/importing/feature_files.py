@@ -22,7 +22,7 @@ from signloom_tools.importing.foreign import (
     ForeignClip,
     LandmarkPart,
     check_memory,
-    require,
+    require_rate_and_size,
 )
 from signloom_tools.importing.numpy_arrays import Archive, read_packed
 from signloom_tools.importing.options import SourceDefaults
@@ -95,7 +95,7 @@ def _clip(path: Path, clip_id: str, content: Any, defaults: SourceDefaults) -> F
             "scale them, and leave out what is missing",
         )
     # The picture says nothing here.
-    fps, width, height = require(path, defaults, {"width": 1, "height": 1})
+    fps, width, height = require_rate_and_size(path, defaults, {"width": 1, "height": 1})
     part = LandmarkPart(
         to_points(matrix.astype(np.float32)), tuple(range(-(-matrix.shape[1] // 3)))
     )

@@ -43,7 +43,7 @@ def check_memory(size_bytes: int, defaults: SourceDefaults) -> None:
         )
 
 
-def require(
+def require_rate_and_size(
     path: Path, defaults: SourceDefaults, stated_sizes: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[float, int, int]:
     """Return frame rate, width and height of a source, which may say some of them.

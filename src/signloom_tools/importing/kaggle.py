@@ -27,7 +27,7 @@ from signloom_tools.importing.foreign import (
     ForeignClip,
     LandmarkPart,
     check_memory,
-    require,
+    require_rate_and_size,
 )
 from signloom_tools.importing.options import SourceDefaults
 
@@ -158,7 +158,7 @@ def _read_clip(
     rows = _frame_rows(table["frame"].to_numpy())
     check_memory((int(rows.max()) + 1) * _FRAME_BYTES, defaults)
     parts = read(table, rows)
-    fps, width, height = require(path, defaults, _read_sizes(table))
+    fps, width, height = require_rate_and_size(path, defaults, _read_sizes(table))
     return ForeignClip(clip_id=clip_id, parts=parts, fps=fps, width=width, height=height)
 
 

@@ -22,7 +22,7 @@ from signloom_tools.importing.foreign import (
     LandmarkPart,
     check_memory,
     pick,
-    require,
+    require_rate_and_size,
 )
 from signloom_tools.importing.options import SourceDefaults
 from signloom_tools.importing.people import DetectedPerson, Points, clip_of_points, follow_signer
@@ -177,7 +177,7 @@ def _clip(
     content = _by_number(_frames_in(fields) or content)
     if parts := _clip_parts(content):
         dated = replace(defaults, fps=defaults.fps or _rate(content))
-        fps, width, height = require(path, dated, stated)
+        fps, width, height = require_rate_and_size(path, dated, stated)
         return ForeignClip(
             clip_id=clip_id,
             parts=parts,
@@ -187,7 +187,7 @@ def _clip(
             label=label,
             states_size={"width", "height"} <= stated.keys(),
         )
-    size = require(path, defaults, stated)
+    size = require_rate_and_size(path, defaults, stated)
     content = _unwrap_people(content, defaults)
     if isinstance(content, list) and any(map(_is_people, content)):
         frames = list(_frames(content))

@@ -36,7 +36,7 @@ from signloom_tools.importing.foreign import (
     LandmarkPart,
     check_memory,
     pick,
-    require,
+    require_rate_and_size,
 )
 from signloom_tools.importing.options import SourceDefaults
 from signloom_tools.importing.people import clip_of_points
@@ -108,7 +108,7 @@ def read_part_files(
     for name, file in files.items():
         with file.open("rb") as opened:
             parts[name] = _part(name, Archive(file, opened, defaults).read(file.stem))
-    fps, width, height = require(path, defaults)
+    fps, width, height = require_rate_and_size(path, defaults)
     clip = partial(ForeignClip, clip_id=path.name, fps=fps, width=width, height=height)
     yield path.name, partial(clip, parts=parts)
 
@@ -219,7 +219,7 @@ def read_array_frames(
             f"its frames have {', '.join(map(str, lengths))} numbers",
             f"save {' or '.join(map(str, ROWS))} a frame",
         )
-    fps, width, height = require(path, defaults)
+    fps, width, height = require_rate_and_size(path, defaults)
     matrix = np.full((len(files), lengths[0]), np.nan, np.float32)
     matrix[[file is not None for file in files]] = np.stack(rows)
     parts = _split_rows(matrix)
@@ -254,7 +254,7 @@ def _read_clips(
         clip_sizes = {
             key: _own(key, values, number, clip_id == name) for key, values in stated_sizes.items()
         }
-        size = fps, width, height = require(path, defaults, clip_sizes)
+        size = fps, width, height = require_rate_and_size(path, defaults, clip_sizes)
         if isinstance(shown, ClipError):
             yield clip_id, partial(_refuse, shown)
         elif isinstance(shown, dict):

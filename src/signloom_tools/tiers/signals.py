@@ -26,8 +26,8 @@ UNITS = {
     **dict.fromkeys(("to_face", "to_middle", "to_chest", "between"), "shoulder widths"),
     **dict.fromkeys(("pitch", "yaw", "roll", "nod", "shake"), "degrees"),
     **dict.fromkeys(("brow", "mouth_open", "mouth_width", "mouthing"), "face heights"),
-    **dict.fromkeys(("closing", "aperture"), "median apertures"),
-    **dict.fromkeys(("gaze_side", "gaze_down"), "eye widths"),
+    **dict.fromkeys(("closing", "aperture", "gaze_down"), "median apertures"),
+    "gaze_side": "eye widths",
     "lead": "share of the way",
     "raised": "hands",
 }
@@ -38,13 +38,15 @@ _GAP_S = 0.2  # a part that is lost for no longer is where it was
 _NOD_S, _SWING_S, _BLINK_S = 0.9, 0.5, 0.5  # what goes and comes back within
 _SHAKE_S = 0.8  # within which both ways of a shake lie
 _LEAD_S = 1.0  # over which it is measured which hand leads
+SHAKE_DEG = 4.0  # a smaller one is none
+CLOSED = 0.25  # of the lids' way: where a blink begins and ends
 _MOUTH_S = 0.4  # what a mouth does and undoes within is movement
 
 # Points of MediaPipe's mesh; of pairs the signer's right one first.
 _TEMPLES, _EYE_CORNERS = ((33, 263), (127, 356), (234, 454)), ((33, 263), (133, 362))
 _HAIRLINE, _CHIN = 10, 152
 _UPRIGHT = ((10, 2), (151, 164), (9, 94))  # the jaw moves none of them
-_BROWS = (63, 105, 66, 70, 293, 334, 296, 300)
+_BROWS = (66, 107, 296, 336)  # their inner halves, which a frown moves
 _LIDS = ((159, 145), (158, 153), (160, 144), (386, 374), (385, 380), (387, 373))
 _IRISES = (468, 473)
 _LIPS, _MOUTH_CORNERS = (13, 14), (61, 291)
@@ -159,16 +161,17 @@ def _measure_face(face: Floats, fps: float) -> dict[str, Floats]:
     eyes, eye_widths = corners.mean(1), np.linalg.norm(corners[:, 0] - corners[:, 1], axis=-1)
     lids = place(tuple(mark for pair in _LIDS for mark in pair)).reshape(-1, len(_LIDS), 2, 3)
     aperture = (lids[:, :, 1, 1] - lids[:, :, 0, 1]).mean(1)
-    aperture /= max(_median(aperture), 1e-6)
-    gaze = ((place(_IRISES) - eyes)[..., :2] / eye_widths[..., None]).mean(1)
+    irises = place(_IRISES)
+    above = (lids[:, :, 1, 1].mean(1) - irises[..., 1].mean(1)) / _median(aperture)
+    aperture /= _median(aperture)
     upper_lip, lower_lip = np.moveaxis(place(_LIPS), 1, 0)
     right_corner, left_corner = np.moveaxis(place(_MOUTH_CORNERS), 1, 0)
     raw = {
         **{name: np.degrees(angle) for name, angle in degrees.items()},
         "brow": eyes[..., 1].mean(1) - place(_BROWS)[..., 1].mean(1),
         "aperture": aperture,
-        "gaze_side": gaze[:, 0],
-        "gaze_down": gaze[:, 1],
+        "gaze_side": ((irises - eyes)[..., 0] / eye_widths).mean(1),
+        "gaze_down": -above,
         "mouth_open": lower_lip[:, 1] - upper_lip[:, 1],
         "mouth_width": np.linalg.norm(left_corner - right_corner, axis=1),
     }
@@ -176,11 +179,14 @@ def _measure_face(face: Floats, fps: float) -> dict[str, Floats]:
     if not is_seen.any():
         return {}
     whole = {name: _fill(value) for name, value in raw.items()}
-    fine = whole["aperture"]  # a blink is short
+    closing = _close(whole["aperture"], _BLINK_S, fps) - whole["aperture"]
+    # The mesh nods a little with the lids.
+    whole["pitch"] = _fill(np.where(closing < CLOSED, whole["pitch"], np.nan))
     whole = {name: _smooth(value, fps, _SMOOTH_S) for name, value in whole.items()}
     for name in set(whole) - {"mouth_open"}:
         whole[name] = whole[name] - np.median(whole[name][is_seen])
-    whole["closing"] = _close(fine, _BLINK_S, fps) - fine
+    whole["closing"] = closing  # as it is: a blink is short
+    whole["gaze_down"] = -_close(-whole["gaze_down"], _BLINK_S, fps)  # a blink is none
     pitch, yaw = whole["pitch"], whole["yaw"]
     whole["nod"] = pitch + _close(-pitch, _NOD_S, fps)
     to_left, to_right = yaw + _close(-yaw, _SWING_S, fps), _close(yaw, _SWING_S, fps) - yaw
@@ -188,7 +194,8 @@ def _measure_face(face: Floats, fps: float) -> dict[str, Floats]:
         np.maximum(to_left, to_right),
         np.minimum(_slide(to_left, _SHAKE_S, fps).max(-1), _slide(to_right, _SHAKE_S, fps).max(-1)),
     )
-    whole["yaw"] = -_close(-_close(yaw, _SWING_S, fps), _SWING_S, fps)
+    is_shaken = _slide(whole["shake"], _SWING_S, fps).max(-1) >= SHAKE_DEG
+    whole["yaw"] = np.where(is_shaken, 0.0, yaw)  # a shake is no turn
     ways = [whole[name] for name in ("mouth_open", "mouth_width")]
     ways = [
         np.maximum(way + _close(-way, _MOUTH_S, fps), _close(way, _MOUTH_S, fps) - way)

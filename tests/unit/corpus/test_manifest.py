@@ -26,6 +26,13 @@ HEADER = "clip_id\tvideo\ttext\tsigner\tsplit"
 FULL_HEADER = HEADER + "\tstart_s\tend_s\tgloss\tlanguage"
 
 
+@pytest.fixture(autouse=True, params=["rows", "columns"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read every manifest here as a small one, and again as a large one."""
+    if request.param == "columns":
+        monkeypatch.setattr("signloom.corpus.manifest.LARGE_BYTES", 0)
+
+
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
     """Write lines into a manifest whose folder has videos/a.mp4, b.mp4 and c.mp4."""

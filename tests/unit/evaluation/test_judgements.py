@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import threading
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,16 @@ import numpy as np
 import pytest
 
 from signloom.errors import UserError
+from signloom.evaluation.compare import enlarge
 from signloom.evaluation.judgements import (
+    Answer,
+    Answers,
     BlindAnswer,
     Judgements,
     krippendorff_alpha,
     prepare_task,
     show_blind,
+    summarise,
 )
 from tests.unit.evaluation.judged import CLIPS, run, say, task
 from tests.unit.evaluation.texts import options
@@ -106,12 +112,45 @@ def test_results_count_clips_and_have_the_bootstraps_intervals(judgements: Judge
     order = [p.clip_id for p in judgements.read("t").pairs]
     assert order == [p.clip_id for p in task(differing=True).pairs]  # the same draw
     drawn = [per_clip[rng.integers(0, 10, 10)].mean() for _ in range(options().resamples)]
-    assert (result.preference.low, result.preference.high) == pytest.approx(
-        np.quantile(drawn, [0.025, 0.975])
-    )
+    ends = enlarge(result.preference.value, np.quantile(drawn, [0.025, 0.975]), 10)
+    assert (result.preference.low, result.preference.high) == pytest.approx((ends[0], 100))
+    assert ends[1] > 100  # which no share is
     assert (result.difference.value, result.difference.low) == pytest.approx((15, 15))
     assert result.alpha_preference is not None
     assert result.alpha_preference < 0.5 < 1
+
+
+@pytest.mark.parametrize(
+    ("clips", "draws"),
+    [
+        (10, 200),
+        pytest.param(10, 1000, marks=pytest.mark.slow),
+        pytest.param(20, 1000, marks=pytest.mark.slow),
+    ],
+)
+def test_few_of_equal_systems_are_called_different_by_judges(clips: int, draws: int) -> None:
+    rng, different = np.random.default_rng(0), Counter[str]()
+    prepared = task(differing=True, clips=clips)
+    for seed in range(draws):
+        judged = replace(prepared, score=options(resamples=500, seed=seed))
+        sheets = [
+            Answers(
+                judge=name,
+                answers={
+                    pair.clip_id: Answer(
+                        preferred=rng.choice(["a", "b", "equal"]), a=int(rng.integers(101)), b=50
+                    )
+                    for pair in judged.pairs
+                },
+            )
+            for name in ("anna", "ben")
+        ]
+        result = summarise("t", judged, sheets)
+        assert result is not None
+        for name in ("preference", "difference"):
+            estimate = getattr(result, name)
+            different[name] += estimate.low > 0 or estimate.high < 0
+    assert max(different.values()) / draws <= 0.05 + 0.015 + 3 * np.sqrt(0.05 * 0.95 / draws)
 
 
 def test_the_results_of_a_model_are_those_in_which_it_took_part(judgements: Judgements) -> None:

@@ -17,7 +17,7 @@ from signloom.features.targets import CtcLabels, Target
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import hash_file
 from signloom.translation.confidence import CONFIDENCE, Confidence, write_confidence
-from signloom.translation.labels import weigh_labels
+from signloom.translation.labels import MODEL_WEIGHT, weigh_labels
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.unit.evaluation.world import (
@@ -108,7 +108,7 @@ def test_missing_clips_are_not_scored(knowing: Knowing, caplog: pytest.LogCaptur
     clips = corpus()
     del clips["test1"], clips["train2"]
     evaluation = evaluate(knowing, targets(), clips, OPTIONS)
-    assert "test: 1 clips without landmarks: test1" in caplog.text
+    assert "test: 1 clip without landmarks: test1" in caplog.text
     assert evaluation.splits["test"].result.missing == ["test1"]
     assert evaluation.metrics["test"]["clips"] == 2
     assert evaluation.metrics["test"]["missing"] == 1
@@ -196,7 +196,7 @@ def test_single_signs_are_read_with_the_linear_view(count: int, tmp_path: Path) 
     assert [names[n] for n in read.argmax(axis=1)] == floor(sequences)
     np.testing.assert_allclose(np.exp(read).sum(axis=1), 1)
     own = [weigh_labels(log_probs) for log_probs in plain._paces(plain._rows(sequences), "text")]
-    product = read - np.array(own)
+    product = read - MODEL_WEIGHT * np.array(own)
     said = translator.translate(sequences, DECODING)
     assert [t.text for t in said] == [names[n] for n in product.argmax(axis=1)]
     best = product.max(axis=1) - np.logaddexp.reduce(product, axis=1)

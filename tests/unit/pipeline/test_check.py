@@ -90,6 +90,22 @@ def test_a_warm_up_longer_than_a_training_of_glosses_is_told(
     assert "this training has 5 steps (5 epochs of 1)" in caplog.text
 
 
+@pytest.mark.parametrize(("name", "is_alike"), [("A.mp4", True), ("b.mp4", False)])
+def test_films_that_a_disk_may_take_for_one_are_told_before_they_are_pulled(
+    caplog: pytest.LogCaptureFixture, name: str, is_alike: bool
+) -> None:
+    (CORPUS / name).touch()
+    films = {"train": "a.mp4", "dev": "a.mp4", "test": name}
+    clips = [
+        Clip(clip_id=split, video=CORPUS / film, text="one two", signer=split, split=split)
+        for split, film in films.items()
+    ]
+    write_manifest(CORPUS / "manifest.tsv", clips)
+    main()
+    message = f"differ by capitals alone ({CORPUS / 'A.mp4'} and {CORPUS / 'a.mp4'})"
+    assert (message in caplog.text) == is_alike
+
+
 def test_weights_of_a_version_that_is_gone_stop_no_night_before_it_chooses_others() -> None:
     change(train={"start_from": "data/models/0001/checkpoint"})
     main()

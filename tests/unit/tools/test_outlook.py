@@ -55,6 +55,13 @@ def test_twice_as_many_signers_bring_what_was_foretold(step: float) -> None:
     assert np.median(widths) < 45
 
 
+@pytest.mark.parametrize("draws", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_where_more_signers_bring_nothing_few_outlooks_say_otherwise(draws: int) -> None:
+    ends = [draw_outlook(corpus(seed, 0.0), 7, seed).doubling for seed in range(draws)]
+    different = sum(doubling.low > 0 or doubling.high < 0 for doubling in ends)
+    assert different / draws <= 0.05 + 0.015 + 3 * np.sqrt(0.05 * 0.95 / draws)
+
+
 def test_a_curve_that_nears_its_ceiling_is_not_continued_in_a_line() -> None:
     """Of 43 real people, from 8 of them: 97 % [70, 100] was expected of 16, and 82 % came true."""
     curve = {1: 58.0, 2: 69.0, 4: 75.0, 8: 79.0}  # below 82

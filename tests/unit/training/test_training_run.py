@@ -39,7 +39,7 @@ def test_each_seed_gives_a_model_and_the_first_stands_in_front(tmp_path: Path) -
         for seed_options in each_seed(options)[1:]
     ]
     assert [epoch for epoch, _ in heard] == [1, 2, 0]
-    assert heard[0][1]["speed"]["frames_per_s"] > 0
+    assert heard[0][1]["system"]["frames_per_s"] > 0
     folder = tmp_path / "checkpoint"
     write_results(folder, results)
     for place, seed in ((folder, 5), (folder / "seeds/1", 1)):

@@ -516,7 +516,7 @@ function drawTake(take) {
   }));
   const count = take.parts.length;
   const state = [take.name, take.made.slice(0, 16).replace("T", " "), say(`state_${take.state}`),
-    count ? say("clips_of", { count }) : ""].filter(Boolean).join(" · ");
+    count === 1 ? say("clip_of") : count ? say("clips_of", { count }) : ""].filter(Boolean).join(" · ");
   const fields = [labelled("signer", signer), ...(count ? [] : [labelled("sentence", text)])];
   return element("li", {},
     element("p", { class: "soft", text: state }),

@@ -127,8 +127,11 @@ def test_a_film_that_is_none_is_left_out_and_said(
     torn = tmp_path / "torn.webm"
     torn.write_bytes(bytes(3000))
     take = record(TakeStore(), torn, "noise")
+    TakeStore().film(record(TakeStore(), films[0], "gone")).unlink()
     main(["lookup", str(SHARDS)])
     assert f"recording {take.id} is left out" in caplog.text
+    assert "the file is missing" in caplog.text
+    assert "manifest" not in caplog.text  # which has no row of a recording
 
 
 def test_a_recording_of_two_people_is_called_so(films: list[Path]) -> None:

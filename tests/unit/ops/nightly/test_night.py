@@ -94,7 +94,7 @@ def test_a_step_that_fails_ends_the_night_and_is_repeated_by_the_next() -> None:
 
 @pytest.mark.slow
 def test_a_delivery_without_landmarks_is_withdrawn_and_not_taken_again() -> None:
-    """Quick twin: tests/unit/ops/intake/test_withdrawal.py, tests/unit/ops/intake/drift."""
+    """Quick twin: tests/unit/ops/intake/test_withdraw.py, tests/unit/ops/intake/drift."""
     settings = make_project()
     before = settings.corpus.path.read_text(encoding="utf-8")
     stages = {"extract": "true", "tokenize_targets": "true", "report": "touch reports/made"}

@@ -66,7 +66,13 @@ def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(
 ) -> None:
     import mlflow
 
-    assert sync(store, "follows")
+    assert sync(store, "follows") == [
+        "registered model follows",
+        "version 1",
+        "version 2",
+        "champion is version 1",
+        "challenger is version 2",
+    ]
     versions, named = read("follows")
     assert sorted(versions) == ["1", "2"]
     assert versions["1"].tags["decision"] == "not judged"
@@ -76,7 +82,7 @@ def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(
     store.promote(2, by="test")
     store.mark(1, "forgotten", [{"clips": 24}])
     assert sync(store, "follows") == [
-        "signloom.forgotten of version 1",
+        "tags of version 1",
         "champion is version 2",
         "no challenger",
     ]

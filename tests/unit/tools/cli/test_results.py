@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,16 @@ def test_what_holds_no_scores_is_said(content: str | None, message: str, tmp_pat
     if content:
         path.write_text(content)
     refuse(message, ["scores", "--metrics", str(path)])
+
+
+def test_where_the_missing_scores_belong_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reports").mkdir()
+    metrics_file(Path("reports"), 60.0)
+    shutil.rmtree("reports/evaluation")
+    refuse(r"reports/evaluation/scores\.json", ["scores"])
 
 
 def test_seeds_and_a_model_that_ignores_its_input_are_said(

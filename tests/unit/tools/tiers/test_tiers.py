@@ -15,10 +15,11 @@ from signloom_tools.cli.main import main
 from signloom_tools.holistic import FilmLandmarks, read_film
 from signloom_tools.importing.elan import read_elan
 from signloom_tools.tiers.events import RULES, Event, Rule, find_events
-from signloom_tools.tiers.files import CROWD, to_elan, to_json
+from signloom_tools.tiers.files import CROWD, list_values, to_elan, to_json
 from signloom_tools.tiers.signals import Signals, measure
 from studies.tiers.draw import Act, draw_film, write_script
-from studies.tiers.run import to_events
+from studies.tiers.films import read_labels
+from studies.tiers.run import count, find_drawn, to_events
 from studies.tiers.scores import Counts, measure_overlap
 from tests.tiny import ROOT
 
@@ -120,7 +121,7 @@ def test_a_picture_shows_the_film_and_each_event(
 def test_a_table_and_json_hold_the_same_events(film: Path, tmp_path: Path) -> None:
     main(["landmarks", str(film), "--write", "tiers.csv", "--to", str(tmp_path), "--fps", "8"])
     rows = list(csv.DictReader((tmp_path / "film.tiers.csv").read_text("utf-8").splitlines()))
-    events = find_events(measure(read_film(film, face="refined", fps=8)))
+    events = find_events(measure(read_film(film, face="refined", fps=8.0)))
     of_json = json.loads(to_json(events))["events"]
     assert {row["tier"] for row in rows} >= {"head turn", "mouth"}
     assert rows == [
@@ -180,6 +181,14 @@ def describe(rule: Rule) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def test_labels_of_real_films_name_what_tiers_may_say() -> None:
+    films = read_labels()
+    assert len(films) >= 10
+    for event in (event for events in films.values() for event in events):
+        assert event.value in list_values(event.tier)
+        assert 0 <= event.start_s < event.end_s
+
+
 def test_counts_take_each_event_once() -> None:
     counts = Counts()
     blink = Event("eyes", "blink", 1.0, 2.0, 1.0, "")
@@ -191,11 +200,9 @@ def test_counts_take_each_event_once() -> None:
 
 
 @pytest.mark.slow  # its quick twin is `test_what_a_face_does_is_found`
-def test_all_that_a_drawn_face_does_is_found(tmp_path: Path) -> None:
+def test_all_that_a_drawn_face_does_is_found() -> None:
     acts, counts = write_script(), Counts()
-    path = tmp_path / "film.mp4"
-    draw_film(path, acts, TRAIN_SIGNERS[0], face_px=100, fps=25.0)
-    counts.add(to_events(acts), find_events(measure(read_film(path, face="refined"))))
+    count(acts, find_drawn(acts, TRAIN_SIGNERS[0], face_px=100, fps=25.0), counts)
     for kind, known in counts.known.items():
         assert counts.both[kind] >= 0.9 * known, counts.to_table()
         assert counts.both[kind] >= 0.9 * counts.found[kind], counts.to_table()
