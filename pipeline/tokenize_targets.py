@@ -13,6 +13,7 @@ from signloom.features.targets import (
     write_targets,
 )
 from signloom.paths import LABELS, PARAMS, TARGETS, TOKENIZER
+from signloom.tables import read_columns
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     logging.info(
         "%d sentences, %d tokens, vocabulary of %d rows, %d CTC labels%s",
         len(targets),
-        sum(len(target.ids) for target in targets),
+        sum(len(ids) for (ids,) in read_columns(targets, "ids")),
         tokenizer.vocab_size,
         len(labels),
         f", {len(glosses.names)} glosses as the model's input" if glosses.names else "",

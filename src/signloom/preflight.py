@@ -36,6 +36,7 @@ from signloom.models.seq2seq import ModelOptions
 from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, SHARDS, TOKENS, TUNE
 from signloom.provenance import project_folder
 from signloom.report.build import ReportOptions
+from signloom.tables import read_columns
 from signloom.tracking.run import TrackingOptions
 from signloom.training.options import TrainOptions
 from signloom.training.train import (
@@ -249,7 +250,8 @@ def _check_lengths(clips: Sequence[Clip], corpus: CorpusOptions, run: RunOptions
         return
     with contextlib.suppress(UserError):  # of landmarks that the next stage replaces
         frames, rates = read_clip_frames(shards), read_clip_rates(shards)
-        train = [c.clip_id for c in clips if c.split == "train" and c.clip_id in frames]
+        pairs = read_columns(clips, "clip_id", "split")
+        train = [clip_id for clip_id, split in pairs if split == "train" and clip_id in frames]
         if train:
             lengths = [prepared_frames(frames[c], rates[c], run.features) for c in train]
             check_warmup(lengths, run.train)
@@ -280,7 +282,8 @@ def _ctc_problems(
     """Name what the CTC loss would find nothing to spell in."""
     if not run.train.ctc_weight or run.model.source != "landmarks":
         return
-    has_glosses = any(clip.gloss for clip in clips if clip.split == "train") or not clips
+    pairs = read_columns(clips, "split", "gloss")
+    has_glosses = any(gloss for split, gloss in pairs if split == "train") or not clips
     hint = "or set train.ctc_weight: 0"
     if tokenize.ctc == "none":
         yield (

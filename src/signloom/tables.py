@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 VERSION_KEY = b"signloom.format_version"  # in the metadata of a Parquet table
 
+LARGE_ROWS = 10_000  # a table of fewer rows is kept as objects, which are read quicker
 _BATCH_ROWS = 10_000  # of a columnar table that are objects at one time
 
 Record = TypeVar("Record")
@@ -64,6 +65,19 @@ class Records(Sequence[Record]):
         if isinstance(numbers, range) and numbers.step == 1:
             return Records(self.table.slice(numbers.start, len(numbers)), self._build)
         return Records(self.table.take(list(numbers)), self._build)
+
+
+def take_rows(records: Sequence[Record], numbers: Sequence[int]) -> Sequence[Record]:
+    """Return the records of these numbers, in that order; of a columnar table without objects."""
+    if isinstance(records, Records):
+        return records.take(numbers)
+    return [records[number] for number in numbers]
+
+
+def build_records(kind: type[Record], batch: "pa.RecordBatch") -> Iterator[Record]:
+    """Yield an object of each row, from the values that the columns of their names have."""
+    for values in zip(*map(to_values, batch.columns), strict=True):
+        yield kind(**dict(zip(batch.schema.names, values, strict=True)))
 
 
 def read_columns(records: Sequence[Any], *names: str) -> Iterator[tuple[Any, ...]]:

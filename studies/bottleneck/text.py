@@ -47,7 +47,7 @@ class Text:
 
     data: TrainingData
     source: GlossSource
-    targets: list[Target]
+    targets: Sequence[Target]
 
 
 def read_text(folder: Path) -> Text:

@@ -3,6 +3,8 @@
 Every step and size is a process of its own. Ten clips are cut out of each film; the landmarks have
 two frames a clip and 500 clips a shard, so there are as many shards as a real corpus of that size
 has. The report is that of the demo with the rows as its corpus.
+
+Usage: python -m tests.bench.scaling ROWS [STEP ...]    one size alone, such as 1000000 check_rows
 """
 
 import dataclasses
@@ -10,7 +12,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,7 @@ from signloom.features.batches import TrainingBatches
 from signloom.features.sources import Clips, LandmarkSource, StoredLandmarks
 from signloom.features.targets import TokenizeOptions, build_targets, read_targets, write_targets
 from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, SHARDS, TARGETS, TUNE
+from signloom.report import quality
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths
 from signloom.training.train import read_run_options
@@ -156,7 +159,7 @@ def report_rows(folder: Path) -> None:
     write_targets(folder / "all.parquet", targets)
     del targets
     options = load_section(PARAMS, "report", ReportOptions)
-    options = dataclasses.replace(options, quality=dataclasses.replace(options.quality, worst=0))
+    quality.WORST = 0
     paths = ReportPaths(
         evaluation=EVALUATION,
         tune=TUNE,
@@ -186,20 +189,30 @@ def run_step(name: str, folder: Path) -> dict[str, float]:
     torch.set_num_threads(1)
     start, cpu = time.perf_counter(), time.process_time()
     STEPS[name](folder)
+    # Of the process: libraries, mostly torch, are 0.5 GB of it.
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     took = {"s": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
     return {**took, "peak_mb": peak_mb}
 
 
+def measure_rows(rows: int, steps: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Measure steps at one size, each in a process of its own."""
+    took = {}
+    with tempfile.TemporaryDirectory() as name:
+        write_rows(Path(name), rows)
+        for step in steps:
+            took[step] = in_new_process(run_step, step, Path(name))
+            print(f"{step} {rows:,}: {took[step]}", file=sys.stderr, flush=True)
+    return took
+
+
 def measure() -> list[Figure]:
-    """Measure every step at both sizes, each in a process of its own."""
-    took: dict[tuple[str, int], dict[str, float]] = {}
-    for rows in SIZES:
-        with tempfile.TemporaryDirectory() as name:
-            write_rows(Path(name), rows)
-            for step in STEPS:
-                took[step, rows] = in_new_process(run_step, step, Path(name))
-                print(f"{step} {rows:,}: {took[step, rows]}", file=sys.stderr, flush=True)
+    """Measure every step at both sizes."""
+    took = {
+        (step, rows): figures
+        for rows in SIZES
+        for step, figures in measure_rows(rows, STEPS).items()
+    }
     small, large = SIZES
     figures = []
     for step in STEPS:
@@ -211,3 +224,7 @@ def measure() -> list[Figure]:
             Figure(f"{step}, GB", took[step, large]["peak_mb"] / 1000, at_most=MOST_GB),
         ]
     return figures
+
+
+if __name__ == "__main__":
+    measure_rows(int(sys.argv[1]), sys.argv[2:] or STEPS)

@@ -3,6 +3,7 @@
 import csv
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -27,7 +28,7 @@ from signloom.corpus.manifest import (
     parse_segment,
 )
 from signloom.files import disk_name
-from signloom.tables import Records, to_values
+from signloom.tables import Records, build_records, to_values
 
 _BLOCK_BYTES = 2**22
 _RECURRING = ("video", "signer", "split", "language", "corpus", "batch", "box", "consent_until")
@@ -52,6 +53,8 @@ def read_large_manifest(path: Path, signer_disjoint: bool) -> Records[Clip] | No
         _check_corpus(table, path.parent, signer_disjoint)
     except (ValueError, csv.Error):  # those of Arrow and of UTF-8 are ValueErrors
         return None
+    for name in (field.name for field in fields(Clip) if field.name not in table.column_names):
+        table = table.append_column(name, pa.nulls(table.num_rows))
     return Records(table, partial(_build_clips, path.parent))
 
 
@@ -161,9 +164,6 @@ def _check_corpus(table: pa.Table, folder: Path, signer_disjoint: bool) -> None:
 
 
 def _build_clips(folder: Path, batch: pa.RecordBatch) -> Iterator[Clip]:
-    columns = dict(zip(batch.schema.names, map(to_values, batch.columns), strict=True))
-    names = columns.get("video", [None] * batch.num_rows)
-    paths = {name: folder / name for name in {*names}} if "video" in columns else {None: None}
-    columns["video"] = [paths[name] for name in names]
-    for values in zip(*columns.values(), strict=True):
-        yield Clip(**dict(zip(columns, values, strict=True)))
+    films = {name: folder / name for name in {*to_values(batch["video"])} - {None}}
+    for clip in build_records(dict, batch):
+        yield Clip(**{**clip, "video": films.get(clip["video"])})

@@ -21,6 +21,7 @@ from signloom.corpus.words import find_words, is_unspaced
 from signloom.errors import UserError, name_some
 from signloom.files import disk_name, hash_file, whole_file
 from signloom.paths import DEMO_CORPUS
+from signloom.tables import read_columns
 
 MANIFEST_VERSION = 1
 MOST_ROWS = 2_000_000  # of a Parquet table
@@ -523,7 +524,7 @@ def check_splits(path: Path, clips: Sequence[Clip]) -> None:
     Raises:
         UserError: If a split that training needs has no clip.
     """
-    splits = {clip.split for clip in clips}
+    splits = {split for (split,) in read_columns(clips, "split")}
     if missing := [split for split in ("train", "dev") if split not in splits]:
         raise UserError(
             f"{path}: no clip is in the split {' or '.join(missing)}; train is what the model "

@@ -28,6 +28,7 @@ from signloom.features.glosses import SOURCE_PAD
 from signloom.features.sources import Clips, Rows
 from signloom.features.targets import Target
 from signloom.log import ONCE
+from signloom.tables import take_rows
 
 # A seed stream of its own for draws over a whole epoch.
 DURATION_STREAM = 4
@@ -348,7 +349,7 @@ class TrainingBatches(EpochBatches):
             self._reader.augmented_rows(sequence, self._augmentation, chance, durations[clip])
             for clip, sequence, chance in zip(clips, self._clips.read(clips), chances, strict=True)
         ]
-        return build_batch([self._clips.targets[clip] for clip in clips], rows, self._pad)
+        return build_batch(list(take_rows(self._clips.targets, clips)), rows, self._pad)
 
     def _draw_durations(self, epoch: int) -> Sequence[float]:
         """Return the duration that chance gives each clip, 0 to 1, see `augment`."""
@@ -385,4 +386,4 @@ class FixedBatches(Sequence[Batch]):
 
     def _build(self, group: tuple[int, ...]) -> Batch:
         rows = [self._reader.rows(clip) for clip in self._clips.read(group)]
-        return build_batch([self._clips.targets[clip] for clip in group], rows, self._pad)
+        return build_batch(list(take_rows(self._clips.targets, group)), rows, self._pad)

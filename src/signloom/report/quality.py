@@ -9,6 +9,7 @@ from signloom.corpus.manifest import SPLITS
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
 from signloom.grouping import group_pairs
+from signloom.tables import read_columns
 
 GROUP_LABELS = {
     "left_hand": "left",
@@ -154,8 +155,8 @@ def assess(rows: Sequence[ClipQuality], targets: Sequence[Target]) -> Assessment
         row.clip_id: tuple(name for name, check in CHECKS.items() if check.fails(row))
         for row in rows
     }
-    splits = table_by(rows, faults, {target.clip_id: target.split for target in targets})
-    signer_of = {target.clip_id: target.signer for target in targets}
+    splits = table_by(rows, faults, dict(read_columns(targets, "clip_id", "split")))
+    signer_of = dict(read_columns(targets, "clip_id", "signer"))
     return Assessment(
         faults=faults,
         warnings=list_warnings(faults),

@@ -3,7 +3,7 @@
 import json
 import math
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ class Sources:
     search: dict[str, Any] | None  # None: there was none
     quality: list[ClipQuality]
     rejects: list[Row]
-    targets: list[Target]
+    targets: Sequence[Target]
     checkpoint: dict[str, Any]
     weights: str  # SHA-256 of the model's; empty of older evaluations
     judgements: list[JudgementResult]  # in which this model took part

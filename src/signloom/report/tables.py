@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import mean
 
 from signloom.config import flatten
 from signloom.corpus.manifest import SPLITS
 from signloom.evaluation.metrics import ScoreOptions, split_words
-from signloom.features.targets import Target
+from signloom.grouping import group_pairs
 from signloom.report.stage_files import Row, Sources
+from signloom.tables import read_columns
 
 MAX_CONFUSIONS = 20
 
@@ -32,34 +32,41 @@ class CorpusRow:
 def corpus_table(sources: Sources) -> list[CorpusRow]:
     """Return one row a split: clips, signers, time, words, and how much of it is in train."""
     seconds = {row.clip_id: row.seconds for row in sources.quality}
-    train = [target for target in sources.targets if target.split == "train"]
-    train_texts = {target.text for target in train}
-    train_words = {word for words in _split(train, sources.scoring) for word in words}
+    clips = group_pairs(
+        (split, (clip_id, signer, text))
+        for split, clip_id, signer, text in read_columns(
+            sources.targets, "split", "clip_id", "signer", "text"
+        )
+    )
+    train_texts = {text for _, _, text in clips.get("train", ())}
+    train_words = {
+        word for words in _split(clips.get("train", ()), sources.scoring) for word in words
+    }
     rows = []
     for split in SPLITS:
-        targets = [target for target in sources.targets if target.split == split]
-        if not targets:
+        if split not in clips:
             continue
-        words = [word for words in _split(targets, sources.scoring) for word in words]
+        clip_ids, signers, texts = zip(*clips[split], strict=True)
+        words = [word for words in _split(clips[split], sources.scoring) for word in words]
         rows.append(
             CorpusRow(
                 split=split,
-                clips=len(targets),
-                signers=len({target.signer for target in targets}),
-                minutes=sum(seconds.get(target.clip_id, 0.0) for target in targets) / 60,
+                clips=len(texts),
+                signers=len({*signers}),
+                minutes=sum(seconds.get(clip_id, 0.0) for clip_id in clip_ids) / 60,
                 words=len(words),
                 distinct_words=len(set(words)),
-                words_per_sentence=len(words) / len(targets),
-                distinct_sentences=len({target.text for target in targets}),
-                seen=mean(target.text in train_texts for target in targets),
-                new_words=mean(word not in train_words for word in words),
+                words_per_sentence=len(words) / len(texts),
+                distinct_sentences=len({*texts}),
+                seen=sum(text in train_texts for text in texts) / len(texts),
+                new_words=sum(word not in train_words for word in words) / len(words),
             )
         )
     return rows
 
 
-def _split(targets: Sequence[Target], options: ScoreOptions) -> list[list[str]]:
-    return split_words([target.text for target in targets], options, keep_case=True)
+def _split(clips: Sequence[tuple[str, str, str]], options: ScoreOptions) -> list[list[str]]:
+    return split_words([text for _, _, text in clips], options, keep_case=True)
 
 
 def list_confusions(rows: Iterable[Row], split: str) -> list[Row]:

@@ -18,6 +18,7 @@ from signloom.evaluation.metric_names import (
     shown_metrics,
 )
 from signloom.report.stage_files import Sources
+from signloom.tables import read_columns
 
 FEW_CLIPS = 20  # too few for a bootstrap
 
@@ -92,8 +93,8 @@ def verdict_sentences(sources: Sources) -> list[str]:
     evaluation = sources.splits[split]
     systems, headline = evaluation["systems"], sources.headline
     first, wer = systems[System.MODEL][headline], systems[System.MODEL][Metric.WER]
-    train = {target.signer for target in sources.targets if target.split == "train"}
-    signers = {target.signer for target in sources.targets if target.split == split}
+    pairs = {*read_columns(sources.targets, "split", "signer")}
+    train, signers = ({s for name, s in pairs if name == which} for which in ("train", split))
     unseen = "none of whom is in train" if not signers & train else "some of whom are in train"
     sentences = [
         f"On {count(evaluation['clips'], f'{split} clip')} of {count(len(signers), 'signer')}, "

@@ -9,6 +9,13 @@ from signloom.training.data import TrainingData
 from tests import tiny
 
 
+@pytest.fixture(autouse=True, params=["objects", "columns"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read targets as those of a small corpus, and again as those of a large one."""
+    if request.param == "columns":
+        monkeypatch.setattr("signloom.features.targets.LARGE_ROWS", 0)
+
+
 def load(folder: Path, *, drop: str = "") -> TrainingData:
     """Write the tiny corpus, without the targets of a split, with some of no landmarks; load it."""
     files = tiny.write_project(folder)
