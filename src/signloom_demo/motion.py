@@ -1,6 +1,6 @@
 """Movement of the demo's signers: both hands of every frame, from glosses."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -44,6 +44,7 @@ def perform(
     fps: float,
     rng: np.random.Generator,
     manner: Manner = CUT,
+    lexicon: Mapping[str, SignForm] = LEXICON,
 ) -> Performance:
     """Sign a sentence the way one signer does it this time.
 
@@ -60,7 +61,7 @@ def perform(
     _put(tracks, now, rest_postures)
     last_other_end = now
     for position, gloss in enumerate(glosses):
-        sign = LEXICON[gloss]
+        sign = lexicon[gloss]
         now += (RAISE_S if position == 0 else CHANGE_S) / pace
         lasts = SIGN_S * sign.beats / pace * float(rng.uniform(0.92, 1.08))
         if sign.other:

@@ -13,34 +13,28 @@ Usage: python -m studies.coffee.signs [--share 0.03] [--seeds 1 2 3] [--lookup |
 """
 
 import argparse
-import dataclasses
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.spatial.distance import cdist
 
 from pipeline.stage import run
-from signloom.config import load_params, load_section, parse_options
+from signloom.config import load_section
+from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
-from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.floors import clip_vector
 from signloom.evaluation.metric_names import LOOKUPS, Metric, System, rounded
-from signloom.features.features import FloatArray
-from signloom.features.targets import TokenizeOptions, read_targets
+from signloom.features.features import FloatArray, resample
 from signloom.files import write_file
-from signloom.paths import PARAMS
-from signloom.training.data import TrainingFiles
-from signloom.training.train import RunOptions, from_scratch, read_run_options
 from signloom.translation.lookup import View
 from signloom.translation.translator import Translator
-from signloom_tools.importing.recipe import choose_recipe, read_facts
 from studies.coffee.run import OUT, STUDY
 from studies.coffee.study import (
     CoffeeOptions,
@@ -48,14 +42,15 @@ from studies.coffee.study import (
     import_takes,
     measure_framing,
     split_blocks,
+    takes_folder,
 )
-from studies.runs import change_options, train_first_seed, write_tokens
-from studies.sentences import read_scoring
+from studies.recipe import learn_signs
 
 SHOWN = (System.MODEL, System.LINEAR, System.RETRIEVAL, System.BLIND, System.SWAPPED)
 FEWEST = 2  # train clips of a sign
 HIDDEN = ((1, 0), (2, 0), (1, 1), (3, 2))  # seed, and which third of the signs is not learnt
 FLAT = 1e-6  # deviation of a number that tells nothing
+CALLED, WRONG_FPS = (8.0, 12.0), 30.0  # frames a second of takes, and what their files say
 
 
 def choose_clips(options: CoffeeOptions, share: float, seed: int) -> list[Clip]:
@@ -89,47 +84,13 @@ def learn(options: CoffeeOptions, share: float, seed: int) -> dict[str, dict[str
 
     Also how often the sign is found by `signloom lookup`, nearest and among the five nearest, %.
     """
-    translator, files = _train(options, choose_clips(options, share, seed), seed)
-    scoring = read_scoring()
-    targets = read_targets(files.targets)
-    sequences = read_shards(files.shards, [target.clip_id for target in targets])
-    evaluation = evaluate(translator, targets, sequences, scoring)
+    learnt = learn_signs(takes_folder(options), choose_clips(options, share, seed))
+    logging.info("seed %d: %.0f CPU-s of training", seed, learnt.train_s)
     return {
         split: {str(name): evaluated.systems[name][Metric.EXACT].value for name in SHOWN}
         | {name: rounded(evaluated.lookup[name].value) for name in LOOKUPS}
-        for split, evaluated in evaluation.splits.items()
+        for split, evaluated in learnt.evaluation.splits.items()
     }
-
-
-def plan_signs(
-    options: CoffeeOptions, clips: list[Clip], seed: int
-) -> tuple[TrainingFiles, RunOptions]:
-    """Return what is trained on, and how: with the recipe for these clips."""
-    folder = options.corpus.with_name(f"{options.corpus.name}-takes")
-    facts = read_facts(clips, folder, ("hands", "pose"))
-    recipe, reasons = choose_recipe(facts, load_params(PARAMS))
-    logging.info("%s", "\n".join(reasons))
-    base = from_scratch(read_run_options(PARAMS))
-    recipe["train"]["seeds"] = [seed]
-    sections = {
-        name: change_options(getattr(base, name), recipe[name], name)
-        for name in ("features", "augment", "model", "train")
-    }
-    labels = load_section(PARAMS, "tokenize_targets", TokenizeOptions)
-    tokens = folder / "tokens"
-    spelt = {**dataclasses.asdict(labels), **recipe["tokenize_targets"]}
-    write_tokens(tokens, clips, parse_options(spelt, TokenizeOptions, where="recipe"))
-    return TrainingFiles(shards=folder / IMPORTED_SHARDS, tokens=tokens), RunOptions(**sections)
-
-
-def _train(
-    options: CoffeeOptions, clips: list[Clip], seed: int
-) -> tuple[Translator, TrainingFiles]:
-    """Train with the recipe for these clips."""
-    files, run_options = plan_signs(options, clips, seed)
-    data = files.load(cache_mb=run_options.train.cache_mb)
-    checkpoint, _ = train_first_seed(data, run_options)
-    return Translator(checkpoint, torch.device("cpu")), files
 
 
 def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -> dict[str, Any]:
@@ -146,13 +107,13 @@ def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -
     names = sorted({clip.text for clip in clips})
     hidden = [] if part is None else names[part::3]
     learnt = [clip for clip in clips if clip.text not in hidden]
-    translator, files = _train(options, learnt, seed)
+    translator = learn_signs(takes_folder(options), learnt).translator
     train = [clip for clip in learnt if clip.split == "train"]
     enrolled = [
         next(clip for clip in clips if (clip.text, clip.split) == (name, "train"))
         for name in hidden
     ]
-    sequences = read_shards(files.shards, [clip.clip_id for clip in clips])
+    sequences = _read_takes(options, clips)
 
     def encode(some: Sequence[Clip]) -> FloatArray:
         return translator.encode_signs([sequences[clip.clip_id] for clip in some])
@@ -185,40 +146,58 @@ def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -
     return by_split
 
 
-def tell_unknown(options: CoffeeOptions, share: float, seed: int) -> dict[str, float]:
+def tell_unknown(options: CoffeeOptions, share: float, seed: int) -> dict[str, dict[str, float]]:
     """Train on half of the signs; return what is named without a mark, %.
 
     Returns:
-        `known`: of the test takes of these signs; `right`: of them, what is named rightly, too;
-        `unknown`: of the takes of the other signs, in every split.
+        For takes as they are, and of each of `CALLED` frames a second that are called 30: `known`,
+        of the test takes of these signs; `right`: of them, what is named rightly, too; `unknown`:
+        of the takes of the other signs, in every split.
     """
     clips = choose_clips(options, share, seed)
     names = np.random.default_rng(seed).permutation(sorted({clip.text for clip in clips}))
     taught = [clip for clip in clips if clip.text in names[: len(names) // 2]]
     unknown = [clip for clip in clips if clip.text not in names[: len(names) // 2]]
-    translator, files = _train(options, taught, seed)
-    sequences = read_shards(files.shards, [clip.clip_id for clip in clips])
-    targets = read_targets(files.targets)
-    translator.confidence = evaluate(translator, targets, sequences, read_scoring()).confidence
+    translator = learn_signs(takes_folder(options), taught).translator
+    sequences = _read_takes(options, clips)
     known = [clip for clip in taught if clip.split == "test"]
-    texts = {
-        clip.clip_id: translation.text
-        for group in (known, unknown)
-        for clip, translation in zip(
-            group,
-            translator.translate(
-                [sequences[clip.clip_id] for clip in group],
-                translator.decoding,
-                skip_unsure=True,
-            ),
-            strict=True,
-        )
-    }
     return {
-        "known": 100 * fmean(bool(texts[clip.clip_id]) for clip in known),
-        "right": 100 * fmean(texts[clip.clip_id] == clip.text for clip in known),
-        "unknown": 100 * fmean(bool(texts[clip.clip_id]) for clip in unknown),
+        "as they are" if fps is None else f"{fps:g} frames/s called {WRONG_FPS:g}": measure_marks(
+            translator,
+            [call_wrongly(sequences[clip.clip_id], fps) for clip in known],
+            [clip.text for clip in known],
+            [call_wrongly(sequences[clip.clip_id], fps) for clip in unknown],
+        )
+        for fps in (None, *CALLED)
     }
+
+
+def call_wrongly(sequence: LandmarkSequence, fps: float | None) -> LandmarkSequence:
+    """Return a clip of so many frames a second that is called `WRONG_FPS`; None: as it is."""
+    return sequence if fps is None else replace(resample(sequence, fps), fps=WRONG_FPS)
+
+
+def measure_marks(
+    translator: Translator,
+    known: Sequence[LandmarkSequence],
+    signs: Sequence[str],
+    unknown: Sequence[LandmarkSequence],
+) -> dict[str, float]:
+    """Return which share of the clips of known signs, and of unknown ones, has no mark, %."""
+    texts, names = (
+        [t.text for t in translator.translate(clips, translator.decoding, skip_unsure=True)]
+        for clips in (known, unknown)
+    )
+    return {
+        "known": 100 * fmean(map(bool, texts)),
+        "right": 100 * fmean(text == sign for text, sign in zip(texts, signs, strict=True)),
+        "unknown": 100 * fmean(map(bool, names)),
+    }
+
+
+def _read_takes(options: CoffeeOptions, clips: Sequence[Clip]) -> dict[str, LandmarkSequence]:
+    shards = takes_folder(options) / IMPORTED_SHARDS
+    return read_shards(shards, [clip.clip_id for clip in clips])
 
 
 def find_ranks(

@@ -247,7 +247,7 @@ def build_corpus(options: CoffeeOptions) -> list[Clip]:
         for number, (order, split) in enumerate(zip(orders, splits, strict=True))
     ]
     composed, _ = draw_takes(sentences, _stock(takes, blocks), generator)
-    shards = _takes_folder(options) / IMPORTED_SHARDS
+    shards = takes_folder(options) / IMPORTED_SHARDS
     write_composed(options.corpus, composed, shards, gap_s=options.gap_frames / options.fps)
     clips = [clip for clip, _ in composed]
     write_manifest(options.corpus / "manifest.tsv", clips)
@@ -290,7 +290,8 @@ def plan_runs(options: CoffeeOptions, base: RunOptions, seed: int) -> dict[str, 
     return runs
 
 
-def _takes_folder(options: CoffeeOptions) -> Path:
+def takes_folder(options: CoffeeOptions) -> Path:
+    """Return the corpus of the single takes."""
     return options.corpus.with_name(f"{options.corpus.name}-takes")
 
 
@@ -304,7 +305,7 @@ def import_takes(
     """
     if not options.words.is_file():
         raise UserError(f"{options.words} is not there; docs/results.md says where to get it")
-    folder = _takes_folder(options)
+    folder = takes_folder(options)
     if not (folder / IMPORTED_SHARDS).is_dir():
         defaults = SourceDefaults(fps=options.fps, width=options.width, height=options.height)
         import_landmarks(

@@ -35,6 +35,7 @@ from tests.tiny import ROOT
 from tests.videos import write_video
 
 SIGNER, TEXT = "ada", "demain elle boit de l'eau"
+UNWILLING = "eve"  # of whom one place has an older yes with a higher number
 QUERIES = {
     "PUT /api/takes/{id}/film": "?offset=0",
     "GET /api/film": "?clip={id}",
@@ -95,15 +96,24 @@ class Found:
     faults: list[str] = field(default_factory=list)
 
 
-@contextlib.contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """Serve a new project in a folder, by a process of its own; yield the address."""
+def _found(folder: Path) -> None:
+    """Make a project in a folder, where the consents of two places lie."""
     found_corpus(folder)
     text = (ROOT / "params.yaml").read_text(encoding="utf-8")
     text = text.replace("folder: data/demo/corpus", "folder: data/raw/weekly")
     (folder / "params.yaml").write_text(text, encoding="utf-8")
+    (folder / "data/app/consents").mkdir(parents=True)
+    for number, day, purposes in ((7, "2026-11-20", ["training"]), (2, "2026-11-22", [])):
+        consent = {"signer": UNWILLING, "day": day, "purposes": purposes, "number": number}
+        path = folder / f"data/app/consents/{number}.json"
+        path.write_text(json.dumps({**consent, "until": "", "wording": "may we?"}))
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *, is_killed: bool = False) -> Iterator[str]:
+    """Serve a project, by a process of its own; yield the address."""
     code = "from signloom_tools.cli.main import main; main()"
-    with (folder / "log").open("w") as log:
+    with (folder / "log").open("a") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", code, "app", "--no-browser", "--port", str(free_port())],
             cwd=folder,
@@ -116,15 +126,24 @@ def serving(folder: Path) -> Iterator[str]:
             yield output.readline().strip()
         assert process.poll() is None, "the server ended"
     finally:
-        process.terminate()
+        process.kill() if is_killed else process.terminate()
         process.wait(20)
 
 
 def attack(folder: Path, clients: int, seconds: float, seed: int) -> Found:
     """Let clients work on a server and check what they leave."""
     tally, film = Found(), write_video(folder.with_suffix(".mp4"), 12).read_bytes()
+    _found(folder)
+    half = film + b"\0\0\0\x10freehalfhalf"
+    with serving(folder, is_killed=True) as address:  # it goes away in the middle of an upload
+        client = Client(address)
+        take = client.begin(text=TEXT, signer=SIGNER)
+        _expect(client, "PUT", f"{take}/film?offset=0", half[:900], tally)
     with serving(folder) as address:
         client = Client(address)
+        _expect(client, "PUT", f"{take}/film?offset=500", half[500:], tally)
+        _expect(client, "POST", f"{take}/whole", {"size": len(half)}, tally)
+        tally.kept[take.partition("/")[2]] = hashlib.sha256(half).hexdigest()
         consent = {"signer": SIGNER, "purposes": ["training"], "until": "", "wording": "may we?"}
         assert client.ask("POST", "consents", consent)[0] == 201
         until = time.monotonic() + seconds
@@ -136,6 +155,9 @@ def attack(folder: Path, clients: int, seconds: float, seed: int) -> Found:
             thread.start()
         for thread in threads:
             thread.join()
+        refused = client.begin(text=TEXT, signer=UNWILLING)
+        _expect(client, "PUT", f"{refused}/film?offset=0", film, tally)
+        _expect(client, "POST", f"{refused}/whole", {"size": len(film)}, tally)
         _expect(client, "POST", "deliver", {}, tally)
         _check(folder, client, tally)
     log = (folder / "log").read_text(encoding="utf-8")

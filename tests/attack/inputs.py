@@ -6,6 +6,7 @@ import os
 import random
 import socket
 import struct
+import unicodedata
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -194,6 +195,16 @@ NAMES: dict[str, bytes] = {
     "a backslash": b"..\\..\\etc\\passwd.mp4",
     "a page": b"<script>alert(1)<!--.mp4",
     "a formula": b"=cmd|'calc'!A0.mp4",
+}
+
+# One person's name as tables of other programs write it.
+SPELT = "Zoë Le Blanc"
+SPELLINGS: dict[str, str] = {
+    "accents apart": unicodedata.normalize("NFD", SPELT),
+    "two blanks": "Zoë  Le Blanc ",
+    "a no-break space": "Zoë\u00a0Le\u202fBlanc",
+    "a mark without width": "\ufeffZoë Le\u200b Blanc",
+    "all of them": unicodedata.normalize("NFD", " Zoë\u00a0 Le \u200bBlanc"),
 }
 
 HEADER = "clip_id\ttext\tsigner\tsplit\tgloss"

@@ -12,6 +12,7 @@ import fnmatch
 import functools
 import hashlib
 import importlib
+import itertools
 import json
 import os
 import random
@@ -26,7 +27,7 @@ import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,17 @@ def _rows(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines()) - 1
 
 
+def count_forgotten(project: Path, _: str) -> tuple[int, int, int]:
+    """Count the row of a person who is to be forgotten, and whether it is gone."""
+    text = (project / "data/inbox/spelt/rows.tsv").read_text(encoding="utf-8")
+    return 1, int("Blanc" not in text), 0
+
+
+def count_undecided(_: Path, output: str) -> tuple[int, int, int]:
+    """Count a pair of systems of which so few clips may decide nothing."""
+    return 1, int("B is" not in output), 0  # better or worse on a metric
+
+
 SIZES = ("--fps", "25", "--width", "320", "--height", "240")
 INGEST = Verb(
     name="ingest",
@@ -327,6 +339,15 @@ FORGET = verb(
 )
 
 
+FORGET_SPELT = replace(
+    FORGET,
+    name="forget, another spelling",
+    writes=(*FORGET.writes, "data/*"),
+    count=count_forgotten,
+)
+COMPARE_FEW = verb("compare, few clips", "compare given/a given/b", count=count_undecided)
+
+
 def draw(cases: Iterable[Case], most: int, seed: int) -> list[Case]:
     """Draw so many cases of each verb and kind; of inputs that nobody would give it, a fifth."""
     chance, groups = random.Random(seed), defaultdict(list)
@@ -391,6 +412,11 @@ def all_cases(base: Path) -> Iterator[Case]:
                 yield Case(verb=verb, kind="times", name=name, prepare=_copied(order))
     for name in ("test", "train", "dev", "model", "fr", "signers", "champion", "none", "7"):
         yield Case(verb=FORGET, kind="word", name=name, prepare=_recorded_by(name))
+    for name, spelling in inputs.SPELLINGS.items():
+        yield Case(verb=FORGET_SPELT, kind="spelling", name=name, prepare=_spelt(spelling))
+    for clips, seed in itertools.product(range(1, 6), range(4)):
+        name = f"{clips} clips, seed {seed}"
+        yield Case(verb=COMPARE_FEW, kind="few", name=name, prepare=_few(clips, seed))
     check = next(verb for verb in ALONE if verb.name == "stage check")
     for name, change in wrong_params(base):
         yield Case(verb=check, kind="params", name=name, prepare=_damaging("params.yaml", change))
@@ -500,6 +526,43 @@ def _recorded_by(name: str) -> Callable[[Path], str]:
         (folder / "film.mp4").write_bytes(inputs._good_film())
         (folder / "film.txt").write_text("une phrase\n", encoding="utf-8")
         return name
+
+    return prepare
+
+
+def _spelt(name: str) -> Callable[[Path], str]:
+    """Return what delivers a table whose signer is written so; the name is as one types it."""
+
+    def prepare(project: Path) -> str:
+        _recorded_by(inputs.SPELT)(project)
+        folder = project / "data/inbox/spelt"
+        folder.mkdir()
+        (folder / "film.mp4").write_bytes(inputs._good_film())
+        rows = f"video\ttext\tsigner\nfilm.mp4\tune phrase\t{name}\nfilm.mp4\toui\tada\n"
+        (folder / "rows.tsv").write_text(rows, encoding="utf-8")
+        return inputs.SPELT
+
+    return prepare
+
+
+def _few(clips: int, seed: int) -> Callable[[Path], str]:
+    """Return what writes two systems that err as often, and now and then in every clip alike."""
+
+    def prepare(project: Path) -> str:
+        chance = random.Random(seed)
+        for system in "ab":
+            folder = project / "given" / system
+            folder.mkdir(parents=True)
+            score = {"tokenizer": "13a", "resamples": 200, "seed": seed}
+            scores = {"format_version": 2, "options": {"score": score}}
+            (folder / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
+            rows = ["clip_id\tsplit\treference\thypothesis"]
+            for clip in range(clips):
+                words = ["la", "maison", "est", "belle", f"ici{clip}"]
+                said = [word if chance.random() < 0.5 else "x" for word in words]
+                rows.append(f"c{clip}\ttest\t{' '.join(words)}\t{' '.join(said)}")
+            (folder / "hypotheses.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        return "given"
 
     return prepare
 

@@ -85,6 +85,32 @@ def test_the_attack_sees_a_clip_that_is_lost(base: Path, monkeypatch: pytest.Mon
     assert result.faults == ["3 clips in, 2 out and 0 rejected"]
 
 
+@pytest.mark.parametrize("name", inputs.SPELLINGS)
+def test_a_person_is_forgotten_however_a_table_spells_the_name(base: Path, name: str) -> None:
+    spelt = Case(
+        verb=run.FORGET_SPELT, kind="", name=name, prepare=run._spelt(inputs.SPELLINGS[name])
+    )
+    assert run_case(base, spelt).faults == []
+
+
+@pytest.mark.parametrize("clips", [1, 5])
+def test_few_clips_decide_nothing(base: Path, clips: int) -> None:
+    result = run_case(
+        base, Case(verb=run.COMPARE_FEW, kind="", name="", prepare=run._few(clips, seed=0))
+    )
+    assert (result.code, result.faults) == (0, [])
+
+
+def test_the_attack_sees_who_is_forgotten_by_half_and_what_is_significant_by_chance(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, lambda _: print("B is better on BLEU-4."))
+    spelt = Case(verb=run.FORGET_SPELT, kind="", name="", prepare=run._spelt(inputs.SPELT))
+    few = Case(verb=run.COMPARE_FEW, kind="", name="", prepare=run._few(3, seed=0))
+    for case in (spelt, few):
+        assert run_case(base, case).faults == ["1 clips in, 0 out and 0 rejected"]
+
+
 def test_a_wrong_value_is_put_in_each_place() -> None:
     makers = dict(inputs.wrong_values('{"a": {"b": [1, 2]}, "c": 3}'))
     assert json.loads(makers["without a.b"]()) == {"a": {}, "c": 3}

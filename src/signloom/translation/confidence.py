@@ -429,18 +429,22 @@ def describe_postures(
 
 
 def describe_sign_postures(
-    train: Sequence[LandmarkSequence], signs: Sequence[str], signers: Sequence[str]
+    train: Sequence[LandmarkSequence],
+    signs: Sequence[str],
+    signers: Sequence[str],
+    strangers: Sequence[tuple[LandmarkSequence, str]] = (),
 ) -> Posture | None:
     """Measure how each of some signs is held; None for features, or fewer than three signs.
 
-    The limit is from train alone. Each clip is judged by the clips of other people, or of fewer
-    than three people by other takes, as one of a known sign; and without its sign's clips, as one
-    of an unknown sign.
+    The limit is from clips that are judged by the clips of other people, as those of a known sign;
+    and without their sign's clips, as those of an unknown sign. These are the clips of strangers,
+    without any train's own, of which each person is held out; of fewer than three people each take.
 
     Args:
         train: Training clips.
         signs: What each of them shows.
         signers: Who shows it.
+        strangers: Clips of people whom train lacks, of signs that it has, and these.
     """
     rows = [row for clip in train if (row := measure_posture(clip)) is not None]
     if len(rows) < len(train) or len({*signs}) < 3:
@@ -448,19 +452,24 @@ def describe_sign_postures(
     postures, names = np.stack(rows), np.array(signs)
     by_people = len({*signers}) >= FEWEST_PEOPLE
     by_people &= len({*zip(signs, signers, strict=True)}) >= 2 * len({*signs})
-    folds = np.array(_deal_people(signers) if by_people else _deal_takes(signs))
     known, unknown = list[float](), list[float]()
-    for fold in range(FOLDS):
-        is_out = folds == fold
-        columns = np.array([*dict.fromkeys(names[~is_out].tolist())])
-        if not is_out.any() or len(columns) < FEWEST_SIGNS:
-            continue
-        model = _fit_posture(postures[~is_out], names[~is_out].tolist())
-        sign_distances = model.sign_distances(model.scaled(postures[is_out]))
-        for name, distances in zip(names[is_out], sign_distances, strict=True):
-            unknown.append(float(_nearness(distances[columns != name])))
-            if name in columns:
-                known.append(float(_nearness(distances)))
+    if strangers:
+        by_people = True
+        held_out = [row for clip, _ in strangers if (row := measure_posture(clip)) is not None]
+        held_out_signs = [sign for _, sign in strangers]
+        known, unknown = _judge_postures(postures, signs, np.stack(held_out), held_out_signs)
+    else:
+        folds = np.array(_deal_people(signers) if by_people else _deal_takes(signs))
+        for fold in range(FOLDS):
+            is_out = folds == fold
+            if is_out.any() and len({*names[~is_out]}) >= FEWEST_SIGNS:
+                judged = _judge_postures(
+                    postures[~is_out],
+                    names[~is_out].tolist(),
+                    postures[is_out],
+                    names[is_out].tolist(),
+                )
+                known, unknown = known + judged[0], unknown + judged[1]
     if not known:
         return None
     known_at, unknown_at = np.array(known), np.array(unknown)
@@ -469,13 +478,34 @@ def describe_sign_postures(
         (_round(x), _round(np.mean(known_at <= x)), _round(np.mean(unknown_at <= x)))
         for x in (limit, *np.quantile(known_at, np.linspace(0.5, 1, 11)))
     ]
-    held_out = HeldOut(
+    errors = HeldOut(
         by="people" if by_people else "takes",
         known=points[0][1],
         unknown=points[0][2],
         curve=tuple(points[1:]),
     )
-    return replace(_fit_posture(postures, signs), limit=points[0][0], held_out=held_out)
+    return replace(_fit_posture(postures, signs), limit=points[0][0], held_out=errors)
+
+
+def _judge_postures(
+    train: npt.NDArray[np.float64],
+    signs: Sequence[str],
+    held_out: npt.NDArray[np.float64],
+    held_out_signs: Sequence[str],
+) -> tuple[list[float], list[float]]:
+    """Return how near held-out postures are to signs: with their own sign among them, and without.
+
+    Args:
+        train: Postures, shape (N, D).
+        held_out: Those that are judged, shape (M, D).
+    """
+    model, columns = _fit_posture(train, signs), np.array([*dict.fromkeys(signs)])
+    pairs = zip(held_out_signs, model.sign_distances(model.scaled(held_out)), strict=True)
+    judged = [(sign in columns, columns != sign, distances) for sign, distances in pairs]
+    return (
+        [float(_nearness(distances)) for is_known, _, distances in judged if is_known],
+        [float(_nearness(distances[others])) for _, others, distances in judged],
+    )
 
 
 def _deal_people(signers: Sequence[str]) -> list[int]:

@@ -19,6 +19,7 @@ from signloom.translation.options import EDGE, SignSearch
 BEAM = 12  # prefixes that are kept at each position
 LEAST = 1e-3  # a label with less probability at a position does not begin there
 UNREAD = 20.0  # nats, the most that speaks against a label
+MODEL_WEIGHT = 0.5  # of the model's log-probabilities in the sum with a view's: it is overconfident
 
 
 def search_signs(log_probs: FloatArray, search: SignSearch) -> list[int]:
@@ -98,7 +99,7 @@ def weigh_labels(log_probs: FloatArray, view: npt.NDArray[np.float64] | None = N
     """
     means = log_probs[:, 1:].mean(axis=0, dtype=np.float64)
     if view is not None:
-        means = means - np.logaddexp.reduce(means) + view
+        means = MODEL_WEIGHT * (means - np.logaddexp.reduce(means)) + view
     costs = np.logaddexp.reduce(means) - means
     return [min(cost, UNREAD) for cost in costs.tolist()]
 

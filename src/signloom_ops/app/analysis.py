@@ -157,8 +157,11 @@ class Analyst:
             live = self._session(session)
             ended = live.add(frames)
             translation = None if ended is None else self._translate(self._load(), ended)
-            if ended and translation and (sign := self._find_recorded(ended, takes)):
-                translation |= {"text": sign.text, "familiar": True, "recording": sign.clip_id}
+            # Where the model is sure of a sign that it was taught, a single take is often nearer.
+            is_open = translation and (translation["unsure"] or not translation["familiar"])
+            if ended and is_open and (sign := self._find_recorded(ended, takes)):
+                recorded = {"text": sign.text, "familiar": True, "recording": sign.clip_id}
+                translation = {**(translation or {}), **recorded}
             return {"signing": live.is_signing, "translation": translation}
 
     def _find_recorded(self, clip: LandmarkSequence, takes: TakeStore) -> NearSign | None:

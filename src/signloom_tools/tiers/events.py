@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.features.rests import STILL, find_runs
-from signloom_tools.tiers.signals import SHAKE_DEG, SIDES, UNITS, Signals
+from signloom_tools.tiers.signals import CLOSED, SHAKE_DEG, SIDES, UNITS, Signals
 from signloom_tools.translate.segmentation import LEAST_S, PAUSE_S
 
 
@@ -84,14 +84,14 @@ RULES = (
     Rule("hands apart", "together", "between", 0.45, 0.6, 0.15, source=_DRAWN),
     Rule("hands apart", "apart", "between", 1.0, 0.85, 0.15, source=_DRAWN),
     Rule("head movement", "shake", "shake", SHAKE_DEG, 1.5, 0.3, 0.3, source=_DRAWN),
-    Rule("head movement", "nod", "nod", 5.0, 2.0, 0.2, 0.3, source=_DRAWN),
+    Rule("head movement", "nod", "nod", 4.5, 2.0, 0.2, 0.3, source=_DRAWN),
     Rule("head turn", "left", "yaw", 10.0, 6.0, 0.3, source=_DRAWN),
     Rule("head turn", "right", "yaw", -10.0, -6.0, 0.3, source=_DRAWN),
     Rule("head tilt", "left", "roll", 6.0, 4.0, 0.3, source=_DRAWN),
     Rule("head tilt", "right", "roll", -6.0, -4.0, 0.3, source=_DRAWN),
     Rule("brows", "up", "brow", 0.015, 0.009, 0.2, source=_DRAWN),
     Rule("brows", "down", "brow", -0.01, -0.006, 0.2, source=_DRAWN),
-    Rule("eyes", "blink", "closing", 0.4, 0.25, 0.06, 0.04, source="Stern 1984; " + _DRAWN),
+    Rule("eyes", "blink", "closing", 0.4, CLOSED, 0.06, 0.04, source="Stern 1984; " + _DRAWN),
     Rule("eyes", "wide", "aperture", 0.12, 0.08, 0.2, source=_DRAWN),
     Rule("gaze", "left", "gaze_side", 0.1, 0.06, 0.15, source=_DRAWN),
     Rule("gaze", "right", "gaze_side", -0.1, -0.06, 0.15, source=_DRAWN),
@@ -140,15 +140,12 @@ def _find_spans(
     joined: list[tuple[int, int]] = []
     for start, stop in runs:
         last = joined[-1] if joined else (0, -1)
-        if (
-            joined
-            and start - last[1] < rule.join_s * signals.fps
-            and is_free[last[1] : start].all()
-        ):
+        is_near_last = joined and start - last[1] < rule.join_s * signals.fps
+        if is_near_last and is_free[last[1] : start].all():
             joined[-1] = last[0], stop
         else:
             joined.append((start, stop))
-    # A film shows whole frames: one of 0.06 s is there at 15 a second as well.
+    # Rounded down: what lasts 0.06 s shows at 15 frames a second as well.
     least = max(1, int(rule.least_s * signals.fps))
     yield from (span for span in joined if span[1] - span[0] >= least)
 
@@ -165,7 +162,8 @@ def _name(tier: str, spans: list[tuple[int, int, Rule]], signals: Signals) -> It
             yield Event(tier, BETWEEN[tier], seconds(last_stop), seconds(start), np.nan, "")
         numbers = signals.values[rule.number or rule.signal][start:stop]
         is_low = rule.on < rule.off and rule.on >= 0  # nearer or slower is stronger
-        number = np.nanmin(numbers) if is_low else numbers[np.nanargmax(np.abs(numbers))]
+        sizes = np.nan_to_num(np.abs(numbers), nan=np.inf if is_low else -np.inf)
+        number = numbers[np.argmin(sizes) if is_low else np.argmax(sizes)]
         yield Event(tier, rule.value, seconds(start), seconds(stop), float(number), rule.unit)
         last_stop = stop
     frames = len(signals.values["signing"])

@@ -39,6 +39,7 @@ _NOD_S, _SWING_S, _BLINK_S = 0.9, 0.5, 0.5  # what goes and comes back within
 _SHAKE_S = 0.8  # within which both ways of a shake lie
 _LEAD_S = 1.0  # over which it is measured which hand leads
 SHAKE_DEG = 4.0  # a smaller one is none
+CLOSED = 0.25  # of the lids' way: where a blink begins and ends
 _MOUTH_S = 0.4  # what a mouth does and undoes within is movement
 
 # Points of MediaPipe's mesh; of pairs the signer's right one first.
@@ -178,11 +179,13 @@ def _measure_face(face: Floats, fps: float) -> dict[str, Floats]:
     if not is_seen.any():
         return {}
     whole = {name: _fill(value) for name, value in raw.items()}
-    fine = whole["aperture"]  # a blink is short
+    closing = _close(whole["aperture"], _BLINK_S, fps) - whole["aperture"]
+    # The mesh nods a little with the lids.
+    whole["pitch"] = _fill(np.where(closing < CLOSED, whole["pitch"], np.nan))
     whole = {name: _smooth(value, fps, _SMOOTH_S) for name, value in whole.items()}
     for name in set(whole) - {"mouth_open"}:
         whole[name] = whole[name] - np.median(whole[name][is_seen])
-    whole["closing"] = _close(fine, _BLINK_S, fps) - fine
+    whole["closing"] = closing  # as it is: a blink is short
     whole["gaze_down"] = -_close(-whole["gaze_down"], _BLINK_S, fps)  # a blink is none
     pitch, yaw = whole["pitch"], whole["yaw"]
     whole["nod"] = pitch + _close(-pitch, _NOD_S, fps)

@@ -17,7 +17,7 @@ from signloom.features.targets import CtcLabels, Target
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import hash_file
 from signloom.translation.confidence import CONFIDENCE, Confidence, write_confidence
-from signloom.translation.labels import weigh_labels
+from signloom.translation.labels import MODEL_WEIGHT, weigh_labels
 from signloom.translation.translator import Translator
 from tests import tiny
 from tests.unit.evaluation.world import (
@@ -196,7 +196,7 @@ def test_single_signs_are_read_with_the_linear_view(count: int, tmp_path: Path) 
     assert [names[n] for n in read.argmax(axis=1)] == floor(sequences)
     np.testing.assert_allclose(np.exp(read).sum(axis=1), 1)
     own = [weigh_labels(log_probs) for log_probs in plain._paces(plain._rows(sequences), "text")]
-    product = read - np.array(own)
+    product = read - MODEL_WEIGHT * np.array(own)
     said = translator.translate(sequences, DECODING)
     assert [t.text for t in said] == [names[n] for n in product.argmax(axis=1)]
     best = product.max(axis=1) - np.logaddexp.reduce(product, axis=1)

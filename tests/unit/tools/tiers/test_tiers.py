@@ -15,9 +15,10 @@ from signloom_tools.cli.main import main
 from signloom_tools.holistic import FilmLandmarks, read_film
 from signloom_tools.importing.elan import read_elan
 from signloom_tools.tiers.events import RULES, Event, Rule, find_events
-from signloom_tools.tiers.files import CROWD, to_elan, to_json
+from signloom_tools.tiers.files import CROWD, list_values, to_elan, to_json
 from signloom_tools.tiers.signals import Signals, measure
 from studies.tiers.draw import Act, draw_film, write_script
+from studies.tiers.films import read_labels
 from studies.tiers.run import count, find_drawn, to_events
 from studies.tiers.scores import Counts, measure_overlap
 from tests.tiny import ROOT
@@ -178,6 +179,14 @@ def describe(rule: Rule) -> str:
     unit = "" if rule.signal == "signing" else rule.unit
     cells = (rule.tier, rule.value, f"`{rule.signal}`", *numbers, unit, rule.source)
     return f"| {' | '.join(cells)} |"
+
+
+def test_labels_of_real_films_name_what_tiers_may_say() -> None:
+    films = read_labels()
+    assert len(films) >= 10
+    for event in (event for events in films.values() for event in events):
+        assert event.value in list_values(event.tier)
+        assert 0 <= event.start_s < event.end_s
 
 
 def test_counts_take_each_event_once() -> None:
