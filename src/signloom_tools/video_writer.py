@@ -34,7 +34,12 @@ class VideoWriter:
         self._path, self._size = path, (height, width)
         self._temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
         try:
-            self._container = av.open(f"file:{self._temporary.absolute()}", "w", format="webm")
+            self._container = av.open(
+                f"file:{self._temporary.absolute()}",
+                "w",
+                format="webm",
+                options={"fflags": "+bitexact"},  # no random identifiers
+            )
             rate = Fraction(fps).limit_denominator(1001)
             self._stream = self._container.add_stream("libvpx-vp9", rate=rate, options=_FAST)
             self._stream.width, self._stream.height = width, height

@@ -40,6 +40,7 @@ from signloom_tools.tiers.signals import measure
 
 STANDARD_INPUT = Path("-")
 _ENDINGS = {"elan": "eaf"}  # of formats; the others are their own
+NO_FACE = "no face was found, so the tiers of head, brows, eyes, gaze and mouth are empty"
 _LIMIT_S = 60.0  # of a film; and one more for each of its frames
 
 
@@ -48,7 +49,7 @@ class LandmarksOptions(CropOption):
     """Write the landmarks that MediaPipe Holistic finds in films, a file a film.
 
     Hands, pose and face are 543 a frame. Neither a corpus nor a project is needed;
-    docs/landmarks.md has the formats.
+    docs/landmarks.md has the formats, docs/tiers.md the last three.
     """
 
     films: Sequence[Path] = argument(
@@ -58,14 +59,20 @@ class LandmarksOptions(CropOption):
         nargs="*",
     )
     write: Literal["pose", "parquet", "npz", "csv", "json", "elan", "tiers.csv", "tiers.json"] = (
-        option("format of the files; the last three: what hands, head and face do", "npz")
+        option(
+            "format of the files; the last three: what hands, head and face do; elan: FILM.eaf, "
+            "and FILM.svg, a picture",
+            "npz",
+        )
     )
     to: Path | None = option("made if need be (default: beside the film)", None, metavar="FOLDER")
     face: Literal["mesh", "refined", "none"] = option(
         "refined: with the irises, 478 points; none: a tenth faster", "mesh"
     )
     fps: float = option("most frames a second to read; 0: all", 0.0)
-    video: bool = option("write FILM.webm with the skeleton drawn, too", False)
+    video: bool = option(
+        "write FILM.webm with the skeleton drawn, too, and the tiers written", False
+    )
     overwrite: bool = option("replace files that already exist", False)
     networks: Path | None = option(
         "first take MediaPipe's networks out of a wheel of mediapipe (0.10.21 or before: later "
@@ -290,6 +297,8 @@ def _write(job: _Job, *, threads: int = 1, watch: object = None) -> _Written | P
             from signloom_tools.tiers.picture import draw_timeline
 
             write_file(job.picture, draw_timeline(job.film, events, signals, crop=options.crop))
+        if has_tiers and not np.isfinite(film.parts.get("face", np.zeros(1))).any():
+            print(f"warning: {job.film}: {NO_FACE}", file=sys.stderr)
         if film.is_crowded:
             print(f"warning: {job.film}: {CROWDED}", file=sys.stderr)
     except ClipError as error:

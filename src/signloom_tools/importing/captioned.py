@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from tqdm import tqdm
 
-from signloom.corpus.manifest import Clip
+from signloom.corpus.manifest import VIDEO_SUFFIXES, Clip
 from signloom.errors import ClipError, Problem, UserError, name_problem
 from signloom.progress import progress_file
 from signloom_tools.importing.captions import (
@@ -36,7 +36,7 @@ from signloom_tools.importing.new_corpus import (
     stem,
 )
 from signloom_tools.importing.options import Choice, CueRules
-from signloom_tools.importing.pictures import PictureFolder
+from signloom_tools.importing.pictures import OTHER_SUFFIXES, SUFFIXES, PictureFolder
 from signloom_tools.importing.user_tables import TableRow, UserTable
 
 CAPTIONS = "captions"  # the column of a table of films that names their caption files
@@ -85,8 +85,14 @@ def add_paths(cue_rows: CueRows, videos: VideoFolder, columns: Mapping[str, str]
             continue
         cells = {**fields, "video": name, **row.cells}
         with_paths.rows.append((TableRow(row.table, row.line, cells), split))
+    if not cue_rows.rows:
+        reason = "a picture next to films; move it if it is a clip"
+        for path in videos.beside_films:
+            with_paths.refuse(videos.folder.name, 0, path.as_posix(), reason, path.as_posix())
     if not with_paths.rows:
-        raise UserError("\n  ".join(["no video can be taken", *with_paths.reasons()]))
+        endings = ", ".join((*VIDEO_SUFFIXES, *SUFFIXES, *OTHER_SUFFIXES))
+        reasons = with_paths.reasons() or [f"no file below {videos.folder} ends in {endings}"]
+        raise UserError("\n  ".join(["no video can be taken", *reasons]))
     with_paths.header = list(with_paths.rows[0][0].cells)
     return with_paths
 

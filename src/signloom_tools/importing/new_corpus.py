@@ -79,6 +79,8 @@ class VideoFolder:
         self._by_pattern: dict[str, list[Path]] = defaultdict(list)
         self._alone: dict[str, list[Path]] = defaultdict(list)  # pictures that are a clip each
         self._by_web_id: dict[str, list[Path]] = defaultdict(list)
+        self.beside_films: list[Path] = []
+        """Pictures that fit the pattern, but lie next to films, whose thumbnails they may be."""
         self._parts: dict[Path, tuple[str, ...]] = {}  # of their paths, as they are seen
         visited: set[tuple[int, int]] = set()
         for root, folders, names in os.walk(folder, followlinks=follow_links):
@@ -93,10 +95,14 @@ class VideoFolder:
             fitting = [p for p in paths if is_picture(p.name) and self._fields(_read_parts(p))]
             for path in films:
                 self._add(self._by_stem, path)
-            if fitting and not films:  # next to films, pictures are their thumbnails
-                for path in fitting:
+            for path in fitting:
+                if not films:
                     self._add(self._alone, path)
-            elif is_picture_folder(names):
+                elif not path.name.startswith(tuple(stem(film.name) for film in films)):
+                    self.beside_films.append(path)
+            if fitting:
+                continue
+            if is_picture_folder(names):
                 self._add(self._pictures, below)
 
     def _add(self, index: dict[str, list[Path]], path: Path) -> None:
@@ -128,6 +134,8 @@ class VideoFolder:
             by_folder[self.find(name)[0]].add(name)
         for folder, cells in by_folder.items():
             if folder and len(cells) > 1 and (self.folder / folder).is_dir():
+                # Or a cell whose picture is missing would mean all of them.
+                self._pictures[self._parts[folder][-1].casefold()].remove(folder)
                 for path in sorted((self.folder / folder).iterdir()):
                     if is_picture(path.name):
                         self._add(self._alone, folder / path.name)

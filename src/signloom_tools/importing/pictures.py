@@ -16,6 +16,7 @@ from signloom.errors import ClipError, UserError, name_problem
 
 if TYPE_CHECKING:  # it loads slowly
     from av.container import InputContainer
+    from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -62,6 +63,8 @@ class PictureFolder:
         step = math.gcd(*(number - numbers[0] for number in numbers)) or 1
         rate = Fraction(self.fps).limit_denominator(1001)
         kind = _kind(files[0], _read(files[0]))
+        if len(files) == 1:
+            _decode(files[0])
         with av.open(
             f"file:{target.absolute()}", "w", format="mov", options={"fflags": "+bitexact"}
         ) as container:
@@ -205,17 +208,21 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     import av
 
-    from signloom.detection.video import MAX_PIXELS
+    picture = _decode(file)
+    encoder = av.CodecContext.create("png", "w")
+    assert isinstance(encoder, av.VideoCodecContext)
+    encoder.width, encoder.height, encoder.pix_fmt = picture.width, picture.height, "rgb24"
+    encoder.time_base = Fraction(1)
+    packets = [*encoder.encode(picture.reformat(format="rgb24")), *encoder.encode(None)]
+    return b"".join(map(bytes, packets))
 
+
+def _decode(file: Path) -> "VideoFrame":
+    """Return a picture; of a torn JPEG, whose lower part a decoder makes up, it is an error."""
     with _open(file) as (container, stream):
-        stream.codec_context.options = {"max_pixels": str(2 * MAX_PIXELS)}
-        picture = next(container.decode(stream))
-        encoder = av.CodecContext.create("png", "w")
-        assert isinstance(encoder, av.VideoCodecContext)
-        encoder.width, encoder.height, encoder.pix_fmt = picture.width, picture.height, "rgb24"
-        encoder.time_base = Fraction(1)
-        packets = [*encoder.encode(picture.reformat(format="rgb24")), *encoder.encode(None)]
-        return b"".join(map(bytes, packets))
+        if file.suffix.lower() in SUFFIXES:  # of TIFF, FFmpeg knows few tags
+            stream.codec_context.options = {"err_detect": "explode"}
+        return next(container.decode(stream))
 
 
 def _size(file: Path) -> tuple[int, int]:
@@ -227,9 +234,17 @@ def _size(file: Path) -> tuple[int, int]:
 def _open(file: Path) -> Iterator[tuple["InputContainer", "VideoStream"]]:
     import av
 
+    from signloom.detection.video import MAX_PIXELS
+
     damages = (av.FFmpegError, IndexError, StopIteration)
     with contextlib.suppress(*damages), av.open(f"file:{file.absolute()}") as container:
         stream = container.streams.video[0]
+        if stream.width * stream.height > MAX_PIXELS:
+            raise ClipError(
+                f"{file.name} is {stream.width}x{stream.height}, expected at most "
+                f"{MAX_PIXELS / 1e6:.0f} million pixels",
+                "make it smaller",
+            )
         if stream.width and stream.height:
             yield container, stream
             return

@@ -648,3 +648,36 @@ def test_a_picture_next_to_a_film_is_no_clip(tmp_path: Path) -> None:
     videos = VideoFolder(tmp_path / "films", compile_pattern("{text}/{clip}"))
     assert videos.all(pictures=True) == [Path("A/take.mp4")]
     assert videos.find("take") == (Path("A/take.mp4"), "")
+    assert videos.beside_films == []  # it has the film's name
+
+
+def test_pictures_of_letters_next_to_films_are_left_out_with_a_reason(project: Path) -> None:
+    films = Path("films/A")
+    films.mkdir(parents=True)
+    for name in ("take.mp4", "other.mp4"):
+        shutil.copy("film.mp4", films / name)
+    for name in ("A1.jpg", "A2.jpg", "take.jpg"):
+        write_picture(films / name, "jpg")
+    given = ("--pattern", "{text}/{clip}", "--set", "signer=ann", "--shares", "50", "50", "0")
+    with pytest.raises(SystemExit, match="2 rows left out"):
+        main(["init", "corpus", "--videos", "films", *given])
+    refused = Path("corpus/refused.tsv").read_text("utf-8").splitlines()[1:]
+    assert [line.split("\t")[2] for line in refused] == ["A/A1.jpg", "A/A2.jpg"]
+    assert all("a picture next to films" in line for line in refused)
+
+
+def test_a_picture_that_is_missing_is_no_clip_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "A").mkdir()
+    for number in (1, 2):
+        write_picture(tmp_path / "A" / f"A{number}.jpg", "jpg")
+    videos = VideoFolder(tmp_path)
+    videos.take_alone(["A/A1.jpg", "A/A2.jpg", "A/A3.jpg"])
+    assert videos.find("A/A2.jpg") == (Path("A/A2.jpg"), "")
+    assert videos.find("A/A3.jpg") == (None, "no video of its name")
+
+
+def test_a_folder_without_a_film_or_picture_says_what_is_read(project: Path) -> None:
+    Path("photos/A").mkdir(parents=True)
+    Path("photos/A/A1.heic").touch()
+    with pytest.raises(SystemExit, match=r"no file below photos ends in \.mp4"):
+        main(["init", "corpus", "--videos", "photos", "--pattern", "{text}/{clip}"])

@@ -69,6 +69,23 @@ def test_a_picture_alone_is_a_film_of_one_frame(tmp_path: Path) -> None:
     assert numbers(pack(picture)) == [5]
 
 
+@pytest.mark.parametrize("ending", ["jpg", "png", "webp"])
+def test_a_torn_picture_alone_is_refused(tmp_path: Path, ending: str) -> None:
+    """A decoder would make up the lower part of a JPEG."""
+    picture = write_picture(tmp_path / f"A.{ending}", ending)
+    picture.write_bytes(picture.read_bytes()[:-100])
+    with pytest.raises(ClipError, match=f"A.{ending} is a damaged picture"):
+        pack(picture)
+
+
+@pytest.mark.parametrize("ending", ["png", "webp"])
+def test_a_picture_of_too_many_pixels_is_refused_by_its_size(tmp_path: Path, ending: str) -> None:
+    picture = tmp_path / f"A.{ending}"
+    Image.new("L", (6000, 6000)).save(picture)
+    with pytest.raises(ClipError, match=f"A.{ending} is 6000x6000, expected at most 33 million"):
+        pack(picture)
+
+
 @pytest.mark.parametrize(("orientation", "shape"), [(1, (64, 96, 3)), (6, (96, 64, 3))])
 def test_photos_of_a_telephone_are_turned_as_their_exif_says(
     tmp_path: Path, orientation: int, shape: tuple[int, ...]

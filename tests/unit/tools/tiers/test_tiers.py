@@ -22,6 +22,7 @@ from studies.tiers.films import read_labels
 from studies.tiers.run import count, find_drawn, to_events
 from studies.tiers.scores import Counts, measure_overlap
 from tests.tiny import ROOT
+from tests.videos import write_video
 
 ACTS = [
     Act("eyes", "blink", 0.5, 0.72),
@@ -93,8 +94,8 @@ def test_an_eaf_has_the_events_their_strength_and_the_rules(
 
 def test_a_second_run_writes_the_same_bytes(film: Path, written: Path) -> None:
     again = written.parent / "again"  # as far from the film, whose path is in the file
-    main(["landmarks", str(film), "--write", "elan", "--to", str(again)])
-    for name in ("film.eaf", "film.svg"):
+    main(["landmarks", str(film), "--write", "elan", "--video", "--to", str(again)])
+    for name in ("film.eaf", "film.svg", "film.webm"):
         assert (again / name).read_bytes() == (written / name).read_bytes()
 
 
@@ -134,6 +135,16 @@ def test_a_still_film_has_no_event(landmarks: FilmLandmarks) -> None:
     times_s = np.arange(450) / 15
     parts = {part: np.repeat(points[:1], 450, axis=0) for part, points in landmarks.parts.items()}
     assert find_events(measure(dataclasses.replace(landmarks, times_s=times_s, parts=parts))) == []
+
+
+@pytest.mark.parametrize(("face", "count"), [("mesh", 1), ("none", 0)])
+def test_a_film_in_which_no_face_is_found_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], face: str, count: int
+) -> None:
+    """Or empty tiers would say that nobody blinks."""
+    film = write_video(tmp_path / "film.mp4", frames=5)
+    main(["landmarks", str(film), "--write", "tiers.csv", "--face", face])
+    assert capsys.readouterr().err.count("no face was found") == count
 
 
 def test_a_film_without_face_or_hands_has_the_tiers_of_the_rest(landmarks: FilmLandmarks) -> None:
