@@ -39,12 +39,12 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 # own that names the figure or the user who asks for it, and takes something out first.
 BUDGET = {
     "src/signloom": 14_470,
-    "src/signloom_tools": 8_355,
+    "src/signloom_tools": 8_375,
     "src/signloom_ops": 5_780,
     "src/signloom_demo": 1_075,
     "pipeline": 860,
     "studies": 3_295,
-    "tests": 27_225,  # without the benchmarks
+    "tests": 27_265,  # without the benchmarks
     "tests/bench": 1_275,
 }
 MOST_UNFORMATTED = 60  # statements for which the formatter is switched off, in all houses

@@ -17,7 +17,7 @@ OPTIONS = CostOptions(
 )
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_step_of_every_model_is_measured_at_every_length(threads: int) -> None:
     before = torch.get_num_threads()
     try:

@@ -73,7 +73,7 @@ def test_init_names_who_exchanged_two_signs(options: PeopleOptions) -> None:
 
 def test_other_people_in_dev_say_how_far_the_clips_of_others_lie(options: PeopleOptions) -> None:
     taught, unknown, folder = draw_corpus(
-        dataclasses.replace(options, signs=16, takes=3, dev_people=2, test_people=4), 4, seed=1
+        dataclasses.replace(options, signs=12, takes=3, dev_people=2, test_people=2), 3, seed=1
     )
     sequences = read_shards(folder / IMPORTED_SHARDS, [c.clip_id for c in (*taught, *unknown)])
 
