@@ -360,7 +360,7 @@ def test_a_long_film_with_captions_is_cut_on_a_timeline_and_taken_in_as_clips(
     with open_tab(tmp_path / "profile", 240.0) as tab:
         open_page(tab, server.start(), "clips")
         choose_files(tab, "#files", captions, film)
-        wait_for(tab, "document.querySelector('#list').innerText.includes('1 clips')")
+        wait_for(tab, "document.querySelector('#list').innerText.includes('1 clip')")
         press_named(tab, "Cut into clips")
         wait_for(tab, "document.querySelectorAll('.part').length === 1")
         press_named(tab, "Suggest clips")

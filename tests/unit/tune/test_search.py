@@ -81,34 +81,37 @@ def start_and_leave(study: optuna.Study, slot: int, *, has_begun: bool) -> optun
     return trial
 
 
-def work_until_killed(folder: str, options: TuneOptions, trials_before: int) -> None:
+def work_until_killed(folder: Path, options: TuneOptions, trials_before: int) -> None:
     """Work on a search up to the first epoch of the trial after so many; then kill -9."""
-    torch.set_num_threads(1)  # as in this process: another number sums in another order
+    torch.set_num_threads(1)  # another number sums in another order
 
     def kill(trials: int, epochs: int) -> None:
         if trials >= trials_before and epochs > trials * options.epochs:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    search_in(Path(folder), options).work(kill)
+    search_in(folder, options).work(kill)
 
 
 @pytest.mark.slow
 def test_kill_9_in_the_middle_of_a_trial_changes_nothing(tmp_path: Path) -> None:
-    """Quick twin: test_a_dead_search_goes_on_and_ends_the_same."""
-    for name in ("whole", "killed"):
-        (tmp_path / name).mkdir()
+    """Quick twin: test_a_dead_search_goes_on_and_ends_the_same.
+
+    All work is done in new processes: this one may have loaded NumPy on another code path.
+    """
     options = dataclasses.replace(OPTIONS, trials=4, epochs=6, heartbeat_s=1)
-    expected = run(tmp_path / "whole", options)
     spawn = multiprocessing.get_context("spawn")
-    search = search_in(tmp_path / "killed", options)
-    for trials_before in (1, 2):
-        arguments = (str(tmp_path / "killed"), options, trials_before)
-        process = spawn.Process(target=work_until_killed, args=arguments)
-        process.start()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
-        assert search.done()[0] == trials_before
-    search.work()
+    searches = {}
+    for name, kills in (("whole", ()), ("killed", (1, 2))):
+        folder = tmp_path / name
+        folder.mkdir()
+        search = searches[name] = search_in(folder, options)
+        for trials_before in (*kills, options.trials):
+            process = spawn.Process(target=work_until_killed, args=(folder, options, trials_before))
+            process.start()
+            process.join()
+            assert process.exitcode == (-signal.SIGKILL if trials_before in kills else 0)
+            assert search.done()[0] == trials_before
+    search, expected = searches["killed"], searches["whole"].summary()
     assert search.summary() == expected
     assert len(search.study.get_trials(states=FINISHED)) == 4
     dead = search.study.get_trials(states=(optuna.trial.TrialState.FAIL,))
