@@ -523,6 +523,10 @@ function drawTake(take) {
     element("div", { class: "fields" }, ...fields), row, place, line);
 }
 
+async function begin() {
+  if (!start.piece) start = await ask("GET", "/api/start");
+}
+
 async function show() {
   const name = tabs[location.hash.slice(1)] ? location.hash.slice(1) : "record";
   for (const other of Object.keys(tabs)) $(`#${other}`).hidden = other !== name;
@@ -533,7 +537,7 @@ async function show() {
   if (name !== "translate") endLive();
   if (!["record", "translate"].includes(name)) closeCamera();
   await guarded(async () => {
-    if (!start.piece) start = await ask("GET", "/api/start");
+    await begin();
     await tabs[name]();
   })();
 }
@@ -613,6 +617,7 @@ async function sendFilm(file, suffix) {
 
 // Films first: captions, texts and tables are of films that are here.
 async function takeFiles(files) {
+  await begin(); // what a film is
   const suffixOf = (file) => file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
   const isFilm = (file) => start.videos.includes(suffixOf(file));
   const said = [];
