@@ -415,25 +415,36 @@ def test_a_server_that_is_killed_while_translating_is_said_and_translates_again(
         wait_for(tab, "document.querySelectorAll('#said > li').length >= 1")
 
 
+def limit_upload(tab: Tab, bytes_a_second: float) -> None:
+    fast = {"offline": False, "latency": 0, "downloadThroughput": -1}
+    tab.send("Network.emulateNetworkConditions", **fast, uploadThroughput=bytes_a_second)
+
+
+def begin_upload(tab: Tab, address: str, film: Path, store: TakeStore) -> Path:
+    """Send a film of 9 MB slowly, and return it when its first piece has arrived."""
+    write_video(film)
+    with film.open("ab") as file:
+        file.write(bytes(9_000_000))
+    open_page(tab, address, "clips")
+    limit_upload(tab, 2e6)
+    choose_files(tab, "#files", film)
+    until = time.monotonic() + WAIT_S
+    while not any(store.size(take) for take in store.list_takes()):
+        assert time.monotonic() < until, tab.run("document.body.innerText")
+        tab.run("new Promise((done) => setTimeout(done, 100))")
+    return film
+
+
 def test_an_upload_that_was_cut_goes_on_when_the_film_is_chosen_again(
     server: Server, tmp_path: Path
 ) -> None:
-    film = write_video(tmp_path / "day.mp4")
-    with film.open("ab") as file:
-        file.write(bytes(9_000_000))
     address, store = server.start(), TakeStore()
-    slow = {"offline": False, "latency": 0, "downloadThroughput": -1}
     with open_tab(tmp_path / "profile", 240.0) as tab:
-        open_page(tab, address, "clips")
-        tab.send("Network.emulateNetworkConditions", **slow, uploadThroughput=2e6)
-        choose_files(tab, "#files", film)
-        until = time.monotonic() + WAIT_S
-        while not (sizes := [store.size(take) for take in store.list_takes()]) or not sizes[0]:
-            assert time.monotonic() < until, tab.run("document.body.innerText")
-            tab.run("new Promise((done) => setTimeout(done, 100))")
+        film = begin_upload(tab, address, tmp_path / "day.mp4", store)
+        (size,) = map(store.size, store.list_takes())
         tab.show("about:blank", width=DESK)
-        assert sizes[0] < film.stat().st_size
-        tab.send("Network.emulateNetworkConditions", **slow, uploadThroughput=-1)
+        assert size < film.stat().st_size
+        limit_upload(tab, -1)
         open_page(tab, address.partition("?")[0], "clips")
         choose_files(tab, "#files", film)
         wait_for(tab, "document.querySelector('#list').innerText.includes('not delivered')")
@@ -446,27 +457,18 @@ def test_a_film_that_is_sent_while_the_app_is_started_again_is_whole(
     server: Server, tmp_path: Path
 ) -> None:
     """Until the new address is opened, the app answers that it does not know the page."""
-    film = write_video(tmp_path / "day.mp4")
-    with film.open("ab") as file:
-        file.write(bytes(9_000_000))
     address, store = server.start(), TakeStore()
-    slow = {"offline": False, "latency": 0, "downloadThroughput": -1}
     with open_tab(tmp_path / "profile", 240.0) as tab:
-        open_page(tab, address, "clips")
-        tab.send("Network.emulateNetworkConditions", **slow, uploadThroughput=2e6)
-        choose_files(tab, "#files", film)
-        until = time.monotonic() + WAIT_S
-        while not any(store.size(take) for take in store.list_takes()):
-            assert time.monotonic() < until, tab.run("document.body.innerText")
-            tab.run("new Promise((done) => setTimeout(done, 100))")
+        film = begin_upload(tab, address, tmp_path / "day.mp4", store)
         server.stop(signal.SIGKILL)
         token = server.start().partition("token=")[2]
+        until = time.monotonic() + WAIT_S
         while sum("401" in complaint for complaint in tab.complaints) < 2:
             assert time.monotonic() < until, tab.run("document.body.innerText")
             tab.run("new Promise((done) => setTimeout(done, 100))")
         (take,) = store.list_takes()
         assert (take.state, store.size(take) < film.stat().st_size) == ("recording", True)
-        tab.send("Network.emulateNetworkConditions", **slow, uploadThroughput=-1)
+        limit_upload(tab, -1)
         tab.send("Network.setCookie", name="signloom", value=token, url=address.partition("?")[0])
         wait_for(tab, "document.querySelector('#list').innerText.includes('not delivered')")
     (take,) = store.list_takes()
