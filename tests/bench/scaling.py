@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from signloom.config import load_section
@@ -30,11 +31,18 @@ from signloom.evaluation.metrics import measure as count
 from signloom.evaluation.metrics import score_statistics
 from signloom.features.batches import TrainingBatches
 from signloom.features.sources import Clips, LandmarkSource, StoredLandmarks
-from signloom.features.targets import TokenizeOptions, build_targets, read_targets, write_targets
+from signloom.features.targets import (
+    FORMAT_VERSION,
+    TokenizeOptions,
+    build_targets,
+    read_targets,
+    write_targets,
+)
 from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, SHARDS, TARGETS, TUNE
 from signloom.report import quality
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths
+from signloom.tables import read_parquet, write_parquet
 from signloom.training.train import read_run_options
 from tests.bench.figures import Figure, in_new_process
 from tests.bench.synthetic import PAD, draw_lengths, draw_sequence
@@ -152,12 +160,17 @@ def score_rows(folder: Path) -> None:
     score_statistics(count([refs[-1], *refs[:-1]], refs, options), options)
 
 
+def add_demo(folder: Path) -> None:
+    """Put the targets of the demo, whose clips the page draws, before those of the rows."""
+    paths = (TARGETS, folder / "targets.parquet")
+    demo, rows = (read_parquet(path, FORMAT_VERSION, hint="run the demo") for path in paths)
+    table = pa.concat_tables([demo.select(rows.column_names), rows])
+    write_parquet(folder / "all.parquet", table.replace_schema_metadata(rows.schema.metadata))
+
+
 def report_rows(folder: Path) -> None:
     """Stage `report`."""
-    # The demo's clips are what the page shows in pictures.
-    targets = [*read_targets(TARGETS), *read_targets(folder / "targets.parquet")]
-    write_targets(folder / "all.parquet", targets)
-    del targets
+    in_new_process(add_demo, folder)
     options = load_section(PARAMS, "report", ReportOptions)
     quality.WORST = 0
     paths = ReportPaths(
