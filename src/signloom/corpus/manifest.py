@@ -29,6 +29,7 @@ LARGE_BYTES = 1_000_000  # a text table from here on is read by Arrow, which tak
 
 VERSION_LINE = re.compile(r'"?#\s*signloom-manifest\s+([^\s,"]+)[\s,"]*')  # spreadsheets pad
 _VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parquet file
+_UNWRITABLE = re.compile(r"(?P<control>[\x00-\x1f\x7f-\x9f\u2028\u2029])|[\ud800-\udfff]")
 _DELIMITERS = {".tsv": "\t", ".csv": ","}
 SUFFIXES = (*_DELIMITERS, ".parquet")
 
@@ -85,12 +86,10 @@ def field_problem(field: str, suffix: str) -> str | None:
     """Say why a field cannot be written in a table of this kind, if it cannot."""
     # Controls and Unicode's own line ends cut the tables that later stages write. Other characters
     # without a shape (the joiners of Persian or Hindi) belong to texts.
-    for character in field:
-        code = ord(character)
-        if code < 32 or 127 <= code < 160 or character in "\u2028\u2029":
-            return f"has the control character {character!r}; write it without"
-        if 0xD800 <= code < 0xE000:
-            return f"contains an unpaired surrogate ({character!r}); retype the cell"
+    if bad := _UNWRITABLE.search(field):
+        if bad.lastgroup == "control":
+            return f"has the control character {bad[0]!r}; write it without"
+        return f"contains an unpaired surrogate ({bad[0]!r}); retype the cell"
     if suffix == ".tsv" and field[:1] == field[-1:] == '"' and '""' in field[1:-1]:
         return "looks quoted; a .tsv has no quoting (write it plainly, or use .csv)"
     return None

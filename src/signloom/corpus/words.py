@@ -52,7 +52,7 @@ def locate_words(text: str) -> list[tuple[str, int, int]]:
 
 def is_unspaced(text: str) -> bool:
     """Return whether a text has letters of a script that writes no spaces between words."""
-    return re.search(f"[{_UNSPACED}]", text) is not None
+    return not text.isascii() and re.search(f"[{_UNSPACED}]", text) is not None
 
 
 class Novelty(StrEnum):
