@@ -97,12 +97,13 @@ class KnownSentences:
             lines = self._lines[length] = lines[:, rows].copy()
             frames.append((hashes - values[lines] * places ^ places).ravel())
             standing.append(lines.ravel())
-        _, numbers, counts = np.unique(
-            np.concatenate(frames), return_inverse=True, return_counts=True
-        )
-        is_shared = counts[numbers] > 1
-        pairs = np.concatenate(standing)[is_shared], numbers[is_shared]
-        shape = len(self._ids), len(counts)
+        hashes = np.concatenate(frames)
+        order = np.argsort(hashes)
+        is_new = np.diff(hashes[order], prepend=np.uint64(0)) != 0
+        numbers = np.cumsum(is_new)  # of the frames
+        is_shared = ~is_new | ~np.append(is_new[1:], True)
+        pairs = np.concatenate(standing)[order[is_shared]], numbers[is_shared]
+        shape = len(self._ids), len(numbers) + 1
         self._frames = csr_array((np.ones(len(pairs[0]), np.bool_), pairs), shape)  # of each word
         self._words = self._frames.T.tocsr()  # of each frame
         self._replacements: dict[int, npt.NDArray[np.int32]] = {}
@@ -125,7 +126,8 @@ class KnownSentences:
         for position, word in enumerate(ids.tolist()):
             if word >= 0:
                 may_stand = np.zeros(len(self._ids), np.bool_)
-                may_stand[[word, *self._list_replacements(word)]] = True
+                may_stand[self._list_replacements(word)] = True
+                may_stand[word] = True
                 lines = lines[:, may_stand[lines[position]]]
         return bool(lines.size)
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress
 
@@ -70,44 +70,44 @@ def best_constant(
     def tokenize(text: str) -> tuple[str, ...]:
         return tuple(chain.from_iterable(map(split, text.split() if is_by_word else [text])))
 
-    # at_least[gram][k - 1]: references that hold the gram k times or more.
-    at_least: dict[tuple[str, ...], list[int]] = {}
+    # An n-gram has the number of what it begins with, all but its last token, and that token.
+    numbers: dict[tuple[int, str], int] = {}
+    at_least: list[list[int]] = [[]]  # references that hold the gram of a number 1, 2, ... times
     ref_tokens = [tokenize(ref) for ref in refs]
     for tokens in ref_tokens:
-        for gram, count in Counter(_ngrams(tokens)).items():
-            row = at_least.setdefault(gram, [])
-            row.extend([0] * (count - len(row)))
-            for k in range(count):
-                row[k] += 1
-    counted = [_count_matches(tokenize(sentence), at_least) for sentence in sentences]
-    lengths, *matches = np.array(counted, np.float64).T
+        counts = Counter[int]()
+        for start in range(len(tokens)):
+            number = 0
+            for token in tokens[start : start + MAX_ORDER]:
+                number = numbers.setdefault((number, token), len(at_least))
+                if number == len(at_least):
+                    at_least.append([])
+                if counts[number] == len(at_least[number]):
+                    at_least[number].append(0)
+                at_least[number][counts[number]] += 1
+                counts[number] += 1
+
+    def count_matches(sentence: str) -> list[int]:
+        """Return the tokens of a sentence, and its matches of each order in all references."""
+        tokens, counts, matches = tokenize(sentence), dict[int, int](), [0] * MAX_ORDER
+        for start in range(len(tokens)):
+            number = 0
+            for order, token in enumerate(tokens[start : start + MAX_ORDER]):
+                number = numbers.get((number, token), -1)
+                if number < 0:
+                    break  # nor is there a longer one that begins like this
+                count = counts[number] = counts.get(number, 0) + 1
+                if count <= len(at_least[number]):
+                    matches[order] += at_least[number][count - 1]
+        return [len(tokens), *matches]
+
+    counted = chain.from_iterable(map(count_matches, sentences))
+    lengths, *matches = np.fromiter(counted, np.int64).reshape(-1, 1 + MAX_ORDER).T
     totals = [len(refs) * np.maximum(lengths - order, 0) for order in range(MAX_ORDER)]
     ref_length = np.full(len(sentences), sum(map(len, ref_tokens)))
-    scores = bleu_of_sums(np.stack([totals[0], ref_length, *matches, *totals], axis=1), MAX_ORDER)
+    sums = np.stack([totals[0], ref_length, *matches, *totals], axis=1).astype(np.float64)
+    scores = bleu_of_sums(sums, MAX_ORDER)
     return min(compress(sentences, scores == scores.max()))
-
-
-def _count_matches(
-    tokens: tuple[str, ...], at_least: Mapping[tuple[str, ...], Sequence[int]]
-) -> list[int]:
-    """Return the number of tokens, and their matches of each order in all references."""
-    counts: dict[tuple[str, ...], int] = {}
-    matches = [0] * MAX_ORDER
-    for start in range(len(tokens)):
-        for end in range(start + 1, min(start + MAX_ORDER, len(tokens)) + 1):
-            gram = tokens[start:end]
-            row = at_least.get(gram)
-            if row is None:
-                break  # nor is there a longer one that begins like this
-            count = counts[gram] = counts.get(gram, 0) + 1
-            if count <= len(row):
-                matches[end - start - 1] += row[count - 1]
-    return [len(tokens), *matches]
-
-
-def _ngrams(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for order in range(1, MAX_ORDER + 1):
-        yield from (tuple(tokens[i : i + order]) for i in range(len(tokens) - order + 1))
 
 
 Floor = Callable[[Sequence[SourceSequence]], list[str]]

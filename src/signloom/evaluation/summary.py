@@ -58,11 +58,10 @@ class SeenInTrain:
 
     def __init__(self, targets: Sequence[Target]) -> None:
         """Take the train clips of some targets."""
-        rows = read_columns(targets, "split", "text", "signer")
-        train = [(text, signer) for split, text, signer in rows if split == "train"]
-        self.clips = len(train)
-        self.texts = frozenset(text for text, _ in train)
-        self.signers = frozenset(signer for _, signer in train)
+        train = [text for split, text in read_columns(targets, "split", "text") if split == "train"]
+        signers = {*read_columns(targets, "split", "signer")}
+        self.clips, self.texts = len(train), frozenset(train)
+        self.signers = frozenset(signer for split, signer in signers if split == "train")
         self._sentences = KnownSentences(self.texts)
 
     def groups(self, target: Target) -> dict[str, str]:
