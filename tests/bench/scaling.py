@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from signloom.config import load_section
@@ -25,16 +26,24 @@ from signloom.corpus.manifest import Clip, check_splits, read_manifest, write_ma
 from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata, write_shards
 from signloom.evaluation.evaluate import EvaluateOptions
-from signloom.evaluation.floors import best_constant
+from signloom.evaluation.floors import best_constant, thin_train
 from signloom.evaluation.metrics import measure as count
 from signloom.evaluation.metrics import score_statistics
+from signloom.evaluation.summary import SeenInTrain
 from signloom.features.batches import TrainingBatches
 from signloom.features.sources import Clips, LandmarkSource, StoredLandmarks
-from signloom.features.targets import TokenizeOptions, build_targets, read_targets, write_targets
+from signloom.features.targets import (
+    FORMAT_VERSION,
+    TokenizeOptions,
+    build_targets,
+    read_targets,
+    write_targets,
+)
 from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, SHARDS, TARGETS, TUNE
 from signloom.report import quality
 from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths
+from signloom.tables import read_columns, read_parquet, write_parquet
 from signloom.training.train import read_run_options
 from tests.bench.figures import Figure, in_new_process
 from tests.bench.synthetic import PAD, draw_lengths, draw_sequence
@@ -143,21 +152,37 @@ def stream_rows(folder: Path) -> None:
 def score_rows(folder: Path) -> None:
     """Score one system on a hundredth of the rows; the best constant sentence is of all of train.
 
-    Of stage `evaluate`, what the model does with landmarks grows with dev and test alone.
+    100 sentences are compared with those of train. Of stage `evaluate`, what the model does with
+    landmarks grows with dev and test alone.
     """
     options = load_section(PARAMS, "evaluate", EvaluateOptions).score
     targets = read_targets(folder / "targets.parquet")
-    refs = [target.text for target in targets if target.split == "test"]
-    best_constant([target.text for target in targets if target.split == "train"], refs, options)
+    thin_train(targets)
+    pairs = list(read_columns(targets, "split", "text"))
+    refs = [text for split, text in pairs if split == "test"]
+    start = time.process_time()
+    best_constant([text for split, text in pairs if split == "train"], refs, options)
+    print(f"best constant alone: {time.process_time() - start:.1f} CPU-s", file=sys.stderr)
+    train, start = SeenInTrain(targets), time.process_time()
+    for target in [target for target in targets[: len(targets) // 50] if target.split == "test"][
+        :100
+    ]:
+        train.groups(target)
+    print(f"100 sentences alone: {time.process_time() - start:.1f} CPU-s", file=sys.stderr)
     score_statistics(count([refs[-1], *refs[:-1]], refs, options), options)
+
+
+def add_demo(folder: Path) -> None:
+    """Put the targets of the demo, whose clips the page draws, before those of the rows."""
+    paths = (TARGETS, folder / "targets.parquet")
+    demo, rows = (read_parquet(path, FORMAT_VERSION, hint="run the demo") for path in paths)
+    table = pa.concat_tables([demo.select(rows.column_names), rows])
+    write_parquet(folder / "all.parquet", table.replace_schema_metadata(rows.schema.metadata))
 
 
 def report_rows(folder: Path) -> None:
     """Stage `report`."""
-    # The demo's clips are what the page shows in pictures.
-    targets = [*read_targets(TARGETS), *read_targets(folder / "targets.parquet")]
-    write_targets(folder / "all.parquet", targets)
-    del targets
+    in_new_process(add_demo, folder)
     options = load_section(PARAMS, "report", ReportOptions)
     quality.WORST = 0
     paths = ReportPaths(

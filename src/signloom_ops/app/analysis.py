@@ -22,7 +22,7 @@ from signloom.extraction.extract import ExtractOptions, extract_video, options_o
 from signloom.features.targets import read_targets
 from signloom.files import hash_file
 from signloom.paths import CHECKPOINT, PARAMS, SCORES_NAME, SHARDS, TARGETS
-from signloom.report.quality import CHECKS
+from signloom.report.quality import CHECKS, read_figures
 from signloom.report.skeletons import list_strokes
 from signloom.translation.confidence import CONFIDENCE
 from signloom.translation.lookup import NearSign, find_nearest, open_index
@@ -133,8 +133,8 @@ class Analyst:
             return self._live.id
 
     def _find_faults(self, sequence: LandmarkSequence, light: Collection[float]) -> list[str]:
-        quality = measure_quality("recording", sequence)
-        faults = [name for name, check in CHECKS.items() if check.fails(quality)]
+        figures = read_figures([measure_quality("recording", sequence)])
+        faults = [name for name, check in CHECKS.items() if check.fails(figures).any()]
         faults += ["crowded"] * sequence.is_crowded
         return [*faults, "dark"] if light and np.mean([*light]) < DARK else faults
 

@@ -388,8 +388,8 @@ def _choose_reading(
 
 def _choose_tokenizer(clips: Sequence[Clip], now: str | None) -> str | None:
     """Return what parts the texts of a corpus in words for its scores."""
-    words = [word for clip in clips for word in find_words(clip.text)]
-    if 2 * sum(map(is_unspaced, words)) <= len(words):
+    words = Counter(word for clip in clips for word in find_words(clip.text))
+    if 2 * sum(count for word, count in words.items() if is_unspaced(word)) <= words.total():
         return "13a" if now in _OF_CHARACTERS else now
     are_chinese = all(
         (clip.language or "zh").startswith(_CHINESE) and not _OTHER_SCRIPTS.search(clip.text)
