@@ -14,6 +14,7 @@ from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS
 from signloom.system import user_name
 from signloom_ops.options import load_ops
 from signloom_tools.options import argument, describe_command, group, option
+from signloom_tools.versions import check_made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +200,7 @@ def _add_version(options: ChampionOptions) -> None:
     from signloom_ops.nightly.store import ModelStore
 
     store = ModelStore()
+    check_made(CHECKPOINT)
     path, hint = CHECKPOINT / "checkpoint.json", "run `dvc repro train` first"
     provenance = check_shape(read_json(path, hint=hint), SPEC, where=path, hint=hint).get(
         "provenance", {}
