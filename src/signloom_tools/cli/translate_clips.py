@@ -75,7 +75,7 @@ def translate_clips(options: TranslateOptions) -> bool:
             for path in (video, video.with_suffix(".vtt")):
                 check_output(path, inputs, overwrite=options.overwrite)
         check_attention(options, len(sources), inputs)
-        _warn_of_demo(options.model.checkpoint, inputs)
+        warn_of_demo(options.model.checkpoint, inputs)
         kind = _FilmWork if options.clips.write else _ClipWork
         work = kind(options, source, pool, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
@@ -83,7 +83,7 @@ def translate_clips(options: TranslateOptions) -> bool:
     return work.end()
 
 
-def _warn_of_demo(checkpoint: Path, inputs: Iterable[Path]) -> None:
+def warn_of_demo(checkpoint: Path, inputs: Iterable[Path]) -> None:
     """Say what the demo's model cannot do, unless all it reads is the demo's."""
     is_of_project = PARAMS.is_file() and not checkpoint.is_absolute()
     if not is_of_project or not load_section(PARAMS, "corpus", CorpusOptions).is_drawn:

@@ -218,10 +218,13 @@ def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
             known_sentences.novelty(clip.text) for clip in clips if clip.split == "test"
         )
         listed = ", ".join(
-            f"{count} {kind or 'known'}"
+            f"{count} of {kind}" if kind else f"{count} known"
             for kind, count in sorted(kinds.items(), key=lambda kind_count: str(kind_count[0]))
         )
-        warnings.append(f"sentences of test, as train sees them: {listed}")
+        warnings.append(
+            f"sentences of test, as train knows them: {listed} (a frame is what stands around a "
+            "word: docs/evaluation.md)"
+        )
     return warnings
 
 
