@@ -39,6 +39,7 @@ SIGN_WEIGHT = 0.2  # of what the signs say against a sentence
 SEEDS = [1, 2, 3]  # of sentences of fewer than `SMALL` clips: there one training is a draw
 FEW = 50  # train clips below which sentences are also learnt by heart (studies/little/README.md)
 NEW_TO_DEV = 0.5  # share of dev's sentences that train has, below which dev's loss cannot say when
+TO_THE_END = 60  # and train clips without glosses (studies/little/README.md); with glosses `FEW`
 
 _OF_CHARACTERS = ("zh", "char")  # tokenizers of scores
 _CHINESE = ("zh", "cmn", "yue")  # zh parts Chinese characters and leaves kana, Thai ... whole
@@ -632,11 +633,12 @@ def _choose_epochs(
     epochs = int(round(min(max(steps / max(1.0, total / FRAMES), fewest), EPOCHS[1]), -1))
     steps = max(1.0, total / train["max_frames"]) * epochs
     reasons.append(f"{epochs} epochs: about {steps:,.0f} steps of training")
-    is_new_to_dev = facts.are_few and facts.known < NEW_TO_DEV
+    fewest_judged = FEW if facts.glosses else TO_THE_END
+    is_new_to_dev = not facts.are_signs and facts.clips < fewest_judged and facts.known < NEW_TO_DEV
     if is_new_to_dev:
         reasons.append(
-            f"patience 0, the last epoch is kept: with fewer than {FEW} train clips, and sentences "
-            "that are new in dev, dev's loss only rises (docs/training.md)"
+            f"patience 0, the last epoch is kept: with fewer than {fewest_judged} train clips, and "
+            "sentences that are new in dev, dev's loss only rises (docs/training.md)"
         )
     to_the_end = is_recognised or facts.are_signs or is_new_to_dev
     return {"epochs": epochs, "patience": 0 if to_the_end else max(10, int(0.3 * epochs))}
