@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from signloom.config import load_section
 from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions
-from signloom.errors import ClipError, UserError, readable_name
+from signloom.errors import ClipError, UserError, count_of, readable_name
 from signloom.files import check_writable, disk_name
 from signloom.paths import DEMO_CORPUS, PARAMS
 from signloom.progress import progress_file
@@ -393,8 +393,8 @@ class _FilmWork(_Work):
         now = datetime.now().isoformat(sep=" ", timespec="seconds")
         marked = sum(bool(check.word) for check in checks)
         tqdm.write(
-            f"{now} {readable_name(out)}: {len(cues)} sentences, {marked} of them unsure, in "
-            f"{clip.sequence.seconds:.0f} s"
+            f"{now} {readable_name(out)}: {count_of(len(cues), 'sentence')}, {marked} of them "
+            f"unsure, in {clip.sequence.seconds:.0f} s"
         )
         sys.stdout.flush()
         self.write_video(clip, sentences)

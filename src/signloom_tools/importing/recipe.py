@@ -16,7 +16,7 @@ from signloom.config import FrameRate, check_shape, load_params, shape
 from signloom.corpus.landmarks import FEATURES
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, is_single_word
 from signloom.corpus.words import KnownSentences, find_words, is_unspaced
-from signloom.errors import ClipError
+from signloom.errors import ClipError, count_of
 from signloom.translation.options import USUAL_NGRAM
 from signloom_tools.importing.dealing import shuffled_takes
 from signloom_tools.importing.new_corpus import MANIFEST, imported_groups
@@ -185,7 +185,7 @@ def _warn_of_small_splits(clips: Sequence[Clip]) -> list[str]:
         count = sum(clip.split == split for clip in clips)
         if 0 < count < DECIDING:
             warnings.append(
-                f"{split} has {count} clips: a share of them is known to about "
+                f"{split} has {count_of(count, 'clip')}: a share of them is known to about "
                 f"±{100 / math.sqrt(count):.0f} points, so small differences decide nothing; "
                 f"{DECIDING} clips make it ±{100 / math.sqrt(DECIDING):.0f}"
             )
@@ -364,7 +364,8 @@ def _choose_reading(
         if all(clip.gloss == clip.text for clip in clips):
             ngram = [*USUAL_NGRAM]
         reasons.append(
-            f"n-gram of signs: the usual weights, since {dev} clips of dev choose by chance; "
+            f"n-gram of signs: the usual weights, since dev has {count_of(dev, 'clip')} and would "
+            "choose by chance; "
             "`signloom outlook --folds 4 --use` asks the clips of train (docs/recognition.md)"
         )
     # An internal language model is right in a decoder that has learnt its sentences by heart, as
