@@ -45,7 +45,7 @@ def main() -> None:
     if translator.spec.provenance.get("params", {}).get("train", {}).get("portable"):
         restart_portable()  # scores follow from a model as its weights do from the data
     seed_translators = load_seeds(CHECKPOINT, options.precision)
-    targets = list(read_targets(TARGETS))  # which is gone through many times
+    targets = read_targets(TARGETS)
     sequences = translator.source.read(thin_train(targets), SHARDS)
     hashes = {
         "landmarks": hash_folder(SHARDS),

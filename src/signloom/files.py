@@ -27,7 +27,7 @@ _TEMPORARY = re.compile(
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, flush: bool = True) -> Iterator[Path]:
     """Yield where to write a file that is to be whole or not there at all.
 
     That holds through any kill and power cut: the file takes its name when the
@@ -35,15 +35,18 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     Args:
         path: The file, or a link; its folder is made if need be.
+        flush: Write it to the disk now; else the caller flushes its folder, once for many links.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = f"{os.getpid()}-{threading.get_ident():x}"  # threads may write one file at a time
     temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
         yield temporary
-        flush_to_disk(temporary)  # two or three milliseconds for both on an SSD
+        if flush:
+            flush_to_disk(temporary)  # two or three milliseconds for both on an SSD
         temporary.replace(path)
-        flush_to_disk(path.parent)
+        if flush:
+            flush_to_disk(path.parent)
     except OSError as error:
         error.filename = str(path)  # a message names what was to be written
         raise
@@ -201,7 +204,8 @@ def seal(raw: bytes) -> bytes:
     if place is None or place[1] == _NONE:
         return raw
     start, _, digest = place
-    return raw[:start] + digest.encode() + raw[start + len(digest) :]
+    view = memoryview(raw)  # of which no part is copied, since a file may fill half the memory
+    return b"".join((view[:start], digest.encode(), view[start + len(digest) :]))
 
 
 def check_seal(raw: bytes) -> None:
@@ -224,8 +228,10 @@ def _find_seal(raw: bytes) -> tuple[int, str, str] | None:
     if place is None:
         return last, _NONE, hashlib.sha256(raw).hexdigest()
     start, end = place.span(1)
-    digest = hashlib.sha256(raw[:start] + UNSEALED.encode() + raw[end:]).hexdigest()
-    return start, place[1].decode(), digest
+    digest = hashlib.sha256(memoryview(raw)[:start])
+    digest.update(UNSEALED.encode())
+    digest.update(memoryview(raw)[end:])
+    return start, place[1].decode(), digest.hexdigest()
 
 
 def hash_file(path: Path) -> str:

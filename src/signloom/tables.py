@@ -64,7 +64,9 @@ class Records(Sequence[Record]):
         """Return the rows of these numbers, in that order."""
         if isinstance(numbers, range) and numbers.step == 1:
             return Records(self.table.slice(numbers.start, len(numbers)), self._build)
-        return Records(self.table.take(list(numbers)), self._build)
+        import pyarrow as pa
+
+        return Records(self.table.take(pa.array(numbers, pa.int64())), self._build)
 
 
 def take_rows(records: Sequence[Record], numbers: Sequence[int]) -> Sequence[Record]:
@@ -87,6 +89,17 @@ def read_columns(records: Sequence[Any], *names: str) -> Iterator[tuple[Any, ...
         return
     for batch in records.table.select(names).to_batches(max_chunksize=_BATCH_ROWS):
         yield from zip(*map(to_values, batch.columns), strict=True)
+
+
+def to_table(records: Sequence[Any], names: Sequence[str], kind: "pa.DataType") -> "pa.Table":
+    """Return these fields of the records as columns of one type."""
+    import pyarrow as pa
+
+    schema = pa.schema(dict.fromkeys(names, kind))
+    if isinstance(records, Records):
+        return records.table.select(names).cast(schema)
+    columns = {name: [getattr(record, name) for record in records] for name in names}
+    return pa.table(columns, schema)
 
 
 def to_values(column: "pa.Array") -> list[Any]:
@@ -200,7 +213,9 @@ def read_parquet(path: Path, version: int, *, hint: str, key: bytes = VERSION_KE
     try:
         raw = path.read_bytes()
         check_seal(raw)
-        table = pq.read_table(pa.BufferReader(raw))
+        file = pq.ParquetFile(pa.BufferReader(raw))
+        # Decoding a million rows together would take three times the memory of the table.
+        table = pa.Table.from_batches(file.iter_batches(), file.schema_arrow)
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; {hint}") from None
     except (pa.ArrowException, OSError, ValueError) as error:

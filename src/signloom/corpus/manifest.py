@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
+from itertools import chain
 from pathlib import Path
 
 from signloom.config import checked_dataclass
@@ -29,6 +30,7 @@ LARGE_BYTES = 1_000_000  # a text table from here on is read by Arrow, which tak
 
 VERSION_LINE = re.compile(r'"?#\s*signloom-manifest\s+([^\s,"]+)[\s,"]*')  # spreadsheets pad
 _VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parquet file
+_UNWRITABLE = re.compile(r"(?P<control>[\x00-\x1f\x7f-\x9f\u2028\u2029])|[\ud800-\udfff]")
 _DELIMITERS = {".tsv": "\t", ".csv": ","}
 SUFFIXES = (*_DELIMITERS, ".parquet")
 
@@ -64,33 +66,37 @@ def is_manifest(text: str) -> bool:
     return VERSION_LINE.fullmatch(first.removesuffix("\r")) is not None
 
 
-def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write rows that share their keys, atomically, under the manifest's version.
+def write_table(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """Write rows that share their keys, at least one, atomically, under the manifest's version.
 
     Raises:
         ValueError: If a field cannot be written so that it is read back (see `field_problem`).
     """
+    with whole_file(path) as temporary:
+        if path.suffix == ".parquet":
+            _write_parquet(temporary, _check_fields(path, rows))
+        else:
+            _write_text(temporary, _check_fields(path, rows), path.suffix)
+
+
+def _check_fields(
+    path: Path, rows: Iterable[Mapping[str, object]]
+) -> Iterator[Mapping[str, object]]:
     for row in rows:
         for name, value in row.items():
             if problem := field_problem(str(value), path.suffix):
                 raise ValueError(f"{path}: {name} {value!r} {problem}")
-    with whole_file(path) as temporary:
-        if path.suffix == ".parquet":
-            _write_parquet(temporary, rows)
-        else:
-            _write_text(temporary, rows, path.suffix)
+        yield row
 
 
 def field_problem(field: str, suffix: str) -> str | None:
     """Say why a field cannot be written in a table of this kind, if it cannot."""
     # Controls and Unicode's own line ends cut the tables that later stages write. Other characters
     # without a shape (the joiners of Persian or Hindi) belong to texts.
-    for character in field:
-        code = ord(character)
-        if code < 32 or 127 <= code < 160 or character in "\u2028\u2029":
-            return f"has the control character {character!r}; write it without"
-        if 0xD800 <= code < 0xE000:
-            return f"contains an unpaired surrogate ({character!r}); retype the cell"
+    if bad := _UNWRITABLE.search(field):
+        if bad.lastgroup == "control":
+            return f"has the control character {bad[0]!r}; write it without"
+        return f"contains an unpaired surrogate ({bad[0]!r}); retype the cell"
     if suffix == ".tsv" and field[:1] == field[-1:] == '"' and '""' in field[1:-1]:
         return "looks quoted; a .tsv has no quoting (write it plainly, or use .csv)"
     return None
@@ -187,21 +193,23 @@ def _read_parquet(path: Path) -> Table:
     return Table(table.schema.names, rows, problems, header_line=0, unit="row")
 
 
-def _write_text(path: Path, rows: Sequence[Mapping[str, object]], suffix: str) -> None:
+def _write_text(path: Path, rows: Iterator[Mapping[str, object]], suffix: str) -> None:
+    first = next(rows)
+    rows = chain([first], rows)
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(f"# signloom-manifest {MANIFEST_VERSION}\n")
         if suffix == ".tsv":
-            file.write("\t".join(rows[0]) + "\n")
+            file.write("\t".join(first) + "\n")
             for row in rows:
                 cells = ("" if value is None else str(value) for value in row.values())
                 file.write("\t".join(cells) + "\n")
         else:
-            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer = csv.DictWriter(file, list(first), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
 
 
-def _write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+def _write_parquet(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -552,13 +560,18 @@ def write_manifest(path: Path, clips: Sequence[Clip]) -> None:
         for field in fields(Clip)
         if field.name in REQUIRED or any(getattr(clip, field.name) is not None for clip in clips)
     ]
-    rows: list[dict[str, object]] = []
-    for clip in clips:
-        row = {name: getattr(clip, name) for name in names}
-        if clip.video:
-            row["video"] = clip.video.relative_to(path.parent).as_posix()
-        rows.append(row)
-    write_table(path, rows)
+
+    def rows() -> Iterator[dict[str, object]]:
+        films: dict[Path, str] = {}
+        for clip in clips:
+            row = {name: getattr(clip, name) for name in names}
+            if clip.video:
+                if clip.video not in films:
+                    films[clip.video] = clip.video.relative_to(path.parent).as_posix()
+                row["video"] = films[clip.video]
+            yield row
+
+    write_table(path, rows())
 
 
 def header_problems(table: Table, path: Path) -> list[LineProblem]:

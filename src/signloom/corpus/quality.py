@@ -3,8 +3,9 @@
 The rows of a corpus make one Parquet table; docs/extraction.md says what each figure means.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.tables import read_parquet, write_parquet
+from signloom.tables import Records, build_records, read_parquet, write_parquet
 
 FORMAT_VERSION = 1
 HANDS = ("left_hand", "right_hand")
@@ -126,14 +127,14 @@ def write_quality(path: Path, rows: Iterable[ClipQuality]) -> None:
     write_parquet(path, pa.Table.from_pylist(ordered, schema=_SCHEMA))
 
 
-def read_quality(path: Path) -> list[ClipQuality]:
+def read_quality(path: Path) -> Sequence[ClipQuality]:
     """Read quality.parquet, sorted by clip id.
 
     Raises:
         UserError: If the file is missing, damaged or of another version.
     """
     table = read_parquet(path, FORMAT_VERSION, hint=_HINT, key=_VERSION_KEY)
-    return [ClipQuality(**row) for row in table.to_pylist()]
+    return Records(table, partial(build_records, ClipQuality))
 
 
 def _build_schema() -> pa.Schema:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import StrEnum
@@ -23,7 +24,6 @@ _BEFORE = r"\u0e40-\u0e44\u0ec0-\u0ec4"  # Thai and Lao vowels, written before t
 _AFTER = r"\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3\u0ebd"  # those behind it that are no marks
 _STACK = r"\u1039\u17d2"  # put the next consonant of Burmese and Khmer below the last one
 _JOINERS = "\u200c\u200d"
-_HOLE = "\n"  # in no text
 
 
 @cache
@@ -52,7 +52,7 @@ def locate_words(text: str) -> list[tuple[str, int, int]]:
 
 def is_unspaced(text: str) -> bool:
     """Return whether a text has letters of a script that writes no spaces between words."""
-    return re.search(f"[{_UNSPACED}]", text) is not None
+    return not text.isascii() and re.search(f"[{_UNSPACED}]", text) is not None
 
 
 class Novelty(StrEnum):
@@ -75,45 +75,63 @@ class KnownSentences:
 
     def __init__(self, texts: Iterable[str]) -> None:
         """Learn the texts."""
-        lines = sorted({tuple(find_words(text)) for text in texts})
-        self._lines = frozenset(lines)
-        words = sorted({word for line in lines for word in line})
-        self._ids = {word: number for number, word in enumerate(words)}
-        frames: dict[tuple[str, ...], int] = {}
-        self._frames: dict[int, set[int]] = defaultdict(set)  # in which each word stands
-        by_length: dict[int, list[list[int]]] = defaultdict(list)
-        for line in lines:
-            by_length[len(line)].append([self._ids[word] for word in line])
-            for position, word in enumerate(line):
-                frame = (*line[:position], _HOLE, *line[position + 1 :])
-                self._frames[self._ids[word]].add(frames.setdefault(frame, len(frames)))
-        self._by_length = {length: np.array(rows) for length, rows in by_length.items()}
+        from scipy.sparse import csr_array  # loads slowly
+
+        self._ids: dict[str, int] = {}
+        by_length: dict[int, array[int]] = defaultdict(lambda: array("i"))
+        for text in texts:
+            words = find_words(text)
+            ids = [self._ids.setdefault(word, len(self._ids)) for word in words]
+            by_length[len(words)].extend(ids)
+        self._has_empty = by_length.pop(0, None) is not None
+        # Frames are told apart by random numbers of 64 bits, as tuples of a million sentences
+        # would take gigabytes.
+        chance = np.random.default_rng(0)
+        values = chance.integers(2**64, size=len(self._ids), dtype=np.uint64)
+        self._lines: dict[int, npt.NDArray[np.int32]] = {}  # by length L, shape (L, N)
+        frames, standing = [np.empty(0, np.uint64)], [np.empty(0, np.int32)]
+        for length, flat in by_length.items():
+            lines = np.array(flat, np.int32).reshape(-1, length).T
+            places = chance.integers(2**64, size=(length, 1), dtype=np.uint64) | np.uint64(1)
+            hashes, rows = np.unique((values[lines] * places).sum(axis=0), return_index=True)
+            lines = self._lines[length] = lines[:, rows].copy()
+            frames.append((hashes - values[lines] * places ^ places).ravel())
+            standing.append(lines.ravel())
+        hashes = np.concatenate(frames)
+        order = np.argsort(hashes)
+        is_new = np.diff(hashes[order], prepend=np.uint64(0)) != 0
+        numbers = np.cumsum(is_new)  # of the frames
+        is_shared = ~is_new | ~np.append(is_new[1:], True)
+        pairs = np.concatenate(standing)[order[is_shared]], numbers[is_shared]
+        shape = len(self._ids), len(numbers) + 1
+        self._frames = csr_array((np.ones(len(pairs[0]), np.bool_), pairs), shape)  # of each word
+        self._words = self._frames.T.tocsr()  # of each frame
+        self._replacements: dict[int, npt.NDArray[np.int32]] = {}
 
     def novelty(self, text: str) -> Novelty | None:
         """Return what is new in a text; None if nothing but marks and capitals is."""
-        line = tuple(find_words(text))
-        if line in self._lines:
+        words = find_words(text)
+        ids = np.array([self._ids.get(word, -1) for word in words], np.int32)
+        lines = self._lines.get(len(ids), np.empty((len(ids), 0), np.int32))
+        is_same = lines == ids[:, None]
+        if is_same.all(axis=0).any() or (self._has_empty and not words):
             return None
-        ids = np.array([self._ids.get(word, -1) for word in line], np.int64)
-        is_old = self._has_frame(ids)
+        is_old = self._has_frame(ids, lines[:, is_same.any(axis=0)])
         if (ids >= 0).all():
             return Novelty.OLD_OLD if is_old else Novelty.OLD_NEW
         return Novelty.NEW_OLD if is_old else Novelty.NEW_NEW
 
-    def _has_frame(self, ids: npt.NDArray[np.int64]) -> bool:
-        rows = self._by_length.get(len(ids))
-        if rows is None:
-            return False
-        differs = rows != ids
-        for row in rows[~differs.all(axis=1)]:
-            pairs = [
-                (old, new)
-                for old, new in zip(row.tolist(), ids.tolist(), strict=True)
-                if old != new
-            ]
-            if all(new < 0 or self._may_replace(old, new) for old, new in pairs):
-                return True
-        return False
+    def _has_frame(self, ids: npt.NDArray[np.int32], lines: npt.NDArray[np.int32]) -> bool:
+        """Return whether words of one of the lines may replace all others of a sentence."""
+        for position, word in enumerate(ids.tolist()):
+            if word >= 0:
+                may_stand = np.zeros(len(self._ids), np.bool_)
+                may_stand[self._list_replacements(word)] = True
+                may_stand[word] = True
+                lines = lines[:, may_stand[lines[position]]]
+        return bool(lines.size)
 
-    def _may_replace(self, old: int, new: int) -> bool:
-        return not self._frames[old].isdisjoint(self._frames[new])
+    def _list_replacements(self, word: int) -> npt.NDArray[np.int32]:
+        if word not in self._replacements:
+            self._replacements[word] = (self._frames[[word]] @ self._words).indices
+        return self._replacements[word]

@@ -133,8 +133,7 @@ def _describe_known(setup: Setup, dev: SplitResult | None, tried: Sequence[Tried
     Dev's encodings set the limit of what is like train; without dev train's own do.
     """
     translator = setup.translator
-    of_train = (target for target in setup.targets if target.split == "train")
-    read = [(setup.sequences.get(target.clip_id), target) for target in of_train]
+    read = ((setup.sequences[target.clip_id], target) for target in setup.split("train"))
     pairs = [(clip, target) for clip, target in read if isinstance(clip, LandmarkSequence)]
     train, targets = zip(*pairs[:: -(-len(pairs) // MOST_CLIPS)], strict=True)
     texts = [target.text for target in targets]

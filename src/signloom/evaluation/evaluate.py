@@ -47,11 +47,12 @@ from signloom.evaluation.summary import (
     check_input,
     score_seeds,
 )
-from signloom.evaluation.systems import Setup, SplitResult, plain_texts, run_systems
+from signloom.evaluation.systems import Setup, SplitResult, plain_texts, run_systems, train_texts
 from signloom.features.glosses import split_glosses
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target
 from signloom.progress import progress_file
+from signloom.tables import read_columns
 from signloom.translation.confidence import Confidence, seed_folders
 from signloom.translation.lookup import SignIndex
 from signloom.translation.options import DecodingOptions, SignWeight
@@ -170,7 +171,8 @@ def evaluate(
     Raises:
         UserError: If an ensemble is to be evaluated, and there is one seed alone.
     """
-    glossed = [t for t in targets if t.split == "train" and t.gloss.split()]
+    rows = read_columns(targets, "split", "text", "gloss")
+    glossed = [(text, gloss) for split, text, gloss in rows if split == "train" and gloss.split()]
     coverage = _fit_sign_coverage(translator, glossed)
     named = dict(seed_translators)
     if options.together and not named:
@@ -181,7 +183,7 @@ def evaluate(
         sequences=sequences,
         decoding=options.decoding,
         score=options.score,
-        metric=headline_metric(target.text for target in targets if target.split == "train"),
+        metric=headline_metric(train_texts(targets)),
     )
     searches = choose_searches(setup, [*named.values()], options.grid.ngram)
     linear = fit_view(setup.translator, targets, sequences)
@@ -220,13 +222,15 @@ def _find_exchanged(setup: Setup) -> list[str]:
     return cases
 
 
-def _add_searches(confidence: Confidence, setup: Setup, glossed: Sequence[Target]) -> Confidence:
+def _add_searches(
+    confidence: Confidence, setup: Setup, glossed: Sequence[tuple[str, str]]
+) -> Confidence:
     """Return a confidence with how the model searches, and with the words of train's signs."""
     translator = setup.translator
     return replace(
         confidence,
         decoding=setup.decoding,
-        words=learn_words([t.text for t in glossed], [t.gloss.split() for t in glossed]),
+        words=learn_words([text for text, _ in glossed], [gloss.split() for _, gloss in glossed]),
         signs=translator.sign_search if translator.spec.ctc.kind == "glosses" else None,
         signs_said=translator.sign_costs,
         linear=translator.linear,
@@ -247,7 +251,7 @@ def _evaluate_splits(
         options: How many clips are changed.
         weights: SHA-256 of the model's weights.
     """
-    results, train_texts = run_systems(setup), SeenInTrain(setup.targets)
+    results, train = run_systems(setup), SeenInTrain(setup.targets)
     counts = {result.split: _count_systems(result, setup.score) for result in results}
     right = {split: are_right(statistics[System.MODEL]) for split, statistics in counts.items()}
     tried = {
@@ -273,7 +277,7 @@ def _evaluate_splits(
             counts=counted,
             systems=systems,
             input_check=check_input(counted, setup.score, result.source),
-            breakdowns=break_down(result, model, train_texts, setup.score),
+            breakdowns=break_down(result, model, train, setup.score),
             seeds=seeds,
             reliability=check_split(setup.translator, confidence, result, right[split]),
             lookup=look_up(result) if look_up else {},
@@ -281,7 +285,7 @@ def _evaluate_splits(
             stress=[stress_row(*pair) for pair in zip(tried[split], shown, strict=True)],
             alignments=_align(setup, result, model),
         )
-        splits[split] = evaluated.with_next_step(train_texts, setup.metric)
+        splits[split] = evaluated.with_next_step(train, setup.metric)
         if (sentence := evaluated.only_sentence) is not None:
             logger.warning("%s: %s", split, describe_only(sentence, len(result.targets)))
     return splits, confidence
@@ -292,14 +296,14 @@ def _count_systems(result: SplitResult, options: ScoreOptions) -> dict[System, S
     return {name: measure(texts, result.refs, options) for name, texts in result.texts.items()}
 
 
-def _fit_sign_coverage(translator: Translator, glossed: Sequence[Target]) -> SignCoverage:
+def _fit_sign_coverage(translator: Translator, glossed: Sequence[tuple[str, str]]) -> SignCoverage:
     """Return how train's sentences with glosses express the signs, as this model names them."""
     if not translator.reads_signs:
         return SignCoverage()
     # A CTC head has the glosses as they are written, a source in lower case.
     by_head = translator.spec.ctc.kind == "glosses"
     split: Callable[[str], Sequence[str]] = str.split if by_head else split_glosses
-    return fit_sign_coverage([t.text for t in glossed], [split(t.gloss) for t in glossed])
+    return fit_sign_coverage([text for text, _ in glossed], [split(gloss) for _, gloss in glossed])
 
 
 def _fit_lookup(setup: Setup) -> Callable[[SplitResult], dict[str, Score]] | None:

@@ -2,13 +2,16 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, compress
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist as cdist_strings
 from sacrebleu.metrics.bleu import BLEU
 from scipy.spatial.distance import cdist
+from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -20,9 +23,12 @@ from signloom.evaluation.metrics import MAX_ORDER, FloatArray, ScoreOptions, ble
 from signloom.features.glosses import GlossSequence, split_glosses
 from signloom.features.sources import Rows, SourceSequence
 from signloom.features.targets import Target
+from signloom.tables import read_columns, take_rows
 from signloom.translation.confidence import rounded_floats
 from signloom.translation.linear_view import LinearView, Vector, frames_vector
 from signloom.translation.translator import Translator
+
+_BY_WORD = ("13a", "none")  # splitters that give a word the same tokens in every sentence
 
 
 def best_constant(
@@ -46,7 +52,7 @@ def best_constant(
     Returns:
         The sentence; of equals the first in code point order.
     """
-    sentences = sorted(set(candidates))
+    sentences = list(dict.fromkeys(candidates))
     if not sentences or not refs:
         raise ValueError(f"best constant of {len(sentences)} candidates on {len(refs)} references")
 
@@ -55,35 +61,54 @@ def best_constant(
 
     if metric == Metric.EXACT:
         frequency = Counter(map(fold, refs))
-        return max(sentences, key=lambda sentence: frequency[fold(sentence)])
-    splitter = BLEU(tokenize=options.splitter).tokenizer
+        return min(sentences, key=lambda sentence: (-frequency[fold(sentence)], sentence))
+    splitter, is_by_word = BLEU(tokenize=options.splitter).tokenizer, options.splitter in _BY_WORD
 
-    def tokenize(text: str) -> list[str]:
-        return splitter(fold(text)).split()
+    @lru_cache(maxsize=2**16)
+    def split(part: str) -> list[str]:
+        return list(splitter(fold(part)).split())
 
-    # at_least[gram][k - 1]: references that hold the gram k times or more.
-    at_least: dict[tuple[str, ...], list[int]] = {}
+    def tokenize(text: str) -> tuple[str, ...]:
+        return tuple(chain.from_iterable(map(split, text.split() if is_by_word else [text])))
+
+    # An n-gram has the number of what it begins with, all but its last token, and that token.
+    numbers: dict[tuple[int, str], int] = {}
+    at_least: list[list[int]] = [[]]  # references that hold the gram of a number 1, 2, ... times
     ref_tokens = [tokenize(ref) for ref in refs]
     for tokens in ref_tokens:
-        for gram, count in Counter(_ngrams(tokens)).items():
-            row = at_least.setdefault(gram, [])
-            row.extend([0] * (count - len(row)))
-            for k in range(count):
-                row[k] += 1
-    ref_len = sum(len(tokens) for tokens in ref_tokens)
-    sums = np.zeros((len(sentences), 2 + 2 * MAX_ORDER))
-    for row_index, sentence in enumerate(sentences):
-        tokens = tokenize(sentence)
-        sums[row_index, :2] = len(refs) * len(tokens), ref_len
-        for gram, count in Counter(_ngrams(tokens)).items():
-            sums[row_index, 1 + len(gram)] += sum(at_least.get(gram, [])[:count])
-            sums[row_index, 1 + MAX_ORDER + len(gram)] += len(refs) * count
-    return sentences[int(np.argmax(bleu_of_sums(sums, MAX_ORDER)))]
+        counts = Counter[int]()
+        for start in range(len(tokens)):
+            number = 0
+            for token in tokens[start : start + MAX_ORDER]:
+                number = numbers.setdefault((number, token), len(at_least))
+                if number == len(at_least):
+                    at_least.append([])
+                if counts[number] == len(at_least[number]):
+                    at_least[number].append(0)
+                at_least[number][counts[number]] += 1
+                counts[number] += 1
 
+    def count_matches(sentence: str) -> list[int]:
+        """Return the tokens of a sentence, and its matches of each order in all references."""
+        tokens, counts, matches = tokenize(sentence), dict[int, int](), [0] * MAX_ORDER
+        for start in range(len(tokens)):
+            number = 0
+            for order, token in enumerate(tokens[start : start + MAX_ORDER]):
+                number = numbers.get((number, token), -1)
+                if number < 0:
+                    break  # nor is there a longer one that begins like this
+                count = counts[number] = counts.get(number, 0) + 1
+                if count <= len(at_least[number]):
+                    matches[order] += at_least[number][count - 1]
+        return [len(tokens), *matches]
 
-def _ngrams(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for order in range(1, MAX_ORDER + 1):
-        yield from (tuple(tokens[i : i + order]) for i in range(len(tokens) - order + 1))
+    counted = chain.from_iterable(map(count_matches, sentences))
+    lengths, *matches = np.fromiter(counted, np.int64).reshape(-1, 1 + MAX_ORDER).T
+    totals = [len(refs) * np.maximum(lengths - order, 0) for order in range(MAX_ORDER)]
+    ref_length = np.full(len(sentences), sum(map(len, ref_tokens)))
+    sums = np.stack([totals[0], ref_length, *matches, *totals], axis=1).astype(np.float64)
+    scores = bleu_of_sums(sums, MAX_ORDER)
+    return min(compress(sentences, scores == scores.max()))
 
 
 Floor = Callable[[Sequence[SourceSequence]], list[str]]
@@ -98,9 +123,21 @@ MOST_CLASSES = 500  # different training texts beyond which a text is no class t
 
 def thin_train(targets: Sequence[Target]) -> list[Target]:
     """Return all targets, of train at most `MOST_TRAIN`, evenly spread."""
-    train = [target.clip_id for target in targets if target.split == "train"]
-    clip_ids = set(train[:: max(1, -(-len(train) // MOST_TRAIN))])
-    return [target for target in targets if target.split != "train" or target.clip_id in clip_ids]
+    splits = [split for (split,) in read_columns(targets, "split")]
+    train = [number for number, split in enumerate(splits) if split == "train"]
+    some = {*train[:: max(1, -(-len(train) // MOST_TRAIN))]}
+    numbers = [n for n, split in enumerate(splits) if split != "train" or n in some]
+    return list(take_rows(targets, numbers))
+
+
+def clips_of(
+    targets: Sequence[Target], split: str, sequences: Container[str] | None = None
+) -> list[Target]:
+    """Return the clips of a split; those among `sequences`, which can be read, if it is given."""
+    pairs = enumerate(read_columns(targets, "split", "clip_id"))
+    of_split = ((number, clip_id) for number, (name, clip_id) in pairs if name == split)
+    numbers = [n for n, clip_id in of_split if sequences is None or clip_id in sequences]
+    return list(take_rows(targets, numbers))
 
 
 def fit_nearest(
@@ -113,7 +150,7 @@ def fit_nearest(
     Raises:
         UserError: If no training clip has landmarks, or glosses.
     """
-    train = [t for t in targets if t.split == "train" and t.clip_id in sequences]
+    train = clips_of(targets, "train", sequences)
     if not train:
         source_name, where = translator.source.name, translator.source.where_missing
         raise UserError(f"no train clip has {source_name}, so there are no floors; see {where}")
@@ -159,10 +196,7 @@ def fit_regression(
     missing replaced by its mean over train, each number brought to mean 0 and deviation 1, and
     scikit-learn's penalty by dev.
     """
-    train, dev = (
-        [t for t in targets if t.split == split and t.clip_id in sequences]
-        for split in ("train", "dev")
-    )
+    train, dev = (clips_of(targets, split, sequences) for split in ("train", "dev"))
     texts = [target.text for target in train]
     if not (translator.source.has_frames and 2 <= len(set(texts)) <= MOST_CLASSES):
         return None
@@ -189,14 +223,15 @@ def fit_view(
     model = fit_regression(translator, targets, sequences) if is_read else None
     if model is None:
         return None
-    imputer, scaler, regression = (step for _, step in model.steps)
+    imputer, scaler, *rotation, regression = (step for _, step in model.steps)
+    coefficients = regression.coef_ @ rotation[0].components_ if rotation else regression.coef_
     weights = np.zeros((len(names), len(scaler.scale_)))
     bias = np.full(len(names), NEVER)  # of a sign whose clips have no landmarks
     rows = [names.index(text) for text in regression.classes_]
     # Of two signs scikit-learn has the second one's logit alone.
-    is_whole = len(regression.coef_) == len(rows)
+    is_whole = len(coefficients) == len(rows)
     bias[rows], rows = 0.0, rows if is_whole else rows[1:]
-    weights[rows], bias[rows] = regression.coef_ / scaler.scale_, regression.intercept_
+    weights[rows], bias[rows] = coefficients / scaler.scale_, regression.intercept_
     return LinearView(
         middle=rounded_floats(imputer.statistics_),
         weights=tuple(map(rounded_floats, weights)),
@@ -212,9 +247,13 @@ def fit_classifier(vectors: Vector, texts: Sequence[str], penalty: float = 1.0) 
         texts: What each of them says.
         penalty: scikit-learn's C: the smaller, the less it trusts single numbers.
     """
+    # The penalty keeps the weights in the space that the clips span, and turning its axes changes
+    # neither it nor L-BFGS: as many numbers as clips say the same.
+    is_wide = vectors.shape[0] < vectors.shape[1]
     model = make_pipeline(
         SimpleImputer(keep_empty_features=True),
         StandardScaler(),
+        *([PCA(svd_solver="full")] if is_wide else []),
         LogisticRegression(C=penalty, max_iter=MOST_STEPS),
     )
     with warnings.catch_warnings():

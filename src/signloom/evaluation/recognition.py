@@ -34,6 +34,7 @@ from signloom.evaluation.metrics import (
 from signloom.evaluation.systems import Setup, swap_clips
 from signloom.features.features import FloatArray
 from signloom.features.targets import Target
+from signloom.tables import read_columns, take_rows
 from signloom.translation.labels import search_signs
 from signloom.translation.ngram import count_ngrams
 from signloom.translation.options import USUAL_NGRAM, SignSearch
@@ -181,8 +182,10 @@ def recognise(
     }
 
 
-def _glossed(setup: Setup) -> list[Target]:
-    return [t for t in setup.targets if t.split == "train" and t.gloss.split()]
+def _glossed(setup: Setup) -> Sequence[Target]:
+    pairs = enumerate(read_columns(setup.targets, "split", "gloss"))
+    numbers = [n for n, (split, gloss) in pairs if split == "train" and gloss.split()]
+    return take_rows(setup.targets, numbers)
 
 
 def _read_split(models: Sequence[Translator], setup: Setup, split: str) -> SplitLabels | None:
@@ -295,7 +298,10 @@ def _score_rows(
 
 def _build_floors(setup: Setup, train: Lines) -> Floors:
     as_texts = [
-        replace(t, text=" ".join(t.gloss.split())) for t in setup.targets if t.gloss.split()
+        replace(t, text=" ".join(t.gloss.split()))
+        for split in ("train", "dev")
+        for t in setup.split(split)
+        if t.gloss.split()
     ]
     fitted = {
         name: fit(setup.translator, as_texts, setup.sequences)
@@ -322,7 +328,9 @@ def count_signed(translator: Translator, glossed: Sequence[Target]) -> tuple[tup
 def drop_new(targets: Sequence[Target]) -> Sequence[Target]:
     """Return the clips that are no new sentences of pieces (`--recombine`); all if none is left."""
     # `signloom merge` puts a corpus's name in front of a signer's.
-    return [t for t in targets if not f"-{t.signer}".endswith(f"-{RECOMBINED}")] or targets
+    signers = enumerate(read_columns(targets, "signer"))
+    numbers = [n for n, (name,) in signers if not f"-{name}".endswith(f"-{RECOMBINED}")]
+    return take_rows(targets, numbers) or targets
 
 
 class HeldOutLabels(NamedTuple):
@@ -379,7 +387,7 @@ def read_lines(translator: Translator, parts: Sequence[HeldOutLabels], search: S
 
 def glosses_of(targets: Sequence[Target]) -> Lines:
     """Return the glosses of clips, as signed."""
-    return [tuple(target.gloss.split()) for target in targets]
+    return [tuple(gloss.split()) for (gloss,) in read_columns(targets, "gloss")]
 
 
 def _names(translator: Translator, log_probs: Sequence[FloatArray], search: SignSearch) -> Lines:

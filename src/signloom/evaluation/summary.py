@@ -1,6 +1,6 @@
 """Scores of an evaluation: of all systems, of groups of clips, of seeds, without the input."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any, Self
@@ -35,6 +35,7 @@ from signloom.evaluation.systems import SplitResult
 from signloom.features.sources import Source
 from signloom.features.targets import Target
 from signloom.grouping import group_pairs
+from signloom.tables import read_columns
 from signloom.translation.translator import Alignment
 
 INPUT_METRIC = Metric.CHRF  # of the check whether a model uses its input: it tells weak ones apart
@@ -55,12 +56,12 @@ COLUMNS = (
 class SeenInTrain:
     """What a model's training showed: sentences and signers."""
 
-    def __init__(self, targets: Iterable[Target]) -> None:
+    def __init__(self, targets: Sequence[Target]) -> None:
         """Take the train clips of some targets."""
-        train = [target for target in targets if target.split == "train"]
-        self.clips = len(train)
-        self.texts = frozenset(target.text for target in train)
-        self.signers = frozenset(target.signer for target in train)
+        train = [text for split, text in read_columns(targets, "split", "text") if split == "train"]
+        signers = {*read_columns(targets, "split", "signer")}
+        self.clips, self.texts = len(train), frozenset(train)
+        self.signers = frozenset(signer for split, signer in signers if split == "train")
         self._sentences = KnownSentences(self.texts)
 
     def groups(self, target: Target) -> dict[str, str]:

@@ -16,7 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 from signloom.errors import UserError, count_of
-from signloom.evaluation.floors import Floor, best_constant, fit_linear, fit_nearest
+from signloom.evaluation.floors import Floor, best_constant, clips_of, fit_linear, fit_nearest
 from signloom.evaluation.metric_names import Metric, System
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.features.features import FloatArray
@@ -25,6 +25,7 @@ from signloom.features.sources import Source, SourceSequence
 from signloom.features.targets import Target, split_hash
 from signloom.grouping import group_pairs
 from signloom.progress import progress_file
+from signloom.tables import read_columns
 from signloom.translation.confidence import share_with_hands
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translation, Translator
@@ -56,7 +57,7 @@ class Setup:
 
     def split(self, name: str) -> list[Target]:
         """Return the clips of a split that have landmarks, or glosses."""
-        return [t for t in self.targets if t.split == name and t.clip_id in self.sequences]
+        return clips_of(self.targets, name, self.sequences)
 
     def clips(self, targets: Iterable[Target]) -> list[SourceSequence]:
         """Return what the model reads of some clips."""
@@ -86,6 +87,11 @@ class SplitResult:
         return [target.text for target in self.targets]
 
 
+def train_texts(targets: Sequence[Target]) -> list[str]:
+    """Return the sentences of train, with or without landmarks."""
+    return [text for split, text in read_columns(targets, "split", "text") if split == "train"]
+
+
 def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[SplitResult]:
     """Let the model, its controls and the floors translate the evaluated splits.
 
@@ -102,8 +108,8 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
         if setup.translator.linear
         else fit_linear(setup.translator, targets, setup.sequences)
     )
-    train_texts = [target.text for target in targets if target.split == "train"]
-    train_sentences, results = frozenset(train_texts), []
+    texts_of_train = train_texts(targets)
+    train_sentences, results = frozenset(texts_of_train), []
     for split in splits:
         evaluated, missing = setup.split(split), _find_missing(setup, split)
         if not evaluated:
@@ -114,7 +120,7 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
             split=split,
             clips=setup.clips(evaluated),
             refs=[t.text for t in evaluated],
-            train_texts=train_texts,
+            train_texts=texts_of_train,
             nearest=nearest,
             linear=linear,
         )
@@ -134,7 +140,7 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
                 else None,
                 facts=facts,
                 missing=missing,
-                clips_hash=split_hash(targets, split),
+                clips_hash=split_hash(clips_of(targets, split), split),
                 translations=request.model,
                 texts={
                     system: hypotheses
@@ -169,7 +175,7 @@ class _SystemInput:
     nearest: Floor
     linear: Floor | None
 
-    def dice(self) -> np.random.Generator:
+    def new_generator(self) -> np.random.Generator:
         """Return a generator of the split's own, at its beginning."""
         return np.random.default_rng([self.setup.score.seed, *self.split.encode()])
 
@@ -195,7 +201,7 @@ def _greedy(request: _SystemInput) -> list[str]:
 
 
 def _swapped(request: _SystemInput) -> list[str] | None:
-    partners = swap_clips(request.refs, request.dice())
+    partners = swap_clips(request.refs, request.new_generator())
     # A translation depends on what is read alone: nothing is translated again.
     texts = plain_texts(request.model)
     return None if partners is None else [texts[partner] for partner in partners]
@@ -207,7 +213,7 @@ def _constant(request: _SystemInput) -> list[str]:
 
 
 def _random(request: _SystemInput) -> list[str]:
-    chosen = request.dice().integers(0, len(request.train_texts), len(request.clips))
+    chosen = request.new_generator().integers(0, len(request.train_texts), len(request.clips))
     return [request.train_texts[index] for index in chosen]
 
 
@@ -215,7 +221,7 @@ def _copy(request: _SystemInput) -> list[str] | None:
     return [" ".join(c.glosses) for c in request.clips if isinstance(c, GlossSequence)] or None
 
 
-# To add a system: a function here, its name and label in `names.py`.
+# To add a system: a function here, its name and label in `metric_names.py`.
 SYSTEMS: dict[System, Callable[[_SystemInput], list[str] | None]] = {
     System.MODEL: lambda request: plain_texts(request.model),
     System.GREEDY: _greedy,
@@ -231,8 +237,8 @@ SYSTEMS: dict[System, Callable[[_SystemInput], list[str] | None]] = {
 
 def _find_missing(setup: Setup, split: str) -> list[str]:
     """Return the ids of the clips of a split that cannot be read, and log some of them."""
-    ids = [target.clip_id for target in setup.targets if target.split == split]
-    missing = [clip_id for clip_id in ids if clip_id not in setup.sequences]
+    pairs = read_columns(setup.targets, "split", "clip_id")
+    missing = [name for of, name in pairs if of == split and name not in setup.sequences]
     if missing:
         names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
         source_name = setup.translator.source.name

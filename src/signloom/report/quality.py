@@ -3,13 +3,21 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean, median
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from signloom.corpus.manifest import SPLITS
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
-from signloom.grouping import group_pairs
-from signloom.tables import read_columns
+from signloom.tables import take_rows, to_table
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+Figures = Mapping[str, FloatArray]
+"""Columns of the quality table, a value a clip; NaN: unknown."""
 
 GROUP_LABELS = {
     "left_hand": "left",
@@ -22,6 +30,9 @@ GROUP_LABELS = {
 MAX_NAMED = 5  # clips named in a warning
 WORST = 6  # clips that are drawn
 MAX_SIGNERS = 40  # signers in the table; those with the most warnings are shown
+STRAY = "not in the manifest"
+_HANDS = ("left_hand", "right_hand", "any_hand")
+_JITTERS = ("left_hand_jitter", "right_hand_jitter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +45,11 @@ class QualityCheck:
     least: float = -math.inf
     most: float = math.inf
 
-    def fails(self, row: ClipQuality) -> bool:
-        """Whether a figure of the clip is beyond the limit."""
-        return any(not self.least <= value <= self.most for value in _known(row, self.columns))
+    def fails(self, figures: Figures) -> BoolArray:
+        """Return which clips have a figure beyond the limit, shape (N,)."""
+        columns = np.stack([figures[name] for name in self.columns])
+        failed: BoolArray = ((columns < self.least) | (columns > self.most)).any(axis=0)
+        return failed
 
 
 CHECKS = {  # of a clip, by a short name; docs/extraction.md lists the limits
@@ -61,7 +74,7 @@ CHECKS = {  # of a clip, by a short name; docs/extraction.md lists the limits
     "jitter": QualityCheck(
         "a hand that jitters by more than 1 palm lengths",
         "blur, low light or a false hand in the background",
-        ("left_hand_jitter", "right_hand_jitter"),
+        _JITTERS,
         most=1.0,
     ),
     "swaps": QualityCheck(
@@ -122,22 +135,14 @@ class GroupQuality:
 class Assessment:
     """What the quality table says about a corpus."""
 
-    faults: dict[str, tuple[str, ...]]  # names of the checks that a clip fails, by clip id
     warnings: list[QualityWarning]  # the most frequent first
+    flagged: int  # clips with a warning
     worst: list[ClipQuality]
+    faults: dict[str, list[str]]  # names of the checks that a clip of `worst` fails, by its id
+    signer_of: dict[str, str]  # of the clips of `worst` that are in the manifest, by their ids
     by_split: list[GroupQuality]
-    by_signer: list[GroupQuality]
-    signer_of: dict[str, str]  # by clip id
-
-    @property
-    def flagged(self) -> int:
-        """Clips with a warning."""
-        return sum(map(bool, self.faults.values()))
-
-    @property
-    def signers_shown(self) -> list[GroupQuality]:
-        """The rows of the table of signers: those with the largest share of warnings."""
-        return sorted(self.by_signer, key=lambda row: -row.flagged / row.clips)[:MAX_SIGNERS]
+    by_signer: list[GroupQuality]  # the largest shares of clips with a warning, at most MAX_SIGNERS
+    signers: int
 
     @property
     def group_labels(self) -> dict[str, str]:
@@ -150,87 +155,120 @@ class Assessment:
 
 
 def assess(rows: Sequence[ClipQuality], targets: Sequence[Target]) -> Assessment:
-    """Find what is wrong with how many clips, and which of them are the worst."""
-    faults = {
-        row.clip_id: tuple(name for name, check in CHECKS.items() if check.fails(row))
-        for row in rows
-    }
-    splits = table_by(rows, faults, dict(read_columns(targets, "clip_id", "split")))
-    signer_of = dict(read_columns(targets, "clip_id", "signer"))
+    """Find what is wrong with how many clips, and which of them are the worst.
+
+    Args:
+        rows: The quality table, sorted by clip id.
+        targets: The corpus.
+    """
+    figures = read_figures(rows)
+    clip_ids = to_table(rows, ["clip_id"], pa.string())["clip_id"]
+    corpus = to_table(targets, ["clip_id", "split", "signer"], pa.string())
+    splits, signers = corpus.take(pc.index_in(clip_ids, corpus["clip_id"])).columns[1:]
+    failed = {name: check.fails(figures) for name, check in CHECKS.items()}
+    faults = np.sum([*failed.values()], axis=0)
+    # Equally many faults: the clip that shows least; of equal ones the first.
+    numbers = np.lexsort((_shown(figures).round(12), -faults))[:WORST].tolist()
+    worst = list(take_rows(rows, numbers))
+    by_split = table_by(splits, figures, faults > 0)
     return Assessment(
-        faults=faults,
-        warnings=list_warnings(faults),
-        worst=pick_worst(rows, faults),
-        by_split=sorted(splits, key=lambda row: (*SPLITS, row.name).index(row.name)),
-        by_signer=sorted(table_by(rows, faults, signer_of), key=lambda row: row.name),
-        signer_of=signer_of,
+        warnings=list_warnings(clip_ids, failed),
+        flagged=int(np.count_nonzero(faults)),
+        worst=worst,
+        faults={
+            row.clip_id: [name for name in failed if failed[name][number]]
+            for row, number in zip(worst, numbers, strict=True)
+        },
+        signer_of={
+            row.clip_id: signer
+            for row, number in zip(worst, numbers, strict=True)
+            if (signer := signers[number].as_py())
+        },
+        by_split=sorted(by_split, key=lambda row: (*SPLITS, row.name).index(row.name)),
+        by_signer=table_by(signers, figures, faults > 0, most=MAX_SIGNERS),
+        signers=pc.count_distinct(signers, "all").as_py(),
     )
 
 
-def list_warnings(faults: Mapping[str, Sequence[str]]) -> list[QualityWarning]:
-    """Return what is wrong with how many clips, the most frequent fault first."""
-    warnings = []
-    for name, check in CHECKS.items():
-        if clips := [clip_id for clip_id, failed in faults.items() if name in failed]:
-            warnings.append(
-                QualityWarning(
-                    name=name,
-                    clips=len(clips),
-                    share=len(clips) / len(faults),
-                    text=check.text,
-                    hint=check.hint,
-                    named=clips[:MAX_NAMED],
-                )
-            )
+def read_figures(rows: Sequence[ClipQuality]) -> Figures:
+    """Return the columns that are checked or summed up."""
+    checked = [name for check in CHECKS.values() for name in check.columns]
+    names = list(dict.fromkeys(["frames", "seconds", *GROUP_LABELS, *checked]))
+    table = to_table(rows, names, pa.float64())
+    return {name: table[name].to_numpy() for name in names}
+
+
+def list_warnings(
+    clip_ids: pa.ChunkedArray, failed: Mapping[str, BoolArray]
+) -> list[QualityWarning]:
+    """Return what is wrong with how many clips, the most frequent fault first.
+
+    Args:
+        clip_ids: Of all clips.
+        failed: Which of them fail each check.
+    """
+    warnings = [
+        QualityWarning(
+            name=name,
+            clips=int(np.count_nonzero(failed[name])),
+            share=float(np.mean(failed[name])),
+            text=check.text,
+            hint=check.hint,
+            named=clip_ids.take(np.flatnonzero(failed[name])[:MAX_NAMED]).to_pylist(),
+        )
+        for name, check in CHECKS.items()
+        if failed[name].any()
+    ]
     return sorted(warnings, key=lambda warning: -warning.clips)
 
 
-def pick_worst(
-    rows: Sequence[ClipQuality], faults: Mapping[str, Sequence[str]]
-) -> list[ClipQuality]:
-    """Return the clips with the most faults; of equally many, those that show least."""
-    ordered = sorted(rows, key=lambda row: (-len(faults[row.clip_id]), _shown(row), row.clip_id))
-    return ordered[:WORST]
-
-
 def table_by(
-    rows: Sequence[ClipQuality], faults: Mapping[str, Sequence[str]], group_of: Mapping[str, str]
+    labels: pa.ChunkedArray, figures: Figures, is_flagged: BoolArray, most: int | None = None
 ) -> list[GroupQuality]:
     """Sum the table up over groups of clips, such as a split or a signer.
 
     Shares are over frames, the gap is the longest one, jitter the median of the clips'.
 
     Args:
-        faults: Names of the checks that a clip fails, by clip id.
-        group_of: The group of each clip, by clip id.
+        labels: The group of each clip; null: it is not in the manifest.
+        is_flagged: Whether each clip has a warning.
+        most: Return so many groups, those with the largest shares of such clips; None: all.
     """
-    groups = group_pairs((group_of.get(row.clip_id, "not in the manifest"), row) for row in rows)
-    return [_sum_up(name, clips, faults) for name, clips in groups.items()]
+    encoded = labels.combine_chunks().fill_null(STRAY).dictionary_encode()
+    names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    counts, flagged = np.bincount(codes), np.bincount(codes, is_flagged)
+    order, ends = np.argsort(codes, kind="stable"), np.cumsum(counts)
+    ranks = sorted(range(len(names)), key=lambda code: (-flagged[code] / counts[code], names[code]))
+    return [
+        _sum_up(names[code], figures, order[ends[code] - counts[code] : ends[code]], is_flagged)
+        for code in ranks[:most]
+    ]
 
 
 def _sum_up(
-    name: str, clips: Sequence[ClipQuality], faults: Mapping[str, Sequence[str]]
+    name: str, figures: Figures, rows: npt.NDArray[np.int64], is_flagged: BoolArray
 ) -> GroupQuality:
-    hands = ("left_hand_jitter", "right_hand_jitter")
-    jitters = [max(values) for row in clips if (values := _known(row, hands))]
+    frames = figures["frames"][rows]
+    jitters = np.fmax(*(figures[column][rows] for column in _JITTERS))
+    gaps, jitters = (part[~np.isnan(part)] for part in (figures["any_hand_gap_s"][rows], jitters))
     return GroupQuality(
         name=name,
-        clips=len(clips),
-        minutes=sum(row.seconds for row in clips) / 60,
-        found={group: share_of(clips, group) for group in GROUP_LABELS},
-        gap_s=max(_column(clips, "any_hand_gap_s"), default=None),
-        jitter=median(jitters) if jitters else None,
-        swaps=sum(_column(clips, "side_swaps")),
-        coincident=share_of(clips, "coincident"),
-        flagged=sum(bool(faults[row.clip_id]) for row in clips),
+        clips=len(rows),
+        minutes=sum(figures["seconds"][rows].tolist()) / 60,
+        found={group: share_of(figures[group][rows], frames) for group in GROUP_LABELS},
+        gap_s=float(gaps.max()) if len(gaps) else None,
+        jitter=float(np.median(jitters)) if len(jitters) else None,
+        swaps=float(np.nansum(figures["side_swaps"][rows])),
+        coincident=share_of(figures["coincident"][rows], frames),
+        flagged=int(np.count_nonzero(is_flagged[rows])),
     )
 
 
-def share_of(rows: Sequence[ClipQuality], name: str) -> float | None:
+def share_of(shares: FloatArray, frames: FloatArray) -> float | None:
     """Share of all frames, from the shares of the clips; None if no clip has it."""
-    weighted = [(getattr(row, name), row.frames) for row in rows if getattr(row, name) is not None]
-    frames = sum(count for _, count in weighted)
-    return sum(share * count for share, count in weighted) / frames if frames else None
+    known = ~np.isnan(shares)
+    found: list[float] = (shares * frames)[known].tolist()
+    return sum(found) / float(frames[known].sum()) if frames[known].any() else None
 
 
 def describe(row: ClipQuality) -> str:
@@ -251,11 +289,9 @@ def _known(row: ClipQuality, names: Iterable[str]) -> list[float]:
     return [float(getattr(row, name)) for name in names if getattr(row, name) is not None]
 
 
-def _column(rows: Iterable[ClipQuality], name: str) -> list[float]:
-    return [value for row in rows for value in _known(row, [name])]
-
-
-def _shown(row: ClipQuality) -> float:
-    """How much of the clip was found, 0 to 1: hands count most."""
-    hands = _known(row, ["any_hand"]) + _known(row, ["left_hand", "right_hand"])
-    return mean(hands or _known(row, GROUP_LABELS) or [0.0])
+def _shown(figures: Figures) -> FloatArray:
+    """Return how much of each clip was found, 0 to 1: hands count most."""
+    columns = (np.stack([figures[name] for name in names]) for names in (_HANDS, GROUP_LABELS))
+    with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is known
+        hands, groups = (np.nansum(part, 0) / (~np.isnan(part)).sum(axis=0) for part in columns)
+    return np.nan_to_num(np.where(np.isnan(hands), groups, hands))

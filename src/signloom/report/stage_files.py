@@ -76,7 +76,7 @@ class Sources:
     epochs: list[dict[str, Any]]
     best_epoch: int
     search: dict[str, Any] | None  # None: there was none
-    quality: list[ClipQuality]
+    quality: Sequence[ClipQuality]
     rejects: list[Row]
     targets: Sequence[Target]
     checkpoint: dict[str, Any]

@@ -1,16 +1,21 @@
 """Tables of the report: the corpus, confused words, the grid of searches, what made the numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from signloom.config import flatten
 from signloom.corpus.manifest import SPLITS
 from signloom.evaluation.metrics import ScoreOptions, split_words
-from signloom.grouping import group_pairs
 from signloom.report.stage_files import Row, Sources
-from signloom.tables import read_columns
+from signloom.tables import to_table, to_values
 
 MAX_CONFUSIONS = 20
+_AT_ONCE = 10_000  # sentences whose words are counted at one time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,42 +36,38 @@ class CorpusRow:
 
 def corpus_table(sources: Sources) -> list[CorpusRow]:
     """Return one row a split: clips, signers, time, words, and how much of it is in train."""
-    seconds = {row.clip_id: row.seconds for row in sources.quality}
-    clips = group_pairs(
-        (split, (clip_id, signer, text))
-        for split, clip_id, signer, text in read_columns(
-            sources.targets, "split", "clip_id", "signer", "text"
+    clips = to_table(sources.targets, ["split", "clip_id", "signer", "text"], pa.string())
+    clip_ids = to_table(sources.quality, ["clip_id"], pa.string())["clip_id"]
+    seconds = to_table(sources.quality, ["seconds"], pa.float64())["seconds"]
+    clips = clips.append_column("seconds", seconds.take(pc.index_in(clips["clip_id"], clip_ids)))
+    splits = {name: clips.filter(pc.equal(clips["split"], name)) for name in SPLITS}
+    counts = {name: _count_words(part["text"], sources.scoring) for name, part in splits.items()}
+    train_texts, train_words = splits["train"]["text"], counts["train"].keys()
+    return [
+        CorpusRow(
+            split=name,
+            clips=len(part),
+            signers=pc.count_distinct(part["signer"]).as_py(),
+            minutes=sum(part["seconds"].drop_null().to_pylist()) / 60,
+            words=counts[name].total(),
+            distinct_words=len(counts[name]),
+            words_per_sentence=counts[name].total() / len(part),
+            distinct_sentences=pc.count_distinct(part["text"]).as_py(),
+            seen=pc.sum(pc.is_in(part["text"], train_texts)).as_py() / len(part),
+            new_words=sum(counts[name][word] for word in counts[name].keys() - train_words)
+            / counts[name].total(),
         )
-    )
-    train_texts = {text for _, _, text in clips.get("train", ())}
-    train_words = {
-        word for words in _split(clips.get("train", ()), sources.scoring) for word in words
-    }
-    rows = []
-    for split in SPLITS:
-        if split not in clips:
-            continue
-        clip_ids, signers, texts = zip(*clips[split], strict=True)
-        words = [word for words in _split(clips[split], sources.scoring) for word in words]
-        rows.append(
-            CorpusRow(
-                split=split,
-                clips=len(texts),
-                signers=len({*signers}),
-                minutes=sum(seconds.get(clip_id, 0.0) for clip_id in clip_ids) / 60,
-                words=len(words),
-                distinct_words=len(set(words)),
-                words_per_sentence=len(words) / len(texts),
-                distinct_sentences=len({*texts}),
-                seen=sum(text in train_texts for text in texts) / len(texts),
-                new_words=sum(word not in train_words for word in words) / len(words),
-            )
-        )
-    return rows
+        for name, part in splits.items()
+        if len(part)
+    ]
 
 
-def _split(clips: Sequence[tuple[str, str, str]], options: ScoreOptions) -> list[list[str]]:
-    return split_words([text for _, _, text in clips], options, keep_case=True)
+def _count_words(texts: pa.ChunkedArray, options: ScoreOptions) -> Counter[str]:
+    counts = Counter[str]()
+    for chunk in pa.table([texts], ["text"]).to_batches(max_chunksize=_AT_ONCE):
+        words = split_words(to_values(chunk["text"]), options, keep_case=True)
+        counts.update(chain.from_iterable(words))
+    return counts
 
 
 def list_confusions(rows: Iterable[Row], split: str) -> list[Row]:

@@ -22,7 +22,7 @@ from signloom.extraction.extract import ExtractOptions, extract_video, options_o
 from signloom.features.targets import read_targets
 from signloom.files import hash_file
 from signloom.paths import CHECKPOINT, PARAMS, SCORES_NAME, SHARDS, TARGETS
-from signloom.report.quality import CHECKS
+from signloom.report.quality import CHECKS, read_figures
 from signloom.report.skeletons import list_strokes
 from signloom.translation.confidence import CONFIDENCE
 from signloom.translation.lookup import NearSign, find_nearest, open_index
@@ -42,7 +42,9 @@ _EVERY = 10  # frames of which one is looked at for its brightness
 _BEST = 3
 _SIGNS = 5  # that are found for a recording
 _NO_MODEL = "there is no model yet: let one learn"
-_IN_TRAINING = "a model is being trained, and the last one is not there meanwhile"
+_IN_TRAINING = (
+    "a model is being trained, and the last one is not there meanwhile: try again when it has ended"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +135,8 @@ class Analyst:
             return self._live.id
 
     def _find_faults(self, sequence: LandmarkSequence, light: Collection[float]) -> list[str]:
-        quality = measure_quality("recording", sequence)
-        faults = [name for name, check in CHECKS.items() if check.fails(quality)]
+        figures = read_figures([measure_quality("recording", sequence)])
+        faults = [name for name, check in CHECKS.items() if check.fails(figures).any()]
         faults += ["crowded"] * sequence.is_crowded
         return [*faults, "dark"] if light and np.mean([*light]) < DARK else faults
 

@@ -29,7 +29,7 @@ from signloom.corpus.manifest import (
 from signloom.errors import FULL_DISK, UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
 from signloom.files import flush_to_disk, half_written, hash_file, to_text, write_file
-from signloom.tables import read_rows, tsv_text
+from signloom.tables import read_columns, read_rows, tsv_text
 from signloom_ops.lock import hold_lock
 from signloom_tools.dvc import refuse_drawn, track_version
 from signloom_tools.importing.new_corpus import VIDEOS
@@ -266,10 +266,11 @@ def _clear(corpus: CorpusOptions, former: Manifest | None = None) -> None:
     note = check_shape(read_json(path, hint=_HINT), _NOTE, where=path, hint=_HINT)
     clips, withdrawn = load_manifest(corpus, former).clips, read_withdrawn(corpus)
     listed = {corpus.folder / row.file for row in withdrawn.values()}
-    hashes = VideoHashes(cache_folder()).hash_videos(listed - {clip.video for clip in clips})
+    named = {clip.video for clip in clips} if listed else set()
+    hashes = VideoHashes(cache_folder()).hash_videos(listed - named)
     films = [film for film, hashed in hashes.items() if hashed.sha256 in withdrawn]
     remove_paths([*films, *half_written(corpus.folder, "**/.*.tmp")])
-    if (batch := note["batch"]) and all(clip.batch != batch for clip in clips):
+    if (batch := note["batch"]) and (batch,) not in read_columns(clips, "batch"):
         remove_paths([corpus.folder / VIDEOS / batch])
         deliveries = [delivery for delivery in read_deliveries(corpus) if delivery.batch != batch]
         write_ledger(corpus.folder / DELIVERIES, deliveries, Delivery)

@@ -24,6 +24,7 @@ from signloom.detection.video import Box, Video, crop_frames
 from signloom.errors import ClipError, Problem
 from signloom.extraction.pool import count_workers, run_in_processes
 from signloom.progress import progress_file
+from signloom.tables import read_columns
 from signloom_ops.intake.deliveries import Candidate
 from signloom_ops.intake.inbox import Content, Inbox, other_id
 from signloom_ops.options import IngestOptions
@@ -221,7 +222,7 @@ class _ClipCheck:
     ) -> None:
         self._inbox, self._index, self._options = inbox, inbox.index, options
         self._requested, self._is_disjoint = requested, signer_disjoint
-        self._ids = {clip.clip_id for clip in self._index.clips}
+        self._ids = {clip_id for (clip_id,) in read_columns(self._index.clips, "clip_id")}
         self._spellings: dict[str, set[str]] = defaultdict(set)
         for signer in (*self._index.splits, *requested):
             self._spellings[like_key(signer)].add(signer)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from signloom.corpus.manifest import (
 from signloom.detection.video import Box
 from signloom.errors import Problem
 from signloom.extraction.cache import HashedVideo, VideoHashes, cache_folder
+from signloom.tables import read_columns, take_rows
 from signloom_ops.intake.changes import (
     Withdrawn,
     check_growable,
@@ -52,12 +53,12 @@ class Index:
     """An index of a corpus: its clips, contents, videos and signers."""
 
     clips: Sequence[Clip]  # all of them
-    contents: Mapping[Content, Clip]  # the clip that shows each content
+    contents: Mapping[Content, Clip]  # the clip that shows a content of a candidate's video
     videos: Mapping[str, Path]  # where a video lies in the corpus, by hash
     signers: Mapping[tuple[str, Box | None], set[str]]  # who signs in a video or box, by hash
     splits: Mapping[str, set[str]]  # split of each signer
     withdrawn: Mapping[str, Withdrawn]  # videos that must not come in again, by hash
-    by_id: Mapping[str, Clip]
+    by_id: Mapping[str, Clip]  # those with names of candidates
 
     def holds(self, candidate: Candidate, content: Content) -> bool:
         """Return whether a candidate is a clip that came in before, by the same name."""
@@ -70,9 +71,14 @@ class Index:
 
 
 def build_index(
-    clips: Sequence[Clip], hashes: Mapping[Path, HashedVideo], withdrawn: Mapping[str, Withdrawn]
+    clips: Sequence[Clip],
+    hashes: Mapping[Path, HashedVideo],
+    withdrawn: Mapping[str, Withdrawn],
+    candidates: Sequence[Candidate],
 ) -> Index:
-    """Look through the clips of a corpus."""
+    """Look through the clips of a corpus for what decides about candidates."""
+    shown = {hashes[c.video].sha256 for c in candidates if c.video and c.video in hashes}
+    names = {name for c in candidates for name in (c.name, clip_id_of(c.name))}
     contents: dict[Content, Clip] = {}
     videos: dict[str, Path] = {}
     signers: dict[tuple[str, Box | None], set[str]] = defaultdict(set)
@@ -81,11 +87,18 @@ def build_index(
         splits[clip.signer].add(clip.split)
         if clip.video is not None and clip.video in hashes:
             sha256, box = hashes[clip.video].sha256, parse_box(clip.box or "")
-            contents.setdefault(Content(sha256, clip.start_s, clip.end_s, box), clip)
+            if sha256 in shown:
+                contents.setdefault(Content(sha256, clip.start_s, clip.end_s, box), clip)
             videos.setdefault(sha256, clip.video)
             signers[sha256, box].add(clip.signer)
-    by_id = {clip.clip_id: clip for clip in clips}
+    by_id = _find_named(clips, names)
     return Index(clips, contents, videos, signers, splits, withdrawn, by_id)
+
+
+def _find_named(clips: Sequence[Clip], names: Collection[str]) -> dict[str, Clip]:
+    rows = enumerate(read_columns(clips, "clip_id"))
+    numbers = [number for number, (clip_id,) in rows if clip_id in names]
+    return {clip.clip_id: clip for clip in take_rows(clips, numbers)}
 
 
 def other_id(name: str, content: Content) -> str:
@@ -114,7 +127,7 @@ def correct_clip(clip: Clip, values: Mapping[str, str]) -> Clip:
 
 def _as_signs(candidates: Sequence[Candidate], clips: Sequence[Clip]) -> list[Candidate]:
     """Return the candidates of a corpus of glosses alone: there, these are the text."""
-    before, converted = {clip.clip_id: clip.text for clip in clips}, []
+    before, converted = dict(read_columns(clips, "clip_id", "text")), []
     for candidate in candidates:
         lines = [line for name in ("gloss", "text") if (line := candidate.values.get(name))]
         if lines:  # of a correction, the one that was corrected
@@ -129,7 +142,7 @@ def _as_signs(candidates: Sequence[Candidate], clips: Sequence[Clip]) -> list[Ca
 
 def _find_films(candidates: Sequence[Candidate], clips: Sequence[Clip]) -> list[Candidate]:
     """Give the cues of corrected captions their films: those of the clips that they name."""
-    by_id = {clip.clip_id: clip for clip in clips}
+    by_id = _find_named(clips, {c.name for c in candidates if c.corrects})
     films: dict[tuple[str, str], set[Path]] = defaultdict(set)
     for candidate in candidates:
         if (
@@ -218,11 +231,11 @@ def read_inbox(
     check_videos(corpus, clips)
     candidates, waiting = scan(replace(request, settle_s=options.settle_s))
     candidates = _find_films(candidates, clips)
-    if clips and all(clip.text == clip.gloss for clip in clips):
+    if clips and all(text == gloss for text, gloss in read_columns(clips, "text", "gloss")):
         candidates = _as_signs(candidates, clips)
     videos = [*(clip.video for clip in clips), *(candidate.video for candidate in candidates)]
     hashes = VideoHashes(cache_folder()).hash_videos(video for video in videos if video)
-    index = build_index(clips, hashes, read_withdrawn(corpus))
+    index = build_index(clips, hashes, read_withdrawn(corpus), candidates)
     return Inbox(manifest, index, candidates, waiting, hashes)
 
 

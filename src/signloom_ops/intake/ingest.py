@@ -24,6 +24,7 @@ from signloom.corpus.manifest import (
 from signloom.errors import UserError, shorten
 from signloom.files import disk_name, whole_file
 from signloom.progress import progress_file
+from signloom.tables import read_columns
 from signloom.terminal import printable
 from signloom_ops.intake.changes import (
     DELIVERIES,
@@ -151,7 +152,7 @@ def _check_day(day: str | None) -> str:
 
 def _name_batch(corpus: CorpusOptions, index: Index, day: str) -> str:
     batches = {delivery.batch for delivery in read_deliveries(corpus)}
-    batches |= {clip.batch for clip in index.clips if clip.batch}
+    batches |= {batch for (batch,) in read_columns(index.clips, "batch") if batch}
     batches = set(map(disk_name, batches))
     number, name, videos = 2, day, corpus.folder / VIDEOS
     while disk_name(name) in batches or any((videos / name).rglob("*")):
@@ -167,7 +168,8 @@ def _make_clips(
     batch: str,
 ) -> tuple[list[Clip], dict[str, NewVideo]]:
     """Return the new clips, and by its hash each video that the corpus lacks."""
-    clip_ids = {disk_name(clip.clip_id) for clip in inbox.index.clips}  # they name files
+    pairs = read_columns(inbox.index.clips, "clip_id")
+    clip_ids = {disk_name(clip_id) for (clip_id,) in pairs}  # they name files
     videos = dict(inbox.index.videos)
     new: dict[str, NewVideo] = {}
     clips = []
@@ -194,7 +196,7 @@ def _find_splits(
     """Return the split of each new clip: as its signer's, or as asked for, else as dealt."""
     if not corpus.signer_disjoint:
         return [clip.split or SPLITS[0] for clip in accepted]
-    counts = Counter(clip.split for clip in index.clips)
+    counts = Counter(split for (split,) in read_columns(index.clips, "split"))
     counts.update(clip.split for clip in accepted if clip.split)
     # Signers who share a film go to the same split: no film is in two splits.
     signers = [clip.candidate.values["signer"] for clip in accepted]

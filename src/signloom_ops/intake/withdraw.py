@@ -23,6 +23,7 @@ from signloom.errors import UserError
 from signloom.extraction.cache import VideoHashes, cache_folder
 from signloom.files import disk_name, flush_to_disk, half_written, hash_file, whole_file
 from signloom.paths import WITHDRAWN_VIDEOS
+from signloom.tables import read_columns, take_rows
 from signloom_ops.intake.changes import (
     DELIVERIES,
     OUT,
@@ -127,7 +128,9 @@ def _check_clock() -> None:
 
 def list_ended(clips: Sequence[Clip]) -> list[Clip]:
     """Return the clips whose signers' consent has ended."""
-    return [clip for clip in clips if has_ended(clip.consent_until)]
+    days = {day: has_ended(day) for (day,) in {*read_columns(clips, "consent_until")}}
+    rows = enumerate(read_columns(clips, "consent_until"))
+    return list(take_rows(clips, [number for number, (day,) in rows if days[day]]))
 
 
 def _remove(

@@ -31,7 +31,7 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.errors import ClipError, Problem, UserError, name_problem
-from signloom.files import disk_name, half_written, whole_file, write_file
+from signloom.files import disk_name, flush_to_disk, half_written, whole_file, write_file
 from signloom.progress import progress_file
 from signloom.system import link_file
 from signloom.tables import tsv_text
@@ -130,7 +130,7 @@ class VideoFolder:
     def take_alone(self, names: Iterable[str]) -> None:
         """Take each picture as a clip where cells name several pictures of one folder."""
         by_folder: dict[Path | None, set[str]] = defaultdict(set)
-        for name in filter(is_picture, names):
+        for name in filter(is_picture, dict.fromkeys(names)):
             by_folder[self.find(name)[0]].add(name)
         for folder, cells in by_folder.items():
             if folder and len(cells) > 1 and (self.folder / folder).is_dir():
@@ -170,7 +170,7 @@ class VideoFolder:
     def find_astray(self, names: Iterable[str]) -> set[str]:
         """Return the cells whose video lies elsewhere, where other cells also mean it."""
         cells: dict[Path | None, set[str]] = defaultdict(set)
-        for name in names:
+        for name in dict.fromkeys(names):
             cells[self.find(name)[0]].add(name)
         return {
             name
@@ -227,7 +227,7 @@ def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force
             return
         if not force:
             raise UserError(f"{target} already exists; --force replaces it")
-    with whole_file(target) as temporary:
+    with whole_file(target, flush=copy) as temporary:
         if copy:
             shutil.copyfile(source, temporary)
         else:
@@ -389,6 +389,8 @@ class _Planner:
     alike: Mapping[str, Problem]
     astray: Collection[str]
     plan: CorpusPlan  # of the rows before
+    places: dict[tuple[str, str | None], Path | Problem] = field(default_factory=dict)
+    """Of videos, as `_place` returns them, by what a row says of its video."""
 
     def clip_of_row(self, row: TableRow, name: str, values: Mapping[str, str]) -> Clip | RefusedRow:
         """Return the clip of a row with its name and the fields of a manifest, or why it is none.
@@ -406,15 +408,19 @@ class _Planner:
         if problem is None and imported is not None and clip_id not in imported:
             hint = f"imported are {len(imported)}, named as {min(imported, default='')}"
             problem = Problem("no landmarks of its name were imported", hint, (name,))
-        path = None if problem or not self.videos else self._place(self.videos, name, values)
+        path: Path | Problem | None = None
+        if self.videos and not problem:
+            key = values.get("video") or name, values.get("fps")
+            if key not in self.places:
+                self.places[key] = self._place(self.videos, *key)
+            path = self.places[key]
         if problem := problem or (path if isinstance(path, Problem) else None):
             return RefusedRow(row.table, row.line, clip_id or name, problem)
         assert not isinstance(path, Problem), "refused above"
         return clip_of_cells({**values, "clip_id": clip_id}, path)[0]
 
-    def _place(self, videos: VideoFolder, name: str, values: Mapping[str, str]) -> Path | Problem:
+    def _place(self, videos: VideoFolder, video_name: str, fps: str | None) -> Path | Problem:
         """Return the path of a row's video in the corpus, or why there is none."""
-        video_name = values.get("video") or name
         video, reason = videos.find(video_name)
         if video_name in self.astray:
             video, reason = None, "no video at its path"
@@ -422,9 +428,7 @@ class _Planner:
             return Problem(reason, "", (video_name,))
         if (videos.folder / video).is_dir() or is_picture(video.name):
             try:
-                pictures = open_pictures(
-                    videos.folder / video, values.get("fps") or self.options.fps
-                )
+                pictures = open_pictures(videos.folder / video, fps or self.options.fps)
             except ClipError as error:
                 return replace(error.problem, concerns=(video_name,))
             target = self.corpus / VIDEOS / video.parent / f"{video.name}{PACKED_SUFFIX}"
@@ -507,7 +511,7 @@ def _name_clips(rows: Sequence[Mapping[str, str]]) -> list[str]:
     Clips of one video whose table has no names for them are also named by their starts.
     """
     paths = [(row.get("clip_id") or row.get("video", "")).replace("\\", "/") for row in rows]
-    parts = {path: PurePosixPath(stem(path)).parts or ("",) for path in paths}
+    parts = {path: PurePosixPath(stem(path)).parts or ("",) for path in {*paths}}
     files = Counter(pieces[-1] for pieces in {*parts.values()})
     alike = {pieces for pieces in parts.values() if files[pieces[-1]] > 1}
     counts = Counter(parts[path] for path in paths)
@@ -660,6 +664,8 @@ def write_corpus(plan: CorpusPlan, corpus: Path, *, copy: bool, force: bool) -> 
             lost = [clip for clip in plan.clips if clip.video == target]
             plan.refusals += [RefusedRow("", 0, clip.clip_id, error.problem) for clip in lost]
             plan.clips = [clip for clip in plan.clips if clip.video != target]
+    for folder in {target.parent for target in plan.videos if target.parent.is_dir()}:
+        flush_to_disk(folder)
     check_plan(plan)
     _write_refusals(corpus / REFUSED, plan)
     write_manifest(corpus / MANIFEST, plan.clips)

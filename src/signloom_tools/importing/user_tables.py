@@ -222,15 +222,14 @@ def _is_row(rows: Sequence[tuple[int, list[str]]]) -> bool:
     has_names = sum(are_names) > 1 or first[:1] == [""] or are_names[:1] == [True]
     for number, cell in enumerate(first):
         column = [cells[number] for _, cells in rows[1:] if len(cells) > number]
-        alike = [neighbour for neighbour in column if _shape_of(neighbour) == _shape_of(cell)]
-        is_film = PurePosixPath(cell).suffix.lower() in VIDEO_SUFFIXES
-        is_alike = re.search(r"[\d/]", cell) and 2 * len(alike) >= len(column) > 0
-        if (
-            is_film
-            or (is_alike and not has_names)
-            or (cell and cell in column and not any(are_names))
+        if PurePosixPath(cell).suffix.lower() in VIDEO_SUFFIXES or (
+            cell and cell in column and not any(are_names)
         ):
             return True
+        if column and not has_names and re.search(r"[\d/]", cell):
+            alike = sum(_shape_of(neighbour) == _shape_of(cell) for neighbour in column)
+            if 2 * alike >= len(column):
+                return True
     return False
 
 

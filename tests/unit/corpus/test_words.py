@@ -1,3 +1,5 @@
+import random
+
 import pytest
 
 from signloom.corpus.manifest import is_single_word
@@ -55,6 +57,47 @@ def test_words_of_every_script_keep_their_vowel_signs(text: str, words: str) -> 
     assert [word for word, _, _ in locate_words(text)] == parts
     for word, start, end in locate_words(text):
         assert text[start:end].lower() == word
+
+
+def written_out(known: set[tuple[str, ...]], line: tuple[str, ...]) -> Novelty | None:
+    """The definition of `KnownSentences`, sentence by sentence."""
+
+    def frames(word: str) -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
+        return {
+            (other[:place], other[place + 1 :])
+            for other in known
+            for place in range(len(other))
+            if other[place] == word
+        }
+
+    def may_stand(word: str, new: str) -> bool:
+        return word == new or not frames(new) or bool(frames(word) & frames(new))
+
+    if line in known:
+        return None
+    is_old = any(
+        len(other) == len(line)
+        and any(map(str.__eq__, other, line))
+        and all(map(may_stand, other, line))
+        for other in known
+    )
+    if all(map(frames, line)):
+        return Novelty.OLD_OLD if is_old else Novelty.OLD_NEW
+    return Novelty.NEW_OLD if is_old else Novelty.NEW_NEW
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_novelty_is_that_of_the_definition_written_out(seed: int) -> None:
+    chance = random.Random(seed)
+    words = [f"w{number}" for number in range(chance.choice([3, 6, 12]))]
+
+    def draw(words: list[str]) -> tuple[str, ...]:
+        return tuple(chance.choices(words, k=chance.randrange(5)))
+
+    known = {draw(words) for _ in range(chance.choice([0, 1, 30]))}
+    sentences = KnownSentences(map(" ".join, known))
+    for line in (draw([*words, "new"]) for _ in range(30)):
+        assert sentences.novelty(" ".join(line)) == written_out(known, line)
 
 
 def test_novelty_compares_what_a_script_writes_together() -> None:

@@ -52,7 +52,7 @@ def test_breakdowns_cover_every_clip_once(knowing: Knowing) -> None:
 def test_train_decides_what_is_new_in_a_clip(knowing: Knowing) -> None:
     train, test = (next(t for t in targets() if t.split == split) for split in ("train", "test"))
     sentences = ["one small tea", "one large tea", "one small coffee"]
-    in_train = SeenInTrain(replace(train, text=text, signer="anna") for text in sentences)
+    in_train = SeenInTrain([replace(train, text=text, signer="anna") for text in sentences])
     target = replace(test, text="one large coffee", signer="anna")
     assert in_train.groups(target) == {
         "sentence": "unseen",

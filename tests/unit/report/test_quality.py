@@ -7,7 +7,7 @@ import pytest
 
 from signloom.corpus.quality import ClipQuality
 from signloom.features.targets import Target
-from signloom.report.quality import WORST, assess, describe, share_of
+from signloom.report.quality import WORST, assess, describe
 
 GOOD = ClipQuality(
     clip_id="good",
@@ -78,7 +78,7 @@ def target(clip_id: str, split: str, signer: str) -> Target:
 )
 def test_a_clip_beyond_a_limit_is_warned_of(change: dict[str, Any], fault: str | None) -> None:
     assessment = assess([replace(GOOD, **change)], [])
-    assert assessment.faults == {"good": (fault,) if fault else ()}
+    assert assessment.faults == {"good": [fault] if fault else []}
     assert [warning.name for warning in assessment.warnings] == ([fault] if fault else [])
     assert assessment.flagged == (fault is not None)
 
@@ -139,6 +139,7 @@ def test_tables_sum_up_frames_by_split_and_signer() -> None:
     assert train.found["left_hand"] == pytest.approx((0.5 * 100 + 0.9 * 300) / 400)
     assert (train.gap_s, train.found["lips"]) == (2.0, None)
     assert train.jitter == pytest.approx(0.3)  # between 0.2 and 0.4
-    assert [row.name for row in assessment.by_signer] == ["not in the manifest", "x", "y"]
-    assert assessment.signers_shown[0].name == "x"
-    assert share_of([], "pose") is None
+    # Those with the largest share of warnings first, then by name.
+    assert [row.name for row in assessment.by_signer] == ["x", "not in the manifest", "y"]
+    assert assessment.signers == 3
+    assert assess([], []).by_split == []
