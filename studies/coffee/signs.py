@@ -121,7 +121,7 @@ def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -
     def resample(some: Sequence[Clip]) -> FloatArray:
         return np.stack([clip_vector(translator.rows(sequences[c.clip_id])) for c in some])
 
-    view, frames = View.fit(encode(train), len(translator.hand_columns)), resample(train)
+    view, frames = View.fit(encode(train), translator.hand_width), resample(train)
     states, hands = view.parts
     spread = np.where(frames.std(axis=0) < FLAT, 1, frames.std(axis=0))
     gallery, by_split = [*train, *enrolled], {}

@@ -323,7 +323,7 @@ def _fit_lookup(setup: Setup) -> Callable[[SplitResult], dict[str, Score]] | Non
         [target.clip_id for target in train],
         texts,
         translator.encode_signs(setup.clips(train)),
-        len(translator.hand_columns),
+        translator.hand_width,
     )
 
     def look_up(result: SplitResult) -> dict[str, Score]:

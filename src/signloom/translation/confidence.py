@@ -59,8 +59,8 @@ SIGN_WITHIN = 0.9  # of dev: the farthest one may be five times as far as the ne
 FOLDS = 5  # of the training clips, each judged by the others
 FEWEST_PEOPLE = 3  # whose clips say how far those of further people may lie
 FEWEST_SIGNS = 3
-KNOWN_WITHIN = 0.75, 0.95  # of the held-out clips of known signs, at least and at most
-UNKNOWN_WITHIN = 0.03  # of those of unknown signs
+KNOWN_WITHIN = 0.75, 0.9  # of the clips of known signs by people held out, at least and at most
+TAKES_WITHIN = 0.95, 0.03  # of takes held out, of known signs, and if more, of unknown ones
 UNKNOWN_COST = 3.0  # of naming an unknown sign, in known ones that are not named
 LEAST_SPREAD = 1e-3  # shoulder widths: a landmark that train holds still may move a little
 LEAST = 1e-4  # smallest deviation, as a share of the largest: rounding must not count
@@ -186,9 +186,15 @@ class TrainClips(MahalanobisModel):
         return cast(npt.NDArray[np.float64], self.sign_distances(vectors).min(axis=1))
 
     def differences(self, sequence: LandmarkSequence, encoding: FloatArray) -> tuple[str, ...]:
-        """Say in what a clip is unlike train's; nothing where it is like them."""
-        messages = []
-        for name, value in measure_clip(sequence).items():
+        """Say in what a clip is unlike train's; nothing where it is like them.
+
+        Of single signs the posture alone tells how near one is: movement and encoding depend on the
+        frame rate, which files often have wrong.
+        """
+        messages, figures = [], measure_clip(sequence)
+        if by_posture := bool(self.posture and self.posture.signs):
+            figures.pop("movement", None)
+        for name, value in figures.items():
             interval = self.figures.get(name)
             if interval and not interval.low / MARGIN <= value <= interval.high * MARGIN:
                 text, number, unit = WORDS[name]
@@ -197,7 +203,7 @@ class TrainClips(MahalanobisModel):
                 )
                 messages.append(f"{text.format(shown)} (train's clips: {low} to {high})")
         distance = float(self.distances(encoding[None])[0])
-        if distance > self.limit:
+        if distance > self.limit and not by_posture:
             messages.append(
                 f"{distance / self.limit:.1f} times as far from train's clips as the limit"
             )
@@ -531,9 +537,11 @@ def _choose_posture_limit(
     Takes of the same people do not say how far those of others lie, so as much passes then as
     unknown signs allow.
     """
-    fewest, most = np.quantile(known, KNOWN_WITHIN).tolist()
     if not by_people:
-        return max(most, float(np.quantile(unknown, UNKNOWN_WITHIN)))
+        return max(
+            float(np.quantile(*pair)) for pair in zip((known, unknown), TAKES_WITHIN, strict=True)
+        )
+    fewest, most = np.quantile(known, KNOWN_WITHIN).tolist()
     limits = np.unique(np.concatenate((known, unknown)))
     costs = [np.mean(known > x) + UNKNOWN_COST * np.mean(unknown <= x) for x in limits]
     return float(np.clip(limits[np.argmin(costs)], fewest, most))

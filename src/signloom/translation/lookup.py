@@ -1,11 +1,10 @@
-"""Look-up: the known clips nearest to a clip, by mean encoder states and mean hand positions."""
+"""Look-up: the known clips nearest to a clip, by encoder states and hand positions."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import safetensors
@@ -21,11 +20,15 @@ from signloom.features.targets import read_targets
 from signloom.files import SEAL, UNSEALED, check_seal, hash_file, seal, write_file
 from signloom.paths import LOOKUP, SHARDS, TARGETS
 from signloom.progress import progress_file
+from signloom.translation.confidence import hash_seeds
 from signloom.translation.translator import Translator
 
-FORMAT_VERSION = 3  # 2: hands with the encoder's states; 3: with a checksum
+# 2: hands with the encoder's states; 3: with a checksum; 4: states of all seeds, hands by thirds
+FORMAT_VERSION = 4
 CLIPS_AT_ONCE = 256  # whose landmarks are in memory
-RIDGE = 0.01  # mean variances of the training encodings that are added in every direction
+# Of states and of hands; docs/results.md has what they gain.
+RIDGES = 0.1, 0.01  # mean variances of the training encodings that are added in every direction
+SHARES = 0.4, 0.6  # of the cosine
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Whitening:
     whitening: FloatArray  # shape (D, D)
 
     @classmethod
-    def fit(cls, vectors: FloatArray, ridge: float = RIDGE) -> "Whitening":
+    def fit(cls, vectors: FloatArray, ridge: float) -> "Whitening":
         """Fit it to the training clips."""
         centre = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
         offsets = vectors - centre
@@ -71,16 +74,16 @@ class Whitening:
 class View:
     """How encodings of signs, as `Translator.encode_signs` gives them, are seen.
 
-    States and hands are whitened apart; the cosine of what both are together is the mean of theirs.
+    States and hands are whitened apart; the cosine of what both are together is `SHARES` of theirs.
     """
 
     parts: tuple[Whitening, ...]
 
     @classmethod
-    def fit(cls, encodings: FloatArray, hands: int, ridge: float = RIDGE) -> "View":
+    def fit(cls, encodings: FloatArray, hands: int) -> "View":
         """Fit it to the training clips, whose last `hands` columns are of hands."""
-        parts = np.split(encodings, [encodings.shape[1] - hands], axis=1)
-        return cls(tuple(Whitening.fit(part, ridge) for part in parts if part.shape[1]))
+        parts = zip(np.split(encodings, [encodings.shape[1] - hands], axis=1), RIDGES, strict=True)
+        return cls(tuple(Whitening.fit(*part) for part in parts if part[0].shape[1]))
 
     @property
     def width(self) -> int:
@@ -90,9 +93,10 @@ class View:
     def __call__(self, encodings: FloatArray) -> FloatArray:
         """Return directions of length 1, shape (N, D + H)."""
         ends = np.cumsum([len(part.centre) for part in self.parts])[:-1]
-        split = zip(self.parts, np.split(encodings, ends, axis=1), strict=True)
-        views = np.concatenate([part(columns) for part, columns in split], axis=1)
-        return cast(FloatArray, views / np.sqrt(np.float32(len(self.parts))))
+        shares = SHARES if len(self.parts) > 1 else (1.0,)
+        split = zip(self.parts, np.split(encodings, ends, axis=1), shares, strict=True)
+        views = [part(columns) * np.sqrt(np.float32(share)) for part, columns, share in split]
+        return np.concatenate(views, axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,23 +170,26 @@ def open_index(
         raise UserError(f"no training clip has landmarks in {shards}: there is nothing to look up")
     clip_ids = sorted(texts, key=hash_position)  # as they lie in the shards
     weights = hash_file(checkpoint / WEIGHTS)
-    made_of = _identify(checkpoint, weights, texts, shards)
+    made_of = _identify(translator, checkpoint, weights, texts, shards)
     path = folder / f"{weights[:16]}.safetensors"
     encodings = _read(path, made_of)
     if encodings is None:
         encodings = np.concatenate(list(_encode(translator, clip_ids, shards)))
         metadata = {"made_of": made_of, SEAL: UNSEALED}
         write_file(path, seal(save({"encodings": encodings}, metadata)))
-    hands = len(translator.hand_columns)
-    return SignIndex.of_train(clip_ids, [texts[clip_id] for clip_id in clip_ids], encodings, hands)
+    names = [texts[clip_id] for clip_id in clip_ids]
+    return SignIndex.of_train(clip_ids, names, encodings, translator.hand_width)
 
 
-def _identify(checkpoint: Path, weights: str, texts: dict[str, str], shards: Path) -> str:
+def _identify(
+    translator: Translator, checkpoint: Path, weights: str, texts: dict[str, str], shards: Path
+) -> str:
     """Return what changes when the encodings do."""
     stats = [(path.name, path.stat()) for path in sorted(shards.glob("*.parquet"))]
     parts = (
         FORMAT_VERSION,
         weights,
+        hash_seeds(checkpoint) if translator.is_joint else {},
         hash_file(checkpoint / SPEC),
         sorted(texts),
         [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats],

@@ -57,6 +57,7 @@ BROKEN = "\N{REPLACEMENT CHARACTER}"
 # 1.4 % of errors less by the mean over all three (docs/log/2026-11-26.md).
 OTHER_PACES = (0.9, 1.1)
 Spelt = Literal["labels", "text"]  # by the CTC head; by a model without a decoder
+THIRDS = 3  # of a clip, over each of which look-up knows where its hands are
 MAX_CLIPS = 64  # decoded together: each holds logits of beam width times vocabulary
 
 
@@ -419,7 +420,7 @@ class Translator:
 
     def encode_clips(self, sequences: Sequence[SourceSequence]) -> FloatArray:
         """Return the mean of the encoder's states over each clip, shape (N, D)."""
-        return self._mean_states(self._rows(sequences))
+        return self._mean_states(self._rows(sequences), self._first)
 
     def label_log_probs(
         self, sequences: Sequence[SourceSequence], *, blind: bool = False
@@ -517,26 +518,34 @@ class Translator:
         return ranked
 
     def encode_signs(self, sequences: Sequence[SourceSequence]) -> FloatArray:
-        """Return what look-up compares of clips: means over their frames, shape (N, D + H).
+        """Return what look-up compares of clips, shape (N, D + H).
 
-        First the encoder's states, then the H features of `hand_columns`.
+        First the means of the encoder's states, those of each seed's model, then `hand_width`
+        numbers: the means of the features of hands over each third of the clip.
         """
         rows = self._rows(sequences)
-        states = self._mean_states(rows).astype(np.float32)
+        states = self._mean_states(rows, self._models).astype(np.float32)
         if not self.hand_columns:
             return states
-        hands = np.stack([matrix[:, self.hand_columns].mean(axis=0) for matrix in rows])
-        return np.concatenate((states, hands), axis=1)
+        hands = [_resample(row, max(len(row), THIRDS))[:, self.hand_columns] for row in rows]
+        thirds = [[part.mean(axis=0) for part in np.array_split(row, THIRDS)] for row in hands]
+        return np.concatenate((states, np.reshape(thirds, (len(rows), -1))), axis=1)
 
     @cached_property
     def hand_columns(self) -> list[int]:
         """Which features are of hands; all where the model sees none, none of glosses."""
         return [*self.spec.reader.hand_columns]
 
-    def _mean_states(self, rows: Sequence[Rows]) -> FloatArray:
+    @property
+    def hand_width(self) -> int:
+        """How many numbers of `encode_signs`, at the end, are of hands."""
+        return THIRDS * len(self.hand_columns)
+
+    def _mean_states(self, rows: Sequence[Rows], models: "Ensemble") -> FloatArray:
         states: dict[int, FloatArray] = {}
         for part in _batches([len(row) for row in rows]):
-            means = mean_states(self._first.encode([rows[i] for i in part])[0])
+            memories = models.encode([rows[i] for i in part])
+            means = np.concatenate([mean_states(memory) for memory in memories], axis=1)
             with self._named_errors():
                 check_finite(torch.from_numpy(means))
             states |= zip(part, means, strict=True)

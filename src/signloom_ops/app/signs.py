@@ -28,6 +28,7 @@ class _Encoding:
     weights: str  # SHA-256 of those of the model that made it
     values: list[float]
     hands: int  # how many of them, at the end, are of hands
+    is_joint: bool = False  # whether they are of the models of all seeds
 
 
 def encode_film(
@@ -43,10 +44,11 @@ def encode_film(
     Raises:
         ClipError: If the film cannot be read.
     """
-    path, hands = film.with_name(ENCODING), len(translator.hand_columns)
+    path, hands = film.with_name(ENCODING), translator.hand_width
+    made_by = {"weights": weights, "hands": hands, "is_joint": translator.is_joint}
     with contextlib.suppress(UserError):  # not there, torn: it is made again
         cached = read_record(path, _Encoding, hint="")
-        if cached.weights == weights and cached.hands == hands:
+        if {name: getattr(cached, name) for name in made_by} == made_by:
             return np.array(cached.values, np.float32)
     if sequence is None:
         source = translator.source.landmarks()
@@ -55,7 +57,7 @@ def encode_film(
         if spans := segment_by_rest(sequence):  # training clips have no rests either
             sequence = cut(sequence, (spans[0][0], spans[-1][1]))
     encoding = translator.encode_signs([sequence])[0]
-    write_file(path, to_sealed({"weights": weights, "values": encoding.tolist(), "hands": hands}))
+    write_file(path, to_sealed({**made_by, "values": encoding.tolist()}))
     return encoding
 
 

@@ -83,7 +83,7 @@ class Knowing(Translator):
         hypothesis = Hypothesis(tokens=(3, 1), log_prob=-0.5, score=-0.25)
         return [Translation(text=text, hypothesis=hypothesis) for text in texts]
 
-    hand_columns = (0, 1)
+    hand_width = 2
     linear = None
 
     def encode_signs(self, sequences):  # type: ignore[no-untyped-def]

@@ -24,6 +24,7 @@ from signloom.translation.confidence import (
     Confidence,
     Level,
     Posture,
+    Range,
     describe_postures,
     describe_sign_postures,
     describe_train,
@@ -356,6 +357,22 @@ def test_one_cloud_of_all_training_clips_cannot_tell_unknown_signs(
     pooled = describe_postures(taught, draw_takes(TAUGHT, PEOPLE[6:7], [7]))
     assert pooled
     assert share_within(pooled, draw_takes(UNKNOWN, PEOPLE[:1], [7])) > 0.5
+
+
+def test_of_single_signs_neither_movement_nor_encoding_counts_but_the_posture(
+    taught: list[LandmarkSequence], posture: Posture
+) -> None:
+    states = np.ones((len(taught), 4), np.float32)
+    slow = {"movement": Range(low=0.0, high=0.01)}  # than which every clip moves faster
+    plain = dataclasses.replace(describe_train(taught, states, states), figures=slow)
+    train = dataclasses.replace(plain, posture=posture)
+    assert len(plain.differences(taught[0], 9 * states[0])) == 2
+    unlike = [
+        np.mean([bool(train.differences(clip, 9 * states[0])) for clip in clips])
+        for clips in (taught[::12], draw_takes(UNKNOWN, PEOPLE[:1], [7]))
+    ]
+    assert unlike[0] <= 0.25
+    assert unlike[1] >= 0.9
 
 
 def test_the_limit_of_postures_is_a_point_of_a_curve_over_held_out_people(

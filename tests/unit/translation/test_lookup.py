@@ -23,7 +23,14 @@ from signloom.translation.confidence import (
     describe_train,
     write_confidence,
 )
-from signloom.translation.lookup import SignIndex, View, Whitening, find_nearest, open_index
+from signloom.translation.lookup import (
+    RIDGES,
+    SignIndex,
+    View,
+    Whitening,
+    find_nearest,
+    open_index,
+)
 from signloom.translation.translator import Translator
 from signloom_tools.cli.main import main
 from tests import tiny
@@ -111,16 +118,16 @@ def test_directions_in_which_all_clips_vary_do_not_hide_a_small_difference() -> 
     train = rng.normal(0, [50, 50, 1], (200, 3)).astype(np.float32)
     first, second = np.float32([[5, 0, 6], [-5, 0, 6]])
     far = np.float32([5, 0, -6])
-    view = Whitening.fit(train)
+    view = Whitening.fit(train, 0.01)
     close, apart = (float(view(first[None])[0] @ view(x[None])[0]) for x in (second, far))
     assert close > 0.5 > 0 > apart
     plain = np.float32([first, second, far])
     assert plain[0] @ plain[1] < plain[0] @ plain[0]
-    alone = Whitening.fit(train[:1])  # a corpus of one clip divides by nothing
+    alone = Whitening.fit(train[:1], 0.01)  # a corpus of one clip divides by nothing
     assert np.isfinite(alone(train)).all()
 
 
-def test_states_and_hands_count_alike() -> None:
+def test_states_and_hands_count_by_their_shares_however_large_they_are() -> None:
     rng = np.random.default_rng(1)
     states, hands = rng.normal(size=(30, 4)), rng.normal(size=(30, 6))
     for scale in (1, 1000):  # of hands: whitening takes it away
@@ -128,23 +135,32 @@ def test_states_and_hands_count_alike() -> None:
         view = View.fit(encodings, 6)
         assert view.width == 10
         views = view(encodings)
-        apart = [Whitening.fit(part)(part) for part in (encodings[:, :4], encodings[:, 4:])]
-        expected = sum(vectors @ vectors.T for vectors in apart) / 2
+        parts = zip((encodings[:, :4], encodings[:, 4:]), RIDGES, strict=True)
+        apart = [Whitening.fit(part, ridge)(part) for part, ridge in parts]
+        expected = 0.4 * apart[0] @ apart[0].T + 0.6 * apart[1] @ apart[1].T
         np.testing.assert_allclose(views @ views.T, expected, atol=1e-5)
     alone = View.fit(encodings[:, :4], 0)  # glosses have no hands
     np.testing.assert_allclose(alone(encodings[:, :4]), apart[0], atol=1e-5)
 
 
-def test_encodings_are_means_of_states_and_of_hands(tmp_path: Path) -> None:
+def test_encodings_are_means_of_states_and_of_hands_in_each_third(tmp_path: Path) -> None:
     tiny.write_checkpoint(tmp_path, extractor=MADE)
     translator, clip = Translator.load(tmp_path), tiny.sequence(1)
     names = feature_names(translator.spec.features, HANDS_POSE)
     chosen = [names[column] for column in translator.hand_columns]
     assert chosen == [name for name in names if "hand" in name]
     (encoding,) = translator.encode_signs([clip])
-    np.testing.assert_array_equal(encoding[: -len(chosen)], translator.encode_clips([clip])[0])
-    means = translator.rows(clip)[:, translator.hand_columns].mean(axis=0)
-    np.testing.assert_array_equal(encoding[-len(chosen) :], means)
+    assert translator.hand_width == 3 * len(chosen)
+    states, hands = np.split(encoding, [-translator.hand_width])
+    np.testing.assert_array_equal(states, translator.encode_clips([clip])[0])
+    columns = translator.rows(clip)[:, translator.hand_columns]
+    means = [columns[start : start + 4].mean(axis=0) for start in (0, 4, 8)]
+    np.testing.assert_allclose(hands, np.concatenate(means), rtol=1e-4, atol=1e-6)
+    (joint,) = translator.with_seeds([translator]).encode_signs([clip])
+    np.testing.assert_array_equal(joint, np.concatenate((states, encoding)))  # of each seed
+    (picture,) = translator.encode_signs([tiny.sequence(frames=1)])
+    first, *others = np.split(picture[-translator.hand_width :], 3)
+    assert all(np.array_equal(part, first) for part in others)
     body = replace(translator.spec.features, groups=("pose",))
     translator = Translator.load(tmp_path)
     translator.spec = replace(translator.spec, features=body)

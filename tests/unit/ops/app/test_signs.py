@@ -15,7 +15,7 @@ from signloom.detection.video import Video
 from signloom.errors import UserError
 from signloom.extraction.extract import extractor_fingerprint
 from signloom.features.targets import CtcLabels, Target, write_targets
-from signloom.files import hash_file
+from signloom.files import hash_file, to_sealed
 from signloom.paths import CHECKPOINT, EVALUATION, SHARDS, TARGETS
 from signloom.translation.confidence import CONFIDENCE, Confidence, hash_seeds, write_confidence
 from signloom.translation.word_signs import WordOfSign
@@ -106,7 +106,9 @@ def test_a_recorded_sign_is_found_at_once(
     encoding_path = store.film(first).with_name(ENCODING)
     encoding = json.loads(encoding_path.read_text())
     before = {"weights": encoding["weights"], "values": encoding["values"][: -encoding["hands"]]}
-    for content in ('{"weights":', json.dumps(before)):  # torn, and of an earlier version
+    joint = to_sealed({**encoding, "is_joint": True, "values": 2 * encoding["values"]}).decode()
+    # Torn, of an earlier version, and of a checkpoint of several seeds.
+    for content in ('{"weights":', json.dumps(before), joint):
         encoding_path.write_text(content)
         assert analyst.find_signs(again, store)[0].text == "tea"
         assert json.loads(encoding_path.read_text()) == encoding
