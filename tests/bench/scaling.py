@@ -8,6 +8,7 @@ Usage: python -m tests.bench.scaling ROWS [STEP ...]    one size alone, such as 
 """
 
 import dataclasses
+import os
 import resource
 import sys
 import tempfile
@@ -22,7 +23,13 @@ import torch
 from signloom.config import load_section
 from signloom.corpus.landmark_folder import write_rejects
 from signloom.corpus.landmarks import HANDS_POSE
-from signloom.corpus.manifest import Clip, check_splits, read_manifest, write_manifest
+from signloom.corpus.manifest import (
+    Clip,
+    CorpusOptions,
+    check_splits,
+    read_manifest,
+    write_manifest,
+)
 from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata, write_shards
 from signloom.evaluation.evaluate import EvaluateOptions
@@ -30,6 +37,7 @@ from signloom.evaluation.floors import best_constant, thin_train
 from signloom.evaluation.metrics import measure as count
 from signloom.evaluation.metrics import score_statistics
 from signloom.evaluation.summary import SeenInTrain
+from signloom.extraction.cache import CACHE_VARIABLE, VideoHashes
 from signloom.features.batches import TrainingBatches
 from signloom.features.sources import Clips, LandmarkSource, StoredLandmarks
 from signloom.features.targets import (
@@ -45,8 +53,11 @@ from signloom.report.build import ReportOptions, build_report
 from signloom.report.stage_files import ReportPaths
 from signloom.tables import read_columns, read_parquet, write_parquet
 from signloom.training.train import read_run_options
+from signloom_ops.intake.ingest import ingest
+from signloom_tools.cli.main import main
 from tests.bench.figures import Figure, in_new_process
 from tests.bench.synthetic import PAD, draw_lengths, draw_sequence
+from tests.intake import OPTIONS, deliver, request_of
 
 SIZES = (10_000, 100_000)
 MOST_SLOPE, MOST_GB = 1.15, 2.0
@@ -62,7 +73,7 @@ def write_rows(folder: Path, rows: int) -> None:
         for number in range(rows):
             film = folder / f"films/{number // 10:06}.mp4"
             if number % 10 == 0:
-                film.touch()
+                film.write_text(str(number))
             signer = number // 10 % 1_000
             words = generator.zipf(1.3, generator.integers(4, 14)) % 5_000
             yield Clip(
@@ -195,6 +206,31 @@ def report_rows(folder: Path) -> None:
     build_report(paths, folder / "reports", options)
 
 
+def init_rows(folder: Path) -> None:
+    """`signloom init` of the rows as a table of films."""
+    lines = (folder / "manifest.tsv").read_text().partition("\n")[2]
+    (folder / "table.tsv").write_text(lines)
+    table, films = str(folder / "table.tsv"), str(folder / "films")
+    main(["init", str(folder / "new"), "--table", table, "--videos", films])
+
+
+def ingest_rows(folder: Path) -> None:
+    """`signloom ingest` of ten clips into the rows, whose films were hashed before."""
+    os.environ[CACHE_VARIABLE] = str(folder / "cache")
+    in_new_process(hash_films, folder)
+    corpus = CorpusOptions(folder=folder, manifest="manifest.tsv")
+    with tempfile.TemporaryDirectory() as name:
+        for number in range(10):
+            deliver(Path(name, "zoe"), f"new-{number}", frames=20 + number)
+        ingest(corpus, request_of(name), OPTIONS)
+
+
+def hash_films(folder: Path) -> None:
+    """Note the hashes of the films, of which each is another one."""
+    time.sleep(3)
+    VideoHashes(folder / "cache").hash_videos((folder / "films").iterdir())
+
+
 STEPS: dict[str, Callable[[Path], None]] = {
     step.__name__: step
     for step in (
@@ -205,6 +241,8 @@ STEPS: dict[str, Callable[[Path], None]] = {
         stream_rows,
         score_rows,
         report_rows,
+        init_rows,
+        ingest_rows,
     )
 }
 
