@@ -24,6 +24,7 @@ def main() -> None:
     check_splits(corpus.path, clips)
     tokenizer, labels, targets = build_targets(clips, options)
     glosses = build_glosses(clips, options.source, tokenizer)
+    del clips  # which of millions of rows are half a gigabyte
     write_targets(TARGETS, targets, glosses)
     write_labels(LABELS, labels)
     tokenizer.save(TOKENIZER)

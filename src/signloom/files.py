@@ -204,7 +204,8 @@ def seal(raw: bytes) -> bytes:
     if place is None or place[1] == _NONE:
         return raw
     start, _, digest = place
-    return raw[:start] + digest.encode() + raw[start + len(digest) :]
+    view = memoryview(raw)  # of which no part is copied, since a file may fill half the memory
+    return b"".join((view[:start], digest.encode(), view[start + len(digest) :]))
 
 
 def check_seal(raw: bytes) -> None:
@@ -227,8 +228,10 @@ def _find_seal(raw: bytes) -> tuple[int, str, str] | None:
     if place is None:
         return last, _NONE, hashlib.sha256(raw).hexdigest()
     start, end = place.span(1)
-    digest = hashlib.sha256(raw[:start] + UNSEALED.encode() + raw[end:]).hexdigest()
-    return start, place[1].decode(), digest
+    digest = hashlib.sha256(memoryview(raw)[:start])
+    digest.update(UNSEALED.encode())
+    digest.update(memoryview(raw)[end:])
+    return start, place[1].decode(), digest.hexdigest()
 
 
 def hash_file(path: Path) -> str:

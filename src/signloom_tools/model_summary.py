@@ -26,6 +26,7 @@ from signloom.features.tokenizer import Tokenizer
 from signloom.models.registry import build_model
 from signloom.models.seq2seq import ModelOptions, Seq2Seq
 from signloom.paths import LABELS, SHARDS, TARGETS, TOKENIZER
+from signloom.progress import wrap
 from signloom.training.options import TrainOptions
 from signloom.translation.options import DECODING
 from signloom.translation.search import SpecialIds, search
@@ -76,12 +77,12 @@ def summarise_model(params: Path, vocab: int | None, width: int | None) -> str:
     return "\n".join(
         (
             format_parts(parts),
-            f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB): {halves}",
+            wrap(f"parameters: {parameters:,} ({4 * parameters / 1e6:.1f} MB): {halves}", ""),
             f"outputs of all layers: {output_bytes / 1e6:.1f} MB",
             f"input: {source}, {TOKENS} of {sizes.vocab_size:,} tokens, "
             f"{sizes.ctc_labels} CTC labels",
             f"mult-adds: {counted}",
-            f"latency on {describe_device(device)}, median of {REPEATS}: {shown}",
+            wrap(f"latency on {describe_device(device)}, median of {REPEATS}: {shown}", ""),
         )
     )
 
@@ -190,7 +191,9 @@ def format_parts(parts: Sequence[ModelPart]) -> str:
     rows = [("part", "input", "output", "parameters")]
     for part in parts:
         if part.depth <= DEPTH and (part.parameters or part.output):
-            input_shape, output_shape = (str(shape or "") for shape in (part.input, part.output))
+            input_shape, output_shape = (
+                "x".join(map(str, shape or ())) for shape in (part.input, part.output)
+            )
             short_name = part.name.rpartition(".")[2]
             title = f"{short_name} ({part.class_name})" if part.depth else short_name
             rows.append(

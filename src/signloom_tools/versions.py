@@ -205,12 +205,21 @@ class NamedModel:
 
     def __post_init__(self) -> None:
         """Refuse the project's checkpoint while DVC, which has removed it, trains another."""
-        is_missing = self.checkpoint == CHECKPOINT and not self.checkpoint.exists()
-        if is_missing and (working := stages_at_work()):
-            raise UserError(
-                f"{CHECKPOINT} is being trained: {', '.join(working)}. DVC removed the last model "
-                "when that began; wait until it ends, or name a kept one with `--model VERSION`"
-            )
+        if self.checkpoint.resolve().is_relative_to(CHECKPOINT.resolve()):
+            check_made(self.checkpoint)
+
+
+def check_made(path: Path) -> None:
+    """Refuse what a stage writes while DVC, which removes it first, is at work.
+
+    Raises:
+        UserError: If it is not there, and a stage is.
+    """
+    if not path.exists() and (working := stages_at_work()):
+        raise UserError(
+            f"{path} is being made: {', '.join(working)}. DVC removed the last one when that "
+            "began; wait until it ends, or take a version that was kept (`signloom champion list`)"
+        )
 
 
 def check_kept(checkpoint: Path) -> None:

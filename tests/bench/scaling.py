@@ -1,44 +1,32 @@
 """What the stages do with the rows of a large corpus, without a model: CPU time and memory.
 
-Every step and size is a process of its own. Ten clips are cut out of each film; the landmarks have
-two frames a clip and 500 clips a shard, so there are as many shards as a real corpus of that size
-has. The report is that of the demo with the rows as its corpus.
+Every step and size is a process of its own, which loads what its stage does. Ten clips are cut out
+of each film; the landmarks have two frames a clip and 500 clips a shard, so there are as many
+shards as a real corpus of that size has. The report is that of the demo with the rows as its
+corpus.
 
 Usage: python -m tests.bench.scaling ROWS [STEP ...]    one size alone, such as 1000000 check_rows
 """
 
 import dataclasses
+import importlib
 import os
 import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import torch
 
 from signloom.config import load_section
 from signloom.corpus.landmark_folder import write_rejects
 from signloom.corpus.landmarks import HANDS_POSE
-from signloom.corpus.manifest import (
-    Clip,
-    CorpusOptions,
-    check_splits,
-    read_manifest,
-    write_manifest,
-)
+from signloom.corpus.manifest import check_splits, read_manifest
 from signloom.corpus.quality import measure_quality, write_quality
 from signloom.corpus.shards import read_clip_frames, read_clip_rates, shards_metadata, write_shards
-from signloom.evaluation.evaluate import EvaluateOptions
-from signloom.evaluation.floors import best_constant, thin_train
-from signloom.evaluation.metrics import measure as count
-from signloom.evaluation.metrics import score_statistics
-from signloom.evaluation.summary import SeenInTrain
-from signloom.extraction.cache import CACHE_VARIABLE, VideoHashes
-from signloom.features.batches import TrainingBatches
 from signloom.features.sources import Clips, LandmarkSource, StoredLandmarks
 from signloom.features.targets import (
     FORMAT_VERSION,
@@ -48,50 +36,39 @@ from signloom.features.targets import (
     write_targets,
 )
 from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, SHARDS, TARGETS, TUNE
-from signloom.report import quality
-from signloom.report.build import ReportOptions, build_report
-from signloom.report.stage_files import ReportPaths
 from signloom.tables import read_columns, read_parquet, write_parquet
-from signloom.training.train import read_run_options
-from signloom_ops.intake.ingest import ingest
-from signloom_tools.cli.main import main
 from tests.bench.figures import Figure, in_new_process
-from tests.bench.synthetic import PAD, draw_lengths, draw_sequence
-from tests.intake import OPTIONS, deliver, request_of
 
 SIZES = (10_000, 100_000)
 MOST_SLOPE, MOST_GB = 1.15, 2.0
 
 
 def write_rows(folder: Path, rows: int) -> None:
-    """Write manifest, empty films, quality table and landmarks of a corpus of drawn sentences."""
+    """Write the manifest of a corpus of drawn sentences, and its films, which are empty."""
     generator = np.random.default_rng(rows)
     (folder / "films").mkdir(parents=True)
     splits = ["dev", "test", *["train"] * 98]
-
-    def draw() -> Iterator[Clip]:
+    with (folder / "manifest.tsv").open("w") as manifest:
+        manifest.write("clip_id\tvideo\ttext\tsigner\tsplit\tstart_s\tend_s\tgloss\n")
         for number in range(rows):
-            film = folder / f"films/{number // 10:06}.mp4"
+            film, start_s = f"films/{number // 10:06}.mp4", number % 10 * 5
             if number % 10 == 0:
-                film.write_text(str(number))
+                (folder / film).touch()
             signer = number // 10 % 1_000
             words = generator.zipf(1.3, generator.integers(4, 14)) % 5_000
-            yield Clip(
-                clip_id=f"clip-{number:07}",
-                video=film,
-                text=" ".join(f"word{w}" for w in words),
-                signer=f"signer-{signer}",
-                split=splits[signer % 100],
-                start_s=number % 10 * 5.0,
-                end_s=number % 10 * 5.0 + 4,
-                gloss=f"GLOSS{words[0]} GLOSS{words[1]}",
+            text = " ".join(f"word{w}" for w in words)
+            manifest.write(
+                f"clip-{number:07}\t{film}\t{text}\tsigner-{signer}\t{splits[signer % 100]}"
+                f"\t{start_s}.0\t{start_s + 4}.0\tGLOSS{words[0]} GLOSS{words[1]}\n"
             )
 
-    clips = list(draw())
-    write_manifest(folder / "manifest.tsv", clips)
-    ids = [clip.clip_id for clip in clips]
-    clip = draw_sequence(2, 0)
-    long = measure_quality("", draw_sequence(90, 0))
+
+def write_landmarks(folder: Path, rows: int) -> None:
+    """Write the quality table and the landmarks of the rows."""
+    from tests.bench.synthetic import draw_sequence
+
+    ids = [f"clip-{number:07}" for number in range(rows)]
+    clip, long = draw_sequence(2, 0), measure_quality("", draw_sequence(90, 0))
     rows_of = (dataclasses.replace(long, clip_id=clip_id) for clip_id in ids)
     write_quality(folder / "found/quality.parquet", rows_of)
     write_rejects(folder / "found/rejects.tsv", [])
@@ -120,6 +97,10 @@ def tokenize_rows(folder: Path) -> None:
 
 def plan_rows(folder: Path) -> None:
     """Read the targets, plan an epoch."""
+    from signloom.features.batches import TrainingBatches
+    from signloom.training.train import read_run_options
+    from tests.bench.synthetic import PAD, draw_lengths
+
     options = read_run_options(PARAMS)
     targets = read_targets(folder / "targets.parquet")
     clips = Clips(
@@ -166,6 +147,12 @@ def score_rows(folder: Path) -> None:
     100 sentences are compared with those of train. Of stage `evaluate`, what the model does with
     landmarks grows with dev and test alone.
     """
+    from signloom.evaluation.evaluate import EvaluateOptions
+    from signloom.evaluation.floors import best_constant, thin_train
+    from signloom.evaluation.metrics import measure as count
+    from signloom.evaluation.metrics import score_statistics
+    from signloom.evaluation.summary import SeenInTrain
+
     options = load_section(PARAMS, "evaluate", EvaluateOptions).score
     targets = read_targets(folder / "targets.parquet")
     thin_train(targets)
@@ -175,9 +162,8 @@ def score_rows(folder: Path) -> None:
     best_constant([text for split, text in pairs if split == "train"], refs, options)
     print(f"best constant alone: {time.process_time() - start:.1f} CPU-s", file=sys.stderr)
     train, start = SeenInTrain(targets), time.process_time()
-    for target in [target for target in targets[: len(targets) // 50] if target.split == "test"][
-        :100
-    ]:
+    tested = [target for target in targets[: len(targets) // 50] if target.split == "test"]
+    for target in tested[:100]:
         train.groups(target)
     print(f"100 sentences alone: {time.process_time() - start:.1f} CPU-s", file=sys.stderr)
     score_statistics(count([refs[-1], *refs[:-1]], refs, options), options)
@@ -193,6 +179,10 @@ def add_demo(folder: Path) -> None:
 
 def report_rows(folder: Path) -> None:
     """Stage `report`."""
+    from signloom.report import quality
+    from signloom.report.build import ReportOptions, build_report
+    from signloom.report.stage_files import ReportPaths
+
     in_new_process(add_demo, folder)
     options = load_section(PARAMS, "report", ReportOptions)
     quality.WORST = 0
@@ -208,27 +198,37 @@ def report_rows(folder: Path) -> None:
 
 def init_rows(folder: Path) -> None:
     """`signloom init` of the rows as a table of films."""
-    lines = (folder / "manifest.tsv").read_text().partition("\n")[2]
-    (folder / "table.tsv").write_text(lines)
-    table, films = str(folder / "table.tsv"), str(folder / "films")
-    main(["init", str(folder / "new"), "--table", table, "--videos", films])
+    from signloom_tools.cli.main import main
+
+    options = ["--table", str(folder / "manifest.tsv"), "--videos", str(folder / "films")]
+    main(["init", str(folder / "new"), *options])
+
+
+def hash_films(folder: Path) -> None:
+    """Note the hashes of the films, of which each is another one now."""
+    from signloom.extraction.cache import VideoHashes
+
+    films = list((folder / "films").iterdir())
+    for film in films:
+        film.write_text(film.name)
+    time.sleep(3)  # what has just changed is not noted
+    VideoHashes(folder / "cache").hash_videos(films)
 
 
 def ingest_rows(folder: Path) -> None:
     """`signloom ingest` of ten clips into the rows, whose films were hashed before."""
+    from signloom.corpus.manifest import CorpusOptions
+    from signloom.extraction.cache import CACHE_VARIABLE
+    from signloom_ops.intake.ingest import ingest
+    from tests.intake import OPTIONS, deliver, request_of
+
     os.environ[CACHE_VARIABLE] = str(folder / "cache")
     in_new_process(hash_films, folder)
-    corpus = CorpusOptions(folder=folder, manifest="manifest.tsv")
     with tempfile.TemporaryDirectory() as name:
         for number in range(10):
             deliver(Path(name, "zoe"), f"new-{number}", frames=20 + number)
+        corpus = CorpusOptions(folder=folder, manifest="manifest.tsv")
         ingest(corpus, request_of(name), OPTIONS)
-
-
-def hash_films(folder: Path) -> None:
-    """Note the hashes of the films, of which each is another one."""
-    time.sleep(3)
-    VideoHashes(folder / "cache").hash_videos((folder / "films").iterdir())
 
 
 STEPS: dict[str, Callable[[Path], None]] = {
@@ -246,23 +246,36 @@ STEPS: dict[str, Callable[[Path], None]] = {
     )
 }
 
+# What loads torch, which is no work on rows.
+LOADED = {
+    "plan_rows": "signloom.training.train",
+    "score_rows": "signloom.evaluation.evaluate",
+    "report_rows": "signloom.report.build",
+    "init_rows": "signloom_tools.cli.init",
+    "ingest_rows": "tests.intake",
+}
+
 
 def run_step(name: str, folder: Path) -> dict[str, float]:
     """Return seconds, CPU seconds and peak memory of one step in this process."""
-    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    if name in LOADED:
+        importlib.import_module(LOADED[name])
     start, cpu = time.perf_counter(), time.process_time()
     STEPS[name](folder)
-    # Of the process: libraries, mostly torch, are 0.5 GB of it.
+    # Of the process: libraries are 0.1 GB of it, with torch 0.5.
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     took = {"s": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
     return {**took, "peak_mb": peak_mb}
 
 
-def measure_rows(rows: int, steps: Iterable[str]) -> dict[str, dict[str, float]]:
+def measure_rows(rows: int, steps: Collection[str]) -> dict[str, dict[str, float]]:
     """Measure steps at one size, each in a process of its own."""
     took = {}
     with tempfile.TemporaryDirectory() as name:
         write_rows(Path(name), rows)
+        if {*steps} - {"check_rows", "tokenize_rows", "plan_rows", "init_rows", "ingest_rows"}:
+            write_landmarks(Path(name), rows)
         for step in steps:
             took[step] = in_new_process(run_step, step, Path(name))
             print(f"{step} {rows:,}: {took[step]}", file=sys.stderr, flush=True)

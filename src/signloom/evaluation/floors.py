@@ -11,6 +11,7 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist as cdist_strings
 from sacrebleu.metrics.bleu import BLEU
 from scipy.spatial.distance import cdist
+from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -222,14 +223,15 @@ def fit_view(
     model = fit_regression(translator, targets, sequences) if is_read else None
     if model is None:
         return None
-    imputer, scaler, regression = (step for _, step in model.steps)
+    imputer, scaler, *rotation, regression = (step for _, step in model.steps)
+    coefficients = regression.coef_ @ rotation[0].components_ if rotation else regression.coef_
     weights = np.zeros((len(names), len(scaler.scale_)))
     bias = np.full(len(names), NEVER)  # of a sign whose clips have no landmarks
     rows = [names.index(text) for text in regression.classes_]
     # Of two signs scikit-learn has the second one's logit alone.
-    is_whole = len(regression.coef_) == len(rows)
+    is_whole = len(coefficients) == len(rows)
     bias[rows], rows = 0.0, rows if is_whole else rows[1:]
-    weights[rows], bias[rows] = regression.coef_ / scaler.scale_, regression.intercept_
+    weights[rows], bias[rows] = coefficients / scaler.scale_, regression.intercept_
     return LinearView(
         middle=rounded_floats(imputer.statistics_),
         weights=tuple(map(rounded_floats, weights)),
@@ -245,9 +247,13 @@ def fit_classifier(vectors: Vector, texts: Sequence[str], penalty: float = 1.0) 
         texts: What each of them says.
         penalty: scikit-learn's C: the smaller, the less it trusts single numbers.
     """
+    # The penalty keeps the weights in the space that the clips span, and turning its axes changes
+    # neither it nor L-BFGS: as many numbers as clips say the same.
+    is_wide = vectors.shape[0] < vectors.shape[1]
     model = make_pipeline(
         SimpleImputer(keep_empty_features=True),
         StandardScaler(),
+        *([PCA(svd_solver="full")] if is_wide else []),
         LogisticRegression(C=penalty, max_iter=MOST_STEPS),
     )
     with warnings.catch_warnings():

@@ -519,7 +519,7 @@ def count_exact(hyps: Sequence[str], refs: Sequence[str], options: ScoreOptions)
     return mean(Metric.EXACT, _own_signature(options), [100.0 * (hyp == ref) for hyp, ref in pairs])
 
 
-# To add a metric: a function here, its name and label in `names.py`.
+# To add a metric: a function here, its name and label in `metric_names.py`.
 COUNTERS = (count_bleu, count_chrf, count_ter, count_wer, count_cer, count_rouge_l, count_exact)
 
 

@@ -175,7 +175,7 @@ class _SystemInput:
     nearest: Floor
     linear: Floor | None
 
-    def dice(self) -> np.random.Generator:
+    def new_generator(self) -> np.random.Generator:
         """Return a generator of the split's own, at its beginning."""
         return np.random.default_rng([self.setup.score.seed, *self.split.encode()])
 
@@ -201,7 +201,7 @@ def _greedy(request: _SystemInput) -> list[str]:
 
 
 def _swapped(request: _SystemInput) -> list[str] | None:
-    partners = swap_clips(request.refs, request.dice())
+    partners = swap_clips(request.refs, request.new_generator())
     # A translation depends on what is read alone: nothing is translated again.
     texts = plain_texts(request.model)
     return None if partners is None else [texts[partner] for partner in partners]
@@ -213,7 +213,7 @@ def _constant(request: _SystemInput) -> list[str]:
 
 
 def _random(request: _SystemInput) -> list[str]:
-    chosen = request.dice().integers(0, len(request.train_texts), len(request.clips))
+    chosen = request.new_generator().integers(0, len(request.train_texts), len(request.clips))
     return [request.train_texts[index] for index in chosen]
 
 
@@ -221,7 +221,7 @@ def _copy(request: _SystemInput) -> list[str] | None:
     return [" ".join(c.glosses) for c in request.clips if isinstance(c, GlossSequence)] or None
 
 
-# To add a system: a function here, its name and label in `names.py`.
+# To add a system: a function here, its name and label in `metric_names.py`.
 SYSTEMS: dict[System, Callable[[_SystemInput], list[str] | None]] = {
     System.MODEL: lambda request: plain_texts(request.model),
     System.GREEDY: _greedy,

@@ -150,7 +150,7 @@ def write_targets(
         text = json.dumps(glosses.to_fields(), ensure_ascii=False)
         schema = schema.with_metadata({**schema.metadata, _GLOSSES_KEY: text.encode()})
     if isinstance(targets, Records):
-        table = targets.table.select(schema.names).combine_chunks().cast(schema)
+        table = targets.table.select(schema.names).cast(schema)
     else:
         rows = [[getattr(target, name) for name in schema.names] for target in targets]
         table = _to_table(rows, schema)

@@ -42,6 +42,7 @@ SPACE = "▁"  # as SentencePiece writes it
 # The same tokens in the source, where `full` finds them; DeepSeek V3 has them in rows 0 to 2.
 CONTROLS = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>")
 MAX_SOURCE_BYTES = 64_000_000  # eight times DeepSeek's
+MOST_WORDS = 2**17  # whose ids are kept; some 30 MB
 
 Vocabulary = Literal["pruned", "full"]
 Kind = Literal["bytes", "spaces"]  # of pieces: byte-level, or SentencePiece
@@ -82,12 +83,13 @@ class Tokenizer:
         """
         source = load_source(source_json)
         used = set(source.controls) if vocabulary == "full" else set()  # or refused
+        if not source_json and vocabulary == "pruned":
+            words = {word for text in texts for word in source.split_words(text)}
+            used.update(*map(source.encode_word, words))
         spelt_bytes = text_bytes = 0
-        for text in texts if source_json or vocabulary == "pruned" else ():
+        for text in texts if source_json else ():
             tokens = source.encode(text)
             used.update(tokens)
-            if not source_json:
-                continue
             spelt_bytes += sum(token < 0 for token in tokens)
             text_bytes += len(text.encode())
             # SentencePiece spells in bytes what it would change.
@@ -182,15 +184,23 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without bos and eos; `decode` gives the same text back."""
-        source = self.source
-        tokens = source.encode(text)
+        ids: list[int] = []
+        for word in self.source.split_words(text):
+            if word not in self._word_ids:
+                if len(self._word_ids) >= MOST_WORDS:
+                    self._word_ids.clear()
+                self._word_ids[word] = self._encode_word(word)
+            ids += self._word_ids[word]
+        return ids
+
+    def _encode_word(self, word: str) -> list[int]:
+        tokens = self.source.encode_word(word)
         if self.vocabulary == "full":
             return tokens
         ids: list[int] = []
         for token in tokens:
-            if token not in self._rows:  # unseen in training: spelt in bytes
-                self._rows[token] = [FIRST_BYTE + byte for byte in source.join([token])]
-            ids += self._rows[token]
+            row = self._rows.get(token)  # of none unseen in training, which is spelt in bytes
+            ids += [FIRST_BYTE + b for b in self.source.join([token])] if row is None else [row]
         return ids
 
     @property
@@ -218,10 +228,14 @@ class Tokenizer:
         return content.decode("utf-8", errors="replace")
 
     @cached_property
-    def _rows(self) -> dict[int, list[int]]:
-        """The row of each kept source id; of another, once it is met, those of its bytes."""
-        kept = enumerate(self.source_ids, start=FIRST_BYTE + BYTES)
-        return {token: [row] for row, token in kept}
+    def _rows(self) -> dict[int, int]:
+        """The row of each kept source id."""
+        return {token: row for row, token in enumerate(self.source_ids, FIRST_BYTE + BYTES)}
+
+    @cached_property
+    def _word_ids(self) -> dict[str, list[int]]:
+        """The ids of words that were met, since words recur."""
+        return {}
 
     def piece(self, index: int) -> bytes:
         """Return the bytes of an id; part of a character, maybe, or none of a language."""
@@ -331,32 +345,29 @@ class SourceVocabulary:
 
         A byte that is spelt as such is -1 less its number.
         """
+        return [token for word in self.split_words(text) for token in self.encode_word(word)]
+
+    def split_words(self, text: str) -> list[str]:
+        """Return the parts of a text, in order, over whose ends no token reaches."""
+        if self.kind == "spaces":
+            return re.findall(" [^ ]*", " " + text)
+        words = text.split(" ")
+        if not self.splits_at_spaces or words != text.split():  # or a break between two
+            return [text]
+        return words[:1] + [" " + word for word in words[1:]]
+
+    def encode_word(self, word: str) -> list[int]:
+        """Return the source ids of such a part."""
         if self.model is None:
-            return [-1 - byte for byte in text.encode()]
-        tokens: list[int] = []
-        if self.kind == "bytes":
-            words = text.split(" ")
-            if not self.splits_at_spaces or words != text.split():  # or a break between two
-                return list(self.model.encode(text, add_special_tokens=False).ids)
-            tokens += _encode_word(self, words[0])
-            for word in words[1:]:
-                tokens += _encode_word(self, " " + word)
-            return tokens
-        for word in re.findall(" [^ ]*", " " + text):  # a token never reaches over a space
-            ids = self.model.encode(word, add_special_tokens=False).ids
-            spelt = word.encode()
-            tokens += ids if self.join(ids) == spelt else (-1 - byte for byte in spelt)
-        return tokens
+            return [-1 - byte for byte in word.encode()]
+        ids = list(self.model.encode(word, add_special_tokens=False).ids)
+        if self.kind == "bytes" or self.join(ids) == word.encode():
+            return ids
+        return [-1 - byte for byte in word.encode()]
 
     def join(self, tokens: Iterable[int]) -> bytes:
         """Return what tokens, as `encode` gives them, spell."""
         return b"".join(self.pieces[t] if t >= 0 else bytes([-1 - t]) for t in tokens)
-
-
-@functools.lru_cache(maxsize=2**17)  # words recur; some 30 MB
-def _encode_word(source: SourceVocabulary, word: str) -> list[int]:
-    assert source.model is not None
-    return list(source.model.encode(word, add_special_tokens=False).ids)
 
 
 @functools.lru_cache(maxsize=4)

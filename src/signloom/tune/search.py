@@ -84,7 +84,7 @@ def plan_search(
     epochs, patience = options.epochs, options.epochs if base.train.patience else 0
     train = replace(base.train, epochs=epochs, patience=patience, seeds=base.train.seeds[:1])
     base = replace(base, train=train)
-    options = options.for_texts(target.text for target in data.train.targets)
+    options = options.settle_objective(target.text for target in data.train.targets)
     options, unread = options.for_model(base.model)
     if unread:
         model = base.model.family + " without a decoder" * (not base.model.decoder_layers)

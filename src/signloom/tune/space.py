@@ -370,7 +370,7 @@ class TuneOptions:
             )
         parse_first(self.first, parse_space(self.space))
 
-    def for_texts(self, train_texts: Iterable[str]) -> "TuneOptions":
+    def settle_objective(self, train_texts: Iterable[str]) -> "TuneOptions":
         """Return the options with an objective that fits the training texts instead of `auto`."""
         are_words = headline_metric(train_texts) == Metric.EXACT
         chosen: Objective = "exact" if are_words else "dev_loss"

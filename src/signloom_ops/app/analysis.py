@@ -42,7 +42,9 @@ _EVERY = 10  # frames of which one is looked at for its brightness
 _BEST = 3
 _SIGNS = 5  # that are found for a recording
 _NO_MODEL = "there is no model yet: let one learn"
-_IN_TRAINING = "a model is being trained, and the last one is not there meanwhile"
+_IN_TRAINING = (
+    "a model is being trained, and the last one is not there meanwhile: try again when it has ended"
+)
 
 
 @dataclass(frozen=True, slots=True)

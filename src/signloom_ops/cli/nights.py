@@ -11,9 +11,11 @@ from typing import Any, Literal
 from signloom.config import check_shape, load_section, read_json
 from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS
+from signloom.progress import wrap
 from signloom.system import user_name
 from signloom_ops.options import load_ops
 from signloom_tools.options import argument, describe_command, group, option
+from signloom_tools.versions import check_made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,7 @@ def run_retrain(options: RetrainOptions) -> None:
     request = NightRequest(params=options.params, start=options.start, force=options.force)
     if options.printed.dry_run:
         plan = dry_run(request)
-        print("\n".join(plan.lines))
+        print(*(wrap(line, "") for line in plan.lines), sep="\n")
         sys.exit(NOTHING if plan.kind == "nothing" else 0)
     try:
         night = run_night(request)
@@ -199,6 +201,7 @@ def _add_version(options: ChampionOptions) -> None:
     from signloom_ops.nightly.store import ModelStore
 
     store = ModelStore()
+    check_made(CHECKPOINT)
     path, hint = CHECKPOINT / "checkpoint.json", "run `dvc repro train` first"
     provenance = check_shape(read_json(path, hint=hint), SPEC, where=path, hint=hint).get(
         "provenance", {}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.corpus.manifest import Clip, CorpusOptions, Manifest
+from signloom.errors import count_of
 from signloom.files import to_text, write_file
 from signloom.paths import (
     CHECKPOINT,
@@ -86,11 +87,11 @@ def take_deliveries(corpus: CorpusOptions, ops: OpsOptions, manifest: Manifest) 
     if plan.rejects:
         parts.append(f"{len(plan.rejects)} rejected")
         warnings.append(
-            f"{len(plan.rejects)} files of the inbox were rejected; "
+            f"rejected of the inbox: {count_of(len(plan.rejects), 'file')}; "
             f"{corpus.folder}/intake_rejects.tsv lists which and why"
         )
     if plan.waiting:
-        parts.append(f"{len(plan.waiting)} files still changing: next time")
+        parts.append(f"{count_of(len(plan.waiting), 'file')} still changing: next time")
     rejects = [
         {"delivery": row.delivery, "where": row.where, "reason": row.reason} for row in plan.rejects
     ]
@@ -176,7 +177,7 @@ def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport, manifest: Man
     reason = reason_of(refused)
     withdrawn, manifest_after = withdraw(corpus, refused.batch, reason, former=manifest)
     return Changed(
-        text=f"{len(withdrawn)} clips of batch {refused.batch} are in {WITHDRAWN_VIDEOS}",
+        text=f"in {WITHDRAWN_VIDEOS}: {count_of(len(withdrawn), 'clip')} of batch {refused.batch}",
         facts={"batch": refused.batch, "clips": len(withdrawn)},
         warnings=(f"batch {refused.batch} was refused: {reason}",),
         manifest=manifest_after,
@@ -186,7 +187,7 @@ def withdraw_delivery(corpus: CorpusOptions, refused: DriftReport, manifest: Man
 def withdraw_ended_clips(corpus: CorpusOptions, manifest: Manifest) -> Changed:
     """Take the clips out of the corpus whose signers agreed until a day that is over."""
     withdrawn, manifest_after = withdraw_ended(corpus, former=manifest)
-    text = f"{len(withdrawn)} clips left the corpus: {ENDED}"
+    text = f"{count_of(len(withdrawn), 'clip')} left the corpus: {ENDED}"
     hint = "models that learnt from them carry traces; `signloom forget` marks them"
     return Changed(
         text=text,
@@ -341,7 +342,7 @@ def commit_night(night: Mapping[str, Any], corpus: Path, commands: Commands) -> 
     title = f"Retrain: champion is {champion}{', new' if is_new else ', as before'}"
     message = ("--message", title, "--message", night["verdict"])
     commands.git("commit", "--quiet", *message, "--", *paths)
-    return StepResult(text=f"{len(changed)} files: {title}")
+    return StepResult(text=f"{count_of(len(changed), 'file')}: {title}")
 
 
 def push_versions(remote: str, commands: Commands) -> StepResult:

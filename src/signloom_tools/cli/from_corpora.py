@@ -30,6 +30,7 @@ from signloom_tools.importing.recombine import recombine, write_recombined
 from signloom_tools.importing.user_tables import how_to_use
 from signloom_tools.options import argument, group, option
 from signloom_tools.presets import adopt
+from signloom_tools.versions import NamedModel
 
 _Gap = Annotated[float, pydantic.Field(ge=0, le=60)]  # seconds; longer ones fill the memory
 
@@ -219,9 +220,8 @@ def _find_glosses(
 
     glosses = [(clip.gloss or "").split() for clip in clips]
     landmarks = [sequences[clip.clip_id] for clip in clips]
-    translator = Translator.load(
-        CHECKPOINT
-    ).first_seed  # seeds need not see a sign at the same moment
+    # Seeds need not see a sign at the same moment.
+    translator = Translator.load(NamedModel(CHECKPOINT).checkpoint).first_seed
     aligned = align_glosses(translator, landmarks, glosses)
     read = [[sign.gloss for sign in signs] for signs in read_signs(translator, landmarks)]
     wrong = sum(map(Levenshtein.distance, read, glosses)) / sum(map(len, glosses))

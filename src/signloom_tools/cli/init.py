@@ -447,12 +447,14 @@ def _check_sources(options: InitOptions, fields: set[str], header: list[str]) ->
     needed = ("text", "signer", "split", *(["gloss"] if options.text_only else []))
     missing = [name for name in needed if name not in fields]
     if not {"clip_id", "video"} & fields:
-        missing.append("clip_id")
+        missing.append("video" if options.videos else "clip_id")
     if missing:
+        no_header = ", or --names if the first line of the table has none"
         hints = {
             "signer": ", or --set signer=unknown",
             "split": ", or --table train=FILE dev=FILE, or --shares 80 10 10",
-            "clip_id": ", or --names if the first line of the table has none",
+            "clip_id": no_header,
+            "video": no_header,
         }
         answers = [f"\n  {n}: --column {n}=COLUMN{hints.get(n, '')}" for n in missing]
         raise UserError(

@@ -133,7 +133,8 @@ def _export_captions(options: ExportLandmarksOptions) -> None:
         write_captions(path, cues, film)
     hypothesis_count = sum(bool(cue.hypothesis) for every in films.values() for cue in every)
     print(
-        f"{len(files)} files of {len(films)} films in {options.folder}: {len(chosen)} clips, "
+        f"{count_of(len(files), 'file')} of {count_of(len(films), 'film')} in {options.folder}: "
+        f"{count_of(len(chosen), 'clip')}, "
         f"{hypothesis_count} with a hypothesis",
         file=sys.stderr,
     )

@@ -134,7 +134,8 @@ def run_landmarks(options: LandmarksOptions) -> None:
     if jobs[0].target:
         frames, with_hands = (sum(counts) for counts in zip(*outcomes, strict=True))
         place = f"{len(jobs)} files in {options.to}" if options.to else f"{len(jobs)} files"
-        place = str(jobs[0].target) if len(jobs) == 1 else place
+        if len(jobs) == 1:
+            place = " and ".join(str(path) for path in (jobs[0].target, jobs[0].picture) if path)
         print(
             f"{place}: {frames:,} frames, hands in {100 * with_hands / frames:.0f} %",
             file=sys.stderr,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from signloom.config import Count, load_section, parse_options, read_json
 from signloom.errors import UserError
 from signloom.paths import PARAMS, PRESETS, TUNE
+from signloom.progress import wrap
 from signloom_tools.options import group, option
 from signloom_tools.presets import adopt, list_presets, read_preset
 
@@ -54,7 +55,8 @@ class AdoptOptions:
 def run_adopt(options: AdoptOptions) -> None:
     """Write a search's winner or a preset into the parameters and print the difference."""
     if options.choice.list:
-        print(*(f"{name:<18} {meaning}" for name, meaning in list_presets().items()), sep="\n")
+        for name, meaning in list_presets().items():
+            print(wrap(f"{name:<16} {meaning}", ""))
         return
     if options.choice.preset is not None:
         overrides = read_preset(options.choice.preset)

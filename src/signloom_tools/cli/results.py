@@ -33,9 +33,10 @@ from signloom.paths import (
 )
 from signloom.provenance import project_folder
 from signloom_tools.options import argument, option
+from signloom_tools.versions import NamedModel, check_made
 
 if TYPE_CHECKING:
-    from signloom.evaluation.compare import Difference
+    from signloom.evaluation.compare import Difference, PastRun
     from signloom.evaluation.stress import StressRow
 
 SHORT_BLEU = (Metric.BLEU2, Metric.BLEU3)  # between BLEU-1 and BLEU-4, and not shown
@@ -56,6 +57,8 @@ def run_scores(options: ScoresOptions) -> None:
 
     if options.metrics.is_dir():
         raise UserError(f"{options.metrics} is a folder, expected a file such as metrics.json")
+    if options.metrics == METRICS:
+        check_made(EVALUATION)
     metrics = read_metrics(options.metrics)
     content = read_scores(_scores_of(options.metrics))
     if options.metrics == METRICS and PARAMS.is_file():
@@ -115,9 +118,9 @@ class CompareOptions:
 
 def run_compare(options: CompareOptions) -> None:
     """Print a table for each split, or everything as JSON."""
-    from signloom.evaluation.compare import compare_runs, comparison_map, read_run
+    from signloom.evaluation.compare import compare_runs, comparison_map
 
-    a, b = read_run(options.a), read_run(options.b)
+    a, b = _read_run(options.a), _read_run(options.b)
     splits = [options.split] if options.split else sorted(a.splits.keys() & b.splits, reverse=True)
     if not splits:
         raise UserError(
@@ -138,6 +141,14 @@ def run_compare(options: CompareOptions) -> None:
         print(format_differences(part.differences))
 
 
+def _read_run(where: str) -> "PastRun":
+    from signloom.evaluation.compare import read_run
+
+    if Path(where) == REPORTS:
+        check_made(EVALUATION)
+    return read_run(where)
+
+
 def format_differences(differences: "dict[str, Difference]") -> str:
     """Return a table with a line a metric and a sentence under it.
 
@@ -145,8 +156,8 @@ def format_differences(differences: "dict[str, Difference]") -> str:
     """
     width = 1 + max(7, *(len(metric_heading(name)) for name in differences))
     lines = [
-        f"  {'':<{width}}{'A':>8}{'B':>8}{'B - A':>8}  {'95 % interval':<17}{'p':>6}"
-        f"{'better':>8}{'worse':>7}{'equal':>7}"
+        f"  {'':<{width}}{'A':>7}{'B':>7}{'B - A':>8} {'95 % interval':<17}{'p':>6}"
+        f"{'better':>7}{'worse':>6}{'equal':>6}"
     ]
     for name, difference in differences.items():
         if name in SHORT_BLEU:
@@ -155,9 +166,9 @@ def format_differences(differences: "dict[str, Difference]") -> str:
         interval = "-" if is_few else f"[{difference.low:.2f}, {difference.high:.2f}]"
         p_value = "-" if is_few else f"{difference.p_value:.3f}"
         lines.append(
-            f"  {metric_heading(name):<{width}}{difference.a:>8.2f}{difference.b:>8.2f}"
-            f"{difference.difference:>+8.2f}  {interval:<17}{p_value:>6}"
-            f"{difference.wins:>8}{difference.losses:>7}{difference.ties:>7}"
+            f"  {metric_heading(name):<{width}}{difference.a:>7.2f}{difference.b:>7.2f}"
+            f"{difference.difference:>+8.2f} {interval:<17}{p_value:>6}"
+            f"{difference.wins:>7}{difference.losses:>6}{difference.ties:>6}"
         )
     return "\n".join([*lines, f"  {verdict(differences)}"])
 
@@ -194,9 +205,10 @@ def run_stress(options: StressOptions) -> None:
     from signloom.translation.translator import Translator
 
     evaluation = load_section(PARAMS, "evaluate", EvaluateOptions)
-    translator = Translator.load(options.checkpoint, precision=evaluation.precision)
+    checkpoint = NamedModel(options.checkpoint).checkpoint
+    translator = Translator.load(checkpoint, precision=evaluation.precision)
     if not translator.source.has_frames:
-        raise UserError(f"{options.checkpoint} reads glosses, of which no film can be changed")
+        raise UserError(f"{checkpoint} reads glosses, of which no film can be changed")
     targets = read_targets(TARGETS)
     metric = headline_metric(target.text for target in targets if target.split == "train")
     split_targets = [target for target in targets if target.split == options.split]
@@ -225,12 +237,13 @@ def run_stress(options: StressOptions) -> None:
 
 
 def _stress_lines(split: str, rows: "Sequence[StressRow]", metric: Metric) -> Iterator[str]:
-    yield f"{split}: {count_of(rows[0].clips, 'clip')}, 95 % interval; said: without a warning"
-    yield f"  {'change':<42}{metric_heading(metric):>8}{'':19}right  WER  said  wrong of these"
+    clips, heading = count_of(rows[0].clips, "clip"), f"{metric_heading(metric):>7}"
+    yield f"{split}: {clips}, 95 % interval; said: without a warning; wrong: of these"
+    yield f"  {'change':<28}{heading:<23}{'right':>7}{'WER':>6}{'said':>6}{'wrong':>8}"
     for row in rows:
         interval = f"[{row.score_low:.1f}, {row.score_high:.1f}]"
         yield (
-            f"  {row.change:<42}{row.score:>8.1f}  {interval:<15}{row.exact:>5.0f} %"
+            f"  {row.change:<28}{row.score:>7.1f}  {interval:<14}{row.exact:>5.0f} %"
             f"{row.wer:>6.1f}{row.told:>4.0f} %{row.wrong:>6.0f} %"
         )
 
@@ -255,7 +268,6 @@ class JudgeOptions:
 
 def run_judge(options: JudgeOptions) -> None:
     """Prepare a task, or show results."""
-    from signloom.evaluation.compare import read_run
     from signloom.evaluation.judgements import Judgements, prepare_task, to_map
 
     judgements = Judgements()
@@ -275,7 +287,7 @@ def run_judge(options: JudgeOptions) -> None:
         return
     if len(options.runs) != 2:
         raise UserError("give two RUNs to be compared, or --show")
-    a, b = (read_run(run) for run in options.runs)
+    a, b = (_read_run(run) for run in options.runs)
     shared = sorted(a.splits.keys() & b.splits, reverse=True)
     task = prepare_task(
         a,

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from signloom.config import load_section
 from signloom.corpus.manifest import VIDEO_SUFFIXES, CorpusOptions
-from signloom.errors import ClipError, UserError, readable_name
+from signloom.errors import ClipError, UserError, count_of, readable_name
 from signloom.files import check_writable, disk_name
 from signloom.paths import DEMO_CORPUS, PARAMS
 from signloom.progress import progress_file
@@ -75,7 +75,7 @@ def translate_clips(options: TranslateOptions) -> bool:
             for path in (video, video.with_suffix(".vtt")):
                 check_output(path, inputs, overwrite=options.overwrite)
         check_attention(options, len(sources), inputs)
-        _warn_of_demo(options.model.checkpoint, inputs)
+        warn_of_demo(options.model.checkpoint, inputs)
         kind = _FilmWork if options.clips.write else _ClipWork
         work = kind(options, source, pool, inputs)
         with tqdm(total=len(sources), unit=" clips", file=progress_file()) as bar:
@@ -83,7 +83,7 @@ def translate_clips(options: TranslateOptions) -> bool:
     return work.end()
 
 
-def _warn_of_demo(checkpoint: Path, inputs: Iterable[Path]) -> None:
+def warn_of_demo(checkpoint: Path, inputs: Iterable[Path]) -> None:
     """Say what the demo's model cannot do, unless all it reads is the demo's."""
     is_of_project = PARAMS.is_file() and not checkpoint.is_absolute()
     if not is_of_project or not load_section(PARAMS, "corpus", CorpusOptions).is_drawn:
@@ -393,8 +393,8 @@ class _FilmWork(_Work):
         now = datetime.now().isoformat(sep=" ", timespec="seconds")
         marked = sum(bool(check.word) for check in checks)
         tqdm.write(
-            f"{now} {readable_name(out)}: {len(cues)} sentences, {marked} of them unsure, in "
-            f"{clip.sequence.seconds:.0f} s"
+            f"{now} {readable_name(out)}: {count_of(len(cues), 'sentence')}, {marked} of them "
+            f"unsure, in {clip.sequence.seconds:.0f} s"
         )
         sys.stdout.flush()
         self.write_video(clip, sentences)

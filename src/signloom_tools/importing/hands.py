@@ -19,7 +19,11 @@ def warn_of_no_hands(clips: Sequence[Clip]) -> str:
 
     Films that cannot be read say nothing here: extraction will.
     """
-    from signloom.detection.detector import DetectorOptions, build_detector  # loads slowly
+    from signloom.detection.detector import (  # loads slowly
+        DetectorOptions,
+        build_detector,
+        quiet_native_code,
+    )
     from signloom.detection.video import Video
 
     options, detector, handless = DetectorOptions(detector="hands", groups=("hands",)), None, 0
@@ -27,13 +31,13 @@ def warn_of_no_hands(clips: Sequence[Clip]) -> str:
         if clip.video is None:
             return ""
         try:
-            with Video(clip.video) as video:
+            with Video(clip.video) as video, quiet_native_code():
                 end_s = clip.end_s or video.duration_s or 0.0
                 frame = next(video.frames(((clip.start_s or 0.0) + end_s) / 2))
-            detector = detector or build_detector(options)
-            detector.reset()
-            if detector.find(frame.rgb, 0.0):
-                return ""
+                detector = detector or build_detector(options)
+                detector.reset()
+                if detector.find(frame.rgb, 0.0):
+                    return ""
         except (ClipError, UserError, RuntimeError):
             continue
         handless += 1

@@ -16,7 +16,7 @@ from signloom.config import FrameRate, check_shape, load_params, shape
 from signloom.corpus.landmarks import FEATURES
 from signloom.corpus.manifest import IMPORTED_SHARDS, SPLITS, Clip, is_single_word
 from signloom.corpus.words import KnownSentences, find_words, is_unspaced
-from signloom.errors import ClipError
+from signloom.errors import ClipError, count_of
 from signloom.translation.options import USUAL_NGRAM
 from signloom_tools.importing.dealing import shuffled_takes
 from signloom_tools.importing.new_corpus import MANIFEST, imported_groups
@@ -39,6 +39,7 @@ SIGN_WEIGHT = 0.2  # of what the signs say against a sentence
 SEEDS = [1, 2, 3]  # of sentences of fewer than `SMALL` clips: there one training is a draw
 FEW = 50  # train clips below which sentences are also learnt by heart (studies/little/README.md)
 NEW_TO_DEV = 0.5  # share of dev's sentences that train has, below which dev's loss cannot say when
+TO_THE_END = 60  # and train clips without glosses (studies/little/README.md); with glosses `FEW`
 
 _OF_CHARACTERS = ("zh", "char")  # tokenizers of scores
 _CHINESE = ("zh", "cmn", "yue")  # zh parts Chinese characters and leaves kana, Thai ... whole
@@ -184,7 +185,7 @@ def _warn_of_small_splits(clips: Sequence[Clip]) -> list[str]:
         count = sum(clip.split == split for clip in clips)
         if 0 < count < DECIDING:
             warnings.append(
-                f"{split} has {count} clips: a share of them is known to about "
+                f"{split} has {count_of(count, 'clip')}: a share of them is known to about "
                 f"±{100 / math.sqrt(count):.0f} points, so small differences decide nothing; "
                 f"{DECIDING} clips make it ±{100 / math.sqrt(DECIDING):.0f}"
             )
@@ -218,10 +219,13 @@ def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
             known_sentences.novelty(clip.text) for clip in clips if clip.split == "test"
         )
         listed = ", ".join(
-            f"{count} {kind or 'known'}"
+            f"{count} of {kind}" if kind else f"{count} known"
             for kind, count in sorted(kinds.items(), key=lambda kind_count: str(kind_count[0]))
         )
-        warnings.append(f"sentences of test, as train sees them: {listed}")
+        warnings.append(
+            f"sentences of test, as train knows them: {listed} (a frame is what stands around a "
+            "word: docs/evaluation.md)"
+        )
     return warnings
 
 
@@ -360,7 +364,8 @@ def _choose_reading(
         if all(clip.gloss == clip.text for clip in clips):
             ngram = [*USUAL_NGRAM]
         reasons.append(
-            f"n-gram of signs: the usual weights, since {dev} clips of dev choose by chance; "
+            f"n-gram of signs: the usual weights, since dev has {count_of(dev, 'clip')} and would "
+            "choose by chance; "
             "`signloom outlook --folds 4 --use` asks the clips of train (docs/recognition.md)"
         )
     # An internal language model is right in a decoder that has learnt its sentences by heart, as
@@ -629,11 +634,12 @@ def _choose_epochs(
     epochs = int(round(min(max(steps / max(1.0, total / FRAMES), fewest), EPOCHS[1]), -1))
     steps = max(1.0, total / train["max_frames"]) * epochs
     reasons.append(f"{epochs} epochs: about {steps:,.0f} steps of training")
-    is_new_to_dev = facts.are_few and facts.known < NEW_TO_DEV
+    fewest_judged = FEW if facts.glosses else TO_THE_END
+    is_new_to_dev = not facts.are_signs and facts.clips < fewest_judged and facts.known < NEW_TO_DEV
     if is_new_to_dev:
         reasons.append(
-            f"patience 0, the last epoch is kept: with fewer than {FEW} train clips, and sentences "
-            "that are new in dev, dev's loss only rises (docs/training.md)"
+            f"patience 0, the last epoch is kept: with fewer than {fewest_judged} train clips, and "
+            "sentences that are new in dev, dev's loss only rises (docs/training.md)"
         )
     to_the_end = is_recognised or facts.are_signs or is_new_to_dev
     return {"epochs": epochs, "patience": 0 if to_the_end else max(10, int(0.3 * epochs))}

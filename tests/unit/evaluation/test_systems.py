@@ -5,12 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from signloom.checkpoint import WEIGHTS, save_checkpoint
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate
-from signloom.evaluation.floors import fit_linear, fit_nearest, fit_view
+from signloom.evaluation.floors import fit_classifier, fit_linear, fit_nearest, fit_view
 from signloom.evaluation.metric_names import System
 from signloom.evaluation.systems import run_systems, swap_clips
 from signloom.features.targets import CtcLabels, Target
@@ -64,6 +67,18 @@ def test_a_linear_classifier_tells_training_clips_apart(translator: Translator) 
     assert fit_linear(translator, one_text, clips) is None  # scikit-learn wants two
     results = run_systems(setup(translator, targets=one_text))
     assert all(System.LINEAR not in result.texts for result in results)
+
+
+def test_more_numbers_than_clips_do_not_change_the_linear_floor() -> None:
+    generator = np.random.default_rng(1)
+    vectors = generator.normal(size=(24, 90))
+    texts = [f"sign {number % 3}" for number in range(24)]
+    plain = make_pipeline(StandardScaler(), LogisticRegression(C=0.01)).fit(vectors, texts)
+    others = generator.normal(size=(50, 90))
+    expected, found = (
+        model.predict_proba(others) for model in (plain, fit_classifier(vectors, texts, 0.01))
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_the_linear_floor_bears_clips_without_a_body(translator: Translator) -> None:

@@ -1,5 +1,6 @@
 """The study of few sentences: which are kept, what is made of them, what it says without data."""
 
+import dataclasses
 import json
 import logging
 import shutil
@@ -7,14 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from signloom.corpus.manifest import SPLITS, Clip
 from signloom.corpus.shards import read_shards
 from signloom.features.targets import read_targets
-from signloom.training.train import prepare
+from signloom.training.train import prepare, train
+from studies.little import stopping
 from studies.little.run import OUT, STUDY, build_page, main
 from studies.little.study import Teacher, _at_steps, choose_labelled, copy_shards, hold_out_forms
-from tests.tiny import ROOT, run_options, write_project
+from tests.tiny import ROOT, run_options, training_data, write_project
 
 
 def test_a_share_of_the_train_clips_keeps_its_sentences_and_every_dev_and_test_clip() -> None:
@@ -108,3 +111,56 @@ def test_a_model_cuts_clips_and_their_pieces_make_others(tmp_path: Path) -> None
     )
     copy_shards(files.shards, tmp_path / "shards", composed, landmarks)
     assert read_shards(tmp_path / "shards").keys() == landmarks.keys()
+
+
+@pytest.mark.parametrize("shares", [[70, 10, 20], []])
+def test_some_clips_are_of_few_signers_of_whom_none_is_in_two_splits(shares: list[int]) -> None:
+    splits = dict(zip("abcdefghij", [*["train"] * 7, "dev", "test", "test"], strict=True))
+    clips = [
+        Clip(clip_id=f"{who}{n}", video=None, text="t", signer=who, split=split, gloss="T")
+        for who, split in splits.items()
+        for n in range(24)
+    ]
+    draws = [stopping.draw_clips(clips, shares, 28, draw) for draw in (1, 1, 2)]
+    signers = {split: {clip.signer for clip in draws[0] if clip.split == split} for split in SPLITS}
+    assert [len(signers[split]) for split in SPLITS] == [2, 1, 2]
+    assert len(set.union(*signers.values())) == 5
+    assert [sum(clip.split == split for clip in draws[0]) for split in SPLITS] == [28, 9, 48]
+    assert {clip.gloss for clip in draws[0]} == {None}
+    assert draws[0] == draws[1] != draws[2]
+    assert (signers["test"] == {"i", "j"}) == (not shares)
+
+
+@pytest.mark.parametrize("patience", [1, 9])
+def test_one_training_gives_what_early_stopping_and_the_last_epoch_keep(
+    tmp_path: Path, patience: int
+) -> None:
+    data = training_data()
+    options = run_options(
+        epochs=6, patience=patience, learning_rate=0.3, warmup_steps=1, schedule="constant"
+    )
+    *both, fit_of_both = stopping.train_both(data, options, tmp_path)
+    early, fit = train(data, options, provenance={}, log=lambda record: None)
+    to_the_end = dataclasses.replace(options.train, patience=0)
+    last, _ = train(
+        data,
+        dataclasses.replace(options, train=to_the_end),
+        provenance={},
+        log=lambda record: None,
+    )
+    assert fit_of_both.best_epoch == fit.best_epoch < 6
+    assert (len(fit.history) == 6) == (patience == 9)
+    for mixed, alone in zip(both, (early, last), strict=True):
+        for name, weights in alone.model.state_dict().items():
+            assert torch.equal(mixed.model.state_dict()[name], weights)
+
+
+def test_without_a_corpus_nothing_is_measured(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus = stopping.DrawnCorpus(
+        manifest=tmp_path / "manifest.tsv", shards=tmp_path, sizes=[28], shares=[]
+    )
+    options = stopping.StoppingOptions(draws=[1], corpora={"drawn people": corpus})
+    assert list(stopping.measure_each(options, tmp_path)) == []
+    assert "drawn people: " in caplog.text

@@ -135,7 +135,7 @@ def test_who_runs_stages_in_the_project_is_found(
     try:
         found = stages_at_work()
         assert len(found) == is_at_work
-        refused = pytest.raises(UserError, match=rf"is being trained: .*process {process.pid}")
+        refused = pytest.raises(UserError, match=rf"is being made: .*process {process.pid}")
         with refused if is_at_work else contextlib.nullcontext():
             NamedModel(CHECKPOINT)
         assert all(f"{' '.join(words)}` (process {process.pid}, since" in text for text in found)

@@ -12,7 +12,7 @@ from signloom.corpus.landmarks import HANDS_POSE
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.features.features import feature_names
-from signloom.features.targets import CtcLabels, Target, write_targets
+from signloom.features.targets import CtcKind, CtcLabels, Target, write_targets
 from signloom.files import hash_file
 from signloom.paths import CHECKPOINT, SHARDS, TARGETS
 from signloom.translation import lookup
@@ -151,13 +151,17 @@ def test_encodings_are_means_of_states_and_of_hands(tmp_path: Path) -> None:
     assert translator.hand_columns == list(range(len(feature_names(body, HANDS_POSE))))
 
 
-def test_a_sign_that_is_like_none_of_train_is_marked_as_by_translate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("kind", ["texts", "glosses"])
+def test_a_clip_that_is_like_none_of_train_is_marked_as_by_translate(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: CtcKind,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path)
-    signs = CtcLabels(kind="texts", names=("word0", "word1", "word2"))
-    tiny.write_checkpoint(CHECKPOINT, extractor=MADE, ctc=signs)
+    labels = CtcLabels(kind=kind, names=("word0", "word1", "word2"))
+    tiny.write_checkpoint(CHECKPOINT, extractor=MADE, ctc=labels)
     for made, place in (("shards", SHARDS), ("targets.parquet", TARGETS)):
         place.parent.mkdir(parents=True, exist_ok=True)
         Path(made).rename(place)

@@ -165,7 +165,7 @@ def test_rejects_of_the_inbox_are_listed_once() -> None:
     deliver(settings.ops.inbox / "dan", "short", frames=2)
     night = run_night(ASK)
     assert outcome(night) == ("nothing_new", 3)
-    assert "1 files of the inbox were rejected" in night["warnings"][0]
+    assert "rejected of the inbox: 1 file;" in night["warnings"][0]
     (reject,) = next(step for step in night["steps"] if step["name"] == "ingest")["rejects"]
     assert "short" in reject["where"]  # a field: prose names no file, whose folder may be a name
     assert "short" not in " ".join([night["verdict"], *night["warnings"]])

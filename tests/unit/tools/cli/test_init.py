@@ -101,14 +101,15 @@ def test_a_wrong_value_of_the_parameters_is_named_before_the_corpus_is_written(
 
 @pytest.mark.parametrize("has_hands", [False, True])
 def test_films_without_a_hand_are_told_where_lips_are_read(
-    has_hands: bool, project: Path, capsys: pytest.CaptureFixture[str]
+    has_hands: bool, project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for film in Path("../films").rglob("*.mp4"):
         write_video(film)
     if has_hands:  # a hand in one film is enough
         shutil.copyfile(ROOT / "tests/golden/signer.mp4", "../films/train/train2.mp4")
     init(write_tables(project))
-    text = capsys.readouterr().out
+    text, errors = capfd.readouterr()
+    assert "TensorFlow" not in errors
     message = "no hand in the middle of any of "
     assert (message in text) == (not has_hands)
     assert ("`signloom adopt --preset lip-conformer`" in text) == (not has_hands)

@@ -34,8 +34,8 @@ def test_summary_shows_sizes_and_speed(params: Path, capsys: pytest.CaptureFixtu
     refuse("the vocabulary is unknown; run `dvc repro", ["summary", "--params", str(params)])
     main(["summary", "--params", str(params), "--vocab", "300"])
     text = capsys.readouterr().out
-    assert re.search(r"\[1, \d+, 299\]", text)  # the features of the layout that params.yaml names
-    assert "[1, 20, 300]" in text  # logits
+    assert re.search(r" 1x\d+x299 ", text)  # the features of the layout that params.yaml names
+    assert " 1x20x300 " in text  # logits
     assert re.search(r"^  encoder \(TransformerEncoder\) .* [\d,]+$", text, re.MULTILINE)
     totals = r"encoder [\d,]+, decoder [\d,]+, head [\d,]+$"
     assert re.search(rf"^parameters: [\d,]+ \(\d\.\d MB\): {totals}", text, re.MULTILINE)

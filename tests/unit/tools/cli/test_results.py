@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+import signloom
 from signloom.corpus.manifest import Clip, read_manifest, write_manifest
+from signloom.errors import UserError
 from signloom.evaluation.compare import compare
 from signloom.evaluation.judgements import BlindAnswer, Judgements
 from signloom.evaluation.metrics import ScoreOptions, measure
@@ -302,3 +304,43 @@ def test_scores_of_other_clips_are_no_change(
     assert f"not compared with the scores of test of the last commit: {reason}" in text.replace(
         "the split's ", ""
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "translate film.mp4",
+        "translate --glosses OUI",
+        "translate film.mp4 --checkpoint data/checkpoint/seeds/2",
+        "lookup film.mp4",
+        "export-model out --format onnx",
+        "stress",
+        "compose more --recombine 3",
+        "champion add",
+        "scores",
+        "compare old",
+        "judge old reports",
+    ],
+)
+def test_what_dvc_has_removed_is_being_made_to_every_command(
+    project: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr("signloom_tools.versions.stages_at_work", lambda: ["`dvc repro`"])
+    (project / "named/clips.csv").rename("named/manifest.csv")
+    params = (project / "params.yaml").read_text().replace("manifest.tsv", "manifest.csv")
+    (project / "params.yaml").write_text(params)
+    (project / "data/landmarks").mkdir(parents=True)
+    (project / "shards").rename("data/landmarks/shards")
+    write_run(project / "old", ["oui"])
+    wait = "is being made: `dvc repro`. .*wait until it ends, or take a version"
+    refuse(rf"(data/checkpoint|reports/evaluation)\S* {wait}", command.split())
+
+
+@pytest.mark.parametrize("place", ["data/checkpoint", "{here}/data/checkpoint"])
+def test_python_says_that_the_model_is_being_made(
+    project: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr("signloom_tools.versions.stages_at_work", lambda: ["`dvc repro`"])
+    with pytest.raises(UserError, match="data/checkpoint is being made"):
+        signloom.load(place.format(here=project))
+    assert signloom.load(project / "model")

@@ -92,4 +92,4 @@ def test_test_sentences_that_train_has_are_told_before_training() -> None:
     ]
     assert "train has every sentence of test" in " ".join(warn_of_leaks(known_clips))
     new = [*known_clips, take("you go home", 8, "s8", "test")]
-    assert "1 known, 1 new words in old frames" in " ".join(warn_of_leaks(new))
+    assert "1 known, 1 of new words in old frames" in " ".join(warn_of_leaks(new))

@@ -12,6 +12,7 @@ from signloom.evaluation.evaluate import EvaluateOptions
 from signloom.training.train import read_run_options
 from signloom.tune.space import TuneOptions
 from signloom_tools.importing.recipe import (
+    TO_THE_END,
     Facts,
     choose_recipe,
     choose_values,
@@ -141,12 +142,21 @@ def test_signs_without_sentences_are_recognised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clips", "known", "is_to_the_end"), [(14, 0.0, True), (14, 1.0, False), (60, 0.0, False)]
+    ("clips", "known", "glosses", "is_to_the_end"),
+    [
+        (14, 0.0, False, True),
+        (14, 1.0, False, False),
+        (TO_THE_END - 1, 0.0, False, True),
+        (TO_THE_END, 0.0, False, False),
+        (14, 0.0, True, True),
+        (60, 0.0, True, False),
+    ],
 )
 def test_few_clips_whose_dev_sentences_are_new_are_learnt_to_the_end(
-    clips: int, known: float, is_to_the_end: bool
+    clips: int, known: float, glosses: bool, is_to_the_end: bool
 ) -> None:
-    facts = Facts(**SENTENCES | {"clips": clips, "sentences": clips, "known": known})
+    changes = {"clips": clips, "sentences": clips, "known": known, "glosses": glosses}
+    facts = Facts(**SENTENCES | changes)
     recipe, reasons = choose_recipe(facts, PARAMS)
     assert (recipe["train"]["patience"] == 0) == is_to_the_end
     assert any("the last epoch is kept" in reason for reason in reasons) == is_to_the_end
