@@ -162,9 +162,8 @@ def score_rows(folder: Path) -> None:
     best_constant([text for split, text in pairs if split == "train"], refs, options)
     print(f"best constant alone: {time.process_time() - start:.1f} CPU-s", file=sys.stderr)
     train, start = SeenInTrain(targets), time.process_time()
-    for target in [target for target in targets[: len(targets) // 50] if target.split == "test"][
-        :100
-    ]:
+    tested = [target for target in targets[: len(targets) // 50] if target.split == "test"]
+    for target in tested[:100]:
         train.groups(target)
     print(f"100 sentences alone: {time.process_time() - start:.1f} CPU-s", file=sys.stderr)
     score_statistics(count([refs[-1], *refs[:-1]], refs, options), options)
@@ -197,6 +196,41 @@ def report_rows(folder: Path) -> None:
     build_report(paths, folder / "reports", options)
 
 
+def init_rows(folder: Path) -> None:
+    """`signloom init` of the rows as a table of films."""
+    from signloom_tools.cli.main import main
+
+    options = ["--table", str(folder / "manifest.tsv"), "--videos", str(folder / "films")]
+    main(["init", str(folder / "new"), *options])
+
+
+def hash_films(folder: Path) -> None:
+    """Note the hashes of the films, of which each is another one now."""
+    from signloom.extraction.cache import VideoHashes
+
+    films = list((folder / "films").iterdir())
+    for film in films:
+        film.write_text(film.name)
+    time.sleep(3)  # what has just changed is not noted
+    VideoHashes(folder / "cache").hash_videos(films)
+
+
+def ingest_rows(folder: Path) -> None:
+    """`signloom ingest` of ten clips into the rows, whose films were hashed before."""
+    from signloom.corpus.manifest import CorpusOptions
+    from signloom.extraction.cache import CACHE_VARIABLE
+    from signloom_ops.intake.ingest import ingest
+    from tests.intake import OPTIONS, deliver, request_of
+
+    os.environ[CACHE_VARIABLE] = str(folder / "cache")
+    in_new_process(hash_films, folder)
+    with tempfile.TemporaryDirectory() as name:
+        for number in range(10):
+            deliver(Path(name, "zoe"), f"new-{number}", frames=20 + number)
+        corpus = CorpusOptions(folder=folder, manifest="manifest.tsv")
+        ingest(corpus, request_of(name), OPTIONS)
+
+
 STEPS: dict[str, Callable[[Path], None]] = {
     step.__name__: step
     for step in (
@@ -207,6 +241,8 @@ STEPS: dict[str, Callable[[Path], None]] = {
         stream_rows,
         score_rows,
         report_rows,
+        init_rows,
+        ingest_rows,
     )
 }
 
@@ -215,6 +251,8 @@ LOADED = {
     "plan_rows": "signloom.training.train",
     "score_rows": "signloom.evaluation.evaluate",
     "report_rows": "signloom.report.build",
+    "init_rows": "signloom_tools.cli.init",
+    "ingest_rows": "tests.intake",
 }
 
 
@@ -236,7 +274,7 @@ def measure_rows(rows: int, steps: Collection[str]) -> dict[str, dict[str, float
     took = {}
     with tempfile.TemporaryDirectory() as name:
         write_rows(Path(name), rows)
-        if {*steps} - {"check_rows", "tokenize_rows", "plan_rows"}:
+        if {*steps} - {"check_rows", "tokenize_rows", "plan_rows", "init_rows", "ingest_rows"}:
             write_landmarks(Path(name), rows)
         for step in steps:
             took[step] = in_new_process(run_step, step, Path(name))

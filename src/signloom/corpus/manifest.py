@@ -82,9 +82,10 @@ def write_table(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
 def _check_fields(
     path: Path, rows: Iterable[Mapping[str, object]]
 ) -> Iterator[Mapping[str, object]]:
+    suffix = path.suffix  # which a Path finds anew each time
     for row in rows:
         for name, value in row.items():
-            if problem := field_problem(str(value), path.suffix):
+            if problem := field_problem(str(value), suffix):
                 raise ValueError(f"{path}: {name} {value!r} {problem}")
         yield row
 

@@ -163,8 +163,9 @@ def assess(rows: Sequence[ClipQuality], targets: Sequence[Target]) -> Assessment
     """
     figures = read_figures(rows)
     clip_ids = to_table(rows, ["clip_id"], pa.string())["clip_id"]
-    corpus = to_table(targets, ["clip_id", "split", "signer"], pa.string())
-    splits, signers = corpus.take(pc.index_in(clip_ids, corpus["clip_id"])).columns[1:]
+    corpus = to_table(targets, ["split", "signer", "clip_id"], pa.string())
+    rows_of = pc.index_in(clip_ids, corpus["clip_id"])
+    splits, signers = (corpus[name].take(rows_of) for name in ("split", "signer"))
     failed = {name: check.fails(figures) for name, check in CHECKS.items()}
     faults = np.sum([*failed.values()], axis=0)
     # Equally many faults: the clip that shows least; of equal ones the first.

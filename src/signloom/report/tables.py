@@ -40,7 +40,8 @@ def corpus_table(sources: Sources) -> list[CorpusRow]:
     clip_ids = to_table(sources.quality, ["clip_id"], pa.string())["clip_id"]
     seconds = to_table(sources.quality, ["seconds"], pa.float64())["seconds"]
     clips = clips.append_column("seconds", seconds.take(pc.index_in(clips["clip_id"], clip_ids)))
-    splits = {name: clips.filter(pc.equal(clips["split"], name)) for name in SPLITS}
+    columns = clips.drop_columns(["split", "clip_id"])
+    splits = {name: columns.filter(pc.equal(clips["split"], name)) for name in SPLITS}
     counts = {name: _count_words(part["text"], sources.scoring) for name, part in splits.items()}
     train_texts, train_words = splits["train"]["text"], counts["train"].keys()
     return [
