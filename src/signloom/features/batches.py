@@ -191,9 +191,6 @@ class EpochBatches(ABC):
     def expect(self, epoch: int, parts: Sequence[Sequence[int]]) -> None:  # noqa: B027  may do nothing
         """Announce the batches of an epoch that are needed next, in this order."""
 
-    def close(self) -> None:  # noqa: B027  may do nothing
-        """End what builds announced batches."""
-
 
 class BuiltAhead(EpochBatches):
     """Batches of another source, built by other processes before they are asked for.

@@ -40,7 +40,6 @@ from signloom.training.snapshots import Snapshots, State
 
 # Minimum seconds between progress reports. Reading a GPU result makes the program wait for the GPU.
 REPORT_S = 0.3
-LONG_S = 1.0  # from which epoch on other processes build batches for a CPU
 # Extra seed number, so dropout and augmentation get different random numbers.
 DROPOUT_STREAM = 1
 logger = logging.getLogger(__name__)
@@ -448,8 +447,9 @@ class Trainer:
             snapshots: Where snapshots are read and written; None: training starts from the
                 beginning and writes none.
         """
-        self.objective, self.dev_batches = objective, dev_batches
-        self.source: EpochBatches = BuiltAhead(source, count_builders(fabric.device))
+        self.objective, self.source, self.dev_batches = objective, source, dev_batches
+        if fabric.device.type == "cuda":
+            self.source = BuiltAhead(source, count_builders())
         self.model = model = objective.to(fabric.device).model
         self.options, self.fabric, self.snapshots = objective.options, fabric, snapshots
         options = self.options
@@ -470,7 +470,6 @@ class Trainer:
         # from time to time.
         self._bad_step = torch.full((), math.inf, device=fabric.device)
         self._reported_s = self._wrote_s = time.monotonic()
-        self._epoch_s = math.inf if fabric.device.type == "cuda" else 0.0  # the longest so far
 
     def fit(
         self, log: Callable[[EpochRecord], None], watch: Callable[[StepReport], None] | None = None
@@ -497,7 +496,8 @@ class Trainer:
                 progress.epoch, progress.step, progress.sums = progress.epoch + 1, 0, self._zeros()
                 self._write_snapshot_when_due()
         finally:
-            self.source.close()
+            if isinstance(self.source, BuiltAhead):
+                self.source.close()
         if progress.epoch > start:
             self._write_snapshot()  # what comes after training may fail and be tried again
         return Fit(
@@ -523,9 +523,7 @@ class Trainer:
         self.model.train()
         remaining, number = plan[self.progress.step :], self.options.accumulate
         parts = [part for clips in remaining for part in _own_parts(clips, self.fabric, number)]
-        if self._epoch_s > LONG_S:  # a short one is over before a process builds for it
-            self.source.expect(self.progress.epoch, parts)
-        start_s = time.monotonic()
+        self.source.expect(self.progress.epoch, parts)
         for clips in remaining:
             self._take_step(clips)
             is_due = time.monotonic() - self._reported_s >= REPORT_S
@@ -534,7 +532,6 @@ class Trainer:
             if is_due:
                 self._report(watch, len(plan))
             self._write_snapshot_when_due()
-        self._epoch_s = max(self._epoch_s, time.monotonic() - start_s)
         self._check_numbers()
 
     def _take_step(self, clips: Sequence[int]) -> None:

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from signloom import system
 from signloom.devices import pick_device
-from signloom.features.batches import SHARED_MEMORY
 from signloom.log import ONCE
 from signloom.training.options import TrainOptions
 
@@ -57,14 +56,9 @@ def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
         return cores
 
 
-def count_builders(device: torch.device) -> int:
-    """Return how many processes build batches for this one of those that `torchrun` started.
-
-    For a GPU, several; where a CPU trains, one if a core is left, which takes a fifth of the time.
-    """
+def count_builders() -> int:
+    """Return how many processes build batches for each GPU that `torchrun` gave a process."""
     cores = usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    if device.type == "cpu":
-        return int(cores > torch.get_num_threads() and Path(SHARED_MEMORY).is_dir())
     return max(0, min(MOST_BUILDERS, cores - 1))
 
 
