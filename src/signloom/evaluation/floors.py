@@ -259,6 +259,8 @@ def fit_classifier(vectors: Vector, texts: Sequence[str], penalty: float = 1.0) 
     with warnings.catch_warnings():
         # A floor may stop before the end, and tell sentences apart that occur once each.
         warnings.simplefilter("ignore", UserWarning)
+        # PCA's share of the variance, where no clip shows anything.
+        warnings.filterwarnings("ignore", "invalid value", RuntimeWarning)
         model.fit(vectors, texts)
     return model
 

@@ -31,7 +31,7 @@ from signloom.evaluation.metrics import (
 )
 from signloom.evaluation.recognition import Recognition
 from signloom.evaluation.stress import StressRow
-from signloom.evaluation.systems import SplitResult
+from signloom.evaluation.systems import SplitResult, train_texts
 from signloom.features.sources import Source
 from signloom.features.targets import Target
 from signloom.grouping import group_pairs
@@ -58,7 +58,7 @@ class SeenInTrain:
 
     def __init__(self, targets: Sequence[Target]) -> None:
         """Take the train clips of some targets."""
-        train = [text for split, text in read_columns(targets, "split", "text") if split == "train"]
+        train = train_texts(targets)
         signers = {*read_columns(targets, "split", "signer")}
         self.clips, self.texts = len(train), frozenset(train)
         self.signers = frozenset(signer for split, signer in signers if split == "train")

@@ -7,8 +7,6 @@ import functools
 import gc
 import logging
 import shutil
-import signal
-import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
@@ -34,7 +32,6 @@ from signloom.tables import take_rows
 
 # A seed stream of its own for draws over a whole epoch.
 DURATION_STREAM = 4
-CHILD_ENDS = getattr(signal, "SIGCHLD", signal.SIGTERM)  # Windows has none
 SHARED_MEMORY = "/dev/shm"  # where batches lie that another process has built
 logger = logging.getLogger(__name__)
 # An epoch and some of its clips.
@@ -231,16 +228,12 @@ class BuiltAhead(EpochBatches):
         # Keeps forked workers from freeing this process's GPU memory.
         gc.collect()
         gc.freeze()
-        handler = signal.getsignal(CHILD_ENDS)
         try:
             with warnings.catch_warnings():  # Python 3.12: they touch nothing that has threads
                 warnings.filterwarnings("ignore", "This process .*fork", DeprecationWarning)
                 self._built = iter(self._loader)
         finally:
             gc.unfreeze()
-            if threading.current_thread() is threading.main_thread():
-                # PyTorch's would raise in the middle of a step where such a process was killed.
-                signal.signal(CHILD_ENDS, handler)
 
     def close(self) -> None:
         """End the processes."""
@@ -250,13 +243,7 @@ class BuiltAhead(EpochBatches):
         """Return a batch: the next one that was built, or one that was not announced."""
         if self._processes and self._coming and self._coming[0] == (epoch, tuple(clips)):
             self._coming.popleft()
-            try:
-                batch = next(self._built)
-            except (RuntimeError, OSError, EOFError) as error:  # as of a process that was killed
-                logger.warning("batches are built one after another from here on: %s", error)
-                self.close()
-                self._processes = 0
-                return self._source.build(epoch, clips)
+            batch = next(self._built)
             if isinstance(batch, UserError):
                 raise batch
             return batch

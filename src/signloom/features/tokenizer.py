@@ -42,7 +42,7 @@ SPACE = "▁"  # as SentencePiece writes it
 # The same tokens in the source, where `full` finds them; DeepSeek V3 has them in rows 0 to 2.
 CONTROLS = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>")
 MAX_SOURCE_BYTES = 64_000_000  # eight times DeepSeek's
-MOST_WORDS = 2**17  # whose ids are kept; some 30 MB
+MOST_WORDS = 2**17  # whose ids are kept: some 30 MB, 100 where sentences are not split
 
 Vocabulary = Literal["pruned", "full"]
 Kind = Literal["bytes", "spaces"]  # of pieces: byte-level, or SentencePiece

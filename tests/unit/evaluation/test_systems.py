@@ -81,6 +81,12 @@ def test_more_numbers_than_clips_do_not_change_the_linear_floor() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+def test_the_linear_floor_bears_clips_that_show_nothing() -> None:
+    texts = ["a", "b", "c"] * 2
+    model = fit_classifier(np.full((6, 40), np.nan), texts)
+    assert {*model.predict(np.full((2, 40), np.nan))} <= {*texts}
+
+
 def test_the_linear_floor_bears_clips_without_a_body(translator: Translator) -> None:
     """With the pose missing in 43 % of the frames it named 30 % of letters, ten lines 49 to 54."""
     rng = np.random.default_rng(0)

@@ -1,12 +1,10 @@
 import dataclasses
 import itertools
 import logging
-import time
 from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
-import psutil  # type: ignore[import-untyped]
 import pytest
 import torch
 
@@ -186,25 +184,6 @@ def test_what_cannot_be_read_is_said_where_it_is_asked_for() -> None:
     with pytest.raises(UserError, match=r"^shard 5 is damaged$"):
         ahead.build(1, [5, 6])
     assert ahead.build(1, [2]).clip_ids == ("train2",)
-
-
-def test_a_builder_that_is_killed_costs_no_batch(caplog: pytest.LogCaptureFixture) -> None:
-    source = training_batches(tiny.training_data(60))
-    ahead, before = BuiltAhead(source, 1), {*psutil.Process().children()}
-    plan = ahead.plan(1)
-    ahead.expect(1, plan)
-    built = [ahead.build(1, plan[0])]
-    (builder,) = {*psutil.Process().children()} - before
-    builder.kill()
-    while builder.status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.01)
-    with caplog.at_level(logging.WARNING):
-        built += [ahead.build(1, clips) for clips in plan[1:]]
-    ahead.expect(2, plan)
-    built.append(ahead.build(2, plan[0]))
-    assert "batches are built one after another" in caplog.text
-    expected = [*(source.build(1, clips) for clips in plan), source.build(2, plan[0])]
-    assert all(map(same, built, expected))
 
 
 def test_batches_too_large_for_shared_memory_are_built_here(
