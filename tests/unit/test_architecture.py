@@ -39,7 +39,7 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 # own that names the figure or the user who asks for it, and takes something out first.
 BUDGET = {
     "src/signloom": 14_588,
-    "src/signloom_tools": 8_415,
+    "src/signloom_tools": 8_404,
     "src/signloom_ops": 5_800,
     "src/signloom_demo": 1_075,
     "pipeline": 862,

@@ -245,14 +245,11 @@ class Translator:
         return replace(part, fps=min(max(fps, MIN_FPS), MAX_FPS))
 
     def differences(self, sequence: SourceSequence) -> tuple[str, ...] | None:
-        """Say in what a clip of one sign is unlike the training clips.
-
-        None where that was not measured, or the model reads sentences.
-        """
+        """Say in what a clip is unlike the training clips; None where that was not measured."""
         train = self.confidence and self.confidence.train
         paced = self._paced(sequence)
         part = self.trim(paced)
-        if not train or self.spec.ctc.kind != "texts" or not isinstance(part, LandmarkSequence):
+        if not train or not isinstance(part, LandmarkSequence):
             return None
         return train.differences(part, self.encode_clips([paced])[0])
 

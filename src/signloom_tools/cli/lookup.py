@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from signloom.config import Count
-from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError, readable_name
 from signloom_tools.cli.arguments import ModelChoice
 from signloom_tools.cli.translate_clips import warn_of_demo
@@ -22,7 +21,6 @@ MORE_SIGNS = "signloom.signs"  # entry points: further indexes, such as the app'
 if TYPE_CHECKING:
     from signloom.translation.confidence import Check
     from signloom.translation.lookup import NearSign
-    from signloom.translation.translator import Translator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +64,7 @@ def run_lookup(options: LookupOptions) -> None:
                 signs = find_nearest(indexes, encoding, options.k)
                 # The model was never taught what was recorded since.
                 is_recorded = bool(signs) and signs[0].is_recording
-                unlike = None if is_recorded else _differences(translator, clip.sequence)
+                unlike = None if is_recorded else translator.differences(clip.sequence)
                 check = replace(NOT_CHECKED, unlike=unlike)
                 _print(clip, signs, check, as_json=options.json)
             else:
@@ -74,16 +72,6 @@ def run_lookup(options: LookupOptions) -> None:
                 print(f"error: {clip.name}: {clip.problem}", file=sys.stderr)
     if failed:
         raise UserError(f"not looked up: {failed} of the clips, see above")
-
-
-def _differences(translator: "Translator", sequence: LandmarkSequence) -> tuple[str, ...] | None:
-    """Say in what a clip is unlike the training clips, as `translate` does; None: not measured."""
-    if translator.spec.ctc.kind == "texts":  # single signs, read at the pace of train
-        return translator.differences(sequence)
-    train, part = translator.confidence and translator.confidence.train, translator.trim(sequence)
-    if not (train and isinstance(part, LandmarkSequence)):
-        return None
-    return train.differences(part, translator.encode_clips([sequence])[0])
 
 
 def _print(clip: GivenClip, signs: "list[NearSign]", check: "Check", *, as_json: bool) -> None:
