@@ -9,6 +9,6 @@ _SOURCE = str(Path(__file__).parents[1] / "src")
 sys.path.insert(0, _SOURCE)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_SOURCE, os.environ.get("PYTHONPATH"))))
 
-from signloom.code_path import set_numpy_path  # noqa: E402
+from signloom.portable import set_numpy_path  # noqa: E402
 
 set_numpy_path()

@@ -9,7 +9,7 @@ from signloom.evaluation.judgements import make_judgements
 from signloom.files import write_file
 from signloom.paths import PARAMS, START
 from signloom.preflight import check_corpus, check_params, check_together
-from signloom.training.start import write_start
+from signloom.training.start_file import write_start
 
 CHECKED = Path("data/checked.txt")
 DRAW_PARAMS = Path("data/demo/params.yaml")

@@ -11,8 +11,8 @@ from signloom.errors import UserError
 from signloom.paths import CHECKPOINT, PARAMS, SNAPSHOTS
 from signloom.tracking.run import Run, RunOf, name_run, read_tracking
 from signloom.training.data import TrainingFiles
+from signloom.training.seeds import TrainingRun, open_run
 from signloom.training.train import RunOptions, describe, read_run_options, spread, write_results
-from signloom.training.training_run import TrainingRun, open_run
 
 NOTE = "Curves: metrics by epoch. Weights of the best epoch: artifacts, `checkpoint`."
 KEPT = "The finished training is kept: put back what was changed, and `dvc repro` takes it."

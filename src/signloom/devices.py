@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from signloom.code_path import CODE_PATH, is_portable
 from signloom.errors import UserError
+from signloom.portable import CODE_PATH, is_portable
 from signloom.system import peak_memory_bytes
 
 logger = logging.getLogger(__name__)

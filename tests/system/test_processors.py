@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from signloom.code_path import CODE_PATH, NUMPY
+from signloom.portable import CODE_PATH, NUMPY
 from tests import tiny
 from tests.processors import PARTS
 

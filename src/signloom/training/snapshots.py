@@ -21,10 +21,10 @@ import torch
 from filelock import lock_descriptor
 from torch import Tensor
 
-from signloom.code_path import CODE_PATH, set_variables
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, hash_file, write_file
 from signloom.log import ONCE
+from signloom.portable import CODE_PATH, set_variables
 from signloom.provenance import code_hash
 
 logger = logging.getLogger(__name__)

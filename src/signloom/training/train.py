@@ -24,7 +24,6 @@ from signloom.checkpoint import (
     check_source,
     save_checkpoint,
 )
-from signloom.code_path import is_portable
 from signloom.config import checked_dataclass, load_section
 from signloom.devices import peak_memory_mb, pick_device
 from signloom.errors import UserError
@@ -39,13 +38,14 @@ from signloom.models.pretrained import TextModel
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions, check_family
 from signloom.paths import HISTORY_NAME, START
+from signloom.portable import is_portable
 from signloom.progress import progress_file
 from signloom.training.data import TrainingData
 from signloom.training.loop import BatchLoss, EpochRecord, Fit, StepReport, Trainer
 from signloom.training.options import TrainOptions
 from signloom.training.parallel import open_devices
 from signloom.training.snapshots import Snapshots
-from signloom.training.start import read_start
+from signloom.training.start_file import read_start
 from signloom.training.warm_start import start_from_text_model, warm_start
 
 SHOW_S = 0.3  # between two drawings of the bar

@@ -13,10 +13,10 @@ from subprocess import Popen
 
 import torch
 
-from signloom.code_path import is_portable
 from signloom.config import load_section
 from signloom.errors import UserError
 from signloom.log import open_log
+from signloom.portable import is_portable
 from signloom.processes import check_parent, each_end, ending, start_module
 from signloom.system import usable_cores
 from signloom.tracking.run import read_tracking

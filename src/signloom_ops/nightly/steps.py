@@ -22,7 +22,7 @@ from signloom.paths import (
     WITHDRAWN_VIDEOS,
 )
 from signloom.tracking.run import TrackingOptions
-from signloom.training.start import write_start
+from signloom.training.start_file import write_start
 from signloom_ops.intake.changes import recover_corpus
 from signloom_ops.intake.deliveries import ScanRequest
 from signloom_ops.intake.drift.check import check_drift

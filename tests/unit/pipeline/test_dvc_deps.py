@@ -13,7 +13,6 @@ from tests.tiny import ROOT
 PIPELINES = ("dvc.yaml", "data/demo/dvc.yaml")
 # Reading options, writing files, grouping, bars, logs, records of runs: they change no result.
 UNDECIDING = {
-    "code_path",
     "config",
     "devices",
     "errors",
@@ -21,6 +20,7 @@ UNDECIDING = {
     "grouping",
     "log",
     "paths",
+    "portable",
     "processes",
     "progress",
     "provenance",

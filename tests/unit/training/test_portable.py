@@ -8,13 +8,13 @@ import sys
 import pytest
 import torch
 
-from signloom.code_path import CODE_PATH, NUMPY, set_numpy_path
 from signloom.devices import restart_portable
+from signloom.portable import CODE_PATH, NUMPY, set_numpy_path
 from tests import tiny
 
 TRAIN = """
 import hashlib, sys
-from signloom.code_path import is_portable
+from signloom.portable import is_portable
 from signloom.devices import restart_portable
 if sys.argv[1] == "portable":
     restart_portable()

@@ -23,7 +23,7 @@ from signloom.features.tokenizer import Tokenizer, Vocabulary, read_source
 from signloom.files import hash_folder
 from signloom.paths import START
 from signloom.training.data import TrainingData
-from signloom.training.start import write_start
+from signloom.training.start_file import write_start
 from signloom.training.train import (
     RunOptions,
     TrainingResult,
