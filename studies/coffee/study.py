@@ -44,7 +44,7 @@ Block = int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Take:
+class CoffeeTake:
     """One recording of one sign."""
 
     clip_id: str
@@ -123,7 +123,7 @@ def split_blocks(sittings: Sequence[Sequence[Block]]) -> dict[str, list[Block]]:
     return {name: sorted(b for sitting in part for b in sitting) for name, part in named.items()}
 
 
-def takes_of(takes: Sequence[Take]) -> dict[str, dict[Block, list[str]]]:
+def takes_of(takes: Sequence[CoffeeTake]) -> dict[str, dict[Block, list[str]]]:
     """Return the clip ids by sign and block, in order."""
     by_sign: dict[str, dict[Block, list[str]]] = defaultdict(lambda: defaultdict(list))
     for take in takes:
@@ -317,7 +317,7 @@ def import_takes(
         labels, numbers = file["labels"], file["seq"]
     width = len(str(len(labels)))
     takes = [
-        Take(
+        CoffeeTake(
             clip_id=f"{options.words.stem}-{place + 1:0{width}d}",  # as the import names them
             sign=str(label),
             block=int(number) // BLOCK_TAKES,

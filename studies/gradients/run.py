@@ -23,7 +23,7 @@ OUT = Path("reports/studies/gradients")
 
 
 @checked_dataclass
-class StudyOptions:
+class GradientStudyOptions:
     """The section `study`."""
 
     flow: GradientOptions
@@ -35,7 +35,7 @@ class StudyOptions:
 
 def main() -> None:
     """Measure, train, write results and page."""
-    options = load_section(PARAMS, "study", StudyOptions)
+    options = load_section(PARAMS, "study", GradientStudyOptions)
     model = load_section(PARAMS, "model", ModelOptions)
     flows = []
     for flow in measure_flows(model, options.flow):

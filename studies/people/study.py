@@ -47,7 +47,7 @@ class PeopleOptions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Person:
+class DrawnPerson:
     """A signer, the camera in front, and how each sign is signed."""
 
     signer: Signer
@@ -55,7 +55,7 @@ class Person:
     lexicon: Mapping[str, SignForm]
 
 
-def draw_person(name: str, rng: np.random.Generator, left_handed: float) -> Person:
+def draw_person(name: str, rng: np.random.Generator, left_handed: float) -> DrawnPerson:
     """Draw a person.
 
     Args:
@@ -81,7 +81,7 @@ def draw_person(name: str, rng: np.random.Generator, left_handed: float) -> Pers
         zoom=float(rng.uniform(0.8, 1.05)),
         tilt_deg=float(rng.normal(0.0, 3.0)),
     )
-    return Person(signer, camera, {sign: _vary(form, rng) for sign, form in LEXICON.items()})
+    return DrawnPerson(signer, camera, {sign: _vary(form, rng) for sign, form in LEXICON.items()})
 
 
 def _vary(form: SignForm, rng: np.random.Generator) -> SignForm:
@@ -128,7 +128,7 @@ def _near_turns(name: str) -> list[str]:
     return sorted(ORIENTATIONS, key=lambda other: -float((frame * orientation(other)).sum()))
 
 
-def draw_take(person: Person, sign: str, rng: np.random.Generator) -> LandmarkSequence:
+def draw_take(person: DrawnPerson, sign: str, rng: np.random.Generator) -> LandmarkSequence:
     """Return the landmarks of one take of a sign."""
     performance = perform([sign], person.signer, FPS, rng, lexicon=person.lexicon)
     arms = pose_arms(performance, person.signer)

@@ -18,7 +18,7 @@ SMALL = {"source": "landmarks", "d_model": 16, "heads": 2, "d_ff": 16}
 
 
 @checked_dataclass
-class StudyOptions:
+class PositionStudyOptions:
     """The section `study`."""
 
     positions: list[str]
@@ -33,7 +33,7 @@ class StudyOptions:
 
 def main() -> None:
     """Measure, train, write results and page."""
-    options = load_section(PARAMS, "study", StudyOptions)
+    options = load_section(PARAMS, "study", PositionStudyOptions)
     lab = read_lab(options.reversal)
     sights = {
         name: measure_sight(

@@ -16,7 +16,7 @@ from signloom.corpus.landmarks import PART_POINTS, POSE_WRISTS
 from signloom_tools.holistic import FilmLandmarks, read_film
 from signloom_tools.tiers.events import Event, find_events
 from signloom_tools.tiers.signals import measure
-from studies.tiers.scores import Counts
+from studies.tiers.scores import EventCounts
 
 LABELS = Path(__file__).with_name("labels.tsv")
 EVERYWHERE = {("eyes", "blink"), ("mouth", "open"), ("right hand place", "face")}
@@ -35,7 +35,7 @@ def read_labels(path: Path = LABELS) -> dict[str, list[Event]]:
     return dict(films)
 
 
-def count(known: list[Event], found: list[Event], counts: Counts, overlap: float) -> None:
+def count(known: list[Event], found: list[Event], counts: EventCounts, overlap: float) -> None:
     """Count the events of a film that were looked for in it."""
     kinds = EVERYWHERE | {(event.tier, event.value) for event in known}
     looked_for = [event for event in found if (event.tier, event.value) in kinds]
@@ -77,7 +77,7 @@ def compare_boston(data: Path) -> str:
 def main() -> None:
     """Print precision and recall, at an overlap of half and of any length."""
     folder = Path(os.environ.get("SIGNLOOM_SHARED", "../shared")) / "data"
-    strict, lenient = Counts(), Counts()
+    strict, lenient = EventCounts(), EventCounts()
     seconds = 0.0
     for name, known in read_labels().items():
         film = next(folder.rglob(f"{name}.mp4"), None)

@@ -15,7 +15,7 @@ from signloom_tools.holistic import read_film
 from signloom_tools.tiers.events import Event, find_events
 from signloom_tools.tiers.signals import measure
 from studies.tiers.draw import Act, draw_film, write_script
-from studies.tiers.scores import Counts, measure_overlap
+from studies.tiers.scores import EventCounts, measure_overlap
 
 SIGNERS: dict[int, Signer] = {60: TRAIN_SIGNERS[5], 100: TRAIN_SIGNERS[0], 150: TEST_SIGNERS[1]}
 """Of three skins, by the height of the face in pixels."""
@@ -35,7 +35,7 @@ def to_events(acts: list[Act]) -> list[Event]:
     return [Event(act.tier, act.value, act.start_s, act.end_s, np.nan, "") for act in acts]
 
 
-def count(acts: list[Act], found: list[Event], counts: Counts) -> None:
+def count(acts: list[Act], found: list[Event], counts: EventCounts) -> None:
     """Count the events of kinds that were drawn; a mouth that moves is also open at times."""
     kinds = {(act.tier, act.value) for act in acts}
     moving = [act for act in to_events(acts) if act.tier == "mouth movement"]
@@ -56,13 +56,13 @@ def main() -> None:
     """Print a table for each film, and one of all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--films", nargs="+", default=FILMS, help="pixels of a face,frames/s")
-    every = Counts()
+    every = EventCounts()
     for name in parser.parse_args().films:
         size, rate = name.split(",")
         acts = write_script(1 if rate == "60" else 2)
         signer = SIGNERS[int(size)]
         found = find_drawn(acts, signer, face_px=int(size), fps=float(rate))
-        counts = Counts()
+        counts = EventCounts()
         for table in (counts, every):
             count(acts, found, table)
         print(f"{signer.name}, face of {size} pixels, {rate} frames/s\n{counts.to_table()}")

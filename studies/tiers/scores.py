@@ -11,7 +11,7 @@ OVERLAP = 0.5  # of what two events cover together, from which on they are the s
 
 
 @dataclass(slots=True)
-class Counts:
+class EventCounts:
     """How many events there are, were found, and are both; by tier and value."""
 
     known: Counter[tuple[str, str]] = field(default_factory=Counter)

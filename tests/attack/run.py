@@ -76,7 +76,7 @@ class Verb:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class AttackCase:
     """A verb and what is wrong when it is called."""
 
     verb: Verb
@@ -348,7 +348,7 @@ FORGET_SPELT = replace(
 COMPARE_FEW = verb("compare, few clips", "compare given/a given/b", count=count_undecided)
 
 
-def draw(cases: Iterable[Case], most: int, seed: int) -> list[Case]:
+def draw(cases: Iterable[AttackCase], most: int, seed: int) -> list[AttackCase]:
     """Draw so many cases of each verb and kind; of inputs that nobody would give it, a fifth."""
     chance, groups = random.Random(seed), defaultdict(list)
     for case in cases:
@@ -361,28 +361,30 @@ def draw(cases: Iterable[Case], most: int, seed: int) -> list[Case]:
     ]
 
 
-def all_cases(base: Path) -> Iterator[Case]:
+def all_cases(base: Path) -> Iterator[AttackCase]:
     """Yield every case: what somebody gives, what is damaged, what is written in params.yaml."""
     makers = given_inputs(base)
     for verb, kinds in GIVEN.items():
         for kind, variants in makers.items():
             kind = kind if kind in kinds.split() else OTHER
             for name, prepare in variants.items():
-                yield Case(verb=verb, kind=kind, name=name, prepare=prepare)
+                yield AttackCase(verb=verb, kind=kind, name=name, prepare=prepare)
     for name, content in inputs.REQUESTS.items():
         prepare = _giving(inputs.bytes_of(content), "request.json")
-        yield Case(verb=REQUEST, kind="request", name=name, prepare=prepare)
+        yield AttackCase(verb=REQUEST, kind="request", name=name, prepare=prepare)
     for file in ("config.json", "tokenizer.json", "model.safetensors"):
         path = base / TEXT_MODEL / file
         for name, change in damages(path) if path.is_file() else ():
-            yield Case(
+            yield AttackCase(
                 verb=START,
                 kind="text model",
                 name=f"{file}: {name}",
                 prepare=_starting_from_text(file, change),
             )
-    yield Case(verb=INGEST, kind="film", name="all at once", prepare=_all_films)
-    yield Case(verb=EXTRACT, kind="film", name="all at once", prepare=_all_films_in_the_corpus)
+    yield AttackCase(verb=INGEST, kind="film", name="all at once", prepare=_all_films)
+    yield AttackCase(
+        verb=EXTRACT, kind="film", name="all at once", prepare=_all_films_in_the_corpus
+    )
     cache_path = (
         base.parent / "read.json"
     )  # what each verb reads, as long as the project is the same
@@ -393,7 +395,7 @@ def all_cases(base: Path) -> Iterator[Case]:
     for verb in ALONE:
         for path in reads[verb.name]:
             for name, change in damages(base / path):
-                yield Case(
+                yield AttackCase(
                     verb=verb,
                     kind="damage",
                     name=f"{path}: {name}",
@@ -401,7 +403,7 @@ def all_cases(base: Path) -> Iterator[Case]:
                 )
             if verb.name in ANSWERS and path.endswith(SEALED):
                 for seed in range(FLIPS):
-                    yield Case(
+                    yield AttackCase(
                         verb=verb,
                         kind="rot",
                         name=f"{path}: bit {seed}",
@@ -409,17 +411,19 @@ def all_cases(base: Path) -> Iterator[Case]:
                     )
         if verb.name in (*ANSWERS, "ingest inbox", "retrain --dry-run"):
             for name, order in inputs.TIMES.items():
-                yield Case(verb=verb, kind="times", name=name, prepare=_copied(order))
+                yield AttackCase(verb=verb, kind="times", name=name, prepare=_copied(order))
     for name in ("test", "train", "dev", "model", "fr", "signers", "champion", "none", "7"):
-        yield Case(verb=FORGET, kind="word", name=name, prepare=_recorded_by(name))
+        yield AttackCase(verb=FORGET, kind="word", name=name, prepare=_recorded_by(name))
     for name, spelling in inputs.SPELLINGS.items():
-        yield Case(verb=FORGET_SPELT, kind="spelling", name=name, prepare=_spelt(spelling))
+        yield AttackCase(verb=FORGET_SPELT, kind="spelling", name=name, prepare=_spelt(spelling))
     for clips, seed in itertools.product(range(1, 6), range(4)):
         name = f"{clips} clips, seed {seed}"
-        yield Case(verb=COMPARE_FEW, kind="few", name=name, prepare=_few(clips, seed))
+        yield AttackCase(verb=COMPARE_FEW, kind="few", name=name, prepare=_few(clips, seed))
     check = next(verb for verb in ALONE if verb.name == "stage check")
     for name, change in wrong_params(base):
-        yield Case(verb=check, kind="params", name=name, prepare=_damaging("params.yaml", change))
+        yield AttackCase(
+            verb=check, kind="params", name=name, prepare=_damaging("params.yaml", change)
+        )
 
 
 def given_inputs(base: Path) -> dict[str, dict[str, Callable[[Path], str]]]:
@@ -677,7 +681,7 @@ def sandbox(base: Path) -> Iterator[Sandbox]:
         yield box
 
 
-def run_case(base: Path, case: Case) -> Result:
+def run_case(base: Path, case: AttackCase) -> Result:
     """Run a case in a sandbox and judge it."""
     with sandbox(base) as box:
         input_path = case.prepare(box / "project")
@@ -878,7 +882,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], verb: Verb) -> 
     return [*faults, f"differ by case alone: {', '.join(twins)}"] if twins else faults
 
 
-def run_all(base: Path, cases: Sequence[Case], jobs: int) -> None:
+def run_all(base: Path, cases: Sequence[AttackCase], jobs: int) -> None:
     """Run the cases of which nothing has come yet; each job is a fork that takes its share."""
     recorded = {(result.verb, result.kind, result.name) for result in read_results()}
     remaining = [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.attack import app, inputs, run
-from tests.attack.run import Case, Result, Verb, run_case
+from tests.attack.run import AttackCase, Result, Verb, run_case
 from tests.tiny import write_checkpoint, write_project
 
 
@@ -24,7 +24,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def attack(base: Path, verb: Verb, maker: inputs.Maker, name: str = "table.tsv") -> Result:
-    return run_case(base, Case(verb=verb, kind="", name="", prepare=run._giving(maker, name)))
+    return run_case(base, AttackCase(verb=verb, kind="", name="", prepare=run._giving(maker, name)))
 
 
 def test_tables_of_every_kind_are_refused_with_a_message_or_taken(base: Path) -> None:
@@ -81,13 +81,13 @@ def test_the_attack_sees_a_clip_that_is_lost(base: Path, monkeypatch: pytest.Mon
             (project / f"given/{name}.txt").touch()
         return "given"
 
-    result = run_case(base, Case(verb=run.INGEST, kind="", name="", prepare=prepare))
+    result = run_case(base, AttackCase(verb=run.INGEST, kind="", name="", prepare=prepare))
     assert result.faults == ["3 clips in, 2 out and 0 rejected"]
 
 
 @pytest.mark.parametrize("name", inputs.SPELLINGS)
 def test_a_person_is_forgotten_however_a_table_spells_the_name(base: Path, name: str) -> None:
-    spelt = Case(
+    spelt = AttackCase(
         verb=run.FORGET_SPELT, kind="", name=name, prepare=run._spelt(inputs.SPELLINGS[name])
     )
     assert run_case(base, spelt).faults == []
@@ -96,7 +96,7 @@ def test_a_person_is_forgotten_however_a_table_spells_the_name(base: Path, name:
 @pytest.mark.parametrize("clips", [1, 5])
 def test_few_clips_decide_nothing(base: Path, clips: int) -> None:
     result = run_case(
-        base, Case(verb=run.COMPARE_FEW, kind="", name="", prepare=run._few(clips, seed=0))
+        base, AttackCase(verb=run.COMPARE_FEW, kind="", name="", prepare=run._few(clips, seed=0))
     )
     assert (result.code, result.faults) == (0, [])
 
@@ -105,8 +105,8 @@ def test_the_attack_sees_who_is_forgotten_by_half_and_what_is_significant_by_cha
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(monkeypatch, lambda _: print("B is better on BLEU-4."))
-    spelt = Case(verb=run.FORGET_SPELT, kind="", name="", prepare=run._spelt(inputs.SPELT))
-    few = Case(verb=run.COMPARE_FEW, kind="", name="", prepare=run._few(3, seed=0))
+    spelt = AttackCase(verb=run.FORGET_SPELT, kind="", name="", prepare=run._spelt(inputs.SPELT))
+    few = AttackCase(verb=run.COMPARE_FEW, kind="", name="", prepare=run._few(3, seed=0))
     for case in (spelt, few):
         assert run_case(base, case).faults == ["1 clips in, 0 out and 0 rejected"]
 

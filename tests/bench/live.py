@@ -41,7 +41,7 @@ SENTENCES = 12  # different ones, signed in turn
 SECONDS, PORT = 120.0, "8799"
 
 
-class Page:
+class AppPage:
     """Sends pictures as the page does."""
 
     def __init__(self, address: str) -> None:
@@ -93,7 +93,7 @@ def draw_pictures() -> tuple[list[bytes], list[int]]:
     return pictures, rests
 
 
-def play(page: Page, seconds: float, server: psutil.Process) -> tuple[float, list[float], float]:
+def play(page: AppPage, seconds: float, server: psutil.Process) -> tuple[float, list[float], float]:
     """Send pictures for so long.
 
     Returns:
@@ -119,7 +119,7 @@ def play(page: Page, seconds: float, server: psutil.Process) -> tuple[float, lis
     return begun, ends, after.user + after.system - before.user - before.system
 
 
-def summarise(page: Page, begun: float, ends: list[float], cpu_s: float) -> list[Figure]:
+def summarise(page: AppPage, begun: float, ends: list[float], cpu_s: float) -> list[Figure]:
     """Return the figures."""
     when = np.array([answer[0] - begun for answer in page.answers])
     delay = np.array([answer[1] for answer in page.answers])
@@ -164,7 +164,7 @@ def measure() -> list[Figure]:
         )
         assert server.stdout is not None
         try:
-            page = Page(server.stdout.readline().strip())
+            page = AppPage(server.stdout.readline().strip())
             begun, ends, cpu_s = play(page, SECONDS, psutil.Process(server.pid))
         finally:
             server.send_signal(signal.SIGINT)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.processes import free_port, wait_for_answer
 
 
-class Server:
+class MlflowServer:
     """`mlflow server` with a SQLite backend, as a person starts it."""
 
     def __init__(self, folder: Path) -> None:

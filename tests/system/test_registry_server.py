@@ -9,7 +9,7 @@ from signloom.errors import UserError
 from signloom.tracking.run import TrackingOptions
 from signloom_ops.nightly.registry import sync_registry
 from signloom_ops.nightly.store import ModelStore
-from tests.system.mlflow_server import Server
+from tests.system.mlflow_server import MlflowServer
 from tests.unit.ops.nightly.versions import GATE, add_version, inputs, write_project
 
 TRACKING = TrackingOptions(enabled=True, experiment="tiny")
@@ -24,7 +24,7 @@ def test_a_server_hears_of_champions_decisions_and_rollbacks_also_afterwards(
 
     monkeypatch.chdir(tmp_path)
     write_project(tmp_path)
-    server = Server(tmp_path)
+    server = MlflowServer(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
     store = ModelStore()
     for width in (8, 16):

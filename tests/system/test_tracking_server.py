@@ -14,7 +14,7 @@ import pytest
 from signloom.paths import SPOOL
 from tests import tiny
 from tests.processes import wait_until
-from tests.system.mlflow_server import Server
+from tests.system.mlflow_server import MlflowServer
 
 EPOCHS = 40
 STAGE = f"""
@@ -42,7 +42,7 @@ def test_a_server_that_dies_and_comes_back_loses_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    server = Server(tmp_path)
+    server = MlflowServer(tmp_path)
     server.start()
     uri = f"http://127.0.0.1:{server.port}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -150,7 +150,7 @@ def test_a_finished_run_is_finished_and_each_point_is_there_once(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Quick twins: the tests of the same promises in tests/unit/tracking/test_tracking.py."""
-    server = Server(tmp_path)
+    server = MlflowServer(tmp_path)
     server.start()
     uri = f"http://127.0.0.1:{server.port}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)

@@ -10,7 +10,7 @@ from typing import Any
 
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.evaluation.metric_names import rounded
-from signloom.evaluation.stress import NONE, Tried, change_some
+from signloom.evaluation.stress import NONE, ChangedClips, change_some
 from signloom.evaluation.systems import Setup, SplitResult
 from signloom.features.targets import Target
 from signloom.grouping import group_pairs
@@ -86,7 +86,7 @@ def fit_confidence(
     weights: str,
     dev: SplitResult | None,
     right: Sequence[bool],
-    tried: Sequence[Tried] = (),
+    changed_clips: Sequence[ChangedClips] = (),
 ) -> Confidence:
     """Fit the confidence on dev, and describe the training clips.
 
@@ -94,19 +94,20 @@ def fit_confidence(
         weights: SHA-256 of the model's weights.
         dev: The model's translations of dev; None: it has no clips.
         right: Whether each of these is right in every word.
-        tried: Dev's clips under changes of real life, to which the confidence is fitted if there
-            are any; the clips as they are, are among them.
+        changed_clips: Dev's clips under changes of real life, and as they are. If there are any,
+            the confidence is fitted to them.
     """
     hypotheses = [translation.hypothesis for translation in dev.translations] if dev else []
-    if tried:
-        hypotheses = [hypothesis for change in tried for hypothesis in change.hypotheses]
-        right = [is_right for change in tried for is_right in change.right]
+    if changed_clips:
+        hypotheses = [hypothesis for change in changed_clips for hypothesis in change.hypotheses]
+        right = [is_right for change in changed_clips for is_right in change.right]
     levels = fit_levels([plain_score(hypothesis) for hypothesis in hypotheses], right)
+    has_frames = setup.translator.source.has_frames
     return Confidence(
         weights=weights,
-        unsure_below=choose_limit(levels, tried),
+        unsure_below=choose_limit(levels, changed_clips),
         levels=levels,
-        train=_describe_known(setup, dev, tried) if setup.translator.source.has_frames else None,
+        train=_describe_known(setup, dev, changed_clips) if has_frames else None,
     )
 
 
@@ -127,7 +128,9 @@ def check_split(
     return Reliability(checks=checks, right=right)
 
 
-def _describe_known(setup: Setup, dev: SplitResult | None, tried: Sequence[Tried]) -> TrainClips:
+def _describe_known(
+    setup: Setup, dev: SplitResult | None, changed_clips: Sequence[ChangedClips]
+) -> TrainClips:
     """Return what the model has seen: train's clips, and postures where changes were tried.
 
     Dev's encodings set the limit of what is like train; without dev train's own do.
@@ -153,9 +156,9 @@ def _describe_known(setup: Setup, dev: SplitResult | None, tried: Sequence[Tried
     signers = [target.signer for target in targets]
     if signs and (posture := describe_sign_postures(clips, texts, signers, shown)):
         return replace(train_clips, posture=posture)
-    if not tried:
+    if not changed_clips:
         return train_clips
-    held_out = [clip for change in tried for clip in change.clips]
+    held_out = [clip for change in changed_clips for clip in change.clips]
     posture = describe_postures(
         _read_as(translator, change_some(train)), _read_as(translator, held_out)
     )
@@ -182,7 +185,7 @@ def _read_as(translator: Translator, clips: Iterable[LandmarkSequence]) -> list[
     return [part for part in read if isinstance(part, LandmarkSequence)]
 
 
-def choose_limit(levels: Sequence[Level], tried: Sequence[Tried]) -> float:
+def choose_limit(levels: Sequence[Level], changed_clips: Sequence[ChangedClips]) -> float:
     """Return the confidence below which a translation is unsure.
 
     It is the lowest, from an even chance on, with which at most `MOST_WRONG` of the translations
@@ -191,7 +194,7 @@ def choose_limit(levels: Sequence[Level], tried: Sequence[Tried]) -> float:
 
     Args:
         levels: Of the confidence.
-        tried: Dev's clips under each change; without any it is an even chance.
+        changed_clips: Dev's clips under each change; without any it is an even chance.
     """
     plain = Confidence(weights="", unsure_below=LEAST_LIMIT, levels=tuple(levels), train=None)
     rows = {
@@ -200,7 +203,7 @@ def choose_limit(levels: Sequence[Level], tried: Sequence[Tried]) -> float:
             for hypothesis, is_right in zip(change.hypotheses, change.right, strict=True)
             if (level := plain.level(plain_score(hypothesis)))
         ]
-        for change in tried
+        for change in changed_clips
     }
     right = [confidence for confidence, is_right in rows.get(NONE, []) if is_right]
     chosen = LEAST_LIMIT

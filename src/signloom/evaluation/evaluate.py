@@ -254,18 +254,22 @@ def _evaluate_splits(
     results, train = run_systems(setup), SeenInTrain(setup.targets)
     counts = {result.split: _count_systems(result, setup.score) for result in results}
     right = {split: are_right(statistics[System.MODEL]) for split, statistics in counts.items()}
-    tried = {
+    changed_clips = {
         result.split: try_changes(setup, result.targets, most=options.stress) for result in results
     }
     dev = next((result for result in results if result.split == "dev"), None)
-    confidence = fit_confidence(setup, weights, dev, right.get("dev", []), tried.get("dev", []))
+    confidence = fit_confidence(
+        setup, weights, dev, right.get("dev", []), changed_clips.get("dev", [])
+    )
     recognised = recognise(setup, counts, searches, further)
     look_up = _fit_lookup(setup)
     splits = {}
     for result in results:
         split, counted = result.split, counts[result.split]
         model = counted[System.MODEL]
-        shown = [has_no_warning(change, setup.translator, confidence) for change in tried[split]]
+        shown = [
+            has_no_warning(change, setup.translator, confidence) for change in changed_clips[split]
+        ]
         systems = {
             name: score_statistics(statistics, setup.score) for name, statistics in counted.items()
         }
@@ -282,7 +286,7 @@ def _evaluate_splits(
             reliability=check_split(setup.translator, confidence, result, right[split]),
             lookup=look_up(result) if look_up else {},
             recognition=recognised.get(split),
-            stress=[stress_row(*pair) for pair in zip(tried[split], shown, strict=True)],
+            stress=[stress_row(*pair) for pair in zip(changed_clips[split], shown, strict=True)],
             alignments=_align(setup, result, model),
         )
         splits[split] = evaluated.with_next_step(train, setup.metric)

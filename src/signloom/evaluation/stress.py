@@ -33,12 +33,12 @@ from signloom.translation.confidence import Confidence
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Translator
 
-Change = Callable[[LandmarkSequence, np.random.Generator], LandmarkSequence]
+ClipChange = Callable[[LandmarkSequence, np.random.Generator], LandmarkSequence]
 NONE = "none"
 RUN_S = 0.2  # for which a detector loses a hand at a time
 
 
-def hold(before_s: float = 0.0, after_s: float = 0.0, within_s: float = 0.0) -> Change:
+def hold(before_s: float = 0.0, after_s: float = 0.0, within_s: float = 0.0) -> ClipChange:
     """Hold the first, the last or the middle frame for some seconds."""
 
     def change(clip: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
@@ -52,7 +52,7 @@ def hold(before_s: float = 0.0, after_s: float = 0.0, within_s: float = 0.0) -> 
     return change
 
 
-def cut(before_s: float = 0.0, after_s: float = 0.0) -> Change:
+def cut(before_s: float = 0.0, after_s: float = 0.0) -> ClipChange:
     """Cut seconds off the beginning and the end, at most half of the clip."""
 
     def change(clip: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
@@ -63,12 +63,12 @@ def cut(before_s: float = 0.0, after_s: float = 0.0) -> Change:
     return change
 
 
-def faster(times: float) -> Change:
+def faster(times: float) -> ClipChange:
     """Let a clip run `times` as fast; below 1: slower."""
     return lambda clip, _: stretch(clip, max(1, round(len(clip.points) / times)))
 
 
-def lose_hands(share: float) -> Change:
+def lose_hands(share: float) -> ClipChange:
     """Lose each hand in a share of the frames, in runs."""
 
     def change(clip: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
@@ -86,7 +86,7 @@ def lose_hands(share: float) -> Change:
     return change
 
 
-def lose_body(share: float) -> Change:
+def lose_body(share: float) -> ClipChange:
     """Lose the body in one run of a share of the frames."""
 
     def change(clip: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
@@ -104,7 +104,7 @@ def lose_body(share: float) -> Change:
 
 def move(
     *, zoom: float = 1.0, wide: float = 1.0, right: float = 0.0, turn_deg: float = 0.0
-) -> Change:
+) -> ClipChange:
     """Zoom about the picture's middle, widen, shift by picture widths and turn."""
     sine, cosine = np.sin(np.radians(turn_deg)), np.cos(np.radians(turn_deg))
 
@@ -119,7 +119,7 @@ def move(
     return change
 
 
-def grow_hands(times: float) -> Change:
+def grow_hands(times: float) -> ClipChange:
     """Make each hand `times` as large about its wrist, as another person's are."""
 
     def change(clip: LandmarkSequence, _: np.random.Generator) -> LandmarkSequence:
@@ -132,7 +132,7 @@ def grow_hands(times: float) -> Change:
     return change
 
 
-def shake(deviation: float) -> Change:
+def shake(deviation: float) -> ClipChange:
     """Add jitter to every coordinate, in picture heights."""
 
     def change(clip: LandmarkSequence, generator: np.random.Generator) -> LandmarkSequence:
@@ -148,7 +148,7 @@ def _take(clip: LandmarkSequence, frames: npt.NDArray[np.int64]) -> LandmarkSequ
 
 
 # What lies in time alone can happen to features of another network, too.
-OF_TIME: dict[str, Change] = {
+OF_TIME: dict[str, ClipChange] = {
     NONE: hold(),
     "0.5 s still before": hold(0.5),
     "1 s still before": hold(1),
@@ -164,7 +164,7 @@ OF_TIME: dict[str, Change] = {
     "1.6 times slower": faster(1 / 1.6),
     "10 frames a second": lambda clip, _: resample(clip, min(10.0, clip.fps)),
 }
-CHANGES: dict[str, Change] = OF_TIME | {
+CHANGES: dict[str, ClipChange] = OF_TIME | {
     "zoom 0.75": move(zoom=0.75),
     "zoom 1.3": move(zoom=1.3),
     "shifted by 15 hundredths": move(right=0.15),
@@ -207,7 +207,7 @@ def change_clips(
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Tried:
+class ChangedClips:
     """Clips of one split under one change, and what the model wrote of them."""
 
     split: str
@@ -229,7 +229,7 @@ class Tried:
         return change_clips(self.change, self.clip_ids, self.originals, self.seed)
 
 
-def try_changes(setup: Setup, targets: Sequence[Target], *, most: int) -> list[Tried]:
+def try_changes(setup: Setup, targets: Sequence[Target], *, most: int) -> list[ChangedClips]:
     """Translate clips of one split under every change that their landmarks allow.
 
     Args:
@@ -252,7 +252,7 @@ def try_changes(setup: Setup, targets: Sequence[Target], *, most: int) -> list[T
 
 def _try_change(
     setup: Setup, targets: Sequence[Target], originals: list[LandmarkSequence], name: str
-) -> Tried:
+) -> ChangedClips:
     """Translate clips of one split under a change, and score them."""
     ids, seed = [target.clip_id for target in targets], setup.score.seed
     changed = change_clips(name, ids, originals, seed)
@@ -262,7 +262,7 @@ def _try_change(
     counters = (count_bleu, count_wer, count_exact)
     statistics = measure(texts, refs, setup.score, counters)
     scores = score_statistics(statistics, setup.score)
-    return Tried(
+    return ChangedClips(
         split=targets[0].split,
         change=name,
         clip_ids=ids,
@@ -294,31 +294,33 @@ class StressRow:
 
 
 def has_no_warning(
-    tried: Tried, translator: Translator, confidence: Confidence | None
+    changed_clips: ChangedClips, translator: Translator, confidence: Confidence | None
 ) -> list[bool]:
     """Return of each clip whether its translation is shown without a warning."""
     if confidence is None:
-        return [True] * len(tried.clip_ids)
+        return [True] * len(changed_clips.clip_ids)
     return [
         not confidence.check(hypothesis, translator.trim(clip), encoding).word
         for hypothesis, clip, encoding in zip(
-            tried.hypotheses, tried.clips, tried.encodings, strict=True
+            changed_clips.hypotheses, changed_clips.clips, changed_clips.encodings, strict=True
         )
     ]
 
 
-def stress_row(tried: Tried, shown: Sequence[bool]) -> StressRow:
+def stress_row(changed_clips: ChangedClips, shown: Sequence[bool]) -> StressRow:
     """Count the translations without a warning, and those of them that are wrong."""
-    right = [is_right for is_right, is_shown in zip(tried.right, shown, strict=True) if is_shown]
+    right = [
+        is_right for is_right, is_shown in zip(changed_clips.right, shown, strict=True) if is_shown
+    ]
     return StressRow(
-        split=tried.split,
-        change=tried.change,
-        clips=len(tried.clip_ids),
-        score=tried.score.value,
-        score_low=tried.score.low,
-        score_high=tried.score.high,
-        exact=tried.exact,
-        wer=tried.wer,
+        split=changed_clips.split,
+        change=changed_clips.change,
+        clips=len(changed_clips.clip_ids),
+        score=changed_clips.score.value,
+        score_low=changed_clips.score.low,
+        score_high=changed_clips.score.high,
+        exact=changed_clips.exact,
+        wer=changed_clips.wer,
         told=100 * len(right) / len(shown),
         wrong=100 * right.count(False) / max(len(right), 1),
     )

@@ -101,7 +101,7 @@ class Losses(NamedTuple):
     ctc: Float[Tensor, ""]  # 0 without it
 
 
-class Counts(NamedTuple):
+class BatchCounts(NamedTuple):
     """What a batch holds, each a number of float64 so that sums of any size are right."""
 
     tokens: Tensor | float  # next tokens; without a decoder, labels
@@ -201,7 +201,7 @@ class BatchLoss(nn.Module):
         return pool_labels(logits, memory.valid) if self.is_pooled else (logits, memory.valid)
 
     def count(self, batch: Batch) -> Float[Tensor, " 5"]:
-        """Return the `Counts` of a batch that is still on the CPU, without running the model."""
+        """Return the `BatchCounts` of a batch on the CPU, without running the model."""
         labels = skipped = torch.tensor(0)
         # A position of the memory is real when the frame in its centre is.
         valid = batch.src_valid[:, :: self.subsampling]
@@ -216,7 +216,7 @@ class BatchLoss(nn.Module):
         frames, padded = batch.src_valid.sum(), torch.tensor(batch.src_valid.numel())
         return torch.stack((tokens, labels, skipped, frames, padded)).double()
 
-    def mean(self, losses: Losses, counts: Counts) -> Float[Tensor, ""]:
+    def mean(self, losses: Losses, counts: BatchCounts) -> Float[Tensor, ""]:
         """Return the share of a part in the loss of its batch, nats a token (and a label).
 
         Args:
@@ -288,7 +288,7 @@ def accumulate_gradients(
         clips: Clips of the batch.
 
     Returns:
-        `Losses` of this device's share and `Counts` of the whole batch, on the device.
+        `Losses` of this device's share and `BatchCounts` of the whole batch, on the device.
 
     Raises:
         UserError: If there is not even enough memory for one clip at a time.
@@ -300,7 +300,7 @@ def accumulate_gradients(
     while True:
         seeds = [_dropout_seed(objective.options.seed, epoch, part[0]) for part in parts]
         try:
-            return _backward(objective, fabric, batches, seeds, Counts(*counts)), counts
+            return _backward(objective, fabric, batches, seeds, BatchCounts(*counts)), counts
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -325,7 +325,7 @@ def _backward(
     fabric: Fabric,
     batches: Sequence[Batch],
     seeds: Sequence[int],
-    counts: Counts,
+    counts: BatchCounts,
 ) -> Float[Tensor, " 2"]:
     """Add up the gradients of some parts of a batch; return their losses."""
     objective.zero_grad()
@@ -400,7 +400,7 @@ class Progress:
     def means(self) -> dict[str, Any]:
         """Return what the sums say of the epoch so far, for `EpochRecord`; waits for a GPU."""
         text, ctc, *counted, norm = self.sums.tolist()
-        counts = Counts(*counted)
+        counts = BatchCounts(*counted)
         return {
             "train_loss": text / max(1.0, counts.tokens),
             "train_ctc_loss": ctc / max(1.0, counts.labels),

@@ -219,7 +219,7 @@ def decide(
 
 # --- What the rules read ---
 
-Counts = tuple[Statistics, ...]
+SeedStatistics = tuple[Statistics, ...]
 """What was counted in the sentences of a system, by each of its seeds."""
 Judged = tuple[list[Rule], dict[str, Any]]
 """What a function of the rules returns: its result, if it judges, and figures for decision.json."""
@@ -227,7 +227,7 @@ Judged = tuple[list[Rule], dict[str, Any]]
 
 def count_system(
     texts: Sequence[Sequence[str]], refs: Sequence[str], score: ScoreOptions
-) -> Counts:
+) -> SeedStatistics:
     """Count what the reported metrics need.
 
     Args:
@@ -245,12 +245,12 @@ class Case:
 
     clips: GateClips
     challenger: Translations
-    new: Counts  # the challenger's, of the test clips
+    new: SeedStatistics  # the challenger's, of the test clips
     options: GateOptions
     score: ScoreOptions
     tonight: float  # the level that a promotion has
 
-    def compare(self, a: Counts, b: Counts, metric: str = "") -> Difference:
+    def compare(self, a: SeedStatistics, b: SeedStatistics, metric: str = "") -> Difference:
         """Compare two systems on the same clips, by the gate's metric or another one."""
         counted = _counted(metric or self.options.metric)
         level = self.options.level
@@ -266,7 +266,7 @@ class Duel(Case):
     """The same where there is a champion."""
 
     champion: Translations
-    old: Counts  # the champion's, of the test clips
+    old: SeedStatistics  # the champion's, of the test clips
 
 
 def _counted(metric: str) -> str:

@@ -12,7 +12,7 @@ from signloom_tools.translate.segmentation import LEAST_S, PAUSE_S
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EventRule:
     """When something is an event.
 
     It begins where the signal reaches `on` and has not left `off` before or after. If `on` is
@@ -62,44 +62,46 @@ _DRAWN = "drawn signers"
 _FILMS = "features/rests.py, on films"
 
 
-def _of_hand(side: str) -> tuple[Rule, ...]:
+def _of_hand(side: str) -> tuple[EventRule, ...]:
     hand, place = f"{side} hand", f"{side} hand place"
     return (
-        Rule(hand, "moving", f"{side}_speed", STILL, 0.6 * STILL, 0.12, 0.1, source=_FILMS),
-        Rule(hand, "held", f"{side}_raised_speed", 0.6 * STILL, STILL, 0.12, 0.1, source=_FILMS),
-        Rule(place, "face", f"{side}_to_face", 0.25, 0.35, 0.1, source=_DRAWN),
-        Rule(place, "side", f"{side}_to_middle", 0.8, 0.7, 0.1, source=_DRAWN),
-        Rule(place, "chest", f"{side}_to_chest", 0.5, 0.6, 0.1, source=_DRAWN),
+        EventRule(hand, "moving", f"{side}_speed", STILL, 0.6 * STILL, 0.12, 0.1, source=_FILMS),
+        EventRule(
+            hand, "held", f"{side}_raised_speed", 0.6 * STILL, STILL, 0.12, 0.1, source=_FILMS
+        ),
+        EventRule(place, "face", f"{side}_to_face", 0.25, 0.35, 0.1, source=_DRAWN),
+        EventRule(place, "side", f"{side}_to_middle", 0.8, 0.7, 0.1, source=_DRAWN),
+        EventRule(place, "chest", f"{side}_to_chest", 0.5, 0.6, 0.1, source=_DRAWN),
     )
 
 
 # Stern, Walrath and Goldstein, The endogenous eyeblink (1984), give 0.1 to 0.4 s for a blink.
 RULES = (
-    Rule("signing", "signing", "signing", 0.5, 0.5, LEAST_S, PAUSE_S, "speed", _FILMS),
+    EventRule("signing", "signing", "signing", 0.5, 0.5, LEAST_S, PAUSE_S, "speed", _FILMS),
     *(rule for side in SIDES for rule in _of_hand(side)),
-    Rule("leading hand", "right", "lead", 0.4, 0.2, 0.3, source=_DRAWN),
-    Rule("leading hand", "left", "lead", -0.4, -0.2, 0.3, source=_DRAWN),
-    Rule("hands", "two-handed", "raised", 1.6, 1.5, 0.2, number="speed", source=_DRAWN),
-    Rule("hands", "one-handed", "raised", 1.4, 1.5, 0.2, number="speed", source=_DRAWN),
-    Rule("hands apart", "together", "between", 0.45, 0.6, 0.15, source=_DRAWN),
-    Rule("hands apart", "apart", "between", 1.0, 0.85, 0.15, source=_DRAWN),
-    Rule("head movement", "shake", "shake", SHAKE_DEG, 1.5, 0.3, 0.3, source=_DRAWN),
-    Rule("head movement", "nod", "nod", 4.5, 2.0, 0.2, 0.3, source=_DRAWN),
-    Rule("head turn", "left", "yaw", 10.0, 6.0, 0.3, source=_DRAWN),
-    Rule("head turn", "right", "yaw", -10.0, -6.0, 0.3, source=_DRAWN),
-    Rule("head tilt", "left", "roll", 6.0, 4.0, 0.3, source=_DRAWN),
-    Rule("head tilt", "right", "roll", -6.0, -4.0, 0.3, source=_DRAWN),
-    Rule("brows", "up", "brow", 0.015, 0.009, 0.2, source=_DRAWN),
-    Rule("brows", "down", "brow", -0.01, -0.006, 0.2, source=_DRAWN),
-    Rule("eyes", "blink", "closing", 0.4, CLOSED, 0.06, 0.04, source="Stern 1984; " + _DRAWN),
-    Rule("eyes", "wide", "aperture", 0.12, 0.08, 0.2, source=_DRAWN),
-    Rule("gaze", "left", "gaze_side", 0.1, 0.06, 0.15, source=_DRAWN),
-    Rule("gaze", "right", "gaze_side", -0.1, -0.06, 0.15, source=_DRAWN),
-    Rule("gaze", "down", "gaze_down", 0.1, 0.06, 0.2, source=_DRAWN),
-    Rule("mouth", "open", "mouth_open", 0.04, 0.02, 0.1, source=_DRAWN),
-    Rule("mouth", "stretched", "mouth_width", 0.03, 0.02, 0.15, source=_DRAWN),
-    Rule("mouth", "rounded", "mouth_width", -0.03, -0.02, 0.15, source=_DRAWN),
-    Rule("mouth movement", "moving", "mouthing", 0.03, 0.015, 0.3, 0.3, source=_DRAWN),
+    EventRule("leading hand", "right", "lead", 0.4, 0.2, 0.3, source=_DRAWN),
+    EventRule("leading hand", "left", "lead", -0.4, -0.2, 0.3, source=_DRAWN),
+    EventRule("hands", "two-handed", "raised", 1.6, 1.5, 0.2, number="speed", source=_DRAWN),
+    EventRule("hands", "one-handed", "raised", 1.4, 1.5, 0.2, number="speed", source=_DRAWN),
+    EventRule("hands apart", "together", "between", 0.45, 0.6, 0.15, source=_DRAWN),
+    EventRule("hands apart", "apart", "between", 1.0, 0.85, 0.15, source=_DRAWN),
+    EventRule("head movement", "shake", "shake", SHAKE_DEG, 1.5, 0.3, 0.3, source=_DRAWN),
+    EventRule("head movement", "nod", "nod", 4.5, 2.0, 0.2, 0.3, source=_DRAWN),
+    EventRule("head turn", "left", "yaw", 10.0, 6.0, 0.3, source=_DRAWN),
+    EventRule("head turn", "right", "yaw", -10.0, -6.0, 0.3, source=_DRAWN),
+    EventRule("head tilt", "left", "roll", 6.0, 4.0, 0.3, source=_DRAWN),
+    EventRule("head tilt", "right", "roll", -6.0, -4.0, 0.3, source=_DRAWN),
+    EventRule("brows", "up", "brow", 0.015, 0.009, 0.2, source=_DRAWN),
+    EventRule("brows", "down", "brow", -0.01, -0.006, 0.2, source=_DRAWN),
+    EventRule("eyes", "blink", "closing", 0.4, CLOSED, 0.06, 0.04, source="Stern 1984; " + _DRAWN),
+    EventRule("eyes", "wide", "aperture", 0.12, 0.08, 0.2, source=_DRAWN),
+    EventRule("gaze", "left", "gaze_side", 0.1, 0.06, 0.15, source=_DRAWN),
+    EventRule("gaze", "right", "gaze_side", -0.1, -0.06, 0.15, source=_DRAWN),
+    EventRule("gaze", "down", "gaze_down", 0.1, 0.06, 0.2, source=_DRAWN),
+    EventRule("mouth", "open", "mouth_open", 0.04, 0.02, 0.1, source=_DRAWN),
+    EventRule("mouth", "stretched", "mouth_width", 0.03, 0.02, 0.15, source=_DRAWN),
+    EventRule("mouth", "rounded", "mouth_width", -0.03, -0.02, 0.15, source=_DRAWN),
+    EventRule("mouth movement", "moving", "mouthing", 0.03, 0.015, 0.3, 0.3, source=_DRAWN),
 )
 """All of them; docs/tiers.md has the table."""
 
@@ -115,7 +117,7 @@ def find_events(signals: Signals) -> list[Event]:
     for tier in TIERS:
         # Of hands that rest even their movement is none.
         is_free = is_signing.copy() if "hand" in tier else np.ones_like(is_signing)
-        spans: list[tuple[int, int, Rule]] = []
+        spans: list[tuple[int, int, EventRule]] = []
         for rule in RULES:
             if rule.tier == tier and rule.signal in signals.values:
                 found = list(_find_spans(signals, rule, is_free))
@@ -129,7 +131,7 @@ def find_events(signals: Signals) -> list[Event]:
 
 
 def _find_spans(
-    signals: Signals, rule: Rule, is_free: npt.NDArray[np.bool_]
+    signals: Signals, rule: EventRule, is_free: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[int, int]]:
     """Yield the frames of a rule's events: the first one, and the first one after."""
     sign = 1.0 if rule.on >= rule.off else -1.0
@@ -150,7 +152,7 @@ def _find_spans(
     yield from (span for span in joined if span[1] - span[0] >= least)
 
 
-def _name(tier: str, spans: list[tuple[int, int, Rule]], signals: Signals) -> Iterator[Event]:
+def _name(tier: str, spans: list[tuple[int, int, EventRule]], signals: Signals) -> Iterator[Event]:
     """Yield the events of a tier, and what lies between them."""
 
     def seconds(frame: int) -> float:

@@ -20,7 +20,7 @@ from signloom.translation.options import USUAL_NGRAM
 from signloom.translation.signs import find_signs
 from signloom.translation.translator import Translator
 from signloom_tools.importing.recombine import SIGNER
-from tests.unit.evaluation.world import CLIPS, NAMES, Reader, setup, targets, untrained
+from tests.unit.evaluation.world import CLIPS, NAMES, SignReader, setup, targets, untrained
 
 
 def recognised(
@@ -43,7 +43,7 @@ def values(recognitions: dict[str, Recognition]) -> dict[str, float]:
 @pytest.fixture(scope="module")
 def recognitions() -> dict[str, Recognition]:
     """What a reader without errors reads; some seconds."""
-    return recognised(Reader())
+    return recognised(SignReader())
 
 
 def test_what_is_read_is_scored_beside_its_floors(recognitions: dict[str, Recognition]) -> None:
@@ -70,8 +70,10 @@ def test_what_is_read_is_scored_beside_its_floors(recognitions: dict[str, Recogn
 
 
 def test_seeds_read_together(recognitions: dict[str, Recognition]) -> None:
-    alone = values(recognised(Reader(missing=1, sure=0.5)))
-    together = recognised(Reader(missing=1, sure=0.5), [Reader(sure=0.9), Reader(sure=0.9)])
+    alone = values(recognised(SignReader(missing=1, sure=0.5)))
+    together = recognised(
+        SignReader(missing=1, sure=0.5), [SignReader(sure=0.9), SignReader(sure=0.9)]
+    )
     joint = values(together)
     assert "together" not in alone
     assert joint["model"] == alone["model"]
@@ -89,15 +91,15 @@ def test_seeds_as_one_are_the_model_that_reads() -> None:
     Quick twin: test_seeds_read_together.
     """
 
-    class Joint(Reader):
+    class Joint(SignReader):
         is_joint = True
 
         @property
         def first_seed(self) -> Translator:
-            return Reader(missing=1, sure=0.5)
+            return SignReader(missing=1, sure=0.5)
 
-    readers = [Reader(sure=0.9), Reader(sure=0.9)]
-    apart = recognised(Reader(missing=1, sure=0.5), readers)["test"]
+    readers = [SignReader(sure=0.9), SignReader(sure=0.9)]
+    apart = recognised(SignReader(missing=1, sure=0.5), readers)["test"]
     joint = recognised(Joint(), readers)["test"]
     assert joint.seeds == apart.seeds
     assert joint.systems["model"] == apart.systems["together"]
@@ -107,7 +109,7 @@ def test_seeds_as_one_are_the_model_that_reads() -> None:
 def test_all_seeds_choose_the_search_together() -> None:
     """What the few signs of dev ask for, read by one seed, makes the others worse."""
     names = ("GARE", "OUI", "NON")
-    model = Reader()
+    model = SignReader()
     model.spec = replace(model.spec, ctc=CtcLabels(kind="glosses", names=names))
     gare, oui, unsure = [0.05, 0.9, 0.04, 0.01], [0.05, 0.04, 0.9, 0.01], [0.6, 0.02, 0.36, 0.02]
     noise = [0.6, 0.02, 0.02, 0.36]  # NON, which nobody signed
@@ -122,7 +124,7 @@ def test_all_seeds_choose_the_search_together() -> None:
 
 def test_clips_without_glosses_are_left_out_and_a_model_of_characters_reads_nothing() -> None:
     half = [replace(t, gloss="") if t.clip_id in ("dev0", "test0") else t for t in targets()]
-    recognitions = recognised(Reader(), of=half)
+    recognitions = recognised(SignReader(), of=half)
     assert {split: len(recognition.targets) for split, recognition in recognitions.items()} == {
         "dev": 1,
         "test": 2,
@@ -132,12 +134,12 @@ def test_clips_without_glosses_are_left_out_and_a_model_of_characters_reads_noth
 
 def test_signs_of_a_list_are_found_each_by_itself() -> None:
     clips = [CLIPS["test0"], CLIPS["test1"]]  # DEMAIN TU VIENS; ELLE MANGE À LA GARE
-    first, second = find_signs(Reader(), clips, ["VIENS", "DEMAIN", "GARE"])
+    first, second = find_signs(SignReader(), clips, ["VIENS", "DEMAIN", "GARE"])
     assert [sign.gloss for sign in first] == ["DEMAIN", "VIENS"]  # in the order of time
     assert [sign.gloss for sign in second] == ["GARE"]
     assert all(0 <= s.start_s < s.end_s and s.posterior == pytest.approx(0.9) for s in first)
     with pytest.raises(UserError, match=r"--find DEMAN: no train clip .*such as DEMAIN"):
-        find_signs(Reader(), clips, ["DEMAN"])
+        find_signs(SignReader(), clips, ["DEMAN"])
     with pytest.raises(UserError, match="reads no signs"):
         find_signs(untrained(), clips, ["DEMAIN"])
 
@@ -145,7 +147,7 @@ def test_signs_of_a_list_are_found_each_by_itself() -> None:
 def test_the_search_is_chosen_by_the_rules_that_score_it() -> None:
     """A place that these rules do not count must not decide for a length bonus."""
     names = ("GARE", "loc-GARE", "NON")
-    model = Reader()
+    model = SignReader()
     model.spec = replace(model.spec, ctc=CtcLabels(kind="glosses", names=names))
     rows = [[0.05, 0.9, 0.04, 0.01], [0.9, 0.04, 0.04, 0.02], [0.65, 0.01, 0.32, 0.02]]
     line = np.log(np.array(rows, dtype=np.float32))
@@ -174,9 +176,9 @@ def noisy_lines() -> HeldOutLabels:
 
 def test_few_clips_of_dev_leave_the_usual_search() -> None:
     few = noisy_lines()
-    search = choose_search(Reader(), [few])
+    search = choose_search(SignReader(), [few])
     assert (search.weight, search.bonus) == USUAL_NGRAM
-    weighted = choose_search(Reader(), [few], weights=(0.4, 1.0))
+    weighted = choose_search(SignReader(), [few], weights=(0.4, 1.0))
     assert (weighted.weight, weighted.bonus, weighted.ngrams) == (0.4, 1.0, few.ngrams)
 
 
@@ -187,7 +189,7 @@ def test_a_search_that_is_clearly_better_on_dev_is_taken() -> None:
     clips = [
         replace(target, clip_id=str(number)) for number, target in enumerate([*few.targets] * 40)
     ]
-    many = choose_search(Reader(), [HeldOutLabels([*few.log_probs] * 40, clips, few.ngrams)])
+    many = choose_search(SignReader(), [HeldOutLabels([*few.log_probs] * 40, clips, few.ngrams)])
     assert many.weight > 0
     assert (many.weight, many.bonus) != USUAL_NGRAM
 
@@ -201,7 +203,7 @@ def test_sentences_made_of_pieces_do_not_decide_which_sign_follows_another() -> 
     clips = CLIPS | {t.clip_id: CLIPS["train0"] for t in pieced_targets}
     # It hears too little to be right without an n-gram.
     choices = [
-        choose_searches(setup(Reader(sure=0.06), targets=of, sequences=clips))
+        choose_searches(setup(SignReader(sure=0.06), targets=of, sequences=clips))
         for of in (targets(), [*targets(), *pieced_targets])
     ]
     assert choices[0].each.ngrams

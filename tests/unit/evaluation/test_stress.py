@@ -12,7 +12,7 @@ from signloom.evaluation.calibrate import choose_limit
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.metrics import Score
 from signloom.evaluation.results import write_evaluation
-from signloom.evaluation.stress import CHANGES, NONE, Tried
+from signloom.evaluation.stress import CHANGES, NONE, ChangedClips
 from signloom.translation.confidence import CONFIDENCE, fit_levels, read_confidence
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Translator
@@ -74,9 +74,9 @@ def test_an_evaluation_says_what_each_change_costs(tmp_path: Path) -> None:
     assert plain.splits["dev"].result.texts == evaluation.splits["dev"].result.texts
 
 
-def tried(change: str, *pairs: tuple[float, bool]) -> Tried:
+def changed_clips(change: str, *pairs: tuple[float, bool]) -> ChangedClips:
     """Return clips with these scores of a token, right or not."""
-    return Tried(
+    return ChangedClips(
         split="dev",
         change=change,
         clip_ids=[str(n) for n in range(len(pairs))],
@@ -94,23 +94,23 @@ def tried(change: str, *pairs: tuple[float, bool]) -> Tried:
 def test_doubt_begins_where_a_fifth_of_what_is_said_under_any_change_is_right() -> None:
     plain = [(-0.1, True)] * 20
     lost = [(-0.1, True)] * 12 + [(-0.5, True)] * 6 + [(-0.5, False)] * 4
-    rows = [tried(NONE, *plain), tried("lost", *lost)]
+    rows = [changed_clips(NONE, *plain), changed_clips("lost", *lost)]
     pooled = [pair for row in rows for pair in zip(row.hypotheses, row.right, strict=True)]
     levels = fit_levels([h.log_prob for h, _ in pooled], [right for _, right in pooled])
     assert choose_limit(levels, rows[:1]) == 0.5
     # 4 of 22 are wrong, less than a fifth: nothing is held back.
     assert choose_limit(levels, rows) == 0.5
-    worse = [rows[0], tried("lost", *lost, *[(-0.5, False)] * 3)]
+    worse = [rows[0], changed_clips("lost", *lost, *[(-0.5, False)] * 3)]
     assert choose_limit(levels, worse) > 0.5
     # But never at the price of a tenth of the right ones: without changes those are said, too.
-    low = [tried(NONE, *[(-0.5, True)] * 10), worse[1]]
+    low = [changed_clips(NONE, *[(-0.5, True)] * 10), worse[1]]
     assert choose_limit(levels, low) == levels[0].confidence  # at which all of them are said
 
 
 def test_what_is_said_is_all_where_nothing_was_measured(tmp_path: Path) -> None:
     translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
-    attempt = tried("lost", (-0.1, True), (-0.2, False))
-    row = stress.stress_row(attempt, stress.has_no_warning(attempt, translator, None))
+    clips = changed_clips("lost", (-0.1, True), (-0.2, False))
+    row = stress.stress_row(clips, stress.has_no_warning(clips, translator, None))
     assert (row.told, row.wrong) == (100, 50)
-    assert stress.stress_row(attempt, [True, False]).wrong == 0
-    assert stress.stress_row(attempt, [False, False]).told == 0
+    assert stress.stress_row(clips, [True, False]).wrong == 0
+    assert stress.stress_row(clips, [False, False]).told == 0

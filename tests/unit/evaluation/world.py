@@ -143,7 +143,7 @@ NAMES = tuple(sorted({word for text in TRAIN for word in text.upper().split()}))
 CLIPS = corpus()
 
 
-class Reader(Translator):
+class SignReader(Translator):
     """Reads the glosses of a clip, but for the last `missing` ones; nothing when it is blind."""
 
     def __init__(self, missing: int = 0, sure: float = 0.9) -> None:

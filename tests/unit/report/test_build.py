@@ -25,7 +25,7 @@ from tests.report_project import OPTIONS, SAID
 from tests.unit.evaluation.judged import judge
 
 
-class Page(HTMLParser):
+class ReportParser(HTMLParser):
     """Checks that tags are closed in order and keeps what the tests ask for."""
 
     VOID = ("meta", "link", "br", "img", "input", "hr")
@@ -57,8 +57,8 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def parse(text: str) -> Page:
-    page = Page()
+def parse(text: str) -> ReportParser:
+    page = ReportParser()
     page.feed(text)
     assert page.open == []
     return page

@@ -8,7 +8,7 @@ from torch.nn import functional
 from signloom.features.batches import Batch
 from signloom.models.registry import build_model
 from signloom.models.transformer import Transformer
-from signloom.training.loop import BatchLoss, Counts, real_rows
+from signloom.training.loop import BatchCounts, BatchLoss, real_rows
 from tests import tiny
 from tests.bench.document_000 import PAD, Document000
 
@@ -107,7 +107,9 @@ def test_equal_weights_give_the_documents_loss_and_gradients() -> None:
 
     options = dataclasses.replace(tiny.TRAIN, label_smoothing=0.0, ctc_weight=0.0, token_drop=0.0)
     batch_loss = BatchLoss(ours, options, pad=PAD, subsampling=1)
-    loss = batch_loss.mean(batch_loss(batch, real_rows(batch)), Counts(*batch_loss.count(batch)))
+    loss = batch_loss.mean(
+        batch_loss(batch, real_rows(batch)), BatchCounts(*batch_loss.count(batch))
+    )
     loss.backward()
 
     torch.testing.assert_close(loss, theirs, rtol=1e-5, atol=1e-6)  # sums in another order

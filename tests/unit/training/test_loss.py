@@ -78,7 +78,7 @@ def test_consistency_is_that_by_hand_in_any_chunks(monkeypatch: pytest.MonkeyPat
             torch.testing.assert_close(gradient, exact, rtol=1e-4, atol=1e-6)
 
 
-class Case:
+class LossCase:
     """A head and what it projects; gradients are wanted of all three."""
 
     def __init__(
@@ -131,7 +131,7 @@ def test_chunks_have_the_plain_loss_and_its_gradients(
     dtype: torch.dtype,
     seed: int,
 ) -> None:
-    case = Case(*sizes, seed=seed, bias=bias, dtype=dtype)
+    case = LossCase(*sizes, seed=seed, bias=bias, dtype=dtype)
     expected = case.plain(smoothing)
     loss = case.chunked(smoothing, rows)
     # Sums over at most 9 x 1029 numbers around 1 in another order.
@@ -146,7 +146,7 @@ def test_chunks_have_the_plain_loss_and_its_gradients(
 
 @pytest.mark.parametrize("tokens", [0, 1, 11])
 def test_a_score_is_the_plain_loss_and_the_right_guesses(tokens: int) -> None:
-    case = Case(tokens, 30, dtype=torch.float32)
+    case = LossCase(tokens, 30, dtype=torch.float32)
     guesses = functional.linear(case.states, case.weight, case.bias).argmax(dim=1)
     case.targets[::2] = guesses[::2]
     score = head_score(case.states, case.weight, case.bias, case.targets)
@@ -174,7 +174,7 @@ def memory_of(tensor: torch.Tensor) -> int:
 
 
 def test_the_logits_of_all_tokens_never_exist_together() -> None:
-    case = Case(300, 5000)
+    case = LossCase(300, 5000)
     with LargestTensor() as largest:
         case.gradients(case.plain(0.1))
     assert largest.numbers == 300 * 5000
@@ -186,7 +186,7 @@ def test_the_logits_of_all_tokens_never_exist_together() -> None:
 @pytest.mark.parametrize(("tokens", "rows"), [(8, 8), (90, 10), (150, 15), (300, 20)])
 def test_logits_held_are_bounded(tokens: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss_module, "CPU_LOGITS_BYTES", (4 * 5000 * 10, 4 * 5000 * 20))
-    case = Case(tokens, 5000)
+    case = LossCase(tokens, 5000)
     case.weight.requires_grad_(False)
     with LargestTensor() as chunked:
         torch.autograd.grad(case.chunked(0.1), [case.states])
@@ -197,7 +197,7 @@ def test_logits_held_are_bounded(tokens: int, rows: int, monkeypatch: pytest.Mon
 
 
 def test_no_gradient_is_made_where_none_is_wanted() -> None:
-    case = Case(20, 5000)
+    case = LossCase(20, 5000)
     case.weight.requires_grad_(False)
     with LargestTensor() as largest:
         (by_states,) = torch.autograd.grad(case.chunked(0.1, chunk_rows=2), [case.states])
@@ -211,7 +211,7 @@ def test_no_gradient_is_made_where_none_is_wanted() -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_bfloat16_rounds_products_and_no_sums(smoothing: float) -> None:
-    case = Case(200, 3000, dtype=torch.float32)
+    case = LossCase(200, 3000, dtype=torch.float32)
     exact = case.gradients(case.plain(smoothing))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = case.chunked(smoothing, chunk_rows=5)
@@ -231,7 +231,7 @@ def test_bfloat16_rounds_products_and_no_sums(smoothing: float) -> None:
 
 
 def test_a_gradient_becomes_the_parameters_own_without_a_copy() -> None:
-    case = Case(30, 5000)
+    case = LossCase(30, 5000)
     weight = torch.nn.Parameter(case.weight.detach())
     loss = head_loss(case.states, weight, None, case.targets, label_smoothing=0.0)
     with LargestTensor() as backward:

@@ -10,8 +10,8 @@ import torch
 
 from signloom.errors import UserError
 from signloom.training.loop import (
+    BatchCounts,
     BatchLoss,
-    Counts,
     DivergedError,
     StepReport,
     accumulate_gradients,
@@ -46,7 +46,7 @@ def test_parts_of_a_batch_add_up_to_its_gradients() -> None:
             torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(part_losses, losses, rtol=1e-5, atol=0)
         assert part_counts[:4].tolist() == counts[:4].tolist()
-        assert Counts(*part_counts).padded_frames <= Counts(*counts).padded_frames
+        assert BatchCounts(*part_counts).padded_frames <= BatchCounts(*counts).padded_frames
 
 
 def test_two_passes_under_dropout_are_pulled_towards_each_other() -> None:

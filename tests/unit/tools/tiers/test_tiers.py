@@ -14,13 +14,13 @@ from signloom_demo.signer import TRAIN_SIGNERS
 from signloom_tools.cli.main import main
 from signloom_tools.holistic import FilmLandmarks, read_film
 from signloom_tools.importing.elan import read_elan
-from signloom_tools.tiers.events import RULES, Event, Rule, find_events
+from signloom_tools.tiers.events import RULES, Event, EventRule, find_events
 from signloom_tools.tiers.files import CROWD, list_values, to_elan, to_json
 from signloom_tools.tiers.signals import Signals, measure
 from studies.tiers.draw import Act, draw_film, write_script
 from studies.tiers.films import read_labels
 from studies.tiers.run import count, find_drawn, to_events
-from studies.tiers.scores import Counts, measure_overlap
+from studies.tiers.scores import EventCounts, measure_overlap
 from tests.tiny import ROOT
 from tests.videos import write_video
 
@@ -184,7 +184,7 @@ def test_the_page_has_the_rules_as_they_are() -> None:
         assert describe(rule) in page, describe(rule)
 
 
-def describe(rule: Rule) -> str:
+def describe(rule: EventRule) -> str:
     """A rule as a row of the page's table."""
     numbers = (f"{number:g}" for number in (rule.on, rule.off, rule.least_s, rule.join_s))
     unit = "" if rule.signal == "signing" else rule.unit
@@ -201,7 +201,7 @@ def test_labels_of_real_films_name_what_tiers_may_say() -> None:
 
 
 def test_counts_take_each_event_once() -> None:
-    counts = Counts()
+    counts = EventCounts()
     blink = Event("eyes", "blink", 1.0, 2.0, 1.0, "")
     near = dataclasses.replace(blink, start_s=1.4)
     counts.add([blink], [near, blink, dataclasses.replace(blink, start_s=1.6)])
@@ -212,7 +212,7 @@ def test_counts_take_each_event_once() -> None:
 
 @pytest.mark.slow  # its quick twin is `test_what_a_face_does_is_found`
 def test_all_that_a_drawn_face_does_is_found() -> None:
-    acts, counts = write_script(), Counts()
+    acts, counts = write_script(), EventCounts()
     count(acts, find_drawn(acts, TRAIN_SIGNERS[0], face_px=100, fps=25.0), counts)
     assert counts.both.total() >= 0.9 * counts.known.total(), counts.to_table()
     assert counts.both.total() >= 0.9 * counts.found.total(), counts.to_table()
