@@ -176,7 +176,7 @@ def change_corpus(corpus: CorpusOptions) -> Iterator[None]:
                 "the removal of a person was interrupted; run the same `signloom forget` again, "
                 "which finishes the rest"
             )
-        settle(corpus)
+        settle_change(corpus)
         try:
             yield
         except BaseException:
@@ -215,7 +215,7 @@ def lock_corpus(corpus: CorpusOptions) -> Iterator[None]:
         ) from error
 
 
-def begin(corpus: CorpusOptions, batch: str = "") -> None:
+def begin_change(corpus: CorpusOptions, batch: str = "") -> None:
     """Note that a change is under way, before its first file.
 
     Args:
@@ -240,7 +240,7 @@ def replace_manifest(corpus: CorpusOptions, before: Manifest, clips: Sequence[Cl
     return Manifest(clips, hash_file(corpus.path))
 
 
-def settle(corpus: CorpusOptions, former: Manifest | None = None) -> str:
+def settle_change(corpus: CorpusOptions, former: Manifest | None = None) -> str:
     """Clear what the manifest no longer names, and have DVC keep the version.
 
     Args:

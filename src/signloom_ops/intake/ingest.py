@@ -32,13 +32,13 @@ from signloom_ops.intake.changes import (
     INTAKE_REJECTS,
     Delivery,
     IntakeReject,
-    begin,
+    begin_change,
     change_corpus,
     check_growable,
     read_deliveries,
     read_rejects,
     replace_manifest,
-    settle,
+    settle_change,
     write_ledger,
 )
 from signloom_ops.intake.checks import Accepted, Checked, check_candidates
@@ -295,7 +295,7 @@ def _apply(
     before, rejects = read_rejects(corpus), _merge_rejects(corpus, plan, sources)
     manifest = plan.manifest
     if plan.clips or plan.changes or rejects != before:
-        begin(corpus, plan.batch or "")
+        begin_change(corpus, plan.batch or "")
     if plan.clips:
         plan = _copy_videos(corpus, plan)
     if plan.batch:
@@ -308,7 +308,7 @@ def _apply(
         clips = [after.get(clip.clip_id, clip) for clip in manifest.clips]
         manifest = replace_manifest(corpus, manifest, [*clips, *plan.clips])
     write_ledger(corpus.folder / INTAKE_REJECTS, rejects, IntakeReject)
-    return replace(plan, manifest=manifest, version=settle(corpus, manifest))
+    return replace(plan, manifest=manifest, version=settle_change(corpus, manifest))
 
 
 def _merge_rejects(

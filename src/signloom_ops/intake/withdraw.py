@@ -30,14 +30,14 @@ from signloom_ops.intake.changes import (
     WITHDRAWN,
     Delivery,
     Withdrawn,
-    begin,
+    begin_change,
     change_corpus,
     check_growable,
     read_deliveries,
     read_withdrawn,
     remove_paths,
     replace_manifest,
-    settle,
+    settle_change,
     write_ledger,
 )
 
@@ -147,7 +147,7 @@ def _remove(
     ids = {clip.clip_id for clip in withdrawn}
     remaining = [clip for clip in manifest.clips if clip.clip_id not in ids]
     check_splits(corpus.path, remaining)
-    begin(corpus)
+    begin_change(corpus)
     needed = {clip.video for clip in remaining}
     alone = [clip for clip in withdrawn if clip.video and clip.video not in needed]
     hashed = VideoHashes(cache_folder()).hash_videos(clip.video for clip in alone if clip.video)
@@ -162,7 +162,7 @@ def _remove(
     ]
     write_ledger(corpus.folder / DELIVERIES, deliveries, Delivery)
     after = replace_manifest(corpus, manifest, remaining)
-    settle(corpus, after)
+    settle_change(corpus, after)
     return after
 
 

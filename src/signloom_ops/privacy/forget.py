@@ -77,7 +77,7 @@ from signloom_ops.intake.changes import (
     read_withdrawn,
     removal_note,
     remove_paths,
-    settle,
+    settle_change,
 )
 from signloom_ops.nightly.card import CARD, write_card
 from signloom_ops.nightly.store import FROZEN, MARKS, ModelStore
@@ -467,7 +467,7 @@ def remove(signer: str, project: Project) -> Removal:
     corpus, store = project.corpus, project.store
     with lock_corpus(corpus):
         if not (was_interrupted := is_interrupted(project)):
-            settle(corpus)
+            settle_change(corpus)
             store.settle()
         removal = find_removal(signer, project)
         person = removal.person

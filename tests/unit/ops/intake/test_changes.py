@@ -11,14 +11,14 @@ from signloom.corpus.manifest import CorpusOptions, read_manifest
 from signloom.errors import UserError
 from signloom.extraction import cache
 from signloom_ops.intake.changes import (
-    begin,
+    begin_change,
     change_corpus,
     changes_folder,
     is_unfinished,
     read_deliveries,
     recover_corpus,
     removal_note,
-    settle,
+    settle_change,
 )
 from signloom_ops.intake.inbox import has_new_files
 from signloom_ops.intake.withdraw import withdraw
@@ -105,7 +105,7 @@ def test_a_withdrawal_that_is_cut_loses_no_film_and_ends_when_it_is_repeated(
 
 def test_the_end_of_a_cut_change_may_be_cut_as_well(corpus: CorpusOptions) -> None:
     deliver(Path("in/ada"), "a", frames=20)
-    begin(corpus, DAY)
+    begin_change(corpus, DAY)
     (corpus.folder / "videos" / DAY).mkdir()
     for name in ("a.mp4", ".b.mp4.999999999-7f3a.tmp"):
         (corpus.folder / "videos" / DAY / name).write_bytes(b"film")
@@ -124,7 +124,7 @@ def test_films_that_people_put_there_are_never_removed(corpus: CorpusOptions) ->
     result = take(corpus, "in")
     assert result.batch == f"{DAY}-2"
     withdraw(corpus, f"{DAY}-2", "no")
-    begin(corpus)
+    begin_change(corpus)
     recover_corpus(corpus)
     assert own_film.read_bytes() == b"theirs"
     assert not (corpus.folder / "videos" / f"{DAY}-2" / "own.mp4").exists()
@@ -189,6 +189,6 @@ def test_what_this_command_cannot_finish_is_refused_and_names_no_person(
 
 def test_nothing_is_settled_where_no_change_was_begun(corpus: CorpusOptions) -> None:
     with change_corpus(corpus):
-        assert settle(corpus) == ""
+        assert settle_change(corpus) == ""
     assert not is_unfinished(corpus)
     assert not removal_note(corpus).exists()
