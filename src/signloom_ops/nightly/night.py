@@ -19,7 +19,6 @@ from signloom_ops.intake.changes import is_unfinished, read_deliveries
 from signloom_ops.intake.withdraw import list_ended
 from signloom_ops.lock import BusyError, Held, hold_lock
 from signloom_ops.nightly import steps
-from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.plan import (
     BY_HAND,
     NightPlan,
@@ -30,6 +29,7 @@ from signloom_ops.nightly.plan import (
     new_clips,
     read_settings,
 )
+from signloom_ops.nightly.programs import Programs
 from signloom_ops.nightly.record import NightRecord
 from signloom_ops.nightly.store import DECISION, ModelStore, remove_half_written
 
@@ -84,8 +84,8 @@ def _run_recorded(request: NightRequest, settings: Settings, held: Held) -> dict
     """Run the steps; however they end, the record has it."""
     record = NightRecord()
     log, key = record.folder / STAGES_LOG, record.content["key"]
-    commands = Commands(lock=held.handle, log=log, night=key)
-    night = _Night(request, settings, ModelStore(), commands, record)
+    programs = Programs(lock=held.handle, log=log, night=key)
+    night = _Night(request, settings, ModelStore(), programs, record)
     if held.left:
         record.warn(f"{held.left}, left its lock behind: it was killed, or the power went")
     try:
@@ -117,7 +117,7 @@ class _Night:
     request: NightRequest
     settings: Settings
     store: ModelStore
-    commands: Commands
+    programs: Programs
     record: NightRecord
 
     def run(self) -> Ending:
@@ -129,8 +129,8 @@ class _Night:
             remove_half_written(folder)
         if remote:
             if record.has_untracked:
-                record.step("track", steps.track_interrupted, corpus.folder, self.commands)
-            record.step("pull", steps.pull_versions, corpus.folder, remote, self.commands)
+                record.step("track", steps.track_interrupted, corpus.folder, self.programs)
+            record.step("pull", steps.pull_versions, corpus.folder, remote, self.programs)
         champion = store.champion()
         record.note(champion_before=champion, champion=champion)
         if is_unfinished(corpus):
@@ -173,7 +173,7 @@ class _Night:
             return Ending(code=NOTHING, verdict="nothing that came in was new")
         if plan.version is not None and (decision := store.decision(plan.version)):
             return self._publish_decision(plan.version, decision, log)
-        record.step("extract", steps.prepare_data, store, self.commands)
+        record.step("extract", steps.prepare_data, store, self.programs)
         clips, refusal = self._check_new_clips(manifest)
         if refusal:
             record.note(version=None, verdict=refusal)
@@ -228,7 +228,7 @@ class _Night:
             if report.batch in delivered:
                 changed = record.step("withdraw", steps.withdraw_delivery, corpus, report, manifest)
                 manifest = changed.manifest
-        record.step("extract again", steps.prepare_data, self.store, self.commands)
+        record.step("extract again", steps.prepare_data, self.store, self.programs)
         return manifest.clips, steps.why_not_train(checked, delivered)
 
     def _train(self, clips: Sequence[Clip]) -> int:
@@ -241,8 +241,8 @@ class _Night:
             record.warn(
                 "training starts from scratch: the champion learnt from a signer who was forgotten"
             )
-        record.step("train", steps.train, start_from, self.commands)
-        record.step("evaluate", steps.evaluate, self.commands)
+        record.step("train", steps.train, start_from, self.programs)
+        record.step("evaluate", steps.evaluate, self.programs)
         stored = record.step(
             "keep",
             steps.keep_version,
@@ -256,7 +256,7 @@ class _Night:
 
     def _publish(self, ending: Ending) -> Ending:
         """Build the report, keep the versions of data and code; return the ending."""
-        self.record.attempt("report", steps.build_report, self.commands)
+        self.record.attempt("report", steps.build_report, self.programs)
         self._publish_versions()
         return ending
 
@@ -264,13 +264,13 @@ class _Night:
         """Track the models with DVC, commit, push; as far as the options ask for it."""
         settings, record, ops = self.settings, self.record, self.settings.ops
         if ops.commit or ops.remote:
-            record.attempt("track", steps.track_models, self.commands)
+            record.attempt("track", steps.track_models, self.programs)
         if ops.commit:
             record.attempt(
-                "commit", steps.commit_night, record.content, settings.corpus.folder, self.commands
+                "commit", steps.commit_night, record.content, settings.corpus.folder, self.programs
             )
         if ops.remote:
-            record.attempt("push", steps.push_versions, ops.remote, self.commands)
+            record.attempt("push", steps.push_versions, ops.remote, self.programs)
 
 
 def _end(record: NightRecord, ending: Ending) -> None:

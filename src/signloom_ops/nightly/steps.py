@@ -30,8 +30,8 @@ from signloom_ops.intake.drift.findings import LEVELS, DriftReport, write_report
 from signloom_ops.intake.ingest import ingest
 from signloom_ops.intake.withdraw import ENDED, withdraw, withdraw_ended
 from signloom_ops.nightly.card import write_card
-from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.plan import ALSO, BY_HAND, Settings, corpora_of, corpus_key, gather_facts
+from signloom_ops.nightly.programs import Programs
 from signloom_ops.nightly.record import StepResult
 from signloom_ops.nightly.registry import sync_registry
 from signloom_ops.nightly.store import ModelStore
@@ -39,13 +39,13 @@ from signloom_ops.options import DriftOptions, OpsOptions
 from signloom_tools.dvc import track_version
 
 
-def track_interrupted(corpus: Path, commands: Commands) -> StepResult:
+def track_interrupted(corpus: Path, programs: Programs) -> StepResult:
     """Have DVC keep what an interrupted night changed; else DVC would refuse to replace it."""
     track_version(corpus)
-    return track_models(commands)
+    return track_models(programs)
 
 
-def pull_versions(corpus: Path, remote: str, commands: Commands) -> StepResult:
+def pull_versions(corpus: Path, remote: str, programs: Programs) -> StepResult:
     """Fetch the corpus and the models that other machines pushed.
 
     The outputs of stages are not fetched: the stages make them again from the corpus.
@@ -58,7 +58,7 @@ def pull_versions(corpus: Path, remote: str, commands: Commands) -> StepResult:
     if not paths:
         text = f"neither {pointers[0]} nor {pointers[1]} is there"
         return StepResult(text=text, is_skipped=True)
-    commands.dvc("pull", "--remote", remote, *paths)
+    programs.dvc("pull", "--remote", remote, *paths)
     return StepResult(text=f"{' and '.join(paths)} from {remote}")
 
 
@@ -103,7 +103,7 @@ def take_deliveries(corpus: CorpusOptions, ops: OpsOptions, manifest: Manifest) 
     )
 
 
-def prepare_data(store: ModelStore, commands: Commands) -> StepResult:
+def prepare_data(store: ModelStore, programs: Programs) -> StepResult:
     """Extract what is new, tokenise, and see that the champion can read it.
 
     Raises:
@@ -111,7 +111,7 @@ def prepare_data(store: ModelStore, commands: Commands) -> StepResult:
     """
     from signloom_ops.nightly.comparison import check_readable  # it loads torch
 
-    commands.dvc("repro", "extract", "tokenize_targets")
+    programs.dvc("repro", "extract", "tokenize_targets")
     # Now: the check of the data would withdraw clips for what is a wrong option.
     check_readable(store, SHARDS)
     return StepResult(text="landmarks and tokens are those of the corpus")
@@ -221,17 +221,17 @@ def why_not_train(checked: DriftResult, delivered: Collection[str]) -> str:
     )
 
 
-def train(start_from: str, commands: Commands) -> StepResult:
+def train(start_from: str, programs: Programs) -> StepResult:
     """Train a challenger, from the weights in a folder or from scratch (an empty name)."""
     write_start(start_from)
     # Alone, as is `evaluate`: what it reads was brought up to date tonight.
-    commands.dvc("repro", "--single-item", "train")
+    programs.dvc("repro", "--single-item", "train")
     return StepResult(text=f"from {start_from or 'scratch'}", facts={"start_from": start_from})
 
 
-def evaluate(commands: Commands) -> StepResult:
+def evaluate(programs: Programs) -> StepResult:
     """Score the challenger."""
-    commands.dvc("repro", "--single-item", "evaluate")
+    programs.dvc("repro", "--single-item", "evaluate")
     return StepResult(text=f"{EVALUATION} is of the new model")
 
 
@@ -306,22 +306,22 @@ def update_registry(store: ModelStore, tracking: TrackingOptions) -> StepResult:
     return StepResult(text="; ".join(sync_registry(store, tracking)) or "nothing to change")
 
 
-def build_report(commands: Commands) -> StepResult:
+def build_report(programs: Programs) -> StepResult:
     """Build the report of the new model."""
     TUNE.mkdir(parents=True, exist_ok=True)  # DVC wants it, the report does without a search
     # Alone: with its upstream a search would begin.
-    commands.dvc("repro", "--single-item", "report")
+    programs.dvc("repro", "--single-item", "report")
     return StepResult(text=f"{REPORT_PAGE} is of the new model")
 
 
-def track_models(commands: Commands) -> StepResult:
+def track_models(programs: Programs) -> StepResult:
     """Have DVC keep the models."""
     if MODELS.is_dir():
-        commands.dvc("add", str(MODELS))
+        programs.dvc("add", str(MODELS))
     return StepResult(text=f"{MODELS}.dvc names the versions")
 
 
-def commit_night(night: Mapping[str, Any], corpus: Path, commands: Commands) -> StepResult:
+def commit_night(night: Mapping[str, Any], corpus: Path, programs: Programs) -> StepResult:
     """Commit the files that a night writes, and no others."""
     written = [
         START,
@@ -333,19 +333,19 @@ def commit_night(night: Mapping[str, Any], corpus: Path, commands: Commands) -> 
         METRICS,
     ]
     paths = [str(path) for path in dict.fromkeys(written) if path.is_file()]
-    commands.git("add", "--", *paths)
-    changed = commands.git("diff", "--cached", "--name-only", "--", *paths).split()
+    programs.git("add", "--", *paths)
+    changed = programs.git("diff", "--cached", "--name-only", "--", *paths).split()
     if not changed:
         return StepResult(text="nothing has changed")
     champion = f"version {night['champion']}" if night["champion"] else "none"
     is_new = night["champion"] != night["champion_before"]
     title = f"Retrain: champion is {champion}{', new' if is_new else ', as before'}"
     message = ("--message", title, "--message", night["verdict"])
-    commands.git("commit", "--quiet", *message, "--", *paths)
+    programs.git("commit", "--quiet", *message, "--", *paths)
     return StepResult(text=f"{count_of(len(changed), 'file')}: {title}")
 
 
-def push_versions(remote: str, commands: Commands) -> StepResult:
+def push_versions(remote: str, programs: Programs) -> StepResult:
     """Send data and models to a DVC remote."""
-    commands.dvc("push", "--remote", remote)
+    programs.dvc("push", "--remote", remote)
     return StepResult(text=f"to {remote}")

@@ -18,9 +18,9 @@ from signloom.corpus.quality import write_quality
 from signloom.paths import RETRAIN_LOCK
 from signloom.system import interrupt
 from signloom_ops.lock import hold_lock
-from signloom_ops.nightly.commands import Commands
 from signloom_ops.nightly.night import Terminated, _end_on_sigterm, run_night
 from signloom_ops.nightly.plan import NightRequest, dry_run
+from signloom_ops.nightly.programs import Programs
 from signloom_ops.nightly.record import NightRecord, find_interrupted
 from signloom_ops.nightly.steps import take_deliveries, train
 from signloom_ops.nightly.store import ModelStore
@@ -230,7 +230,7 @@ def test_what_an_interrupted_night_changed_is_tracked_before_the_pull(
     cut_night(last_step, None)
     NightRecord()  # of a night that was killed before its first step
     called: list[str] = []
-    monkeypatch.setattr(Commands, "dvc", lambda _, *words: called.append(words[0]))
+    monkeypatch.setattr(Programs, "dvc", lambda _, *words: called.append(words[0]))
     monkeypatch.setattr("signloom_ops.nightly.steps.track_version", lambda _: called.append("add"))
     Path("data/models.dvc").touch()
     assert outcome(run_night(ASK)) == ("nothing_new", 3)
@@ -279,9 +279,9 @@ def test_ctrl_c_stops_the_stage_and_is_passed_on() -> None:
     """Quick twin: test_sigterm_stops_the_stage_and_the_next_night_goes_on."""
     make_stages({"extract": signalling_stage(signal.SIGINT)})
     handle = os.open(os.devnull, os.O_RDONLY)
-    commands = Commands(lock=handle, log=Path("stages.log"), night="key")
+    programs = Programs(lock=handle, log=Path("stages.log"), night="key")
     with pytest.raises(KeyboardInterrupt):
-        commands.dvc("repro", "extract")
+        programs.dvc("repro", "extract")
     assert not is_alive(int(Path("stage").read_text()))
 
 
@@ -304,7 +304,7 @@ def test_a_night_hands_no_ignored_ctrl_c_on_to_its_stages(is_ignored: bool) -> N
 
 
 def test_a_night_makes_all_that_training_reads() -> None:
-    class Noted(Commands):
+    class Noted(Programs):
         def __init__(self) -> None:
             self.stages: list[str] = []
 

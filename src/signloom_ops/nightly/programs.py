@@ -19,7 +19,7 @@ _STOP_S = 30.0  # after the signal to stop
 _TAIL = 15  # lines of a failed program in the message
 
 
-class Commands:
+class Programs:
     """Runs programs in the project, without a shell."""
 
     def __init__(self, *, lock: int, log: Path, night: str) -> None:
