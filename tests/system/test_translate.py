@@ -18,7 +18,7 @@ from signloom.translation.confidence import Confidence, Level, write_confidence
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captions import read_captions
 from tests import tiny
-from tests.commands import refuse
+from tests.expect_error import expect_error
 from tests.extraction import draw_two_clips
 from tests.films import sketch_film
 from tests.tiny import write_checkpoint
@@ -62,7 +62,7 @@ def check_row(row: dict[str, Any], fps: int) -> None:
 def test_landmark_files_are_translated_and_a_bad_one_is_named(
     hands: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refuse("--fps", ["translate", "clips/words.npy"])
+    expect_error("--fps", ["translate", "clips/words.npy"])
     with pytest.raises(SystemExit) as stopped:
         main(["translate", "clips", "--json", "--n-best", "2", *SIZES])
     out, err = capsys.readouterr()
@@ -84,7 +84,7 @@ def test_a_film_never_replaces_the_video_that_it_is_made_of(hands: Path) -> None
     os.link(video, hands / "twin.webm")
     for out in ("a.webm", "./a.webm", "link.webm", "twin.webm"):
         for more in ((), ("--overwrite",)):
-            refuse(r"it is the input", ["translate", "a.webm", "--video", out, *more])
+            expect_error(r"it is the input", ["translate", "a.webm", "--video", out, *more])
     assert video.read_bytes() == b"a video"
 
 
@@ -93,7 +93,7 @@ def test_films_replace_neither_the_clips_of_their_folder_nor_what_stands_there(
 ) -> None:
     (hands / "films").mkdir()
     (hands / "films/words-1.webm").write_bytes(b"mine")
-    refuse(
+    expect_error(
         "not translated: 1 of the clips",
         ["translate", "clips/words.npy", *SIZES, "--video", "films"],
     )
@@ -110,7 +110,7 @@ def test_films_replace_neither_the_clips_of_their_folder_nor_what_stands_there(
     assert "mange" in cue.text
     (hands / "films/words-1.vtt").write_text("mine")
     (hands / "films/words-1.webm").unlink()
-    refuse("not translated", ["translate", "clips/words.npy", *SIZES, "--video", "films"])
+    expect_error("not translated", ["translate", "clips/words.npy", *SIZES, "--video", "films"])
     assert (hands / "films/words-1.vtt").read_text() == "mine"
 
 
@@ -164,7 +164,9 @@ def test_a_film_is_cut_and_gets_captions(hands: Path, capsys: pytest.CaptureFixt
     rows = json.loads((hands / "film.json").read_text())["cues"]
     assert [set(row) for row in rows] == [{"start_s", "end_s", "text", "score"}] * 2
     assert not any(row["text"].startswith("[?]") for row in rows)
-    refuse("not translated: 1 of the clips", ["translate", "film.npy", *SIZES, "--write", "vtt"])
+    expect_error(
+        "not translated: 1 of the clips", ["translate", "film.npy", *SIZES, "--write", "vtt"]
+    )
     assert (
         "film.vtt already exists and was not changed; give --overwrite" in capsys.readouterr().err
     )
@@ -216,7 +218,7 @@ def test_what_is_too_long_for_a_sentence_is_told_how_to_be_cut(
     expected = "its 61 s are translated as one sentence; --write vtt cuts a film into its sentences"
     assert expected in capsys.readouterr().err
     np.save(hands / "hour.npy", np.full((6100, 126), 0.5, np.float32))
-    refuse("not translated: 1 of the clips", ["translate", "hour.npy", *SIZES])
+    expect_error("not translated: 1 of the clips", ["translate", "hour.npy", *SIZES])
     assert "it lasts 610 s and would be one sentence; --write vtt" in capsys.readouterr().err
 
 
@@ -230,4 +232,4 @@ def test_what_has_no_meaning_for_films_is_refused(hands: Path) -> None:
         (["a.npy", "--write", "vtt", "--json"], "--json: not with --write"),
         (["--write", "vtt", "--glosses", "A"], "--write: these options apply to videos"),
     ):
-        refuse(message, ["translate", *arguments])
+        expect_error(message, ["translate", *arguments])

@@ -39,7 +39,7 @@ from signloom.tracking.upload import Uploader, upload_until_done
 from signloom.training.train import describe
 from signloom_tools.cli.main import main
 from tests import tiny
-from tests.commands import refuse
+from tests.expect_error import expect_error
 from tests.processes import call, fork, wait, wait_until
 
 # MLflow's own code uses what its libraries deprecate.
@@ -534,7 +534,7 @@ def test_upload_runs_asks_a_silent_server_once_and_says_how_long(
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
         with start("x"):
             pass
-        refuse(f"train x: not taken by {uri}: .*timed out", ["upload-runs"])
+        expect_error(f"train x: not taken by {uri}: .*timed out", ["upload-runs"])
         silent.setblocking(False)
         silent.accept()[0].close()
         with pytest.raises(BlockingIOError):  # it was asked once
@@ -569,7 +569,7 @@ def test_each_point_is_there_once_when_two_processes_upload_in_turn() -> None:
 def test_upload_runs_does_not_wait_for_a_stage_that_still_writes() -> None:
     run = start("x", key="writing")
     run.log_metrics({"loss": 1.0}, step=1)
-    refuse("train x: still written by a stage", ["upload-runs"])
+    expect_error("train x: still written by a stage", ["upload-runs"])
     assert (find("writing").info.status, points("writing", "loss")) == ("RUNNING", [(1, 1.0)])
     with run:
         pass
@@ -675,7 +675,7 @@ def test_a_database_that_takes_nothing_costs_a_warning_and_the_records_stay(
     run_module._wait(here().boxes()[0].folder, 0.0, run.key)  # as at the end of a stage
     assert "did not take the run yet" in caplog.text
     assert reason in problem()
-    refuse(reason, ["upload-runs"])
+    expect_error(reason, ["upload-runs"])
     here().boxes()[0].remove()
 
 

@@ -29,7 +29,7 @@ from signloom_ops.app.server import PAGES, App
 from signloom_ops.app.takes import MAX_PIECE
 from signloom_ops.cli.app import hosts_of
 from signloom_ops.nightly.record import NightRecord, StepResult
-from tests.commands import refuse
+from tests.expect_error import expect_error
 from tests.tiny import ROOT, write_checkpoint
 from tests.unit.ops.app.serving import PASSWORD, Asker, serve
 from tests.videos import write_video
@@ -287,7 +287,7 @@ def test_words_of_consent_that_are_not_utf_8_are_told(asker: Asker) -> None:
     status, _, content = asker.ask("GET", "/api/start")
     assert status == 422
     assert "consent.txt: byte 0 is 0xea, expected UTF-8" in json.loads(content)["error"]
-    refuse("save it as UTF-8", ["app", "--no-browser"])
+    expect_error("save it as UTF-8", ["app", "--no-browser"])
 
 
 def test_the_question_of_consent_may_be_a_film(asker: Asker) -> None:
@@ -306,7 +306,9 @@ def test_unreadable_parameters_end_the_app_before_its_address(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(name).write_bytes(b"\xff\xfe")
-    refuse(f"{name}: byte 0 is 0xff, expected UTF-8", ["app", "--no-browser", "--port", "8799"])
+    expect_error(
+        f"{name}: byte 0 is 0xff, expected UTF-8", ["app", "--no-browser", "--port", "8799"]
+    )
     assert capsys.readouterr().out == ""
 
 
@@ -486,4 +488,4 @@ def test_the_command_refuses_what_would_be_unsafe_or_is_not_there(
 ) -> None:
     Path("latin.txt").write_bytes(b"h\xe9")
     Path("password.txt").write_text("trees and stones")
-    refuse(said, ["app", "--no-browser", *options])
+    expect_error(said, ["app", "--no-browser", *options])

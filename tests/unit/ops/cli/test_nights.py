@@ -13,8 +13,8 @@ from signloom.files import hash_file, hash_folder
 from signloom.paths import SHARDS, TARGETS
 from signloom_ops.nightly.store import ModelStore
 from signloom_tools.cli.main import main
-from tests.commands import refuse
 from tests.damage import edit_json
+from tests.expect_error import expect_error
 from tests.unit.ops.nightly.versions import add_version, write_project
 
 PARAMS = {
@@ -71,7 +71,7 @@ def test_a_version_searches_as_it_was_judged_unless_an_option_changes_it(
 
 def test_only_force_promotes_what_the_gate_refused(project: Path) -> None:
     add_version(project, d_model=8)
-    refuse(r"has not judged version 1.*--force", ["champion", "promote", "1"])
+    expect_error(r"has not judged version 1.*--force", ["champion", "promote", "1"])
     store = ModelStore()
     refused = {
         "version": 1,
@@ -82,7 +82,7 @@ def test_only_force_promotes_what_the_gate_refused(project: Path) -> None:
         "reasons": ["floors failed: chrF 3.1", "uses_input passed: it does"],
     }
     store.apply_decision(refused, by=None)
-    refuse(r"refused version 1: floors failed: chrF 3\.1\. To", ["champion", "promote", "1"])
+    expect_error(r"refused version 1: floors failed: chrF 3\.1\. To", ["champion", "promote", "1"])
     assert store.champion() is None
     main(["champion", "promote", "1", "--force"])
     assert store.champion() == 1
@@ -121,13 +121,13 @@ def test_a_damaged_file_of_a_version_is_named(
     assert f"{path}:" in str(caught.value)
     assert "dvc checkout" in str(caught.value)
     if name.endswith("decision.json"):
-        refuse(r"decision\.json: ", ["champion", "show"])
+        expect_error(r"decision\.json: ", ["champion", "show"])
 
 
 def test_the_versions_are_listed_and_the_champion_is_explained(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refuse("no champion yet", ["champion"])
+    expect_error("no champion yet", ["champion"])
     add_version(project, d_model=8)
     main(["champion", "promote", "1", "--force"])
     add_version(project, d_model=16)
@@ -139,7 +139,7 @@ def test_the_versions_are_listed_and_the_champion_is_explained(
         "2\tchallenger\tnot judged",
     ]
     Path("data/models/0001").rename("away")
-    refuse("has no version 1", ["champion", "list"])
+    expect_error("has no version 1", ["champion", "list"])
     assert capsys.readouterr().out == "2\tchallenger\tnot judged\n"
     Path("away").rename("data/models/0001")
     main(["champion"])
@@ -150,7 +150,7 @@ def test_the_versions_are_listed_and_the_champion_is_explained(
 
 
 def test_a_trained_model_is_added_by_hand_with_who_is_in_it(project: Path) -> None:
-    refuse("run `dvc repro train` first", ["champion", "add"])
+    expect_error("run `dvc repro train` first", ["champion", "add"])
     targets = read_targets(TARGETS)
     clips = [
         Clip(clip_id=t.clip_id, video=None, text=t.text, signer=t.signer, split=t.split)
@@ -162,7 +162,7 @@ def test_a_trained_model_is_added_by_hand_with_who_is_in_it(project: Path) -> No
     ModelStore().root.rename(project / "elsewhere")
     (project / "run8-1/checkpoint").rename(project / "data/checkpoint")
     (project / "run8-1/reports").rename(project / "reports")
-    refuse("trained on other landmarks", ["champion", "add"])
+    expect_error("trained on other landmarks", ["champion", "add"])
     assert ModelStore().versions() == []
     spec = project / "data/checkpoint/checkpoint.json"
     data = {"landmarks": hash_folder(SHARDS), "targets": hash_file(TARGETS)}
@@ -204,4 +204,4 @@ def test_a_registry_that_is_away_does_not_hold_up_a_rollback(
     main(["champion", "rollback"])
     assert ModelStore().champion() == 1
     assert "the registry was not updated" in caplog.text
-    refuse("signloom champion sync", ["champion", "sync"])
+    expect_error("signloom champion sync", ["champion", "sync"])

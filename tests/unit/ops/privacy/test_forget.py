@@ -34,7 +34,7 @@ from signloom_ops.privacy.forget import RemovalPart, _remove_kept
 from signloom_tools import dvc
 from signloom_tools.cli.main import main
 from signloom_tools.dvc import DvcCache, track_version
-from tests.commands import refuse
+from tests.expect_error import expect_error
 from tests.extraction import OPTIONS as EXTRACT
 from tests.power_cut import RENAMES, PowerCutError, cut_before
 from tests.processes import call
@@ -93,7 +93,7 @@ def test_nothing_names_or_shows_a_forgotten_signer(
     main(["forget", ZOE, "--dry-run"])
     assert "nothing was removed" in capsys.readouterr().out
     assert len(read_manifest(corpus_options().path)) == 7
-    refuse("give --yes", ["forget", ZOE])
+    expect_error("give --yes", ["forget", ZOE])
     capsys.readouterr()
     main(["forget", ZOE, "--yes"])
     output = capsys.readouterr().out
@@ -133,7 +133,7 @@ def test_nothing_names_or_shows_a_forgotten_signer(
     ):
         assert sentence in output, sentence
     assert not is_unfinished(corpus_options())
-    refuse(
+    expect_error(
         "no clip, recording, delivery or model version is of a signer 'zoë'",
         ["forget", "zoë", "--yes"],
     )
@@ -218,7 +218,7 @@ def test_a_cut_anywhere_is_made_up_for_by_the_second_call(
                 break
         states.append(is_unfinished(corpus_options()))
         if states[-1]:
-            refuse("the removal of 'zoë' was interrupted", ["forget", "eve", "--yes"])
+            expect_error("the removal of 'zoë' was interrupted", ["forget", "eve", "--yes"])
             with pytest.raises(UserError, match="the same `signloom forget` again"):
                 withdraw(corpus_options(), "2026-11-21", "a mistake")
         main(["forget", "zoë", "--yes"])
@@ -254,7 +254,7 @@ def test_nobody_is_removed_while_a_stage_could_write_their_landmarks_again(
     # What the first look does not see yet, the one after the note does.
     looks = [[], ["`dvc repro` (process 7, since 10:20)"]]
     monkeypatch.setattr("signloom_ops.privacy.forget.stages_at_work", lambda: looks.pop(0))
-    refuse(r"`dvc repro` \(process 7, since 10:20\): at work in", ["forget", "zoë", "--yes"])
+    expect_error(r"`dvc repro` \(process 7, since 10:20\): at work in", ["forget", "zoë", "--yes"])
     assert before.items() <= words(project).items()  # but for locks
     assert not is_unfinished(corpus_options())
 
@@ -269,7 +269,9 @@ def test_landmarks_that_are_there_again_are_named_and_go_with_the_second_call(
             "signloom_ops.privacy.forget.track_again",
             lambda _: write_landmarks(Path("data/landmarks/shards"), ["zoë-1", "eve-1"]),
         )
-        refuse("of what was removed, data/landmarks is there again", ["forget", "zoë", "--yes"])
+        expect_error(
+            "of what was removed, data/landmarks is there again", ["forget", "zoë", "--yes"]
+        )
     assert is_unfinished(corpus_options())
     main(["forget", "zoë", "--yes"])
     assert not Path("data/landmarks").exists()
@@ -362,5 +364,5 @@ def test_who_cannot_be_removed_is_named_before_anything_is_removed(
 ) -> None:
     make_corpus()
     before = words(project)
-    refuse(message, ["forget", signer, "--yes"])
+    expect_error(message, ["forget", signer, "--yes"])
     assert before.items() <= words(project).items()  # but for locks

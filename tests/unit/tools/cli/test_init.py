@@ -10,7 +10,7 @@ import pytest
 from signloom.config import load_params
 from signloom.corpus.manifest import read_manifest
 from signloom_tools.cli.main import main
-from tests.commands import refuse
+from tests.expect_error import expect_error
 from tests.tiny import ROOT, shared
 from tests.videos import write_video
 
@@ -140,7 +140,7 @@ def test_what_init_lacks_is_named_and_a_manifest_is_used_and_not_made_again(proj
         (tables, "give --videos DIR"),
         ([*tables, "--videos", "nothing"], "no such folder"),
     ):
-        refuse(message, ["init", "data/raw/weather", *arguments])
+        expect_error(message, ["init", "data/raw/weather", *arguments])
     before = sorted(project.rglob("*"))
     init(tables, "--dry-run", "--use")
     assert sorted(project.rglob("*")) == before
@@ -148,7 +148,9 @@ def test_what_init_lacks_is_named_and_a_manifest_is_used_and_not_made_again(proj
     init(tables)
     manifest = "data/raw/weather/manifest.tsv"
     use = r"corpus.folder: data/raw/weather, corpus.manifest: manifest.tsv\); .*signloom ingest"
-    refuse(rf"{manifest} already exists, a Signloom mani.*{use}", ["init", "data/raw/weather"])
+    expect_error(
+        rf"{manifest} already exists, a Signloom mani.*{use}", ["init", "data/raw/weather"]
+    )
     with pytest.raises(SystemExit, match=f"{manifest}: is a Signloom manifest already.*{use}"):
         init(["--table", f"train={manifest}"], corpus="other")
     assert not Path("other").exists()
@@ -170,7 +172,7 @@ def test_rows_that_make_no_clip_are_said_and_the_others_taken(
         "dev2,seven,B\n"
     )
     arguments = ["--fps", "25", "--column", "start_frame=from", "end_frame=to"]
-    refuse(
+    expect_error(
         r"6 rows left out; .*refused\.tsv says why",
         ["init", "corpus", "--videos", "../films", "--table", str(table), *arguments],
     )
@@ -289,7 +291,7 @@ def test_imported_landmarks_need_no_videos(project: Path) -> None:
     assert params["features"]["normalise"] == "body"
     assert params["tokenize_targets"]["ctc"] == "none"  # six letters have no room in four frames
     assert params["train"]["ctc_weight"] == 0
-    refuse(
+    expect_error(
         "holds imported landmarks",
         ["init", "corpus", "--table", "t.tsv", "--videos", "../films", "--dry-run", *shares],
     )
@@ -303,7 +305,7 @@ def test_a_bare_name_that_files_of_two_folders_share_labels_neither(project: Pat
     Path("t.csv").write_text("file,text,split\nanna/1.npz,hello,train\nben/1.npz,bye,dev\n")
     size = ["--fps", "25", "--width", "640", "--height", "480"]
     main(["import", "in/ben", "--to", "c", *size])
-    refuse(r"2 rows left out|no row", ["init", "c", "--table", "t.csv", "--set", "signer=x"])
+    expect_error(r"2 rows left out|no row", ["init", "c", "--table", "t.csv", "--set", "signer=x"])
     main(["import", "in", "--to", "both", *size])
     main(["init", "both", "--table", "t.csv", "--set", "signer=x"])
     clips = read_manifest(Path("both/manifest.tsv"), signer_disjoint=False)
@@ -322,7 +324,7 @@ def test_rows_that_name_landmark_files_with_their_ending_are_taken(
     table = Path("t.csv")
     rows = ["anna/a1.npz,hello,train,en", "b1.NPZ,hello,dev,en", "b1.npz,hello,dev,de"]
     table.write_text("\n".join(["file,text,split,lang", *rows, "x9.npz,hello,test,en"]) + "\n")
-    refuse(
+    expect_error(
         "1 row left out",
         ["init", "c", "--table", "t.csv", "--set", "signer=x", "--only", "lang=en"],
     )
@@ -344,7 +346,9 @@ def test_rows_that_name_landmark_files_with_their_ending_are_taken(
         ("speech=en", "no such column; t.csv has file"),
         ("lang=(", "no regular"),
     ):
-        refuse(message, ["init", "d", "--table", "t.csv", "--set", "signer=x", "--only", wrong])
+        expect_error(
+            message, ["init", "d", "--table", "t.csv", "--set", "signer=x", "--only", wrong]
+        )
 
 
 def test_phoenix_2014t_is_read_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -362,12 +366,12 @@ def test_a_text_corpus_needs_no_videos(project: Path, capsys: pytest.CaptureFixt
     rows = [f"{n}\tsatz {n}\tanna{n % 3}\t{'' if n == 5 else f'GLOSSE {n}'}" for n in range(9)]
     Path("t.tsv").write_text("\n".join(("name\ttext\tsigner\tgloss", *rows)) + "\n")
     arguments = ["init", "texts", "--table", "t.tsv", "--shares", "1", "1", "1"]
-    refuse("--text-only for glosses and sentences", arguments)
-    refuse(
+    expect_error("--text-only for glosses and sentences", arguments)
+    expect_error(
         "without videos and landmarks; found --videos",
         [*arguments, "--text-only", "--videos", "../films"],
     )
-    refuse("1 row left out", [*arguments, "--text-only", "--use"])
+    expect_error("1 row left out", [*arguments, "--text-only", "--use"])
     clips = read_manifest(Path("texts/manifest.tsv"))
     assert len(clips) == 8
     assert all(clip.video is None and clip.gloss for clip in clips)
@@ -377,7 +381,7 @@ def test_a_text_corpus_needs_no_videos(project: Path, capsys: pytest.CaptureFixt
     assert (params["model"]["source"], params["model"]["subsampling"]) == ("glosses", 1)
     assert params["train"]["ctc_weight"] == 0
     Path("u.tsv").write_text("name\ttext\tsigner\n1\ta\tb\n")
-    refuse(
+    expect_error(
         "which column is gloss",
         ["init", "u", "--text-only", "--table", "u.tsv", "--shares", "1", "1", "1"],
     )
@@ -399,7 +403,7 @@ def test_folders_of_takes_become_a_corpus(
 ) -> None:
     write_takes(project / "MP_Data", 11)
     command = ["init", "mine", "--landmarks", "MP_Data", "--detector", "holistic"]
-    refuse("--fps 30 --width 640 --height 480", command)
+    expect_error("--fps 30 --width 640 --height 480", command)
     command += ["--fps", "30", "--width", "640", "--height", "480"]
     main([*command, "--dry-run"])
     assert not Path("mine/manifest.tsv").exists()
@@ -430,7 +434,7 @@ def test_a_take_with_a_torn_frame_is_refused_for_that_frame(project: Path, frame
     write_takes(project / "MP_Data", 10)
     (project / f"MP_Data/hello/3/{frame}.npy").write_bytes(b"")
     size = ["--fps", "30", "--width", "640", "--height", "480"]
-    refuse(
+    expect_error(
         rf"1 files or clips could not .* MP_Data/hello/3: {frame}\.npy is not a readable NumPy",
         ["init", "mine", "--landmarks", "MP_Data", *size],
     )
@@ -453,8 +457,10 @@ def test_strays_lost_frames_and_the_recorders_rate_are_said_of_takes(
     assert "hello/hello/3" in Path("mine/landmarks/rejects.tsv").read_text()
     for path in project.glob("MP_Data/thanks/9/*.npy"):
         np.save(path, np.full(258, 500.0))
-    refuse(r"1 files or clips could not .*the first is MP_Data/thanks/9", [*command, "--force"])
-    refuse(
+    expect_error(
+        r"1 files or clips could not .*the first is MP_Data/thanks/9", [*command, "--force"]
+    )
+    expect_error(
         r"could not be imported.*--pattern",
         [*command, "--force", "--pattern", "{text}/{clip}"],
     )
@@ -470,18 +476,20 @@ def test_a_folder_a_person_above_the_signs_says_who_signs(project: Path) -> None
     clips = read_manifest(Path("mine/manifest.tsv"))  # no signer in two splits
     assert {clip.signer for clip in clips} == {"anna", "ben", "cem"}
     assert {clip.text for clip in clips} == {"hello", "thanks"}
-    refuse(
+    expect_error(
         "expected takes in folders SIGN/TAKE or PERSON",
         ["init", "other", "--landmarks", "MP_Data/anna/hello", *size],
     )
-    refuse("leave --table out", ["init", "other", "--landmarks", "MP_Data", "--table", "list.csv"])
+    expect_error(
+        "leave --table out", ["init", "other", "--landmarks", "MP_Data", "--table", "list.csv"]
+    )
 
 
 def test_takes_that_lie_in_the_corpus_are_refused(project: Path) -> None:
     write_takes(project / "c" / "landmarks", 4)
     files = sorted((project / "c").rglob("*.npy"))
     size = ["--fps", "25", "--width", "640", "--height", "480", "--shares", "0", "0", "0"]
-    refuse(r"overlap|lies in", ["init", "c", "--landmarks", "c/landmarks", *size])
+    expect_error(r"overlap|lies in", ["init", "c", "--landmarks", "c/landmarks", *size])
     assert files
     assert sorted((project / "c").rglob("*.npy")) == files
 

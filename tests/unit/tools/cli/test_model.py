@@ -20,7 +20,7 @@ from signloom_tools.cli.main import main
 from signloom_tools.model_summary import count_by_half, find_sizes
 from signloom_tools.presets import adopt, read_preset
 from tests import tiny
-from tests.commands import refuse
+from tests.expect_error import expect_error
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def params(tmp_path: Path) -> Path:
 
 
 def test_summary_shows_sizes_and_speed(params: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refuse("the vocabulary is unknown; run `dvc repro", ["summary", "--params", str(params)])
+    expect_error("the vocabulary is unknown; run `dvc repro", ["summary", "--params", str(params)])
     main(["summary", "--params", str(params), "--vocab", "300"])
     text = capsys.readouterr().out
     assert re.search(r" 1x\d+x299 ", text)  # the features of the layout that params.yaml names
@@ -179,7 +179,7 @@ def test_presets_are_listed_and_an_unknown_one_is_refused(
     main(["adopt", "--list"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [path.stem for path in PRESETS]
-    refuse("presets here: base, keras-lstm", ["adopt", "--preset", "huge"])
+    expect_error("presets here: base, keras-lstm", ["adopt", "--preset", "huge"])
 
 
 def test_no_search_gives_no_winner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,4 +191,4 @@ def test_no_search_gives_no_winner(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     stale.write_text("{}")
     search()  # reads no landmarks: there are none here
     assert [path.name for path in TUNE.iterdir()] == ["trials.json"]
-    refuse(r"no search \(tune.trials was 0\)", ["adopt"])
+    expect_error(r"no search \(tune.trials was 0\)", ["adopt"])

@@ -15,7 +15,7 @@ from signloom.evaluation.judgements import BlindAnswer, Judgements
 from signloom.evaluation.metrics import ScoreOptions, measure
 from signloom.features.targets import split_hash
 from signloom_tools.cli.main import main
-from tests.commands import refuse
+from tests.expect_error import expect_error
 from tests.processes import call
 from tests.unit.tools.cli.evaluations import metrics_file
 
@@ -63,7 +63,7 @@ def test_two_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert f"{metrics['wer']['difference']:+.2f}" in table
     short = write_run(tmp_path / "c", GOOD[:3])
     assert "test: 3 clips, 1 that only one has left out" in printed(capsys, "compare", a, short)
-    refuse("holds no evaluation", ["compare", str(tmp_path), str(tmp_path)])
+    expect_error("holds no evaluation", ["compare", str(tmp_path), str(tmp_path)])
 
 
 @pytest.mark.parametrize(("clips", "decides"), [(1, False), (5, False), (6, True)])
@@ -96,7 +96,7 @@ def test_runs_that_cannot_be_compared_are_refused(
     changes: dict[str, Any], arguments: list[str], message: str, tmp_path: Path
 ) -> None:
     a, b = write_run(tmp_path / "a", BAD), write_run(tmp_path / "b", GOOD, **changes)
-    refuse(message, ["compare", str(a), str(b), *arguments])
+    expect_error(message, ["compare", str(a), str(b), *arguments])
 
 
 def test_two_runs_are_prepared_for_judges(
@@ -122,7 +122,7 @@ def test_two_runs_are_prepared_for_judges(
         (["judge", str(a)], "give two RUNs to be compared, or --show"),
         (["judge", "--show", "../a"], "there is no task '../a'"),
     ):
-        refuse(re.escape(message), wrong)
+        expect_error(re.escape(message), wrong)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_two_runs_are_prepared_for_judges(
 def test_a_damaged_run_is_named(name: str, change: Callable[[str], str], tmp_path: Path) -> None:
     write_run(tmp_path, BAD)
     (tmp_path / name).write_text(change((tmp_path / name).read_text()))
-    refuse("holds a damaged evaluation", ["compare", str(tmp_path), str(tmp_path)])
+    expect_error("holds a damaged evaluation", ["compare", str(tmp_path), str(tmp_path)])
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_a_run_can_be_a_commit(
     assert (report["a"], report["b"]) == ("git:HEAD", "reports")
     sentence = report["splits"]["test"]["sentences"][0]
     assert (sentence["a"], sentence["b"]) == (BAD[0], GOOD[0])
-    refuse("git:nowhere: DVC cannot give its", ["compare", "git:nowhere"])
+    expect_error("git:nowhere: DVC cannot give its", ["compare", "git:nowhere"])
 
 
 def test_scores_stand_by_their_floors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,7 +198,7 @@ def test_what_holds_no_scores_is_said(content: str | None, message: str, tmp_pat
     path = tmp_path / "metrics.json" if content else tmp_path
     if content:
         path.write_text(content)
-    refuse(message, ["scores", "--metrics", str(path)])
+    expect_error(message, ["scores", "--metrics", str(path)])
 
 
 def test_where_the_missing_scores_belong_is_said(
@@ -208,7 +208,7 @@ def test_where_the_missing_scores_belong_is_said(
     Path("reports").mkdir()
     metrics_file(Path("reports"), 60.0)
     shutil.rmtree("reports/evaluation")
-    refuse(r"reports/evaluation/scores\.json", ["scores"])
+    expect_error(r"reports/evaluation/scores\.json", ["scores"])
 
 
 def test_seeds_and_a_model_that_ignores_its_input_are_said(
@@ -266,9 +266,9 @@ def test_scores_of_the_demo_are_not_printed_as_those_of_a_users_corpus(
     (tmp_path / "reports").mkdir()
     project_of(tmp_path, "weather", ["rain", "sun"])
     metrics_file(tmp_path / "reports", 87.26)  # as an older version wrote it
-    refuse("the scores of the corpus that is not noted, but", ["scores"])
+    expect_error("the scores of the corpus that is not noted, but", ["scores"])
     metrics_file(tmp_path / "reports", 87.26, corpus="demo", clips_hash="1")
-    refuse(r"scores of the corpus demo, but params\.yaml names w", ["scores"])
+    expect_error(r"scores of the corpus demo, but params\.yaml names w", ["scores"])
     assert capsys.readouterr().out == ""
     clips = read_manifest(tmp_path / "data/raw/weather/manifest.tsv")
     ours = {"corpus": "weather", "clips_hash": split_hash(clips, "test")}
@@ -333,7 +333,7 @@ def test_what_dvc_has_removed_is_being_made_to_every_command(
     (project / "shards").rename("data/landmarks/shards")
     write_run(project / "old", ["oui"])
     wait = "is being made: `dvc repro`. .*wait until it ends, or take a version"
-    refuse(rf"(data/checkpoint|reports/evaluation)\S* {wait}", command.split())
+    expect_error(rf"(data/checkpoint|reports/evaluation)\S* {wait}", command.split())
 
 
 @pytest.mark.parametrize("place", ["data/checkpoint", "{here}/data/checkpoint"])

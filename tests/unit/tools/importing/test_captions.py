@@ -25,7 +25,7 @@ from signloom_tools.importing.captions import (
 )
 from signloom_tools.importing.elan import read_elan
 from signloom_tools.importing.options import Choice, CueRules
-from tests.commands import refuse
+from tests.expect_error import expect_error
 from tests.videos import write_video
 
 
@@ -665,9 +665,9 @@ def test_export_writes_references_and_hypotheses_of_each_film(tmp_path, films, m
         "one-00000000",
         "one-00001000",
     ]
-    refuse("already exists", export)
-    refuse("lies in the corpus", [*export[:1], str(corpus / "x"), *export[2:]])
-    refuse("has no clip gone", [*export, "--clips", "gone"])
+    expect_error("already exists", export)
+    expect_error("lies in the corpus", [*export[:1], str(corpus / "x"), *export[2:]])
+    expect_error("has no clip gone", [*export, "--clips", "gone"])
 
 
 def test_signs_that_lie_over_another_have_tiers_and_cues_of_their_own(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from signloom_tools.importing.options import SourceDefaults, compile_pattern
 from signloom_tools.importing.pickles import load_pickle
 from signloom_tools.importing.skeletons import SKELETONS
 from tests import tiny
-from tests.commands import refuse
+from tests.expect_error import expect_error
 from tests.tiny import ROOT
 
 _OTHER = {"left": "right", "right": "left"}
@@ -693,7 +693,7 @@ def test_a_files_own_video_info_is_named_by_keys(
     np.savez(tmp_path / "in/record.npz", video_info=record, **parts)
     keys = ["left_hand=lh", "right_hand=rh", "fps=video_info.rate", "width=video_info.size.0"]
     more = ["--keys", *keys, "height=video_info.size.1", "--to", str(tmp_path / "corpus")]
-    refuse("1 files or clips could not be imported", ["import", str(tmp_path / "in"), *more])
+    expect_error("1 files or clips could not be imported", ["import", str(tmp_path / "in"), *more])
     assert "--allow-pickle" in (tmp_path / "corpus/landmarks/rejects.tsv").read_text()
     main(["import", str(tmp_path / "in"), *more, "--allow-pickle", "--force"])
     clips, _ = load(tmp_path / "corpus")
@@ -708,7 +708,7 @@ def test_a_files_own_video_info_is_named_by_keys(
     clips, _ = load(tmp_path / "other")
     assert (clips["a"].fps, clips["a"].width, len(clips["a"].points)) == (25, WIDTH, 4)
     keys[1] = "fps=video_info.rat"
-    refuse(
+    expect_error(
         r"it has no rat of video_info.rat \(found rate, size\)",
         ["import", str(tmp_path / "json"), "--keys", *keys, "--to", str(tmp_path / "bad")],
     )
@@ -757,7 +757,7 @@ def test_an_import_with_rejects_can_be_repeated(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no list of an import"):
         bring(tmp_path, *SIZE, "--force")
     assert "hello" in listed.read_text()
-    refuse(
+    expect_error(
         "which is read, overlap",
         ["import", str(tmp_path), "--to", str(tmp_path / "corpus"), *SIZE, "--force"],
     )

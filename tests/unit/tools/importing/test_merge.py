@@ -29,7 +29,7 @@ from signloom.training.train import train
 from signloom.translation.translator import Translator
 from signloom_tools.cli.main import main
 from signloom_tools.importing.merge import common_layout, merge_extractors
-from tests.commands import refuse
+from tests.expect_error import expect_error
 from tests.tiny import ROOT, clip, decoding, run_options, sequence
 
 IMPORTED = {"detector": "imported", "import_version": 2}
@@ -161,7 +161,7 @@ def test_videos_of_all_corpora_are_linked_below_their_names() -> None:
         assert row.video
         assert row.video.is_symlink()
         assert row.video.read_bytes() == (b"a" if row.corpus == "a" else b"b")
-    refuse("already exists", ["merge", "both", "a", "b"])
+    expect_error("already exists", ["merge", "both", "a", "b"])
 
 
 def test_copies_of_a_merge_that_was_killed_are_taken() -> None:
@@ -178,13 +178,13 @@ def test_copies_of_a_merge_that_was_killed_are_taken() -> None:
     assert not half.exists()
     Path("both/manifest.tsv").unlink()
     films[0].write_bytes(b"another")
-    refuse("already exists; --force", ["merge", "both", "a", "b", "--copy"])
+    expect_error("already exists; --force", ["merge", "both", "a", "b", "--copy"])
 
 
 def test_videos_and_landmarks_merge_only_as_landmarks() -> None:
     make_films("films")
     make_corpus("points", "fr", HANDS_POSE, "kaggle", train=2)
-    refuse(
+    expect_error(
         "films has videos, points has landmarks: expected the sa",
         ["merge", "both", "films", "points"],
     )
@@ -227,7 +227,7 @@ def test_videos_and_landmarks_merge_only_as_landmarks() -> None:
 def test_what_cannot_be_merged_is_told(arguments: list[str], message: str) -> None:
     for name in ("a", "b"):
         make_films(name)
-    refuse(re.escape(message), ["merge", "both", *arguments])
+    expect_error(re.escape(message), ["merge", "both", *arguments])
     assert not Path("both").exists()
 
 
@@ -246,13 +246,13 @@ def test_a_corpus_is_not_merged_into_itself() -> None:
     main(make_both())
     before = Path("data/raw/shop/manifest.tsv").read_bytes()
     for more in (["--force"], ["--dry-run"]):
-        refuse(
+        expect_error(
             r"it is the input data/raw/shop/manifest\.tsv",
             ["merge", "data/raw/shop", "data/raw/weather", "data/raw/shop", *more],
         )
     assert Path("data/raw/shop/manifest.tsv").read_bytes() == before
     make_films("films")
-    refuse(
+    expect_error(
         "found landmarks of another corpus",
         ["merge", "data/raw/both", "films", "other=films", "--force"],
     )
@@ -265,6 +265,8 @@ def test_names_that_would_be_the_same_are_refused_before_anything_is_written() -
         clips = read_manifest(Path(folder, "manifest.tsv"))
         renamed = [dataclasses.replace(c, clip_id=name) if c.split == "dev" else c for c in clips]
         write_manifest(Path(folder, "manifest.tsv"), renamed)
-    refuse("both would have the clip 'a-b-dev'; give one another", ["merge", "both", "a", "a-b"])
+    expect_error(
+        "both would have the clip 'a-b-dev'; give one another", ["merge", "both", "a", "a-b"]
+    )
     assert not Path("both").exists()
     main(["merge", "both", "a", "c=a-b"])
