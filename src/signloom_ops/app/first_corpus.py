@@ -11,8 +11,8 @@ from signloom.errors import UserError
 from signloom.paths import MODELS, PARAMS
 from signloom_ops.lock import hold_lock
 from signloom_ops.options import OpsOptions, load_ops
+from signloom_tools.importing.column_sources import find_sources
 from signloom_tools.importing.dealing import deal_clips
-from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.new_corpus import (
     MANIFEST,
     CorpusPlan,

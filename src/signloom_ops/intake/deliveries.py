@@ -30,7 +30,7 @@ from signloom_tools.importing.captions import (
 )
 from signloom_tools.importing.cells import clean
 from signloom_tools.importing.column_names import SPLIT_NAMES
-from signloom_tools.importing.fields import Sources, find_sources
+from signloom_tools.importing.column_sources import Sources, find_sources
 from signloom_tools.importing.new_corpus import VideoFolder, stem
 from signloom_tools.importing.options import Choice, CueRules
 from signloom_tools.importing.pictures import is_picture_folder

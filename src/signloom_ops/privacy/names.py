@@ -29,7 +29,7 @@ from signloom.paths import METRICS
 from signloom.tables import to_parquet
 from signloom_ops.intake.deliveries import SIGNER_FILE, Candidate, ScanRequest, scan
 from signloom_tools.importing.captions import READ_SUFFIXES, split_name
-from signloom_tools.importing.fields import find_sources
+from signloom_tools.importing.column_sources import find_sources
 from signloom_tools.importing.person_names import name_key
 from signloom_tools.importing.separated_text import QUOTED, SEPARATORS
 

@@ -21,10 +21,9 @@ from signloom.progress import wrap
 from signloom_tools.cli.landmark_files import import_sources
 from signloom_tools.importing.captioned import CueRows, add_paths, check_times, read_films
 from signloom_tools.importing.column_names import IN_MS, KNOWN_NAMES, SPLIT_NAMES
+from signloom_tools.importing.column_sources import Sources, find_sources
+from signloom_tools.importing.corpus_warnings import warn_of_exchanged, warn_of_no_hands
 from signloom_tools.importing.dealing import few_takes
-from signloom_tools.importing.exchanged import warn_of_exchanged
-from signloom_tools.importing.fields import Sources, find_sources
-from signloom_tools.importing.hands import warn_of_no_hands
 from signloom_tools.importing.importer import CLIPS_NAME, ELSEWHERE, check_place, guess_pattern
 from signloom_tools.importing.new_corpus import (
     MANIFEST,

@@ -23,7 +23,7 @@ from signloom_tools.importing.captions import (
     read_captions,
     split_name,
 )
-from signloom_tools.importing.fields import FieldSource, find_sources
+from signloom_tools.importing.column_sources import FieldSource, find_sources
 from signloom_tools.importing.new_corpus import (
     CorpusPlan,
     RefusedRow,

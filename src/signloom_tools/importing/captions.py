@@ -15,8 +15,8 @@ from pathlib import Path
 from signloom.errors import Problem, UserError
 from signloom.files import to_text, write_file
 from signloom_tools.importing.cells import clean, parse_time
+from signloom_tools.importing.column_sources import find_sources
 from signloom_tools.importing.elan import Annotation, Elan, Tier, read_elan, write_elan
-from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.options import Choice, CueRules
 from signloom_tools.importing.text_encoding import decode_text
 from signloom_tools.importing.user_tables import read_user_table

@@ -37,8 +37,8 @@ from signloom.system import link_file
 from signloom.tables import tsv_text
 from signloom_tools.importing.cells import clean
 from signloom_tools.importing.column_names import SPLIT_NAMES
+from signloom_tools.importing.column_sources import FieldSource
 from signloom_tools.importing.dealing import deal_clips
-from signloom_tools.importing.fields import FieldSource
 from signloom_tools.importing.file_names import without_ending
 from signloom_tools.importing.pictures import (
     PACKED_SUFFIX,

@@ -14,7 +14,7 @@ from signloom.corpus.manifest import VIDEO_SUFFIXES, is_manifest, read_table
 from signloom.errors import UserError
 from signloom_tools.importing.cells import clean, parse_time, read_box
 from signloom_tools.importing.column_names import ALL_NAMES, INDEX, KNOWN_NAMES, plain_name
-from signloom_tools.importing.fields import FieldSource, compile_expression
+from signloom_tools.importing.column_sources import FieldSource, compile_expression
 from signloom_tools.importing.file_names import SIZES, without_ending
 from signloom_tools.importing.json_tables import read_json_records
 from signloom_tools.importing.separated_text import Lines, separate_cells

@@ -17,7 +17,7 @@ from signloom.errors import UserError
 from signloom_tools.cli.main import main
 from signloom_tools.importing.captions import read_captions
 from signloom_tools.importing.cells import parse_time
-from signloom_tools.importing.fields import find_sources
+from signloom_tools.importing.column_sources import find_sources
 from signloom_tools.importing.new_corpus import VideoFolder
 from signloom_tools.importing.options import Choice, compile_pattern
 from signloom_tools.importing.user_tables import read_user_table

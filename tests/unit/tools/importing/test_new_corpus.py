@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signloom.errors import UserError
+from signloom_tools.importing.column_sources import find_sources
 from signloom_tools.importing.dealing import deal_splits
-from signloom_tools.importing.fields import find_sources
 from signloom_tools.importing.new_corpus import CorpusPlan, VideoFolder, clip_id_of
 from signloom_tools.importing.user_tables import join_rows, read_user_table, same_header
 
