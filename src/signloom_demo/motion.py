@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from signloom_demo.lexicon import HAND_SHAPES, LEXICON, REST, Key, SignForm, orientation
 from signloom_demo.signer import Signer
-from signloom_demo.signs import HAND_SHAPES, LEXICON, REST, Key, SignForm, orientation
 from signloom_demo.skeleton import Floats, HandTrack, turn
 from signloom_demo.uncut import CUT, TOUCH_S, Manner
 

@@ -29,7 +29,7 @@ from signloom.features.targets import TokenizeOptions, read_targets
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
 from signloom.training.train import RunOptions, from_scratch, prepare, read_run_options
-from signloom.translation.signs import align_glosses
+from signloom.translation.recognised_signs import align_glosses
 from signloom.translation.translator import Translator
 from signloom_tools.importing.recipe import choose_recipe, read_facts
 from signloom_tools.importing.recombine import recombine

@@ -16,11 +16,11 @@ from signloom.config import Count, Natural, Share, checked_dataclass
 from signloom.corpus.landmarks import HANDS_POSE, POSE_LANDMARKS, LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import write_shards
+from signloom_demo.lexicon import HAND_SHAPES, LEXICON, ORIENTATIONS, Key, SignForm, orientation
 from signloom_demo.motion import perform
 from signloom_demo.render import VIEW_HEIGHT, Camera
 from signloom_demo.scene import HEAD, Arm, pose_arms, shoulder_of
 from signloom_demo.signer import TRAIN_SIGNERS, Signer
-from signloom_demo.signs import HAND_SHAPES, LEXICON, ORIENTATIONS, Key, SignForm, orientation
 from signloom_demo.skeleton import Floats, mirror
 
 WIDTH, HEIGHT, FPS = 640, 480, 25.0

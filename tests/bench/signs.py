@@ -22,7 +22,7 @@ from signloom.corpus.words import locate_words
 from signloom.features.sources import SourceSequence
 from signloom.features.targets import Target, read_targets
 from signloom.paths import CHECKPOINT, SHARDS, TARGETS
-from signloom.translation.signs import find_signs, read_signs
+from signloom.translation.recognised_signs import find_signs, read_signs
 from signloom.translation.translator import Translator
 from signloom_demo.draw import TRUTH, DrawOptions, Truth, read_truth
 from signloom_demo.grammar import ADJECTIVES, PLACES, SUBJECTS, THINGS, TIMES, VERBS

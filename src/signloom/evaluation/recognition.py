@@ -38,7 +38,7 @@ from signloom.tables import read_columns, take_rows
 from signloom.translation.labels import search_signs
 from signloom.translation.ngram import count_ngrams
 from signloom.translation.options import USUAL_NGRAM, SignSearch
-from signloom.translation.signs import Sign, place_signs
+from signloom.translation.recognised_signs import Sign, place_signs
 from signloom.translation.translator import Translator
 
 WEIGHTS = (0.0, 0.4, 0.8)  # of the n-gram, tried on dev with each bonus

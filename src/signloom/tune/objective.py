@@ -25,7 +25,7 @@ from signloom.training.data import TrainingData
 from signloom.training.loop import DivergedError, EpochRecord
 from signloom.training.train import RunOptions, count_parameters, train
 from signloom.translation.options import DECODING, SignSearch
-from signloom.translation.signs import read_signs
+from signloom.translation.recognised_signs import read_signs
 from signloom.translation.translator import Translator
 from signloom.tune.space import (
     DECODED,

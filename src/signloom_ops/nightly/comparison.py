@@ -28,7 +28,7 @@ from signloom.paths import REJECTS, SHARDS, TARGETS
 from signloom.translation.confidence import find_confidence, seed_folders
 from signloom.translation.options import DecodingOptions
 from signloom.translation.precision import Precision
-from signloom.translation.signs import read_signs
+from signloom.translation.recognised_signs import read_signs
 from signloom.translation.translator import Translator
 from signloom_ops.nightly.gate import YEAR_DAYS, Decision, GateClips, Translations, decide
 from signloom_ops.nightly.store import TRANSLATIONS, ModelStore

@@ -215,7 +215,7 @@ def _find_glosses(
     """Return the frames of each gloss, by clip, as the model of data/checkpoint finds them."""
     from rapidfuzz.distance import Levenshtein
 
-    from signloom.translation.signs import align_glosses, read_signs
+    from signloom.translation.recognised_signs import align_glosses, read_signs
     from signloom.translation.translator import Translator
 
     glosses = [(clip.gloss or "").split() for clip in clips]

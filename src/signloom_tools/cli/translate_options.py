@@ -179,7 +179,7 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
             file=sys.stderr,
         )
     if options.clips.signs or options.clips.find:
-        from signloom.translation.signs import check_glosses
+        from signloom.translation.recognised_signs import check_glosses
 
         check_glosses(translator, options.clips.find)
     search_values = {name: getattr(options.search, name, None) for name in _KINDS}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.words import locate_words
 from signloom.translation.options import DecodingOptions
-from signloom.translation.signs import Sign, find_signs, read_signs
+from signloom.translation.recognised_signs import Sign, find_signs, read_signs
 from signloom.translation.translator import Translation, Translator
 from signloom.translation.word_signs import index_words, match_words
 

@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 
 from signloom_demo.grammar import sentences
-from signloom_demo.signs import LEXICON
+from signloom_demo.lexicon import LEXICON
 
 EVERY = sentences(5)
 TEXTS = {" ".join(sentence.glosses): sentence.text for sentence in EVERY}

@@ -3,11 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from signloom_demo.lexicon import LEXICON
 from signloom_demo.motion import NO_SIGN, perform
 from signloom_demo.render import Camera
 from signloom_demo.scene import pose_arms, true_joints
 from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
-from signloom_demo.signs import LEXICON
 
 EVERYONE = (*TRAIN_SIGNERS, *DEV_SIGNERS, *TEST_SIGNERS)
 CAMERA = Camera(width=320, height=240)

@@ -5,7 +5,7 @@ import pytest
 
 from signloom.config import load_section
 from signloom_demo.draw import DrawOptions, PlannedClip, plan_clips
-from signloom_demo.signs import LEXICON
+from signloom_demo.lexicon import LEXICON
 from tests.tiny import ROOT
 
 OPTIONS = load_section(ROOT / "data/demo/params.yaml", "draw", DrawOptions)

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from signloom_demo.lexicon import HAND_SHAPES, ORIENTATIONS, orientation
 from signloom_demo.motion import perform
 from signloom_demo.signer import TRAIN_SIGNERS
-from signloom_demo.signs import HAND_SHAPES, ORIENTATIONS, orientation
 from signloom_demo.skeleton import (
     FOREARM,
     UPPER_ARM,

@@ -17,7 +17,7 @@ from signloom.evaluation.recognition import (
 from signloom.features.targets import CtcLabels, Target
 from signloom.translation.ngram import count_ngrams
 from signloom.translation.options import USUAL_NGRAM
-from signloom.translation.signs import find_signs
+from signloom.translation.recognised_signs import find_signs
 from signloom.translation.translator import Translator
 from signloom_tools.importing.recombine import SIGNER
 from tests.unit.evaluation.world import CLIPS, NAMES, SignReader, setup, targets, untrained

@@ -38,8 +38,8 @@ from signloom.translation.confidence import (
 from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.search import Hypothesis
 from signloom.translation.translator import Translator
+from signloom_demo.lexicon import LEXICON
 from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signer
-from signloom_demo.signs import LEXICON
 from signloom_demo.uncut import CUT, Manner
 from signloom_tools.cli.main import build_parser, main
 from signloom_tools.cli.translate_options import TranslateOptions, load_translator

@@ -35,7 +35,7 @@ from signloom.translation.confidence import (
 from signloom.translation.labels import search_signs, weigh_labels
 from signloom.translation.options import SignSearch
 from signloom.translation.precision import Precision
-from signloom.translation.signs import read_signs
+from signloom.translation.recognised_signs import read_signs
 from signloom.translation.translator import Translator, encode_in_parts
 from signloom.translation.word_signs import SignCoverage, fit_sign_coverage
 from tests import tiny

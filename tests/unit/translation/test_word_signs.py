@@ -3,7 +3,7 @@
 import itertools
 
 from signloom.corpus.words import locate_words
-from signloom.translation.signs import Sign
+from signloom.translation.recognised_signs import Sign
 from signloom.translation.word_signs import (
     fit_sign_coverage,
     index_words,

@@ -8,7 +8,7 @@ import pytest
 from signloom.corpus.shards import read_shards
 from signloom.errors import UserError
 from signloom.features.targets import CtcLabels, read_targets, write_targets
-from signloom.translation.signs import read_signs
+from signloom.translation.recognised_signs import read_signs
 from signloom.translation.translator import Translator
 from signloom_ops.nightly import comparison
 from signloom_ops.nightly.comparison import (

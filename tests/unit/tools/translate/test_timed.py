@@ -5,7 +5,7 @@ import torch
 
 from signloom.features.targets import NO_LABELS, CtcLabels
 from signloom.translation.options import DECODING
-from signloom.translation.signs import find_signs
+from signloom.translation.recognised_signs import find_signs
 from signloom.translation.translator import Translator
 from signloom_tools.translate.answer import to_json
 from signloom_tools.translate.films import make_sign_cues, translate_film

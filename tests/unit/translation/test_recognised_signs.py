@@ -11,7 +11,7 @@ from signloom.errors import UserError
 from signloom.translation.labels import rank_signs, search_signs
 from signloom.translation.ngram import NGram, count_ngrams
 from signloom.translation.options import SignSearch
-from signloom.translation.signs import read_signs
+from signloom.translation.recognised_signs import read_signs
 from tests.unit.evaluation.world import corpus, untrained
 
 LINES = [[1, 2], [2, 1], [1, 2, 2]]
