@@ -18,13 +18,8 @@ import torch
 from signloom.checkpoint import WEIGHTS
 from signloom.corpus.landmarks import HANDS_POSE
 from signloom.files import hash_file
-from signloom.translation.confidence import (
-    CONFIDENCE,
-    Confidence,
-    describe_train,
-    fit_levels,
-    write_confidence,
-)
+from signloom.translation.confidence import CONFIDENCE, Confidence, fit_levels, write_confidence
+from signloom.translation.familiarity import describe_train
 from signloom.translation.options import DECODING
 from signloom.translation.translator import Translator
 from signloom_tools.translate.answer import to_json

@@ -15,18 +15,20 @@ from signloom.evaluation.systems import Setup, SplitResult
 from signloom.features.targets import Target
 from signloom.grouping import group_pairs
 from signloom.translation.confidence import (
-    FEWEST_PEOPLE,
     LEAST_LIMIT,
     Check,
     Confidence,
     Level,
+    fit_levels,
+    plain_score,
+    wilson,
+)
+from signloom.translation.familiarity import (
+    FEWEST_PEOPLE,
     TrainClips,
     describe_postures,
     describe_sign_postures,
     describe_train,
-    fit_levels,
-    plain_score,
-    wilson,
 )
 from signloom.translation.translator import Translator
 

@@ -24,7 +24,7 @@ from signloom.features.glosses import GlossSequence, split_glosses
 from signloom.features.sources import Rows, SourceSequence
 from signloom.features.targets import Target
 from signloom.tables import read_columns, take_rows
-from signloom.translation.confidence import rounded_floats
+from signloom.translation.familiarity import rounded_floats
 from signloom.translation.linear_view import LinearView, Vector, frames_vector
 from signloom.translation.translator import Translator
 

@@ -26,7 +26,7 @@ from signloom.features.targets import Target, split_hash
 from signloom.grouping import group_pairs
 from signloom.progress import progress_file
 from signloom.tables import read_columns
-from signloom.translation.confidence import share_with_hands
+from signloom.translation.familiarity import share_with_hands
 from signloom.translation.options import DecodingOptions
 from signloom.translation.translator import Translation, Translator
 

@@ -30,15 +30,14 @@ from signloom.features.sources import Rows, Source, SourceSequence
 from signloom.models.seq2seq import Memory, Seq2Seq, SourceTensor
 from signloom.paths import SEEDS_NAME
 from signloom.translation.confidence import (
-    EVEN_PACE,
     HINT,
-    MOST_PACE,
     NOT_CHECKED,
     Check,
     Confidence,
     find_confidence,
     seed_folders,
 )
+from signloom.translation.familiarity import EVEN_PACE, MOST_PACE
 from signloom.translation.labels import Reading, rank_signs, search_signs, weigh_labels
 from signloom.translation.linear_view import LinearView, frames_vector
 from signloom.translation.options import DECODING, DecodingOptions, SignSearch

@@ -12,13 +12,8 @@ from signloom.evaluation.calibrate import Reliability
 from signloom.evaluation.evaluate import evaluate
 from signloom.evaluation.results import write_evaluation
 from signloom.evaluation.stress import lose_hands, shake
-from signloom.translation.confidence import (
-    CONFIDENCE,
-    Check,
-    describe_postures,
-    measure_posture,
-    read_confidence,
-)
+from signloom.translation.confidence import CONFIDENCE, Check, read_confidence
+from signloom.translation.familiarity import describe_postures, measure_posture
 from signloom.translation.search import Hypothesis
 from tests import tiny
 from tests.unit.evaluation.world import OPTIONS, Knowing, corpus, history, read_table, targets

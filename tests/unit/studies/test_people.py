@@ -12,7 +12,7 @@ from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
 from signloom.features.leading import turn_right
 from signloom.paths import PARAMS
-from signloom.translation.confidence import describe_sign_postures, measure_posture
+from signloom.translation.familiarity import describe_sign_postures, measure_posture
 from signloom_demo.lexicon import LEXICON
 from signloom_tools.importing.corpus_warnings import warn_of_exchanged
 from studies.people.study import PeopleOptions, draw_corpus, draw_person, draw_take

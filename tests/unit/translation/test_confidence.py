@@ -23,17 +23,19 @@ from signloom.translation.confidence import (
     UNFAMILIAR,
     Confidence,
     Level,
+    find_confidence,
+    fit_levels,
+    read_confidence,
+    wilson,
+    write_confidence,
+)
+from signloom.translation.familiarity import (
     Posture,
     Range,
     describe_postures,
     describe_sign_postures,
     describe_train,
-    find_confidence,
-    fit_levels,
     measure_posture,
-    read_confidence,
-    wilson,
-    write_confidence,
 )
 from signloom.translation.options import DECODING, DecodingOptions
 from signloom.translation.search import Hypothesis

@@ -16,13 +16,8 @@ from signloom.features.targets import CtcKind, CtcLabels, Target, write_targets
 from signloom.files import hash_file
 from signloom.paths import CHECKPOINT, SHARDS, TARGETS
 from signloom.translation import lookup
-from signloom.translation.confidence import (
-    CONFIDENCE,
-    UNFAMILIAR,
-    Confidence,
-    describe_train,
-    write_confidence,
-)
+from signloom.translation.confidence import CONFIDENCE, UNFAMILIAR, Confidence, write_confidence
+from signloom.translation.familiarity import describe_train
 from signloom.translation.lookup import (
     RIDGES,
     SignIndex,

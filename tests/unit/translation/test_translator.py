@@ -26,12 +26,11 @@ from signloom.translation import translator as encoding
 from signloom.translation.confidence import (
     CONFIDENCE,
     Confidence,
-    Range,
-    TrainClips,
     fit_levels,
     hash_seeds,
     write_confidence,
 )
+from signloom.translation.familiarity import Range, TrainClips
 from signloom.translation.labels import search_signs, weigh_labels
 from signloom.translation.options import SignSearch
 from signloom.translation.precision import Precision
