@@ -105,8 +105,7 @@ class SplitLabels:
     @property
     def together(self) -> list[FloatArray]:
         """Log-probabilities of the mean of all seeds' probabilities."""
-        clips = zip(*self.seeds, strict=True)
-        return [np.log(np.mean(np.exp(clip), axis=0)) for clip in clips]
+        return [np.log(np.mean(np.exp(clip), axis=0)) for clip in zip(*self.seeds, strict=True)]
 
     @property
     def glosses(self) -> Lines:
@@ -135,8 +134,7 @@ def choose_searches(
     translator = setup.translator
     if translator.spec.ctc.kind != "glosses":
         return SignSearches(SignSearch(), SignSearch(), None)
-    models = [translator.first_seed, *further]
-    dev = _read_split(models, setup, "dev")
+    dev = _read_split([translator.first_seed, *further], setup, "dev")
     ngrams = count_signed(translator, _glossed(setup))
 
     def choose(seeds: Sequence[Sequence[FloatArray]]) -> SignSearch:

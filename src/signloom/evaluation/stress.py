@@ -259,8 +259,7 @@ def _try_change(
     translations = setup.translator.translate(changed, setup.decoding)
     texts = [translation.text for translation in translations]
     refs = [target.text for target in targets]
-    counters = (count_bleu, count_wer, count_exact)
-    statistics = measure(texts, refs, setup.score, counters)
+    statistics = measure(texts, refs, setup.score, (count_bleu, count_wer, count_exact))
     scores = score_statistics(statistics, setup.score)
     return ChangedClips(
         split=targets[0].split,

@@ -375,6 +375,4 @@ def _unseal(entry: bytes) -> tuple[dict[str, Any], memoryview] | None:
     return json.loads(entry[:end]), content[end + 1 :]
 
 
-@functools.lru_cache(maxsize=8)
-def _parse_layout(text: str) -> Layout:
-    return Layout.from_json(text)
+_parse_layout = functools.lru_cache(maxsize=8)(Layout.from_json)

@@ -386,8 +386,10 @@ def _short_gaps(sequence: LandmarkSequence, limit: float) -> list[tuple[int, int
     for column in np.flatnonzero(~sequence.present.all(axis=0)).tolist():
         frames = np.flatnonzero(sequence.present[:, column])
         gaps = np.diff(frames) - 1
-        for gap in np.flatnonzero((gaps > 0) & (gaps <= limit)).tolist():
-            short.append((column, int(frames[gap]), int(frames[gap + 1])))
+        short += [
+            (column, int(frames[gap]), int(frames[gap + 1]))
+            for gap in np.flatnonzero((gaps > 0) & (gaps <= limit)).tolist()
+        ]
     return short
 
 

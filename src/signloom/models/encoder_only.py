@@ -44,8 +44,7 @@ class EncoderOnly(Seq2Seq):
         logits = self.emit(memory.states)
         eos = torch.tensor([self.eos], device=logits.device)
         blank = logits.index_select(2, eos)
-        tokens = logits.index_fill(2, eos, IMPOSSIBLE)
-        return torch.cat((blank, tokens), dim=-1)
+        return torch.cat((blank, logits.index_fill(2, eos, IMPOSSIBLE)), dim=-1)
 
     def attention_maps(
         self, src: SourceTensor, src_valid: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]

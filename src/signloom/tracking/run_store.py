@@ -149,8 +149,7 @@ class RunStore:
                     points.setdefault((key, step), Metric(key, value, record["time_ms"], step))
         metrics = [*points.values()]
         for first in range(0, len(metrics), MAX_METRICS):
-            some = metrics[first : first + MAX_METRICS]
-            self._client.log_batch(box.sent["run_id"], metrics=some)
+            self._client.log_batch(box.sent["run_id"], metrics=metrics[first : first + MAX_METRICS])
         shown = [metric for metric in metrics if metric.key.partition("/")[0] in SUMMARY]
         if shown and box.sent.get("above"):
             self._client.log_batch(box.sent["above"], metrics=shown)

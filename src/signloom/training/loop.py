@@ -571,8 +571,9 @@ class Trainer:
         # best.
         if dev_loss < progress.best_loss or not self.options.patience:
             progress.best_epoch, progress.best_loss = progress.epoch, dev_loss
-            weights = self.model.state_dict()
-            progress.weights = {k: v.detach().clone() for k, v in weights.items()}
+            progress.weights = {
+                name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()
+            }
         return record
 
     def _check_numbers(self) -> None:

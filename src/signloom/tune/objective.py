@@ -71,8 +71,10 @@ class TrialTrainer:
             reset_peak_memory(device)
 
             def cost() -> dict[str, float]:
-                seconds = time.monotonic() - start_s
-                return {"seconds": seconds, "memory_mb": peak_memory_mb(device)}
+                return {
+                    "seconds": time.monotonic() - start_s,
+                    "memory_mb": peak_memory_mb(device),
+                }
 
             try:
                 measures = self._train(trial, options, run, prunes=prunes)

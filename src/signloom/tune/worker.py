@@ -116,8 +116,7 @@ def _main() -> None:
         os.sched_setaffinity(0, json.loads(cores))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     try:
-        files = TrainingFiles(shards=Path(shards), tokens=Path(tokens))
-        join(Path(params), files)
+        join(Path(params), TrainingFiles(shards=Path(shards), tokens=Path(tokens)))
     except UserError as error:
         sys.exit(f"\nerror: {error}")
     except KeyboardInterrupt:

@@ -117,8 +117,7 @@ def _export_captions(options: ExportLandmarksOptions) -> None:
     if unknown := sorted(set(options.clips) - {clip.clip_id for clip in clips}):
         raise UserError(f"{corpus.path} has no clip {', '.join(unknown)}")
     chosen = [clip for clip in clips if not options.clips or clip.clip_id in options.clips]
-    hypotheses = _read_hypotheses(EVALUATION / HYPOTHESES_NAME)
-    films = film_cues(chosen, hypotheses)
+    films = film_cues(chosen, _read_hypotheses(EVALUATION / HYPOTHESES_NAME))
     files = [
         (path, film, cues)
         for film, every in films.items()

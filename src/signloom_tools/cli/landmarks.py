@@ -204,8 +204,7 @@ def _list_films(paths: Sequence[Path]) -> dict[Path, Path]:
 
 
 def _read_input(stack: contextlib.ExitStack) -> dict[Path, Path]:
-    folder = stack.enter_context(tempfile.TemporaryDirectory())
-    film = Path(folder) / "standard input"
+    film = Path(stack.enter_context(tempfile.TemporaryDirectory()), "standard input")
     with film.open("wb") as file:
         while part := sys.stdin.buffer.read(1 << 20):
             file.write(part)

@@ -52,21 +52,20 @@ def run_lookup(options: LookupOptions) -> None:
     translator = Translator.load(checkpoint)
     warn_of_demo(checkpoint, options.paths)
     index = open_index(translator, checkpoint)
-    indexes = [index]
-    for more in entry_points(group=MORE_SIGNS):
-        indexes.append(more.load()(translator, checkpoint, index))
+    further = entry_points(group=MORE_SIGNS)
+    indexes = [index, *(entry.load()(translator, checkpoint, index) for entry in further)]
     source = translator.source.landmarks(checkpoint)
     reader, failed = ClipReader(source.extractor, options.read), 0
     for path in find_clips(options.paths, source.extractor):
         for clip in reader.read(path, source.layout):
             if isinstance(clip, GivenClip):
-                encoding = translator.encode_signs([clip.sequence])[0]
-                signs = find_nearest(indexes, encoding, options.k)
+                signs = find_nearest(
+                    indexes, translator.encode_signs([clip.sequence])[0], options.k
+                )
                 # The model was never taught what was recorded since.
                 is_recorded = bool(signs) and signs[0].is_recording
                 unlike = None if is_recorded else translator.differences(clip.sequence)
-                check = replace(NOT_CHECKED, unlike=unlike)
-                _print(clip, signs, check, as_json=options.json)
+                _print(clip, signs, replace(NOT_CHECKED, unlike=unlike), as_json=options.json)
             else:
                 failed += 1
                 print(f"error: {clip.name}: {clip.problem}", file=sys.stderr)

@@ -62,8 +62,7 @@ def run_adopt(options: AdoptOptions) -> None:
         overrides = read_preset(options.choice.preset)
     else:
         _check_search(options.best)
-        best = read_json(options.best, hint=_SEARCH_FIRST)
-        overrides = _overrides_in(options.best, best)
+        overrides = _overrides_in(options.best, read_json(options.best, hint=_SEARCH_FIRST))
     before, after = adopt(options.params, overrides)
     if before == after:
         print(f"{options.params} has these values already")

@@ -261,8 +261,7 @@ def render_elan(
     ET.register_namespace("xsi", _XSI)
     header = ET.SubElement(root, "HEADER", {"MEDIA_FILE": "", "TIME_UNITS": "milliseconds"})
     if film is not None:
-        relative = quote(Path(os.path.relpath(film, folder)).as_posix())
-        address = f"./{relative}"
+        address = f"./{quote(Path(os.path.relpath(film, folder)).as_posix())}"
         kind = mimetypes.guess_type(film.name)[0] or "video/*"
         media = {"MEDIA_URL": address, "MIME_TYPE": kind, "RELATIVE_MEDIA_URL": address}
         ET.SubElement(header, "MEDIA_DESCRIPTOR", media)

@@ -450,8 +450,7 @@ def _join_frames(files: Sequence[Path], source: Path, kind: str) -> Iterator[_So
             below = PurePosixPath(parent.relative_to(source).as_posix())
             path = parent / prefix if prefix else parent
             name = below / prefix if prefix else below if below.name else PurePosixPath(source.name)
-            paths = _place_frames(sorted(numbered))
-            yield _SourceFile(path, name, paths)
+            yield _SourceFile(path, name, _place_frames(sorted(numbered)))
             continue
         for _, path in numbered:
             yield _SourceFile(

@@ -596,8 +596,10 @@ def _choose_recombining(facts: Facts) -> str:
 def _choose_labels(facts: Facts, fps: float, reasons: list[str]) -> tuple[str, int]:
     """Return what CTC spells, and the frames of an encoder position that leave room for it."""
     if facts.are_signs:
-        reasons.append("ctc texts: the whole text is one label, since a sign spells no letters")
-        reasons.append("subsampling 2: short clips keep enough positions")
+        reasons += [
+            "ctc texts: the whole text is one label, since a sign spells no letters",
+            "subsampling 2: short clips keep enough positions",
+        ]
         return "texts", 2
     if facts.glosses:
         # Convolutions read worse from 15 positions a second than from 7 (docs/results.md).

@@ -45,8 +45,10 @@ def to_elan(
             for mark, event in zip(annotations, of_tier, strict=True)
             if event.unit
         ]
-        tiers.append(Tier(name, annotations=annotations, vocabulary=list_values(name)))
-        tiers.append(Tier(f"{name} strength", parent=name, annotations=numbers))
+        tiers += [
+            Tier(name, annotations=annotations, vocabulary=list_values(name)),
+            Tier(f"{name} strength", parent=name, annotations=numbers),
+        ]
     properties = {f"signloom {rule.tier}: {rule.value}": _describe(asdict(rule)) for rule in RULES}
     properties |= {"signloom note": CROWD} if is_crowded else {}
     return render_elan(tiers, film, folder, properties=properties)
