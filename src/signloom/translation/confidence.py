@@ -195,7 +195,8 @@ def write_confidence(path: Path, confidence: Confidence) -> None:
     if not confidence.linear:
         del content["linear"]
     if (posture := content["train"] and content["train"]["posture"]) and not posture["signs"]:
-        del posture["signs"], posture["held_out"]
+        for name in ("signs", "held_out", "parts", "finer"):
+            del posture[name]
     write_file(path, to_sealed(content))
 
 

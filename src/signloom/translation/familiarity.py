@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from signloom.config import Positive, Share, checked_dataclass
+from signloom.config import Count, Positive, Share, checked_dataclass
 from signloom.corpus.landmarks import FEATURES, LandmarkSequence
 from signloom.features.features import HANDS, FloatArray, normalise, resample
 
@@ -28,6 +28,7 @@ SIGN_WITHIN = 0.9  # of dev: the farthest one may be five times as far as the ne
 FOLDS = 5  # of the training clips, each judged by the others
 FEWEST_PEOPLE = 3  # whose clips say how far those of further people may lie
 FEWEST_SIGNS = 3
+SIGN_PARTS = 2, 3  # a sign's posture is measured over each half and each third of its clip
 KNOWN_WITHIN = 0.75, 0.92  # of the clips of known signs by people held out, at least and at most
 TAKES_WITHIN = 0.95, 0.03  # of takes held out, of known signs, and if more, of unknown ones
 UNKNOWN_COST = 3.0  # of naming an unknown sign, in known ones that are not named
@@ -40,6 +41,7 @@ DESCRIPTIONS = {
     "movement": ("it moves {} shoulder widths a second", "{:.2f}", 1),
     "seconds": ("it lasts {} s", "{:.1f}", 1),
 }
+Vectors = npt.NDArray[np.floating[Any]]
 
 
 @checked_dataclass
@@ -69,11 +71,11 @@ class MahalanobisModel:
     """Mean vector of the clips of each sign, shape (K, D), where each clip is one: deviations are
     then those within a sign."""
 
-    def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
+    def distances(self, vectors: Vectors) -> npt.NDArray[np.float64]:
         """Return how far vectors (N, D) are from train's, shape (N,)."""
         return self._lengths(vectors.astype(np.float64) - np.array(self.centre))
 
-    def find_limit(self, vectors: FloatArray, times: float = FARTHER, within: float = 1.0) -> float:
+    def find_limit(self, vectors: Vectors, times: float = FARTHER, within: float = 1.0) -> float:
         """Return some times the distance within which a share of other vectors (N, D) lie."""
         return max(_round(times * float(np.quantile(self.distances(vectors), within))), 1.0)
 
@@ -81,7 +83,7 @@ class MahalanobisModel:
     def _axes(self) -> npt.NDArray[np.float64]:
         return np.array(self.directions).reshape(-1, len(self.centre))
 
-    def sign_distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
+    def sign_distances(self, vectors: Vectors) -> npt.NDArray[np.float64]:
         """Return how far vectors (N, D) are from each sign, shape (N, K)."""
         return np.stack([self._lengths(vectors - np.array(sign)) for sign in self.signs], axis=1)
 
@@ -108,14 +110,31 @@ class Posture(MahalanobisModel):
 
     middle: tuple[float, ...]  # mean of each number over train, shape (D,)
     scale: tuple[Positive, ...]  # its deviation
+    parts: Count = 1  # equal ones of a clip, of each of which there is a posture
+    finer: "Posture | None" = None  # the same of more parts, which counts as much; of signs alone
     held_out: "HeldOut | None" = None  # what the limit was chosen by, of signs
 
-    def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
-        """Return how far vectors (N, D) are from train's, or how near to no single sign."""
-        return _nearness(self.sign_distances(vectors)) if self.signs else super().distances(vectors)
+    @property
+    def part_counts(self) -> tuple[int, ...]:
+        """How many parts the postures are of, as `measure_posture` takes them."""
+        return (self.parts, *(self.finer.part_counts if self.finer else ()))
 
-    def scaled(self, postures: npt.NDArray[np.float64]) -> FloatArray:
-        """Return postures (N, D) in train's deviations; what no frame shows is as in train."""
+    def distances(self, postures: Vectors) -> npt.NDArray[np.float64]:
+        """Return how far postures (N, D) are from train's, or how near to no single sign."""
+        if not self.signs:
+            return super().distances(self.scaled(postures))
+        return _nearness(self.distances_by_parts(postures))
+
+    def distances_by_parts(self, postures: Vectors) -> npt.NDArray[np.float64]:
+        """Return how far postures (N, D) are from each sign, by `part_counts`, shape (V, N, K)."""
+        width = len(self.middle)
+        by_these = self.sign_distances(self.scaled(postures[:, :width]))[None]
+        if not self.finer:
+            return by_these
+        return np.concatenate((by_these, self.finer.distances_by_parts(postures[:, width:])))
+
+    def scaled(self, postures: Vectors) -> FloatArray:
+        """Return postures in train's deviations; what no frame shows is as in train."""
         scaled = (postures - np.array(self.middle)) / np.array(self.scale)
         return np.nan_to_num(scaled).astype(np.float32)
 
@@ -131,7 +150,7 @@ class TrainClips(MahalanobisModel):
     figures: dict[str, Range]  # of `measure_clip`, by name
     posture: Posture | None = None  # None: not measured
 
-    def distances(self, vectors: FloatArray) -> npt.NDArray[np.float64]:
+    def distances(self, vectors: Vectors) -> npt.NDArray[np.float64]:
         """Return how far vectors (N, D) are from train's, or from the nearest sign's.
 
         Source: Lee et al. (2018), "A simple unified framework for detecting out-of-distribution
@@ -166,9 +185,9 @@ class TrainClips(MahalanobisModel):
             messages.append(
                 f"{distance / self.limit:.1f} times as far from train's clips as the limit"
             )
-        if self.posture and (found_posture := measure_posture(sequence)) is not None:
-            scaled = self.posture.scaled(found_posture[None])
-            apart = float(self.posture.distances(scaled)[0]) / self.posture.limit
+        held = measure_posture(sequence, self.posture.part_counts) if self.posture else None
+        if self.posture and held is not None:
+            apart = float(self.posture.distances(held[None])[0]) / self.posture.limit
             if apart > 1:
                 messages.append(
                     f"hands and body are held {apart:.1f} times as far off as the limit"
@@ -202,26 +221,35 @@ def measure_clip(sequence: LandmarkSequence) -> dict[str, float]:
     return figures
 
 
-def measure_posture(sequence: LandmarkSequence) -> npt.NDArray[np.float64] | None:
+def measure_posture(
+    sequence: LandmarkSequence, part_counts: Sequence[int] = (1,)
+) -> npt.NDArray[np.float64] | None:
     """Return the mean place of each landmark of hands and body over the frames that show it.
 
-    In shoulder widths from between the shoulders, those of a hand from its wrist, shape (3 P,);
-    NaN where no frame shows it. None for features of another network.
+    In shoulder widths from between the shoulders, those of a hand from its wrist; NaN where no
+    frame shows it. None for features of another network.
+
+    Args:
+        part_counts: Into how many equal parts the clip is cut; of each part there is a posture.
+
+    Returns:
+        The postures of all parts, one after another, shape (3 P sum(part_counts),).
     """
     groups = [name for name in (*HANDS, "pose") if name in sequence.layout.group_names]
     if FEATURES in sequence.layout.group_names or not groups:
         return None
     points = normalise(sequence, "body").astype(np.float64)
-    means = []
-    for name in groups:
-        marks = points[:, sequence.layout.slice(name)]
-        if name in HANDS:
-            marks = np.concatenate((marks[:, :1], marks[:, 1:] - marks[:, :1]), axis=1)
-        finite = np.isfinite(marks)
+    for hand in (name for name in groups if name in HANDS):
+        marks = points[:, sequence.layout.slice(hand)]
+        marks[:, 1:] -= marks[:, :1]
+    kept = np.concatenate([points[:, sequence.layout.slice(name)] for name in groups], axis=1)
+    postures = []
+    for part in (part for count in part_counts for part in np.array_split(kept, count)):
+        finite = np.isfinite(part)
         count = finite.sum(axis=0)
-        total = np.where(finite, marks, 0).sum(axis=0)
-        means.append(np.where(count, total / np.maximum(count, 1), np.nan).ravel())
-    return np.concatenate(means)
+        total = np.where(finite, part, 0).sum(axis=0)
+        postures.append(np.where(count, total / np.maximum(count, 1), np.nan).ravel())
+    return np.concatenate(postures)
 
 
 def describe_train(
@@ -261,7 +289,7 @@ def describe_postures(
     if not rows or not held_out:
         return None
     model = _fit_posture(np.stack(rows))
-    return replace(model, limit=model.find_limit(model.scaled(np.stack(held_out))))
+    return replace(model, limit=model.find_limit(np.stack(held_out)))
 
 
 def describe_sign_postures(
@@ -282,7 +310,7 @@ def describe_sign_postures(
         signers: Who shows it.
         strangers: Clips of people whom train lacks, of signs that it has, and these.
     """
-    rows = [row for clip in train if (row := measure_posture(clip)) is not None]
+    rows = [row for clip in train if (row := measure_posture(clip, SIGN_PARTS)) is not None]
     if len(rows) < len(train) or len({*signs}) < 3:
         return None
     postures, names = np.stack(rows), np.array(signs)
@@ -291,7 +319,9 @@ def describe_sign_postures(
     known, unknown = list[float](), list[float]()
     if strangers:
         by_people = True
-        held_out = [row for clip, _ in strangers if (row := measure_posture(clip)) is not None]
+        held_out = [
+            row for clip, _ in strangers if (row := measure_posture(clip, SIGN_PARTS)) is not None
+        ]
         held_out_signs = [sign for _, sign in strangers]
         known, unknown = _judge_postures(postures, signs, np.stack(held_out), held_out_signs)
     else:
@@ -320,7 +350,8 @@ def describe_sign_postures(
         unknown=points[0][2],
         curve=tuple(points[1:]),
     )
-    return replace(_fit_posture(postures, signs), limit=points[0][0], held_out=errors)
+    posture = _fit_posture(postures, signs, SIGN_PARTS)
+    return replace(posture, limit=points[0][0], held_out=errors)
 
 
 def _judge_postures(
@@ -335,12 +366,15 @@ def _judge_postures(
         train: Postures, shape (N, D).
         held_out: Those that are judged, shape (M, D).
     """
-    model, columns = _fit_posture(train, signs), np.array([*dict.fromkeys(signs)])
-    pairs = zip(held_out_signs, model.sign_distances(model.scaled(held_out)), strict=True)
-    judged = [(sign in columns, columns != sign, distances) for sign, distances in pairs]
+    model, columns = _fit_posture(train, signs, SIGN_PARTS), np.array([*dict.fromkeys(signs)])
+    distances = model.distances_by_parts(held_out)
+    near = _nearness(distances)
     return (
-        [float(_nearness(distances)) for is_known, _, distances in judged if is_known],
-        [float(_nearness(distances[others])) for _, others, distances in judged],
+        [float(near[row]) for row, sign in enumerate(held_out_signs) if sign in columns],
+        [
+            float(_nearness(distances[:, row, columns != sign]))
+            for row, sign in enumerate(held_out_signs)
+        ],
     )
 
 
@@ -384,14 +418,20 @@ def _nearness(distances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     features from scale-invariant keypoints").
 
     Args:
-        distances: To each sign, shape (..., K).
+        distances: To each sign, by `part_counts`, whose geometric mean it is; shape (V, ..., K).
     """
     nearest, second = np.moveaxis(np.partition(distances, 1, axis=-1)[..., :2], -1, 0)
-    return np.asarray(nearest * (nearest / np.maximum(second, 1e-9)) ** 2)
+    near = nearest * nearest / np.maximum(second, 1e-9)
+    return np.asarray(near.prod(axis=0) ** (1 / len(near)))
 
 
-def _fit_posture(postures: npt.NDArray[np.float64], signs: Sequence[str] = ()) -> Posture:
-    """Return where postures (N, D) lie, its limit still open."""
+def _fit_posture(
+    postures: npt.NDArray[np.float64], signs: Sequence[str] = (), part_counts: Sequence[int] = (1,)
+) -> Posture:
+    """Return where postures (N, D) of such parts lie, its limit still open."""
+    parts, *finer = part_counts
+    width = postures.shape[1] * parts // sum(part_counts)
+    further, postures = postures[:, width:], postures[:, :width]
     finite = np.isfinite(postures)
     count = np.maximum(finite.sum(axis=0), 1)
     middle = np.where(finite, postures, 0).sum(axis=0) / count
@@ -404,6 +444,8 @@ def _fit_posture(postures: npt.NDArray[np.float64], signs: Sequence[str] = ()) -
         deviations=(),
         rest=1.0,
         limit=1.0,
+        parts=parts,
+        finer=_fit_posture(further, signs, finer) if finer else None,
     )
     return replace(frame, **_fit_mahalanobis(frame.scaled(postures), signs))
 

@@ -87,8 +87,9 @@ def test_other_people_in_dev_say_how_far_the_clips_of_others_lie(options: People
         posture = describe_sign_postures(takes, names, signers, strangers)
         assert posture
         for clips in (show(taught, "test"), show(unknown, "test")):
-            rows = [row for clip, _ in clips if (row := measure_posture(clip)) is not None]
-            is_within = posture.distances(posture.scaled(np.stack(rows))) <= posture.limit
+            postures = (measure_posture(clip, posture.part_counts) for clip, _ in clips)
+            rows = np.stack([row for row in postures if row is not None])
+            is_within = posture.distances(rows) <= posture.limit
             named.setdefault(name, []).append(float(np.mean(is_within)))
     assert named["train"][1] > 0.9
     assert named["dev"][0] > 0.5

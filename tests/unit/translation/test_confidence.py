@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from scipy.stats import binomtest
@@ -323,8 +324,14 @@ def draw_takes(
 
 
 def share_within(posture: Posture, clips: Sequence[LandmarkSequence]) -> float:
-    rows = [row for clip in clips if (row := measure_posture(clip)) is not None]
-    return float(np.mean(posture.distances(posture.scaled(np.stack(rows))) <= posture.limit))
+    return float(np.mean(posture_distances(posture, clips) <= posture.limit))
+
+
+def posture_distances(
+    posture: Posture, clips: Sequence[LandmarkSequence]
+) -> npt.NDArray[np.float64]:
+    rows = [row for c in clips if (row := measure_posture(c, posture.part_counts)) is not None]
+    return posture.distances(np.stack(rows))
 
 
 @pytest.fixture(scope="module")
@@ -375,6 +382,42 @@ def test_of_single_signs_neither_movement_nor_encoding_counts_but_the_posture(
     ]
     assert unlike[0] <= 0.25
     assert unlike[1] >= 0.9
+
+
+def test_when_in_a_sign_something_is_held_counts(
+    taught: list[LandmarkSequence], posture: Posture
+) -> None:
+    """Taken over whole clips the mean of a clip and of its halves, exchanged, is the same."""
+    changed = []
+    for clip in taught:
+        frames = np.roll(np.arange(len(clip.points)), len(clip.points) // 2)
+        changed.append(
+            dataclasses.replace(clip, points=clip.points[frames], present=clip.present[frames])
+        )
+    np.testing.assert_allclose(
+        measure_posture(changed[0]), measure_posture(taught[0]), rtol=1e-4, atol=1e-4
+    )
+    farther = posture_distances(posture, changed) > posture_distances(posture, taught)
+    assert np.mean(farther) > 0.7
+
+
+def test_the_posture_of_each_part_of_a_clip() -> None:
+    """Seven frames of which only the right wrist moves, a tenth of the picture at a time."""
+    still = tiny.sequence(0, frames=1)
+    points, present = (np.repeat(values, 7, axis=0) for values in (still.points, still.present))
+    wrist = still.layout.slice("right_hand")
+    points[:, wrist, 0] += 0.1 * np.arange(7)[:, None]
+    clip = dataclasses.replace(still, points=points, present=present)
+    whole, halves, thirds = (measure_posture(clip, (count,)) for count in (1, 2, 3))
+    assert whole is not None
+    assert halves is not None
+    assert thirds is not None
+    joined = measure_posture(clip, (2, 3))
+    np.testing.assert_array_equal(joined, np.concatenate((halves, thirds)))
+    x = [v[63 :: len(whole)] - whole[63] for v in (halves, thirds)]  # of the right wrist
+    step = x[0][1] / 2
+    np.testing.assert_allclose(x[0], [-1.5 * step, 2 * step], rtol=1e-5)
+    np.testing.assert_allclose(x[1], [-2 * step, 0.5 * step, 2.5 * step], rtol=1e-5)
 
 
 def test_the_limit_of_postures_is_a_point_of_a_curve_over_held_out_people(
