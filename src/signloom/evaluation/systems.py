@@ -92,11 +92,10 @@ def train_texts(targets: Sequence[Target]) -> list[str]:
     return [text for split, text in read_columns(targets, "split", "text") if split == "train"]
 
 
-def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[SplitResult]:
-    """Let the model, its controls and the floors translate the evaluated splits.
+def run_systems(setup: Setup) -> list[SplitResult]:
+    """Let the model, its controls and the floors translate dev and test.
 
-    Args:
-        splits: What to evaluate; a split without clips is left out, with a warning.
+    A split without clips is left out, with a warning.
 
     Raises:
         UserError: If no split has a clip with landmarks, or glosses.
@@ -110,7 +109,7 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
     )
     texts_of_train = train_texts(targets)
     train_sentences, results = frozenset(texts_of_train), []
-    for split in splits:
+    for split in ("dev", "test"):
         evaluated, missing = setup.split(split), _find_missing(setup, split)
         if not evaluated:
             logger.warning("%s: no clip to evaluate", split)
@@ -151,7 +150,7 @@ def run_systems(setup: Setup, splits: Sequence[str] = ("dev", "test")) -> list[S
         )
     if not results:
         raise UserError(
-            f"no clip of {' or '.join(splits)} has {source.name}, so there is nothing to evaluate; "
+            f"no clip of dev or test has {source.name}, so there is nothing to evaluate; "
             f"the manifest needs such clips, see {source.where_missing}"
         )
     return results

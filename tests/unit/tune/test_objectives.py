@@ -27,7 +27,7 @@ from signloom.tune.space import (
 )
 from signloom.tune.storage import FINISHED, REASON
 from tests import tiny
-from tests.unit.evaluation.world import CLIPS, Reader
+from tests.unit.evaluation.world import CLIPS, SignReader
 from tests.unit.tune.searches import HASHES, OFF, OPTIONS, search_in
 
 
@@ -227,7 +227,7 @@ def test_signs_can_be_the_objective_of_a_model_that_reads_them() -> None:
     clips = [CLIPS[name] for name in ("test0", "test1", "test2")]
     glosses = [["DEMAIN", "TU", "VIENS"], ["ELLE", "NON", "MANGE"], []]
     # Of "ELLE MANGE À LA GARE" three signs are too many, and NON is missing.
-    assert measure_gloss_wer(Reader(), clips, glosses) == pytest.approx(100 * 4 / 6)
+    assert measure_gloss_wer(SignReader(), clips, glosses) == pytest.approx(100 * 4 / 6)
 
 
 def test_signs_that_cannot_be_scored_are_refused_before_the_first_training(tmp_path: Path) -> None:
