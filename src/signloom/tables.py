@@ -76,7 +76,7 @@ def take_rows(records: Sequence[Record], numbers: Sequence[int]) -> Sequence[Rec
     return [records[number] for number in numbers]
 
 
-def build_records(kind: type[Record], batch: "pa.RecordBatch") -> Iterator[Record]:
+def build_records(kind: Callable[..., Record], batch: "pa.RecordBatch") -> Iterator[Record]:
     """Yield an object of each row, from the values that the columns of their names have."""
     for values in zip(*map(to_values, batch.columns), strict=True):
         yield kind(**dict(zip(batch.schema.names, values, strict=True)))
@@ -196,13 +196,21 @@ def to_parquet(table: "pa.Table") -> bytes:
     return seal(buffer.getvalue())
 
 
-def read_parquet(path: Path, version: int, *, hint: str, key: bytes = VERSION_KEY) -> "pa.Table":
+def read_parquet(
+    path: Path,
+    version: int,
+    *,
+    hint: str,
+    key: bytes = VERSION_KEY,
+    columns: Sequence[str] | None = None,
+) -> "pa.Table":
     """Read a Parquet table that a stage wrote.
 
     Args:
         version: Of its format, as its metadata have it.
         hint: What to do if it is missing, damaged or of another version.
         key: Where its metadata have the version.
+        columns: Those that are needed; None: all.
 
     Raises:
         UserError: If it is missing, damaged (by its checksum, too) or of another format version.
@@ -210,12 +218,17 @@ def read_parquet(path: Path, version: int, *, hint: str, key: bytes = VERSION_KE
     import pyarrow as pa  # here, so that commands without such tables do not load it
     import pyarrow.parquet as pq
 
+    # Arrow's own pool keeps what is freed: as much as half of a large table.
+    pa.set_memory_pool(pool := pa.system_memory_pool())
     try:
         raw = path.read_bytes()
         check_seal(raw)
         file = pq.ParquetFile(pa.BufferReader(raw))
         # Decoding a million rows together would take three times the memory of the table.
-        table = pa.Table.from_batches(file.iter_batches(), file.schema_arrow)
+        names = file.schema_arrow.names if columns is None else columns
+        schema = pa.schema(map(file.schema_arrow.field, names), file.schema_arrow.metadata)
+        table = pa.Table.from_batches(file.iter_batches(columns=names), schema)
+        pool.release_unused()
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; {hint}") from None
     except (pa.ArrowException, OSError, ValueError) as error:

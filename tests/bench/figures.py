@@ -1,9 +1,11 @@
 """Figures of the benches, each beside the bar that it is to reach."""
 
 import multiprocessing
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -47,3 +49,14 @@ def in_new_process(function: Callable[..., Any], *arguments: object) -> Any:
     """Return what a function returns in a process that has done nothing else."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
+
+
+def resident(field: str) -> int:
+    """Return bytes of this process: VmRSS, now, or VmHWM, the most of it (Linux).
+
+    `ru_maxrss` would be that of the process that started it, if that has more.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    match = re.search(rf"{field}:\s+(\d+) kB", status)
+    assert match is not None
+    return int(match[1]) * 1024

@@ -9,7 +9,6 @@ method returns; both are of one step, after a small one that loads the libraries
 """
 
 import os
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from torch.nn import functional
 
 from signloom.training.loss import head_loss
 from signloom.training.optim import build_optimizer, clip_gradients
-from tests.bench.figures import Figure, in_new_process
+from tests.bench.figures import Figure, in_new_process, resident
 
 SMOOTHING = 0.1
 ROWS, IDS, WIDTH, ROUNDS = (384, 1536), 128_815, 512, 2  # target tokens, vocabulary
@@ -59,14 +58,6 @@ METHODS: dict[str, Loss] = {
 }
 if not hasattr(functional, "linear_cross_entropy"):  # before torch 2.13
     del METHODS["linear_cross_entropy, not smoothed"]
-
-
-def resident(field: str) -> int:
-    """Bytes of this process: VmRSS, now, or VmHWM, the most since `forget_peak`."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    match = re.search(rf"{field}:\s+(\d+) kB", status)
-    assert match is not None
-    return int(match[1]) * 1024
 
 
 def forget_peak() -> None:

@@ -11,7 +11,6 @@ Usage: python -m tests.bench.scaling ROWS [STEP ...]    one size alone, such as 
 import dataclasses
 import importlib
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -37,7 +36,7 @@ from signloom.features.targets import (
 )
 from signloom.paths import CHECKPOINT, EVALUATION, PARAMS, SHARDS, TARGETS, TUNE
 from signloom.tables import read_columns, read_parquet, write_parquet
-from tests.bench.figures import Figure, in_new_process
+from tests.bench.figures import Figure, in_new_process, resident
 
 SIZES = (10_000, 100_000)
 MOST_SLOPE, MOST_GB = 1.15, 2.0
@@ -264,7 +263,7 @@ def run_step(name: str, folder: Path) -> dict[str, float]:
     start, cpu = time.perf_counter(), time.process_time()
     STEPS[name](folder)
     # Of the process: libraries are 0.1 GB of it, with torch 0.5.
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    peak_mb = resident("VmHWM") / 1e6
     took = {"s": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
     return {**took, "peak_mb": peak_mb}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -165,5 +165,5 @@ def _check_corpus(table: pa.Table, folder: Path, signer_disjoint: bool) -> None:
 
 def _build_clips(folder: Path, batch: pa.RecordBatch) -> Iterator[Clip]:
     films = {name: folder / name for name in {*to_values(batch["video"])} - {None}}
-    for clip in build_records(dict, batch):
+    for clip in build_records(dict[str, Any], batch):
         yield Clip(**{**clip, "video": films.get(clip["video"])})

@@ -9,6 +9,7 @@ import logging
 import shutil
 import warnings
 from abc import ABC, abstractmethod
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -354,7 +355,7 @@ class TrainingBatches(EpochBatches):
     def _draw_durations(self, epoch: int) -> Sequence[float]:
         """Return the duration that chance gives each clip, 0 to 1, see `augment`."""
         drawn = np.random.default_rng([self._seed, epoch, len(self._clips), DURATION_STREAM])
-        return cast(list[float], drawn.random(len(self._clips)).tolist())
+        return array("d", drawn.random(len(self._clips)).tobytes())
 
 
 class FixedBatches(Sequence[Batch]):

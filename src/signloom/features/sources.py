@@ -10,7 +10,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -345,9 +345,8 @@ class _LandmarkReader(Reader):
 
     def lengths(self, clips: Clips) -> list[int]:
         """Return the frames of each clip at the rate of the features; rests may be cut of them."""
-        pairs = list(zip(clips.frames, clips.fps, strict=True))
-        lengths = {pair: prepared_frames(*pair, self.features) for pair in {*pairs}}
-        return [lengths[pair] for pair in pairs]
+        length_of = cache(partial(prepared_frames, options=self.features))
+        return [length_of(*pair) for pair in zip(clips.frames, clips.fps, strict=True)]
 
     def augmented_rows(
         self, sequence: SourceSequence, options: AugmentOptions, chance: Generator, duration: float

@@ -135,6 +135,8 @@ _BUILT = TARGETS_SCHEMA.append(pa.field("language", pa.string())).append(
     pa.field("corpus", pa.string())
 )
 
+_EMPTY: dict[str, Any] = dict.fromkeys(TARGETS_SCHEMA.names, "") | {"ids": [], "labels": []}
+
 _GLOSSES_KEY = b"signloom.glosses"  # metadata, where there is a vocabulary of glosses
 
 
@@ -162,14 +164,17 @@ def _to_table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
     return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
 
 
-def read_targets(path: Path) -> Sequence[Target]:
+def read_targets(path: Path, columns: Sequence[str] | None = None) -> Sequence[Target]:
     """Read targets written by `write_targets`.
+
+    Args:
+        columns: Those that are needed, the others are empty; None: all.
 
     Raises:
         UserError: If the file is missing or has another format version.
     """
-    table = read_parquet(path, FORMAT_VERSION, hint=_HINT)
-    targets = Records(table, partial(build_records, Target))
+    table = read_parquet(path, FORMAT_VERSION, hint=_HINT, columns=columns)
+    targets = Records(table, partial(build_records, partial(Target, **_EMPTY)))
     return targets if len(targets) >= LARGE_ROWS else list(targets)
 
 

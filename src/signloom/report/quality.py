@@ -1,8 +1,10 @@
 """Landmark quality on the page: warnings, tables and the worst clips."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +18,11 @@ from signloom.tables import take_rows, to_table
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
-Figures = Mapping[str, FloatArray]
-"""Columns of the quality table, a value a clip; NaN: unknown."""
+Figures = Callable[[str], FloatArray]
+"""Returns a column of the quality table, a value a clip; NaN: unknown.
+
+All columns of a large corpus together would be a second copy of the table.
+"""
 
 GROUP_LABELS = {
     "left_hand": "left",
@@ -47,9 +52,9 @@ class QualityCheck:
 
     def fails(self, figures: Figures) -> BoolArray:
         """Return which clips have a figure beyond the limit, shape (N,)."""
-        columns = np.stack([figures[name] for name in self.columns])
-        failed: BoolArray = ((columns < self.least) | (columns > self.most)).any(axis=0)
-        return failed
+        columns = map(figures, self.columns)
+        failed = [(column < self.least) | (column > self.most) for column in columns]
+        return np.logical_or.reduce(failed)
 
 
 CHECKS = {  # of a clip, by a short name; docs/extraction.md lists the limits
@@ -161,7 +166,7 @@ def assess(rows: Sequence[ClipQuality], targets: Sequence[Target]) -> Assessment
         rows: The quality table, sorted by clip id.
         targets: The corpus.
     """
-    figures = read_figures(rows)
+    figures = partial(read_figures, rows)
     clip_ids = to_table(rows, ["clip_id"], pa.string())["clip_id"]
     corpus = to_table(targets, ["split", "signer", "clip_id"], pa.string())
     rows_of = pc.index_in(clip_ids, corpus["clip_id"])
@@ -172,6 +177,8 @@ def assess(rows: Sequence[ClipQuality], targets: Sequence[Target]) -> Assessment
     numbers = np.lexsort((_shown(figures).round(12), -faults))[:WORST].tolist()
     worst = list(take_rows(rows, numbers))
     by_split = table_by(splits, figures, faults > 0)
+    by_signer = table_by(signers, figures, faults > 0, most=MAX_SIGNERS)
+    pa.default_memory_pool().release_unused()  # what the columns of a large corpus took
     return Assessment(
         warnings=list_warnings(clip_ids, failed),
         flagged=int(np.count_nonzero(faults)),
@@ -186,17 +193,14 @@ def assess(rows: Sequence[ClipQuality], targets: Sequence[Target]) -> Assessment
             if (signer := signers[number].as_py())
         },
         by_split=sorted(by_split, key=lambda row: (*SPLITS, row.name).index(row.name)),
-        by_signer=table_by(signers, figures, faults > 0, most=MAX_SIGNERS),
+        by_signer=by_signer,
         signers=pc.count_distinct(signers, "all").as_py(),
     )
 
 
-def read_figures(rows: Sequence[ClipQuality]) -> Figures:
-    """Return the columns that are checked or summed up."""
-    checked = [name for check in CHECKS.values() for name in check.columns]
-    names = list(dict.fromkeys(["frames", "seconds", *GROUP_LABELS, *checked]))
-    table = to_table(rows, names, pa.float64())
-    return {name: table[name].to_numpy() for name in names}
+def read_figures(rows: Sequence[ClipQuality], name: str) -> FloatArray:
+    """Return a column that is checked or summed up, as of `Figures`."""
+    return to_table(rows, [name], pa.float64())[name].to_numpy()
 
 
 def list_warnings(
@@ -240,29 +244,39 @@ def table_by(
     counts, flagged = np.bincount(codes), np.bincount(codes, is_flagged)
     order, ends = np.argsort(codes, kind="stable"), np.cumsum(counts)
     ranks = sorted(range(len(names)), key=lambda code: (-flagged[code] / counts[code], names[code]))
+    groups = [order[ends[code] - counts[code] : ends[code]] for code in ranks[:most]]
+
+    def measure_each(measure: Callable[..., Any], *columns: str) -> list[Any]:
+        parts = [figures(name) for name in columns]
+        return [measure(*(part[rows] for part in parts)) for rows in groups]
+
+    found = {name: measure_each(share_of, name, "frames") for name in GROUP_LABELS}
+    coincident = measure_each(share_of, "coincident", "frames")
+    minutes = measure_each(lambda seconds: sum(memoryview(seconds)) / 60, "seconds")
+    gaps = measure_each(lambda gaps: _measure_known(np.max, gaps), "any_hand_gap_s")
+    jitters = measure_each(lambda *pair: _measure_known(np.median, np.fmax(*pair)), *_JITTERS)
+    swaps = measure_each(np.nansum, "side_swaps")
     return [
-        _sum_up(names[code], figures, order[ends[code] - counts[code] : ends[code]], is_flagged)
-        for code in ranks[:most]
+        GroupQuality(
+            name=names[code],
+            clips=len(groups[rank]),
+            minutes=minutes[rank],
+            found={name: shares[rank] for name, shares in found.items()},
+            gap_s=gaps[rank],
+            jitter=jitters[rank],
+            swaps=float(swaps[rank]),
+            coincident=coincident[rank],
+            flagged=int(flagged[code]),
+        )
+        for rank, code in enumerate(ranks[:most])
     ]
 
 
-def _sum_up(
-    name: str, figures: Figures, rows: npt.NDArray[np.int64], is_flagged: BoolArray
-) -> GroupQuality:
-    frames = figures["frames"][rows]
-    jitters = np.fmax(*(figures[column][rows] for column in _JITTERS))
-    gaps, jitters = (part[~np.isnan(part)] for part in (figures["any_hand_gap_s"][rows], jitters))
-    return GroupQuality(
-        name=name,
-        clips=len(rows),
-        minutes=sum(figures["seconds"][rows].tolist()) / 60,
-        found={group: share_of(figures[group][rows], frames) for group in GROUP_LABELS},
-        gap_s=float(gaps.max()) if len(gaps) else None,
-        jitter=float(np.median(jitters)) if len(jitters) else None,
-        swaps=float(np.nansum(figures["side_swaps"][rows])),
-        coincident=share_of(figures["coincident"][rows], frames),
-        flagged=int(np.count_nonzero(is_flagged[rows])),
-    )
+def _measure_known(
+    measure: Callable[[FloatArray], np.floating[Any]], values: FloatArray
+) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(measure(known)) if len(known) else None
 
 
 def share_of(shares: FloatArray, frames: FloatArray) -> float | None:
@@ -292,7 +306,13 @@ def _known(row: ClipQuality, names: Iterable[str]) -> list[float]:
 
 def _shown(figures: Figures) -> FloatArray:
     """Return how much of each clip was found, 0 to 1: hands count most."""
-    columns = (np.stack([figures[name] for name in names]) for names in (_HANDS, GROUP_LABELS))
-    with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is known
-        hands, groups = (np.nansum(part, 0) / (~np.isnan(part)).sum(axis=0) for part in columns)
+    hands, groups = (_mean_known(figures, names) for names in (_HANDS, GROUP_LABELS))
     return np.nan_to_num(np.where(np.isnan(hands), groups, hands))
+
+
+def _mean_known(figures: Figures, names: Iterable[str]) -> FloatArray:
+    total, known = np.zeros(1), np.zeros(1)
+    for column in map(figures, names):
+        total, known = total + np.nan_to_num(column), known + ~np.isnan(column)
+    with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is known
+        return total / known

@@ -78,7 +78,7 @@ class Sources:
     search: dict[str, Any] | None  # None: there was none
     quality: Sequence[ClipQuality]
     rejects: list[Row]
-    targets: Sequence[Target]
+    targets: Sequence[Target]  # their clip ids, splits, signers and texts; the rest is empty
     checkpoint: dict[str, Any]
     weights: str  # SHA-256 of the model's; empty of older evaluations
     judgements: list[JudgementResult]  # in which this model took part
@@ -142,7 +142,7 @@ def read_sources(paths: ReportPaths) -> Sources:
         search=search if search["trials"] else None,
         quality=read_quality(paths.landmarks / "quality.parquet"),
         rejects=read_table(paths.landmarks / "rejects.tsv", stage="extract"),
-        targets=read_targets(paths.targets),
+        targets=read_targets(paths.targets, ("clip_id", "split", "signer", "text")),
         checkpoint=_read_json(
             paths.checkpoint / "checkpoint.json", schemas.SPEC, hint=_rerun("train")
         ),

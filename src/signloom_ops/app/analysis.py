@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ class Analyst:
             return self._live.id
 
     def _find_faults(self, sequence: LandmarkSequence, light: Collection[float]) -> list[str]:
-        figures = read_figures([measure_quality("recording", sequence)])
+        figures = partial(read_figures, [measure_quality("recording", sequence)])
         faults = [name for name, check in CHECKS.items() if check.fails(figures).any()]
         faults += ["crowded"] * sequence.is_crowded
         return [*faults, "dark"] if light and np.mean([*light]) < DARK else faults

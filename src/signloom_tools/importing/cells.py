@@ -27,6 +27,8 @@ MS_ASL_BOX_ORDER, COCO_BOX_ORDER = "top left bottom right", "left top width heig
 
 def clean(text: str) -> str:
     """Return a text or name as it is seen: accents composed, single spaces, no invisible marks."""
+    if text.isascii():
+        return " ".join(text.split())
     return unicodedata.normalize("NFC", " ".join(text.translate(_INVISIBLE).split()))
 
 

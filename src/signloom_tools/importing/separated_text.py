@@ -81,7 +81,9 @@ def _may_be_quoted(plain: Sequence[tuple[int, list[str]]]) -> bool:
     Other quotes are the text's.
     """
     header = plain[0][1] if plain else []
-    doubled = any(re.fullmatch('".*"".*"', cell) for _, cells in plain for cell in cells)
+    doubled = any(
+        '""' in cell and re.fullmatch('".*"".*"', cell) for _, cells in plain for cell in cells
+    )
     torn = any(len(cells) != len(header) for _, cells in plain)
     return doubled or torn or all(re.fullmatch('".*"', cell) for cell in header)
 

@@ -65,6 +65,9 @@ def test_the_language_is_the_first_token_where_it_is_asked_for(tmp_path: Path) -
     assert len(tokenizer.row_names) == tokenizer.vocab_size
     write_targets(tmp_path / "targets.parquet", targets)
     assert read_targets(tmp_path / "targets.parquet") == targets
+    splits = read_targets(tmp_path / "targets.parquet", ("clip_id", "split"))
+    assert [(t.clip_id, t.split) for t in splits] == [(t.clip_id, t.split) for t in targets]
+    assert all(t.text == "" and t.ids == [] for t in splits)
     tokenizer.save(tmp_path / "tokenizer.json")
     assert Tokenizer.load(tmp_path / "tokenizer.json") == tokenizer
 
