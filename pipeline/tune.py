@@ -18,7 +18,7 @@ from signloom.progress import progress_file
 from signloom.report.tuning import draw_search
 from signloom.tracking.run import Run, RunOf
 from signloom.training.data import TrainingFiles
-from signloom.training.parallel import choose_threads, count_jobs, open_devices
+from signloom.training.parallel import count_jobs, open_devices, set_threads
 from signloom.training.train import count_parameters, read_run_options
 from signloom.tune.search import Progress, Search, SearchPlan, open_search
 from signloom.tune.space import TuneOptions
@@ -60,7 +60,7 @@ def work_alone(search: Search, files: TrainingFiles, progress: Progress) -> None
     Each takes as many threads as it would alone, so no byte is another.
     """
     plan = search.plan
-    threads = choose_threads(count_parameters(plan.data, plan.base))
+    threads = set_threads(count_parameters(plan.data, plan.base))
     search.work(progress, confirms=False)
     jobs = count_jobs(search.unconfirmed(), threads, open_devices(plan.base.train))
     if jobs > 1:

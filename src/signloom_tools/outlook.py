@@ -240,9 +240,9 @@ def read_folds(
         held_out = [dealt[number] for number in order[fold::count]]
         names = {target.clip_id for target in held_out}
         train_targets = [target for target in dealt if target.clip_id not in names]
-        heard = dev or [replace(target, split="dev") for target in held_out]
+        stopping_targets = dev or [replace(target, split="dev") for target in held_out]
         train_options = replace(options.train, seeds=[seeds[fold % len(seeds)]], start_from="")
-        data = _gather(files, options, source, [*train_targets, *heard])
+        data = _gather(files, options, source, [*train_targets, *stopping_targets])
         translator = _learn(data, replace(options, train=train_options))
         read = translator.label_log_probs([sequences[target.clip_id] for target in held_out])
         reads.append(HeldOutLabels(read, held_out, count_signed(translator, train_targets)))

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from signloom.training.parallel import usable_cores
+from signloom.training.parallel import count_cores
 from tests import tiny
 from tests.processes import wait_until
 
@@ -204,7 +204,7 @@ def test_dvc_repro_goes_on_with_an_interrupted_stage(project: Path) -> None:
 
 def test_seeds_at_a_time_give_the_bytes_of_one_by_one(project: Path, tmp_path: Path) -> None:
     """Quick twin: test_as_many_seeds_at_a_time_as_there_are_cores."""
-    if usable_cores() < 2:
+    if count_cores() < 2:
         pytest.skip("one core trains one seed at a time")
     change(project, seeds=[3, 5], epochs=3, snapshot_s=60.0)
     alone = Path(shutil.copytree(project, tmp_path / "alone"))

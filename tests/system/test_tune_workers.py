@@ -14,7 +14,7 @@ import pytest
 from pipeline.tune import work_alone
 from signloom.paths import PARAMS
 from signloom.training.data import TrainingFiles
-from signloom.training.parallel import usable_cores
+from signloom.training.parallel import count_cores
 from signloom.tune.search import Search, open_search
 from signloom.tune.storage import FINISHED, OWNER, SLOT
 from signloom.tune.worker import read_search, work_together
@@ -136,7 +136,7 @@ def test_the_stage_replaces_a_worker_that_was_killed(project: TrainingFiles) -> 
 def test_confirming_at_a_time_gives_what_one_after_another_gives(
     project: TrainingFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if usable_cores() < 2:
+    if count_cores() < 2:
         pytest.skip("one core, so one training at a time")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     summaries, owners = [], []

@@ -38,13 +38,13 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 # Statements of Python a house, docstrings apart. Who needs more changes a number in a commit of its
 # own that names the figure or the user who asks for it, and takes something out first.
 BUDGET = {
-    "src/signloom": 14_588,
-    "src/signloom_tools": 8_404,
-    "src/signloom_ops": 5_800,
-    "src/signloom_demo": 1_075,
+    "src/signloom": 14_631,
+    "src/signloom_tools": 8_392,
+    "src/signloom_ops": 5_799,
+    "src/signloom_demo": 1_069,
     "pipeline": 862,
     "studies": 3_395,
-    "tests": 27_365,  # without the benchmarks
+    "tests": 27_399,  # without the benchmarks
     "tests/bench": 1_320,
 }
 MOST_UNFORMATTED = 60  # statements for which the formatter is switched off, in all houses

@@ -215,7 +215,7 @@ def evaluate(
 def _find_exchanged(setup: Setup) -> list[str]:
     """Name the signers of train who seem to have exchanged two single signs, with a warning."""
     train = setup.split("train")
-    vectors = frames_vectors(setup.translator, setup.clips(train))
+    vectors = frames_vectors(setup.translator, setup.sequences_of(train))
     cases = find_exchanged(vectors, [t.text for t in train], [t.signer for t in train])
     for case in cases:
         logger.warning("%s; compare their takes with the others', and correct the table", case)
@@ -326,7 +326,7 @@ def _fit_lookup(setup: Setup) -> Callable[[SplitResult], dict[str, Score]] | Non
     index = SignIndex.of_train(
         [target.clip_id for target in train],
         texts,
-        translator.encode_signs(setup.clips(train)),
+        translator.encode_signs(setup.sequences_of(train)),
         translator.hand_width,
     )
 
@@ -397,7 +397,7 @@ class _DevScores:
     """The scores of searches on dev, which is translated once with each."""
 
     def __init__(self, setup: Setup, dev: Sequence[Target]) -> None:
-        self._setup, self._clips = setup, setup.clips(dev)
+        self._setup, self._clips = setup, setup.sequences_of(dev)
         self._references = [target.text for target in dev]
         self._are_glosses = 2 * sum(target.gloss == target.text for target in dev) >= len(dev)
         self._scores: dict[DecodingOptions, Mapping[str, Score]] = {}

@@ -130,7 +130,7 @@ def thin_train(targets: Sequence[Target]) -> list[Target]:
     return list(take_rows(targets, numbers))
 
 
-def clips_of(
+def targets_with_clips(
     targets: Sequence[Target], split: str, sequences: Container[str] | None = None
 ) -> list[Target]:
     """Return the clips of a split; those among `sequences`, which can be read, if it is given."""
@@ -150,7 +150,7 @@ def fit_nearest(
     Raises:
         UserError: If no training clip has landmarks, or glosses.
     """
-    train = clips_of(targets, "train", sequences)
+    train = targets_with_clips(targets, "train", sequences)
     if not train:
         source_name, where = translator.source.name, translator.source.where_missing
         raise UserError(f"no train clip has {source_name}, so there are no floors; see {where}")
@@ -196,7 +196,7 @@ def fit_regression(
     missing replaced by its mean over train, each number brought to mean 0 and deviation 1, and
     scikit-learn's penalty by dev.
     """
-    train, dev = (clips_of(targets, split, sequences) for split in ("train", "dev"))
+    train, dev = (targets_with_clips(targets, split, sequences) for split in ("train", "dev"))
     texts = [target.text for target in train]
     if not (translator.source.has_frames and 2 <= len(set(texts)) <= MOST_CLASSES):
         return None

@@ -189,7 +189,7 @@ def _glossed(setup: Setup) -> Sequence[Target]:
 def _read_split(models: Sequence[Translator], setup: Setup, split: str) -> SplitLabels | None:
     """Read the signs of a split; None where no clip has glosses."""
     targets = setup.split(split)
-    pairs = zip(targets, setup.clips(targets), strict=True)
+    pairs = zip(targets, setup.sequences_of(targets), strict=True)
     # What reads glosses has no CTC head.
     some = [(t, c) for t, c in pairs if t.gloss.split() and isinstance(c, LandmarkSequence)]
     if not some:

@@ -240,7 +240,7 @@ def try_changes(setup: Setup, targets: Sequence[Target], *, most: int) -> list[C
     if not most or not setup.translator.source.has_frames:
         return []
     chosen = targets[:: -(-len(targets) // most)]
-    clips = [clip for clip in setup.clips(chosen) if isinstance(clip, LandmarkSequence)]
+    clips = [clip for clip in setup.sequences_of(chosen) if isinstance(clip, LandmarkSequence)]
     names = tqdm(
         change_names(clips),
         desc=f"changes of real life, {chosen[0].split}",

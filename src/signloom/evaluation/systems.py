@@ -16,7 +16,13 @@ import numpy as np
 from tqdm import tqdm
 
 from signloom.errors import UserError, count_of
-from signloom.evaluation.floors import Floor, best_constant, clips_of, fit_linear, fit_nearest
+from signloom.evaluation.floors import (
+    Floor,
+    best_constant,
+    fit_linear,
+    fit_nearest,
+    targets_with_clips,
+)
 from signloom.evaluation.metric_names import Metric, System
 from signloom.evaluation.metrics import ScoreOptions
 from signloom.features.features import FloatArray
@@ -57,9 +63,9 @@ class Setup:
 
     def split(self, name: str) -> list[Target]:
         """Return the clips of a split that have landmarks, or glosses."""
-        return clips_of(self.targets, name, self.sequences)
+        return targets_with_clips(self.targets, name, self.sequences)
 
-    def clips(self, targets: Iterable[Target]) -> list[SourceSequence]:
+    def sequences_of(self, targets: Iterable[Target]) -> list[SourceSequence]:
         """Return what the model reads of some clips."""
         return [self.sequences[target.clip_id] for target in targets]
 
@@ -117,7 +123,7 @@ def run_systems(setup: Setup) -> list[SplitResult]:
         request = _SystemInput(
             setup=setup,
             split=split,
-            clips=setup.clips(evaluated),
+            clips=setup.sequences_of(evaluated),
             refs=[t.text for t in evaluated],
             train_texts=texts_of_train,
             nearest=nearest,
@@ -139,7 +145,7 @@ def run_systems(setup: Setup) -> list[SplitResult]:
                 else None,
                 facts=facts,
                 missing=missing,
-                clips_hash=split_hash(clips_of(targets, split), split),
+                clips_hash=split_hash(targets_with_clips(targets, split), split),
                 translations=request.model,
                 texts={
                     system: hypotheses

@@ -96,7 +96,7 @@ def group_by_length(
     return groups
 
 
-def split(clips: Sequence[int], parts: int) -> list[list[int]]:
+def deal_batch(clips: Sequence[int], parts: int) -> list[list[int]]:
     """Deal the clips of a batch out to devices, or to parts of gradient accumulation.
 
     Clips of a batch are of like length, in nearly ascending order; dealt like cards, every part

@@ -175,7 +175,7 @@ class Run:
         """Log options; nested maps become `outer.inner`, long values are shortened."""
         self._write("params", values=_texts(params))
         if not self._is_child:  # whose name, or tags, have what differs
-            self._put(params, separator=".")
+            self._log_locally(params, separator=".")
 
     def log_metrics(self, metrics: Mapping[str, object], *, step: int = 0) -> None:
         """Log numbers of one step; nested maps become `outer/inner`.
@@ -188,12 +188,12 @@ class Run:
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
         self._write("metrics", values=values, step=step, time_ms=_now_ms())
-        self._put(metrics, separator="/", step=step)
+        self._log_locally(metrics, separator="/", step=step)
 
     def set_tags(self, tags: Mapping[str, str]) -> None:
         """Add or replace tags."""
         self._write("tags", values=_texts(tags))
-        self._put(tags, separator=".")
+        self._log_locally(tags, separator=".")
 
     def log_artifact(self, path: Path, *, folder: str | None = None) -> None:
         """Keep a copy of a file, or of all files below a folder.
@@ -229,7 +229,7 @@ class Run:
             self.set_tags({tag: f"{kind.__name__}: {error}".removesuffix(": ")})
         self._end(status, seconds)
 
-    def _put(self, values: Mapping[str, object], *, separator: str, step: int = 0) -> None:
+    def _log_locally(self, values: Mapping[str, object], *, separator: str, step: int = 0) -> None:
         """Put values into the log of the stage; without a step, a line for each map of them."""
         when = self._prefix + f"step {step}: " * (step > 0 and "epoch" not in values)
         plain = {key: value for key, value in values.items() if not isinstance(value, Mapping)}

@@ -21,7 +21,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from signloom.errors import UserError
-from signloom.features.batches import Batch, BuiltAhead, EpochBatches, split
+from signloom.features.batches import Batch, BuiltAhead, EpochBatches, deal_batch
 from signloom.log import ONCE
 from signloom.models.seq2seq import Memory, Seq2Seq
 from signloom.training.loss import (
@@ -317,7 +317,7 @@ def accumulate_gradients(
 def _own_parts(clips: Sequence[int], fabric: Fabric, number: int) -> list[list[int]]:
     """Return the parts of a batch that this process takes, at most `number`."""
     first = fabric.global_rank * number
-    return [p for p in split(clips, fabric.world_size * number)[first : first + number] if p]
+    return [p for p in deal_batch(clips, fabric.world_size * number)[first : first + number] if p]
 
 
 def _backward(
@@ -367,7 +367,7 @@ def _halve(parts: Sequence[Sequence[int]], shortage: str) -> list[list[int]]:
     Raises:
         UserError: If each part is a single clip already.
     """
-    halves = [half for part in parts for half in split(part, 2) if half]
+    halves = [half for part in parts for half in deal_batch(part, 2) if half]
     if len(halves) == len(parts):
         raise UserError(
             f"not enough memory for a single clip ({shortage}); make the model smaller "

@@ -33,7 +33,7 @@ BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}
 SMALL_PARAMETERS, SMALL_THREADS = 5_000_000, 2
 
 
-def choose_threads(parameters: int) -> int:
+def set_threads(parameters: int) -> int:
     """Set how many threads a CPU trains a model with, and return it.
 
     Threads add up in another order, so the number follows from the model's size and, of a large
@@ -42,11 +42,11 @@ def choose_threads(parameters: int) -> int:
     """
     if "OMP_NUM_THREADS" not in os.environ:
         is_small = parameters < SMALL_PARAMETERS
-        torch.set_num_threads(SMALL_THREADS if is_small else usable_cores())
+        torch.set_num_threads(SMALL_THREADS if is_small else count_cores())
     return torch.get_num_threads()
 
 
-def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+def count_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """Return how many cores this process may use: by its affinity, and a container's quota."""
     cores = len(system.usable_cores())
     try:
@@ -58,7 +58,7 @@ def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 def count_builders() -> int:
     """Return how many processes build batches for each GPU that `torchrun` gave a process."""
-    cores = usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    cores = count_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     return max(0, min(MOST_BUILDERS, cores - 1))
 
 
@@ -103,7 +103,7 @@ def count_jobs(trainings: int, threads: int, fabric: Fabric) -> int:
     if fabric.world_size > 1:
         return 1
     is_gpu = fabric.device.type == "cuda"
-    return min(trainings, torch.cuda.device_count() if is_gpu else usable_cores() // threads)
+    return min(trainings, torch.cuda.device_count() if is_gpu else count_cores() // threads)
 
 
 def all_reduce(fabric: Fabric, values: Tensor) -> Tensor:

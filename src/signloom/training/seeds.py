@@ -15,7 +15,7 @@ from signloom.errors import UserError
 from signloom.processes import check_parent, each_end, ending, start_module
 from signloom.provenance import library_versions
 from signloom.training.data import TrainingData, TrainingFiles
-from signloom.training.parallel import choose_threads, count_jobs, open_devices
+from signloom.training.parallel import count_jobs, open_devices, set_threads
 from signloom.training.snapshots import Snapshots, hold_snapshots, open_snapshots
 from signloom.training.train import (
     RunOptions,
@@ -131,7 +131,7 @@ def open_run(files: TrainingFiles, options: RunOptions, folder: Path) -> Trainin
         restart_portable()
     data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
     check_run(data, options)
-    threads = choose_threads(count_parameters(data, options))
+    threads = set_threads(count_parameters(data, options))
     fabric = open_devices(options.train)
     start = describe_start(options.train.start_from, options.model.text_model)
     return TrainingRun(

@@ -44,8 +44,8 @@ def learn_words(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> tuple
         glosses: Of each, as signed.
     """
     words = [[word for word, _, _ in locate_words(text)] for text in texts]
-    written = _translate(words, glosses)  # the word, if the sign is given
-    signed = _translate(glosses, words)
+    written = _fit_model_1(words, glosses)  # the word, if the sign is given
+    signed = _fit_model_1(glosses, words)
     candidates = (
         WordOfSign(word=word, gloss=gloss, weight=round(share * signed.get((gloss, word), 0.0), 3))
         for (word, gloss), share in written.items()
@@ -58,33 +58,33 @@ def learn_words(texts: Sequence[str], glosses: Sequence[Sequence[str]]) -> tuple
     )
 
 
-def _translate(
+def _fit_model_1(
     targets: Sequence[Sequence[str]], sources: Sequence[Sequence[str]]
 ) -> dict[tuple[str, str], float]:
     """Return the probability of each target unit for each source unit of a sentence: model 1."""
     names = {name: n for n, name in enumerate(dict.fromkeys(chain.from_iterable(targets)))}
     # Number 0 of the sources is nothing, which may be what a target unit stands for.
     numbers = {name: n for n, name in enumerate(dict.fromkeys(chain.from_iterable(sources)), 1)}
-    owner, target, source = list[int](), list[int](), list[int]()
+    unit_of, target, source = list[int](), list[int](), list[int]()
     units = 0
     for target_words, source_glosses in zip(targets, sources, strict=True):
-        beside = [0, *(numbers[unit] for unit in source_glosses)]
+        sign_numbers = [0, *(numbers[unit] for unit in source_glosses)]
         for unit in target_words:
-            owner += [units] * len(beside)
-            target += [names[unit]] * len(beside)
-            source += beside
+            unit_of += [units] * len(sign_numbers)
+            target += [names[unit]] * len(sign_numbers)
+            source += sign_numbers
             units += 1
     if not units:
         return {}
     width = len(names)
     keys, pair = np.unique(np.array(source) * width + np.array(target), return_inverse=True)
-    givers = keys // width
-    share: npt.NDArray[np.float64] = 1 / np.bincount(givers)[givers]
+    sources_of_pairs = keys // width
+    share: npt.NDArray[np.float64] = 1 / np.bincount(sources_of_pairs)[sources_of_pairs]
     for _ in range(ROUNDS):
-        cell = share[pair]
-        cell /= np.bincount(owner, cell, units)[owner]
-        count = np.bincount(pair, cell, len(keys))
-        share = count / np.bincount(givers, count)[givers]
+        expected = share[pair]
+        expected /= np.bincount(unit_of, expected, units)[unit_of]
+        count = np.bincount(pair, expected, len(keys))
+        share = count / np.bincount(sources_of_pairs, count)[sources_of_pairs]
     of_target, of_source = list(names), list(numbers)
     return {
         (of_target[key % width], of_source[key // width - 1]): chance
@@ -172,7 +172,7 @@ def fit_sign_coverage(texts: Sequence[str], glosses: Sequence[Sequence[str]]) ->
         glosses: Of each, as signed.
     """
     lines = [[word for word, _, _ in locate_words(text)] for text in texts]
-    chances = sorted((chance, *pair) for pair, chance in _translate(glosses, lines).items())
+    chances = sorted((chance, *pair) for pair, chance in _fit_model_1(glosses, lines).items())
     # The surest last.
     words_of = group_pairs((sign, word) for chance, sign, word in chances if chance > 0.5)
     written, signed = _count_in(lines), _count_in(glosses)

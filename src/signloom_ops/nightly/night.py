@@ -83,8 +83,8 @@ def run_night(request: NightRequest) -> dict[str, Any]:
 def _run_recorded(request: NightRequest, settings: Settings, held: Held) -> dict[str, Any]:
     """Run the steps; however they end, the record has it."""
     record = NightRecord()
-    log, key = record.folder / STAGES_LOG, record.content["key"]
-    programs = Programs(lock=held.handle, log=log, night=key)
+    log_path, key = record.folder / STAGES_LOG, record.content["key"]
+    programs = Programs(lock=held.handle, log=log_path, night=key)
     night = _Night(request, settings, ModelStore(), programs, record)
     if held.left:
         record.warn(f"{held.left}, left its lock behind: it was killed, or the power went")
@@ -153,26 +153,26 @@ class _Night:
             RunOf(stage="retrain", name="night", key=record.content["key"]),
             note="; ".join(plan.reasons),
             tags={NIGHT: record.content["key"]},
-        ) as log:
+        ) as mlflow_run:
             if plan.kind == "train":
                 grown = record.step("ingest", steps.take_deliveries, corpus, settings.ops, manifest)
                 manifest = grown.manifest
                 plan = make_plan(
                     settings, manifest, store, to_finish=to_finish, force=force, is_ingested=True
                 )
-            ending = self._train_and_decide(plan, manifest, log)
+            ending = self._train_and_decide(plan, manifest, mlflow_run)
             champion = record.content["champion"]
-            log.set_tags({"outcome": OUTCOMES[ending.code], "champion": str(champion)})
+            mlflow_run.set_tags({"outcome": OUTCOMES[ending.code], "champion": str(champion)})
         return ending
 
-    def _train_and_decide(self, plan: NightPlan, manifest: Manifest, log: Run) -> Ending:
+    def _train_and_decide(self, plan: NightPlan, manifest: Manifest, mlflow_run: Run) -> Ending:
         """Do what the plan says, from the corpus to the remote."""
         store, record = self.store, self.record
         if plan.kind == "nothing":
             record.note(version=None)
             return Ending(code=NOTHING, verdict="nothing that came in was new")
         if plan.version is not None and (decision := store.decision(plan.version)):
-            return self._publish_decision(plan.version, decision, log)
+            return self._publish_decision(plan.version, decision, mlflow_run)
         record.step("extract", steps.prepare_data, store, self.programs)
         clips, refusal = self._check_new_clips(manifest)
         if refusal:
@@ -195,15 +195,17 @@ class _Night:
             self.settings,
             record.folder / DECISION,
         )
-        return self._publish_decision(version, decided.decision, log)
+        return self._publish_decision(version, decided.decision, mlflow_run)
 
-    def _publish_decision(self, version: int, decision: Mapping[str, Any], log: Run) -> Ending:
+    def _publish_decision(
+        self, version: int, decision: Mapping[str, Any], mlflow_run: Run
+    ) -> Ending:
         """Say everywhere what was decided on a version."""
         settings, store, record = self.settings, self.store, self.record
         verdict = decision["verdict"]
         record.note(version=version, champion=store.champion(), verdict=verdict)
-        log.set_tags({"version": str(version), "decision": verdict})
-        log.log_metrics(decision["scores"])
+        mlflow_run.set_tags({"version": str(version), "decision": verdict})
+        mlflow_run.log_metrics(decision["scores"])
         record.attempt("card", steps.describe_version, store, version, settings.corpus.folder)
         record.attempt("registry", steps.update_registry, store, settings.tracking)
         code = PROMOTED if decision["promote"] else REFUSED

@@ -231,7 +231,7 @@ def _run_jobs(
         smoothing=0.05,
     ) as bar:
         if len(jobs) == 1:
-            outcome = _write(jobs[0], threads=2, watch=bar.update)
+            outcome = _process_film(jobs[0], threads=2, watch=bar.update)
             if isinstance(outcome, _Written):
                 return [outcome], []
             return [], [(jobs[0], outcome)]
@@ -251,10 +251,10 @@ def _run_jobs(
 
 
 def _write_part(part: Sequence[_Job]) -> list[_Written | Problem | str]:
-    return [_write(job) for job in part]
+    return [_process_film(job) for job in part]
 
 
-def _write(job: _Job, *, threads: int = 1, watch: object = None) -> _Written | Problem | str:
+def _process_film(job: _Job, *, threads: int = 1, watch: object = None) -> _Written | Problem | str:
     """Write what a job asks for; return what it is, or why the film cannot be read.
 
     What may be an accident is a `Problem`: it is tried again.

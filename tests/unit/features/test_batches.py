@@ -15,8 +15,8 @@ from signloom.features.batches import (
     FixedBatches,
     TrainingBatches,
     build_batch,
+    deal_batch,
     group_by_length,
-    split,
 )
 from signloom.training.data import TrainingData
 from tests import tiny
@@ -117,7 +117,7 @@ def test_a_batch_may_be_built_in_parts_and_in_any_order() -> None:
     batches = [rows(source.build(3, clips)) for clips in plan]
     lengths = source.lengths(3)
     for number in reversed(range(len(plan))):
-        clips = split(plan[number], 3)
+        clips = deal_batch(plan[number], 3)
         assert max(map(len, clips)) - min(map(len, clips)) <= 1
         built = [source.build(3, part) for part in clips if part]
         parts = [rows(batch) for batch in built]

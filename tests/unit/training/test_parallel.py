@@ -11,7 +11,7 @@ import torch
 
 from signloom.errors import UserError
 from signloom.training.loop import EpochRecord
-from signloom.training.parallel import choose_threads, count_jobs, open_devices, usable_cores
+from signloom.training.parallel import count_cores, count_jobs, open_devices, set_threads
 from signloom.training.snapshots import Snapshots
 from signloom.training.train import RunOptions, train, write_history
 from tests import tiny
@@ -83,20 +83,20 @@ def threads() -> Iterator[None]:
 def test_threads_follow_the_model_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(6)), raising=False)
-    assert choose_threads(1_000_000) == torch.get_num_threads() == 2
-    assert choose_threads(50_000_000) == torch.get_num_threads() == usable_cores() <= 6
+    assert set_threads(1_000_000) == torch.get_num_threads() == 2
+    assert set_threads(50_000_000) == torch.get_num_threads() == count_cores() <= 6
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
-    assert choose_threads(50_000_000) == 1
+    assert set_threads(50_000_000) == 1
     quota = tmp_path / "cpu.max"
     for content, cores in (("max 100000", 6), ("150000 100000", 2), ("50000 100000", 1)):
         quota.write_text(content)
-        assert usable_cores(quota) == cores
+        assert count_cores(quota) == cores
 
 
 def test_as_many_seeds_at_a_time_as_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = open_devices(tiny.TRAIN)
-    monkeypatch.setattr("signloom.training.parallel.usable_cores", lambda: 6)
+    monkeypatch.setattr("signloom.training.parallel.count_cores", lambda: 6)
     assert [count_jobs(seeds, 2, fabric) for seeds in (1, 2, 9)] == [1, 2, 3]
     assert count_jobs(9, 6, fabric) == 1
 
