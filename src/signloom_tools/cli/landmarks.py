@@ -112,12 +112,7 @@ def run_landmarks(options: LandmarksOptions) -> None:
         _take_networks(options.networks)
         if not options.films:
             return
-    if not options.films:
-        raise UserError("give a FILM: a file, a folder of films, or -")
-    if options.fps != 0 and not options.fps >= MIN_FPS:
-        raise UserError(f"--fps: found {options.fps:g}, expected 0 (all) or {MIN_FPS:g} or more")
-    if options.write == "pose" and importlib.util.find_spec("pose_format") is None:
-        raise UserError("--write pose needs pose-format: pip install 'signloom[pose]'")
+    _check_options(options)
     describe_detector(DetectorOptions(detector="holistic", groups=("hands", "gaze")))  # networks
     if (*options.films,) == (STANDARD_INPUT,) and options.write == "json" and not options.to:
         piped = cast(io.BufferedReader, sys.stdin.buffer)
@@ -140,6 +135,16 @@ def run_landmarks(options: LandmarksOptions) -> None:
             f"{place}: {frames:,} frames, hands in {100 * with_hands / frames:.0f} %",
             file=sys.stderr,
         )
+
+
+def _check_options(options: LandmarksOptions) -> None:
+    """Refuse what cannot be written, before any film is opened."""
+    if not options.films:
+        raise UserError("give a FILM: a file, a folder of films, or -")
+    if options.fps != 0 and not options.fps >= MIN_FPS:
+        raise UserError(f"--fps: found {options.fps:g}, expected 0 (all) or {MIN_FPS:g} or more")
+    if options.write == "pose" and importlib.util.find_spec("pose_format") is None:
+        raise UserError("--write pose needs pose-format: pip install 'signloom[pose]'")
 
 
 def _stream_json(film: IO[bytes], options: LandmarksOptions) -> None:
@@ -165,12 +170,8 @@ def _take_networks(wheel: Path) -> None:
 def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_Job]:
     """Yield what is to be done; a film on standard input becomes a file for the while."""
     is_piped = STANDARD_INPUT in options.films
-    if is_piped and len(options.films) > 1:
-        raise UserError("- is one film: give it alone")
-    if is_piped and options.video and not options.to:
-        raise UserError("--video of a film on standard input needs --to FOLDER")
-    if is_piped and not options.to and options.write != "json" and sys.stdout.isatty():
-        raise UserError(f"{options.write} would be written to the terminal: > FILE, or --to FOLDER")
+    if is_piped:
+        _check_piped(options)
     films = _read_input(stack) if is_piped else _list_films(options.films)
     sources: dict[str, Path] = {}  # by `disk_name`
     for film, name in films.items():
@@ -185,6 +186,16 @@ def _plan(options: LandmarksOptions, stack: contextlib.ExitStack) -> Iterator[_J
             sources[disk_name(path)] = film
             check_output(path, films, overwrite=options.overwrite)
         yield _Job(film, target, video, picture, options)
+
+
+def _check_piped(options: LandmarksOptions) -> None:
+    """Refuse what a film on standard input does not allow."""
+    if len(options.films) > 1:
+        raise UserError("- is one film: give it alone")
+    if options.video and not options.to:
+        raise UserError("--video of a film on standard input needs --to FOLDER")
+    if not options.to and options.write != "json" and sys.stdout.isatty():
+        raise UserError(f"{options.write} would be written to the terminal: > FILE, or --to FOLDER")
 
 
 def _list_films(paths: Sequence[Path]) -> dict[Path, Path]:
