@@ -38,7 +38,7 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 # Statements of Python a house, docstrings apart. Who needs more changes a number in a commit of its
 # own that names the figure or the user who asks for it, and takes something out first.
 BUDGET = {
-    "src/signloom": 14_631,
+    "src/signloom": 14_635,
     "src/signloom_tools": 8_397,
     "src/signloom_ops": 5_799,
     "src/signloom_demo": 1_069,

@@ -2,6 +2,7 @@
 
 import csv
 import unicodedata
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
@@ -90,6 +91,7 @@ def _read_parts(file: BinaryIO, header: list[str], suffix: str) -> Iterator[pa.T
         controls = np.count_nonzero(np.frombuffer(block, np.uint8) < 32)
         _require(controls == ends + block.count(b"\n") + tabs)
         _require(b"\x7f" not in block)
+        _require(not block.startswith(BOM_UTF8))  # Arrow takes a block for a file, and drops it
         _require(block.isascii() or not any(code in block for code in _CUTTING))
         if suffix == ".csv":
             reader = csv.reader(block.decode().replace("\r\n", "\n").split("\n"), strict=True)

@@ -250,7 +250,7 @@ def table_by(
         parts = [figures(name) for name in columns]
         return [measure(*(part[rows] for part in parts)) for rows in groups]
 
-    found = {name: measure_each(share_of, name, "frames") for name in GROUP_LABELS}
+    shares_found = {name: measure_each(share_of, name, "frames") for name in GROUP_LABELS}
     coincident = measure_each(share_of, "coincident", "frames")
     minutes = measure_each(lambda seconds: sum(memoryview(seconds)) / 60, "seconds")
     gaps = measure_each(lambda gaps: _measure_known(np.max, gaps), "any_hand_gap_s")
@@ -261,7 +261,7 @@ def table_by(
             name=names[code],
             clips=len(groups[rank]),
             minutes=minutes[rank],
-            found={name: shares[rank] for name, shares in found.items()},
+            found={name: shares[rank] for name, shares in shares_found.items()},
             gap_s=gaps[rank],
             jitter=jitters[rank],
             swaps=float(swaps[rank]),
@@ -275,8 +275,8 @@ def table_by(
 def _measure_known(
     measure: Callable[[FloatArray], np.floating[Any]], values: FloatArray
 ) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(measure(known)) if len(known) else None
+    finite = values[~np.isnan(values)]
+    return float(measure(finite)) if len(finite) else None
 
 
 def share_of(shares: FloatArray, frames: FloatArray) -> float | None:
@@ -311,8 +311,8 @@ def _shown(figures: Figures) -> FloatArray:
 
 
 def _mean_known(figures: Figures, names: Iterable[str]) -> FloatArray:
-    total, known = np.zeros(1), np.zeros(1)
+    total, count = np.zeros(1), np.zeros(1)
     for column in map(figures, names):
-        total, known = total + np.nan_to_num(column), known + ~np.isnan(column)
+        total, count = total + np.nan_to_num(column), count + ~np.isnan(column)
     with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is known
-        return total / known
+        return total / count

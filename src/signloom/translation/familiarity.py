@@ -80,12 +80,16 @@ class MahalanobisModel:
         return max(_round(times * float(np.quantile(self.distances(vectors), within))), 1.0)
 
     @cached_property
+    def _sign_means(self) -> npt.NDArray[np.float64]:
+        return np.array(self.signs)
+
+    @cached_property
     def _axes(self) -> npt.NDArray[np.float64]:
         return np.array(self.directions).reshape(-1, len(self.centre))
 
     def sign_distances(self, vectors: Vectors) -> npt.NDArray[np.float64]:
         """Return how far vectors (N, D) are from each sign, shape (N, K)."""
-        return np.stack([self._lengths(vectors - np.array(sign)) for sign in self.signs], axis=1)
+        return np.stack([self._lengths(vectors - mean) for mean in self._sign_means], axis=1)
 
     def _lengths(self, offset: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         along = offset @ self._axes.T
@@ -242,9 +246,9 @@ def measure_posture(
     for hand in (name for name in groups if name in HANDS):
         marks = points[:, sequence.layout.slice(hand)]
         marks[:, 1:] -= marks[:, :1]
-    kept = np.concatenate([points[:, sequence.layout.slice(name)] for name in groups], axis=1)
+    places = np.concatenate([points[:, sequence.layout.slice(name)] for name in groups], axis=1)
     postures = []
-    for part in (part for count in part_counts for part in np.array_split(kept, count)):
+    for part in (part for count in part_counts for part in np.array_split(places, count)):
         finite = np.isfinite(part)
         count = finite.sum(axis=0)
         total = np.where(finite, part, 0).sum(axis=0)
@@ -311,7 +315,7 @@ def describe_sign_postures(
         strangers: Clips of people whom train lacks, of signs that it has, and these.
     """
     rows = [row for clip in train if (row := measure_posture(clip, SIGN_PARTS)) is not None]
-    if len(rows) < len(train) or len({*signs}) < 3:
+    if len(rows) < len(train) or len({*signs}) < FEWEST_SIGNS:
         return None
     postures, names = np.stack(rows), np.array(signs)
     by_people = len({*signers}) >= FEWEST_PEOPLE
