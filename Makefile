@@ -47,7 +47,7 @@ check: setup  ## format, lint, types, import contracts
 # Tests start many processes, which would all compile the same sources.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
 
-test: setup  ## fast tests (about 6 minutes on two cores)
+test: setup  ## fast tests (about 7 minutes on two cores)
 	python -m pytest -n auto --maxprocesses 4 --dist worksteal --durations 12
 
 # A test of real processes may fail beside three others on a full machine: in CI it must pass alone,
