@@ -38,7 +38,7 @@ class Records(Sequence[Record]):
         """Take the columns, and what makes an object of the values of a row, by their names.
 
         Args:
-            convert: What makes the values of some columns of their cells.
+            convert: What makes the values of some columns of their cells, where there are any.
         """
         self.table, self._kind, self.convert = table, kind, convert or {}
 
@@ -104,8 +104,8 @@ def read_columns(records: Sequence[Any], *names: str) -> Iterator[tuple[Any, ...
         columns = [to_values(column) for column in batch.columns]
         for number, name in enumerate(names):
             if name in records.convert:
-                values = {cell: records.convert[name](cell) for cell in {*columns[number]}}
-                columns[number] = [values[cell] for cell in columns[number]]
+                values = {cell: records.convert[name](cell) for cell in {*columns[number]} - {None}}
+                columns[number] = [values.get(cell) for cell in columns[number]]
         yield from zip(*columns, strict=True)
 
 

@@ -27,10 +27,10 @@ from signloom.tables import Records, read_columns
 
 MANIFEST_VERSION = 1
 MOST_ROWS = 2_000_000  # of a Parquet table
-LARGE_BYTES = 1_000_000  # a text table from here on is read by Arrow, which takes 0.2 s to load
+LARGE_BYTES = 1_000_000  # a table from here on is read by Arrow, which takes 0.2 s to load
 
 VERSION_LINE = re.compile(r'"?#\s*signloom-manifest\s+([^\s,"]+)[\s,"]*')  # spreadsheets pad
-_VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parquet file
+VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parquet file
 _UNWRITABLE = re.compile(r"(?P<control>[\x00-\x1f\x7f-\x9f\u2028\u2029])|[\ud800-\udfff]")
 _DELIMITERS = {".tsv": "\t", ".csv": ","}
 SUFFIXES = (*_DELIMITERS, ".parquet")
@@ -182,20 +182,19 @@ def _read_parquet(path: Path) -> Table:
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a readable Parquet file: {error}") from None
     metadata = table.schema.metadata or {}
-    _check_version(path, metadata.get(_VERSION_KEY, b"1").decode(errors="replace"))
+    _check_version(path, metadata.get(VERSION_KEY, b"1").decode(errors="replace"))
     problems: list[LineProblem] = []
     columns: list[list[str]] = []
     for field, column in zip(table.schema, table.columns, strict=True):
-        kind, number_like = field.type, pa.types.is_floating(field.type)
-        if not number_like and not pa.types.is_integer(kind) and not pa.types.is_null(kind):
+        if not pa.types.is_floating(field.type):
             try:
                 column = column.cast(pa.large_string())
             except pa.ArrowException:
-                problems.append((0, f"column {field.name!r} is {kind}; expected text or numbers"))
+                text = f"column {field.name!r} is {field.type}; expected text or numbers"
+                problems.append((0, text))
                 column = pa.nulls(len(column))
         # pandas writes a missing number as NaN
-        cells = ("" if v is None or v != v else str(v).strip() for v in column.to_pylist())
-        columns.append(list(cells))
+        columns.append(["" if v is None or v != v else str(v).strip() for v in column.to_pylist()])
     rows = [(number, list(row)) for number, row in enumerate(zip(*columns, strict=True), start=1)]
     return Table(table.schema.names, rows, problems, header_line=0, unit="row")
 
@@ -215,7 +214,7 @@ def _write_parquet(path: Path, names: Sequence[str], rows: Sequence[Iterable[obj
 
     columns = map(list, zip(*rows, strict=True))
     table = pa.table(dict(zip(names, columns, strict=True)))
-    version = {_VERSION_KEY: str(MANIFEST_VERSION).encode()}
+    version = {VERSION_KEY: str(MANIFEST_VERSION).encode()}
     pq.write_table(table.replace_schema_metadata(version), path)
 
 
@@ -487,7 +486,7 @@ def read_manifest(path: Path, signer_disjoint: bool = True) -> Sequence[Clip]:
         )
     if path.suffix not in SUFFIXES:
         raise UserError(f"{path}: a manifest ends in {' or '.join(SUFFIXES)}")
-    if path.suffix in _DELIMITERS and path.stat().st_size >= LARGE_BYTES:
+    if path.stat().st_size >= LARGE_BYTES:
         from signloom.corpus.large_manifest import read_large_manifest
 
         if (columns := read_large_manifest(path, signer_disjoint)) is not None:
