@@ -32,7 +32,7 @@ from signloom.paths import (
     TARGETS,
 )
 from signloom.provenance import project_folder
-from signloom_tools.options import argument, option
+from signloom_tools.command_options import argument, option
 from signloom_tools.versions import NamedModel, check_made
 
 if TYPE_CHECKING:
