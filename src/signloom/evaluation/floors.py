@@ -211,8 +211,9 @@ def fit_regression(
 
 def resample_clips(translator: Translator, clips: Iterable[SourceSequence]) -> Vector:
     """Return `resample_clip` of each clip, shape (N, D)."""
-    source, features = translator.source, translator.spec.features
-    return np.stack([resample_clip(source, features, clip) for clip in clips])
+    return np.stack(
+        [resample_clip(translator.source, translator.spec.features, clip) for clip in clips]
+    )
 
 
 def fit_linear_classifier(
