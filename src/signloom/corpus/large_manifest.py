@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ from signloom.corpus.manifest import (
     parse_segment,
 )
 from signloom.files import disk_name
-from signloom.tables import Records, build_records, to_values
+from signloom.tables import Records
 
 _BLOCK_BYTES = 2**22
 _RECURRING = ("video", "signer", "split", "language", "corpus", "batch", "box", "consent_until")
@@ -56,7 +56,7 @@ def read_large_manifest(path: Path, signer_disjoint: bool) -> Records[Clip] | No
         return None
     for name in (field.name for field in fields(Clip) if field.name not in table.column_names):
         table = table.append_column(name, pa.nulls(table.num_rows))
-    return Records(table, partial(_build_clips, path.parent))
+    return Records(table, Clip, {"video": partial(_join, path.parent)})
 
 
 def _require(is_plain: bool) -> None:
@@ -165,7 +165,5 @@ def _check_corpus(table: pa.Table, folder: Path, signer_disjoint: bool) -> None:
         _require(all(map(VideoPaths(folder).has, videos)))
 
 
-def _build_clips(folder: Path, batch: pa.RecordBatch) -> Iterator[Clip]:
-    films = {name: folder / name for name in {*to_values(batch["video"])} - {None}}
-    for clip in build_records(dict[str, Any], batch):
-        yield Clip(**{**clip, "video": films.get(clip["video"])})
+def _join(folder: Path, video: str | None) -> Path | None:
+    return folder / video if video else None
