@@ -25,7 +25,7 @@ from signloom.features.sources import Rows, SourceSequence
 from signloom.features.targets import Target
 from signloom.tables import read_columns, take_rows
 from signloom.translation.familiarity import rounded_floats
-from signloom.translation.linear_view import LinearView, Vector, frames_vector
+from signloom.translation.linear_classifier import LinearClassifier, Vector, resample_clip
 from signloom.translation.translator import Translator
 
 _BY_WORD = ("13a", "none")  # splitters that give a word the same tokens in every sentence
@@ -212,7 +212,7 @@ def fit_linear(
     """Return what names clips by `fit_regression`; None where texts are no classes."""
     model = fit_regression(translator, targets, sequences)
     return model and (
-        lambda clips: [str(text) for text in model.predict(frames_vectors(translator, clips))]
+        lambda clips: [str(text) for text in model.predict(resample_clips(translator, clips))]
     )
 
 
@@ -229,24 +229,25 @@ def fit_regression(
     texts = [target.text for target in train]
     if not (translator.source.has_frames and 2 <= len(set(texts)) <= MOST_CLASSES):
         return None
-    train_vectors = frames_vectors(translator, (sequences[target.clip_id] for target in train))
+    train_vectors = resample_clips(translator, (sequences[target.clip_id] for target in train))
     models = (fit_classifier(train_vectors, texts, penalty) for penalty in PENALTIES)
     if not dev:
         return next(models)
-    dev_vectors = frames_vectors(translator, (sequences[target.clip_id] for target in dev))
+    dev_vectors = resample_clips(translator, (sequences[target.clip_id] for target in dev))
     dev_texts = [target.text for target in dev]
     return max(models, key=lambda model: np.mean(model.predict(dev_vectors) == dev_texts))
 
 
-def frames_vectors(translator: Translator, clips: Iterable[SourceSequence]) -> Vector:
-    """Return `frames_vector` of each clip, shape (N, D)."""
-    source, features = translator.source, translator.spec.features
-    return np.stack([frames_vector(source, features, clip) for clip in clips])
+def resample_clips(translator: Translator, clips: Iterable[SourceSequence]) -> Vector:
+    """Return `resample_clip` of each clip, shape (N, D)."""
+    return np.stack(
+        [resample_clip(translator.source, translator.spec.features, clip) for clip in clips]
+    )
 
 
-def fit_view(
+def fit_linear_classifier(
     translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
-) -> LinearView | None:
+) -> LinearClassifier | None:
     """Return `fit_regression` as what a model of single signs is read with; else None."""
     names, is_read = translator.spec.ctc.names, translator.reads_single_signs
     model = fit_regression(translator, targets, sequences) if is_read else None
@@ -261,7 +262,7 @@ def fit_view(
     is_whole = len(coefficients) == len(rows)
     bias[rows], rows = 0.0, rows if is_whole else rows[1:]
     weights[rows], bias[rows] = coefficients / scaler.scale_, regression.intercept_
-    return LinearView(
+    return LinearClassifier(
         middle=rounded_floats(imputer.statistics_),
         weights=tuple(map(rounded_floats, weights)),
         bias=rounded_floats(bias),
