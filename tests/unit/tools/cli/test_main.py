@@ -26,6 +26,15 @@ def test_the_help_lists_every_command_once_and_loads_nothing_heavy() -> None:
     assert max(map(len, text)) <= 100
 
 
+def test_scores_are_printed_without_what_loads_slowly() -> None:
+    heavy = ("torch", "scipy.stats", "mlflow", "sklearn", "matplotlib", "pandas")
+    code = f"import sys, signloom.report.scores\nprint(set({heavy!r}) & sys.modules.keys())"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "set()\n"
+
+
 @pytest.mark.parametrize(
     ("typed", "hint"),
     [("tranlate", "did you mean translate?"), ("evaluate!", "`signloom --help` lists them")],
