@@ -77,7 +77,7 @@ def _read_header(file: BinaryIO, path: Path) -> list[str]:
         match = VERSION_LINE.fullmatch(line.rstrip("\r\n"))
         _require(match is not None and match[1] == str(MANIFEST_VERSION))
         line = file.readline().decode()
-    (header,) = csv.reader([line]) if path.suffix == ".csv" else [line.split("\t")]
+    (header,) = csv.reader([line], strict=True) if path.suffix == ".csv" else [line.split("\t")]
     header = [name.strip() for name in header]
     _require(not header_problems(Table(header, [], [], 1, "line"), path))
     return header
