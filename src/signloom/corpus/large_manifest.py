@@ -17,6 +17,7 @@ from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
     MANIFEST_VERSION,
+    PLAIN_ID,
     REQUIRED,
     SPLITS,
     VERSION_LINE,
@@ -35,7 +36,6 @@ _BLOCK_BYTES = 2**22
 _RECURRING = ("video", "signer", "split", "language", "corpus", "batch", "box", "consent_until")
 # Controls and Unicode's own line ends, as in `field_problem`, in UTF-8.
 _CUTTING = (b"\xe2\x80\xa8", b"\xe2\x80\xa9", *(bytes((0xC2, code)) for code in range(128, 160)))
-_PLAIN_ID = r"^[A-Za-z0-9_][A-Za-z0-9 ._-]{0,199}$"
 _PLAIN_NUMBER = r"^[0-9]{1,9}(\.[0-9]{1,9})?$"
 
 
@@ -125,7 +125,7 @@ def _check_rows(part: pa.Table, path: Path) -> pa.Table:
         if not _all(pc.string_is_ascii(columns[name])):
             values = (unicodedata.normalize("NFC", v) for v in columns[name].to_pylist())
             columns[name] = pa.chunked_array([pa.array(values, pa.string())])
-    is_plain = pc.match_substring_regex(columns["clip_id"], _PLAIN_ID)
+    is_plain = pc.match_substring_regex(columns["clip_id"], f"^{PLAIN_ID}$")
     unusual = columns["clip_id"].filter(pc.invert(is_plain)).to_pylist()
     _require(not any(map(id_problem, unusual)))
     for name in columns.keys() - set(REQUIRED):

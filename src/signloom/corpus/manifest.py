@@ -84,10 +84,18 @@ def _check_fields(
 ) -> Iterator[Mapping[str, object]]:
     suffix = path.suffix  # which a Path finds anew each time
     for row in rows:
-        for name, value in row.items():
-            if problem := field_problem(str(value), suffix):
-                raise ValueError(f"{path}: {name} {value!r} {problem}")
+        for name, problem in field_problems(row, suffix):
+            raise ValueError(f"{path}: {name} {row[name]!r} {problem}")
         yield row
+
+
+def field_problems(row: Mapping[str, object], suffix: str) -> list[tuple[str, str]]:
+    """Return the fields of a row that cannot be written in a table of this kind, and why."""
+    cells = "".join(map(str, row.values()))
+    if cells.isprintable() and '"' not in cells:  # as most are
+        return []
+    problems = ((name, field_problem(str(value), suffix)) for name, value in row.items())
+    return [(name, problem) for name, problem in problems if problem]
 
 
 def field_problem(field: str, suffix: str) -> str | None:
@@ -220,6 +228,8 @@ def _write_parquet(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
 
 
 _MAX_ID_BYTES = 200  # ids become parts of file names, which end at 255 bytes
+PLAIN_ID = r"[A-Za-z0-9_][A-Za-z0-9 ._-]{0,199}"
+"""Most ids, which need no look at each character."""
 
 
 def parse_segment(row: Mapping[str, str]) -> tuple[float | None, float | None, list[str]]:
@@ -288,6 +298,8 @@ def has_ended(consent_until: str | None) -> bool:
 
 def id_problem(clip_id: str) -> str | None:
     """Say why this cannot name a clip, if it cannot."""
+    if re.fullmatch(PLAIN_ID, clip_id):
+        return None
     bad = sorted(
         {c for c in clip_id if unicodedata.category(c)[0] not in "LMN" and c not in " ._-"}
     )
@@ -636,9 +648,7 @@ def _parse_rows(table: Table, path: Path, problems: list[LineProblem]) -> list[_
 def _row_problems(row: Mapping[str, str], needed: Sequence[str], suffix: str) -> Iterator[str]:
     """Say what is wrong with the cells of a row, each by itself."""
     yield from (f"{name} is empty" for name in needed if name in row and not row[name])
-    for name, value in row.items():
-        if bad := field_problem(value, suffix):
-            yield f"{name} {bad}"
+    yield from (f"{name} {bad}" for name, bad in field_problems(row, suffix))
     if row["clip_id"] and (bad := id_problem(row["clip_id"])):
         yield f"clip_id {row['clip_id']!r} {bad}"
     if row["split"] and row["split"] not in SPLITS:

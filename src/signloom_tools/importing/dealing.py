@@ -88,6 +88,8 @@ def shuffled_takes(clips: Sequence[Clip]) -> int:
     """Count the signers' texts whose takes lie in several splits, though not in order."""
     count = 0
     for series in _takes(clips):
+        if len({clip.split for clip in series}) == 1:
+            continue
         splits = [clip.split for clip in sorted(series, key=recording_order)]
         changes = sum(before != after for before, after in pairwise(splits))
         count += changes > len({*splits}) - 1

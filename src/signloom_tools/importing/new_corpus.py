@@ -17,11 +17,12 @@ from tqdm import tqdm
 from signloom.corpus.landmarks import FEATURES, choices_of
 from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
+    PLAIN_ID,
     SPLITS,
     VIDEO_SUFFIXES,
     Clip,
     clip_of_cells,
-    field_problem,
+    field_problems,
     has_ended,
     id_problem,
     is_manifest,
@@ -130,7 +131,7 @@ class VideoFolder:
     def take_alone(self, names: Iterable[str]) -> None:
         """Take each picture as a clip where cells name several pictures of one folder."""
         by_folder: dict[Path | None, set[str]] = defaultdict(set)
-        for name in filter(is_picture, dict.fromkeys(names)):
+        for name in filter(is_picture, names):
             by_folder[self.find(name)[0]].add(name)
         for folder, cells in by_folder.items():
             if folder and len(cells) > 1 and (self.folder / folder).is_dir():
@@ -167,18 +168,20 @@ class VideoFolder:
         place, cell_place = "/".join(("", *self._parts[path])).casefold(), self._read_place(name)
         return place.endswith(cell_place) or (cell_place.endswith(place) and place.count("/") > 1)
 
-    def find_astray(self, names: Iterable[str]) -> set[str]:
-        """Return the cells whose video lies elsewhere, where other cells also mean it."""
-        cells: dict[Path | None, set[str]] = defaultdict(set)
-        for name in dict.fromkeys(names):
-            cells[self.find(name)[0]].add(name)
-        return {
-            name
-            for path, of in cells.items()
-            if path and len({*map(self._read_place, of)}) > 1
-            for name in of
-            if not self._is_at(path, name)
-        }
+    def find_all(self, names: Iterable[str]) -> dict[str, tuple[Path | None, str]]:
+        """Return what `find` does of each cell.
+
+        A cell whose path is not its video's has none, where other cells mean the same video.
+        """
+        videos = {name: self.find(name) for name in names}
+        cells: dict[Path | None, list[str]] = defaultdict(list)
+        for name, (path, _) in videos.items():
+            cells[path].append(name)
+        for path, of in cells.items():
+            if path and len({*map(self._read_place, of)}) > 1:
+                astray = [name for name in of if not self._is_at(path, name)]
+                videos |= dict.fromkeys(astray, (None, "no video at its path"))
+        return videos
 
     def _read_path(self, cell: str) -> PurePosixPath:
         """Return the path that a cell says, without its ending."""
@@ -236,8 +239,9 @@ def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force
 
 def stem(name: str) -> str:
     """Return a file's name without the ending of a video, as it is seen; other dots stay."""
-    suffix = PurePosixPath(name).suffix
-    return clean(name.removesuffix(suffix) if suffix.lower() in VIDEO_SUFFIXES else name)
+    start, dot, ending = name.rpartition(".")
+    is_video = dot + ending.lower() in VIDEO_SUFFIXES and start[-1:] not in ("", "/")
+    return clean(start if is_video else name)
 
 
 _NO_SPLIT = SPLITS[0]  # used until the clips are dealt
@@ -359,11 +363,13 @@ def plan_corpus(
         (row, name, values) for (row, _), name, values in zip(rows, names, read, strict=True)
     ]
     alike = _named_alike(entries, imported) if imported else {}
-    video_names = [values.get("video") or name for _, name, values in entries]
+    video_names = dict.fromkeys(values.get("video") or name for _, name, values in entries)
     if videos:
         videos.take_alone(video_names)
-    astray = videos.find_astray(video_names) if videos else set[str]()
-    planner = _Planner(options, corpus, videos, imported, alike, astray, plan := CorpusPlan())
+    by_cell = videos.find_all(video_names) if videos else {}
+    inside = _find_inside(corpus, videos.folder) if videos else None
+    plan = CorpusPlan()
+    planner = _Planner(options, corpus, videos, imported, alike, by_cell, inside, plan)
     for row, name, values in entries:
         clip = planner.clip_of_row(row, name, values)
         if isinstance(clip, RefusedRow):
@@ -387,7 +393,8 @@ class _Planner:
     videos: VideoFolder | None
     imported: Collection[str] | None
     alike: Mapping[str, Problem]
-    astray: Collection[str]
+    by_cell: Mapping[str, tuple[Path | None, str]]  # its video, or why there is none
+    inside: Path | None  # the folder of the videos, where it lies in the corpus
     plan: CorpusPlan  # of the rows before
     places: dict[tuple[str, str | None], Path | Problem] = field(default_factory=dict)
     """Of videos, as `_place` returns them, by what a row says of its video."""
@@ -421,9 +428,7 @@ class _Planner:
 
     def _place(self, videos: VideoFolder, video_name: str, fps: str | None) -> Path | Problem:
         """Return the path of a row's video in the corpus, or why there is none."""
-        video, reason = videos.find(video_name)
-        if video_name in self.astray:
-            video, reason = None, "no video at its path"
+        video, reason = self.by_cell[video_name]
         if video is None:
             return Problem(reason, "", (video_name,))
         if (videos.folder / video).is_dir() or is_picture(video.name):
@@ -433,10 +438,15 @@ class _Planner:
                 return replace(error.problem, concerns=(video_name,))
             target = self.corpus / VIDEOS / video.parent / f"{video.name}{PACKED_SUFFIX}"
             return self.plan.place(target, pictures)
-        folder, root = videos.folder.resolve(), self.corpus.resolve()
-        if folder.is_relative_to(root):
-            return self.corpus / folder.relative_to(root) / video
+        if self.inside is not None:
+            return self.inside / video
         return self.plan.place(self.corpus / VIDEOS / video, videos.folder / video)
+
+
+def _find_inside(corpus: Path, videos: Path) -> Path | None:
+    """Return the path of a folder of videos in the corpus; None: it lies elsewhere."""
+    folder, root = videos.resolve(), corpus.resolve()
+    return corpus / folder.relative_to(root) if folder.is_relative_to(root) else None
 
 
 def _named_alike(
@@ -466,6 +476,8 @@ def _file_ids(name: str, values: Mapping[str, str]) -> list[str]:
 
 def clip_id_of(name: str) -> str:
     """Return an id that a manifest takes for a name that it may not: paths, odd signs, dashes."""
+    if re.fullmatch(PLAIN_ID, name):
+        return name
     name = unicodedata.normalize("NFC", name)
     legal = "".join(c if unicodedata.category(c)[0] in "LMN" or c in " ._-" else "_" for c in name)
     return f"_{legal}" if legal[:1] in ("-", ".") else legal
@@ -511,7 +523,7 @@ def _name_clips(rows: Sequence[Mapping[str, str]]) -> list[str]:
     Clips of one video whose table has no names for them are also named by their starts.
     """
     paths = [(row.get("clip_id") or row.get("video", "")).replace("\\", "/") for row in rows]
-    parts = {path: PurePosixPath(stem(path)).parts or ("",) for path in {*paths}}
+    parts = {path: _split_path(stem(path)) for path in {*paths}}
     files = Counter(pieces[-1] for pieces in {*parts.values()})
     alike = {pieces for pieces in parts.values() if files[pieces[-1]] > 1}
     counts = Counter(parts[path] for path in paths)
@@ -523,6 +535,12 @@ def _name_clips(rows: Sequence[Mapping[str, str]]) -> list[str]:
         start_s = None if counts[pieces] == 1 or row.get("clip_id") else parse_segment(row)[0]
         names.append(name if start_s is None else name_cue(name, start_s))
     return names
+
+
+def _split_path(path: str) -> tuple[str, ...]:
+    if "/" not in path and path != ".":  # most tables have names, and a Path costs more
+        return (path,)
+    return PurePosixPath(path).parts or ("",)
 
 
 def count_shared(names: Sequence[Sequence[str]]) -> int:
@@ -555,9 +573,8 @@ def _problem(
     if values["split"] not in SPLITS:
         hint = "--splits NAME=train says what it is"
         return Problem("its split is not known", hint, (values["split"],))
-    for name, value in values.items():
-        if bad := field_problem(value, ".tsv"):
-            return Problem(f"{name} {bad}", "", (value,))
+    for name, bad in field_problems(values, ".tsv"):
+        return Problem(f"{name} {bad}", "", (values[name],))
     if problems := parse_segment(values)[2]:
         if problems[0].startswith("box"):
             return Problem("its box is none", COCO, (problems[0],))

@@ -95,7 +95,7 @@ def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Fa
     known_lengths = [seconds for seconds in lengths.values() if seconds is not None]
     return Facts(
         clips=len(train),
-        words=mean(is_single_word(clip.text) for clip in train),
+        words=_share_of_words([clip.text for clip in train]),
         sentences=len(texts),
         known=mean(clip.text in texts for clip in dev) if dev else 0.0,
         glosses=any(clip.gloss for clip in train),
@@ -108,6 +108,11 @@ def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Fa
         ),
         groups=tuple(groups),
     )
+
+
+def _share_of_words(texts: Sequence[str]) -> float:
+    """Return the share of texts that are single words; 0 of none."""
+    return sum(map(is_single_word, texts)) / (len(texts) or 1)
 
 
 def _spelling_positions(text: str) -> int:
@@ -149,7 +154,7 @@ def warn_of_little(clips: Sequence[Clip]) -> list[str]:
     """
     train = [clip.text for clip in clips if clip.split == "train"]
     dev = [clip.text for clip in clips if clip.split == "dev"]
-    are_words = bool(train) and mean(map(is_single_word, train)) >= 0.5
+    are_words = _share_of_words(train) >= 0.5
     warnings = _warn_of_rare_words(train, are_words=are_words)
     if are_words and dev and set(train).isdisjoint(dev):
         warnings.append(
@@ -197,7 +202,7 @@ def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
     warnings = []
     texts = {split: {clip.text for clip in clips if clip.split == split} for split in SPLITS}
     signers = {clip.signer for clip in clips}
-    are_words = bool(clips) and mean(is_single_word(clip.text) for clip in clips) >= 0.5
+    are_words = _share_of_words([clip.text for clip in clips]) >= 0.5
     if len(signers) == 1:
         warnings.append(
             "everything is by one signer: a model will know this person, and no score here tells "

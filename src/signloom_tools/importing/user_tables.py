@@ -35,8 +35,8 @@ class TableRow:
         """Return its values by field, as they are seen; times in seconds."""
         values = {name: clean(source.of(self.cells)) for name, source in sources.items()}
         for name in {"start_s", "end_s", "duration_s"} & values.keys():
-            in_ms = sources[name].in_ms
-            seconds = parse_time(values[name]) if in_ms or {*":,"} & {*values[name]} else None
+            in_ms, text = sources[name].in_ms, values[name]
+            seconds = parse_time(text) if in_ms or ":" in text or "," in text else None
             seconds = seconds and seconds / (1000 if in_ms else 1)
             values[name] = values[name] if seconds is None else str(seconds)
         if "duration_s" in values:
