@@ -38,6 +38,24 @@ def test_a_mistyped_command_is_told_the_nearest_one(
     assert f"there is no command {typed!r}; {hint}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--shares", "60", "20"], "--shares: found 2 values, expected TRAIN DEV TEST"),
+        (["--only", "--copy"], "--only: found 0 values, expected COLUMN=REGEX [COLUMN=REGEX ...]"),
+        (["--by"], "--by: found 0 values, expected {auto,signer,film,sentence,order,clip}"),
+        (["--videos"], "--videos: found 0 values, expected DIR"),
+    ],
+)
+def test_an_option_with_too_few_values_says_in_one_line_which_it_takes(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["init", "corpus", *arguments])
+    expected = f"error: argument {message}; see `signloom init --help`\n"
+    assert capsys.readouterr().err == expected
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_a_shell_completes_the_commands(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
