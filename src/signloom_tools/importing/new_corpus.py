@@ -627,16 +627,17 @@ REFUSED = "refused.tsv"
 _REFUSED_HEADER = "table\tline\tclip_id\treason\tdetail"
 
 
-_UNFINISHED = ".unfinished"  # in a corpus whose landmarks are written before its manifest
+_UNFINISHED = ".unfinished"  # in a corpus until its manifest, landmarks and recipe are written
 
 
 @contextlib.contextmanager
 def unfinished(corpus: Path) -> Iterator[None]:
     """Note that a corpus is being made, so that the same command makes it anew after a kill."""
     corpus.mkdir(parents=True, exist_ok=True)
-    (corpus / _UNFINISHED).touch()
+    if not (corpus / MANIFEST).exists():  # else --force replaces it, also the next time
+        (corpus / _UNFINISHED).touch()
     yield
-    (corpus / _UNFINISHED).unlink()
+    (corpus / _UNFINISHED).unlink(missing_ok=True)
 
 
 def check_free(corpus: Path, *, landmarks: bool = False) -> None:
@@ -646,9 +647,9 @@ def check_free(corpus: Path, *, landmarks: bool = False) -> None:
         UserError: Says what is there, and how it is used.
     """
     path = corpus / MANIFEST
-    if not path.exists() and landmarks and not (corpus / _UNFINISHED).exists():
+    if not path.exists() and landmarks:
         path = corpus / IMPORTED_SHARDS
-    if not path.exists():
+    if not path.exists() or (corpus / _UNFINISHED).exists():
         return
     problem = "already exists"
     if path.name == MANIFEST and is_manifest(path.read_text(encoding="utf-8", errors="replace")):
