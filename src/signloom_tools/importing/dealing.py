@@ -87,9 +87,7 @@ def recording_order(clip: Clip) -> tuple[list[tuple[str, int]], float]:
 def shuffled_takes(clips: Sequence[Clip]) -> int:
     """Count the signers' texts whose takes lie in several splits, though not in order."""
     count = 0
-    for series in _takes(clips):
-        if len({clip.split for clip in series}) == 1:
-            continue
+    for series in (takes for takes in _takes(clips) if len({clip.split for clip in takes}) > 1):
         splits = [clip.split for clip in sorted(series, key=recording_order)]
         changes = sum(before != after for before, after in pairwise(splits))
         count += changes > len({*splits}) - 1

@@ -319,9 +319,8 @@ class CorpusPlan:
         splits_by_signer: dict[str, set[str]] = defaultdict(set)
         for clip in self.clips:
             splits_by_signer[clip.signer].add(clip.split)
-        order = SPLITS.index
         return {
-            who: sorted(of, key=order)
+            who: sorted(of, key=SPLITS.index)
             for who, of in sorted(splits_by_signer.items())
             if len(of) > 1
         }

@@ -185,16 +185,14 @@ def _warn_of_rare_words(texts: Sequence[str], *, are_words: bool) -> list[str]:
 
 def _warn_of_small_splits(clips: Sequence[Clip]) -> list[str]:
     """Say which splits have too few clips for small differences."""
-    warnings = []
-    for split in ("dev", "test"):
-        count = sum(clip.split == split for clip in clips)
-        if 0 < count < DECIDING:
-            warnings.append(
-                f"{split} has {count_of(count, 'clip')}: a share of them is known to about "
-                f"±{100 / math.sqrt(count):.0f} points, so small differences decide nothing; "
-                f"{DECIDING} clips make it ±{100 / math.sqrt(DECIDING):.0f}"
-            )
-    return warnings
+    counts = Counter(clip.split for clip in clips)
+    return [
+        f"{split} has {count_of(counts[split], 'clip')}: a share of them is known to about "
+        f"±{100 / math.sqrt(counts[split]):.0f} points, so small differences decide nothing; "
+        f"{DECIDING} clips make it ±{100 / math.sqrt(DECIDING):.0f}"
+        for split in ("dev", "test")
+        if 0 < counts[split] < DECIDING
+    ]
 
 
 def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
@@ -571,14 +569,11 @@ def _choose_seeds(facts: Facts, params: Mapping[str, Any], reasons: list[str]) -
     seeds = list(params.get("train", {}).get("seeds", [1]))
     if (not facts.are_signs and facts.clips >= SMALL) or len(seeds) >= len(SEEDS):
         return seeds
-    if facts.are_signs:
-        reasons.append(
-            "seeds 1, 2 and 3, read as an ensemble, each trained for a third of the time: one "
-            "model of single signs of others is a draw (docs/results.md)"
-        )
-        return SEEDS
     reasons.append(
-        f"seeds 1, 2 and 3: with fewer than {SMALL} clips of sentences one training is a draw "
+        "seeds 1, 2 and 3, read as an ensemble, each trained for a third of the time: one model of "
+        "single signs of others is a draw (docs/results.md)"
+        if facts.are_signs
+        else f"seeds 1, 2 and 3: with fewer than {SMALL} clips of sentences one training is a draw "
         "(140 of BOSTON-104: 22, 24 and 38 % gloss errors), so the report gives the mean of "
         "three; train.seeds: [1] takes a third of the time"
     )
