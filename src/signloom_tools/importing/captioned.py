@@ -349,8 +349,10 @@ def deal_cues(
     """
     films = {film.as_posix(): film for film in named} or _find_films(videos, captions)
     paths = [film for film in films.values() if film]
-    captions = _rename_signers(captions, list(films))
-    signers = {cue.signer for cue in captions.cues}
+    codes = rank_codes({cue.signer for cue in captions.cues}, list(films))
+    cues = [replace(cue, signer=codes.get(cue.signer, cue.signer)) for cue in captions.cues]
+    captions = replace(captions, cues=cues, signers={**captions.signers, **codes})
+    signers = {cue.signer for cue in cues}
     if not (paths and signers):
         return captions, {paths[0] if paths else _NO_FILM: []}
     films_by_signer = {who: _films_of_signer(who, films, film_cells) for who in signers}
@@ -366,13 +368,6 @@ def deal_cues(
             by_s = 0.0 if isinstance(film, str) else later_s.get(film.name, 0.0)
             parts[film].append(cue.later(by_s))
     return captions, parts
-
-
-def _rename_signers(captions: Captions, films: Sequence[str]) -> Captions:
-    """Return captions that call their signers as the films do; see `rank_codes`."""
-    codes = rank_codes({cue.signer for cue in captions.cues}, films)
-    cues = [replace(cue, signer=codes.get(cue.signer, cue.signer)) for cue in captions.cues]
-    return replace(captions, cues=cues, signers={**captions.signers, **codes})
 
 
 def _films_of_signer(

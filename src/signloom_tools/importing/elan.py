@@ -15,7 +15,6 @@ from typing import NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
 from signloom.errors import UserError
-from signloom.files import write_file
 
 _CHUNK_CHARACTERS = 1 << 16
 _CONSTRAINTS = {  # ELAN's own words; it expects all four in every file
@@ -225,11 +224,6 @@ def _media_paths(descriptors: Sequence[ET.Element]) -> dict[str, int]:
         if parts and "\0" not in path:
             origins[str(PurePosixPath(*parts))] = int(descriptor.get("TIME_ORIGIN", "0"))
     return origins
-
-
-def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
-    """Write what `render_elan` returns."""
-    write_file(path, render_elan(tiers, film, path.parent))
 
 
 def render_elan(

@@ -25,9 +25,8 @@ from signloom.corpus.shards import (
 )
 from signloom.errors import Problem, UserError
 from signloom.progress import progress_file
+from signloom_tools.importing.importer import FRAMES_PER_SHARD
 from signloom_tools.importing.new_corpus import MANIFEST, VIDEOS, CorpusPlan, RefusedRow
-
-_FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ def write_landmarks(
             counted,
             layout=metadata.layout,
             extractor=metadata.extractor,
-            frames_per_shard=_FRAMES_PER_SHARD,
+            frames_per_shard=FRAMES_PER_SHARD,
         )
 
 

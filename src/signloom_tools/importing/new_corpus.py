@@ -512,7 +512,9 @@ def _values(row: TableRow, split: str | None, options: RowOptions) -> dict[str, 
     for edge in ("start", "end"):
         frame = values.pop(f"{edge}_frame", "")
         if frame not in ("", "-1") and options.fps:  # -1: the whole
-            values[f"{edge}_s"] = _seconds(frame, options.fps)
+            whole = re.fullmatch(r"(\d+)(?:\.0+)?", frame)
+            seconds = f"{int(whole[1]) / options.fps:.6f}" if whole else f"frame {frame}"
+            values[f"{edge}_s"] = seconds
     return values
 
 
@@ -551,11 +553,6 @@ def count_shared(names: Sequence[Sequence[str]]) -> int:
 def name_cue(film: str, start_s: float) -> str:
     """Return what a part of a film is called that has no name of its own."""
     return f"{film}-{round(start_s * 1000):08d}"
-
-
-def _seconds(frame: str, fps: float) -> str:
-    match = re.fullmatch(r"(\d+)(?:\.0+)?", frame)
-    return f"{int(match[1]) / fps:.6f}" if match else f"frame {frame}"
 
 
 def _problem(
