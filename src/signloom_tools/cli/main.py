@@ -111,9 +111,12 @@ class _Command(argparse.ArgumentParser):
             how(self)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
-        """Load the options before they are parsed."""
+        """Load the options before they are parsed; one that is unknown is this command's error."""
         self.load()
-        return super().parse_known_args(*args, **named)
+        namespace, unknown = super().parse_known_args(*args, **named)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return namespace, unknown
 
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
         """Say how many values of an option were found, and which are expected."""

@@ -41,18 +41,22 @@ def test_a_mistyped_command_is_told_the_nearest_one(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--shares", "60", "20"], "--shares: found 2 values, expected TRAIN DEV TEST"),
-        (["--only", "--copy"], "--only: found 0 values, expected COLUMN=REGEX [COLUMN=REGEX ...]"),
-        (["--by"], "--by: found 0 values, expected {auto,signer,film,sentence,order,clip}"),
-        (["--videos"], "--videos: found 0 values, expected DIR"),
+        (["--shares", "60", "20"], "argument --shares: found 2 values, expected TRAIN DEV TEST"),
+        (
+            ["--only", "--copy"],
+            "argument --only: found 0 values, expected COLUMN=REGEX [COLUMN=REGEX ...]",
+        ),
+        (["--videos"], "argument --videos: found 0 values, expected DIR"),
+        (["--share", "60"], "argument --shares: found 1 value, expected TRAIN DEV TEST"),
+        (["--film", "a.mp4"], "unrecognized arguments: --film a.mp4"),
     ],
 )
-def test_an_option_with_too_few_values_says_in_one_line_which_it_takes(
+def test_a_wrong_option_ends_in_one_line_that_says_what_is_expected(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["init", "corpus", *arguments])
-    expected = f"error: argument {message}; see `signloom init --help`\n"
+    expected = f"error: {message}; see `signloom init --help`\n"
     assert capsys.readouterr().err == expected
 
 
