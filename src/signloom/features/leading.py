@@ -1,4 +1,4 @@
-"""The hand that leads in a clip, and clips turned so that it is the right one.
+"""The hand that leads in a clip; those that the left hand leads are read mirrored.
 
 A left-handed signer's sign is the mirror image of a right-handed one's. So a model of single signs
 need not learn each twice, from people of whom a tenth are left-handed (docs/results.md).
@@ -7,7 +7,6 @@ need not learn each twice, from people of whom a tenth are left-handed (docs/res
 import numpy as np
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.features.augment import mirror
 from signloom.features.features import FloatArray, normalise
 from signloom.features.rests import TORSO, wrist_tracks
 
@@ -15,11 +14,11 @@ CLEARLY = 1.5  # times the other hand's effort: signs of both hands alike have u
 STEADY = 0.2  # shoulder widths of movement that a hand is worth which is held up without any
 
 
-def turn_right(sequence: LandmarkSequence) -> LandmarkSequence:
-    """Return a clip as it is, or as a mirror shows it if the left hand leads."""
+def is_left_led(sequence: LandmarkSequence) -> bool:
+    """Return whether the left hand leads."""
     points = normalise(sequence, "body")[..., :2]
     left, right = (_measure_effort(track) for track in wrist_tracks(points, sequence))
-    return mirror(sequence) if left > CLEARLY * right else sequence
+    return left > CLEARLY * right
 
 
 def _measure_effort(track: FloatArray) -> float:

@@ -34,7 +34,11 @@ def trim_rests(sequence: LandmarkSequence, rest_s: float) -> LandmarkSequence:
         sequence: The landmarks of one clip; the layout needs hands or pose, else nothing is cut.
         rest_s: Seconds that are kept at either end; 0: all.
     """
-    start, stop = find_signing(sequence, rest_s)
+    return take_frames(sequence, *find_signing(sequence, rest_s))
+
+
+def take_frames(sequence: LandmarkSequence, start: int, stop: int) -> LandmarkSequence:
+    """Return the frames of a clip from `start` to before `stop`."""
     if (start, stop) == (0, len(sequence.points)):
         return sequence
     return replace(

@@ -44,6 +44,7 @@ from signloom.features.augment import (
     augment_rows,
     augmented_frames,
     lose_hands,
+    mirror,
 )
 from signloom.features.features import (
     FeatureOptions,
@@ -58,8 +59,8 @@ from signloom.features.features import (
     resample,
 )
 from signloom.features.glosses import NO_GLOSSES, UNKNOWN, GlossSequence, GlossVocabulary, IntArray
-from signloom.features.leading import turn_right
-from signloom.features.rests import find_signing, trim_rests
+from signloom.features.leading import is_left_led
+from signloom.features.rests import find_signing, take_frames
 from signloom.features.targets import Target, read_glosses
 from signloom.log import ONCE
 from signloom.paths import REJECTS
@@ -70,6 +71,8 @@ SourceKind = Literal["landmarks", "features", "glosses"]  # `model.source` in pa
 SourceSequence = LandmarkSequence | GlossSequence
 # What a model reads of one clip: features (S, F), or ids of source tokens (S,).
 Rows = FloatArray | IntArray
+# First frame that is read, the one after the last, and whether it is read as a mirror shows it.
+Part = tuple[int, int, bool]
 
 logger = logging.getLogger(__name__)
 
@@ -200,8 +203,12 @@ class Reader(ABC):
             UserError: If the clip is of another kind or layout.
         """
 
-    def trim(self, sequence: SourceSequence) -> SourceSequence:
-        """Return the part of a clip that is read."""
+    def find_part(self, sequence: SourceSequence) -> Part:
+        """Return which part of a clip is read; of no effect where rows are no moments."""
+        return (0, 0, False)
+
+    def trim(self, sequence: SourceSequence, part: Part | None = None) -> SourceSequence:
+        """Return the part of a clip that is read; looked for unless `find_part` has found it."""
         return sequence
 
     def start_s(self, sequence: SourceSequence) -> float:
@@ -223,7 +230,7 @@ class Reader(ABC):
     def augmented_rows(
         self, sequence: SourceSequence, options: AugmentOptions, chance: Generator, duration: float
     ) -> Rows:
-        """Return what the model reads of a clip in training, changed as by `augment`."""
+        """Return what the model reads of what `trim` has left, changed as by `augment`."""
         return self.rows(sequence)
 
     def augmented_lengths(
@@ -331,10 +338,19 @@ class _LandmarkReader(Reader):
     def rows(self, sequence: SourceSequence) -> FloatArray:
         return compute_features(self.trim(sequence), self.features)
 
-    def trim(self, sequence: SourceSequence) -> LandmarkSequence:
+    def find_part(self, sequence: SourceSequence) -> Part:
+        """Return where the signing is, and whether it is turned so that the right hand leads."""
+        clip = _check_layout(sequence, self.layout)
+        start, stop = find_signing(clip, self.features.rest_s)
+        is_turned = self.features.right_handed and is_left_led(take_frames(clip, start, stop))
+        return start, stop, is_turned
+
+    def trim(self, sequence: SourceSequence, part: Part | None = None) -> LandmarkSequence:
         """Return a clip without the rests at its ends, its leading hand being the right one."""
-        clip = trim_rests(_check_layout(sequence, self.layout), self.features.rest_s)
-        return turn_right(clip) if self.features.right_handed else clip
+        clip = _check_layout(sequence, self.layout)
+        start, stop, is_turned = self.find_part(clip) if part is None else part
+        signing = take_frames(clip, start, stop)
+        return mirror(signing) if is_turned else signing
 
     def start_s(self, sequence: SourceSequence) -> float:
         clip = _check_layout(sequence, self.layout)
@@ -352,7 +368,7 @@ class _LandmarkReader(Reader):
         self, sequence: SourceSequence, options: AugmentOptions, chance: Generator, duration: float
     ) -> FloatArray:
         """Return features of augmented landmarks."""
-        read = self.trim(sequence)
+        read = _check_layout(sequence, self.layout)
         (losing,) = chance.spawn(1)
         prepared = prepare(lose_hands(read, options, losing), self.features)
         return build_features(augment(prepared, options, chance, duration), self.features)
@@ -406,7 +422,10 @@ class _FeatureReader(_LandmarkReader):
         """A multiple of three."""
         return COORDINATES * self.layout.points
 
-    def trim(self, sequence: SourceSequence) -> LandmarkSequence:
+    def find_part(self, sequence: SourceSequence) -> Part:
+        return (0, 0, False)
+
+    def trim(self, sequence: SourceSequence, part: Part | None = None) -> LandmarkSequence:
         return _check_layout(sequence, self.layout)
 
     def start_s(self, sequence: SourceSequence) -> float:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from signloom.errors import count_of
 from signloom.terminal import run_program
-from signloom_tools.options import describe_command
+from signloom_tools.command_options import describe_command
 
 Describe = Callable[[argparse.ArgumentParser], None]
 Commands = dict[str, dict[str, tuple[Describe | str, str]]]

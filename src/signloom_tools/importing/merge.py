@@ -17,6 +17,7 @@ from signloom.corpus.manifest import (
     read_manifest,
 )
 from signloom.corpus.shards import (
+    FRAMES_PER_SHARD,
     ShardsMetadata,
     read_clip_frames,
     read_shards,
@@ -25,7 +26,6 @@ from signloom.corpus.shards import (
 )
 from signloom.errors import Problem, UserError
 from signloom.progress import progress_file
-from signloom_tools.importing.importer import FRAMES_PER_SHARD
 from signloom_tools.importing.new_corpus import MANIFEST, VIDEOS, CorpusPlan, RefusedRow
 
 

@@ -22,7 +22,7 @@ from signloom.corpus.manifest import (
     VIDEO_SUFFIXES,
     Clip,
     clip_of_cells,
-    field_problems,
+    field_problem,
     has_ended,
     id_problem,
     is_manifest,
@@ -569,8 +569,9 @@ def _problem(
     if values["split"] not in SPLITS:
         hint = "--splits NAME=train says what it is"
         return Problem("its split is not known", hint, (values["split"],))
-    for name, bad in field_problems(values, ".tsv"):
-        return Problem(f"{name} {bad}", "", (values[name],))
+    for name, value in values.items():
+        if bad := field_problem(value, ".tsv"):
+            return Problem(f"{name} {bad}", "", (value,))
     if problems := parse_segment(values)[2]:
         if problems[0].startswith("box"):
             return Problem("its box is none", COCO, (problems[0],))

@@ -10,6 +10,9 @@ import pytest
 import torch
 
 from signloom.errors import UserError, explain
+from signloom.evaluation.stress import hold
+from signloom.features import sources
+from signloom.features.augment import mirror
 from signloom.features.batches import (
     Batch,
     BuiltAhead,
@@ -21,6 +24,7 @@ from signloom.features.batches import (
 )
 from signloom.training.data import TrainingData
 from tests import tiny
+from tests.tiny import Example
 
 
 def draw_lengths(seed: int, clips: int = 400) -> list[int]:
@@ -110,6 +114,28 @@ def rows(batch: Batch) -> dict[str, tuple[object, ...]]:
         )
         for row, clip_id in enumerate(batch.clip_ids)
     }
+
+
+def test_what_is_read_of_a_clip_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clips = [
+        tiny.sequence(1),
+        mirror(tiny.sequence(1)),
+        hold(1.0, 1.0)(tiny.sequence(2), np.random.default_rng(1)),
+    ]
+    data = tiny.hold_clips(
+        [Example(tiny.training_data().train.targets[n], clips[n]) for n in range(3)]
+    )
+    features = dataclasses.replace(tiny.FEATURES, rest_s=0.2, right_handed=True)
+
+    def start() -> TrainingBatches:
+        return TrainingBatches(data, features, tiny.AUGMENT, max_frames=60, pad=0, seed=1)
+
+    source, built = start(), [start().build(epoch, (0, 1, 2)) for epoch in (1, 2)]
+    torch.testing.assert_close(source.build(1, (0, 1, 2)).src, built[0].src, rtol=0, atol=0)
+    monkeypatch.setattr(sources, "find_signing", None)
+    torch.testing.assert_close(
+        source.build(2, (2, 0, 1)).src, built[1].src[[2, 0, 1]], rtol=0, atol=0
+    )
 
 
 def test_a_batch_may_be_built_in_parts_and_in_any_order() -> None:

@@ -10,7 +10,7 @@ from signloom.config import load_params
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import IMPORTED_SHARDS, Clip
 from signloom.corpus.shards import read_shards
-from signloom.features.leading import turn_right
+from signloom.features.leading import is_left_led
 from signloom.paths import PARAMS
 from signloom.translation.familiarity import describe_sign_postures, measure_posture
 from signloom_demo.lexicon import LEXICON
@@ -44,7 +44,7 @@ def test_signs_of_one_hand_are_turned_of_left_handed_people_alone(left_handed: f
     rng = np.random.default_rng(1)
     person = draw_person("p", rng, left_handed)
     takes = {sign: draw_take(person, sign, rng) for sign in LEXICON}
-    turned = {sign for sign, take in takes.items() if turn_right(take) is not take}
+    turned = {sign for sign, take in takes.items() if is_left_led(take)}
     one_handed = {sign for sign, form in LEXICON.items() if not form.other}
     alike = {sign for sign, form in LEXICON.items() if form.other == form.dominant}
     assert one_handed >= turned - {"PAIN", "CAFE", "LIRE"} == (one_handed if left_handed else set())
@@ -71,7 +71,9 @@ def test_init_names_who_exchanged_two_signs(options: PeopleOptions) -> None:
     assert warn_of_exchanged(wrong, folder, params, sentences) == []
 
 
+@pytest.mark.slow
 def test_other_people_in_dev_say_how_far_the_clips_of_others_lie(options: PeopleOptions) -> None:
+    """Quick twin: tests/unit/translation/test_confidence.py."""
     taught, unknown, folder = draw_corpus(
         dataclasses.replace(options, signs=12, takes=3, dev_people=2, test_people=2), 3, seed=1
     )
