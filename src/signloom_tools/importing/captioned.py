@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, Clip
 from signloom.errors import ClipError, Problem, UserError, name_problem
+from signloom.grouping import group_pairs
 from signloom.progress import progress_file
 from signloom_tools.importing.captions import (
     MIN_INSIDE,
@@ -180,10 +181,11 @@ def check_times(plan: CorpusPlan, sources: Mapping[str, FieldSource]) -> None:
 
 def _measure_films(plan: CorpusPlan) -> list[_Cut]:
     """Return the clips that are parts of films whose length is known, with that length."""
-    by_film: dict[Path, list[Clip]] = defaultdict(list)
-    for clip in plan.clips:
-        if clip.video and (clip.start_s, clip.end_s) != (None, None):
-            by_film[clip.video].append(clip)
+    by_film = group_pairs(
+        (clip.video, clip)
+        for clip in plan.clips
+        if clip.video and (clip.start_s, clip.end_s) != (None, None)
+    )
     cuts: list[_Cut] = []
     films = tqdm(by_film.items(), "measuring", unit=" films", delay=1.0, file=progress_file())
     for path, clips in films:

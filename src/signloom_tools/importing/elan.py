@@ -15,6 +15,7 @@ from typing import NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
 from signloom.errors import UserError
+from signloom.grouping import group_pairs
 
 _CHUNK_CHARACTERS = 1 << 16
 _CONSTRAINTS = {  # ELAN's own words; it expects all four in every file
@@ -185,11 +186,11 @@ def _interpolate(
 
 def _place_references(tiers: Sequence[ET.Element], annotations: dict[str, Annotation]) -> None:
     """Add the annotations that have no times of their own: they share those of their parents."""
-    waiting: dict[tuple[str, str], list[ET.Element]] = {}
-    for tier in tiers:
-        for annotation in tier.iterfind("ANNOTATION/REF_ANNOTATION"):
-            key = tier.attrib["TIER_ID"], annotation.attrib["ANNOTATION_REF"]
-            waiting.setdefault(key, []).append(annotation)
+    waiting = group_pairs(
+        ((tier.attrib["TIER_ID"], annotation.attrib["ANNOTATION_REF"]), annotation)
+        for tier in tiers
+        for annotation in tier.iterfind("ANNOTATION/REF_ANNOTATION")
+    )
     while waiting:
         ready = [key for key in waiting if key[1] in annotations]
         if not ready:

@@ -1,6 +1,5 @@
 """Keypoint files of other detectors, and of MediaPipe: JSON and pickles."""
 
-import collections
 import gzip
 import json
 import re
@@ -15,6 +14,7 @@ import numpy as np
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
+from signloom.grouping import group_pairs
 from signloom_tools.importing.file_names import MOST_GAPS, SIZES, without_ending
 from signloom_tools.importing.foreign import (
     ClipSource,
@@ -345,9 +345,7 @@ def _is_people(frame: Any) -> bool:
 def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
     """Yield the people of each frame, by OpenPose, AlphaPose or MMPose."""
     if isinstance(content[0], dict) and "image_id" in content[0]:  # AlphaPose: a person an entry
-        by_frame: dict[str, list[DetectedPerson]] = collections.defaultdict(list)
-        for person in content:
-            by_frame[str(person["image_id"])].append(_person(person))
+        by_frame = group_pairs((str(person["image_id"]), _person(person)) for person in content)
         number = {name: int("".join(filter(str.isdigit, name)) or 0) for name in by_frame}
         frames = {number[name]: people for name, people in by_frame.items()}
         if len(frames) < len(by_frame):

@@ -33,6 +33,7 @@ from signloom.corpus.manifest import (
 )
 from signloom.errors import ClipError, Problem, UserError, name_problem
 from signloom.files import disk_name, flush_to_disk, half_written, whole_file, write_file
+from signloom.grouping import group_pairs
 from signloom.progress import progress_file
 from signloom.system import link_file
 from signloom.tables import tsv_text
@@ -130,9 +131,7 @@ class VideoFolder:
 
     def take_alone(self, names: Iterable[str]) -> None:
         """Take each picture as a clip where cells name several pictures of one folder."""
-        by_folder: dict[Path | None, set[str]] = defaultdict(set)
-        for name in filter(is_picture, names):
-            by_folder[self.find(name)[0]].add(name)
+        by_folder = group_pairs((self.find(name)[0], name) for name in names if is_picture(name))
         for folder, cells in by_folder.items():
             if folder and len(cells) > 1 and (self.folder / folder).is_dir():
                 # Or a cell whose picture is missing would mean all of them.
@@ -174,9 +173,7 @@ class VideoFolder:
         A cell whose path is not its video's has none, where other cells mean the same video.
         """
         videos = {name: self.find(name) for name in names}
-        cells: dict[Path | None, list[str]] = defaultdict(list)
-        for name, (path, _) in videos.items():
-            cells[path].append(name)
+        cells = group_pairs((path, name) for name, (path, _) in videos.items())
         for path, of in cells.items():
             if path and len({*map(self._read_place, of)}) > 1:
                 astray = [name for name in of if not self._is_at(path, name)]
