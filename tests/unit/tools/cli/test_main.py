@@ -47,6 +47,28 @@ def test_a_mistyped_command_is_told_the_nearest_one(
     assert f"there is no command {typed!r}; {hint}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--shares", "60", "20"], "argument --shares: found 2 values, expected TRAIN DEV TEST"),
+        (
+            ["--only", "--copy"],
+            "argument --only: found 0 values, expected COLUMN=REGEX [COLUMN=REGEX ...]",
+        ),
+        (["--videos"], "argument --videos: found 0 values, expected DIR"),
+        (["--share", "60"], "argument --shares: found 1 value, expected TRAIN DEV TEST"),
+        (["--film", "a.mp4"], "unrecognized arguments: --film a.mp4"),
+    ],
+)
+def test_a_wrong_option_ends_in_one_line_that_says_what_is_expected(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["init", "corpus", *arguments])
+    expected = f"error: {message}; see `signloom init --help`\n"
+    assert capsys.readouterr().err == expected
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_a_shell_completes_the_commands(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
