@@ -189,8 +189,9 @@ def _read_parquet(path: Path) -> Table:
         if not pa.types.is_floating(field.type):
             try:
                 column = column.cast(pa.large_string())
+                column.validate(full=True)
             except pa.ArrowException:
-                text = f"column {field.name!r} is {field.type}; expected text or numbers"
+                text = f"column {field.name!r} is {field.type}; expected UTF-8 text or numbers"
                 problems.append((0, text))
                 column = pa.nulls(len(column))
         # pandas writes a missing number as NaN

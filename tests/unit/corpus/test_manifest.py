@@ -248,6 +248,7 @@ def test_a_signer_in_two_splits_is_refused_unless_allowed(write: Callable[..., P
         ([HEADER, "a\tvideos/a.mp4\tx\ts\ttrain"], "no clip is in the split dev"),
         (["# signloom-manifest 1"], "the file is empty"),
         ([HEADER], "line 1: no clip follows the header"),
+        ([HEADER, "", ""], "line 1: no clip follows the header"),
         ([HEADER, "a\tvideos/a.mp4\tx\ts\tdev"], "no clip is in the split train"),
         (["# signloom-manifest 2", HEADER], "found manifest version '2', this program reads.* 1"),
         (["# signloom manifest", HEADER], "found manifest version '# signloom manifest'"),

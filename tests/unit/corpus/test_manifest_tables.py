@@ -75,6 +75,7 @@ def test_an_open_quote_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_parquet_types_become_text(tmp_path: Path) -> None:
+    latin = pa.array([b"\xe9", b"e"])
     columns = pa.table(
         {
             "text": pa.array([" x ", None]).dictionary_encode(),
@@ -82,12 +83,14 @@ def test_parquet_types_become_text(tmp_path: Path) -> None:
             "float": [1.5, float("nan")],
             "none": pa.nulls(2),
             "list": [[1], [2]],
+            "latin": pa.Array.from_buffers(pa.string(), 2, latin.buffers()),
         }
     )
     pq.write_table(columns, tmp_path / "m.parquet")
     table = read_table(tmp_path / "m.parquet")
-    assert table.rows == [(1, ["x", "7", "1.5", "", ""]), (2, ["", "", "", "", ""])]
+    assert table.rows == [(1, ["x", "7", "1.5", "", "", ""]), (2, ["", "", "", "", "", ""])]
     assert table.problems == [
-        (0, "column 'list' is list<element: int64>; expected text or numbers")
+        (0, "column 'list' is list<element: int64>; expected UTF-8 text or numbers"),
+        (0, "column 'latin' is string; expected UTF-8 text or numbers"),
     ]
     assert (table.header_line, table.unit) == (0, "row")
