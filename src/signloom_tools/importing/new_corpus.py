@@ -32,7 +32,7 @@ from signloom.corpus.manifest import (
     write_manifest,
 )
 from signloom.errors import ClipError, Problem, UserError, name_problem
-from signloom.files import disk_name, flush_to_disk, half_written, whole_file, write_file
+from signloom.files import disk_name, flush_to_disk, half_written, hash_file, whole_file, write_file
 from signloom.grouping import group_pairs
 from signloom.progress import progress_file
 from signloom.system import link_file
@@ -634,6 +634,13 @@ def unfinished(corpus: Path) -> Iterator[None]:
     (corpus / _UNFINISHED).unlink(missing_ok=True)
 
 
+def write_new_manifest(corpus: Path, clips: Sequence[Clip]) -> None:
+    """Write the manifest; one that is edited before the corpus is finished is not made anew."""
+    write_manifest(corpus / MANIFEST, clips)
+    if (corpus / _UNFINISHED).exists():
+        write_file(corpus / _UNFINISHED, hash_file(corpus / MANIFEST))
+
+
 def check_free(corpus: Path, *, landmarks: bool = False) -> None:
     """Refuse a folder that has a manifest or, where some will be written, landmarks.
 
@@ -643,7 +650,9 @@ def check_free(corpus: Path, *, landmarks: bool = False) -> None:
     path = corpus / MANIFEST
     if not path.exists() and landmarks:
         path = corpus / IMPORTED_SHARDS
-    if not path.exists() or (corpus / _UNFINISHED).exists():
+    note = corpus / _UNFINISHED
+    is_edited = path.is_file() and note.is_file() and note.read_text() not in ("", hash_file(path))
+    if not path.exists() or (note.exists() and not is_edited):
         return
     problem = "already exists"
     if path.name == MANIFEST and is_manifest(path.read_text(encoding="utf-8", errors="replace")):
@@ -680,7 +689,7 @@ def write_corpus(plan: CorpusPlan, corpus: Path, *, copy: bool, force: bool) -> 
         flush_to_disk(folder)
     check_plan(plan)
     _write_refusals(corpus / REFUSED, plan)
-    write_manifest(corpus / MANIFEST, plan.clips)
+    write_new_manifest(corpus, plan.clips)
     read_manifest(corpus / MANIFEST, signer_disjoint=not plan.shared_signers())  # as stages will
 
 

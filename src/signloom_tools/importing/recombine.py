@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.corpus.manifest import Clip, write_manifest
+from signloom.corpus.manifest import Clip
 from signloom.corpus.shards import read_clip_frames, read_shards, shards_metadata
 from signloom_tools.importing.merge import write_landmarks
-from signloom_tools.importing.new_corpus import MANIFEST
+from signloom_tools.importing.new_corpus import write_new_manifest
 
 Context = tuple[str, str]
 EDGE = ""  # what stands before the first and behind the last gloss or word
@@ -223,4 +223,4 @@ def write_recombined(
         return landmarks.get(clip_id) or read_shards(shards, [clip_id])[clip_id]
 
     write_landmarks(corpus, frames, load, shards_metadata(shards), "recombining")
-    write_manifest(corpus / MANIFEST, [*clips, *new_clips])
+    write_new_manifest(corpus, [*clips, *new_clips])

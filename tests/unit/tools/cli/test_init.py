@@ -128,6 +128,12 @@ def test_an_init_that_was_ended_before_params_yaml_named_the_corpus_is_simply_re
             init(tables, "--use")
     assert Path("data/raw/weather/manifest.tsv").is_file()
     assert load_params(Path("params.yaml"))["corpus"]["folder"] != "data/raw/weather"
+    manifest = Path("data/raw/weather/manifest.tsv")
+    text = manifest.read_text()
+    manifest.write_text(text.replace("\n", "\r\n"))
+    with pytest.raises(SystemExit, match=r"manifest.tsv already exists, a Signloom manifest"):
+        init(tables, "--use")  # it was edited since
+    manifest.write_text(text)
     init(tables, "--use")
     assert load_params(Path("params.yaml"))["corpus"]["folder"] == "data/raw/weather"
     with pytest.raises(SystemExit, match=r"manifest.tsv already exists, a Signloom manifest"):
