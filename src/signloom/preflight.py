@@ -128,7 +128,7 @@ def check_together(params: Path, corpus: CorpusOptions) -> None:
     searched, _ = tune.for_model(run.model)
     # A drawn corpus is not there yet.
     clips = read_manifest(corpus.path, signer_disjoint=False) if corpus.path.is_file() else []
-    _warn_of_alike({Path(video) for (video,) in {*read_columns(clips, "video")} if video})
+    _warn_of_alike({video for (video,) in read_columns(clips, "video") if video})
     _run_all(
         [
             lambda: pick_device(run.train.device),

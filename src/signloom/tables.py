@@ -30,10 +30,17 @@ class Records(Sequence[Record]):
     """The rows of a columnar table; each becomes an object when it is read, and is not kept."""
 
     def __init__(
-        self, table: "pa.Table", build: Callable[["pa.RecordBatch"], Iterable[Record]]
+        self,
+        table: "pa.Table",
+        kind: Callable[..., Record],
+        convert: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
-        """Take the columns, and what makes objects of some rows."""
-        self.table, self._build = table, build
+        """Take the columns, and what makes an object of the values of a row, by their names.
+
+        Args:
+            convert: What makes the values of some columns of their cells, where there are any.
+        """
+        self.table, self._kind, self.convert = table, kind, convert or {}
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -49,11 +56,12 @@ class Records(Sequence[Record]):
         numbers = range(len(self))[index]
         if isinstance(numbers, range):
             return self.take(numbers)
-        return next(iter(Records(self.table.slice(numbers, 1), self._build)))
+        return next(iter(self.take(range(numbers, numbers + 1))))
 
     def __iter__(self) -> Iterator[Record]:
-        for batch in self.table.to_batches(max_chunksize=_BATCH_ROWS):
-            yield from self._build(batch)
+        names, kind = self.table.column_names, self._kind
+        for values in read_columns(self, *names):
+            yield kind(**dict(zip(names, values, strict=True)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -63,10 +71,21 @@ class Records(Sequence[Record]):
     def take(self, numbers: Sequence[int]) -> "Records[Record]":
         """Return the rows of these numbers, in that order."""
         if isinstance(numbers, range) and numbers.step == 1:
-            return Records(self.table.slice(numbers.start, len(numbers)), self._build)
+            rows = self.table.slice(numbers.start, len(numbers))
+            return Records(rows, self._kind, self.convert)
         import pyarrow as pa
 
-        return Records(self.table.take(pa.array(numbers, pa.int64())), self._build)
+        rows = self.table.take(pa.array(numbers, pa.int64()))
+        return Records(rows, self._kind, self.convert)
+
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> "Records[Record]":
+        """Return the rows with others after them, whose cells are given by column."""
+        import pyarrow as pa
+
+        kinds = {f.name: None if pa.types.is_null(f.type) else f.type for f in self.table.schema}
+        cells = {name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()}
+        table = pa.concat_tables([self.table, pa.table(cells)], promote_options="default")
+        return Records(table, self._kind, self.convert)
 
 
 def take_rows(records: Sequence[Record], numbers: Sequence[int]) -> Sequence[Record]:
@@ -76,19 +95,18 @@ def take_rows(records: Sequence[Record], numbers: Sequence[int]) -> Sequence[Rec
     return [records[number] for number in numbers]
 
 
-def build_records(kind: Callable[..., Record], batch: "pa.RecordBatch") -> Iterator[Record]:
-    """Yield an object of each row, from the values that the columns of their names have."""
-    for values in zip(*map(to_values, batch.columns), strict=True):
-        yield kind(**dict(zip(batch.schema.names, values, strict=True)))
-
-
 def read_columns(records: Sequence[Any], *names: str) -> Iterator[tuple[Any, ...]]:
     """Yield these fields of each record; of a columnar table no object is made."""
     if not isinstance(records, Records):
         yield from (tuple(getattr(record, name) for name in names) for record in records)
         return
     for batch in records.table.select(names).to_batches(max_chunksize=_BATCH_ROWS):
-        yield from zip(*map(to_values, batch.columns), strict=True)
+        columns = [to_values(column) for column in batch.columns]
+        for number, name in enumerate(names):
+            if name in records.convert:
+                values = {cell: records.convert[name](cell) for cell in {*columns[number]} - {None}}
+                columns[number] = [values.get(cell) for cell in columns[number]]
+        yield from zip(*columns, strict=True)
 
 
 def to_table(records: Sequence[Any], names: Sequence[str], kind: "pa.DataType") -> "pa.Table":

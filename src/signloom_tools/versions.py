@@ -268,7 +268,7 @@ class CurrentModel:
 def find_current() -> CurrentModel:
     """Return the app's model: the champion, or before the first one what was trained last.
 
-    It may be missing. Commands take `ModelChoice` of cli/arguments.py.
+    It may be missing. Commands take `ModelChoice` of cli/model_choice.py.
     """
     versions = Versions()
     if (version := versions.champion()) is None:

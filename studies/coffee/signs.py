@@ -33,7 +33,7 @@ from signloom.evaluation.floors import clip_vector
 from signloom.evaluation.metric_names import LOOKUPS, Metric, System, rounded
 from signloom.features.features import FloatArray, resample
 from signloom.files import write_file
-from signloom.translation.lookup import View
+from signloom.translation.lookup import Projection
 from signloom.translation.translator import Translator
 from studies.coffee.run import OUT, STUDY
 from studies.coffee.study import (
@@ -121,8 +121,8 @@ def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -
     def resample(some: Sequence[Clip]) -> FloatArray:
         return np.stack([clip_vector(translator.rows(sequences[c.clip_id])) for c in some])
 
-    view, frames = View.fit(encode(train), translator.hand_width), resample(train)
-    states, hands = view.parts
+    projection, frames = Projection.fit(encode(train), translator.hand_width), resample(train)
+    states, hands = projection.parts
     spread = np.where(frames.std(axis=0) < FLAT, 1, frames.std(axis=0))
     gallery, by_split = [*train, *enrolled], {}
     for split in ("dev", "test"):
@@ -136,7 +136,7 @@ def look_up(options: CoffeeOptions, share: float, seed: int, part: int | None) -
             "centred": 1 - cdist(states_new - states.centre, states_old - states.centre, "cosine"),
             "whitened": states(states_new) @ states(states_old).T,
             "hands, whitened": hands(hands_new) @ hands(hands_old).T,
-            "both": view(new) @ view(old).T,
+            "both": projection(new) @ projection(old).T,
             "landmarks": -cdist(resample(queries) / spread, resample(gallery) / spread),
         }
         by_split[split] = {

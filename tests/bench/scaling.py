@@ -97,11 +97,12 @@ def tokenize_rows(folder: Path) -> None:
 def plan_rows(folder: Path) -> None:
     """Read the targets, plan an epoch."""
     from signloom.features.batches import TrainingBatches
+    from signloom.training.data import TRAINED
     from signloom.training.train import read_run_options
     from tests.bench.synthetic import PAD, draw_lengths
 
     options = read_run_options(PARAMS)
-    targets = read_targets(folder / "targets.parquet")
+    targets = read_targets(folder / "targets.parquet", TRAINED)
     clips = Clips(
         targets=targets,
         frames=draw_lengths(len(targets), 0),

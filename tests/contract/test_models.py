@@ -375,8 +375,12 @@ def test_a_planned_model_has_the_shapes_of_a_built_one(subject: Subject) -> None
     assert {n: t.shape for n, t in plan.items()} == {n: t.shape for n, t in built.items()}
 
 
+@pytest.mark.slow
 def test_planning_a_model_does_not_load_the_compiler() -> None:
-    """It takes more than a second of every `signloom translate`."""
+    """It takes more than a second of every `signloom translate`.
+
+    Quick twin: test_a_planned_model_has_the_shapes_of_a_built_one.
+    """
     code = (
         "import sys; from signloom.models.registry import build_model, planned\n"
         "from signloom.models.seq2seq import Memory, ModelOptions\n"

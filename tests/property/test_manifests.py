@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -75,6 +77,18 @@ def table(rows: Sequence[Sequence[str]], suffix: str, end: str = "\n") -> bytes:
     )
 
 
+def parquet(rows: Sequence[Sequence[str]]) -> pa.Table:
+    """Return a table whose seconds are numbers where they can be, as pandas would write it."""
+    cells = dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
+    columns: dict[str, Any] = {}
+    for name, texts in cells.items():
+        columns[name] = texts
+        if name in ("start_s", "end_s"):
+            with suppress(ValueError):
+                columns[name] = [float(text or "nan") for text in texts]
+    return pa.table(columns)
+
+
 def check_same(path: Path, signer_disjoint: bool) -> None:
     columns = read_large_manifest(path, signer_disjoint)
     if columns is not None:
@@ -127,6 +141,52 @@ def test_what_columns_accept_rows_read_alike(
     path = folder / f"manifest{suffix}"
     path.write_bytes(content)
     check_same(path, signer_disjoint)
+
+
+@given(
+    changes=st.lists(
+        st.builds(
+            Change, st.integers(0, 2), st.integers(0, len(COLUMNS) - 1), st.sampled_from(CELLS)
+        ),
+        max_size=3,
+    ),
+    kind=st.sampled_from([pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]),
+    signer_disjoint=st.booleans(),
+)
+def test_what_columns_accept_of_parquet_rows_read_alike(
+    folder: Path, changes: list[Change], kind: pa.DataType, signer_disjoint: bool
+) -> None:
+    rows = [list(row) for row in GOOD]
+    for row, column, cell in changes:
+        rows[row][column] = cell
+    table, path = parquet(rows), folder / "manifest.parquet"
+    table = table.set_column(2, "text", table["text"].cast(kind))
+    pq.write_table(table, path)
+    check_same(path, signer_disjoint)
+    if not changes:
+        assert read_large_manifest(path, signer_disjoint) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_read"),
+    [
+        ("signer", [1, 2, 3], True),
+        ("start_s", [1, None, 2], True),
+        ("start_s", pa.array([0.1, None, 2.0], pa.float32()), True),
+        ("signer", [1.0, 2.0, 3.0], False),
+        ("text", [["a"], ["b"], ["c"]], False),
+        ("end_s", [None, float("inf"), None], False),
+    ],
+)
+def test_numbers_of_parquet_are_read_as_rows_read_them(
+    folder: Path, name: str, values: Any, is_read: bool
+) -> None:
+    table, path = parquet(GOOD), folder / "manifest.parquet"
+    pq.write_table(table.set_column(COLUMNS.index(name), name, pa.array(values)), path)
+    columns = read_large_manifest(path, signer_disjoint=False)
+    assert (columns is not None) == is_read
+    if is_read:
+        assert columns == read_manifest(path, signer_disjoint=False)
 
 
 def test_arrow_and_python_agree_on_white_space() -> None:

@@ -1,5 +1,4 @@
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,7 +6,6 @@ import pytest
 
 from signloom.tables import (
     Records,
-    build_records,
     read_columns,
     read_rows,
     take_rows,
@@ -57,7 +55,7 @@ def test_rows_of_a_columnar_table_are_those_of_a_list() -> None:
     columns = {name: [getattr(row, name) for row in rows] for name in names}
     columns["split"] = pa.array(columns["split"]).dictionary_encode()
     table = pa.table({**columns, "box": pa.nulls(9)})
-    records = Records(pa.concat_tables([table[:4], table[4:]]), partial(build_records, Row))
+    records = Records(pa.concat_tables([table[:4], table[4:]]), Row)
     assert records == rows
     assert rows[1:] == records[1:] != rows
     for numbers in (slice(2, 7), slice(-3, None), slice(None, None, -2), slice(5, 2)):

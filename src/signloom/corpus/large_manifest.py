@@ -7,18 +7,21 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
+from pyarrow.parquet import ParquetFile
 
 from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
     MANIFEST_VERSION,
+    MOST_ROWS,
     REQUIRED,
     SPLITS,
+    VERSION_KEY,
     VERSION_LINE,
     Clip,
     Table,
@@ -29,34 +32,34 @@ from signloom.corpus.manifest import (
     parse_segment,
 )
 from signloom.files import disk_name
-from signloom.tables import Records, build_records, to_values
+from signloom.tables import Records
 
 _BLOCK_BYTES = 2**22
 _RECURRING = ("video", "signer", "split", "language", "corpus", "batch", "box", "consent_until")
 # Controls and Unicode's own line ends, as in `field_problem`, in UTF-8.
 _CUTTING = (b"\xe2\x80\xa8", b"\xe2\x80\xa9", *(bytes((0xC2, code)) for code in range(128, 160)))
+_CONTROLS = r"[\x00-\x1f\x7f-\x{9f}\x{2028}\x{2029}]"
+_NO_NUMBER = pa.scalar(None, pa.float64())
 _PLAIN_ID = r"^[A-Za-z0-9_][A-Za-z0-9 ._-]{0,199}$"
 _PLAIN_NUMBER = r"^[0-9]{1,9}(\.[0-9]{1,9})?$"
 
 
 def read_large_manifest(path: Path, signer_disjoint: bool) -> Records[Clip] | None:
-    """Read and check a .tsv or .csv manifest at about the speed of pandas.
+    """Read and check a manifest at about the speed of pandas.
 
     Returns:
         The clips; None where anything is wrong, or so unusual that it is left to `read_table` and
         the checks of rows, which say what it is.
     """
     try:
-        with path.open("rb") as file:
-            header = _read_header(file, path)
-            rows = [_check_rows(part, path) for part in _read_parts(file, header, path.suffix)]
-        table = pa.concat_tables(rows).unify_dictionaries()
+        parts = _read_parquet(path) if path.suffix == ".parquet" else _read_text(path)
+        table = pa.concat_tables(_check_rows(part, path) for part in parts).unify_dictionaries()
         _check_corpus(table, path.parent, signer_disjoint)
-    except (ValueError, csv.Error):  # those of Arrow and of UTF-8 are ValueErrors
+    except (ValueError, OSError, csv.Error, pa.ArrowException):  # those of UTF-8 are ValueErrors
         return None
     for name in (field.name for field in fields(Clip) if field.name not in table.column_names):
         table = table.append_column(name, pa.nulls(table.num_rows))
-    return Records(table, partial(_build_clips, path.parent))
+    return Records(table, Clip, {"video": path.parent.joinpath})
 
 
 def _require(is_plain: bool) -> None:
@@ -80,37 +83,64 @@ def _read_header(file: BinaryIO, path: Path) -> list[str]:
     return header
 
 
-def _read_parts(file: BinaryIO, header: list[str], suffix: str) -> Iterator[pa.Table]:
+def _read_parquet(path: Path) -> Iterator[pa.Table]:
+    """Yield the cells of some rows at a time, as `_read_text`."""
+    with ParquetFile(path) as file:
+        names, rows = file.schema_arrow.names, file.metadata.num_rows
+        version = (file.schema_arrow.metadata or {}).get(VERSION_KEY, b"1")
+        _require(version == str(MANIFEST_VERSION).encode() and rows <= MOST_ROWS)
+        _require(not header_problems(Table(names, [], [], 0, "row"), path))
+        for batch in file.iter_batches():
+            columns = zip(names, batch.columns, strict=True)
+            yield pa.table({name: _to_texts(name, column) for name, column in columns})
+
+
+def _to_texts(name: str, column: pa.Array) -> pa.Array:
+    if pa.types.is_floating(column.type):
+        _require(name in ("start_s", "end_s"))  # Arrow writes 5.0 as 5
+        column = pc.if_else(pc.is_nan(column), _NO_NUMBER, column.cast(pa.float64()))
+    texts = column.cast(pa.string()).fill_null("")
+    texts.validate(full=True)
+    _require(not pc.any(pc.match_substring_regex(texts, _CONTROLS)).as_py())
+    return pc.utf8_trim_whitespace(texts)
+
+
+def _read_text(path: Path) -> Iterator[pa.Table]:
     """Yield the cells of some lines at a time; they have no controls and no white space around."""
+    with path.open("rb") as file:
+        header = _read_header(file, path)
+        while block := file.read(_BLOCK_BYTES):
+            yield _split_block(block + file.readline(), header, path.suffix)
+
+
+def _split_block(block: bytes, header: list[str], suffix: str) -> pa.Table:
     types = dict.fromkeys(header, pa.string())
-    while block := file.read(_BLOCK_BYTES):
-        block += file.readline()
-        ends = block.count(b"\r\n")
-        _require(ends == block.count(b"\r"))
-        tabs = block.count(b"\t") if suffix == ".tsv" else 0
-        controls = np.count_nonzero(np.frombuffer(block, np.uint8) < 32)
-        _require(controls == ends + block.count(b"\n") + tabs)
-        _require(b"\x7f" not in block)
-        _require(not block.startswith(BOM_UTF8))  # Arrow takes a block for a file, and drops it
-        _require(block.isascii() or not any(code in block for code in _CUTTING))
-        if suffix == ".csv":
-            reader = csv.reader(block.decode().replace("\r\n", "\n").split("\n"), strict=True)
-            lines = list(reader)
-            _require(len(lines) == reader.line_num)  # a cell has no line end
-            cells = zip(*filter(None, lines), strict=True)
-            part = pa.table(dict(zip(header, cells, strict=True)), schema=pa.schema(types))
-        else:
-            part = read_csv(
-                pa.BufferReader(block),
-                ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=header),
-                ParseOptions(delimiter="\t", quote_char=False),
-                ConvertOptions(column_types=types),
-            )
-        trimmed = [pc.utf8_trim_whitespace(column) for column in part.columns]
-        if suffix == ".tsv" and b'""' in block:
-            looks_quoted = partial(pc.match_substring_regex, pattern=r'^".*"".*"$')
-            _require(not any(pc.any(looks_quoted(column)).as_py() for column in trimmed))
-        yield pa.table(trimmed, names=header)
+    ends = block.count(b"\r\n")
+    _require(ends == block.count(b"\r"))
+    tabs = block.count(b"\t") if suffix == ".tsv" else 0
+    controls = np.count_nonzero(np.frombuffer(block, np.uint8) < 32)
+    _require(controls == ends + block.count(b"\n") + tabs)
+    _require(b"\x7f" not in block)
+    _require(not block.startswith(BOM_UTF8))  # Arrow takes a block for a file, and drops it
+    _require(block.isascii() or not any(code in block for code in _CUTTING))
+    if suffix == ".csv":
+        reader = csv.reader(block.decode().replace("\r\n", "\n").split("\n"), strict=True)
+        lines = list(reader)
+        _require(len(lines) == reader.line_num)  # a cell has no line end
+        cells = zip(*filter(None, lines), strict=True)
+        part = pa.table(dict(zip(header, cells, strict=True)), schema=pa.schema(types))
+    else:
+        part = read_csv(
+            pa.BufferReader(block),
+            ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=header),
+            ParseOptions(delimiter="\t", quote_char=False),
+            ConvertOptions(column_types=types),
+        )
+    trimmed = [pc.utf8_trim_whitespace(column) for column in part.columns]
+    if suffix == ".tsv" and b'""' in block:
+        looks_quoted = partial(pc.match_substring_regex, pattern=r'^".*"".*"$')
+        _require(not any(pc.any(looks_quoted(column)).as_py() for column in trimmed))
+    return pa.table(trimmed, names=header)
 
 
 def _check_rows(part: pa.Table, path: Path) -> pa.Table:
@@ -163,9 +193,3 @@ def _check_corpus(table: pa.Table, folder: Path, signer_disjoint: bool) -> None:
         videos = table["video"].chunk(0).dictionary.to_pylist()
         _require(len({*map(disk_name, videos)}) == len(videos))
         _require(all(map(VideoPaths(folder).has, videos)))
-
-
-def _build_clips(folder: Path, batch: pa.RecordBatch) -> Iterator[Clip]:
-    films = {name: folder / name for name in {*to_values(batch["video"])} - {None}}
-    for clip in build_records(dict[str, Any], batch):
-        yield Clip(**{**clip, "video": films.get(clip["video"])})

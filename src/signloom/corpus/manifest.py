@@ -12,8 +12,9 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import date
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -22,14 +23,14 @@ from signloom.corpus.words import find_words, is_unspaced
 from signloom.errors import UserError, name_some
 from signloom.files import disk_name, hash_file, whole_file
 from signloom.paths import DEMO_CORPUS
-from signloom.tables import read_columns
+from signloom.tables import Records, read_columns
 
 MANIFEST_VERSION = 1
 MOST_ROWS = 2_000_000  # of a Parquet table
-LARGE_BYTES = 1_000_000  # a text table from here on is read by Arrow, which takes 0.2 s to load
+LARGE_BYTES = 1_000_000  # a table from here on is read by Arrow, which takes 0.2 s to load
 
 VERSION_LINE = re.compile(r'"?#\s*signloom-manifest\s+([^\s,"]+)[\s,"]*')  # spreadsheets pad
-_VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parquet file
+VERSION_KEY = b"signloom.manifest_version"  # in the schema metadata of a Parquet file
 _UNWRITABLE = re.compile(r"(?P<control>[\x00-\x1f\x7f-\x9f\u2028\u2029])|[\ud800-\udfff]")
 _DELIMITERS = {".tsv": "\t", ".csv": ","}
 SUFFIXES = (*_DELIMITERS, ".parquet")
@@ -66,35 +67,40 @@ def is_manifest(text: str) -> bool:
     return VERSION_LINE.fullmatch(first.removesuffix("\r")) is not None
 
 
-def write_table(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
-    """Write rows that share their keys, at least one, atomically, under the manifest's version.
+def write_table(path: Path, names: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write rows of cells, as many as names, atomically, under the manifest's version.
 
     Raises:
         ValueError: If a field cannot be written so that it is read back (see `field_problem`).
     """
     with whole_file(path) as temporary:
         if path.suffix == ".parquet":
-            _write_parquet(temporary, _check_fields(path, rows))
+            _write_parquet(temporary, names, [row for row, _ in _check_fields(path, names, rows)])
         else:
-            _write_text(temporary, _check_fields(path, rows), path.suffix)
+            lines = (cells for _, cells in _check_fields(path, names, rows))
+            _write_text(temporary, chain([names], lines), path.suffix)
 
 
 def _check_fields(
-    path: Path, rows: Iterable[Mapping[str, object]]
-) -> Iterator[Mapping[str, object]]:
+    path: Path, names: Sequence[str], rows: Iterable[Iterable[object]]
+) -> Iterator[tuple[Iterable[object], list[str]]]:
+    """Yield each row, and as text; the fields of one without odd characters are not looked at."""
     suffix = path.suffix  # which a Path finds anew each time
     for row in rows:
-        for name, value in row.items():
-            if problem := field_problem(str(value), suffix):
-                raise ValueError(f"{path}: {name} {value!r} {problem}")
-        yield row
+        cells = ["" if value is None else str(value) for value in row]
+        text = "".join(cells)
+        if not text.isprintable() or '""' in text:
+            for name, value, cell in zip(names, row, cells, strict=True):
+                if problem := field_problem(cell, suffix):
+                    raise ValueError(f"{path}: {name} {value!r} {problem}")
+        yield row, cells
 
 
 def field_problem(field: str, suffix: str) -> str | None:
     """Say why a field cannot be written in a table of this kind, if it cannot."""
     # Controls and Unicode's own line ends cut the tables that later stages write. Other characters
     # without a shape (the joiners of Persian or Hindi) belong to texts.
-    if bad := _UNWRITABLE.search(field):
+    if not field.isprintable() and (bad := _UNWRITABLE.search(field)):
         if bad.lastgroup == "control":
             return f"has the control character {bad[0]!r}; write it without"
         return f"contains an unpaired surrogate ({bad[0]!r}); retype the cell"
@@ -176,46 +182,39 @@ def _read_parquet(path: Path) -> Table:
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a readable Parquet file: {error}") from None
     metadata = table.schema.metadata or {}
-    _check_version(path, metadata.get(_VERSION_KEY, b"1").decode(errors="replace"))
+    _check_version(path, metadata.get(VERSION_KEY, b"1").decode(errors="replace"))
     problems: list[LineProblem] = []
     columns: list[list[str]] = []
     for field, column in zip(table.schema, table.columns, strict=True):
-        kind, number_like = field.type, pa.types.is_floating(field.type)
-        if not number_like and not pa.types.is_integer(kind) and not pa.types.is_null(kind):
+        if not pa.types.is_floating(field.type):
             try:
                 column = column.cast(pa.large_string())
             except pa.ArrowException:
-                problems.append((0, f"column {field.name!r} is {kind}; expected text or numbers"))
+                text = f"column {field.name!r} is {field.type}; expected text or numbers"
+                problems.append((0, text))
                 column = pa.nulls(len(column))
         # pandas writes a missing number as NaN
-        cells = ("" if v is None or v != v else str(v).strip() for v in column.to_pylist())
-        columns.append(list(cells))
+        columns.append(["" if v is None or v != v else str(v).strip() for v in column.to_pylist()])
     rows = [(number, list(row)) for number, row in enumerate(zip(*columns, strict=True), start=1)]
     return Table(table.schema.names, rows, problems, header_line=0, unit="row")
 
 
-def _write_text(path: Path, rows: Iterator[Mapping[str, object]], suffix: str) -> None:
-    first = next(rows)
-    rows = chain([first], rows)
+def _write_text(path: Path, lines: Iterable[Sequence[str]], suffix: str) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(f"# signloom-manifest {MANIFEST_VERSION}\n")
         if suffix == ".tsv":
-            file.write("\t".join(first) + "\n")
-            for row in rows:
-                cells = ("" if value is None else str(value) for value in row.values())
-                file.write("\t".join(cells) + "\n")
+            file.writelines("\t".join(cells) + "\n" for cells in lines)
         else:
-            writer = csv.DictWriter(file, list(first), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+            csv.writer(file, lineterminator="\n").writerows(lines)
 
 
-def _write_parquet(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+def _write_parquet(path: Path, names: Sequence[str], rows: Sequence[Iterable[object]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.Table.from_pylist([dict(row) for row in rows])
-    version = {_VERSION_KEY: str(MANIFEST_VERSION).encode()}
+    columns = map(list, zip(*rows, strict=True))
+    table = pa.table(dict(zip(names, columns, strict=True)))
+    version = {VERSION_KEY: str(MANIFEST_VERSION).encode()}
     pq.write_table(table.replace_schema_metadata(version), path)
 
 
@@ -487,7 +486,7 @@ def read_manifest(path: Path, signer_disjoint: bool = True) -> Sequence[Clip]:
         )
     if path.suffix not in SUFFIXES:
         raise UserError(f"{path}: a manifest ends in {' or '.join(SUFFIXES)}")
-    if path.suffix in _DELIMITERS and path.stat().st_size >= LARGE_BYTES:
+    if path.stat().st_size >= LARGE_BYTES:
         from signloom.corpus.large_manifest import read_large_manifest
 
         if (columns := read_large_manifest(path, signer_disjoint)) is not None:
@@ -559,20 +558,24 @@ def write_manifest(path: Path, clips: Sequence[Clip]) -> None:
     names = [
         field.name
         for field in fields(Clip)
-        if field.name in REQUIRED or any(getattr(clip, field.name) is not None for clip in clips)
+        if field.name in REQUIRED
+        or any(value is not None for (value,) in read_columns(clips, field.name))
     ]
+    rows = read_columns(clips, *names)
+    if "video" in names:
+        name_film = cache(lambda film: film and film.relative_to(path.parent).as_posix())
+        rows = ((clip_id, name_film(film), *rest) for clip_id, film, *rest in rows)
+    write_table(path, names, rows)
 
-    def rows() -> Iterator[dict[str, object]]:
-        films: dict[Path, str] = {}
-        for clip in clips:
-            row = {name: getattr(clip, name) for name in names}
-            if clip.video:
-                if clip.video not in films:
-                    films[clip.video] = clip.video.relative_to(path.parent).as_posix()
-                row["video"] = films[clip.video]
-            yield row
 
-    write_table(path, rows())
+def add_clips(folder: Path, clips: Sequence[Clip], new: Sequence[Clip]) -> Sequence[Clip]:
+    """Return clips of a manifest in a folder with others after them; columns stay columns."""
+    if not isinstance(clips, Records):
+        return [*clips, *new]
+    films = [clip.video and clip.video.relative_to(folder).as_posix() for clip in new]
+    return clips.append(
+        [{**asdict(clip), "video": film} for clip, film in zip(new, films, strict=True)]
+    )
 
 
 def header_problems(table: Table, path: Path) -> list[LineProblem]:

@@ -5,7 +5,6 @@ The rows of a corpus make one Parquet table; docs/extraction.md says what each f
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signloom.corpus.landmarks import LandmarkSequence
-from signloom.tables import Records, build_records, read_parquet, write_parquet
+from signloom.tables import Records, read_parquet, write_parquet
 
 FORMAT_VERSION = 1
 HANDS = ("left_hand", "right_hand")
@@ -134,7 +133,7 @@ def read_quality(path: Path) -> Sequence[ClipQuality]:
         UserError: If the file is missing, damaged or of another version.
     """
     table = read_parquet(path, FORMAT_VERSION, hint=_HINT, key=_VERSION_KEY)
-    return Records(table, partial(build_records, ClipQuality))
+    return Records(table, ClipQuality)
 
 
 def _build_schema() -> pa.Schema:

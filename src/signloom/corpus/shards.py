@@ -68,6 +68,7 @@ def widen_halves(halves: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
     return _SINGLES.take(halves.view(np.uint16), mode="wrap")
 
 
+FRAMES_PER_SHARD = 25_000  # at most, some 5 MB
 _BITS = 32  # of a position; clips that share one stay together
 
 

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from signloom.config import Count, Gone, Natural, NonNegative, Share, checked_dataclass, get_map
 from signloom.errors import UserError
 from signloom.evaluation.calibrate import check_split, fit_confidence
-from signloom.evaluation.floors import fit_view, frames_vectors
+from signloom.evaluation.floors import fit_linear_classifier, resample_clips
 from signloom.evaluation.labelling import find_exchanged
 from signloom.evaluation.metric_names import (
     LOOKUPS,
@@ -186,7 +186,7 @@ def evaluate(
         metric=headline_metric(train_texts(targets)),
     )
     searches = choose_searches(setup, [*named.values()], options.grid.ngram)
-    linear = fit_view(setup.translator, targets, sequences)
+    linear = fit_linear_classifier(setup.translator, targets, sequences)
     exchanged = _find_exchanged(setup) if linear else []
     translator, *further = (
         seed_translator.with_signs(searches.each, coverage, linear)
@@ -215,7 +215,7 @@ def evaluate(
 def _find_exchanged(setup: Setup) -> list[str]:
     """Name the signers of train who seem to have exchanged two single signs, with a warning."""
     train = setup.split("train")
-    vectors = frames_vectors(setup.translator, setup.sequences_of(train))
+    vectors = resample_clips(setup.translator, setup.sequences_of(train))
     cases = find_exchanged(vectors, [t.text for t in train], [t.signer for t in train])
     for case in cases:
         logger.warning("%s; compare their takes with the others', and correct the table", case)

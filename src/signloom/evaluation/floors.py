@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress
 
@@ -20,15 +20,19 @@ from sklearn.preprocessing import StandardScaler
 from signloom.errors import UserError
 from signloom.evaluation.metric_names import Metric
 from signloom.evaluation.metrics import MAX_ORDER, FloatArray, ScoreOptions, bleu_of_sums
-from signloom.features.glosses import GlossSequence, split_glosses
+from signloom.features.glosses import GlossSequence, IntArray, split_glosses
 from signloom.features.sources import Rows, SourceSequence
 from signloom.features.targets import Target
 from signloom.tables import read_columns, take_rows
 from signloom.translation.familiarity import rounded_floats
-from signloom.translation.linear_view import LinearView, Vector, frames_vector
+from signloom.translation.linear_classifier import LinearClassifier, Vector, resample_clip
 from signloom.translation.translator import Translator
 
 _BY_WORD = ("13a", "none")  # splitters that give a word the same tokens in every sentence
+_AT_ONCE = 2**16  # sentences whose n-grams are in memory together
+_MOST = 2**31  # tokens, n-grams of an order
+_END = -1  # after the tokens of a text
+_LAST = np.iinfo(np.int64).max  # of a sorted table, so that every number has a place in it
 
 
 def best_constant(
@@ -63,52 +67,77 @@ def best_constant(
         frequency = Counter(map(fold, refs))
         return min(sentences, key=lambda sentence: (-frequency[fold(sentence)], sentence))
     splitter, is_by_word = BLEU(tokenize=options.splitter).tokenizer, options.splitter in _BY_WORD
+    numbers: dict[str, int] = {}  # of tokens
 
     @lru_cache(maxsize=2**16)
-    def split(part: str) -> list[str]:
-        return list(splitter(fold(part)).split())
+    def number_tokens(part: str | None) -> list[int]:
+        if part is None:
+            return [_END]
+        tokens = splitter(fold(part)).split()
+        return [numbers.setdefault(token, len(numbers)) for token in tokens]
 
-    def tokenize(text: str) -> tuple[str, ...]:
-        return tuple(chain.from_iterable(map(split, text.split() if is_by_word else [text])))
+    def tokenize(texts: Iterable[str]) -> IntArray:
+        parts = ((*(text.split() if is_by_word else [text]), None) for text in texts)
+        tokens = chain.from_iterable(map(number_tokens, chain.from_iterable(parts)))
+        return np.fromiter(tokens, np.int64)
 
-    # An n-gram has the number of what it begins with, all but its last token, and that token.
-    numbers: dict[tuple[int, str], int] = {}
-    at_least: list[list[int]] = [[]]  # references that hold the gram of a number 1, 2, ... times
-    ref_tokens = [tokenize(ref) for ref in refs]
-    for tokens in ref_tokens:
-        counts = Counter[int]()
-        for start in range(len(tokens)):
-            number = 0
-            for token in tokens[start : start + MAX_ORDER]:
-                number = numbers.setdefault((number, token), len(at_least))
-                if number == len(at_least):
-                    at_least.append([])
-                if counts[number] == len(at_least[number]):
-                    at_least[number].append(0)
-                at_least[number][counts[number]] += 1
-                counts[number] += 1
-
-    def count_matches(sentence: str) -> list[int]:
-        """Return the tokens of a sentence, and its matches of each order in all references."""
-        tokens, counts, matches = tokenize(sentence), dict[int, int](), [0] * MAX_ORDER
-        for start in range(len(tokens)):
-            number = 0
-            for order, token in enumerate(tokens[start : start + MAX_ORDER]):
-                number = numbers.get((number, token), -1)
-                if number < 0:
-                    break  # nor is there a longer one that begins like this
-                count = counts[number] = counts.get(number, 0) + 1
-                if count <= len(at_least[number]):
-                    matches[order] += at_least[number][count - 1]
-        return [len(tokens), *matches]
-
-    counted = chain.from_iterable(map(count_matches, sentences))
-    lengths, *matches = np.fromiter(counted, np.int64).reshape(-1, 1 + MAX_ORDER).T
+    ref_tokens, counted = tokenize(refs), []
+    ngrams = _NGrams(ref_tokens)
+    for start in range(0, len(sentences), _AT_ONCE):
+        tokens = tokenize(sentences[start : start + _AT_ONCE])
+        lengths = np.diff(np.flatnonzero(tokens == _END), prepend=-1) - 1
+        counted.append(np.column_stack([lengths, *ngrams.count_matches(tokens, len(lengths))]))
+    lengths, *matches = np.concatenate(counted).T
     totals = [len(refs) * np.maximum(lengths - order, 0) for order in range(MAX_ORDER)]
-    ref_length = np.full(len(sentences), sum(map(len, ref_tokens)))
+    ref_length = np.full(len(sentences), np.count_nonzero(ref_tokens != _END))
     sums = np.stack([totals[0], ref_length, *matches, *totals], axis=1).astype(np.float64)
     scores = bleu_of_sums(sums, MAX_ORDER)
     return min(compress(sentences, scores == scores.max()))
+
+
+class _NGrams:
+    """The n-grams of references, and how many of these hold one once, twice and so on."""
+
+    def __init__(self, refs: IntArray) -> None:
+        """Take the numbers of the references' tokens, from 0, and `_END` after each."""
+        self._words = refs.max() + 1
+        self._tables: list[IntArray] = []  # of each order from 2: its n-grams, sorted
+        self._counts = []
+        for _, ngrams, repeats in self._list(refs):
+            pairs, counts = np.unique(ngrams * _MOST + repeats, return_counts=True)
+            starts = np.searchsorted(pairs, np.arange(ngrams.max(initial=0) + 2) * _MOST)
+            self._counts.append((starts, counts))
+
+    def count_matches(self, tokens: IntArray, texts: int) -> Iterator[FloatArray]:
+        """Yield of each order the clipped matches that each text has in all references."""
+        for (rows, ngrams, repeats), (starts, counts) in zip(
+            self._list(tokens), self._counts, strict=True
+        ):
+            places = starts[ngrams] + repeats
+            is_match = places < starts[ngrams + 1]
+            yield np.bincount(rows[is_match], counts[places[is_match]], texts).astype(np.float64)
+
+    def _list(self, tokens: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Yield of each order the n-grams of all texts: text, number, how often it came before."""
+        starts = np.flatnonzero((tokens != _END) & (tokens < self._words))
+        rows, ngrams = np.cumsum(tokens == _END), tokens[starts]
+        for order in range(MAX_ORDER):
+            if order:
+                # An n-gram is the one that it begins with, of one token less, and its last token.
+                last = tokens[starts + order]
+                keys = ngrams * _MOST + last
+                if len(self._tables) < order:
+                    self._tables.append(np.append(np.unique(keys[last != _END]), _LAST))
+                by_key = np.argsort(keys)  # a sorted table is searched quicker in its order
+                starts, keys = starts[by_key], keys[by_key]
+                table = self._tables[order - 1]
+                ngrams = np.searchsorted(table, keys)
+                is_known = table[ngrams] == keys
+                starts, ngrams = starts[is_known], ngrams[is_known]
+            pairs = np.sort(rows[starts] * _MOST + ngrams)
+            firsts = np.flatnonzero(np.diff(pairs, prepend=-1))
+            repeats = np.arange(len(pairs)) - np.repeat(firsts, np.diff(firsts, append=len(pairs)))
+            yield pairs // _MOST, pairs % _MOST, repeats
 
 
 Floor = Callable[[Sequence[SourceSequence]], list[str]]
@@ -183,7 +212,7 @@ def fit_linear(
     """Return what names clips by `fit_regression`; None where texts are no classes."""
     model = fit_regression(translator, targets, sequences)
     return model and (
-        lambda clips: [str(text) for text in model.predict(frames_vectors(translator, clips))]
+        lambda clips: [str(text) for text in model.predict(resample_clips(translator, clips))]
     )
 
 
@@ -200,24 +229,25 @@ def fit_regression(
     texts = [target.text for target in train]
     if not (translator.source.has_frames and 2 <= len(set(texts)) <= MOST_CLASSES):
         return None
-    train_vectors = frames_vectors(translator, (sequences[target.clip_id] for target in train))
+    train_vectors = resample_clips(translator, (sequences[target.clip_id] for target in train))
     models = (fit_classifier(train_vectors, texts, penalty) for penalty in PENALTIES)
     if not dev:
         return next(models)
-    dev_vectors = frames_vectors(translator, (sequences[target.clip_id] for target in dev))
+    dev_vectors = resample_clips(translator, (sequences[target.clip_id] for target in dev))
     dev_texts = [target.text for target in dev]
     return max(models, key=lambda model: np.mean(model.predict(dev_vectors) == dev_texts))
 
 
-def frames_vectors(translator: Translator, clips: Iterable[SourceSequence]) -> Vector:
-    """Return `frames_vector` of each clip, shape (N, D)."""
-    source, features = translator.source, translator.spec.features
-    return np.stack([frames_vector(source, features, clip) for clip in clips])
+def resample_clips(translator: Translator, clips: Iterable[SourceSequence]) -> Vector:
+    """Return `resample_clip` of each clip, shape (N, D)."""
+    return np.stack(
+        [resample_clip(translator.source, translator.spec.features, clip) for clip in clips]
+    )
 
 
-def fit_view(
+def fit_linear_classifier(
     translator: Translator, targets: Sequence[Target], sequences: Mapping[str, SourceSequence]
-) -> LinearView | None:
+) -> LinearClassifier | None:
     """Return `fit_regression` as what a model of single signs is read with; else None."""
     names, is_read = translator.spec.ctc.names, translator.reads_single_signs
     model = fit_regression(translator, targets, sequences) if is_read else None
@@ -232,7 +262,7 @@ def fit_view(
     is_whole = len(coefficients) == len(rows)
     bias[rows], rows = 0.0, rows if is_whole else rows[1:]
     weights[rows], bias[rows] = coefficients / scaler.scale_, regression.intercept_
-    return LinearView(
+    return LinearClassifier(
         middle=rounded_floats(imputer.statistics_),
         weights=tuple(map(rounded_floats, weights)),
         bias=rounded_floats(bias),

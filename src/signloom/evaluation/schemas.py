@@ -88,7 +88,7 @@ _STRESS = shape(
     score_high=Finite,
     exact=Finite,
     wer=Finite,
-    told=Finite,
+    said=(Finite | None, None),  # `told` in 0.3
     wrong=Finite,
 )
 _SPREAD = shape(

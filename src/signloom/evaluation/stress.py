@@ -288,7 +288,7 @@ class StressRow:
     score_high: float
     exact: float
     wer: float
-    told: float  # share of the clips whose translation has no warning
+    said: float  # share of the clips whose translation has no warning
     wrong: float  # share of these that is not right in every word; 0 where there are none
 
 
@@ -320,6 +320,6 @@ def stress_row(changed_clips: ChangedClips, shown: Sequence[bool]) -> StressRow:
         score_high=changed_clips.score.high,
         exact=changed_clips.exact,
         wer=changed_clips.wer,
-        told=100 * len(right) / len(shown),
+        said=100 * len(right) / len(shown),
         wrong=100 * right.count(False) / max(len(right), 1),
     )

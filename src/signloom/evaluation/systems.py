@@ -109,7 +109,7 @@ def run_systems(setup: Setup) -> list[SplitResult]:
     source, targets = setup.translator.source, setup.targets
     nearest = fit_nearest(setup.translator, targets, setup.sequences)
     linear = (
-        partial(_name_by_view, setup.translator)
+        partial(_name_by_linear_classifier, setup.translator)
         if setup.translator.linear
         else fit_linear(setup.translator, targets, setup.sequences)
     )
@@ -162,8 +162,10 @@ def run_systems(setup: Setup) -> list[SplitResult]:
     return results
 
 
-def _name_by_view(translator: Translator, clips: Sequence[SourceSequence]) -> list[str]:
-    """Name clips by the linear view of a model of single signs, which is the linear floor."""
+def _name_by_linear_classifier(
+    translator: Translator, clips: Sequence[SourceSequence]
+) -> list[str]:
+    """Name clips by the linear classifier of a model of single signs, which is the linear floor."""
     names = translator.spec.ctc.names
     return [names[int(translator.linear_log_probs(clip).argmax())] for clip in clips]
 

@@ -26,6 +26,7 @@ from signloom.corpus.landmark_folder import SHARDS_NAME, summarize_clips, write_
 from signloom.corpus.landmarks import LandmarkSequence, check_same_extractor
 from signloom.corpus.manifest import Clip, parse_box
 from signloom.corpus.rejects import REJECTS_NAME, Reject, RejectLimit, reject_clip
+from signloom.corpus.shards import FRAMES_PER_SHARD
 from signloom.detection.detector import (
     Detector,
     DetectorOptions,
@@ -89,8 +90,8 @@ class ExtractOptions(DetectorOptions):
     """Who does the work: processes on this machine, or a Ray cluster. No result changes."""
     time_limit_s: Positive = 60.0
     """Give a clip up after this many seconds, and one more for each of its frames."""
-    frames_per_shard: Count = 25_000
-    """Most frames in one Parquet file; 25,000 make some 5 MB."""
+    frames_per_shard: Count = FRAMES_PER_SHARD
+    """Most frames in one Parquet file."""
     max_rejected_share: Share = 0.1
     """Fail if more than this share of the clips cannot be read."""
     GONE: ClassVar = dict.fromkeys(

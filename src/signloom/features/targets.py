@@ -31,7 +31,6 @@ from signloom.tables import (
     LARGE_ROWS,
     VERSION_KEY,
     Records,
-    build_records,
     read_columns,
     read_parquet,
     write_parquet,
@@ -174,7 +173,7 @@ def read_targets(path: Path, columns: Sequence[str] | None = None) -> Sequence[T
         UserError: If the file is missing or has another format version.
     """
     table = read_parquet(path, FORMAT_VERSION, hint=_HINT, columns=columns)
-    targets = Records(table, partial(build_records, partial(Target, **_EMPTY)))
+    targets = Records(table, partial(Target, **_EMPTY))
     return targets if len(targets) >= LARGE_ROWS else list(targets)
 
 
@@ -248,9 +247,7 @@ def build_targets(
     labels = CtcLabels(kind=options.ctc, names=tuple(sorted(names)))
     rows = _build_rows(clips, options, tokenizer, labels)
     parts = [_to_table(part, _BUILT) for part in iter(lambda: list(islice(rows, 10_000)), [])]
-    targets = Records(
-        pa.concat_tables(parts or [_BUILT.empty_table()]), partial(build_records, Target)
-    )
+    targets = Records(pa.concat_tables(parts or [_BUILT.empty_table()]), Target)
     _check_lengths(targets, options.max_tokens)
     return tokenizer, labels, targets
 

@@ -170,7 +170,9 @@ def assess(rows: Sequence[ClipQuality], targets: Sequence[Target]) -> Assessment
     clip_ids = to_table(rows, ["clip_id"], pa.string())["clip_id"]
     corpus = to_table(targets, ["split", "signer", "clip_id"], pa.string())
     rows_of = pc.index_in(clip_ids, corpus["clip_id"])
-    splits, signers = (corpus[name].take(rows_of) for name in ("split", "signer"))
+    # Numbers of names instead of copies of them.
+    names = (corpus[name].dictionary_encode() for name in ("split", "signer"))
+    splits, signers = (column.take(rows_of).combine_chunks() for column in names)
     failed = {name: check.fails(figures) for name, check in CHECKS.items()}
     faults = np.sum([*failed.values()], axis=0)
     # Equally many faults: the clip that shows least; of equal ones the first.
@@ -194,7 +196,7 @@ def assess(rows: Sequence[ClipQuality], targets: Sequence[Target]) -> Assessment
         },
         by_split=sorted(by_split, key=lambda row: (*SPLITS, row.name).index(row.name)),
         by_signer=by_signer,
-        signers=pc.count_distinct(signers, "all").as_py(),
+        signers=pc.count_distinct(signers.indices, "all").as_py(),
     )
 
 
@@ -228,7 +230,7 @@ def list_warnings(
 
 
 def table_by(
-    labels: pa.ChunkedArray, figures: Figures, is_flagged: BoolArray, most: int | None = None
+    labels: pa.DictionaryArray, figures: Figures, is_flagged: BoolArray, most: int | None = None
 ) -> list[GroupQuality]:
     """Sum the table up over groups of clips, such as a split or a signer.
 
@@ -239,8 +241,9 @@ def table_by(
         is_flagged: Whether each clip has a warning.
         most: Return so many groups, those with the largest shares of such clips; None: all.
     """
-    encoded = labels.combine_chunks().fill_null(STRAY).dictionary_encode()
-    names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    labels = labels.fill_null(STRAY)
+    numbers, codes = np.unique(labels.indices.to_numpy(), return_inverse=True)
+    names = labels.dictionary.take(pa.array(numbers)).to_pylist()
     counts, flagged = np.bincount(codes), np.bincount(codes, is_flagged)
     order, ends = np.argsort(codes, kind="stable"), np.cumsum(counts)
     ranks = sorted(range(len(names)), key=lambda code: (-flagged[code] / counts[code], names[code]))

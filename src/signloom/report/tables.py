@@ -42,13 +42,11 @@ def corpus_table(sources: Sources) -> list[CorpusRow]:
     seconds = to_table(sources.quality, ["seconds"], pa.float64())["seconds"]
     clips = clips.append_column("seconds", seconds.take(pc.index_in(clips["clip_id"], clip_ids)))
     # Numbers of sentences instead of copies of them.
-    clips = clips.set_column(3, "text", clips["text"].dictionary_encode())
-    columns = clips.drop_columns(["split", "clip_id"])
+    columns = clips.select(["signer", "seconds"])
+    columns = columns.append_column("text", pc.rank(clips["text"], tiebreaker="dense"))
     splits = {name: columns.filter(pc.equal(clips["split"], name)) for name in SPLITS}
-    counts = {name: _count_words(part["text"], sources.scoring) for name, part in splits.items()}
-    texts = {
-        name: part["text"].combine_chunks().indices.to_numpy() for name, part in splits.items()
-    }
+    counts = {name: _count_words(clips, name, sources.scoring) for name in SPLITS}
+    texts = {name: part["text"].to_numpy() for name, part in splits.items()}
     train_words = counts["train"].keys()
     return [
         CorpusRow(
@@ -69,10 +67,11 @@ def corpus_table(sources: Sources) -> list[CorpusRow]:
     ]
 
 
-def _count_words(texts: pa.ChunkedArray, options: ScoreOptions) -> Counter[str]:
+def _count_words(clips: pa.Table, split: str, options: ScoreOptions) -> Counter[str]:
     counts = Counter[str]()
-    for chunk in pa.table([texts], ["text"]).to_batches(max_chunksize=_AT_ONCE):
-        words = split_words(to_values(chunk["text"]), options, keep_case=True)
+    for part in clips.select(["split", "text"]).to_batches(max_chunksize=_AT_ONCE):
+        texts = to_values(part["text"].filter(pc.equal(part["split"], split)))
+        words = split_words(texts, options, keep_case=True)
         counts.update(chain.from_iterable(words))
     return counts
 

@@ -1,5 +1,6 @@
 """The data of a training: the training and dev clips, their tokeniser and CTC labels."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,9 @@ from signloom.features.targets import CtcLabels, read_labels, read_targets
 from signloom.features.tokenizer import Tokenizer
 from signloom.files import hash_file, hash_folder
 from signloom.paths import LABELS, SHARDS, TARGETS, TOKENIZER, TOKENS
+
+TRAINED = ("clip_id", "split", "ids", "labels")
+"""Columns of the targets of which a model of landmarks with a decoder is trained."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -47,19 +51,26 @@ class TrainingFiles:
         """The names of the CTC labels."""
         return self.tokens / LABELS.name
 
-    def load(self, *, cache_mb: int, source: SourceKind = "landmarks") -> TrainingData:
+    def load(
+        self,
+        *,
+        cache_mb: int,
+        source: SourceKind = "landmarks",
+        columns: Sequence[str] | None = None,
+    ) -> TrainingData:
         """Read the train and dev clips of the corpus.
 
         Args:
             cache_mb: Most memory for landmarks; clips beyond it stream from the shards.
             source: What the model reads, `model.source`.
+            columns: Of the targets, those that are needed; None: all.
 
         Raises:
             UserError: If a file is missing or of another format, or a split has no landmarks or
                 no glosses.
         """
         train, dev = open_source(source, shards=self.shards, targets=self.targets).open_clips(
-            read_targets(self.targets), self.shards, cache_mb=cache_mb
+            read_targets(self.targets, columns), self.shards, cache_mb=cache_mb
         )
         return TrainingData(
             train=train,

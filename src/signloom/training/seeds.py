@@ -14,7 +14,7 @@ from signloom.devices import restart_portable
 from signloom.errors import UserError
 from signloom.processes import check_parent, each_end, ending, start_module
 from signloom.provenance import library_versions
-from signloom.training.data import TrainingData, TrainingFiles
+from signloom.training.data import TRAINED, TrainingData, TrainingFiles
 from signloom.training.parallel import count_jobs, open_devices, set_threads
 from signloom.training.snapshots import Snapshots, hold_snapshots, open_snapshots
 from signloom.training.train import (
@@ -129,7 +129,13 @@ def open_run(files: TrainingFiles, options: RunOptions, folder: Path) -> Trainin
     """
     if options.train.portable:
         restart_portable()
-    data = files.load(cache_mb=options.train.cache_mb, source=options.model.source)
+    # Glosses are read, and without a decoder the sentences of dev are spelt.
+    is_lean = options.model.source != "glosses" and options.model.decoder_layers > 0
+    data = files.load(
+        cache_mb=options.train.cache_mb,
+        source=options.model.source,
+        columns=TRAINED if is_lean else None,
+    )
     check_run(data, options)
     threads = set_threads(count_parameters(data, options))
     fabric = open_devices(options.train)

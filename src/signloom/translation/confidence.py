@@ -28,7 +28,7 @@ from signloom.features.sources import SourceSequence
 from signloom.files import hash_file, to_sealed, write_file
 from signloom.paths import EVALUATION, SEEDS_NAME
 from signloom.translation.familiarity import TrainClips
-from signloom.translation.linear_view import LinearView
+from signloom.translation.linear_classifier import LinearClassifier
 from signloom.translation.options import DecodingOptions, SignSearch
 from signloom.translation.search import Hypothesis
 from signloom.translation.word_signs import SignCoverage, WordOfSign
@@ -113,7 +113,7 @@ class Confidence:
     )  # by which sentences are held to signs
     seeds: dict[str, str] = field(default_factory=dict)
     """`hash_seeds` of the checkpoint of a measured ensemble; empty: the first seed was measured."""
-    linear: LinearView | None = None  # with which a model of single signs is read
+    linear: LinearClassifier | None = None  # with which a model of single signs is read
 
     def check(
         self, hypothesis: Hypothesis, sequence: SourceSequence, encoding: FloatArray | None

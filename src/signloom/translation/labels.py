@@ -19,7 +19,7 @@ from signloom.translation.options import EDGE, SignSearch
 BEAM = 12  # prefixes that are kept at each position
 LEAST = 1e-3  # a label with less probability at a position does not begin there
 UNREAD = 20.0  # nats, the most that speaks against a label
-MODEL_WEIGHT = 0.5  # of the model's log-probabilities in the sum with a view's: it is overconfident
+MODEL_WEIGHT = 0.5  # of the log-probabilities of the model, which is overconfident
 
 
 def search_signs(log_probs: FloatArray, search: SignSearch) -> list[int]:
@@ -90,16 +90,18 @@ def _add(log_a: float, log_b: float) -> float:
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
-def weigh_labels(log_probs: FloatArray, view: npt.NDArray[np.float64] | None = None) -> list[float]:
+def weigh_labels(
+    log_probs: FloatArray, linear_log_probs: npt.NDArray[np.float64] | None = None
+) -> list[float]:
     """Return what speaks against each label by the mean over the positions, as in training; nats.
 
     Args:
         log_probs: Of the labels at each position, shape (M, K).
-        view: The log-probabilities of all but the blank by another view of the clip.
+        linear_log_probs: Of all but the blank, by the linear classifier, shape (K - 1,).
     """
     means = log_probs[:, 1:].mean(axis=0, dtype=np.float64)
-    if view is not None:
-        means = MODEL_WEIGHT * (means - np.logaddexp.reduce(means)) + view
+    if linear_log_probs is not None:
+        means = MODEL_WEIGHT * (means - np.logaddexp.reduce(means)) + linear_log_probs
     costs = np.logaddexp.reduce(means) - means
     return [min(cost, UNREAD) for cost in costs.tolist()]
 

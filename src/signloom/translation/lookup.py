@@ -71,7 +71,7 @@ class Whitening:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class Projection:
     """How encodings of signs, as `Translator.encode_signs` gives them, are seen.
 
     States and hands are whitened apart; the cosine of what both are together is `SHARES` of theirs.
@@ -80,7 +80,7 @@ class View:
     parts: tuple[Whitening, ...]
 
     @classmethod
-    def fit(cls, encodings: FloatArray, hands: int) -> "View":
+    def fit(cls, encodings: FloatArray, hands: int) -> "Projection":
         """Fit it to the training clips, whose last `hands` columns are of hands."""
         parts = zip(np.split(encodings, [encodings.shape[1] - hands], axis=1), RIDGES, strict=True)
         return cls(tuple(Whitening.fit(*part) for part in parts if part[0].shape[1]))
@@ -95,18 +95,18 @@ class View:
         ends = np.cumsum([len(part.centre) for part in self.parts])[:-1]
         shares = SHARES if len(self.parts) > 1 else (1.0,)
         split = zip(self.parts, np.split(encodings, ends, axis=1), shares, strict=True)
-        views = [part(columns) * np.sqrt(np.float32(share)) for part, columns, share in split]
-        return np.concatenate(views, axis=1)
+        directions = [part(columns) * np.sqrt(np.float32(share)) for part, columns, share in split]
+        return np.concatenate(directions, axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SignIndex:
-    """Clips with their texts, by the view of their encodings."""
+    """Clips with their texts, by the projection of their encodings."""
 
     clip_ids: Sequence[str]
     texts: Sequence[str]
-    directions: FloatArray  # what `view` makes of the encodings, shape (N, D)
-    view: View
+    directions: FloatArray  # what `projection` makes of the encodings, shape (N, D)
+    projection: Projection
     are_recordings: bool = False
 
     @classmethod
@@ -114,18 +114,20 @@ class SignIndex:
         cls, clip_ids: Sequence[str], texts: Sequence[str], encodings: FloatArray, hands: int
     ) -> "SignIndex":
         """Index the training clips, whose encodings end in `hands` numbers of hands."""
-        view = View.fit(encodings, hands)
-        return cls(clip_ids, texts, view(encodings), view)
+        projection = Projection.fit(encodings, hands)
+        return cls(clip_ids, texts, projection(encodings), projection)
 
     def beside(
         self, clip_ids: Sequence[str], texts: Sequence[str], encodings: FloatArray
     ) -> "SignIndex":
         """Index recordings that are in no corpus yet, to be compared as training clips are."""
-        return SignIndex(clip_ids, texts, self.view(encodings), self.view, are_recordings=True)
+        return SignIndex(
+            clip_ids, texts, self.projection(encodings), self.projection, are_recordings=True
+        )
 
     def nearest(self, encoding: FloatArray, count: int) -> list[NearSign]:
         """Return the nearest clips of `count` different texts, the nearest first."""
-        similarities = self.directions @ self.view(encoding[None])[0]
+        similarities = self.directions @ self.projection(encoding[None])[0]
         nearest: dict[str, NearSign] = {}
         for row in np.argsort(-similarities, kind="stable").tolist():
             text, similarity = self.texts[row], round(float(similarities[row]), 4)

@@ -39,7 +39,7 @@ from signloom.translation.confidence import (
 )
 from signloom.translation.familiarity import EVEN_PACE, MOST_PACE
 from signloom.translation.labels import Reading, rank_signs, search_signs, weigh_labels
-from signloom.translation.linear_view import LinearView, frames_vector
+from signloom.translation.linear_classifier import LinearClassifier, resample_clip
 from signloom.translation.options import DECODING, DecodingOptions, SignSearch
 from signloom.translation.precision import Precision, reduce_precision
 from signloom.translation.search import Hypothesis, SpecialIds, search
@@ -153,9 +153,9 @@ class Translator:
         self,
         search: SignSearch | None = None,
         costs: SignCoverage | None = None,
-        linear: LinearView | None = None,
+        linear: LinearClassifier | None = None,
     ) -> "Translator":
-        """Return a translator with another search of signs, other costs, or another linear view."""
+        """Return a translator with another search of signs, other costs or linear classifier."""
         translator = copy.copy(self)
         translator.sign_search = search or self.sign_search
         translator.sign_costs = costs or self.sign_costs
@@ -353,15 +353,16 @@ class Translator:
         blind: bool,
     ) -> list[list[Hypothesis]]:
         """Return the best hypotheses of a batch by a model without a decoder."""
-        has_view = self.linear is not None and not blind
-        views = [self.linear_log_probs(clip) if has_view else None for clip in sequences]
-        pairs = zip(self._paces(rows, "text", memories), views, strict=True)
+        linear = [
+            self.linear_log_probs(clip) if self.linear and not blind else None for clip in sequences
+        ]
+        pairs = zip(self._paces(rows, "text", memories), linear, strict=True)
         return [self._read_text(*pair, n_best) for pair in pairs]
 
     def linear_log_probs(self, sequence: SourceSequence) -> npt.NDArray[np.float64]:
-        """Return the log-probabilities of single signs by the linear view alone, shape (K,)."""
+        """Return the log-probabilities of single signs by the linear classifier, shape (K,)."""
         assert self.linear
-        return self.linear.log_probs(frames_vector(self.source, self.spec.features, sequence))
+        return self.linear.log_probs(resample_clip(self.source, self.spec.features, sequence))
 
     @property
     def reads_single_signs(self) -> bool:
@@ -370,12 +371,12 @@ class Translator:
         return is_single and not self._model.spells_tokens
 
     def _read_text(
-        self, log_probs: FloatArray, view: npt.NDArray[np.float64] | None, n_best: int
+        self, log_probs: FloatArray, linear: npt.NDArray[np.float64] | None, n_best: int
     ) -> list[Hypothesis]:
         """Return the best texts by the log-probabilities of what CTC spells alone, (M, K)."""
         names, spells_tokens = self.spec.ctc.names, self._model.spells_tokens
         if self.reads_single_signs:
-            costs = enumerate(weigh_labels(log_probs, view), start=1)
+            costs = enumerate(weigh_labels(log_probs, linear), start=1)
             readings = sorted((Reading((n,), -c, -c) for n, c in costs), key=lambda one: -one.score)
         else:
             readings = rank_signs(log_probs, SignSearch() if spells_tokens else self.sign_search)

@@ -89,5 +89,7 @@ def index_recordings(
     return index.beside(
         [take.id for take, _ in encoded],
         [take.text for take, _ in encoded],
-        np.array([encoding for _, encoding in encoded], np.float32).reshape(-1, index.view.width),
+        np.array([encoding for _, encoding in encoded], np.float32).reshape(
+            -1, index.projection.width
+        ),
     )

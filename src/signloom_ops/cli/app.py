@@ -15,7 +15,7 @@ from pydantic import Field
 from signloom.config import read_text
 from signloom.errors import UserError
 from signloom.paths import APP, PARAMS
-from signloom_tools.options import group, option
+from signloom_tools.command_options import group, option
 
 LOCAL = "127.0.0.1"
 Port = Annotated[int, Field(ge=1, le=65535)]

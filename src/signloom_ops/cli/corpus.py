@@ -11,9 +11,9 @@ from signloom.config import load_section
 from signloom.errors import UserError, count_of
 from signloom.paths import LANDMARKS, PARAMS
 from signloom_ops.options import load_ops
-from signloom_tools.cli.arguments import confirm
+from signloom_tools.cli.guards import confirm
+from signloom_tools.command_options import argument, group, option
 from signloom_tools.importing.options import CaptionOptions
-from signloom_tools.options import argument, group, option
 
 if TYPE_CHECKING:
     from signloom.corpus.manifest import Clip

@@ -14,7 +14,7 @@ from signloom.paths import CHECKPOINT, EVALUATION, MODELS, PARAMS
 from signloom.progress import wrap
 from signloom.system import user_name
 from signloom_ops.options import load_ops
-from signloom_tools.options import argument, describe_command, group, option
+from signloom_tools.command_options import argument, describe_command, group, option
 from signloom_tools.versions import check_made
 
 

@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,18 +80,20 @@ def build_index(
     """Look through the clips of a corpus for what decides about candidates."""
     shown = {hashes[c.video].sha256 for c in candidates if c.video and c.video in hashes}
     names = {name for c in candidates for name in (c.name, clip_id_of(c.name))}
-    contents: dict[Content, Clip] = {}
+    numbers: dict[Content, int] = {}
     videos: dict[str, Path] = {}
     signers: dict[tuple[str, Box | None], set[str]] = defaultdict(set)
     splits: dict[str, set[str]] = defaultdict(set)
-    for clip in clips:
-        splits[clip.signer].add(clip.split)
-        if clip.video is not None and clip.video in hashes:
-            sha256, box = hashes[clip.video].sha256, parse_box(clip.box or "")
+    rows = read_columns(clips, "video", "signer", "split", "start_s", "end_s", "box")
+    for number, (video, signer, split, start_s, end_s, box_text) in enumerate(rows):
+        splits[signer].add(split)
+        if video and (hashed := hashes.get(video)):
+            sha256, box = hashed.sha256, parse_box(box_text or "")
             if sha256 in shown:
-                contents.setdefault(Content(sha256, clip.start_s, clip.end_s, box), clip)
-            videos.setdefault(sha256, clip.video)
-            signers[sha256, box].add(clip.signer)
+                numbers.setdefault(Content(sha256, start_s, end_s, box), number)
+            videos.setdefault(sha256, video)
+            signers[sha256, box].add(signer)
+    contents = dict(zip(numbers, take_rows(clips, [*numbers.values()]), strict=True))
     by_id = _find_named(clips, names)
     return Index(clips, contents, videos, signers, splits, withdrawn, by_id)
 
@@ -233,8 +236,8 @@ def read_inbox(
     candidates = _find_films(candidates, clips)
     if clips and all(text == gloss for text, gloss in read_columns(clips, "text", "gloss")):
         candidates = _as_signs(candidates, clips)
-    videos = [*(clip.video for clip in clips), *(candidate.video for candidate in candidates)]
-    hashes = VideoHashes(cache_folder()).hash_videos(video for video in videos if video)
+    videos = {*chain.from_iterable(read_columns(clips, "video")), *(c.video for c in candidates)}
+    hashes = VideoHashes(cache_folder()).hash_videos(videos - {None})
     index = build_index(clips, hashes, read_withdrawn(corpus), candidates)
     return Inbox(manifest, index, candidates, waiting, hashes)
 

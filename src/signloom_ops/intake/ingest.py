@@ -18,6 +18,7 @@ from signloom.corpus.manifest import (
     Clip,
     CorpusOptions,
     Manifest,
+    add_clips,
     clip_of_cells,
     id_problem,
 )
@@ -304,9 +305,11 @@ def _apply(
         delivery = Delivery(plan.batch, day, len(plan.clips), new, named, IN, "")
         write_ledger(corpus.folder / DELIVERIES, [*read_deliveries(corpus), delivery], Delivery)
     if plan.clips or plan.changes:
-        after = {before.clip_id: corrected for before, corrected in plan.changes}
-        clips = [after.get(clip.clip_id, clip) for clip in manifest.clips]
-        manifest = replace_manifest(corpus, manifest, [*clips, *plan.clips])
+        clips, after = manifest.clips, {before.clip_id: clip for before, clip in plan.changes}
+        if after:
+            clips = [after.get(clip.clip_id, clip) for clip in clips]
+        clips = add_clips(corpus.folder, clips, plan.clips)
+        manifest = replace_manifest(corpus, manifest, clips)
     write_ledger(corpus.folder / INTAKE_REJECTS, rejects, IntakeReject)
     return replace(plan, manifest=manifest, version=settle_change(corpus, manifest))
 

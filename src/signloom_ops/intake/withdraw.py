@@ -196,7 +196,7 @@ def _copy_films(
             row["video"] = targets[clip.video].relative_to(folder).as_posix()
             rows += [row] if row not in rows else []
     if targets:
-        write_table(table, rows)
+        write_table(table, list(rows[0]), (row.values() for row in rows))
     for film, target in targets.items():
         if not target.exists():
             _copy(film, target)

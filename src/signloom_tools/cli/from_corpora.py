@@ -23,12 +23,12 @@ from signloom_tools.cli.init import (
     finish_corpus,
     make_plan,
 )
+from signloom_tools.command_options import argument, group, option
 from signloom_tools.importing.compose import draw_takes, stock_takes, write_composed
 from signloom_tools.importing.merge import find_shared, merge_landmarks, plan_merge, read_parts
 from signloom_tools.importing.new_corpus import MANIFEST, RefusedRow, check_free, unfinished
 from signloom_tools.importing.recombine import recombine, write_recombined
 from signloom_tools.importing.user_tables import how_to_use
-from signloom_tools.options import argument, group, option
 from signloom_tools.presets import adopt
 from signloom_tools.versions import NamedModel
 

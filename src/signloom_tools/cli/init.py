@@ -19,6 +19,7 @@ from signloom.files import whole_folder
 from signloom.paths import PARAMS
 from signloom.progress import wrap
 from signloom_tools.cli.landmark_files import import_sources
+from signloom_tools.command_options import argument, group, option, read_pairs
 from signloom_tools.importing.captioned import CueRows, add_paths, check_times, read_films
 from signloom_tools.importing.column_names import IN_MS, KNOWN_NAMES, SPLIT_NAMES
 from signloom_tools.importing.column_sources import Sources, find_sources
@@ -56,7 +57,6 @@ from signloom_tools.importing.user_tables import (
     read_user_table,
     same_header,
 )
-from signloom_tools.options import argument, group, option, read_pairs
 from signloom_tools.outputs import check_output
 from signloom_tools.presets import adopt
 

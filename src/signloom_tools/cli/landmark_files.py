@@ -18,13 +18,13 @@ from signloom.extraction.cache import LandmarkCache, VideoHashes, cache_folder
 from signloom.paths import EVALUATION, HYPOTHESES_NAME, PARAMS, SHARDS
 from signloom.progress import progress_file
 from signloom.tables import read_rows
-from signloom_tools.cli.arguments import refuse_in_corpus
+from signloom_tools.cli.guards import refuse_in_corpus
+from signloom_tools.command_options import argument, group, option
 from signloom_tools.importing.captioned import caption_files, film_cues
 from signloom_tools.importing.captions import write_captions
 from signloom_tools.importing.importer import Imported, import_landmarks
 from signloom_tools.importing.options import ImportOptions
 from signloom_tools.importing.pose_files import write_pose
-from signloom_tools.options import argument, group, option
 from signloom_tools.outputs import check_distinct, check_output
 
 

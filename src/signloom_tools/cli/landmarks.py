@@ -30,9 +30,9 @@ from signloom.extraction.extract import VideoSegment, count_frames
 from signloom.extraction.pool import count_workers, run_in_processes, run_with_retry
 from signloom.files import check_writable, disk_name, write_file
 from signloom.progress import progress_file
+from signloom_tools.command_options import argument, option
 from signloom_tools.holistic import WRITERS, read_film, stream_json, to_sequence
 from signloom_tools.importing.options import CROWDED, CropOption
-from signloom_tools.options import argument, option
 from signloom_tools.outputs import check_output
 from signloom_tools.tiers.events import find_events
 from signloom_tools.tiers.files import WRITERS as TIER_WRITERS

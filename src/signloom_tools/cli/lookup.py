@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from signloom.config import Count
 from signloom.errors import UserError, readable_name
-from signloom_tools.cli.arguments import ModelChoice
+from signloom_tools.cli.model_choice import ModelChoice
 from signloom_tools.cli.translate_clips import warn_of_demo
+from signloom_tools.command_options import argument, group, option
 from signloom_tools.importing.options import ReadOptions
-from signloom_tools.options import argument, group, option
 from signloom_tools.translate.inputs import ClipReader, GivenClip, find_clips
 
 MORE_SIGNS = "signloom.signs"  # entry points: further indexes, such as the app's recordings

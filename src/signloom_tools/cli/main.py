@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from signloom.terminal import run_program
-from signloom_tools.options import describe_command
+from signloom_tools.command_options import describe_command
 
 Describe = Callable[[argparse.ArgumentParser], None]
 Commands = dict[str, dict[str, tuple[Describe | str, str]]]

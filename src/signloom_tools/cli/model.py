@@ -10,7 +10,7 @@ from signloom.config import Count, load_section, parse_options, read_json
 from signloom.errors import UserError
 from signloom.paths import PARAMS, PRESETS, TUNE
 from signloom.progress import wrap
-from signloom_tools.options import group, option
+from signloom_tools.command_options import group, option
 from signloom_tools.presets import adopt, list_presets, read_preset
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from signloom.files import hash_file, hash_folder, to_text, write_file
 from signloom.paths import DEMO_CORPUS, JUDGEMENTS, OPS, PARAMS, START
 from signloom.terminal import run_program
 from signloom.training.start_file import write_start
-from signloom_tools.options import argument, option
+from signloom_tools.command_options import argument, option
 from signloom_tools.outputs import made_whole
 from signloom_tools.params_file import update_params
 

@@ -32,7 +32,7 @@ from signloom.paths import (
     TARGETS,
 )
 from signloom.provenance import project_folder
-from signloom_tools.options import argument, option
+from signloom_tools.command_options import argument, option
 from signloom_tools.versions import NamedModel, check_made
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _stress_lines(split: str, rows: "Sequence[StressRow]", metric: Metric) -> It
         interval = f"[{row.score_low:.1f}, {row.score_high:.1f}]"
         yield (
             f"  {row.change:<28}{row.score:>7.1f}  {interval:<14}{row.exact:>5.0f} %"
-            f"{row.wer:>6.1f}{row.told:>4.0f} %{row.wrong:>6.0f} %"
+            f"{row.wer:>6.1f}{row.said:>4.0f} %{row.wrong:>6.0f} %"
         )
 
 

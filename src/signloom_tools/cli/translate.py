@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from signloom_tools.cli.arguments import ModelChoice, refuse_in_corpus
+from signloom_tools.cli.guards import refuse_in_corpus
+from signloom_tools.cli.model_choice import ModelChoice
 from signloom_tools.cli.translate_options import TranslateOptions
-from signloom_tools.options import argument, group, option
+from signloom_tools.command_options import argument, group, option
 
 NOT_UNDERSTOOD_CODE = 3
 

@@ -19,7 +19,7 @@ from signloom.errors import ClipError, UserError, count_of, readable_name
 from signloom.files import check_writable, disk_name
 from signloom.paths import DEMO_CORPUS, PARAMS
 from signloom.progress import progress_file
-from signloom_tools.cli.arguments import refuse_in_corpus
+from signloom_tools.cli.guards import refuse_in_corpus
 from signloom_tools.cli.translate_options import (
     TranslateOptions,
     check_attention,

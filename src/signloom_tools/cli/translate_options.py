@@ -14,9 +14,10 @@ from signloom.config import Count, Positive
 from signloom.errors import UserError
 from signloom.files import write_file
 from signloom.translation.options import DECODING, MAX_BEAMS, DecodingOptions
-from signloom_tools.cli.arguments import ModelChoice, refuse_in_corpus
+from signloom_tools.cli.guards import refuse_in_corpus
+from signloom_tools.cli.model_choice import ModelChoice
+from signloom_tools.command_options import argument, given_flags, group, option
 from signloom_tools.importing.options import ReadOptions
-from signloom_tools.options import argument, given_flags, group, option
 from signloom_tools.outputs import check_output
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ def warn_of_exchanged(
     from signloom.evaluation.labelling import MOST_TAKES, find_exchanged  # so does scikit-learn
     from signloom.features.features import FeatureOptions
     from signloom.features.sources import LandmarkSource
-    from signloom.translation.linear_view import frames_vector
+    from signloom.translation.linear_classifier import resample_clip
 
     section = {**params["features"], **recipe["features"]}
     features = parse_options(section, FeatureOptions, where="features")
@@ -75,6 +75,6 @@ def warn_of_exchanged(
     train = [clip for clip in clips if clip.split == "train"]
     train = train[:: -(-len(train) // MOST_TAKES)]
     sequences = read_shards(shards, [clip.clip_id for clip in train])
-    vectors = np.stack([frames_vector(source, features, sequences[c.clip_id]) for c in train])
+    vectors = np.stack([resample_clip(source, features, sequences[c.clip_id]) for c in train])
     cases = find_exchanged(vectors, [c.text for c in train], [c.signer for c in train])
     return [f"warning: {case}; compare their takes, and correct the table" for case in cases]

@@ -25,7 +25,7 @@ from signloom.corpus.landmarks import (
 )
 from signloom.corpus.manifest import IMPORTED_SHARDS, SUFFIXES, id_problem, read_table
 from signloom.corpus.rejects import REJECTS_HEADER, REJECTS_NAME, Reject, write_rejects
-from signloom.corpus.shards import write_shards
+from signloom.corpus.shards import FRAMES_PER_SHARD, write_shards
 from signloom.detection.detector import DetectorOptions
 from signloom.errors import (
     ClipError,
@@ -85,7 +85,6 @@ ELSEWHERE = "move it, or say --pattern"  # the hint of every file whose path has
 _MOST_STRAY = 0.8  # of the takes lie so deep at least; the others are rejected by their paths
 _MOST_DATED_FPS = 60.0  # faster, files were copied
 _SAME_RATE = 1.2  # times: recorders are not even
-_FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +290,7 @@ def import_landmarks(
                 batch.load,
                 layout=batch.layout,
                 extractor=_fingerprint(files, options, batch.layout),
-                frames_per_shard=_FRAMES_PER_SHARD,
+                frames_per_shard=FRAMES_PER_SHARD,
             )
         elif is_there:
             raise _nothing_imported(batch, files[0], options)

@@ -17,6 +17,7 @@ from signloom.corpus.manifest import (
     read_manifest,
 )
 from signloom.corpus.shards import (
+    FRAMES_PER_SHARD,
     ShardsMetadata,
     read_clip_frames,
     read_shards,
@@ -26,8 +27,6 @@ from signloom.corpus.shards import (
 from signloom.errors import Problem, UserError
 from signloom.progress import progress_file
 from signloom_tools.importing.new_corpus import MANIFEST, VIDEOS, CorpusPlan, RefusedRow
-
-_FRAMES_PER_SHARD = 25_000  # `extract` writes the shards that training reads, with its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ def write_landmarks(
             counted,
             layout=metadata.layout,
             extractor=metadata.extractor,
-            frames_per_shard=_FRAMES_PER_SHARD,
+            frames_per_shard=FRAMES_PER_SHARD,
         )
 
 

@@ -21,10 +21,10 @@ from signloom.config import (
 from signloom.corpus.manifest import VIDEO_SUFFIXES, parse_box
 from signloom.detection.video import Box
 from signloom.errors import UserError
+from signloom_tools.command_options import group, option
 from signloom_tools.importing.cells import read_box
 from signloom_tools.importing.file_names import without_ending
 from signloom_tools.importing.user_tables import read_rates
-from signloom_tools.options import group, option
 
 MIN_SCORE = 0.3
 CROWDED = "it shows several people; --crop W:H:X:Y reads one of them"

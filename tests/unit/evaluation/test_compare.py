@@ -85,7 +85,7 @@ def test_what_is_significant_at_a_level_needs_as_many_clips_as_the_sign_test() -
 @pytest.mark.parametrize(
     ("clips", "draws"),
     [
-        (6, 200),
+        (6, 80),
         pytest.param(6, 1000, marks=pytest.mark.slow),
         pytest.param(8, 1000, marks=pytest.mark.slow),
         pytest.param(10, 1000, marks=pytest.mark.slow),

@@ -123,7 +123,7 @@ def test_results_count_clips_and_have_the_bootstraps_intervals(judgements: Judge
 @pytest.mark.parametrize(
     ("clips", "draws"),
     [
-        (10, 200),
+        (10, 80),
         pytest.param(10, 1000, marks=pytest.mark.slow),
         pytest.param(20, 1000, marks=pytest.mark.slow),
     ],

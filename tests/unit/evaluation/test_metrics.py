@@ -151,10 +151,14 @@ def test_confusions_are_counted_word_by_word() -> None:
     ]
 
 
-@pytest.mark.parametrize("tokenizer", ["13a", "none"])
-def test_the_best_constant_is_that_of_trying_every_candidate(tokenizer: str) -> None:
+@pytest.mark.parametrize("at_once", [7, 2**16])
+@pytest.mark.parametrize("tokenizer", ["13a", "intl", "char", "none"])
+def test_the_best_constant_is_that_of_trying_every_candidate(
+    tokenizer: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signloom.evaluation.floors._AT_ONCE", at_once)
     refs = sentences(25, seed=12)
-    candidates = [*sentences(60, seed=13), "la la la la la", "."]
+    candidates = [*sentences(60, seed=13), "la la la la la", ".", refs[3], f"{refs[3]} {refs[3]}"]
     bleu = sacrebleu.metrics.BLEU(tokenize=tokenizer)
     tried = {text: bleu.corpus_score([text] * 25, [refs]).score for text in candidates}
     best = best_constant(candidates, refs, options(tokenizer=tokenizer))

@@ -111,6 +111,6 @@ def test_what_is_said_is_all_where_nothing_was_measured(tmp_path: Path) -> None:
     translator = Translator.load(tiny.write_checkpoint(tmp_path / "checkpoint"))
     clips = changed_clips("lost", (-0.1, True), (-0.2, False))
     row = stress.stress_row(clips, stress.has_no_warning(clips, translator, None))
-    assert (row.told, row.wrong) == (100, 50)
+    assert (row.said, row.wrong) == (100, 50)
     assert stress.stress_row(clips, [True, False]).wrong == 0
-    assert stress.stress_row(clips, [False, False]).told == 0
+    assert stress.stress_row(clips, [False, False]).said == 0

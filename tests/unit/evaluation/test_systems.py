@@ -13,7 +13,12 @@ from signloom.checkpoint import WEIGHTS, save_checkpoint
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
 from signloom.evaluation.evaluate import evaluate
-from signloom.evaluation.floors import fit_classifier, fit_linear, fit_nearest, fit_view
+from signloom.evaluation.floors import (
+    fit_classifier,
+    fit_linear,
+    fit_linear_classifier,
+    fit_nearest,
+)
 from signloom.evaluation.metric_names import System
 from signloom.evaluation.systems import run_systems, swap_clips
 from signloom.features.targets import CtcLabels, Target
@@ -198,7 +203,7 @@ def test_references_never_leak(translator: Translator, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("count", [2, 4])
-def test_single_signs_are_read_with_the_linear_view(count: int, tmp_path: Path) -> None:
+def test_single_signs_are_read_with_the_linear_classifier(count: int, tmp_path: Path) -> None:
     clips, labelled = corpus(), targets()
     texts = {target.clip_id: TRAIN[n % count] for n, target in enumerate(labelled)}
     labelled = [replace(target, text=texts[target.clip_id]) for target in labelled]
@@ -208,10 +213,10 @@ def test_single_signs_are_read_with_the_linear_view(count: int, tmp_path: Path) 
         Tokenizer.build(TRAIN, "pruned"), model=model, ctc=CtcLabels(kind="texts", names=names)
     )
     plain = Translator(base, torch.device("cpu"))
-    view, floor = (fit(plain, labelled, clips) for fit in (fit_view, fit_linear))
-    assert view
+    classifier, floor = (fit(plain, labelled, clips) for fit in (fit_linear_classifier, fit_linear))
+    assert classifier
     assert floor
-    translator = plain.with_signs(linear=view)
+    translator = plain.with_signs(linear=classifier)
     sequences = [clips[target.clip_id] for target in labelled]
     read = np.stack([translator.linear_log_probs(clip) for clip in sequences])
     assert [names[n] for n in read.argmax(axis=1)] == floor(sequences)
@@ -227,7 +232,11 @@ def test_single_signs_are_read_with_the_linear_view(count: int, tmp_path: Path) 
     # What `evaluate` has scored is what every program loads.
     save_checkpoint(tmp_path, base)
     confidence = Confidence(
-        weights=hash_file(tmp_path / WEIGHTS), unsure_below=0.5, levels=(), train=None, linear=view
+        weights=hash_file(tmp_path / WEIGHTS),
+        unsure_below=0.5,
+        levels=(),
+        train=None,
+        linear=classifier,
     )
     write_confidence(tmp_path / CONFIDENCE, confidence)
     loaded = Translator.load(tmp_path, torch.device("cpu"))
@@ -238,8 +247,8 @@ def test_single_signs_are_read_with_the_linear_view(count: int, tmp_path: Path) 
     ]
 
 
-def test_other_models_have_no_linear_view(translator: Translator, tmp_path: Path) -> None:
-    assert fit_view(translator, targets(), corpus()) is None
+def test_other_models_have_no_linear_classifier(translator: Translator, tmp_path: Path) -> None:
+    assert fit_linear_classifier(translator, targets(), corpus()) is None
     confidence = Confidence(weights="", unsure_below=0.5, levels=(), train=None)
     write_confidence(tmp_path / CONFIDENCE, confidence)
     assert "linear" not in json.loads((tmp_path / CONFIDENCE).read_text(encoding="utf-8"))

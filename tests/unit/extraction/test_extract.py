@@ -99,10 +99,12 @@ def test_a_segment_is_extracted_as_if_cut_out(clips: list[Clip], detector: Detec
     )
 
 
+@pytest.mark.slow
 @pytest.mark.mediapipe
 def test_of_two_people_who_are_noticed_a_box_reads_one(
     clips: list[Clip], detector: Detector, tmp_path: Path
 ) -> None:
+    """Quick twin: test_a_segment_is_extracted_as_if_cut_out."""
     film, lone = tmp_path / "two.webm", frames_of(clips[0])[:15]
     with VideoWriter(film, fps=15.0, width=640, height=240) as writer:
         for left, right in zip(lone, frames_of(clips[1]), strict=False):

@@ -71,7 +71,9 @@ def test_init_names_who_exchanged_two_signs(options: PeopleOptions) -> None:
     assert warn_of_exchanged(wrong, folder, params, sentences) == []
 
 
+@pytest.mark.slow
 def test_other_people_in_dev_say_how_far_the_clips_of_others_lie(options: PeopleOptions) -> None:
+    """Quick twin: tests/unit/translation/test_confidence.py."""
     taught, unknown, folder = draw_corpus(
         dataclasses.replace(options, signs=12, takes=3, dev_people=2, test_people=2), 3, seed=1
     )

@@ -116,9 +116,11 @@ def test_import_reads_what_landmarks_writes(
     np.testing.assert_allclose(sequence.points, extracted.points, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_films_of_a_folder_are_shared_among_processes_and_a_broken_one_is_named(
     films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quick twin: tests/unit/extraction/test_pool.py."""
     monkeypatch.setenv("SIGNLOOM_WORKERS", "2")
     broken = films / "more" / "broken.mp4"
     broken.parent.mkdir()
@@ -150,12 +152,14 @@ def test_a_film_comes_in_and_landmarks_go_out_by_pipes(
     assert len(frames) == len(list(detect(film, face="none")))
 
 
+@pytest.mark.slow
 def test_lines_of_a_live_stream_are_written_while_it_goes_on(
     film: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
+    """Quick twin: test_a_film_comes_in_and_landmarks_go_out_by_pipes."""
     live = {"cluster_time_limit": "200"}
     with av.open(str(film)) as source, av.open(str(tmp_path / "a.mkv"), "w", options=live) as out:
         stream = out.add_stream_from_template(source.streams.video[0])
@@ -226,7 +230,10 @@ main(sys.argv[2:])
 """
 
 
+@pytest.mark.slow
 def test_landmarks_need_the_base_and_opencv_alone(film: Path, tmp_path: Path) -> None:
+    """Quick twin: the contracts of `lint-imports`."""
+
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", BASE_AND_OPENCV, str(ROOT / "pyproject.toml"), *arguments]
         variables = os.environ | {"SIGNLOOM_MODELS": str(models_folder())}
@@ -250,9 +257,11 @@ def write_wheel(path: Path, folder: Path, leave_out: str = "") -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_networks_come_out_of_a_wheel_and_find_the_same(
     film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quick twin: test_without_mediapipe_the_networks_of_the_user_are_found."""
     wheel = write_wheel(tmp_path / "mediapipe.whl", models_folder())
     expected = next(detect(film))
     monkeypatch.setenv("SIGNLOOM_MODELS", str(tmp_path / "networks"))

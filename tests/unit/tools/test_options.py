@@ -10,7 +10,7 @@ import pytest
 
 from signloom.config import Count
 from signloom.errors import UserError
-from signloom_tools.options import (
+from signloom_tools.command_options import (
     add_options,
     argument,
     given_flags,

@@ -289,8 +289,12 @@ def test_stages_of_a_night_lie_below_the_night(monkeypatch: pytest.MonkeyPatch) 
     assert read(night).info.run_id == parent(train.key).info.run_id
 
 
+@pytest.mark.slow
 def test_one_process_uploads_for_all_stages_of_a_repro(store: Path) -> None:
-    """It stays until the `dvc repro` ends, and those of later stages leave it to that one."""
+    """It stays until the `dvc repro` ends, and those of later stages leave it to that one.
+
+    Quick twin: test_each_point_is_there_once_when_two_processes_upload_in_turn.
+    """
     repro = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     command = [sys.executable, "-m", "signloom.tracking.upload", str(repro.pid)]
     stays = subprocess.Popen(command)

@@ -75,8 +75,10 @@ def test_old_and_new_instructions_train_and_translate_the_same() -> None:
     assert result("portable", OLD) == result("portable", NEW)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HAS_AVX2, reason="this processor has no AVX2")
 def test_a_process_starts_again_with_the_code_path() -> None:
+    """Quick twin: test_what_numpy_would_refuse_together_is_not_set_together."""
     code = (
         "import os, sys; from signloom.devices import restart_portable; restart_portable(); "
         "print(os.getpid(), [os.environ[n] for n in sys.argv[1:]])"

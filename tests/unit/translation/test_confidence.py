@@ -46,7 +46,7 @@ from signloom_demo.signer import DEV_SIGNERS, TEST_SIGNERS, TRAIN_SIGNERS, Signe
 from signloom_demo.uncut import CUT, Manner
 from signloom_tools.cli.main import build_parser, main
 from signloom_tools.cli.translate_options import TranslateOptions, load_translator
-from signloom_tools.options import read_options
+from signloom_tools.command_options import read_options
 from tests import tiny
 from tests.damage import edit_json
 from tests.drawn_signs import draw_sign

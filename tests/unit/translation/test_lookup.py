@@ -20,8 +20,8 @@ from signloom.translation.confidence import CONFIDENCE, UNFAMILIAR, Confidence, 
 from signloom.translation.familiarity import describe_train
 from signloom.translation.lookup import (
     RIDGES,
+    Projection,
     SignIndex,
-    View,
     Whitening,
     find_nearest,
     open_index,
@@ -113,8 +113,10 @@ def test_directions_in_which_all_clips_vary_do_not_hide_a_small_difference() -> 
     train = rng.normal(0, [50, 50, 1], (200, 3)).astype(np.float32)
     first, second = np.float32([[5, 0, 6], [-5, 0, 6]])
     far = np.float32([5, 0, -6])
-    view = Whitening.fit(train, 0.01)
-    close, apart = (float(view(first[None])[0] @ view(x[None])[0]) for x in (second, far))
+    projection = Whitening.fit(train, 0.01)
+    close, apart = (
+        float(projection(first[None])[0] @ projection(x[None])[0]) for x in (second, far)
+    )
     assert close > 0.5 > 0 > apart
     plain = np.float32([first, second, far])
     assert plain[0] @ plain[1] < plain[0] @ plain[0]
@@ -127,14 +129,14 @@ def test_states_and_hands_count_by_their_shares_however_large_they_are() -> None
     states, hands = rng.normal(size=(30, 4)), rng.normal(size=(30, 6))
     for scale in (1, 1000):  # of hands: whitening takes it away
         encodings = np.concatenate((states, scale * hands), axis=1).astype(np.float32)
-        view = View.fit(encodings, 6)
-        assert view.width == 10
-        views = view(encodings)
+        projection = Projection.fit(encodings, 6)
+        assert projection.width == 10
+        directions = projection(encodings)
         parts = zip((encodings[:, :4], encodings[:, 4:]), RIDGES, strict=True)
         apart = [Whitening.fit(part, ridge)(part) for part, ridge in parts]
         expected = 0.4 * apart[0] @ apart[0].T + 0.6 * apart[1] @ apart[1].T
-        np.testing.assert_allclose(views @ views.T, expected, atol=1e-5)
-    alone = View.fit(encodings[:, :4], 0)  # glosses have no hands
+        np.testing.assert_allclose(directions @ directions.T, expected, atol=1e-5)
+    alone = Projection.fit(encodings[:, :4], 0)  # glosses have no hands
     np.testing.assert_allclose(alone(encodings[:, :4]), apart[0], atol=1e-5)
 
 

@@ -104,9 +104,9 @@ export function makeNights({ $, ask, element, guarded, inWords, say, tell, drawL
     $("#learn-why").textContent = why;
     const lines = [element("p", { text: `${say("champion")}: ${found.champion ?? say("no_champion")}` })];
     if (found.night) {
-      const { started, verdict, outcome, told, rules } = found.night;
+      const { started, verdict, outcome, messages, rules } = found.night;
       lines.push(element("h3", { text: say("last_night") }),
-        element("p", { text: `${started}: ${inWords(verdict || outcome)}` }), list(told.map(inWords)));
+        element("p", { text: `${started}: ${inWords(verdict || outcome)}` }), list(messages.map(inWords)));
       lines.push(drawRules(rules));
     } else {
       lines.push(element("p", { text: say("no_night") }));

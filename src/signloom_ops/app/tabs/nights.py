@@ -84,7 +84,7 @@ def _last_night(store: ModelStore) -> dict[str, Any] | None:
     came_in = [step.get("text", "") for step in night.get("steps", ()) if step["name"] in _CAME_IN]
     facts = {key: night.get(key) for key in ("outcome", "verdict", "started")}
     messages = [*came_in, *night.get("warnings", ())]
-    return {**facts, "told": messages, "rules": (decision or {}).get("rules", ())}
+    return {**facts, "messages": messages, "rules": (decision or {}).get("rules", ())}
 
 
 def _list_refused() -> list[dict[str, str]]:

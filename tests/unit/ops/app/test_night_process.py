@@ -26,9 +26,11 @@ def wait_for_end(asker: Asker) -> dict[str, object]:
     raise AssertionError(state)
 
 
+@pytest.mark.slow
 def test_two_presses_begin_one_night_and_the_page_hears_why_it_could_not_begin(
     asker: Asker,
 ) -> None:
+    """Quick twin: test_a_night_that_was_killed_is_told_as_broken_off."""
     with ThreadPoolExecutor(2) as two:
         answers = list(two.map(lambda _: asker.change("POST", "/api/learn", {}), range(2)))
     assert [status for status, _ in answers] == [202, 202]

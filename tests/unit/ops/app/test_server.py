@@ -268,7 +268,7 @@ def test_the_last_night_is_told(asker: Asker) -> None:
     record.note(outcome="refused", verdict="version 2 does not become champion")
     night = json.loads(asker.ask("GET", "/api/nights")[2])["night"]
     assert night["verdict"] == "version 2 does not become champion"
-    assert night["told"] == ["3 new clips, 0 known"]
+    assert night["messages"] == ["3 new clips, 0 known"]
     assert date.fromisoformat(night["started"][:10])
 
 

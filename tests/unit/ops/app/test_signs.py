@@ -136,7 +136,9 @@ def test_a_film_that_is_none_is_left_out_and_said(
     assert "manifest" not in caplog.text  # which has no row of a recording
 
 
+@pytest.mark.slow
 def test_a_recording_of_two_people_is_called_so(films: list[Path]) -> None:
+    """Quick twin: tests/unit/detection/test_detector.py."""
     pictures = []
     for film in films:
         with Video(film) as video:
@@ -201,7 +203,14 @@ def test_a_word_without_a_sign_is_written_without_a_time(films: list[Path]) -> N
     assert {token["start_s"] for token in tokens} == {None}
 
 
-@pytest.mark.parametrize(("text", "expected"), [("tea", "tea"), ("word1", ""), ("", "")])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tea", "tea"),
+        pytest.param("word1", "", marks=pytest.mark.slow),
+        pytest.param("", "", marks=pytest.mark.slow),
+    ],
+)
 def test_a_recorded_sign_is_recognised_live_unless_it_was_taught(
     films: list[Path], text: str, expected: str
 ) -> None:

@@ -30,6 +30,13 @@ from tests.tiny import ROOT
 from tests.videos import encode_constant, write_video
 
 
+@pytest.fixture(autouse=True, params=["rows", "columns"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the manifest as one of a small corpus, and again as that of a large one."""
+    if request.param == "columns":
+        monkeypatch.setattr("signloom.corpus.manifest.LARGE_BYTES", 0)
+
+
 @pytest.mark.parametrize("suffix", [".tsv", ".csv", ".parquet"])
 def test_videos_with_text_files_come_in_by_the_folders_name(
     corpus: CorpusOptions, suffix: str

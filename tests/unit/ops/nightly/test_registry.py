@@ -61,9 +61,11 @@ def read(name: str) -> tuple[dict[str, Any], dict[str, str]]:
     return versions, {alias: of[version] for alias, version in aliases.items()}
 
 
+@pytest.mark.slow
 def test_the_registry_follows_versions_tags_and_aliases_and_rests_when_it_has(
     store: ModelStore,
 ) -> None:
+    """Quick twin: test_seeds_that_were_measured_as_one_are_all_sent_and_served."""
     import mlflow
 
     assert sync(store, "follows") == [

@@ -128,9 +128,11 @@ def test_a_preset_changes_the_parameters_and_builds_a_model(
     assert size == expected.get(preset.stem, size)
 
 
+@pytest.mark.slow
 def test_a_preset_is_the_same_whole_configuration_after_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quick twin: test_a_preset_changes_the_parameters_and_builds_a_model."""
     monkeypatch.chdir(tiny.ROOT)
     params, template = tmp_path / "params.yaml", Path("params.yaml").read_text()
 

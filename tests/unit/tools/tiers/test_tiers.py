@@ -92,7 +92,9 @@ def test_an_eaf_has_the_events_their_strength_and_the_rules(
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow
 def test_a_second_run_writes_the_same_bytes(film: Path, written: Path) -> None:
+    """Quick twin: test_an_eaf_has_the_events_their_strength_and_the_rules."""
     again = written.parent / "again"  # as far from the film, whose path is in the file
     main(["landmarks", str(film), "--write", "elan", "--video", "--to", str(again)])
     for name in ("film.eaf", "film.svg", "film.webm"):
@@ -119,7 +121,9 @@ def test_a_picture_shows_the_film_and_each_event(
     assert count_written(1.6) > 1.2 * count_written(0.2)  # "mouth: closed", then the turn as well
 
 
+@pytest.mark.slow
 def test_a_table_and_json_hold_the_same_events(film: Path, tmp_path: Path) -> None:
+    """Quick twin: test_an_eaf_has_the_events_their_strength_and_the_rules."""
     main(["landmarks", str(film), "--write", "tiers.csv", "--to", str(tmp_path), "--fps", "8"])
     rows = list(csv.DictReader((tmp_path / "film.tiers.csv").read_text("utf-8").splitlines()))
     events = find_events(measure(read_film(film, face="refined", fps=8.0)))

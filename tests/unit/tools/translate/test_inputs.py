@@ -80,9 +80,11 @@ def test_a_folder_of_pictures_is_a_video(tmp_path: Path) -> None:
     assert "--fps 25" in str(refused.problem)
 
 
+@pytest.mark.slow
 def test_a_film_that_extraction_has_seen_is_not_looked_at_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Quick twin: test_a_folder_gives_what_the_model_reads_in_the_order_of_names."""
     monkeypatch.setenv("SIGNLOOM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SIGNLOOM_WORKERS", "1")
     film, torn = write_video(tmp_path / "a.mp4", 5), tmp_path / "torn.mp4"

@@ -119,7 +119,9 @@ def test_a_served_model_answers_as_the_translator_does(served: Model) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_served_model_requires_all_that_it_imports() -> None:
+    """Quick twin: test_a_served_model_answers_as_the_translator_does."""
     files = "[m.__file__ for name, m in sys.modules.items() if name.startswith('signloom')]"
     code = f"import json, sys, signloom_tools.translate.model; print(json.dumps({files}))"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

@@ -15,7 +15,7 @@ LINEAR_FRAMES = 8  # that the linear classifier sees of a clip
 Vector = npt.NDArray[np.float32]
 
 
-def frames_vector(source: Source, features: FeatureOptions, sequence: SourceSequence) -> Vector:
+def resample_clip(source: Source, features: FeatureOptions, sequence: SourceSequence) -> Vector:
     """Return some frames of a clip, flattened: each hand in its own size, NaN what is missing."""
     options = replace(features, differences=0, presence=True)
     rows = np.array(source.reader(options).rows(sequence), np.float32)
@@ -36,8 +36,8 @@ def frames_vector(source: Source, features: FeatureOptions, sequence: SourceSequ
 
 
 @checked_dataclass
-class LinearView:
-    """A logistic regression from `frames_vector` to the labels of a model, as `evaluate` fits it.
+class LinearClassifier:
+    """A logistic regression from `resample_clip` to the labels of a model, as `evaluate` fits it.
 
     It sees whole postures and knows the time in the clip; convolutions see neither. So the two err
     in different clips, and the product of their probabilities is right more often than either
