@@ -13,6 +13,10 @@ _IN_THE_WAY = "something with this name already exists: choose another path, or 
 _MORE_MEMORY = (
     "memory ran out: end other programs, allow more (`ulimit -v`), or lower train.max_frames"
 )
+_BUILDER_GONE = (
+    "a system kills one where memory runs out, so end other programs or allow more; `dvc repro` "
+    "goes on from the last snapshot"
+)
 # How torch, OpenBLAS and Python say that memory ran out.
 _OUT_OF_MEMORY = re.compile(
     "allocate memory|not enough memory|out of memory|bad_alloc|can't start new thread",
@@ -139,6 +143,8 @@ def explain(error: BaseException) -> str | None:
         extra = _EXTRAS.get(package, "training")
         if not package.startswith("signloom"):
             return f"{package} is not installed, which this needs: pip install 'signloom[{extra}]'"
+    if isinstance(error, RuntimeError) and str(error).startswith("DataLoader worker"):  # of torch
+        return f"a process that builds batches ended ({str(error).strip()}): {_BUILDER_GONE}"
     if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):  # of pathlib
         return shorten(f"{error}; {_HINTS[errno.ELOOP]}")
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:

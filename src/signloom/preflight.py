@@ -3,7 +3,6 @@
 import contextlib
 import importlib.util
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -31,6 +30,7 @@ from signloom.features.features import (
 from signloom.features.sources import GlossSource
 from signloom.features.targets import TokenizeOptions, build_glosses, build_targets
 from signloom.files import disk_name
+from signloom.grouping import group_pairs
 from signloom.models.registry import build_model, planned
 from signloom.models.seq2seq import ModelOptions
 from signloom.paths import CHECKPOINT, EVALUATION, LANDMARKS, MODELS, SHARDS, TOKENS, TUNE
@@ -175,9 +175,7 @@ def check_corpus(corpus: CorpusOptions, *, is_drawn: bool) -> None:
 
 def _warn_of_alike(films: Iterable[Path]) -> None:
     """Name films that a disk which ignores case takes for one, as where the corpus is pulled."""
-    by_name: dict[str, list[Path]] = defaultdict(list)
-    for film in sorted(films):
-        by_name[disk_name(film)].append(film)
+    by_name = group_pairs((disk_name(film), film) for film in sorted(films))
     if alike := [" and ".join(map(str, paths)) for paths in by_name.values() if len(paths) > 1]:
         logger.warning(
             "the names of films differ by capitals alone (%s): a disk that ignores case, as most "

@@ -72,10 +72,10 @@ class Records(Sequence[Record]):
         """Return the rows of these numbers, in that order."""
         if isinstance(numbers, range) and numbers.step == 1:
             rows = self.table.slice(numbers.start, len(numbers))
-            return Records(rows, self._kind, self.convert)
-        import pyarrow as pa
+        else:
+            import pyarrow as pa
 
-        rows = self.table.take(pa.array(numbers, pa.int64()))
+            rows = self.table.take(pa.array(numbers, pa.int64()))
         return Records(rows, self._kind, self.convert)
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> "Records[Record]":

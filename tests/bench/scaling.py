@@ -101,8 +101,7 @@ def plan_rows(folder: Path) -> None:
     from signloom.training.train import read_run_options
     from tests.bench.synthetic import PAD, draw_lengths
 
-    options = read_run_options(PARAMS)
-    targets = read_targets(folder / "targets.parquet", TRAINED)
+    options, targets = read_run_options(PARAMS), read_targets(folder / "targets.parquet", TRAINED)
     clips = Clips(
         targets=targets,
         frames=draw_lengths(len(targets), 0),

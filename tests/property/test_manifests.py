@@ -124,6 +124,9 @@ def test_a_good_table_is_read_by_columns(
 @example(  # Arrow takes the lines after the header for a file, and U+FEFF for its mark
     suffix=".tsv", changes=[Change(0, 0, "\ufeffa")], raw=[], signer_disjoint=False
 )
+@example(  # a header that is no strict CSV
+    suffix=".csv", changes=[], raw=[(0.10546875, b'"'), (0.125, b'"')], signer_disjoint=False
+)
 def test_what_columns_accept_rows_read_alike(
     folder: Path,
     suffix: str,

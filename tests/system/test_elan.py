@@ -12,7 +12,7 @@ import pytest
 from signloom.corpus.manifest import read_manifest
 from signloom_tools.cli.main import build_parser, main
 from signloom_tools.importing.captions import Cue, write_captions
-from signloom_tools.importing.elan import read_elan, write_elan
+from signloom_tools.importing.elan import read_elan, render_elan
 from tests.tiny import ROOT
 from tests.videos import write_video
 
@@ -36,7 +36,7 @@ def annotate(film: Path, cues: Sequence[Cue]) -> None:
         tiers.append(
             replace(tier, name=f"{names[tier.name.split('@')[0]]}_{signer}", parent=parent)
         )
-    write_elan(path, tiers, film)
+    path.write_bytes(render_elan(tiers, film, path.parent))
 
 
 def correct(old: str, new: str) -> None:

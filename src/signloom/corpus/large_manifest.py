@@ -19,6 +19,7 @@ from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
     MANIFEST_VERSION,
     MOST_ROWS,
+    PLAIN_ID,
     REQUIRED,
     SPLITS,
     VERSION_KEY,
@@ -40,7 +41,6 @@ _RECURRING = ("video", "signer", "split", "language", "corpus", "batch", "box", 
 _CUTTING = (b"\xe2\x80\xa8", b"\xe2\x80\xa9", *(bytes((0xC2, code)) for code in range(128, 160)))
 _CONTROLS = r"[\x00-\x1f\x7f-\x{9f}\x{2028}\x{2029}]"
 _NO_NUMBER = pa.scalar(None, pa.float64())
-_PLAIN_ID = r"^[A-Za-z0-9_][A-Za-z0-9 ._-]{0,199}$"
 _PLAIN_NUMBER = r"^[0-9]{1,9}(\.[0-9]{1,9})?$"
 
 
@@ -77,7 +77,7 @@ def _read_header(file: BinaryIO, path: Path) -> list[str]:
         match = VERSION_LINE.fullmatch(line.rstrip("\r\n"))
         _require(match is not None and match[1] == str(MANIFEST_VERSION))
         line = file.readline().decode()
-    (header,) = csv.reader([line]) if path.suffix == ".csv" else [line.split("\t")]
+    (header,) = csv.reader([line], strict=True) if path.suffix == ".csv" else [line.split("\t")]
     header = [name.strip() for name in header]
     _require(not header_problems(Table(header, [], [], 1, "line"), path))
     return header
@@ -155,7 +155,7 @@ def _check_rows(part: pa.Table, path: Path) -> pa.Table:
         if not _all(pc.string_is_ascii(columns[name])):
             values = (unicodedata.normalize("NFC", v) for v in columns[name].to_pylist())
             columns[name] = pa.chunked_array([pa.array(values, pa.string())])
-    is_plain = pc.match_substring_regex(columns["clip_id"], _PLAIN_ID)
+    is_plain = pc.match_substring_regex(columns["clip_id"], f"^{PLAIN_ID}$")
     unusual = columns["clip_id"].filter(pc.invert(is_plain)).to_pylist()
     _require(not any(map(id_problem, unusual)))
     for name in columns.keys() - set(REQUIRED):

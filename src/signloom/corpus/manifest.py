@@ -219,6 +219,8 @@ def _write_parquet(path: Path, names: Sequence[str], rows: Sequence[Iterable[obj
 
 
 _MAX_ID_BYTES = 200  # ids become parts of file names, which end at 255 bytes
+PLAIN_ID = r"[A-Za-z0-9_][A-Za-z0-9 ._-]{0,199}"
+"""Most ids, which need no look at each character."""
 
 
 def parse_segment(row: Mapping[str, str]) -> tuple[float | None, float | None, list[str]]:
@@ -287,6 +289,8 @@ def has_ended(consent_until: str | None) -> bool:
 
 def id_problem(clip_id: str) -> str | None:
     """Say why this cannot name a clip, if it cannot."""
+    if re.fullmatch(PLAIN_ID, clip_id):
+        return None
     bad = sorted(
         {c for c in clip_id if unicodedata.category(c)[0] not in "LMN" and c not in " ._-"}
     )

@@ -40,6 +40,7 @@ from signloom.models.seq2seq import ModelOptions, check_family
 from signloom.paths import HISTORY_NAME, START
 from signloom.portable import is_portable
 from signloom.progress import progress_file
+from signloom.tables import read_columns
 from signloom.training.data import TrainingData
 from signloom.training.loop import BatchLoss, EpochRecord, Fit, StepReport, Trainer
 from signloom.training.options import TrainOptions
@@ -240,18 +241,19 @@ def count_unwritable(
     Returns:
         By what is spelt, the clips without room and the clips that spell anything.
     """
-    spelt: dict[str, list[Sequence[int]]] = {}
+    columns = {}
     if options.train.ctc_weight:
-        spelt["CTC labels"] = [target.labels for target in targets]
+        columns["CTC labels"] = "labels"
     if options.model.family == "encoder_only":
-        spelt["tokens"] = [target.ids[1:-1] for target in targets]
+        columns["tokens"] = "ids"
     counts = {}
-    for name, every in spelt.items():
-        without = sum(
-            ctc_positions(labels) > math.ceil(length / options.model.subsampling)
-            for labels, length in zip(every, lengths, strict=True)
-        )
-        counts[name] = (without, sum(bool(labels) for labels in every))
+    for name, column in columns.items():
+        without = spelling = 0
+        for (ids,), length in zip(read_columns(targets, column), lengths, strict=True):
+            labels = ids if column == "labels" else ids[1:-1]
+            without += ctc_positions(labels) > math.ceil(length / options.model.subsampling)
+            spelling += bool(labels)
+        counts[name] = (without, spelling)
     return counts
 
 

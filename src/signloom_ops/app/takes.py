@@ -13,7 +13,6 @@ import secrets
 import shutil
 import threading
 import unicodedata
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
@@ -32,6 +31,7 @@ from signloom.config import (
 from signloom.corpus.manifest import VIDEO_SUFFIXES, has_ended
 from signloom.errors import UserError
 from signloom.files import flush_to_disk, to_sealed, to_text, write_file
+from signloom.grouping import group_pairs
 from signloom.paths import APP
 from signloom_tools.importing.person_names import name_key
 
@@ -313,9 +313,8 @@ class TakeStore:
 
     def last_consents(self) -> dict[str, Consent]:
         """Return what each signer, by `name_key`, agreed to last; in doubt, what all allows."""
-        by_signer, every = defaultdict(list), self._read_consents()
-        for consent in every:
-            by_signer[name_key(consent.signer)].append(consent)
+        every = self._read_consents()
+        by_signer = group_pairs((name_key(consent.signer), consent) for consent in every)
         numbers = [consent.number for consent in every if consent.number]
         is_mixed = len({*numbers}) < len(numbers)  # each place counts for itself
         return {

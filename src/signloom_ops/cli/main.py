@@ -1,7 +1,15 @@
 """The commands that operations add to `signloom`, found by the entry point signloom.commands."""
 
-from signloom_ops.cli import nights
+import argparse
+
 from signloom_tools.cli.main import Commands
+
+
+def _describe_champion(parser: argparse.ArgumentParser) -> None:
+    from signloom_ops.cli.nights import add_champion  # loads slowly, and is wanted seldom
+
+    add_champion(parser)
+
 
 COMMANDS: Commands = {
     "data": {
@@ -33,6 +41,6 @@ COMMANDS: Commands = {
             "signloom_ops.cli.nights:run_retrain",
             "train on new data; promote the model if it is better",
         ),
-        "champion": (nights.add_champion, "show, promote and roll back versions of the model"),
+        "champion": (_describe_champion, "show, promote and roll back versions of the model"),
     },
 }

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Any
 from signloom.corpus.manifest import VIDEO_SUFFIXES, read_table
 from signloom.errors import ClipError, Problem, UserError, name_problem, readable_name
 from signloom.extraction.pool import GuardedProcess
+from signloom.grouping import group_pairs
 from signloom_tools.importing.captioned import clip_name, deal_cues, measure_film
 from signloom_tools.importing.captions import (
     READ_SUFFIXES,
@@ -286,11 +287,11 @@ def _captions_by_base(
     folder: Path, names: Sequence[str], video_bases: Container[str]
 ) -> dict[str, list[Path]]:
     """Return the captions of a folder by the name of their video, without a language's ending."""
-    captions: dict[str, list[Path]] = defaultdict(list)
-    for path in (folder / name for name in _ending(names, READ_SUFFIXES)):
-        base = clean(path.stem)
-        captions[base if base in video_bases else clean(split_name(path)[0])].append(path)
-    return captions
+    paths = [folder / name for name in _ending(names, READ_SUFFIXES)]
+    return group_pairs(
+        (base if (base := clean(path.stem)) in video_bases else clean(split_name(path)[0]), path)
+        for path in paths
+    )
 
 
 def _films_sharing_captions(

@@ -203,9 +203,9 @@ def _recombine(options: ComposeOptions, count: int) -> None:
         return
     with unfinished(options.corpus):
         write_recombined(options.corpus, clips, new_clips, landmarks, SHARDS)
-    if options.writing.use:
-        named = {"folder": options.corpus.as_posix(), "manifest": MANIFEST}
-        adopt(options.writing.params, {"corpus": named})
+        if options.writing.use:
+            named = {"folder": options.corpus.as_posix(), "manifest": MANIFEST}
+            adopt(options.writing.params, {"corpus": named})
     print(f"wrote {options.corpus / MANIFEST}. {how_to_use(options.corpus / MANIFEST)}")
 
 

@@ -1,6 +1,5 @@
 """`signloom init`: a corpus folder from a user's table and videos."""
 
-import contextlib
 import functools
 import re
 import shutil
@@ -284,12 +283,12 @@ def finish_corpus(
         print("nothing was written")
         return
     params = read_params(writing.params)  # before anything is written
-    with unfinished(corpus) if write else contextlib.nullcontext():
+    with unfinished(corpus):
         if write:
             write()
         write_corpus(plan, corpus, copy=writing.copy, force=writing.force)
-    print(f"wrote {corpus / MANIFEST}")
-    print_next(corpus, writing, plan, params, text_only=text_only)
+        print(f"wrote {corpus / MANIFEST}")
+        print_next(corpus, writing, plan, params, text_only=text_only)
     if plan.refusals:
         raise UserError(
             f"{count_of(len(plan.refusals), 'row')} left out; {corpus / REFUSED} says why"

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from signloom.errors import count_of
 from signloom.terminal import run_program
 from signloom_tools.command_options import describe_command
 
@@ -110,9 +111,26 @@ class _Command(argparse.ArgumentParser):
             how(self)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
-        """Load the options before they are parsed."""
+        """Load the options before they are parsed; one that is unknown is this command's error."""
         self.load()
-        return super().parse_known_args(*args, **named)
+        namespace, unknown = super().parse_known_args(*args, **named)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return namespace, unknown
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        """Say how many values of an option were found, and which are expected."""
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError:
+            count = len(arg_strings_pattern) - len(arg_strings_pattern.lstrip("A"))
+            expected = self._get_formatter()._format_args(action, action.dest.upper())
+            message = f"found {count_of(count, 'value')}, expected {expected}"
+            raise argparse.ArgumentError(action, message) from None
+
+    def error(self, message: str) -> NoReturn:
+        """End with the message alone: what the usage lists is longer than a screen."""
+        self.exit(2, f"error: {message}; see `{self.prog} --help`\n")
 
 
 @functools.cache

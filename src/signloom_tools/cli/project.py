@@ -273,13 +273,9 @@ def write_stamps(folder: Path) -> None:
     for stamp in sorted(stamps):
         path = packages / stamp.removesuffix(".py").replace(".", os.sep)
         module = path.with_suffix(".py")
-        digest = hash_file(module) if stamp.endswith(".py") else _hash_sources(path)
+        hashes = (hash_folder(path, kind)[:16] for kind in ("*.py", "*.html", "*.css", "*.js"))
+        digest = hash_file(module) if stamp.endswith(".py") else "".join(hashes)
         write_file(folder / STAMPS / stamp, f"{digest}\n")
-
-
-def _hash_sources(path: Path) -> str:
-    kinds = ("*.py", "*.html", "*.css", "*.js")
-    return "".join(hash_folder(path, kind)[:16] for kind in kinds)
 
 
 def check_project(folder: Path) -> None:

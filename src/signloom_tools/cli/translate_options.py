@@ -163,6 +163,7 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
     try:
         from signloom.translation.confidence import HINT, NOT_CALIBRATED
         from signloom.translation.translator import Translator
+        from signloom_tools.dvc import stages_at_work
 
         translator = Translator.load(options.model.checkpoint, precision=options.precision)
     finally:
@@ -171,6 +172,8 @@ def load_translator(options: TranslateOptions) -> "tuple[Translator, DecodingOpt
         translator = _ask_all_seeds(translator, options)
     if not translator.is_checked:
         hint = f"with evaluate.together {HINT}" if translator.is_joint else HINT
+        if stages := stages_at_work():  # of which `evaluate` has removed the last file first
+            hint = f"wait until this ends, which may measure it: {', '.join(stages)}"
         lacking = f"there is no confidence.json of these weights{' together' * translator.is_joint}"
         if options.skip_unsure:
             raise UserError(f"--skip-unsure: {lacking}, so nothing says which are unsure; {hint}")

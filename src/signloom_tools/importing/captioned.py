@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from signloom.corpus.manifest import VIDEO_SUFFIXES, Clip
 from signloom.errors import ClipError, Problem, UserError, name_problem
+from signloom.grouping import group_pairs
 from signloom.progress import progress_file
 from signloom_tools.importing.captions import (
     MIN_INSIDE,
@@ -180,10 +181,11 @@ def check_times(plan: CorpusPlan, sources: Mapping[str, FieldSource]) -> None:
 
 def _measure_films(plan: CorpusPlan) -> list[_Cut]:
     """Return the clips that are parts of films whose length is known, with that length."""
-    by_film: dict[Path, list[Clip]] = defaultdict(list)
-    for clip in plan.clips:
-        if clip.video and (clip.start_s, clip.end_s) != (None, None):
-            by_film[clip.video].append(clip)
+    by_film = group_pairs(
+        (clip.video, clip)
+        for clip in plan.clips
+        if clip.video and (clip.start_s, clip.end_s) != (None, None)
+    )
     cuts: list[_Cut] = []
     films = tqdm(by_film.items(), "measuring", unit=" films", delay=1.0, file=progress_file())
     for path, clips in films:
@@ -349,8 +351,10 @@ def deal_cues(
     """
     films = {film.as_posix(): film for film in named} or _find_films(videos, captions)
     paths = [film for film in films.values() if film]
-    captions = _rename_signers(captions, list(films))
-    signers = {cue.signer for cue in captions.cues}
+    codes = rank_codes({cue.signer for cue in captions.cues}, list(films))
+    cues = [replace(cue, signer=codes.get(cue.signer, cue.signer)) for cue in captions.cues]
+    captions = replace(captions, cues=cues, signers={**captions.signers, **codes})
+    signers = {cue.signer for cue in cues}
     if not (paths and signers):
         return captions, {paths[0] if paths else _NO_FILM: []}
     films_by_signer = {who: _films_of_signer(who, films, film_cells) for who in signers}
@@ -366,13 +370,6 @@ def deal_cues(
             by_s = 0.0 if isinstance(film, str) else later_s.get(film.name, 0.0)
             parts[film].append(cue.later(by_s))
     return captions, parts
-
-
-def _rename_signers(captions: Captions, films: Sequence[str]) -> Captions:
-    """Return captions that call their signers as the films do; see `rank_codes`."""
-    codes = rank_codes({cue.signer for cue in captions.cues}, films)
-    cues = [replace(cue, signer=codes.get(cue.signer, cue.signer)) for cue in captions.cues]
-    return replace(captions, cues=cues, signers={**captions.signers, **codes})
 
 
 def _films_of_signer(

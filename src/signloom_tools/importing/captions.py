@@ -16,7 +16,7 @@ from signloom.errors import Problem, UserError
 from signloom.files import to_text, write_file
 from signloom_tools.importing.cells import clean, parse_time
 from signloom_tools.importing.column_sources import find_sources
-from signloom_tools.importing.elan import Annotation, Elan, Tier, read_elan, write_elan
+from signloom_tools.importing.elan import Annotation, Elan, Tier, read_elan, render_elan
 from signloom_tools.importing.options import Choice, CueRules
 from signloom_tools.importing.text_encoding import decode_text
 from signloom_tools.importing.user_tables import read_user_table
@@ -510,31 +510,28 @@ def apply_rules(
     return sorted(kept_cues, key=_times), left_out
 
 
-def _join(cues: Sequence[Cue], rules: CueRules) -> Iterator[Cue]:
-    last: Cue | None = None
+def _join(cues: Sequence[Cue], rules: CueRules) -> list[Cue]:
+    """Return the cues, those that go on with the sentence of the one before as a part of it."""
+    joined: list[Cue] = []
     for cue in cues:
-        goes_on = (
+        last = joined[-1] if joined else None
+        if (
             last is not None
             and rules.join_s is not None
             and not last.text.rstrip(_CLOSING).endswith(tuple(_SENTENCE_ENDS))
             and cue.start_s - last.end_s <= rules.join_s
             and cue.end_s - last.start_s <= rules.max_s
             and cue.language == last.language
-        )
-        if last is not None and goes_on:
-            glosses = " ".join(filter(None, (last.gloss, cue.gloss)))
-            last = replace(
+        ):
+            joined[-1] = replace(
                 last,
                 end_s=max(cue.end_s, last.end_s),
-                gloss=glosses,
+                gloss=" ".join(filter(None, (last.gloss, cue.gloss))),
                 text=f"{last.text} {cue.text}",
             )
-            continue
-        if last is not None:
-            yield last
-        last = cue
-    if last is not None:
-        yield last
+        else:
+            joined.append(cue)
+    return joined
 
 
 def _place(cue: Cue, rules: CueRules, duration_s: float | None) -> Cue | Problem:
@@ -583,7 +580,8 @@ def write_captions(
     """
     cues = sorted(cues, key=_times)
     if path.suffix == ".eaf":
-        write_elan(path, [*_tiers(cues), *_sign_tiers(signs)], film)
+        tiers = [*_tiers(cues), *_sign_tiers(signs)]
+        write_file(path, render_elan(tiers, film, path.parent))
     elif path.suffix == ".json":
         name = {} if film is None else {"film": film.name}
         more = {"signs": _rows(signs)} if signs else {}

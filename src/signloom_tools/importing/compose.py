@@ -6,7 +6,6 @@ fluent signing.
 
 import functools
 import unicodedata
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
@@ -17,6 +16,7 @@ import numpy as np
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.corpus.manifest import Clip, has_ended
 from signloom.corpus.shards import read_clip_frames, read_clip_rates, read_shards, shards_metadata
+from signloom.grouping import group_pairs
 from signloom_tools.importing.merge import write_landmarks
 
 _KEPT_TAKES = 2_000  # in memory
@@ -56,12 +56,15 @@ def draw_takes(
     Returns:
         The composed clips; and of sentences that cannot be composed the glosses without a take.
     """
-    pools: dict[str, dict[str, list[str]]] = {}
-    for split, signers in stock.items():
-        pool = pools.setdefault(split, defaultdict(list))
-        for takes in signers.values():
-            for key, ids in takes.items():
-                pool[key] += ids
+    pools = {
+        split: group_pairs(
+            (key, clip_id)
+            for takes in signers.values()
+            for key, ids in takes.items()
+            for clip_id in ids
+        )
+        for split, signers in stock.items()
+    }
 
     def choose(values: Sequence[str]) -> str:
         return values[int(generator.integers(len(values)))]

@@ -2,13 +2,14 @@
 
 import hashlib
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from signloom.corpus.manifest import SPLITS, Clip
 from signloom.corpus.words import find_words
 from signloom.errors import UserError, count_of
+from signloom.grouping import group_pairs
 
 UNITS = ("signer", "film", "sentence", "order", "clip")
 """What may be dealt. `sentence`: all clips of a sentence to one split; `order`: of each signer and
@@ -71,10 +72,7 @@ def few_takes(clips: Sequence[Clip], splits: int) -> list[Clip]:
 
 def _takes(clips: Sequence[Clip]) -> list[list[Clip]]:
     """Return the takes of each signer and text."""
-    takes: dict[tuple[str, str], list[Clip]] = defaultdict(list)
-    for clip in clips:
-        takes[clip.signer, clip.text].append(clip)
-    return list(takes.values())
+    return list(group_pairs(((clip.signer, clip.text), clip) for clip in clips).values())
 
 
 def recording_order(clip: Clip) -> tuple[list[tuple[str, int]], float]:
@@ -87,7 +85,7 @@ def recording_order(clip: Clip) -> tuple[list[tuple[str, int]], float]:
 def shuffled_takes(clips: Sequence[Clip]) -> int:
     """Count the signers' texts whose takes lie in several splits, though not in order."""
     count = 0
-    for series in _takes(clips):
+    for series in (takes for takes in _takes(clips) if len({clip.split for clip in takes}) > 1):
         splits = [clip.split for clip in sorted(series, key=recording_order)]
         changes = sum(before != after for before, after in pairwise(splits))
         count += changes > len({*splits}) - 1

@@ -15,7 +15,7 @@ from typing import NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
 from signloom.errors import UserError
-from signloom.files import write_file
+from signloom.grouping import group_pairs
 
 _CHUNK_CHARACTERS = 1 << 16
 _CONSTRAINTS = {  # ELAN's own words; it expects all four in every file
@@ -186,11 +186,11 @@ def _interpolate(
 
 def _place_references(tiers: Sequence[ET.Element], annotations: dict[str, Annotation]) -> None:
     """Add the annotations that have no times of their own: they share those of their parents."""
-    waiting: dict[tuple[str, str], list[ET.Element]] = {}
-    for tier in tiers:
-        for annotation in tier.iterfind("ANNOTATION/REF_ANNOTATION"):
-            key = tier.attrib["TIER_ID"], annotation.attrib["ANNOTATION_REF"]
-            waiting.setdefault(key, []).append(annotation)
+    waiting = group_pairs(
+        ((tier.attrib["TIER_ID"], annotation.attrib["ANNOTATION_REF"]), annotation)
+        for tier in tiers
+        for annotation in tier.iterfind("ANNOTATION/REF_ANNOTATION")
+    )
     while waiting:
         ready = [key for key in waiting if key[1] in annotations]
         if not ready:
@@ -225,11 +225,6 @@ def _media_paths(descriptors: Sequence[ET.Element]) -> dict[str, int]:
         if parts and "\0" not in path:
             origins[str(PurePosixPath(*parts))] = int(descriptor.get("TIME_ORIGIN", "0"))
     return origins
-
-
-def write_elan(path: Path, tiers: Sequence[Tier], film: Path | None) -> None:
-    """Write what `render_elan` returns."""
-    write_file(path, render_elan(tiers, film, path.parent))
 
 
 def render_elan(

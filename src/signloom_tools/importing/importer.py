@@ -555,9 +555,9 @@ def _cell(text: str) -> str:
 
 
 def _fingerprint(files: Sequence[_SourceFile], options: ImportOptions, layout: Layout) -> str:
-    paths = (next(iter(source.parts.values()), source.path) for source in files)
     paths = (
-        next(filter(None, source.frames), path) for source, path in zip(files, paths, strict=True)
+        next(filter(None, (*source.frames, *source.parts.values())), source.path)
+        for source in files
     )
     formats = sorted({_format_of(options.format, path) for path in paths})
     fingerprint: dict[str, object] = {

@@ -28,7 +28,7 @@ def read_json_records(text: str) -> tuple[Records, list[str]]:
     except ValueError:
         content = [json.loads(line) for line in text.splitlines() if line.strip()]
     content = _unwrap(content)
-    if _are_lists(content):
+    if isinstance(content, list) and content and all(isinstance(row, list) for row in content):
         return [list(map(_cell_of, cells)) for cells in content], []
     to_records = next((make for is_shape, make in _SHAPES.values() if is_shape(content)), None)
     skipped: dict[str, None] = {}
@@ -46,14 +46,6 @@ def _unwrap(content: Any) -> Any:
     rows = content.get("data")
     header = [content["columns"]] if "columns" in content else []
     return [*header, *rows] if isinstance(rows, list) else content
-
-
-def _are_lists(content: Any) -> bool:
-    return (
-        isinstance(content, list)
-        and bool(content)
-        and all(isinstance(cells, list) for cells in content)
-    )
 
 
 def _cells_by_key(content: Any) -> list[list[Any]] | None:
@@ -82,21 +74,9 @@ def _are_boxes(content: Any) -> bool:
     return bool(boxes) and all(len(box) == 4 and str not in map(type, box) for box in boxes)
 
 
-def _are_texts(content: Any) -> bool:
-    return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
-
-
 def _rows_of_columns(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     columns = _cells_by_key(content) or []
     return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
-
-
-def _rows_of_boxes(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"vid": name, "bbox": box} for name, box in content.items()]
-
-
-def _rows_of_texts(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"name": name, "text": text} for name, text in content.items()]
 
 
 def _are_columns_by_word(content: Any) -> bool:
@@ -127,11 +107,6 @@ def _rows_of_words(content: Mapping[str, Any], split: str = "") -> list[dict[str
     ]
 
 
-def _is_film(content: Any) -> bool:
-    """Tell whether it is a film with its signs, as AI-Hub's label files are."""
-    return isinstance(content, dict) and {*content} >= {"metaData", "data"}
-
-
 def _rows_of_film(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     film = content["metaData"].get("name", "")
     return [
@@ -148,11 +123,20 @@ def _rows_of_film(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 _SHAPES: dict[
     str, tuple[Callable[[Any], bool], Callable[[Mapping[str, Any]], list[dict[str, Any]]]]
 ] = {
-    "a film with its signs, as AI-Hub has them": (_is_film, _rows_of_film),
+    "a film with its signs, as AI-Hub has them": (
+        lambda content: isinstance(content, dict) and {*content} >= {"metaData", "data"},
+        _rows_of_film,
+    ),
     "columns by word, as BOBSL's spottings are": (_are_columns_by_word, _rows_of_words),
     "columns, as pandas writes them": (_are_columns, _rows_of_columns),
-    "boxes by name, as OpenASL has them": (_are_boxes, _rows_of_boxes),
-    "texts by name": (_are_texts, _rows_of_texts),
+    "boxes by name, as OpenASL has them": (
+        _are_boxes,
+        lambda content: [{"vid": name, "bbox": box} for name, box in content.items()],
+    ),
+    "texts by name": (
+        lambda content: isinstance(content, dict) and {*map(type, content.values())} <= {str},
+        lambda content: [{"name": name, "text": text} for name, text in content.items()],
+    ),
 }
 """Shapes of maps: their name, how each is recognised, and how it becomes records.
 
@@ -180,7 +164,11 @@ def _flatten_records(
         del inner[key]
     are_splits = _are_splits(inner)
     if is_record:
-        parts = _parts_of_record(inner, are_splits=are_splits)
+        parts = {  # whose values are the record's own, as `key.name`
+            key: child
+            for key, child in inner.items()
+            if isinstance(child, dict) and not (are_splits and _has_records([*child.values()]))
+        }
         cells |= {
             f"{key}.{name}": _cell_of(cell)
             for key, part in parts.items()
@@ -189,7 +177,9 @@ def _flatten_records(
         inner = {key: child for key, child in inner.items() if key not in parts}
         if not inner:
             yield cells
-    label = _label_of(inner, are_splits=are_splits)
+    label = "split" if are_splits else "name"
+    if [*inner] == [str(number) for number in range(len(inner))]:
+        label = INDEX
     for key, child in inner.items():
         is_list = len(inner) == 1 and isinstance(child, list)  # under a name that says nothing
         is_named = are_splits or not (is_record or is_list)
@@ -209,23 +199,6 @@ def _are_splits(inner: Mapping[str, Any]) -> bool:
         stray = next(key for key in inner if key.lower() not in splits)
         raise ValueError(f"{stray} is no split, but {splits.pop()} is: name it train, dev or test")
     return False
-
-
-def _parts_of_record(inner: Mapping[str, Any], *, are_splits: bool) -> dict[str, dict[str, Any]]:
-    """Return the maps inside of a record whose values are its own, as `key.name`."""
-    maps = {key: child for key, child in inner.items() if isinstance(child, dict)}
-    return {
-        key: part
-        for key, part in maps.items()
-        if not (are_splits and _has_records([*part.values()]))
-    }
-
-
-def _label_of(inner: Mapping[str, Any], *, are_splits: bool) -> str:
-    """Return the column that the keys of a map of records are in."""
-    if [*inner] == [str(number) for number in range(len(inner))]:
-        return INDEX
-    return "split" if are_splits else "name"
 
 
 def _others(inner: Mapping[str, Any]) -> list[str]:

@@ -1,11 +1,10 @@
 """Keypoint files of other detectors, and of MediaPipe: JSON and pickles."""
 
-import collections
 import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from signloom.corpus.landmarks import COORDINATES, PART_POINTS
 from signloom.errors import ClipError
+from signloom.grouping import group_pairs
 from signloom_tools.importing.file_names import MOST_GAPS, SIZES, without_ending
 from signloom_tools.importing.foreign import (
     ClipSource,
@@ -31,6 +31,7 @@ from signloom_tools.importing.pickles import load_pickle
 POINTS = ("keypoints", "keypoint", "pose_keypoints", "poses")  # what people call them
 SCORES = ("scores", "keypoint_scores", "score", "confidence")
 _FRAMES = ("instance_info", "frames", "results")  # MMPose's, ours and those of pages
+_OF_FRAMES = {"image_id", "keypoint_scores", "instances"}  # a list of these is no list of clips
 _PEOPLE_NAMES = ("people", "instances", "instance_info")
 _JSON_GROWTH = 8  # a number in JSON takes this many times its text in memory
 # MediaPipe's results, of any language: names without case, `_` and `landmarks`.
@@ -127,35 +128,34 @@ def find_clips(
     outer = content if isinstance(content, dict) else {}
     frames = None if is_frame(content) else _frames_in(outer)
     content = _by_frame(_by_number(content if frames is None else frames))
+    clips: Iterable[tuple[object, Any]] = [(name, content)]
+    first: Any = content[0] if isinstance(content, list) and content else None
     if isinstance(content, dict) and not (is_frame(content) or _points_in(content, defaults)):
-        clips = {
-            key: entry
+        clips = [
+            (key, entry)
             for key, entry in content.items()
             if isinstance(entry, dict | list) or hasattr(entry, "shape")
-        }
+        ]
         if not clips:
             raise ClipError(
                 f"its keys are {', '.join(map(str, list(content)[:8]))}",
                 "expected keypoints, or clips by name; --keys keypoints=NAME says what is meant",
             )
-        for key, entry in clips.items():
-            yield str(key), partial(_clip, path, str(key), entry, outer, defaults)
-        return
     # A clip an entry: of cameras, as DGS has them, or of lists of frames for each part.
-    if isinstance(content, list) and content and _frames_in(content[0]):
-        for number, entry in enumerate(content):
-            alone = name if len(content) == 1 else f"{name}-{number + 1}"
-            key = str(entry.get("id") or entry.get("name") or alone)
-            yield key, partial(_clip, path, key, entry, outer, defaults)
-        return
-    if isinstance(content, list) and content and _points_in(content[0], defaults):
-        first = content[0]
-        if not {"image_id", "keypoint_scores", "instances"} & first.keys():  # a clip an entry
-            for number, entry in enumerate(content):
-                key = str(entry.get("name", f"{name}-{number + 1}"))
-                yield key, partial(_clip, path, key, entry, outer, defaults)
-            return
-    yield name, partial(_clip, path, name, content, outer, defaults)
+    elif _frames_in(first):
+        clips = (
+            (
+                entry.get("id") or entry.get("name") or (f"{name}-{n}" if content[1:] else name),
+                entry,
+            )
+            for n, entry in enumerate(content, start=1)
+        )
+    elif _points_in(first, defaults) and not _OF_FRAMES & first.keys():
+        clips = (
+            (entry.get("name", f"{name}-{n}"), entry) for n, entry in enumerate(content, start=1)
+        )
+    for key, entry in clips:
+        yield str(key), partial(_clip, path, str(key), entry, outer, defaults)
 
 
 def _frames_in(content: Any) -> Any:
@@ -345,9 +345,7 @@ def _is_people(frame: Any) -> bool:
 def _frames(content: Sequence[Any]) -> Iterator[list[DetectedPerson]]:
     """Yield the people of each frame, by OpenPose, AlphaPose or MMPose."""
     if isinstance(content[0], dict) and "image_id" in content[0]:  # AlphaPose: a person an entry
-        by_frame: dict[str, list[DetectedPerson]] = collections.defaultdict(list)
-        for person in content:
-            by_frame[str(person["image_id"])].append(_person(person))
+        by_frame = group_pairs((str(person["image_id"]), _person(person)) for person in content)
         number = {name: int("".join(filter(str.isdigit, name)) or 0) for name in by_frame}
         frames = {number[name]: people for name, people in by_frame.items()}
         if len(frames) < len(by_frame):

@@ -17,6 +17,7 @@ from tqdm import tqdm
 from signloom.corpus.landmarks import FEATURES, choices_of
 from signloom.corpus.manifest import (
     IMPORTED_SHARDS,
+    PLAIN_ID,
     SPLITS,
     VIDEO_SUFFIXES,
     Clip,
@@ -32,6 +33,7 @@ from signloom.corpus.manifest import (
 )
 from signloom.errors import ClipError, Problem, UserError, name_problem
 from signloom.files import disk_name, flush_to_disk, half_written, whole_file, write_file
+from signloom.grouping import group_pairs
 from signloom.progress import progress_file
 from signloom.system import link_file
 from signloom.tables import tsv_text
@@ -129,9 +131,7 @@ class VideoFolder:
 
     def take_alone(self, names: Iterable[str]) -> None:
         """Take each picture as a clip where cells name several pictures of one folder."""
-        by_folder: dict[Path | None, set[str]] = defaultdict(set)
-        for name in filter(is_picture, dict.fromkeys(names)):
-            by_folder[self.find(name)[0]].add(name)
+        by_folder = group_pairs((self.find(name)[0], name) for name in names if is_picture(name))
         for folder, cells in by_folder.items():
             if folder and len(cells) > 1 and (self.folder / folder).is_dir():
                 # Or a cell whose picture is missing would mean all of them.
@@ -167,18 +167,18 @@ class VideoFolder:
         place, cell_place = "/".join(("", *self._parts[path])).casefold(), self._read_place(name)
         return place.endswith(cell_place) or (cell_place.endswith(place) and place.count("/") > 1)
 
-    def find_astray(self, names: Iterable[str]) -> set[str]:
-        """Return the cells whose video lies elsewhere, where other cells also mean it."""
-        cells: dict[Path | None, set[str]] = defaultdict(set)
-        for name in dict.fromkeys(names):
-            cells[self.find(name)[0]].add(name)
-        return {
-            name
-            for path, of in cells.items()
-            if path and len({*map(self._read_place, of)}) > 1
-            for name in of
-            if not self._is_at(path, name)
-        }
+    def find_all(self, names: Iterable[str]) -> dict[str, tuple[Path | None, str]]:
+        """Return what `find` does of each cell.
+
+        A cell whose path is not its video's has none, where other cells mean the same video.
+        """
+        videos = {name: self.find(name) for name in names}
+        cells = group_pairs((path, name) for name, (path, _) in videos.items())
+        for path, of in cells.items():
+            if path and len({*map(self._read_place, of)}) > 1:
+                astray = [name for name in of if not self._is_at(path, name)]
+                videos |= dict.fromkeys(astray, (None, "no video at its path"))
+        return videos
 
     def _read_path(self, cell: str) -> PurePosixPath:
         """Return the path that a cell says, without its ending."""
@@ -236,8 +236,9 @@ def place_video(source: Path | PictureFolder, target: Path, *, copy: bool, force
 
 def stem(name: str) -> str:
     """Return a file's name without the ending of a video, as it is seen; other dots stay."""
-    suffix = PurePosixPath(name).suffix
-    return clean(name.removesuffix(suffix) if suffix.lower() in VIDEO_SUFFIXES else name)
+    start, dot, ending = name.rpartition(".")
+    is_video = dot + ending.lower() in VIDEO_SUFFIXES and start[-1:] not in ("", "/")
+    return clean(start if is_video else name)
 
 
 _NO_SPLIT = SPLITS[0]  # used until the clips are dealt
@@ -315,9 +316,8 @@ class CorpusPlan:
         splits_by_signer: dict[str, set[str]] = defaultdict(set)
         for clip in self.clips:
             splits_by_signer[clip.signer].add(clip.split)
-        order = SPLITS.index
         return {
-            who: sorted(of, key=order)
+            who: sorted(of, key=SPLITS.index)
             for who, of in sorted(splits_by_signer.items())
             if len(of) > 1
         }
@@ -359,11 +359,13 @@ def plan_corpus(
         (row, name, values) for (row, _), name, values in zip(rows, names, read, strict=True)
     ]
     alike = _named_alike(entries, imported) if imported else {}
-    video_names = [values.get("video") or name for _, name, values in entries]
+    video_names = dict.fromkeys(values.get("video") or name for _, name, values in entries)
     if videos:
         videos.take_alone(video_names)
-    astray = videos.find_astray(video_names) if videos else set[str]()
-    planner = _Planner(options, corpus, videos, imported, alike, astray, plan := CorpusPlan())
+    by_cell = videos.find_all(video_names) if videos else {}
+    inside = _find_inside(corpus, videos.folder) if videos else None
+    plan = CorpusPlan()
+    planner = _Planner(options, corpus, videos, imported, alike, by_cell, inside, plan)
     for row, name, values in entries:
         clip = planner.clip_of_row(row, name, values)
         if isinstance(clip, RefusedRow):
@@ -387,7 +389,8 @@ class _Planner:
     videos: VideoFolder | None
     imported: Collection[str] | None
     alike: Mapping[str, Problem]
-    astray: Collection[str]
+    by_cell: Mapping[str, tuple[Path | None, str]]  # its video, or why there is none
+    inside: Path | None  # the folder of the videos, where it lies in the corpus
     plan: CorpusPlan  # of the rows before
     places: dict[tuple[str, str | None], Path | Problem] = field(default_factory=dict)
     """Of videos, as `_place` returns them, by what a row says of its video."""
@@ -421,9 +424,7 @@ class _Planner:
 
     def _place(self, videos: VideoFolder, video_name: str, fps: str | None) -> Path | Problem:
         """Return the path of a row's video in the corpus, or why there is none."""
-        video, reason = videos.find(video_name)
-        if video_name in self.astray:
-            video, reason = None, "no video at its path"
+        video, reason = self.by_cell[video_name]
         if video is None:
             return Problem(reason, "", (video_name,))
         if (videos.folder / video).is_dir() or is_picture(video.name):
@@ -433,10 +434,15 @@ class _Planner:
                 return replace(error.problem, concerns=(video_name,))
             target = self.corpus / VIDEOS / video.parent / f"{video.name}{PACKED_SUFFIX}"
             return self.plan.place(target, pictures)
-        folder, root = videos.folder.resolve(), self.corpus.resolve()
-        if folder.is_relative_to(root):
-            return self.corpus / folder.relative_to(root) / video
+        if self.inside is not None:
+            return self.inside / video
         return self.plan.place(self.corpus / VIDEOS / video, videos.folder / video)
+
+
+def _find_inside(corpus: Path, videos: Path) -> Path | None:
+    """Return the path of a folder of videos in the corpus; None: it lies elsewhere."""
+    folder, root = videos.resolve(), corpus.resolve()
+    return corpus / folder.relative_to(root) if folder.is_relative_to(root) else None
 
 
 def _named_alike(
@@ -466,6 +472,8 @@ def _file_ids(name: str, values: Mapping[str, str]) -> list[str]:
 
 def clip_id_of(name: str) -> str:
     """Return an id that a manifest takes for a name that it may not: paths, odd signs, dashes."""
+    if re.fullmatch(PLAIN_ID, name):
+        return name
     name = unicodedata.normalize("NFC", name)
     legal = "".join(c if unicodedata.category(c)[0] in "LMN" or c in " ._-" else "_" for c in name)
     return f"_{legal}" if legal[:1] in ("-", ".") else legal
@@ -501,7 +509,9 @@ def _values(row: TableRow, split: str | None, options: RowOptions) -> dict[str, 
     for edge in ("start", "end"):
         frame = values.pop(f"{edge}_frame", "")
         if frame not in ("", "-1") and options.fps:  # -1: the whole
-            values[f"{edge}_s"] = _seconds(frame, options.fps)
+            whole = re.fullmatch(r"(\d+)(?:\.0+)?", frame)
+            seconds = f"{int(whole[1]) / options.fps:.6f}" if whole else f"frame {frame}"
+            values[f"{edge}_s"] = seconds
     return values
 
 
@@ -511,7 +521,7 @@ def _name_clips(rows: Sequence[Mapping[str, str]]) -> list[str]:
     Clips of one video whose table has no names for them are also named by their starts.
     """
     paths = [(row.get("clip_id") or row.get("video", "")).replace("\\", "/") for row in rows]
-    parts = {path: PurePosixPath(stem(path)).parts or ("",) for path in {*paths}}
+    parts = {path: _split_path(stem(path)) for path in {*paths}}
     files = Counter(pieces[-1] for pieces in {*parts.values()})
     alike = {pieces for pieces in parts.values() if files[pieces[-1]] > 1}
     counts = Counter(parts[path] for path in paths)
@@ -525,6 +535,12 @@ def _name_clips(rows: Sequence[Mapping[str, str]]) -> list[str]:
     return names
 
 
+def _split_path(path: str) -> tuple[str, ...]:
+    if "/" not in path and path != ".":  # most tables have names, and a Path costs more
+        return (path,)
+    return PurePosixPath(path).parts or ("",)
+
+
 def count_shared(names: Sequence[Sequence[str]]) -> int:
     """Return how many first characters, or parts of paths, names have in common."""
     pairs = enumerate(zip(*names, strict=False))
@@ -534,11 +550,6 @@ def count_shared(names: Sequence[Sequence[str]]) -> int:
 def name_cue(film: str, start_s: float) -> str:
     """Return what a part of a film is called that has no name of its own."""
     return f"{film}-{round(start_s * 1000):08d}"
-
-
-def _seconds(frame: str, fps: float) -> str:
-    match = re.fullmatch(r"(\d+)(?:\.0+)?", frame)
-    return f"{int(match[1]) / fps:.6f}" if match else f"frame {frame}"
 
 
 def _problem(
@@ -610,16 +621,17 @@ REFUSED = "refused.tsv"
 _REFUSED_HEADER = "table\tline\tclip_id\treason\tdetail"
 
 
-_UNFINISHED = ".unfinished"  # in a corpus whose landmarks are written before its manifest
+_UNFINISHED = ".unfinished"  # in a corpus until its manifest, landmarks and recipe are written
 
 
 @contextlib.contextmanager
 def unfinished(corpus: Path) -> Iterator[None]:
     """Note that a corpus is being made, so that the same command makes it anew after a kill."""
     corpus.mkdir(parents=True, exist_ok=True)
-    (corpus / _UNFINISHED).touch()
+    if not (corpus / MANIFEST).exists():  # else --force replaces it, also the next time
+        (corpus / _UNFINISHED).touch()
     yield
-    (corpus / _UNFINISHED).unlink()
+    (corpus / _UNFINISHED).unlink(missing_ok=True)
 
 
 def check_free(corpus: Path, *, landmarks: bool = False) -> None:
@@ -629,9 +641,9 @@ def check_free(corpus: Path, *, landmarks: bool = False) -> None:
         UserError: Says what is there, and how it is used.
     """
     path = corpus / MANIFEST
-    if not path.exists() and landmarks and not (corpus / _UNFINISHED).exists():
+    if not path.exists() and landmarks:
         path = corpus / IMPORTED_SHARDS
-    if not path.exists():
+    if not path.exists() or (corpus / _UNFINISHED).exists():
         return
     problem = "already exists"
     if path.name == MANIFEST and is_manifest(path.read_text(encoding="utf-8", errors="replace")):

@@ -4,7 +4,6 @@ A pickle is a program. It is refused unless asked for, and then read by an unpic
 numbers, texts, lists, dicts, NumPy arrays and PyTorch tensors, and calls nothing else.
 """
 
-import codecs
 import collections
 import gzip
 import io
@@ -85,20 +84,8 @@ class _Array:
         return self._array if dtype is None else self._array.astype(dtype)
 
 
-def _rebuild_array(kind: type, *_: object) -> _Array:
-    return _Array()
-
-
 def _rebuild_buffer(raw: Any, kind: _Kind, shape: tuple[int, ...], order: str) -> Any:
     return kind.read(raw).reshape(shape, order="F" if order == "F" else "C")
-
-
-def _rebuild_scalar(kind: _Kind, raw: bytes) -> Any:
-    return kind.read(raw)[0]
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    return codecs.encode(text, "latin1") if encoding == "latin1" else b""
 
 
 def _load_storage(raw: bytes) -> Any:
@@ -119,10 +106,10 @@ class _Unpickler(pickle.Unpickler):
     _CALLS: Mapping[str, Callable[..., Any]] = {
         "numpy.ndarray": _Array,
         "numpy.dtype": _Kind,
-        "multiarray._reconstruct": _rebuild_array,
-        "multiarray.scalar": _rebuild_scalar,
+        "multiarray._reconstruct": lambda *_: _Array(),
+        "multiarray.scalar": lambda kind, raw: kind.read(raw)[0],
         "numeric._frombuffer": _rebuild_buffer,
-        "_codecs.encode": _encode,
+        "_codecs.encode": lambda text, code: text.encode("latin1") if code == "latin1" else b"",
         "collections.OrderedDict": collections.OrderedDict,
         "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
         "torch.storage._load_from_bytes": _load_storage,

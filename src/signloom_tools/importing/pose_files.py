@@ -24,6 +24,7 @@ from signloom.corpus.landmarks import (
 )
 from signloom.errors import ClipError, UserError
 from signloom.files import write_file
+from signloom_tools.importing.file_names import SIZES
 from signloom_tools.importing.foreign import ClipSource, ForeignClip, LandmarkPart
 from signloom_tools.importing.options import SourceDefaults
 from signloom_tools.importing.people import DetectedPerson, clip_of_points, follow_signer
@@ -144,11 +145,10 @@ def read_pose(path: Path, defaults: SourceDefaults) -> Iterator[ClipSource]:
         if component.name in _PARTS:
             part = _PARTS[component.name]
             parts[part] = _part(part, component.points, xyz[:, columns])
-    fps, width, height = rate_and_size
-    size = {"width": width, "height": height}
+    stated_sizes = dict(zip(SIZES, rate_and_size, strict=True))
     yield (
         path.stem,
-        partial(ForeignClip, clip_id=path.stem, parts=parts, fps=fps, states_size=True, **size),
+        partial(ForeignClip, clip_id=path.stem, parts=parts, states_size=True, **stated_sizes),
     )
 
 
@@ -219,11 +219,9 @@ def pack_parts(parts: Mapping[str, Points], *, fps: float, width: int, height: i
 
 def _all_names(part: str, count: int) -> list[str]:
     """Return pose-format's names of all landmarks of a part."""
-    if part == "face":
-        return [str(index) for index in range(count)]
     if part == "pose":
         return [name.upper() for name in ALL_POSE_LANDMARKS]
-    return [_foreign_name(part, mark) for mark in HAND_LANDMARKS]
+    return [*_indices_by_name(part)][:count]
 
 
 def _pack(

@@ -96,7 +96,7 @@ def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Fa
     known_lengths = [seconds for seconds in lengths.values() if seconds is not None]
     return Facts(
         clips=len(train),
-        words=mean(is_single_word(clip.text) for clip in train),
+        words=_share_of_words([clip.text for clip in train]),
         sentences=len(texts),
         known=mean(clip.text in texts for clip in dev) if dev else 0.0,
         glosses=any(clip.gloss for clip in train),
@@ -109,6 +109,11 @@ def read_facts(clips: Sequence[Clip], corpus: Path, groups: Sequence[str]) -> Fa
         ),
         groups=tuple(groups),
     )
+
+
+def _share_of_words(texts: Sequence[str]) -> float:
+    """Return the share of texts that are single words; 0 of none."""
+    return sum(map(is_single_word, texts)) / (len(texts) or 1)
 
 
 def _spelling_positions(text: str) -> int:
@@ -150,7 +155,7 @@ def warn_of_little(clips: Sequence[Clip]) -> list[str]:
     """
     train = [clip.text for clip in clips if clip.split == "train"]
     dev = [clip.text for clip in clips if clip.split == "dev"]
-    are_words = bool(train) and mean(map(is_single_word, train)) >= 0.5
+    are_words = _share_of_words(train) >= 0.5
     warnings = _warn_of_rare_words(train, are_words=are_words)
     if are_words and dev and set(train).isdisjoint(dev):
         warnings.append(
@@ -181,16 +186,14 @@ def _warn_of_rare_words(texts: Sequence[str], *, are_words: bool) -> list[str]:
 
 def _warn_of_small_splits(clips: Sequence[Clip]) -> list[str]:
     """Say which splits have too few clips for small differences."""
-    warnings = []
-    for split in ("dev", "test"):
-        count = sum(clip.split == split for clip in clips)
-        if 0 < count < DECIDING:
-            warnings.append(
-                f"{split} has {count_of(count, 'clip')}: a share of them is known to about "
-                f"±{100 / math.sqrt(count):.0f} points, so small differences decide nothing; "
-                f"{DECIDING} clips make it ±{100 / math.sqrt(DECIDING):.0f}"
-            )
-    return warnings
+    counts = Counter(clip.split for clip in clips)
+    return [
+        f"{split} has {count_of(counts[split], 'clip')}: a share of them is known to about "
+        f"±{100 / math.sqrt(counts[split]):.0f} points, so small differences decide nothing; "
+        f"{DECIDING} clips make it ±{100 / math.sqrt(DECIDING):.0f}"
+        for split in ("dev", "test")
+        if 0 < counts[split] < DECIDING
+    ]
 
 
 def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
@@ -198,7 +201,7 @@ def warn_of_leaks(clips: Sequence[Clip]) -> list[str]:
     warnings = []
     texts = {split: {clip.text for clip in clips if clip.split == split} for split in SPLITS}
     signers = {clip.signer for clip in clips}
-    are_words = bool(clips) and mean(is_single_word(clip.text) for clip in clips) >= 0.5
+    are_words = _share_of_words([clip.text for clip in clips]) >= 0.5
     if len(signers) == 1:
         warnings.append(
             "everything is by one signer: a model will know this person, and no score here tells "
@@ -567,14 +570,11 @@ def _choose_seeds(facts: Facts, params: Mapping[str, Any], reasons: list[str]) -
     seeds = list(params.get("train", {}).get("seeds", [1]))
     if (not facts.are_signs and facts.clips >= SMALL) or len(seeds) >= len(SEEDS):
         return seeds
-    if facts.are_signs:
-        reasons.append(
-            "seeds 1, 2 and 3, read as an ensemble, each trained for a third of the time: one "
-            "model of single signs of others is a draw (docs/results.md)"
-        )
-        return SEEDS
     reasons.append(
-        f"seeds 1, 2 and 3: with fewer than {SMALL} clips of sentences one training is a draw "
+        "seeds 1, 2 and 3, read as an ensemble, each trained for a third of the time: one model of "
+        "single signs of others is a draw (docs/results.md)"
+        if facts.are_signs
+        else f"seeds 1, 2 and 3: with fewer than {SMALL} clips of sentences one training is a draw "
         "(140 of BOSTON-104: 22, 24 and 38 % gloss errors), so the report gives the mean of "
         "three; train.seeds: [1] takes a third of the time"
     )

@@ -38,7 +38,7 @@ def separate_cells(path: Path, text: str, separator: str | None) -> tuple[Lines,
 def _find_separator(text: str) -> str:
     """Return what parts the first line most often; a space after names of clips, or an end."""
     lines = [line for line in text.splitlines() if line.strip()]
-    names = [line.split()[0] for line in lines]
+    names = [line.split(maxsplit=1)[0] for line in lines]
     spaced = re.compile(r"\s*[^\t|,;\s]*[\d/.][^\t|,;\s]* [^\t|]*")
     if len({*names}) == len(lines) > 0 and all(map(spaced.fullmatch, lines)):
         return _SPACE

@@ -35,8 +35,8 @@ class TableRow:
         """Return its values by field, as they are seen; times in seconds."""
         values = {name: clean(source.of(self.cells)) for name, source in sources.items()}
         for name in {"start_s", "end_s", "duration_s"} & values.keys():
-            in_ms = sources[name].in_ms
-            seconds = parse_time(values[name]) if in_ms or {*":,"} & {*values[name]} else None
+            in_ms, text = sources[name].in_ms, values[name]
+            seconds = parse_time(text) if in_ms or ":" in text or "," in text else None
             seconds = seconds and seconds / (1000 if in_ms else 1)
             values[name] = values[name] if seconds is None else str(seconds)
         if "duration_s" in values:
@@ -329,25 +329,22 @@ def join_rows(table: UserTable, added: UserTable) -> UserTable:
             f"{added.path}: shares no column with {table.path}, so their rows cannot be joined; "
             f"found {', '.join(added.header)} and {', '.join(table.header)}"
         )
+
+    def key_of(row: TableRow) -> tuple[str, ...]:
+        return tuple(row.cells[name] for name in shared)
+
     more: dict[tuple[str, ...], TableRow] = {}
     for row in added.rows:
-        key = tuple(row.cells[name] for name in shared)
+        key = key_of(row)
         if more.setdefault(key, row) is not row:
             raise UserError(
                 f"{added.path}: lines {more[key].line} and {row.line} have the same "
                 f"{', '.join(shared)}; remove one of them"
             )
-    empty = dict.fromkeys(added.header, "")
-    rows = []
-    for row in table.rows:
-        added_row = more.get(tuple(row.cells[name] for name in shared))
-        rows.append(
-            TableRow(
-                row.table,
-                row.line,
-                {**empty, **(added_row.cells if added_row else {}), **row.cells},
-            )
-        )
+    nothing = TableRow("", 0, dict.fromkeys(added.header, ""))
+    rows = [
+        replace(row, cells=more.get(key_of(row), nothing).cells | row.cells) for row in table.rows
+    ]
     return UserTable(table.path, table.how, list(rows[0].cells) if rows else [], rows, table.torn)
 
 

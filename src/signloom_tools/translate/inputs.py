@@ -296,8 +296,9 @@ def _check_foreign(path: Path, extractor: Mapping[str, Any]) -> None:
         raise UserError(f"{path} is one of several shards; give its folder, {path.parent}")
     if not _is_imported(extractor):
         raise UserError(
-            f"{path} holds landmarks of an unknown detector, the model was trained on those of "
-            f"{extractor.get('detector')!r}; give videos, or train on imported landmarks"
+            f"{path}: found a table, or landmarks of an unknown detector; expected videos or "
+            "folders of them, since the model was trained on landmarks of "
+            f"{extractor.get('detector')!r}. Give those, or train on imported landmarks"
         )
     suffixes = [end for name in _formats(extractor) for end in FORMATS[name]]
     if path.suffix.lower() not in suffixes or extractor.get("import_version") != IMPORT_VERSION:

@@ -1,6 +1,7 @@
 import dataclasses
 import itertools
 import logging
+import multiprocessing
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from signloom.errors import UserError
+from signloom.errors import UserError, explain
 from signloom.evaluation.stress import hold
 from signloom.features import sources
 from signloom.features.augment import mirror
@@ -210,6 +211,27 @@ def test_what_cannot_be_read_is_said_where_it_is_asked_for() -> None:
     with pytest.raises(UserError, match=r"^shard 5 is damaged$"):
         ahead.build(1, [5, 6])
     assert ahead.build(1, [2]).clip_ids == ("train2",)
+
+
+def test_a_process_that_was_killed_is_said_with_what_goes_on() -> None:
+    ahead = BuiltAhead(training_batches(tiny.training_data(20)), 2)
+    plan = ahead.plan(1)
+    ahead.expect(1, plan)
+
+    def lose_processes() -> None:
+        for process in multiprocessing.active_children():
+            process.kill()
+            process.join()
+        for clips in plan:
+            ahead.build(1, clips)
+
+    with pytest.raises(RuntimeError) as caught:  # torch raises it wherever this process is
+        lose_processes()
+    ahead.close()
+    message = explain(caught.value)
+    assert message is not None
+    assert message.startswith("a process that builds batches ended (DataLoader worker (pid")
+    assert message.endswith("`dvc repro` goes on from the last snapshot")
 
 
 def test_batches_too_large_for_shared_memory_are_built_here(

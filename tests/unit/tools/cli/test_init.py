@@ -115,6 +115,25 @@ def test_films_without_a_hand_are_told_where_lips_are_read(
     assert ("`signloom adopt --preset lip-conformer`" in text) == (not has_hands)
 
 
+def test_an_init_that_was_ended_before_params_yaml_named_the_corpus_is_simply_repeated(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    tables = write_tables(project)
+    with monkeypatch.context() as patch:
+        patch.setattr("signloom_tools.cli.init.adopt", end)
+        with pytest.raises(SystemExit, match="stopped"):
+            init(tables, "--use")
+    assert Path("data/raw/weather/manifest.tsv").is_file()
+    assert load_params(Path("params.yaml"))["corpus"]["folder"] != "data/raw/weather"
+    init(tables, "--use")
+    assert load_params(Path("params.yaml"))["corpus"]["folder"] == "data/raw/weather"
+    with pytest.raises(SystemExit, match=r"manifest.tsv already exists, a Signloom manifest"):
+        init(tables, "--use")
+
+
 def test_nothing_is_overwritten_unless_asked_for(project: Path) -> None:
     tables = write_tables(project)
     init(tables, "--copy")

@@ -26,6 +26,15 @@ def test_the_help_lists_every_command_once_and_loads_nothing_heavy() -> None:
     assert max(map(len, text)) <= 100
 
 
+def test_scores_are_printed_without_what_loads_slowly() -> None:
+    heavy = ("torch", "scipy.stats", "mlflow", "sklearn", "matplotlib", "pandas")
+    code = f"import sys, signloom.report.scores\nprint(set({heavy!r}) & sys.modules.keys())"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "set()\n"
+
+
 @pytest.mark.parametrize(
     ("typed", "hint"),
     [("tranlate", "did you mean translate?"), ("evaluate!", "`signloom --help` lists them")],
@@ -36,6 +45,28 @@ def test_a_mistyped_command_is_told_the_nearest_one(
     with pytest.raises(SystemExit):
         main([typed])
     assert f"there is no command {typed!r}; {hint}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--shares", "60", "20"], "argument --shares: found 2 values, expected TRAIN DEV TEST"),
+        (
+            ["--only", "--copy"],
+            "argument --only: found 0 values, expected COLUMN=REGEX [COLUMN=REGEX ...]",
+        ),
+        (["--videos"], "argument --videos: found 0 values, expected DIR"),
+        (["--share", "60"], "argument --shares: found 1 value, expected TRAIN DEV TEST"),
+        (["--film", "a.mp4"], "unrecognized arguments: --film a.mp4"),
+    ],
+)
+def test_a_wrong_option_ends_in_one_line_that_says_what_is_expected(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["init", "corpus", *arguments])
+    expected = f"error: {message}; see `signloom init --help`\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -58,6 +58,20 @@ def test_lines_of_glosses_are_translated_in_order(
     assert "never stood in train" not in err
 
 
+def test_who_translates_while_evaluate_runs_is_told_to_wait(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages: list[str] = []
+    monkeypatch.setattr("signloom_tools.dvc.stages_at_work", lambda: stages)
+    translate(checkpoint, "--glosses", "HAUS")
+    assert "`dvc repro evaluate` measures it" in capsys.readouterr().err
+    stages.append("`python -m pipeline.evaluate` (process 7, since 10:00)")
+    translate(checkpoint, "--glosses", "HAUS")
+    error = capsys.readouterr().err
+    assert f"wait until this ends, which may measure it: {stages[0]}" in error
+    assert "dvc repro" not in error
+
+
 def test_models_of_all_seeds_translate_together_where_one_asks_for_it(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

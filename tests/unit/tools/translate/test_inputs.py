@@ -195,7 +195,7 @@ def test_a_torn_file_and_a_missing_one_are_named_and_do_not_stop_the_rest(tmp_pa
 @pytest.mark.parametrize(
     ("extractor", "message"),
     [
-        (VIDEOS, "landmarks of an unknown detector.*'holistic'"),
+        (VIDEOS, "a table, or landmarks of an unknown detector; expected videos .*'holistic'"),
         ({**IMPORTED, "source": "pose"}, r"imported from pose .* files that end in \.pose"),
         ({**IMPORTED, "import_version": 0}, "import version 0; this is import version 1"),
     ],
