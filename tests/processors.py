@@ -48,14 +48,13 @@ def features() -> Iterator[bytes]:
     """Features of clips with gaps, at another frame rate; augmented clips."""
     from signloom.features.augment import augment, augment_rows, lose_hands
     from signloom.features.features import compute_features
-    from signloom.features.rests import trim_rests
     from tests import tiny
 
     options = replace(tiny.AUGMENT, rest_s=0.5)
     for seed in range(4):
         clip = tiny.lose(tiny.sequence(seed, frames=31, fps=25.0), "left_hand", slice(5, 8))
         yield compute_features(clip, tiny.FEATURES).tobytes()
-        yield trim_rests(clip, 0.2).points.tobytes()
+        yield tiny.trim_rests(clip, 0.2).points.tobytes()
         generator = np.random.default_rng(seed)
         augmented = augment(lose_hands(clip, options, generator), options, generator)
         yield compute_features(augmented, tiny.FEATURES).tobytes()

@@ -16,6 +16,7 @@ from signloom.corpus.landmarks import HANDS_POSE, LandmarkSequence, Layout
 from signloom.corpus.shards import write_shards
 from signloom.features.augment import AugmentOptions
 from signloom.features.features import FeatureOptions
+from signloom.features.rests import find_signing, take_frames
 from signloom.features.sources import Clips, LandmarkSource
 from signloom.features.targets import NO_LABELS, CtcLabels, Target, write_labels, write_targets
 from signloom.features.tokenizer import Tokenizer
@@ -144,6 +145,11 @@ def lose(clip: LandmarkSequence, group: str, frames: slice) -> LandmarkSequence:
     points[frames, clip.layout.slice(group)] = np.nan
     present[frames, clip.layout.group(group)] = False
     return dataclasses.replace(clip, points=points, present=present)
+
+
+def trim_rests(clip: LandmarkSequence, rest_s: float) -> LandmarkSequence:
+    """Return the clip without the stillness before and after its signing, as a model reads it."""
+    return take_frames(clip, *find_signing(clip, rest_s))
 
 
 def halve(clip: LandmarkSequence) -> LandmarkSequence:

@@ -329,7 +329,7 @@ class TrainingBatches(EpochBatches):
 
     @property
     def steps(self) -> int:
-        """The batches of an epoch, give or take what augmentation does to the lengths."""
+        """The batches of an epoch, before rests are added: the demo takes a fifth more."""
         return len(group_by_length(self._lengths, self._max_frames, None))
 
     def plan(self, epoch: int) -> list[list[int]]:

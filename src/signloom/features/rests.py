@@ -27,16 +27,6 @@ SMOOTH_S = 0.2  # over which speed is measured
 BRIDGE_S = 0.2  # a hand that is lost for no longer is where it was
 
 
-def trim_rests(sequence: LandmarkSequence, rest_s: float) -> LandmarkSequence:
-    """Return a clip with at most `rest_s` seconds of stillness before and after its signing.
-
-    Args:
-        sequence: The landmarks of one clip; the layout needs hands or pose, else nothing is cut.
-        rest_s: Seconds that are kept at either end; 0: all.
-    """
-    return take_frames(sequence, *find_signing(sequence, rest_s))
-
-
 def take_frames(sequence: LandmarkSequence, start: int, stop: int) -> LandmarkSequence:
     """Return the frames of a clip from `start` to before `stop`."""
     if (start, stop) == (0, len(sequence.points)):
@@ -47,7 +37,12 @@ def take_frames(sequence: LandmarkSequence, start: int, stop: int) -> LandmarkSe
 
 
 def find_signing(sequence: LandmarkSequence, rest_s: float) -> tuple[int, int]:
-    """Return the first frame of the signing and the first one after it, see `trim_rests`."""
+    """Return the first frame of the signing and the first one after it.
+
+    Args:
+        sequence: The landmarks of one clip; the layout needs hands or pose, else it is all signing.
+        rest_s: Seconds of stillness that belong to it at either end; 0: all.
+    """
     frames = len(sequence.points)
     if not rest_s:
         return 0, frames

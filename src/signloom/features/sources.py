@@ -422,8 +422,7 @@ class _FeatureReader(_LandmarkReader):
         """A multiple of three."""
         return COORDINATES * self.layout.points
 
-    def find_part(self, sequence: SourceSequence) -> Part:
-        return (0, 0, False)
+    find_part = Reader.find_part
 
     def trim(self, sequence: SourceSequence, part: Part | None = None) -> LandmarkSequence:
         return _check_layout(sequence, self.layout)

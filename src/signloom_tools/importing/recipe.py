@@ -28,7 +28,7 @@ FRAMES = 1200  # of a batch of these steps; with glosses twice as many steps of 
 # Times as many steps where signs in their order are all that is wanted, and where single ones are.
 RECOGNISING, SINGLE = 2.3, 0.075
 EPOCHS = (40, 300)  # fewest and most; of single signs the fewest are a quarter
-SMALL = 400  # train clips below which a corpus of single signs gets a small model
+SMALL_SIGNS = 800  # train clips of single signs below which a small model was measured to do
 DECIDING = 100  # dev or test clips, with which a share of them is known to ±10 points
 WRITABLE = 0.9  # least share of train clips whose characters CTC has to have room for
 SLOW = 20  # frames a second below which the convolutions of glosses halve the rate only once
@@ -36,7 +36,8 @@ CUT = 1.1  # and how much longer they must be: rests are cut before a model read
 _GUESSED_S = {True: 1.5, False: 4.0}  # of single signs and sentences whose length is not given
 RECOMBINED = 200  # different sentences below which new ones of their pieces were measured to help
 SIGN_WEIGHT = 0.2  # of what the signs say against a sentence
-SEEDS = [1, 2, 3]  # of sentences of fewer than `SMALL` clips: there one training is a draw
+SMALL = 400  # train clips of sentences below which one training is a draw
+SEEDS = [1, 2, 3]  # of these sentences, and of single signs
 FEW = 50  # train clips below which sentences are also learnt by heart (studies/little/README.md)
 NEW_TO_DEV = 0.5  # share of dev's sentences that train has, below which dev's loss cannot say when
 TO_THE_END = 170  # and train clips without glosses (studies/little/README.md); with glosses `FEW`
@@ -472,7 +473,7 @@ _RULES = (
         ),
     ),
     _RecipeRule(
-        when=lambda facts, ctc: facts.are_signs and facts.clips < SMALL,
+        when=lambda facts, ctc: facts.are_signs and facts.clips < SMALL_SIGNS,
         values={"model": {"d_model": 64, "d_ff": 128}},
     ),
     _RecipeRule(

@@ -7,7 +7,7 @@ import pytest
 
 from signloom.corpus.landmarks import LandmarkSequence, build_layout
 from signloom.features.augment import augment
-from signloom.features.rests import find_signing, trim_rests
+from signloom.features.rests import find_signing
 from signloom.features.sources import LandmarkSource
 from signloom_tools.translate.segmentation import segment_by_rest
 from tests import tiny
@@ -55,9 +55,9 @@ def test_rests_are_cut_and_the_signing_is_not(before_s: float, after_s: float, h
     begins, ends = before_s * FPS, (before_s + 1) * FPS
     assert max(begins - 0.2 * FPS - 3, 0) <= first <= begins
     assert ends <= stop <= min(ends + 0.2 * FPS + 3, len(clip.points))
-    trimmed = trim_rests(clip, 0.2)
+    trimmed = tiny.trim_rests(clip, 0.2)
     assert np.array_equal(trimmed.points, clip.points[first:stop])
-    assert abs(len(trim_rests(trimmed, 0.2).points) - len(trimmed.points)) <= 2
+    assert abs(len(tiny.trim_rests(trimmed, 0.2).points) - len(trimmed.points)) <= 2
 
 
 def test_a_hand_that_spells_is_no_rest_though_its_wrist_is_still() -> None:
@@ -66,11 +66,11 @@ def test_a_hand_that_spells_is_no_rest_though_its_wrist_is_still() -> None:
     tip = LAYOUT.landmark_names.index("right_hand.index_tip")
     points[:, tip] += rng.normal(0, 0.02, (len(points), 3)).astype(np.float32)
     spelt = dataclasses.replace(clip, points=points)
-    assert trim_rests(spelt, 0.2) is spelt
+    assert tiny.trim_rests(spelt, 0.2) is spelt
     low = film(1, 1, trembles=False)  # fingers that play at rest say nothing
     points = low.points.copy()
     points[:, tip] += rng.normal(0, 0.02, (len(points), 3)).astype(np.float32)
-    assert len(trim_rests(dataclasses.replace(low, points=points), 0.2).points) < 45
+    assert len(tiny.trim_rests(dataclasses.replace(low, points=points), 0.2).points) < 45
 
 
 @pytest.mark.parametrize(("held_s", "is_one"), [(0.5, True), (0.9, True), (2.0, False)])
@@ -89,17 +89,17 @@ def test_a_sign_that_is_held_still_ends_no_sentence(held_s: float, is_one: bool)
 
 def test_nothing_is_cut_where_nothing_moves_or_nothing_is_asked() -> None:
     clip = film(1, 1)
-    assert trim_rests(clip, 0.0) is clip
+    assert tiny.trim_rests(clip, 0.0) is clip
     still = dataclasses.replace(
         clip, points=np.repeat(clip.points[:1], 30, axis=0), present=clip.present[:30]
     )
-    assert trim_rests(still, 0.2) is still
+    assert tiny.trim_rests(still, 0.2) is still
     empty_clip = dataclasses.replace(
         clip, points=np.full_like(clip.points, np.nan), present=np.zeros_like(clip.present)
     )
-    assert trim_rests(empty_clip, 0.2) is empty_clip
+    assert tiny.trim_rests(empty_clip, 0.2) is empty_clip
     single_frame = dataclasses.replace(clip, points=clip.points[:1], present=clip.present[:1])
-    assert trim_rests(single_frame, 0.2) is single_frame
+    assert tiny.trim_rests(single_frame, 0.2) is single_frame
 
 
 def test_a_model_sees_the_same_of_a_film_that_begins_with_stillness() -> None:

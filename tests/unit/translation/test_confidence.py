@@ -15,7 +15,6 @@ from scipy.stats import binomtest
 from signloom.checkpoint import WEIGHTS
 from signloom.corpus.landmarks import LandmarkSequence
 from signloom.errors import UserError
-from signloom.features.rests import trim_rests
 from signloom.files import SEAL, hash_file
 from signloom.paths import EVALUATION
 from signloom.translation.confidence import (
@@ -320,7 +319,7 @@ def draw_takes(
         for person in people
         for seed in seeds
     ]
-    return [trim_rests(take, 0.2) for take in takes]
+    return [tiny.trim_rests(take, 0.2) for take in takes]
 
 
 def share_within(posture: Posture, clips: Sequence[LandmarkSequence]) -> float:

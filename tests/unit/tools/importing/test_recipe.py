@@ -195,7 +195,7 @@ def test_every_recipe_sets_the_same_keys_so_that_none_stays_of_another_corpus() 
     assert signs == sentences
 
 
-@pytest.mark.parametrize("clips", [1, 40, 5000, 10**6])
+@pytest.mark.parametrize("clips", [1, 40, 768, 5000, 10**6])
 def test_signs_get_a_valid_recipe_neither_short_nor_endless(clips: int, tmp_path: Path) -> None:
     values, _ = choose_recipe(Facts(**SIGNS | {"clips": clips, "seconds": None}), PARAMS)
     path = tmp_path / "params.yaml"
@@ -204,7 +204,7 @@ def test_signs_get_a_valid_recipe_neither_short_nor_endless(clips: int, tmp_path
     options = read_run_options(path)
     assert 10 <= options.train.epochs <= 300
     assert options.train.patience == options.model.decoder_layers == 0
-    assert (options.model.family, options.model.d_model > 64) == ("convolution", clips > 400)
+    assert (options.model.family, options.model.d_model > 64) == ("convolution", clips > 768)
 
 
 def test_a_recipe_replaces_the_family_of_earlier_parameters(tmp_path: Path) -> None:
