@@ -47,7 +47,7 @@ check: setup  ## format, lint, types, import contracts
 # Tests start many processes, which would all compile the same sources.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
 
-test: setup  ## fast tests (about 7 minutes on two cores)
+test: setup  ## fast tests (about 5 minutes on two cores)
 	python -m pytest -n auto --maxprocesses 4 --dist worksteal --durations 12
 
 # Checked where signatures name them, which costs a third more CPU time.

@@ -38,7 +38,7 @@ def test_the_pipeline_is_exactly_what_its_stages_import(graph: grimp.ImportGraph
 # own that names the figure or the user who asks for it, and takes something out first.
 BUDGET = {
     "src/signloom": 14_710,
-    "src/signloom_tools": 8_368,
+    "src/signloom_tools": 8_372,
     "src/signloom_ops": 5_804,
     "src/signloom_demo": 1_069,
     "pipeline": 861,

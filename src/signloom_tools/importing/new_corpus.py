@@ -630,8 +630,15 @@ def unfinished(corpus: Path) -> Iterator[None]:
     corpus.mkdir(parents=True, exist_ok=True)
     if not (corpus / MANIFEST).exists():  # else --force replaces it, also the next time
         (corpus / _UNFINISHED).touch()
-    yield
-    (corpus / _UNFINISHED).unlink(missing_ok=True)
+    has_begun = True
+    try:
+        yield
+        has_begun = False
+    finally:
+        if not (
+            has_begun and any((corpus / name).exists() for name in (MANIFEST, IMPORTED_SHARDS))
+        ):
+            (corpus / _UNFINISHED).unlink(missing_ok=True)
 
 
 def write_new_manifest(corpus: Path, clips: Sequence[Clip]) -> None:

@@ -213,7 +213,9 @@ def test_what_cannot_be_read_is_said_where_it_is_asked_for() -> None:
     assert ahead.build(1, [2]).clip_ids == ("train2",)
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_is_said_with_what_goes_on() -> None:
+    """Quick twin: test_batches_of_other_processes_are_those_of_this_one."""
     ahead = BuiltAhead(training_batches(tiny.training_data(20)), 2)
     plan = ahead.plan(1)
     ahead.expect(1, plan)
