@@ -630,15 +630,13 @@ def unfinished(corpus: Path) -> Iterator[None]:
     corpus.mkdir(parents=True, exist_ok=True)
     if not (corpus / MANIFEST).exists():  # else --force replaces it, also the next time
         (corpus / _UNFINISHED).touch()
-    has_begun = True
     try:
         yield
-        has_begun = False
-    finally:
-        if not (
-            has_begun and any((corpus / name).exists() for name in (MANIFEST, IMPORTED_SHARDS))
-        ):
-            (corpus / _UNFINISHED).unlink(missing_ok=True)
+    except BaseException:
+        if not any((corpus / name).exists() for name in (MANIFEST, IMPORTED_SHARDS)):
+            (corpus / _UNFINISHED).unlink(missing_ok=True)  # nothing was begun
+        raise
+    (corpus / _UNFINISHED).unlink(missing_ok=True)
 
 
 def write_new_manifest(corpus: Path, clips: Sequence[Clip]) -> None:
