@@ -5,6 +5,8 @@ who draws what.
 """
 
 import functools
+import io
+import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -331,15 +333,21 @@ def _row(clip: PlannedClip, folder: Path) -> Clip:
 def write_truth(path: Path, clip_ids: Sequence[str], truths: Sequence[Truth]) -> None:
     """Write the truth of all clips, one after another, with the first frame of each."""
     lengths = [len(truth.sign) for truth in truths]
-    np.savez_compressed(
-        path,
-        format_version=np.array(TRUTH_VERSION),
-        clip_ids=np.array(clip_ids),
-        starts=np.cumsum([0, *lengths]),
-        joints=np.concatenate([truth.joints for truth in truths]),
-        in_sign=np.concatenate([truth.in_sign for truth in truths]),
-        sign=np.concatenate([truth.sign for truth in truths]),
-    )
+    arrays = {
+        "format_version": np.array(TRUTH_VERSION),
+        "clip_ids": np.array(clip_ids),
+        "starts": np.cumsum([0, *lengths]),
+        "joints": np.concatenate([truth.joints for truth in truths]),
+        "in_sign": np.concatenate([truth.in_sign for truth in truths]),
+        "sign": np.concatenate([truth.sign for truth in truths]),
+    }
+    # Python 3.11.2 and 3.11.7 write other headers for what numpy.savez opens as large files.
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            np.save(member := io.BytesIO(), array, allow_pickle=False)
+            archive.writestr(
+                zipfile.ZipInfo(f"{name}.npy"), member.getvalue(), zipfile.ZIP_DEFLATED
+            )
 
 
 def read_truth(path: Path) -> dict[str, Truth]:

@@ -40,10 +40,10 @@ BUDGET = {
     "src/signloom": 14_710,
     "src/signloom_tools": 8_372,
     "src/signloom_ops": 5_804,
-    "src/signloom_demo": 1_069,
+    "src/signloom_demo": 1_075,
     "pipeline": 861,
     "studies": 3_394,
-    "tests": 27_521,  # without the benchmarks
+    "tests": 27_525,  # without the benchmarks
     "tests/bench": 1_320,
 }
 MOST_UNFORMATTED = 60  # statements for which the formatter is switched off, in all houses
